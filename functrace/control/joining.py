@@ -1,7 +1,7 @@
-"""Join compiled bodies: from the structure of an operation and functions for its bodies to a function of its operands.
+"""Join compiled bodies: build the function of an operation from its structure and the functions of its bodies.
 
-This is what a `Structure` means. Eval rules, instruction lists, and the NumPy backend where it inlines no loop all run this.
-Other backends write structures in their own way, and call this where they do not.
+This is the reference semantics of a `Structure`. Eval rules, instruction lists, and the NumPy backend where it does not
+inline a loop all run it. Other backends generate their own code for structures, and fall back to this.
 
 Layer: 5.
 """
@@ -28,9 +28,9 @@ def join_bodies(structure: Structure, bodies: Sequence[Program], runs: Sequence[
     """Return the function of an operation.
 
     Args:
-        structure: what it does with its bodies.
+        structure: how it runs its bodies.
         bodies: programs with the avals of the bodies' outputs.
-        runs: what runs the bodies.
+        runs: compiled functions of the bodies.
     """
     if isinstance(structure, Loop):
         if structure.length is not None:
@@ -44,10 +44,10 @@ def join_bodies(structure: Structure, bodies: Sequence[Program], runs: Sequence[
 
 
 def evaluate_lowered(lowering: Lowering, operands: Sequence[Any]) -> Any:
-    """Evaluate an operation that holds programs: what eval rules do.
+    """Evaluate an operation with sub-programs, as its eval rule does.
 
     Args:
-        lowering: of the operation.
+        lowering: lowering of the operation.
         operands: plain arrays.
     """
     evaluate = evaluate_fresh if lowering.fresh else evaluate_program
@@ -75,14 +75,14 @@ def _choose_by_example(
 def choose(
     which: Array, operands: Sequence[Any], runs: Sequence[Callable[..., Any]], avals: Sequence[ShapeDtype]
 ) -> tuple[Any, ...]:
-    """Run the branches that some example takes, and pick per example."""
+    """Run the branches that at least one example takes, and select the results per example."""
     outs = [np.empty(a.shape, a.dtype) for a in avals]
     which = np.clip(which, 0, len(runs) - 1)
     for number, run in enumerate(runs):
         takers = which == number
         if not takers.any():
             continue
-        # What the branch makes of examples that do not take it is dropped, and so are its warnings.
+        # Results for examples that do not take the branch are dropped, and so are their warnings.
         with np.errstate(all="ignore") if not takers.all() else np.errstate():
             results = run(*operands)
         for out, result in zip(outs, results, strict=True):
@@ -94,7 +94,7 @@ def choose(
 
 
 def _run_known(loop: Loop, length: int, avals: Sequence[ShapeDtype], step: Compiled, *operands: Array) -> tuple[Any, ...]:
-    """Run a loop whose length is known; ``avals`` are those of the body's outputs."""
+    """Run a loop of static length; ``avals`` are those of the body's outputs."""
     constants, (carries,) = loop.constants, loop.carries
     fixed, arrays = operands[:constants], operands[constants + carries :]
     carry = operands[constants : constants + carries]
@@ -114,7 +114,7 @@ def _run_known(loop: Loop, length: int, avals: Sequence[ShapeDtype], step: Compi
 
 
 def _run_unknown(loop: Loop, runs: Sequence[Compiled], *operands: Array | Sequence[Any]) -> tuple[Any, ...]:
-    """Run a loop whose length values decide: its phases, one after the other; what is kept of a step stands in a tuple."""
+    """Run a loop of data-dependent length, phase by phase; the per-step outputs of a step are a tuple."""
     ends: list[Any] = []
     place, phases = loop.constants, runs
     if loop.takes is not None:
@@ -144,7 +144,7 @@ def _run_unknown(loop: Loop, runs: Sequence[Compiled], *operands: Array | Sequen
 def _run_first(
     loop: Loop, ask: Compiled, step: Compiled, fixed: Sequence[Any], carry: Sequence[Any], *, keeps: bool
 ) -> tuple[Sequence[Any], list[tuple[Any, ...]]]:
-    """Run the first phase; returns its carry, and a tuple of what it keeps of each step."""
+    """Run the first phase; return its carry, and a tuple of per-step outputs for each step."""
     end, most, steps = 1 + len(carry), loop.most, 0
     rows: list[tuple[Any, ...]] = []
     (goes_on,) = ask(*fixed, *carry)
@@ -163,5 +163,5 @@ def _run_first(
 
 
 def _own(carry: Sequence[Any]) -> tuple[Any, ...]:
-    """Return carries that share memory with nothing: one may be an operand, or an array that a step returned twice."""
+    """Return carries without shared memory: a carry may be an operand, or an array that a step returned twice."""
     return tuple([np.copy(c)[()] for c in carry])

@@ -37,7 +37,7 @@ DTYPES = {short: np.dtype(name) for name, short in _SHORT_NAMES.items()}
 """Every dtype that a program can have, by its short name."""
 
 LARGE = 1 << 10
-"""Bytes: recordings that are asked for values free those of such arrays when nothing refers to them any more."""
+"""Size in bytes from which a recording frees an evaluated array after the last reference to it is gone."""
 
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], ShapeDtype] = weakref.WeakValueDictionary()
 _interning = Lock()
@@ -64,7 +64,7 @@ class ShapeDtype:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     is_large: bool
-    """Whether an array with this aval takes `LARGE` bytes or more."""
+    """True if an array with this aval takes `LARGE` bytes or more."""
 
     def __new__(cls, shape: tuple[int, ...] | int, dtype: DTypeLike = np.float64) -> ShapeDtype:
         """Return the one aval with this shape and dtype."""
@@ -125,7 +125,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def is_differentiable(aval: ShapeDtype) -> bool:
-    """Whether values of this aval carry derivatives (floats and complex numbers do)."""
+    """Return True if values of this aval carry derivatives (floats and complex numbers do)."""
     return aval.dtype.kind in "fc"
 
 

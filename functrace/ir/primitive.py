@@ -175,7 +175,7 @@ class Holds:
         moving: called likewise: the programs that run, each with one flag per input: whether that depends on a flagged
             operand at any step. Without it, what the programs do with their inputs is left to the jvp rule.
         lowers: called as ``lowers(specs, *params)``, with what ``aval`` is told of the operands: a
-            `functrace.ir.structures.Lowering`. Without it, what runs is the eval rule.
+            `functrace.ir.structures.Lowering`. Without it, the eval rule runs.
     """
 
     runs: Callable[Concatenate[Sequence[Spec], ...], Runs]
@@ -317,7 +317,7 @@ PRIMITIVES: ChainMap[str, Primitive] = ChainMap()
 
 
 def add_primitives(table: dict[str, Primitive]) -> None:
-    """Add a package's primitives to the registry; they are looked up before those that stand there."""
+    """Add a package's primitives to the registry; they are looked up before those registered earlier."""
     PRIMITIVES.maps.insert(0, table)
 
 

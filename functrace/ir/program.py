@@ -10,7 +10,7 @@ people and for their own passes::
 
 Note [Forms are imported when they are called]
     Text, JSON, NumPy source, pictures, check and cost are a file each, which imports this one, since it reads or makes
-    programs. The methods that stand for them import that file when they are called: a program that is only recorded and run
+    programs. The methods of `Program` import that file when they are called: a program that is only recorded and run
     needs none of them, and importing functrace stays fast. Only here may two files import each other
     (tests/test_import_layers.py).
 

@@ -1,8 +1,8 @@
-"""Structures: what an operation does with the programs that it holds, as data that every backend reads.
+"""Structures: how an operation runs its sub-programs, as data that every backend reads.
 
-A primitive with sub-programs says in a `Lowering` which of them are to be compiled, and what becomes of them: a `Loop`, a
-`Branch`, a fusion group (`Blocks`), or, where no description fits, a `HostCall`. control/joining.py runs a description in
-Python; backends write it in their own way.
+A primitive with sub-programs returns a `Lowering`: the sub-programs to compile, and their structure, which is a `Loop`, a
+`Branch`, a fusion group (`Blocks`), or, where no description fits, a `HostCall`. control/joining.py runs a structure in
+Python; backends generate their own code for it.
 
 Layer: 0.
 """
@@ -20,14 +20,14 @@ from functrace.ir.program import Program
 
 
 class Stack(NamedTuple):
-    """What a body of a loop keeps of every step: values behind a new first axis, which grows while the loop runs.
+    """Per-step outputs of a loop body, stacked along a new first axis that grows while the loop runs.
 
     Args:
-        aval: of the value of one step.
-        phase: whose body keeps it; ``None`` where that was another operation (see `Loop.takes`).
-        output: which output of that body it is; which of the stacks, where they come from another operation.
-        readers: the inputs that are the value of the same step, as phase and place.
-        result: which result of the operation holds it, or ``None`` where only later phases read it.
+        aval: aval of the value of one step.
+        phase: number of the phase whose body outputs it; ``None`` if another operation made it (see `Loop.takes`).
+        output: position among the outputs of that body, or among the stacks of the other operation.
+        readers: body inputs that read the value of the same step, as pairs of phase and position.
+        result: index of the result of the operation that holds it; ``None`` if only later phases read it.
     """
 
     aval: ShapeDtype
@@ -38,24 +38,24 @@ class Stack(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """A loop: in which order it carries out its bodies, what these take, and where the results come from.
+    """A loop of one or more phases: the order of its bodies, their inputs, and the sources of the results.
 
-    Operands are constants, the initial carries of all phases, and arrays whose first axis the first phase walks along. The
-    body of a phase takes the constants, its carry, a slice of each array (that of the first phase), and what earlier phases
-    kept of the same step; it returns its carry, and what it keeps of the step. Results are the carries in the end, and what
-    the only phase of a loop of known length kept, stacked.
+    Operands are constants, the initial carries of all phases, and arrays that the first phase scans along their first axis.
+    The body of a phase takes the constants, its carry, a slice of each array (in the first phase), and the per-step outputs
+    of earlier phases at the same step; it returns its carry and its own per-step outputs. Results are the final carries and,
+    for a loop of static length, which has one phase, its stacked per-step outputs.
 
     Args:
-        constants: how many operands are constants.
-        carries: of each phase, how many values it carries.
-        reverse: of each phase, whether it walks from the last step to the first.
-        hidden: how many of the first phases do not return what they carry.
-        length: the number of steps. ``None`` where values decide: then a first body says, of constants and the first phase's
-            carry, whether there is a step, and the next one, which is the first phase's, returns that before its carry.
-        most: the largest number of steps that is allowed, or ``None``; one more raises `error`.
-        gives: whether there is one more result: the stacks of the first phase, all in one.
-        takes: where such a result is the first operand, and the first phase here reads of it: how many stacks it holds, then
-            which of them are read. There is then no body that asks.
+        constants: number of operands that are constants.
+        carries: for each phase, the number of carried values.
+        reverse: for each phase, True if it runs from the last step to the first.
+        hidden: number of leading phases whose final carries are not results.
+        length: number of steps. ``None`` if it depends on values: then the first body is the loop condition, a bool computed
+            from constants and the first phase's carry; the next body, the first phase's, returns that bool before its carry.
+        most: maximum number of steps, or ``None``; one more raises `error`.
+        gives: True if there is one more result: the stacks of the first phase, packed into one.
+        takes: if the first operand is such a packed result, which the first phase reads: the number of stacks in it, then
+            the indices of those that are read. Such a loop has no condition body.
     """
 
     constants: int
@@ -69,12 +69,12 @@ class Loop(NamedTuple):
 
     @property
     def asks(self) -> bool:
-        """Whether the first body says whether there is a step."""
+        """True if the first body is the loop condition."""
         return self.length is None and self.takes is None
 
     @property
     def error(self) -> ArgumentError:
-        """What is raised where there is one more step than is allowed."""
+        """Error that is raised if the loop needs more than `most` steps."""
         return ArgumentError(f"a while loop is not done after max_steps={self.most}", fix="allow more steps")
 
     def refuse(self) -> NoReturn:
@@ -82,7 +82,7 @@ class Loop(NamedTuple):
         raise self.error
 
     def stacks(self, bodies: Sequence[Program]) -> tuple[Stack, ...]:
-        """Return what the bodies of the loop keep of every step, in the order in which bodies read it."""
+        """Return the stacked per-step outputs of the bodies, in the order in which bodies read them."""
         phases, ends, found = bodies[self.asks :], sum(self.carries[self.hidden :]), list[Stack]()
         for n in (self.takes or (0,))[1:]:
             read = phases[0].input_ids[self.constants + self.carries[0] + len(found)]
@@ -97,15 +97,15 @@ class Loop(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """A choice: the first operand is the number of the body that takes the other operands and gives the results.
+    """A branch (switch): the first operand is the index of the body that maps the other operands to the results.
 
-    A number below 0, or above the last, counts as the nearest one.
+    An index out of range is clamped.
 
     Args:
-        by_example: whether the first operand holds one number per example. Bodies then compute all examples, and of each
-            result an example gets what its own body computed. A body without any example is not run. Of one that not all
-            examples chose, floating-point warnings are dropped, and what it computes for others is selected away, never
-            multiplied by zero.
+        by_example: True if the first operand holds one index per example of a batch. Each body then computes all examples,
+            and the results are selected per example. A body that no example chose is not run. If only some examples chose a
+            body, its floating-point warnings are dropped, and its results for the others are discarded by selection, never
+            by multiplication with zero.
     """
 
     by_example: bool = False
@@ -115,7 +115,7 @@ class HostCall(NamedTuple):
     """A Python function, for an operation that no description fits.
 
     Args:
-        join: makes, of the compiled bodies, the function from operands to results.
+        join: maps the compiled bodies to the function from operands to results.
     """
 
     join: Callable[[Sequence[Compiled]], Callable[..., Any]]
@@ -124,13 +124,13 @@ class HostCall(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """A fusion group: the one body runs as it is. What is said here is how it may be divided.
+    """A fusion group: an operation with one body, and how that body may be split into tiles (blocks).
 
     Args:
-        rows: the leading axes that its arrays share; a block takes some of their elements. Without any, the operations of
-            the group do not need each other, and may run concurrently.
-        whole: places of the inputs that every block takes as they are.
-        has_products: whether there are products of matrices among its operations.
+        rows: sizes of the leading axes that its arrays share; a block takes a slice along them. If empty, the operations of
+            the group are independent, and may run concurrently.
+        whole: positions of the inputs that every block takes whole.
+        has_products: True if matrix products are among its operations.
     """
 
     rows: tuple[int, ...]
@@ -142,12 +142,12 @@ Structure: TypeAlias = Loop | Branch | Blocks | HostCall
 
 
 class Lowering(NamedTuple):
-    """How an operation that holds programs runs.
+    """Lowering of an operation with sub-programs: the programs to compile, and the structure that runs them.
 
     Args:
-        bodies: the programs to compile; they need not be the very ones that are held. That of a group is optimised already.
-        structure: what the operation does with them.
-        fresh: whether what a compiled body returns must not share memory with its arguments.
+        bodies: programs to compile; they may differ from its sub-programs. That of a group is optimised already.
+        structure: how the operation runs them.
+        fresh: True if the outputs of a compiled body must not share memory with its arguments.
     """
 
     bodies: tuple[Program, ...]

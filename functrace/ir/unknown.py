@@ -1,8 +1,9 @@
-"""Numbers that are not known yet: sizes, positions and exponents of a program that is to be made once for many of them.
+"""Symbolic sizes and scalars, with recorded guards: one program for many sizes, positions and exponents.
 
-Code that is run with an `Unknown` in place of a number makes a program that holds it. What it asks of the number, such as
-``n == 1``, is answered for an example and noted (`Questions`): the program holds wherever the answers are the same, since
-nothing else of the number was looked at. What cannot be noted, such as a size that NumPy itself reads, raises `NotKnown`.
+Code that runs with an `Unknown` in place of a number traces a program that contains the symbol. Each comparison of the
+number, such as ``n == 1``, is evaluated for an example value and recorded as a guard (`Questions`): the program is valid for
+all numbers with the same results, since the trace read nothing else of them. A use that cannot be recorded, such as a size
+that NumPy itself reads, raises `NotKnown`.
 
     questions = Questions()
     n = questions.size(0, 12)       # some size, 12 for example
@@ -10,8 +11,8 @@ nothing else of the number was looked at. What cannot be noted, such as a size t
     questions.fit([7]), questions.fit([5])      # True, False
 
 Note [Sizes are not 0 or 1]
-    Rules ask of nearly every size whether it is 1, or equal to another one. Who makes programs for many sizes keeps those of
-    0 and 1 as they are, and gives equal sizes one name; so sizes answer these two questions by themselves.
+    Rules compare nearly every size with 1 and with other sizes. Code that traces programs for many sizes keeps sizes 0 and 1
+    concrete, and gives equal sizes one symbol; so symbolic sizes decide these two comparisons without a guard.
 
 Layer: 0.
 """
@@ -26,20 +27,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, final
 
 MOST_QUESTIONS = 12
-"""More of them cost more than to make the program anew."""
+"""Maximum number of guards; evaluating more costs more than tracing the program again."""
 
 
 class NotKnown(BaseException):
-    """Somebody needed an unknown number itself. No `Exception`: nobody is to take it for a failure of code that asks."""
+    """Signal that a concrete number is needed. No `Exception`: calling code must not handle it as a failure of its own."""
 
 
 @final
 class Question:
-    """What was asked of numbers: a relation of two of them.
+    """A comparison of two numbers that a trace has evaluated: one guard condition.
 
     Args:
         relation: e.g. ``operator.lt``.
-        a, b: numbers, of which some are unknown.
+        a, b: the two numbers; at least one is symbolic.
     """
 
     __slots__ = ("_a", "_b", "_relation", "_text")
@@ -52,13 +53,13 @@ class Question:
         return self._text
 
     def answer(self, given: Sequence[Any]) -> bool:
-        """Return the answer for given numbers, by their places."""
+        """Evaluate the comparison for concrete numbers, given by position."""
         return self._relation(self._a(given), self._b(given))
 
 
 @final
 class Questions:
-    """What was asked of unknown numbers while a program was made, and what was answered."""
+    """Guards of a trace: the comparisons of symbolic numbers while a program was traced, with their results."""
 
     __slots__ = ("_asked", "_made", "is_closed")
 
@@ -66,18 +67,18 @@ class Questions:
         self._asked: dict[tuple[Any, ...], tuple[Question, bool]] = {}
         self._made: dict[tuple[Any, ...], Unknown] = {}
         self.is_closed = False
-        """Whether only what was asked before is answered."""
+        """True if a comparison that is not recorded yet raises `NotKnown`."""
 
     def size(self, place: int, example: int) -> Unknown:
-        """Return an unknown number of elements or position: not 0 or 1, and no two are equal."""
+        """Return a symbolic size or position: not 0 or 1, and no two are equal."""
         return Unknown(self, example, None, (place,), is_size=True)
 
     def number(self, place: int, example: float) -> Unknown:
-        """Return an unknown number."""
+        """Return a symbolic number."""
         return Unknown(self, example, None, (place,))
 
     def ask(self, relation: Callable[[Any, Any], bool], a: object, b: object) -> bool:
-        """Answer a question, and note it."""
+        """Evaluate a comparison for the example values, and record it."""
         key = (relation, _name(a), _name(b))
         found = self._asked.get(key)
         if found is None:
@@ -87,7 +88,7 @@ class Questions:
         return found[1]
 
     def compute(self, function: Callable[..., Any], *operands: object) -> Unknown:
-        """Return what a pure function makes of numbers, the same object for the same operands."""
+        """Apply a pure function to numbers; return the same object for the same operands."""
         key = (function, *map(_name, operands))
         found = self._made.get(key)
         if found is None:
@@ -96,23 +97,23 @@ class Questions:
 
     @property
     def asked(self) -> list[tuple[Question, bool]]:
-        """What was asked, in order, with the answers."""
+        """Recorded comparisons with their results, in order."""
         return [*self._asked.values()]
 
     def fit(self, given: Sequence[Any]) -> bool:
-        """Whether all that was asked has the same answers for these numbers."""
+        """Return True if every recorded comparison has the same result for these numbers."""
         return all(question.answer(given) is answer for question, answer in self.asked)
 
 
 @final
 class Unknown:
-    """A number that is not known: it can be computed with and compared, and says to be an int or a float.
+    """A symbolic number: it supports arithmetic and comparisons, and passes ``isinstance`` checks as int or float.
 
     Args:
-        questions: where questions are noted.
-        example: the number that answers.
-        function: how it is computed; None: it is given.
-        operands: from what; or its place among what is given.
+        questions: record of its comparisons.
+        example: concrete number for which comparisons are evaluated.
+        function: function that computes it; ``None`` if it is an input.
+        operands: operands of the function; for an input, its position.
         is_size: see Note [Sizes are not 0 or 1].
     """
 
@@ -151,7 +152,7 @@ class Unknown:
             return self._questions.ask(relation, a, b)
         raise NotKnown
 
-    # -- questions -----------------------------------------------------------------------------
+    # -- comparisons ---------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> bool:
         if other is self and type(self._example) is int:
@@ -216,7 +217,7 @@ class Unknown:
     def __abs__(self) -> Any:
         return self._computed(operator.abs, self)
 
-    # -- what would need the number ------------------------------------------------------------
+    # -- uses that need a concrete number ------------------------------------------------------
 
     def __index__(self) -> NoReturn:
         raise NotKnown
@@ -261,7 +262,7 @@ def _example(x: object) -> Any:
 
 
 def reading(value: object) -> Callable[[Sequence[Any]], Any]:
-    """Return what finds out a number from those that are given, an ``itemgetter`` if it is one of them; others stay.
+    """Return a function from concrete inputs to the value of a number: an ``itemgetter`` if it is an input.
 
     Example:
         >>> n = Questions().size(0, 5)
@@ -281,7 +282,7 @@ def reading(value: object) -> Callable[[Sequence[Any]], Any]:
 
 
 def computed(function: Callable[..., Any], *numbers: object) -> Any:
-    """Return what a pure function makes of numbers that may be unknown."""
+    """Apply a pure function to numbers that may be symbolic."""
     for x in numbers:
         if type(x) is Unknown:
             return x._questions.compute(function, *numbers)

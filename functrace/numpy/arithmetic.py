@@ -102,11 +102,11 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
 
 
 def repeats(x: TracedArray) -> bool:
-    """Whether a value without axes repeats a list that it is multiplied by: a scalar of NumPy does, a 0-d array does not.
+    """Return True if multiplying a list by this 0-d value repeats the list: NumPy scalars do, 0-d arrays do not.
 
     Raises:
         DtypeError: for scalars that are no integers, as in NumPy.
-        ConcretizationError: for integers of which it is not known whether they are scalars.
+        ConcretizationError: for traced integers that may be scalars or 0-d arrays.
     """
     scalar = is_scalar(x)
     if scalar and x.aval.dtype.kind not in "iu":

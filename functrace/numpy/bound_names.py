@@ -340,7 +340,7 @@ def _called_kinds(namespace: Namespace, function: object) -> Iterator[str]:
 
 
 def _codes(value: object, namespace: Namespace) -> Iterator[CodeType]:
-    """The code of a function, or of those of a class, that looks its names up in a dictionary of a module."""
+    """Return the code objects of a function, or of a class's functions, whose globals are a module's dictionary."""
     for part in list(vars(value).values()) if isinstance(value, type) else (value,):
         if isinstance(part, (staticmethod, classmethod)):
             part = part.__func__

@@ -1,15 +1,16 @@
-"""Operands with operators of their own: duck arrays of other libraries, where they meet traced values.
+"""Operators and functions that mix traced values with duck arrays of other libraries.
 
-NumPy's arrays leave an operation to the other operand if its class says so, and a traced value does as they do:
+NumPy's arrays defer an operation to the other operand if its class implements an override protocol; a traced value does
+the same:
 
-* ``__array_ufunc__`` (NEP 13) is handed ufuncs, and operators that are no reflected ones of the class's own; where it is
-  ``None``, operators are left to the class.
-* ``__array_priority__`` above that of arrays, without it, leaves operators to the class.
-* ``__array_function__`` (NEP 18) is handed all other functions.
-* ``__array_wrap__`` would make one of the class of what a ufunc returns; no traced value is handed to it, so that raises.
+* ``__array_ufunc__`` (NEP 13) is called for ufuncs, and for operators for which Python does not call the class's own
+  (reflected) method; if it is ``None``, operators are deferred to the class.
+* ``__array_priority__`` above that of arrays, without ``__array_ufunc__``, defers operators to the class.
+* ``__array_function__`` (NEP 18) is called for all other functions.
+* ``__array_wrap__`` would convert the result of a ufunc to the class; it never gets traced values, so that raises.
 
-A class with none of them is what its ``__array__`` returns, to NumPy as to us. So is every class to functions that it does
-not ask for. What a class refuses to do with traced values raises an error that names it, and the way out.
+A class with none of them is converted by its ``__array__``, by NumPy and by functrace. So is every class in functions that
+it does not override. If a class does not accept traced values, the error names the class and a workaround.
 
 Layer: 3.
 """
@@ -31,7 +32,7 @@ from functrace.numpy.views import is_scalar
 from functrace.tracing.tracer import Tracer
 
 AS_VALUES: Any = object()
-"""Result of `apply_operator` where NumPy takes the other operand as its values."""
+"""Result of `apply_operator` if NumPy converts the other operand to an array."""
 
 _ABSENT = object()
 _LEAST = -1_000_000.0
@@ -45,7 +46,7 @@ _PLAIN = frozenset(
 
 
 def has_operators(kind: type) -> bool:
-    """Whether NumPy may leave an operator to a class: no array, scalar or traced value, whose operators are NumPy's."""
+    """Return True if NumPy may defer an operator to a class: none of arrays, scalars and traced values."""
     if kind in _PLAIN:  # 0.4 us less for NumPy's scalars
         return False
     if issubclass(kind, _OURS):
@@ -54,10 +55,10 @@ def has_operators(kind: type) -> bool:
 
 
 def apply_operator(row: Operator, x: Tracer, other: object, *, reflected: bool, in_place: bool = False) -> Any:
-    """Apply an operator to a traced value and an operand of which `has_operators` holds.
+    """Apply an operator to a traced value and an operand whose class passes `has_operators`.
 
     Returns:
-        ``NotImplemented`` where Python is to call the other operand, and `AS_VALUES` where NumPy takes its values.
+        ``NotImplemented`` if Python must call the other operand's method; `AS_VALUES` if NumPy converts it to an array.
 
     Raises:
         DtypeError: if the class does not take traced values.
@@ -103,18 +104,18 @@ def _own_priority(x: Tracer) -> float:
 
 
 def _wraps(other: object, x: Tracer) -> bool:
-    """Whether a ufunc would make one of the class of its result."""
+    """Return True if a ufunc would wrap its result in the class."""
     return hasattr(type(other), "__array_wrap__") and _priority(other, 0.0) >= _own_priority(x)
 
 
-# -- what NumPy hands over ------------------------------------------------------------------------------------------------
+# -- dispatch to other classes ---------------------------------------------------------------------------------------------
 
 
 def hand_over_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return what another class makes of the call of a ufunc, some of whose operands are traced (NEP 13).
+    """Dispatch the call of a ufunc with traced operands to another class's ``__array_ufunc__`` (NEP 13).
 
     Returns:
-        ``NotImplemented`` if NumPy would ask none.
+        the result of that class; ``NotImplemented`` if NumPy would dispatch to none.
 
     Raises:
         DtypeError: if the class does not take traced values.
@@ -145,18 +146,18 @@ def hand_over_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwarg
 
 
 def refuse_wrapping(x: object, other: object, what: str) -> None:
-    """Refuse what would make one of its class of the result of one of NumPy's functions."""
+    """Raise for operands whose class would wrap the result of a NumPy function."""
     if has_operators(type(other)) and hasattr(type(other), "__array_wrap__") and isinstance(x, Tracer):
         raise _refused(what, x, type(other), _WRAPPED)
 
 
 def takes_functions(kind: type) -> bool:
-    """Whether NumPy hands its functions to a class that is neither its own nor ours."""
+    """Return True if a class that is neither NumPy's nor functrace's has ``__array_function__``."""
     return not issubclass(kind, _OURS) and hasattr(kind, "__array_function__")
 
 
 def any_takes_functions(values: Iterable[object]) -> bool:
-    """Whether NumPy would ask another class about a function of these arguments, lists among them."""
+    """Return True if NumPy would dispatch a function of these arguments to another class; lists are searched."""
     for x in values:
         kind = type(x)
         if kind is list or kind is tuple:
@@ -170,7 +171,7 @@ def any_takes_functions(values: Iterable[object]) -> bool:
 def hand_over_function(
     function: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Return what another class makes of the call of a function, some of whose arguments are traced (NEP 18).
+    """Dispatch the call of a function with traced arguments to another class's ``__array_function__`` (NEP 18).
 
     Raises:
         DtypeError: if the class does not take traced values.
@@ -194,7 +195,7 @@ def _parts(values: Iterable[object]) -> Iterator[Any]:
             yield x
 
 
-# -- what a class refuses ---------------------------------------------------------------------------------------------------
+# -- classes that do not accept traced values -----------------------------------------------------------------------------
 
 
 def _called(
@@ -205,7 +206,7 @@ def _called(
     kind: type,
     kwargs: Mapping[str, Any] = MappingProxyType({}),
 ) -> Any:
-    """Call another class; what it raises because it does not know traced values says so."""
+    """Call another class; convert the errors that it raises because it does not accept traced values."""
     try:
         return does(*args, **kwargs)
     except TypeError as error:

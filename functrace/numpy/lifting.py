@@ -12,7 +12,7 @@ Note [How NumPy's names are lifted]
 
 Note [SciPy's names are lifted, too]
     SciPy's modules that are imported when a lift is opened have such a class, too, if `functrace.scipy` has a module of the
-    name. What is handed out is the function of `functrace.scipy`, which on plain values is SciPy's. That package is of a
+    name. The name resolves to the function of `functrace.scipy`, which calls SciPy's on plain values. That package is of a
     higher layer, so it is named here and imported when such a name is first read.
 
 Layer: 3.

@@ -137,7 +137,7 @@ class Numbers(Recording):
         return bind(primitive, tuple(arrays), params)
 
     def value(self, variable: int) -> Any:
-        """Return the value of a number, if somebody answers; otherwise refuse.
+        """Return the concrete value of a number, or raise if it is abstract.
 
         Raises:
             LeakedTracerError: if it has ended, and depends on an input.
@@ -350,7 +350,7 @@ def _operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
 
 
 def _is_left_by_numbers(kind: type) -> bool:
-    """Whether Python's numbers leave their operators to a class: to all that have some, but NumPy's, numbers and ours."""
+    """Return True if Python's numbers defer operators to a class: any with operators, except NumPy's, numbers and ours."""
     if issubclass(kind, (np.ndarray, np.generic, Tracer, numbers.Number)) or str(kind.__module__).startswith("functrace."):
         return getattr(kind, "__array_ufunc__", kind) is None
     return hasattr(kind, "__rmul__")

@@ -1,8 +1,8 @@
-"""Writes of values that share memory with what is written to.
+"""Writes of values that share memory with the target.
 
 Some of NumPy's writers (masks, ``x.flat``, ``place``, ``concatenate`` with ``out=``, slices with different steps) copy
-element by element, and read some that they have already written. A traced value is what it was before the write. Where the
-two differ is found by NumPy itself: it writes numbered elements, once from the shared memory and once from a copy.
+element by element, and read elements that they have already written. A traced write reads the values from before the write.
+To detect a difference, NumPy itself writes numbered elements, once from the shared memory and once from a copy.
 
 Layer: 3.
 """
@@ -32,10 +32,10 @@ def refuse_overlap(x: object, value: object, what: str, write: Write | None = No
 
     Args:
         x: the target.
-        value: what is written.
-        what: the operation, for the message.
-        write: does it to plain arrays; ``None`` if it depends on a value that is not known, or on more than these two.
-        strict: whether to refuse also what may be such a write.
+        value: the value to write.
+        what: name of the operation, for the message.
+        write: performs the write on plain arrays; ``None`` if it depends on an abstract value, or on more than these two.
+        strict: True to refuse also writes that may overlap.
     """
     if not (isinstance(x, Tracer) and isinstance(value, Tracer)) or x.aval.size < 2:
         return
@@ -86,16 +86,16 @@ def refuse_assignment(x: Tracer, index: Index, value: Tracer) -> None:
 
 
 _MOST_WORK = 10_000
-"""Candidates that NumPy looks at to find whether two arrays overlap; about 0.1 ms."""
+"""Limit on the candidates that NumPy examines to decide if two arrays overlap; about 0.1 ms."""
 
 
 def memory_like(root: Tracer) -> Numbers:
-    """Return an array to take views of, which is not to be read. Which elements they show does not depend on its order."""
+    """Return an uninitialized array to take views of; their elements do not depend on its memory order."""
     return stand_in(root.aval, packed(root.aval.shape, root.aval.dtype.itemsize))
 
 
 def part_of(memory: Numbers, x: Tracer) -> Numbers | None:
-    """Return the view that ``x`` is of its root, taken of plain memory; ``None`` if it is not known what it shows."""
+    """Return the view that ``x`` is of its root, applied to plain memory; ``None`` if its elements cannot be determined."""
     chain = []
     while (view := x._view) is not None and view.base is not None:
         chain.append(view)
@@ -109,7 +109,7 @@ def part_of(memory: Numbers, x: Tracer) -> Numbers | None:
 
 
 def _differs(x: Tracer, value: Tracer, write: Write) -> bool:
-    """Whether a write of numbers from shared memory ends in other numbers than one from a copy."""
+    """Return True if a write from shared memory and the same write from a copy give different results."""
     aval = root_of(x).aval
     numbers = np.arange(2.0 * aval.size).view(complex) if aval.dtype.kind == "c" else np.arange(aval.size)
     found = []
@@ -118,7 +118,7 @@ def _differs(x: Tracer, value: Tracer, write: Write) -> bool:
         source = part_of(memory, value)
         try:
             write(part_of(memory, x), np.copy(source) if is_copied else source)  # type: ignore[arg-type]
-        except (TypeError, ValueError, IndexError):  # what is wrong with the write is not the overlap
+        except (TypeError, ValueError, IndexError):  # the write is invalid for another reason than the overlap
             return False
         found.append(memory)
     return not np.array_equal(*found)

@@ -1,13 +1,13 @@
 """`ArrayRecording`: a recording whose tracers are `TracedArray`s, with NumPy's operators and methods.
 
-Users' functions and derivative rules apply NumPy to what they are given, so every transform and every call of user code is
-recorded by one. `Recording`, which it is made of, knows tracers as handles to variables.
+Users' functions and derivative rules apply NumPy to their arguments, so every transform and every call of user code is
+recorded by one. For its base class `Recording`, tracers are only handles to variables.
 
 Note [What outlives its transform]
-    A traced value that is used after its transform has ended raises. But what plain code makes of plain numbers may be kept
-    by it: a table that it memoizes. So where arrays of the namespace were made (`Recording.makes_arrays`), a recording
-    keeps its tape for as long as somebody holds one of its values, and becomes an `Ended` one: what depends on no input
-    stands for its plain value there, and operations on it give plain results, in whatever is recorded then, or outside.
+    A traced value that is used after its transform has ended raises. But user code may keep arrays that it computed from
+    plain numbers, such as a memoized table. So if arrays were created in it (`Recording.makes_arrays`), a recording keeps
+    its tape while any of its tracers is referenced, and becomes an `Ended` recording: tracers that depend on no input act
+    as their plain values, and operations on them give plain results, inside later recordings and outside of all.
 
 Layer: 3.
 """
@@ -45,7 +45,7 @@ class ArrayRecording(Recording):
 
 @final
 class Ended(ArrayRecording):
-    """A recording that has ended, but in which arrays were made; see Note [What outlives its transform]."""
+    """A recording that has ended, but in which arrays were created; see Note [What outlives its transform]."""
 
     __slots__ = ()
 

@@ -85,7 +85,7 @@ def linked(result: Value, view: View) -> Any:
 
 
 def need_open(x: Tracer) -> None:
-    """Check that a value whose handle, or another one, is to be handed out has not outlived its recording."""
+    """Check that a value has not outlived its recording, before one of its handles is returned."""
     recording = x._recording
     if recording.closed and not recording.makes_arrays:
         raise leaked(x)
@@ -326,7 +326,7 @@ def _read_again(root: Tracer, before: Recording, after: Recording, unchanged: in
             root._recording, root._id = before, unchanged
             raise
         if fresh._recording is not other._recording:
-            after.views.references.append(reference)  # what an inner recording wrote makes its views the inner one's, too
+            after.views.references.append(reference)  # a write by an inner recording moves the views to it, too
         other._recording, other._id = fresh._recording, fresh._id
     before.views.references[:] = alive
 

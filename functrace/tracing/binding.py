@@ -64,8 +64,8 @@ class Entered:
 
     Args:
         body: the innermost body at that time, which may be the recording itself.
-        outside: how far the older recordings of user code had got.
-        token: what resets `INNERMOST`.
+        outside: tape lengths of the older recordings of user code at that time.
+        token: token that resets `INNERMOST`.
     """
 
     __slots__ = ("body", "outside", "token")

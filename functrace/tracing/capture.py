@@ -1,4 +1,4 @@
-"""`Captures`: what a recording takes from outside, held as it is now, whoever writes to it later.
+"""`Captures`: the values that a recording captures from outside, protected against later writes.
 
 `capture` makes a traced value of an outer recording, or an array, a variable. `read_only_memory` and `Reads` find out
 whether arrays that were read have been written to.
@@ -115,15 +115,15 @@ def held_array(value: Constant) -> Any:
 
 @final
 class Captures:
-    """What a recording has captured; made when it is first needed (`Recording.captures`)."""
+    """Captured values of a recording; created on first use (`Recording.captures`)."""
 
     __slots__ = ("lent", "variables")
 
     def __init__(self) -> None:
         self.variables: dict[Any, tuple[int, Held | None]] = {}
-        """Variables by what they hold: a traced value by its recording and variable, an array by its identity."""
+        """Variables by captured value: key of a traced value is its recording and variable, of an array its identity."""
         self.lent: list[tuple[Watch, str, Source | None]] = []
-        """Plain arrays that a result would be in NumPy, whose, and the user's line; see `functrace.api.results`."""
+        """Plain arrays that a result aliases in NumPy, with owner and the user's line; see `functrace.api.results`."""
 
     def held(self, variable: int) -> Held | None:
         """Return the array that a variable holds; ``None`` if it holds none that could be captured again."""
@@ -137,7 +137,7 @@ def capture(recording: Recording, value: Value) -> int:
     variables = (recording._captures or recording.captures).variables
     if isinstance(value, Tracer):
         outer = value._recording
-        recording.makes_arrays = recording.makes_arrays or outer.makes_arrays  # what is computed of these may be kept, too
+        recording.makes_arrays = recording.makes_arrays or outer.makes_arrays  # results computed from these may be kept, too
         if outer.closed:
             return capture(recording, value._concrete())
         key = (outer, value._id)

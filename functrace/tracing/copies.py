@@ -1,7 +1,7 @@
-"""Copies of the caller's arrays, which nobody writes to: laid out as the originals, and shared where these are equal.
+"""Read-only copies of the caller's arrays, with the memory layout of the originals; equal memory is copied once.
 
-`own` copies an array. `shared_copy` looks for a copy of the same memory first: recordings that nest share it, as do an array
-and its transposed, reversed or broadcast forms. What is declared read-only is not copied.
+`own` copies an array. `shared_copy` looks for a copy of the same memory first: nested recordings share it, as do an array
+and its transposed, reversed or broadcast views. Read-only arrays are not copied.
 
 Layer: 1.
 """
@@ -22,14 +22,14 @@ from functrace.locks import Lock
 from functrace.typing import Array
 
 _COMPARED = 1 << 18
-"""Bytes that are compared at a time, so that what NumPy writes in between stays in the processor's cache."""
+"""Bytes per comparison, so that NumPy's temporaries stay in the processor's cache."""
 
 
 def own(value: Array) -> Array:
-    """Return a copy in the machine's byte order that lies in memory as the array does: turned round, repeated, or with gaps.
+    """Return a copy in native byte order with the strides of the array: negative, zero, or with gaps.
 
-    NumPy adds, and multiplies complex numbers and matrices, in ways that depend on strides: what is computed of the copy is
-    to be, bit for bit, what is computed of the array. Gaps are of one element, however wide they are there.
+    NumPy's sums, complex products and matrix products depend on strides: results computed from the copy must equal those of
+    the array, bit for bit. Gaps in the copy are one element wide, whatever their width in the array.
     """
     dtype = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
     if value.flags.forc or dtype.kind not in "biufc":
@@ -58,7 +58,7 @@ def own(value: Array) -> Array:
 
 
 def is_read_only(array: Array) -> bool:
-    """Whether memory is declared read-only by all that stand between an array and what owns the memory."""
+    """Return True if an array and every base up to the owner of its memory are read-only."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
         if owner.flags.writeable:
@@ -72,7 +72,7 @@ def is_read_only(array: Array) -> bool:
 
 
 def is_mapped(array: Array) -> bool:
-    """Whether an array is in a file that is mapped for writing."""
+    """Return True if an array is in a file that is memory-mapped for writing."""
     owner: Any = array
     while isinstance(owner, np.ndarray) and owner.base is not None:
         owner = owner.base
@@ -83,17 +83,17 @@ def is_mapped(array: Array) -> bool:
 
 
 _copies: weakref.WeakValueDictionary[Any, Array] = weakref.WeakValueDictionary()
-"""Copies that are held now, by the memory that they are of. They are one-dimensional, and the base of all their forms."""
+"""Live copies by the memory that they copy. They are one-dimensional, and the base of all views of them."""
 
 _ours: weakref.WeakValueDictionary[int, Array] = weakref.WeakValueDictionary()
-"""The same by identity: a recording hands what it holds on to the one around it."""
+"""Live copies by identity: a recording forwards its captured arrays to the outer recording."""
 
 _forms: weakref.WeakValueDictionary[Any, Array] = weakref.WeakValueDictionary()
-"""What they are held as, by identity of the copy and layout of the original: one array for an array that is met again."""
+"""Views of the copies, by identity of the copy and layout of the original: one view for an array that is captured again."""
 
 
 def shared_copy(original: Array) -> Array:
-    """Return an array that nobody writes to, in the layout of the original: a view of one copy for all forms of a memory."""
+    """Return a read-only copy in the layout of the original: all arrays over the same memory get views of one copy."""
     if original.base is not None and _ours.get(id(original.base)) is original.base:
         return original
     if is_read_only(original):
@@ -121,7 +121,7 @@ def _place(array: Array) -> tuple[int, str]:
 
 
 def _memory(form: Array) -> Array:
-    """Return the elements of an array, each once: without axes that repeat or do nothing, overlapping windows as a line."""
+    """Return each element of an array once: no broadcast axes or axes of size 1; overlapping windows become one axis."""
     distinct = form[(*[0 if step == 0 or n == 1 else slice(None) for n, step in _axes(form)], ...)]
     size = form.dtype.itemsize
     span = size + sum((n - 1) * step for n, step in _axes(form))
@@ -142,11 +142,11 @@ def _axes(array: Array) -> Iterator[tuple[int, int]]:
     return zip(array.shape, array.strides, strict=True)
 
 
-# -- copies in memory that is used again: the kernel's clearing of new pages would be most of what a copy costs -------------
+# -- copies in reused memory: page faults on new memory would be most of the cost of a copy --------------------------------
 
 _LARGEST_KEPT = 32 << 20
 _MOST_KEPT = 64 << 20
-"""Bytes of one piece of memory that is kept for the next copy, and of all together."""
+"""Maximum bytes of one piece of memory that is kept for reuse, and of all pieces together."""
 
 
 @final
@@ -169,7 +169,7 @@ _choosing = Lock()
 
 
 def _copied(memory: Array) -> Array:
-    """Return the elements in C order, as a read-only line; its memory is used again when no view of it is left."""
+    """Return the elements in C order, as a read-only 1-d array; its memory is reused when no view of it is left."""
     dtype = memory.dtype.newbyteorder("=")
     with _choosing.now:
         copied = np.frombuffer(_piece(memory.nbytes).data, dtype, memory.size)
@@ -179,7 +179,7 @@ def _copied(memory: Array) -> Array:
 
 
 def _piece(size: int) -> Array:
-    """Return memory of at least ``size`` bytes that nobody uses."""
+    """Return unused memory of at least ``size`` bytes."""
     for piece in list(_pieces.entries.values()):  # at once: another thread may clear it
         if size <= piece.memory.nbytes <= 2 * size and sys.getrefcount(piece.memory) == _UNUSED:
             piece.used = _pieces.tick()
@@ -191,7 +191,7 @@ def _piece(size: int) -> Array:
 
 
 def same_bits(a: Array, b: Array) -> bool:
-    """Whether two arrays of one shape and dtype are the same, bit for bit."""
+    """Return True if two arrays of the same shape are equal in dtype, and bit for bit."""
     if a.dtype != b.dtype:
         return False
     size = a.dtype.itemsize
@@ -206,4 +206,4 @@ def same_bits(a: Array, b: Array) -> bool:
 
 
 _UNUSED = (lambda pieces: sys.getrefcount(pieces[0]))([np.empty(0)])
-"""What the reference count of something in a list is, if nobody else refers to it."""
+"""Reference count of an object that only one list refers to."""

@@ -1,8 +1,8 @@
 """The reference evaluator: the meaning of a program.
 
 It applies equation by equation. On arrays every equation is evaluated by its primitive's ``eval`` rule; if any argument is
-traced, the program's equations are recorded where they belong. For other values, it is told how a primitive is applied to
-them (`functrace.torch` does so for tensors). Executors must equal it.
+traced, the program's equations are recorded where they belong. For other values, the caller passes the function ``apply``
+that applies a primitive (`functrace.torch` does so for tensors). Executors must equal it.
 
 Layer: 1.
 """

@@ -1,18 +1,18 @@
 """Recordings: how a user's Python becomes a program.
 
 A `Recording` is a builder that the user's code writes by running: each operation on a `Tracer` of it appends an entry.
-`bind` decides which recording an operation belongs to (tracing/binding.py). What a recording holds beside the tape stands in
-four parts, each with the functions that act on it in a file of its own:
+`bind` decides which recording an operation belongs to (tracing/binding.py). Apart from the tape, a recording consists of
+four parts, each in a file of its own with the functions that act on it:
 
 * `Captures` (tracing/capture.py): values from outside, and the variables that hold them;
 * `Views` (tracing/views.py): views that are alive, and memory layouts;
 * `Values` (tracing/values.py): concrete values, evaluated on demand and freed;
-* `Entered` (tracing/binding.py): what a body found around it when it began.
+* `Entered` (tracing/binding.py): the tracing context in which a body began.
 
 Note [Why recording is lazy]
     Recording appends to the tape and does no array work. If the inputs have values, those of all variables can be read
-    (`bool(x > 0)`): what the value needs is then evaluated, once. Everything else waits for the end, when the
-    whole program is known and its transformed, compiled form may already be in a cache.
+    (`bool(x > 0)`): the operations that the value depends on are then evaluated, once. Everything else waits for the end,
+    when the whole program is known and its transformed, compiled form may already be in a cache.
 
 Layer: 1.
 """
@@ -66,7 +66,7 @@ class Recording(Builder):
     )  # fmt: skip
 
     tracer_class: ClassVar[type[Tracer]] = Tracer
-    """The class of its handles."""
+    """Class of its tracers."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Recording(Builder):
         self.is_certain = is_certain
         self.serial = STARTED.newest = next(_serials)
         self.shadows = 0
-        """How many bodies that are newer are being recorded."""
+        """Number of newer bodies that are being recorded."""
         self.entered: Entered | None = None
         self.arguments: tuple[Tracer, ...] = ()
         """The arguments of a body, which it may not write into."""
@@ -95,34 +95,34 @@ class Recording(Builder):
         self._views: Views | None = None
         self._values: Values | None = None
         self.handles: Handles | None = None
-        """Tracers by which values can be read; ``None`` where no variable has a value."""
+        """Tracers by which values can be read; ``None`` if no variable has a value."""
         self.origins: list[int] = []
-        """By variable: from which one of the program that is transformed it comes; empty where none is."""
+        """Variable of the source program for each variable; empty if no program is being transformed."""
         self.held: list[int] = []
-        """Identities of the programs that operations hold, as part of keys: equal ones may come from other lines."""
+        """Identities of the sub-programs of operations, as part of cache keys: equal programs may come from other lines."""
         self.inner: list[int] | None = [] if is_run else None
-        """First results of the calls that stand for what transforms inside of it have run; ``None`` where there are none."""
+        """First results of the call operations recorded for inner transforms; ``None`` if it records no such calls."""
         self.closed = False
         self.makes_arrays = False
-        """Whether arrays were made in it of plain numbers; see Note [What outlives its transform] in numpy/recording.py."""
+        """True if it created arrays from plain numbers; see Note [What outlives its transform] in numpy/recording.py."""
 
     @property
     def captures(self) -> Captures:
-        """What it has captured."""
+        """Values that it has captured from outside."""
         if self._captures is None:
             self._captures = Captures()
         return self._captures
 
     @property
     def views(self) -> Views:
-        """What it knows of views and memory layouts."""
+        """Views and memory layouts of its variables."""
         if self._views is None:
             self._views = Views()
         return self._views
 
     @property
     def values(self) -> Values:
-        """What it knows of the values of its variables."""
+        """Concrete values of its variables."""
         if self._values is None:
             self._values = Values()
         return self._values
@@ -301,7 +301,7 @@ class Recording(Builder):
         return Program.from_builder(self, outputs, positions=self.positions or (), **details)
 
     def close(self) -> None:
-        """End the recording: its tracers are dead, and what it held is let go."""
+        """End the recording: its tracers become invalid, and its values are freed."""
         if self.closed:
             return
         self.closed = True

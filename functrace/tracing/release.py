@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from functrace.tracing.recording import Recording
 
 _read = Facts("what derivatives read", 10_000)
-"""Which operands and results the derivative of an operation reads."""
+"""Operands and results that the derivative of an operation reads."""
 
 
 class Handles(list[weakref.ref[Tracer]]):
@@ -59,10 +59,10 @@ def release(recording: Recording, roots: Sequence[int], values: dict[int, Any], 
     """Free the values of a recording that will not be read.
 
     Args:
-        recording: what is being recorded.
+        recording: the recording in progress.
         roots: variables that are read now.
         values: by variable.
-        is_differentiated: whether derivatives may be taken, which read values, too.
+        is_differentiated: True if derivatives may be taken, which read values, too.
 
     Cost:
         about 1 us per operation recorded.
@@ -112,7 +112,7 @@ def _read_by_derivative(recording: Recording, k: int, active: tuple[bool, ...]) 
     count = 1
     while primitive.many and k + count < len(avals) and recording.primitives[k + count] is RESULT:
         count += 1
-    if isinstance(primitive.jvp, Joint | Absent):  # it says itself what it keeps
+    if isinstance(primitive.jvp, Joint | Absent):  # the rule itself declares the values that it keeps
         return tuple(range(len(operands))), tuple(range(count))
     specs = tuple([avals[i] if i >= 0 else recording.literals[~i] for i in operands])
     key = (primitive, specs, params, active)

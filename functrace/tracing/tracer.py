@@ -1,7 +1,7 @@
 """Tracers: what a traced function is given in place of arrays, and what a primitive can be applied to.
 
-A `Tracer` is a handle to a variable of a recording: it knows shape and dtype at once and nothing else. What it stands for is
-on the recording, which can be asked for its value (`functrace.tracing.values`).
+A `Tracer` is a handle to a variable of a recording: it holds shape and dtype and nothing else. The operation that defines
+the variable is on the recording's tape; `functrace.tracing.values` reads its concrete value.
 
 Layer: 1.
 """

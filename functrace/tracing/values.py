@@ -1,7 +1,8 @@
 """`Values`: the concrete values of a recording's variables, evaluated on demand and freed when nothing will read them.
 
-If the inputs of a recording have values, those of all variables can be read (``bool(x > 0)``): what the value needs is
-evaluated then, once (`read`, `evaluated`). `is_known` and `has_value` test for a concrete value without computing anything.
+If the inputs of a recording have values, those of all variables can be read (``bool(x > 0)``): the operations
+that it depends on are evaluated then, once (`read`, `evaluated`). `is_known` and `has_value` test for a concrete value
+without computing anything.
 
 Note [Errors where they stand]
     What NumPy lets fail on values (``cholesky``, an index out of bounds) must raise in the user's line, where a ``try`` may

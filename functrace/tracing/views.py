@@ -1,7 +1,6 @@
 """`Views`: the views of traced values that are alive, and how a recording's variables are laid out in memory.
 
-What views are, and what a write into one of them reaches, is said in numpy/views.py; how a layout is worked out, in
-numpy/layout.py.
+numpy/views.py documents views and the effects of writing into one; numpy/layout.py infers memory layouts.
 
 Layer: 1.
 """
@@ -16,15 +15,15 @@ from functrace.tracing.tracer import Tracer
 
 @final
 class Views:
-    """What a recording knows of views and layouts; made when it is first needed (`Recording.views`)."""
+    """Live views and memory layouts of a recording; created on first use (`Recording.views`)."""
 
     __slots__ = ("copies", "layouts", "references")
 
     def __init__(self) -> None:
         self.references: list[weakref.ref[Tracer]] = []
-        """Views of this recording's variables, which are read again after a write; some may be dead."""
+        """Views of this recording's variables, which are re-read after a write; some references may be dead."""
         self.layouts: dict[int, Any] = {}
-        """Strides or orders by variable: where they are not what the tape says, or have been worked out."""
+        """Strides or memory orders by variable, if they differ from the tape or have been inferred."""
         self.copies: dict[int, list[Any]] = {}
         """Further layouts of variables that several handles name."""
 
