@@ -47,33 +47,33 @@ _plans, _tick = PLANS.entries, PLANS.tick  # `PLANS.get` in line: a method costs
 @shared
 @dataclass(eq=False, repr=False)
 class Op:
-    """One operation on tensors: what it is called, how it is computed, and what PyTorch saves for its derivative.
+    """One operation on tensors: its names, its function, and the tensors that PyTorch saves for its derivative.
 
-    What users see of it is a row (rows.py).
+    Its public names are declared in a row (rows.py).
 
     Args:
         node: PyTorch's name of its node.
         function: computes it from arrays or traced values: ``function(*operands, *params)``.
-        saves: what PyTorch saves, in its order: field name, and which operand (0, 1 …) or result (-1, -2 …) it is. What the
-            derivative does not need in a given case (an operand whose partner wants no gradient) is not saved.
-        promote: how dtypes of operands meet; see promotion.py.
-        edges: operands that PyTorch lists in ``next_functions`` (``None``: an edge that leads nowhere); all by default.
-        keeps: fields that PyTorch saves even where the derivative does not need them.
-        is_view: whether the result is a view of the first operand.
+        saves: saved tensors in PyTorch's order: field name, and index of the operand (0, 1 …) or result (-1, -2 …). Those
+            that the derivative does not need in a given case (an operand whose partner requires no gradient) are not saved.
+        promote: dtype promotion of the operands; see promotion.py.
+        edges: operands that PyTorch lists in ``next_functions`` (``None``: an edge without a node); all by default.
+        keeps: fields that PyTorch saves even if the derivative does not need them.
+        is_view: True if the result is a view of the first operand.
         constants: results that PyTorch does not differentiate.
-        static_numbers: whether Python numbers among the operands are part of the plan.
+        static_numbers: True if Python numbers among the operands are part of the plan.
         details: further ``_saved_…`` fields, from ``(operand avals, params)``.
-        derived: the function whose derivative is taken in place of ``function``'s, where PyTorch takes another one.
-        repeats: whether the in-place form writes the same wherever elements share memory, so that it may.
-        measures: whether the ints among its parameters are sizes and positions; see patterns.py.
-        gradient: the op that computes the gradient where that is recorded, for what PyTorch computes by one; see
+        derived: function to differentiate in place of ``function``, if PyTorch differentiates another one.
+        repeats: True if the in-place form may write to elements that share memory, since it writes equal values to them.
+        measures: True if the ints among its parameters are sizes and positions; see patterns.py.
+        gradient: op that computes the gradient under ``create_graph``, if PyTorch has one such op; see
             `recorded_gradient`. Otherwise each equation of the backward program is an op.
-        in_rows: whether results lie in C order however the operands lie; otherwise as NumPy has it.
-        seen: in what order PyTorch's iterator sees the operands, where that is another one; see `laid`.
-        apart: whether results are differentiated one by one: what is not used adds nothing, and not 0 times an infinity.
-        moves: whether elements are written to places that others say: in place, no operand may share memory with the tensor.
-        called: what PyTorch calls the operation, where the node's name does not tell.
-        primitive: the primitive of the core that it applies, if it was made for that; see `op_of`.
+        in_rows: True if results are in C order for every memory layout of the operands; otherwise they have NumPy's layout.
+        seen: order of the operands in PyTorch's iterator, if it differs; see `laid`.
+        apart: True if results are differentiated one by one: an unused result contributes nothing, and not 0 times infinity.
+        moves: True if indices say where elements are written: in place, no operand may share memory with the tensor.
+        called: PyTorch's name of the operation, if it does not follow from the node's name.
+        primitive: primitive of the core that it applies, if it was made for that; see `op_of`.
     """
 
     node: str
@@ -105,7 +105,7 @@ class Op:
         return f"<op {self.node}>"
 
     def pull_tensors(self, plan: Plan, saved: list[Any], grads: list[Any]) -> list[Tensor | None]:
-        """Run the backward program of a plan of this op on tensors, so that it is recorded: by equations, or as one op."""
+        """Run the backward program of a plan of this op on tensors, which records it: equation by equation, or as one op."""
         if self.gradient is not None:
             result = apply(self.gradient, (grads[0], *saved), (plan,))
             return [None if move is None else result for move in plan.moves]
@@ -125,15 +125,15 @@ def _gradient(gradient: Array, *saved_and_plan: Any) -> Any:
 
 
 def recorded_gradient(node: str, *saves: tuple[str, int], **details: Any) -> Op:
-    """Return the op of a gradient that PyTorch computes by one: of the gradient that comes in, what was saved, and the plan.
+    """Return the op for a gradient that PyTorch computes by one op, from output gradient, saved tensors and plan.
 
-    It depends on all that was saved, also where its derivative by that is 0: what is computed further requires grad.
+    It depends on all saved tensors, even if its derivative with respect to one is 0: its results require grad.
     """
     return Op(node, _gradient, saves, edges=(0, 1), details=lambda specs, params: params[0]._details() | details)
 
 
 OF_OUTPUT = ("grad_output", 0), ("output", 1)
-"""What the recorded gradient of a function saves that saves its output."""
+"""``saves`` of the recorded gradient of a function that saves its output."""
 
 
 # -- applying -----------------------------------------------------------------------------------------------------------

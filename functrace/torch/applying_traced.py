@@ -178,7 +178,7 @@ def is_packed(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> bool:
 class _Context(Protocol):
     plan: Plan
     others: list[Any]
-    """By place: None for what is saved as a tensor, otherwise the number."""
+    """Saved numbers by position; ``None`` if a tensor is saved there."""
     needs_input_grad: tuple[bool, ...]
     saved_tensors: tuple[Tensor, ...]
 
@@ -186,7 +186,7 @@ class _Context(Protocol):
 
 
 class Packed(_SingleLevelFunction):
-    """One operation on traced values as a `Function`, so that hooks see it save what its node saves in PyTorch."""
+    """One operation on traced values as a `Function`, so that hooks see it save the same values as PyTorch's node."""
 
     @staticmethod
     def forward(ctx: _Context, op: Op, params: tuple[Any, ...], *operands: Any) -> Any:

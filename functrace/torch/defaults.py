@@ -1,4 +1,4 @@
-"""The default dtype, and what was made for it.
+"""The default dtype, and the caches that depend on it.
 
 Layer: 9.
 """
@@ -12,7 +12,7 @@ from functrace.torch.tangents import TANGENTS
 
 
 def set_default_dtype(d: dtype) -> None:
-    """Set the dtype that Python floats become; plans of operations that were made for another one are dropped.
+    """Set the dtype of tensors that are made from Python floats; drop the plans that were made for another one.
 
     Raises:
         TypeError: if it is not a floating dtype.

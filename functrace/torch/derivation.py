@@ -151,7 +151,7 @@ class Derivation(NamedTuple):
 
     @property
     def results(self) -> tuple[int, ...] | None:
-        """Computed result of each edge, -1 for an edge without gradient; ``None`` for derivations that have views or selections."""
+        """Computed result of each edge, -1 without gradient; ``None`` if there are views, selections or several results."""
         if self.computing is None or self.selected is not None or len(self.outputs) != 1:
             return None
         if any(move is not None and move[1] is not None for move in self.moves):

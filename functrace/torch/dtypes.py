@@ -105,7 +105,7 @@ def get_default_dtype() -> dtype:
 
 
 def replace_default(d: dtype) -> bool:
-    """Set the dtype that Python floats become; whether it was another one. See `functrace.torch.defaults`.
+    """Set the dtype of tensors that are made from Python floats; return True if it changed. See `functrace.torch.defaults`.
 
     Raises:
         TypeError: if it is not a floating dtype.

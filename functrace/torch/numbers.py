@@ -1,4 +1,4 @@
-"""Python's numbers, beside which tensors are computed with.
+"""Python numbers as operands of tensor operations.
 
 Layer: 9.
 """
@@ -14,7 +14,7 @@ _KINDS: tuple[type[Any], ...] = (int, float, complex)
 
 
 def number_of(x: Any) -> Any:
-    """Return a number of NumPy's, or of a class derived from Python's, as the Python number that it is."""
+    """Convert a NumPy scalar, or an instance of a subclass of a Python number type, to a Python number."""
     if type(x) in NUMBERS:
         return x
     if isinstance(x, np.generic):

@@ -1,9 +1,9 @@
 """Plans: how a tensor operation is computed for some operands, and what its node does.
 
-A `Plan` is what one `Op` does for one combination of shapes, dtypes, static parameters and operands that want gradients:
-the function to call, and the `Derivation` that its node follows. Plans are kept in a bounded dict, so an operation costs one
-lookup, one NumPy call and one node. What is frozen is shared: a derivation among all sizes that it holds for
-(`functrace.torch.sizes`), and what runs its backward program (`Pullback`) where the program holds no size.
+A `Plan` is one `Op` for one combination of shapes, dtypes, static parameters and operands that require gradients: the
+function to call, and the `Derivation` that its node uses. Plans are kept in a bounded dict, so an operation costs one
+lookup, one NumPy call and one node. Frozen parts are shared: a derivation by all sizes for which it is valid
+(`functrace.torch.sizes`), and the runner of its backward program (`Pullback`) if the program contains no size.
 
 Layer: 9.
 """
@@ -59,13 +59,13 @@ _ndarray = np.ndarray
 
 
 class Forward(NamedTuple):
-    """How results are computed: the same for all sizes, but that of large arrays is divided among cores.
+    """Forward computation of an op: the same function for all sizes, except that large arrays are split among cores.
 
     Args:
-        function: the function of arrays, numbers and params.
-        ufunc: NumPy's function, if that is it.
-        wrap: makes, of such a function, one whose results lie in memory as PyTorch's do, where they may not.
-        laid_by: which operand of an elementwise operation has to lie in C order for NumPy's result to lie as PyTorch's does.
+        function: function of arrays, numbers and params.
+        ufunc: NumPy ufunc that equals the function, if there is one.
+        wrap: wraps such a function so that its results have PyTorch's memory layout, if NumPy's may differ.
+        laid_by: operand of an elementwise operation that must be in C order for NumPy's result to have PyTorch's layout.
     """
 
     function: Callable[..., Any]
@@ -84,10 +84,10 @@ class Forward(NamedTuple):
 
 
 def forward_of(case: Case) -> Forward:
-    """Return how the results of a case are computed."""
+    """Return the forward computation of a case."""
     op, specs, function = case.op, case.specs, case.function
     if isinstance(function, Elementwise):
-        # A primitive looks for traced operands; here there are none, so its NumPy function is called directly: 0.3 us less.
+        # A primitive checks for traced operands; here there are none, so its NumPy function is called directly: 0.3 us less.
         function = function.eval
     ufunc = function if isinstance(function, np.ufunc) else None
     if op.in_rows:
@@ -105,7 +105,7 @@ def forward_of(case: Case) -> Forward:
 
 
 def in_rows(evaluate: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what computes the same arrays, in C order."""
+    """Return a function that computes the same arrays, in C order."""
 
     def contiguous(result: Any) -> Any:
         return result if type(result) is not _ndarray or result.flags.c_contiguous else result.copy()
@@ -122,15 +122,15 @@ def _laying(case: Case, evaluate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def laid_as_pytorch(case: Case, result: Array, arrays: Sequence[Any]) -> Array:
-    """Return the result of an elementwise operation as it lies in PyTorch; see `laid`."""
+    """Return the result of an elementwise operation with PyTorch's memory layout; see `laid`."""
     op, arrays = case.op, arrays[: len(case.specs)]
     if op.seen is not None:
         arrays = [arrays[k] for k in op.seen]
     given = [x for x in arrays if type(x) is _ndarray]
     if result.ndim < max(x.ndim for x in given) or all(x.flags.c_contiguous for x in given):
-        return result  # (what is reduced has no order)
+        return result  # (a reduced result has no memory order)
     promote = op.promote
-    if isinstance(promote, Promotion):  # what is converted first is no longer expanded then
+    if isinstance(promote, Promotion):  # conversion copies an operand, which then is not expanded any more
         dtype = promote.dtype(case.specs)
         given = [
             laid(np.empty(x.shape), [x]) if k >= promote.skips and x.dtype != dtype and is_expanded(x) else x
@@ -144,11 +144,11 @@ def laid_as_pytorch(case: Case, result: Array, arrays: Sequence[Any]) -> Array:
 
 @final
 class Pullback:
-    """Runs the part of a backward program that computes: as an instruction list, and compiled once it is in use.
+    """Runner of the computing part of a backward program: an instruction list, compiled once the program is hot.
 
     Args:
-        runner: of the program.
-        derivation: what it is a part of.
+        runner: runner of the program.
+        derivation: derivation that the program belongs to.
     """
 
     __slots__ = ("_calls", "_derivation", "compiled", "pull_usual", "runner")
@@ -157,15 +157,15 @@ class Pullback:
         self.runner = runner
         self.compiled: Compiled | None = None
         self.pull_usual: PullUsual | None = None
-        """Runs it in the usual case, once it is compiled; see `functrace.torch.usual`."""
+        """Fast path for the common case, once the program is compiled; see `functrace.torch.usual`."""
         self._derivation = derivation
         self._calls = 0
 
     def __call__(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Run on arrays: what was saved, then one cotangent per result.
+        """Run on arrays: the saved values, then one cotangent per result.
 
         Raises:
-            NotKnown: if it holds sizes that are not known, which to compile needs.
+            NotKnown: if the program contains symbolic sizes, which cannot be compiled.
         """
         compiled = self.compiled
         if compiled is not None:
@@ -190,8 +190,8 @@ class Plan(Kept):
 
     Args:
         case: the op and its operands.
-        source: what it is made of, where it was derived for more sizes than these: `functrace.torch.sizes.Derived`.
-        given: the sizes and numbers that are put in there.
+        source: the derivation with symbolic sizes that it instantiates, if any: `functrace.torch.sizes.Derived`.
+        given: the concrete sizes and numbers to substitute.
     """
 
     __slots__ = (
@@ -216,7 +216,7 @@ class Plan(Kept):
         self.record_usual: RecordUsual | None = None
         """Makes nodes in the usual case, once the plan has proved to be in use."""
         self.pull_usual: PullUsual | None = None
-        """Runs the backward program in the usual case, once it is compiled."""
+        """Fast path of the backward program for the common case, once it is compiled."""
         self._records = 0
         self._of_results: dict[tuple[int, ...], Plan] = {}
         self._backward: Program | None = None
@@ -230,16 +230,16 @@ class Plan(Kept):
             self._backward = self.derivation.backward
 
     def _is_large(self) -> bool:
-        """Whether programs are made for these sizes, to run in blocks."""
+        """Return True if programs are specialized for these sizes, to run in tiles."""
         return max([spec.size for spec in self.case.specs if isinstance(spec, ShapeDtype)]) >= FEWEST
 
     @property
     def differentiated(self) -> tuple[ShapeDtype, ...]:
-        """The avals of the results, up to the last that has a derivative."""
+        """Avals of the results, up to the last one that has a derivative."""
         return self.outputs[: self.derivation.differentiated]
 
     def measure(self) -> int:
-        """Return the bytes that are the plan's own: not what it shares with those of other sizes."""
+        """Return the bytes that the plan owns, without those that it shares with plans for other sizes."""
         source, pullback = self.source, self._pullback
         own: list[Any] = [self.case, self.given, self.outputs, self.moves, self.evaluate, self._backward]
         own += self._of_results.values()
@@ -250,7 +250,7 @@ class Plan(Kept):
         return object.__sizeof__(self) + measured(*own)
 
     def lay(self, result: Array, arrays: Sequence[Any]) -> Array:
-        """Return the result of an elementwise operation as it lies in PyTorch; see `laid`."""
+        """Return the result of an elementwise operation with PyTorch's memory layout; see `laid`."""
         return laid_as_pytorch(self.case, result, arrays)
 
     def compute(self, arrays: Sequence[Any]) -> Any:
@@ -258,7 +258,7 @@ class Plan(Kept):
         return run_quietly(self.evaluate, *arrays, *self.case.params)
 
     def note_record(self) -> None:
-        """Count a node that was made by `record`; the lines for it are written out when that has come to be worth it."""
+        """Count a node that was made by `record`, and generate specialized code for it once that is profitable."""
         self._records += 1
         derivation = self.derivation
         if self._records == CALLS_INTERPRETED and not derivation.many:
@@ -299,7 +299,7 @@ class Plan(Kept):
 
     @property
     def pullback(self) -> Pullback:
-        """What runs its part that computes: that of all sizes, where the program holds none."""
+        """Runner of its computing part, shared by all sizes if the program contains no size."""
         pullback = self._pullback
         if pullback is None:
             shared = None if self.source is None or self._is_large() else self.source.pullback
@@ -317,13 +317,13 @@ class Plan(Kept):
         """Run the part of the backward program that computes.
 
         Args:
-            values: what was saved, then one cotangent per result.
-            is_plain: whether the cotangents are arrays, and none is a traced value.
+            values: the saved values, then one cotangent per result.
+            is_plain: True if all cotangents are arrays, and none is a traced value.
         """
         pullback, source = self.pullback, self.source
         if not is_plain:
             if source is not None and pullback is source.pullback:
-                pullback = self._pullback = self._own_pullback()  # what is recorded has sizes
+                pullback = self._pullback = self._own_pullback()  # a recorded program contains sizes
             return pullback.runner(values)
         try:
             results = pullback(values)

@@ -1,10 +1,10 @@
-"""Derivations for unknown sizes, positions and numbers: one is derived for many.
+"""Derivations with symbolic sizes, positions and numbers: one derivation serves many shapes.
 
-The derivative of ``x + y`` is the same program for all shapes in which the same axes have the same sizes, but for the sizes
-that it holds. So a pattern of operands (`Pattern`) that is met with other sizes than the first time is derived with
-`Unknown` numbers in place of the sizes, and plans for given ones are made by putting these in. What a rule of the core
-asked of an unknown number is a guard: it holds for the given one too, or the next derivation is made. Where a rule needs
-the number itself, plans are for it alone.
+The derivative of ``x + y`` is the same program for all shapes in which the same axes have equal sizes, up to the sizes that
+it contains. So once a pattern of operands (`Pattern`) occurs with a second set of sizes, it is derived with symbolic numbers
+(`Unknown`) in place of the sizes, and plans are made by substituting concrete sizes. Each comparison that a rule of the
+core evaluates on a symbolic number becomes a guard: if it fails for the concrete sizes, another derivation is made. If a
+rule needs a concrete number, plans are specialized to that number.
 
     DERIVATIONS.find   ByPattern: op, dtypes, equal sizes   ->   BySizes: n0 < n1?   ->   BySizes: …   ->   Derived
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from functrace.torch.applying import Op
 
 MOST_DERIVED = 8
-"""Derivations of one pattern: where rules tell more cases than that apart, every number has a plan of its own."""
+"""Maximum number of derivations of one pattern; beyond it, every set of concrete numbers gets a plan of its own."""
 
 
 class Sought(NamedTuple):
-    """What guards read of an operation.
+    """Cache key of an operation, which guards read.
 
     Args:
-        pattern: what is the same for many sizes.
-        given: the sizes and numbers.
+        pattern: the part of the key that does not depend on sizes.
+        given: concrete sizes and numbers.
     """
 
     pattern: Hashable
@@ -56,17 +56,17 @@ class ByPattern:
         return call.pattern
 
     def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
-        """Say that no such pattern is known."""
+        """Explain a miss: the pattern is not cached."""
         return f"other dtypes, ranks, equal sizes or params than those of the {len(kept)} patterns that are kept"
 
     def merged(self, other: Guard[Any]) -> ByPattern | None:
-        """Return itself: there is one."""
+        """Return itself if the other guard is the same object: there is only one."""
         return self if other is self else None
 
 
 @final
 class BySizes:
-    """Guard: what a rule asked of unknown sizes and numbers."""
+    """Guard: a comparison that a rule evaluated on symbolic sizes and numbers."""
 
     __slots__ = ("question",)
 
@@ -74,30 +74,30 @@ class BySizes:
         self.question = question
 
     def answer(self, call: Sought) -> bool | None:
-        """Return the answer for given numbers; ``None`` if these cannot be computed with."""
+        """Evaluate the comparison for concrete numbers; ``None`` if the arithmetic fails."""
         try:
             return self.question.answer(call.given)
         except ArithmeticError:
             return None
 
     def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
-        """Say what is otherwise."""
+        """Explain a miss: the comparison has another result."""
         return f"{self.question} is {now}, not {' or '.join(map(str, kept))}"
 
     def merged(self, other: Guard[Any]) -> BySizes | None:
-        """Return itself, if the other one asks the same."""
+        """Return itself if the other guard is the same comparison."""
         return self if isinstance(other, BySizes) and str(self.question) == str(other.question) else None
 
 
 @final
 class Derived(Specialization):
-    """What was derived for a case of unknown sizes; see `Plan` for what is made of it.
+    """Derivation of a case with symbolic sizes; a `Plan` instantiates it for concrete sizes.
 
     Args:
-        case: the case, with unknown sizes, positions and numbers.
+        case: the case, with symbolic sizes, positions and numbers.
 
     Raises:
-        NotKnown: where a number itself is needed.
+        NotKnown: if a concrete number is needed.
     """
 
     __slots__ = (
@@ -112,7 +112,7 @@ class Derived(Specialization):
         self.backward: Template | None = None
         self.computing: Template | None = None
         self.pullback: Pullback | None = None
-        """What runs for all sizes, if what is computed holds none of them."""
+        """Pullback that serves all sizes, if the computing part of the program contains none."""
         self._fill_outputs: list[tuple[int, Callable[[Sequence[Any]], ShapeDtype] | None, ShapeDtype]] = []
         self._fill_moves: Callable[[Sequence[Any]], tuple[Move | None, ...]] | None = None
         derivation = self.derivation
@@ -136,17 +136,17 @@ class Derived(Specialization):
         ])  # fmt: skip
 
     def moves(self, given: Sequence[Any]) -> tuple[Move | None, ...]:
-        """Return where gradients come from for given sizes."""
+        """Return the sources of the gradients for given sizes."""
         assert self.derivation is not None
         return self.derivation.moves if self._fill_moves is None else self._fill_moves(given)
 
 
 @final
 class NotDerived(Specialization):
-    """A pattern that was met with one list of sizes, or where numbers themselves are needed.
+    """A pattern that occurred with only one set of sizes, or that needs concrete numbers.
 
     Args:
-        derives: whether it is derived for unknown sizes when it is met with others.
+        derives: True if the second set of sizes triggers a derivation with symbolic sizes.
     """
 
     __slots__ = ("derives",)
@@ -162,7 +162,7 @@ DERIVATIONS: Table[Derived | NotDerived] = Table(
 
 
 def plan_of(case: Case) -> Plan:
-    """Make a plan: of a derivation for unknown sizes like these, or for these alone."""
+    """Make a plan: from a derivation with symbolic sizes whose guards hold, or for these sizes alone."""
     op = case.op
     opens = op.measures or any(type(spec) is tuple for spec in case.specs)
     for deep in (True, False) if opens else (False,):
@@ -182,7 +182,7 @@ def plan_of(case: Case) -> Plan:
 
 
 def _derived(case: Case, pattern: Pattern, call: Sought, found: Miss | NotDerived) -> Derived | NotDerived | None:
-    """Derive for unknown sizes, and keep what was found out; ``None`` for numbers that guards cannot be asked of."""
+    """Derive with symbolic sizes, and cache the outcome; ``None`` for numbers on which guards cannot be evaluated."""
     node = DERIVATIONS.root.next.get(call.pattern)
     if isinstance(found, Miss) and (found.answer is None or sum(1 for _ in DERIVATIONS.leaves(node)) >= MOST_DERIVED):
         return None
@@ -190,7 +190,7 @@ def _derived(case: Case, pattern: Pattern, call: Sought, found: Miss | NotDerive
     made: Derived | NotDerived
     try:
         made = Derived(Case(case.op, specs, params, case.active))
-    except (NotKnown, Exception):  # what is refused is refused again, for the numbers themselves
+    except (NotKnown, Exception):  # a plan for the concrete numbers will raise the error again
         made = NotDerived(derives=False)
     questions.is_closed = True
     path: list[tuple[Guard[Any], Hashable]] = [(DERIVATIONS.root.guard, call.pattern)]
@@ -212,7 +212,7 @@ def make_plan(key: tuple[Any, ...], operands: Sequence[Any], mask: int) -> Plan:
 
 
 def case_of(op: Op, operands: Sequence[Any], params: tuple[Any, ...], mask: int) -> Case:
-    """Return the case of an op and its operands; ``mask`` says, in bits, which of them want gradients."""
+    """Return the case of an op and its operands; bit k of ``mask`` is set if operand k requires a gradient."""
     is_static, edges = op.static_numbers, op.edges
     specs: list[Any] = []
     active: list[bool] = []

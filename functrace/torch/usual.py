@@ -94,12 +94,12 @@ def record_usual(edge_to: tuple[int, ...], saves: tuple[int, ...]) -> RecordUsua
 
 
 def pull_usual(saves: tuple[bool, ...], places: tuple[int, ...], compiled: Compiled) -> PullUsual | None:
-    """Return ``(saved, gradient)``, which runs a compiled backward program on what a node saved.
+    """Return ``(saved, gradient)``, which runs a compiled backward program on the values that a node saved.
 
     Args:
         saves: for each value that was saved whether it is a tensor (or a number).
         places: which result belongs to each edge; -1: none.
-        compiled: the program: it takes what was saved and one gradient.
+        compiled: compiled program of the saved values and one gradient.
 
     Returns:
         the function, which returns one gradient per edge, or None where the case is not the usual one; None for a

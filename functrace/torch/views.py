@@ -147,11 +147,11 @@ def make_plan_cached(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...],
 
 @final
 class CopySlices(Case):
-    """The case of an in-place operation on a view: operand 0 is the base; the view's former value may be saved.
+    """Case of an in-place operation on a view: operand 0 is the base; the view's former value may be saved.
 
     Args:
         inner: the operation.
-        steps: from the base to the view.
+        steps: view operations from the base to the view.
         specs, params, active: see `Case`.
     """
 
@@ -165,12 +165,12 @@ class CopySlices(Case):
 
     @property
     def edges(self) -> tuple[int | None, ...]:
-        """By edge, the operand: as of the operation, which has the base for its first."""
+        """Operand of each edge, as in the inner operation, with the base as first operand."""
         edges = self.inner.edges
         return tuple(range(len(self.specs))) if edges is None else edges
 
     def saveable(self, operands: int, results: int) -> list[tuple[str, int]]:
-        """Return what may be saved, by name; the view's former value stands behind the operands."""
+        """Return the values that may be saved, by name; the view's former value has the index after the operands."""
         count = len(self.specs)
         named = [(name, p or count) for name, p in self.inner.saves if 0 <= p < count]
         if all(p != count for _, p in named):
@@ -178,7 +178,7 @@ class CopySlices(Case):
         return named + self.numbers({p for _, p in named})
 
     def record(self) -> Recorded:
-        """Trace what becomes of the base."""
+        """Trace the new value of the base."""
         inner = self.inner
         with ArrayRecording("CopySlices", keeps_source=False) as recording:
             base = recording.new_input(self.specs[0])

@@ -44,11 +44,11 @@ __all__ = [
 
 
 class WritingFunctionBase(FunctionBase):
-    """The base of Functions that may overwrite their inputs: it knows views, which a `FunctionBase` stands below."""
+    """Base class of Functions that may overwrite their inputs. It handles views, which `FunctionBase` cannot import."""
 
     @classmethod
     def _rewrite_history(cls, value: Tensor, node: FunctionBase, place: int, outputs: Sequence[Any]) -> None:
-        """Let an overwritten input belong to the node; the base of a view is overwritten with it.
+        """Rebase the history of an overwritten input onto the node; the base of a view is overwritten with it.
 
         Raises:
             RuntimeError: for a leaf, and for a view among other outputs.

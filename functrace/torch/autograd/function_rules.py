@@ -1,7 +1,7 @@
-"""What every `Function` has: ``ctx``, the class of its node, and the rules that it may have.
+"""Base of every `Function`: ``ctx``, the class of its node, and default rules.
 
-A Function of the library's own that overwrites none of its inputs is made of `_SingleLevelFunction`, and can be applied by
-what the operations on tensors are made of; users' are made of `Function` (function.py), which stands above these.
+The library's own Functions that overwrite no input derive from `_SingleLevelFunction`, so the implementation of tensor
+operations can apply them; users' Functions derive from `Function` (function.py), which imports that implementation.
 
 Layer: 9.
 """
@@ -18,16 +18,16 @@ from functrace.torch.warnings import warn
 
 
 class FunctionCtx:
-    """What forward and backward are handed as ``ctx``."""
+    """The ``ctx`` argument of forward and backward."""
 
     needs_input_grad: tuple[bool, ...]
-    """For each argument, whether it is a tensor that requires grad."""
+    """True for each argument that is a tensor that requires grad."""
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keep tensors (or ``None``) for backward, which finds them in ``saved_tensors``; a second call replaces the first.
+        """Save tensors (or ``None``) for backward, which finds them in ``saved_tensors``; a second call replaces the first.
 
-        An overwrite in between is noticed, outputs make no reference cycle, and saved-tensor hooks apply: it happens when
-        forward has returned.
+        Saving takes place after forward has returned: overwriting a tensor before backward is detected, outputs make no
+        reference cycle, and saved-tensor hooks apply.
         """
         self.to_save = tensors
 
@@ -39,19 +39,19 @@ class FunctionCtx:
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *tensors: Any) -> None:
-        """Say which inputs forward has overwritten; they must be returned."""
+        """Mark inputs that forward has overwritten; they must be returned."""
         self.dirty_tensors = tensors
 
     def mark_shared_storage(self, *_pairs: object) -> None:
-        """Do nothing: tensors that share memory are known."""
+        """Do nothing: shared memory is detected without it."""
         warn(sentences.MARK_SHARED_STORAGE, FutureWarning)
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
-        """Say which outputs have no derivative; backward gets zeros for them."""
+        """Mark outputs that have no derivative; backward gets zeros for them."""
         self.non_differentiable = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Choose whether backward gets zeros (the default) or ``None`` for outputs that no gradient has reached."""
+        """Choose if backward gets zeros (the default) or ``None`` for outputs without a gradient."""
         self.materialize_grads = value
 
 
@@ -66,7 +66,7 @@ class BackwardCFunction(FunctionBase, FunctionCtx):
         return function._rule()(self, list(grads)) if function.boxed_grads_call else function._rule()(self, *grads)
 
     def apply_boxed(self, *boxed: Any) -> Any:
-        """Run the user's backward as it is, on what is given: a list of gradients, for one with ``boxed_grads_call``."""
+        """Run the user's backward as it is, on the given arguments: one list of gradients with ``boxed_grads_call``."""
         return self._forward_cls._rule()(self, *boxed)
 
     def apply_jvp(self, *tangents: Any) -> Any:
@@ -87,15 +87,15 @@ class FunctionMeta(type):
 
 
 class _SingleLevelFunction(FunctionBase, FunctionCtx, metaclass=FunctionMeta):
-    """The rules that a Function may have, as they are where the user has not written them."""
+    """Default rules of a Function, used unless the user overrides them."""
 
     clear_saved_tensors_on_access: ClassVar[bool] = False
-    """Whether saved tensors are let go as soon as ``ctx.saved_tensors`` is read, which can then be done only once."""
+    """True if reading ``ctx.saved_tensors`` frees the saved tensors, so that it can be read only once."""
     boxed_grads_call: ClassVar[bool] = False
-    """Whether backward gets its gradients in one list, from which it may take them to let them go early."""
+    """True if backward gets its gradients in one list, from which it may remove them to free them early."""
 
     generate_vmap_rule: ClassVar[bool] = False
-    """Whether ``forward`` and ``backward`` are mapped as they are. That is so in any case, unless there is a ``vmap``."""
+    """True if ``forward`` and ``backward`` are batched as they are, which is always the case without a ``vmap``."""
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -104,7 +104,7 @@ class _SingleLevelFunction(FunctionBase, FunctionCtx, metaclass=FunctionMeta):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Save what backward needs. May be overridden; then ``forward`` takes no ``ctx``."""
+        """Save the residuals of backward. May be overridden; then ``forward`` takes no ``ctx``."""
         raise NotImplementedError(sentences.NO_SETUP_CONTEXT)
 
     @staticmethod

@@ -1,9 +1,9 @@
 """Overwriting what is saved for backward: `allow_mutation_on_saved_tensors` copies it just before.
 
-Saved-tensor hooks keep a `_Handle` in the graph, and what it stands for outside of it, by weak reference to the handle: when
-the graph or the backward pass lets go of it, nothing is left. An in-place operation asks, before it writes, whose memory it
-is about to overwrite (`functrace.torch.autograd.grad_mode.Modes.watches`). PyTorch asks for tensors that begin at the same
-address; here any shared memory counts, so that writing into a part of what was saved is noticed, too.
+Saved-tensor hooks keep a `_Handle` in the graph, and its tensor outside of the graph in a weak-key dictionary: once the
+graph or the backward pass drops the handle, the tensor is freed. Before it writes, an in-place operation looks up the saved
+tensors that it would overwrite (`functrace.torch.autograd.grad_mode.Modes.watches`). PyTorch compares start addresses;
+here any shared memory counts, so writing into a part of a saved tensor is detected, too.
 
 Exported from ``torch.autograd.graph``.
 
