@@ -12,14 +12,13 @@ Layer: 8.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol, final
+from collections.abc import Callable, Sequence
+from typing import Any, final
 
 import numpy as np
 
 from functrace.errors import ArgumentError
 from functrace.locks import after_fork
-from functrace.specialize import Guard
 from functrace.typing import Array
 
 _GONE: dict[int, np.dtype[Any]] = {}
@@ -96,6 +95,12 @@ class Donation:
                 fix="pass a copy in one of them",
             )
 
+    def __enter__(self) -> None:
+        self.claim()
+
+    def __exit__(self, *_raised: object) -> None:
+        self.end()
+
     def taken(self, results: Sequence[Any]) -> list[Any]:
         """Return results with headers of their own."""
         gone = {id(x) for x in self.arrays}
@@ -109,49 +114,6 @@ class Donation:
                 _GONE[size] = np.dtype([("donated to functrace.jit", f"V{size}")])
             _set_dtype(x, _GONE[size])
             del _TAKEN[id(x)]
-
-
-class HasLeaves(Protocol):
-    """A call that may donate."""
-
-    leaves: Sequence[Any]
-    is_traced: bool
-    donation: Donation | None
-
-
-@final
-class Owned:
-    """Guard: whether the memory of donated arrays can be written to by the program that does so.
-
-    Args:
-        places: which leaves are donated.
-        function: what messages call the function.
-    """
-
-    __slots__ = ("function", "places")
-
-    def __init__(self, places: tuple[int, ...], function: str) -> None:
-        self.places, self.function = places, function
-
-    def answer(self, call: HasLeaves) -> bool:
-        """Return whether it can; the call has a donation from then on.
-
-        Raises:
-            ArgumentError: if an array cannot be given away, see `Donation`.
-        """
-        if call.is_traced:
-            return False
-        leaves = call.leaves
-        donation = call.donation = Donation([leaves[k] for k in self.places], leaves, self.function)
-        return donation.is_usable
-
-    def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
-        """Say what there is no program for. (Both are made when the function is staged.)"""
-        return "donated arrays can be written to" if now else "donated arrays cannot be written to"
-
-    def merged(self, other: Guard[Any]) -> Owned | None:
-        """Return itself if the other guard has the same donated leaves."""
-        return self if isinstance(other, Owned) and other.places == self.places else None
 
 
 def _described(x: Array) -> str:

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from functrace.api.calls import ARRAYS, NO_LEAF, argument_names, as_value, check_argnums, function_name
-from functrace.api.donating import Donation
 from functrace.api.record import Called
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
@@ -124,7 +123,6 @@ class Signature:
         self.is_traced = False
         self.variables: dict[int, Any] | None = None
         """Values that guards have computed, by variable; see `functrace.api.guards.Asked`."""
-        self.donation: Donation | None = None
         self.numbers: Numbers | None = None
         self.specs: list[Any] = []
         self.values: list[Any] = []

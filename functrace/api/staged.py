@@ -1,7 +1,7 @@
 """Cache of the staged programs of one jitted function, and staging of a new one.
 
 The cache is a `Table`. A signature leads to a program, or to further guards: captured arrays have not changed (`Unchanged`),
-donated memory can be used (`Owned`), and with ``jit(guards=True)`` the concrete values that the function reads (`Asked`).
+and, with ``jit(guards=True)``, the concrete values that the function reads are those of the path (`Asked`).
 
 Layer: 8.
 """
@@ -12,19 +12,19 @@ Layer: 8.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
 from functrace.api.checks import MOST_CHECKS, OFTEN, Check, written_check
-from functrace.api.donating import Donation, Owned
+from functrace.api.donating import Donation
 from functrace.api.draws import watching
 from functrace.api.guards import Asked, Outdated, Piece, Questions, Unchanged, asked_path
 from functrace.api.record import Recorded
 from functrace.api.retracing import BySignature, Retraces
 from functrace.api.signatures import Parameters, Signature
 from functrace.api.surroundings import reads_of
-from functrace.caches import measured
 from functrace.control.call import call_program
 from functrace.errors import ArgumentError, ConcretizationError
 from functrace.executor.runner import compile_at_once, run_compiled
@@ -83,17 +83,15 @@ class GuardsInfo(NamedTuple):
 class Call:
     """A call on arrays, as guards read it. (`Signature` is the same for calls of all kinds.)"""
 
-    __slots__ = ("donation", "leaves", "values", "variables")
+    __slots__ = ("leaves", "values", "variables")
     is_traced = False
 
     def __init__(self, values: Sequence[Any]) -> None:
         self.values = self.leaves = values
         self.variables: dict[int, Any] | None = None
         """Values that pieces of a path have computed, by variable of its tape."""
-        self.donation: Donation | None = None
 
 
-@final
 class Staged(Specialization):
     """A staged program, and what it was compiled to.
 
@@ -101,7 +99,6 @@ class Staged(Specialization):
         program: its inputs are the leaves of the arguments that are not static.
         out_tree: structure of the result.
         passes: those of the user's.
-        donated: which inputs are given away, so that it may write into them.
         piece: the rest of the program, behind its guards.
     """
 
@@ -110,28 +107,18 @@ class Staged(Specialization):
         program: Program,
         out_tree: PyTreeSpec,
         passes: Sequence[Pass] = (),
-        donated: tuple[int, ...] = (),
         piece: Piece | None = None,
     ) -> None:
-        super().__init__(0 if donated else sum(program.avals[i].nbytes for i in program.constant_values))
-        self.program, self.out_tree, self.passes = program, out_tree, passes
-        self.donated, self.piece = donated, piece
-        self.variant: Staged | None = None
-        """Variant of the same program that writes into donated memory, or does not; the cache keeps both or neither."""
+        super().__init__(sum(program.avals[i].nbytes for i in program.constant_values))
+        self.program, self.out_tree, self.passes, self.piece = program, out_tree, passes, piece
         self.is_leaf = out_tree.is_leaf()
         self.calls = 0
         """Those that took the long way to it."""
 
-    def measure(self) -> int:
-        """Return the bytes that it takes now. The cost of the donating variant is part of that of the other one."""
-        if self.variant is None:
-            return super().measure()
-        return 0 if self.donated else measured(self, self.variant)
-
     @cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
         """Generated code, a function of arrays; compiled at the first access."""
-        return compile_at_once(self.program, self.donated, self.passes)
+        return compile_at_once(self.program, passes=self.passes)
 
     @cached_property
     def open(self) -> Callable[..., Sequence[Any]]:
@@ -141,7 +128,7 @@ class Staged(Specialization):
     def follow(self, before: Staged) -> None:
         """Take the place of a program of which arrays have changed: if nothing else did, its code serves this one, too."""
         program, constants = self.closed
-        if constants and not self.donated and program is before.closed[0]:
+        if constants and program is before.closed[0]:
             run = self.open = before.open
             self.run = lambda *arguments: run(*arguments, *constants)
 
@@ -159,23 +146,47 @@ class Staged(Specialization):
                 if isinstance(guard, Unchanged) and guard.reads is not None:
                     guard.reads.note()
             results: Sequence[Any] = call_program(program, [*call.values, *constants])
-        elif call.donation is not None:
-            results = donating(call.donation, self.run, call.values)
         elif self.piece is not None:
             assert call.variables is not None
             results = _rest(self.piece, call.variables)
         else:
             results = run_compiled(self.run, call.values)
+        return self.result(results)
+
+    def result(self, results: Sequence[Any]) -> Any:
+        """Return the function's result, of its leaves."""
         return results[0] if self.is_leaf else unflatten(self.out_tree, results)
 
 
-def donating(donation: Donation, run: Callable[..., Sequence[Any]], values: Sequence[Any]) -> list[Any]:
-    """Run a program on arrays of which some are given away."""
-    donation.claim()
-    try:
-        return donation.taken(run_compiled(run, values))
-    finally:
-        donation.end()
+@final
+class StagedWithDonation(Staged):
+    """A staged program that may write into donated arguments.
+
+    Args:
+        program, out_tree, passes: as of `Staged`.
+        donated: places of the donated inputs.
+        function: name of the function, for messages.
+    """
+
+    def __init__(
+        self, program: Program, out_tree: PyTreeSpec, passes: Sequence[Pass], donated: tuple[int, ...], function: str
+    ) -> None:
+        super().__init__(program, out_tree, passes)
+        self.donated, self.function = donated, function
+
+    @cached_property
+    def run_in_place(self) -> Callable[..., Sequence[Any]]:
+        """Generated code that writes results into the donated arrays; compiled at the first access."""
+        return compile_at_once(self.program, self.donated, self.passes)
+
+    def applied(self, call: Call | Signature) -> Any:
+        """Run on the arguments of a call, whose donated arrays are gone afterwards."""
+        if call.is_traced:
+            return super().applied(call)
+        donation = Donation([call.leaves[k] for k in self.donated], call.leaves, self.function)
+        run = self.run_in_place if donation.is_usable else self.run
+        with donation:
+            return self.result(donation.taken(run_compiled(run, call.values)))
 
 
 def _rest(piece: Piece, variables: dict[int, Any]) -> Sequence[Any]:
@@ -197,11 +208,13 @@ class _Made(NamedTuple):
 
     Args:
         result: returns that of the call.
-        kept: programs, each with the path that leads to it behind the signature; none if they are not to be kept.
+        staged: the program to keep, if it is valid for other calls.
+        path: guards behind the signature, with their answers.
     """
 
     result: Callable[[], Any]
-    kept: Sequence[tuple[Sequence[tuple[Guard[Any], Hashable]], Staged]] = ()
+    staged: Staged | None = None
+    path: Sequence[tuple[Guard[Any], Hashable]] = ()
 
 
 @final
@@ -230,7 +243,6 @@ class ProgramCache(Table[Staged]):
             what = f"maxsize={maxsize} keeps" if max_paths is None else f"maxsize={maxsize}, max_paths={max_paths} keep"
             raise ArgumentError(f"jit: {what} no program", fix="give 1 or more")
         self.signatures = BySignature(name)
-        super().__init__(f"programs of jit of {name}", self.signatures, MOST_BYTES, 2 * maxsize * (max_paths or 1))
         self.f, self.function, self.donated, self.passes = f, name, donated, passes
         self.maxsize, self.max_paths = maxsize, max_paths
         self.retraces = Retraces(name)
@@ -238,6 +250,7 @@ class ProgramCache(Table[Staged]):
         self.often: list[tuple[Check, Hashable]] = []
         """Generated checks of signatures that are hot, and the keys of these."""
         self._others = 0  # ticks of the clock that are no hits
+        super().__init__(f"programs of jit of {name}", self.signatures, MOST_BYTES, maxsize * (max_paths or 1))
 
     def followed(self, node: Node[Staged] | Staged, call: Call | Signature) -> Staged | Miss:
         """Ask guards, from a node on; warnings of what is computed for them name the user's line."""
@@ -277,6 +290,7 @@ class ProgramCache(Table[Staged]):
         super().clear()
         self._others = self.tick()
         self.misses = self.guard_misses = 0
+        self.often.clear()
         self.retraces.clear()
         self.signatures.clear()
 
@@ -289,28 +303,25 @@ class ProgramCache(Table[Staged]):
         described = self.signatures.describe(signature)
         given = signature.values
         donation = self._donation(signature)
-        signature.donation = None  # `Owned` may have set one before the look-up ended
         signature.values = [held_array(value) for value in given]  # f may write to them
         self.retraces.note(described, self.why(miss))
         made = self._staged(signature) if self.max_paths is None else self._path(signature, miss)
-        with self._lock.now:
-            for path, staged in made.kept:
-                self._keep(signature.key, path, staged)
-        if donation is None:
-            return made.result()
-        donation.claim()
-        try:
-            return made.result()
-        finally:
-            donation.end()
+        staged = made.staged
+        if staged is not None:
+            self._keep(signature.key, made.path, staged)
+        with donation or nullcontext():
+            result = made.result()
+        if staged is not None:
+            self.changed(staged)  # it has been compiled
+        return result
 
     def _donation(self, signature: Signature) -> Donation | None:
-        places = self._given_away(signature)
+        places = () if signature.is_traced else self._donated(signature)
         return Donation([signature.leaves[k] for k in places], signature.leaves, self.function) if places else None
 
-    def _given_away(self, signature: Signature) -> tuple[int, ...]:
+    def _donated(self, signature: Signature) -> tuple[int, ...]:
         """Return the indices of the donated leaves."""
-        return signature.leaves_of(self.donated) if self.donated.any and not signature.is_traced else ()
+        return signature.leaves_of(self.donated) if self.donated.any else ()
 
     def _staged(self, signature: Signature) -> _Made:
         """Stage the function without values."""
@@ -329,17 +340,16 @@ class ProgramCache(Table[Staged]):
         finally:
             if signature.numbers is not None:
                 signature.numbers.close()
-        places = self._given_away(signature)
-        kept = [Staged(program, call.out_tree, self.passes)]
+        places = self._donated(signature)
         if places:
-            kept.append(Staged(program, call.out_tree, self.passes, places))
-            kept[0].variant, kept[1].variant = kept[1], kept[0]
+            staged = StagedWithDonation(program, call.out_tree, self.passes, places, name)
+        else:
+            staged = Staged(program, call.out_tree, self.passes)
         before = next(self.leaves(self.root.next.get(signature.key)), None)
         if before is not None:
-            kept[0].follow(before)
-        guards: list[tuple[Guard[Any], Hashable]] = [] if reads is None else [(Unchanged(reads, name), None)]
-        paths = [[*guards, (Owned(places, name), bool(one.donated))] if places else guards for one in kept]
-        return _Made(lambda: kept[0].applied(signature), [*zip(paths, kept, strict=True)])
+            staged.follow(before)
+        path = [] if reads is None else [(Unchanged(reads, name), None)]
+        return _Made(lambda: Staged.applied(staged, signature), staged, path)  # (the call has made its own donation)
 
     def _path(self, signature: Signature, miss: Miss) -> _Made:
         """Record a path of the function, which may read the values of the call."""
@@ -372,24 +382,18 @@ class ProgramCache(Table[Staged]):
         begin = None if unchanged is None else start.next.get(None)  # type: ignore[union-attr]
         path, piece = asked_path(begin, program, questions.answers)
         staged = Staged(program, call.out_tree, piece=piece if path else None)
-        return _Made(lambda: result, [([(Unchanged(reads, name), None), *path], staged)])
+        return _Made(lambda: result, staged, [(Unchanged(reads, name), None), *path])
 
     def _keep(self, key: Hashable, path: Sequence[tuple[Guard[Any], Hashable]], staged: Staged) -> None:
-        """Keep a program; the least recently used ones go. (Called with the lock.)"""
-        self._others += 1
-        self.insert([(self.signatures, key), *path], staged)
-        paths = [*self.leaves(self.root.next.get(key))]
-        if self.max_paths is not None and len(paths) > self.max_paths:
-            self.drop(min(paths, key=lambda leaf: leaf.used))
-        nodes = self.root.next
-        while len(nodes) > self.maxsize:
-            self.drop(min(nodes.values(), key=lambda node: max(leaf.used for leaf in self.leaves(node))))
-
-    def _remove(self, entry: Staged) -> None:
-        super()._remove(entry)
-        other, entry.variant = entry.variant, None
-        if other is not None:
-            self._remove(other)
+        """Keep a program, and drop the least recently used ones."""
+        with self._lock.now:
+            self._others += 1
+            self.insert([(self.signatures, key), *path], staged)
+            if self.max_paths is not None:
+                self.trim(self.root.next.get(key), self.max_paths)
+            nodes = self.root.next
+            while len(nodes) > self.maxsize:
+                self.drop(min(nodes.values(), key=lambda node: max([leaf.used for leaf in self.leaves(node)])))
 
 
 def _once(program: Program, signature: Signature, call: Recorded) -> _Made:

@@ -283,9 +283,7 @@ class TransformCache(Table[Form]):
             tape = (*map(list, call.tape[:3]), *call.tape[3:])
             guard = ByNumbers(tape, {} if before is None else before.arguments | known, call.literals)
         self.insert([(self.root.guard, key), (guard, guard.answer(call))], form)
-        forms = [*self.leaves(self.root.next.get(key))]
-        if len(forms) > MOST_FORMS:
-            self.drop(min(forms, key=lambda other: other.used))
+        self.trim(self.root.next.get(key), MOST_FORMS)
         return form
 
 

@@ -45,7 +45,7 @@ MOST = 400
 
 _DEEPEST = 6
 _SHORT = 32
-"""Operations of a traced value that are followed back: is it made of constants alone?"""
+"""Maximum number of operations that are traversed to test whether a traced value is constant."""
 
 _READS = frozenset(
     opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "IMPORT_STAR", "CALL_INTRINSIC_1") if name in opmap

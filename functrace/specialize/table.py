@@ -9,7 +9,6 @@ the function itself has read (``if x > 0``) are found, kept, bounded, explained 
     ``BySignature`` (api/retracing)    structure, shapes, dtypes, static values    `jit`
     ``Unchanged`` (api/guards)         the captured array that was changed         `jit`
     ``Asked`` (api/guards)             a value that the function reads             `jit(guards=True)`
-    ``Owned`` (api/donating)           whether donated memory can be used          `jit(donate_argnums=)`
     ``ByTape`` (executor/cache)        the recorded operations                     un-jitted transforms
     ``ByNumbers`` (executor/cache)     the Python numbers among them               un-jitted transforms
     ``ByPattern`` (torch/sizes)        dtypes, and which sizes are equal           `functrace.torch`
@@ -22,7 +21,6 @@ Layer: b (base).
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, final
 
@@ -172,20 +170,38 @@ class Table(Bounded[S]):
         with self._lock.now:
             if id(made) in self._paths:
                 raise ValueError(f"{made!r} is in {self!r} already")
-            node, nodes = self.root, list[tuple[Node[S], Hashable]]()
-            guards = [self.root.guard]
-            for (_, answer), (guard, _) in itertools.pairwise(path):
-                nodes.append((node, answer))
-                node = self._following(node, answer, guard)
-                guards.append(node.guard)
-            answer = path[-1][1]
+            node, nodes, guards = self.root, list[tuple[Node[S], Hashable]](), list[Guard[Any]]()
+            at = 0
+            while at + 1 < len(path):
+                found = node.next.get(path[at][1])
+                merged = found.guard.merged(path[at + 1][0]) if isinstance(found, Node) else None
+                if not isinstance(found, Node) or merged is None:
+                    break
+                found.guard = merged
+                guards.append(merged)
+                nodes.append((node, path[at][1]))
+                node, at = found, at + 1
+            child: Node[S] | S = made
+            below: list[tuple[Node[S], Hashable]] = []
+            for guard, answer in reversed(path[at + 1 :]):
+                new = Node[S](guard)
+                new.next[answer] = child
+                below.append((new, answer))
+                child = new
+            answer = path[at][1]
+            made.guards = (*guards, *[guard for guard, _ in path[at + 1 :]])
+            self._paths[id(made)] = [*nodes, (node, answer), *reversed(below)]
             before = node.next.get(answer)
-            nodes.append((node, answer))
-            node.next[answer] = made
-            self._drop(before)  # only now: a node without children would be removed
-            made.guards = tuple(guards[1:])
-            self._paths[id(made)] = nodes
+            node.next[answer] = child  # at once: an interrupted call leaves no node without a specialization
+            self._drop(before)
             self.add(id(made), made)
+
+    def trim(self, found: Node[S] | S | None, most: int) -> None:
+        """Drop the least recently used specializations behind a node, down to a number."""
+        with self._lock.now:
+            leaves = sorted(self.leaves(found), key=lambda leaf: leaf.used)
+            for leaf in leaves[: max(0, len(leaves) - most)]:
+                self._drop(leaf)
 
     def drop(self, found: Node[S] | S | None) -> None:
         """Drop a specialization, or all behind a node."""
@@ -208,18 +224,6 @@ class Table(Bounded[S]):
                 stack.extend([*top.next.values()])
             elif top is not None:
                 yield top
-
-    def _following(self, node: Node[S], answer: Hashable, guard: Guard[Any]) -> Node[S]:
-        """Return the child of a node for an answer, with a guard merged into it."""
-        found = node.next.get(answer)
-        if found.__class__ is Node:
-            merged = found.guard.merged(guard)  # type: ignore[union-attr]
-            if merged is not None:
-                found.guard = merged  # type: ignore[union-attr]
-                return found  # type: ignore[return-value]
-        made = node.next[answer] = Node[S](guard)
-        self._drop(found)  # only now: a node without children would be removed
-        return made
 
     def _drop(self, found: Node[S] | S | None) -> None:
         for leaf in [*self.leaves(found)]:

@@ -101,30 +101,46 @@ def test_the_number_of_threads_changes_while_others_compute() -> None:
     in_threads(work, 3)
 
 
-def test_a_program_and_the_one_that_writes_into_donated_memory_are_dropped_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With both charged for the constants, each would drop the other: every second call would be recorded."""
+@pytest.mark.parametrize("donated", [(), (0,)], ids=["plain", "donated"])
+@pytest.mark.parametrize("megabytes", [0.7, 3.0])
+def test_a_program_with_large_constants_serves_all_memory_orders(
+    donated: tuple[int, ...], megabytes: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is kept, also where it takes more than all programs may; the same program runs in place and beside the argument."""
     monkeypatch.setattr(staged, "MOST_BYTES", 1 << 20)
-    weights = np.ones(90_000)  # 0.7 MiB
+    weights = np.ones(int(megabytes * (1 << 17)))
     weights.flags.writeable = False
-    step = ft.jit(lambda p: [p[0] + np.max(weights * p[0][0, 0])], donate_argnums=0)
+    step = ft.jit(lambda p: [p[0] + np.max(weights * p[0][0, 0])], donate_argnums=donated)
     plain = np.arange(4.0).reshape(2, 2)
     for order in "CFCFFC":
-        np.testing.assert_array_equal(step([np.array(plain, order=order)])[0], plain)
+        (given,) = p = [np.array(plain, order=order)]
+        np.testing.assert_array_equal(step(p)[0], plain)
+        assert (given.dtype.kind == "V") == bool(donated)
     assert step.cache_info().misses == 1
 
 
-def test_a_donated_argument_is_claimed_once_where_its_program_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The guard that looks at donated memory has been asked when the look-up ends."""
-    keep = staged.ProgramCache._keep
+@pytest.mark.parametrize("donated", [(), (0,)], ids=["plain", "donated"])
+def test_a_program_that_is_used_stays_while_others_go(donated: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staged, "MOST_BYTES", 1 << 20)
+    captured = {n: np.arange(float(n)) for n in range(10_000, 10_030)}  # 78 KiB each
+    recorded: list[int] = []
 
-    def keep_those_that_write(self: Any, key: Any, path: Any, one: staged.Staged) -> None:
-        if one.donated:
-            keep(self, key, path, one)
+    def f(p: Any) -> Any:
+        recorded.append(p[0].size)
+        return [p[0] + captured[p[0].size]]
 
-    monkeypatch.setattr(staged.ProgramCache, "_keep", keep_those_that_write)
-    double = ft.jit(lambda p: [p[0] * 2.0], donate_argnums=0)
-    for order in "CF":
-        (given,) = p = [np.ones((2, 3), order=order)]
-        np.testing.assert_array_equal(double(p)[0], 2.0)
-        assert given.dtype.kind == "V"
-    assert double.cache_info().misses == 2
+    step = ft.jit(f, donate_argnums=donated)
+    for n in range(10_001, 10_030):
+        for size in (10_000, 10_000, n):
+            step([np.ones(size)])
+    assert recorded.count(10_000) == 1
+    info = step.cache_info()
+    assert isinstance(info, staged.CacheInfo) and info.currsize < 20
+
+
+def test_arrays_are_donated_also_where_the_first_call_was_traced() -> None:
+    double = ft.jit(lambda p: p * 2.0, donate_argnums=0)
+    assert ft.grad(lambda x: np.sum(double(x)))(np.ones(3)).tolist() == [2.0, 2.0, 2.0]
+    given = np.ones(3)
+    np.testing.assert_array_equal(double(given), 2.0)
+    assert given.dtype.kind == "V"

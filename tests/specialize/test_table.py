@@ -182,3 +182,42 @@ def test_a_guard_that_takes_the_place_of_another_one_is_found(monkeypatch: pytes
     assert found_in(table) == 2 and len(table) == 1
     table.insert([(root, answer), (Unset("CLIPS"), None)], Number(3))
     assert found_in(table) == 3 and len(table) == 1
+
+
+def test_an_interrupted_insert_leaves_no_node_without_a_specialization(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of()
+    root = table.root.guard
+    path = [(root, root.answer(None)), (Flag("ROUNDS"), False), (Flag("CLIPS"), False)]
+
+    class Interrupting(Flag):
+        def merged(self, other: Guard[Any]) -> Flag | None:
+            raise KeyboardInterrupt
+
+    table.insert([path[0], (Interrupting("ROUNDS"), False)], Number(1))
+    with pytest.raises(KeyboardInterrupt):
+        table.insert(path, Number(2))
+    monkeypatch.setattr(table, "add", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        table.insert([(root, "another mode"), *path[1:]], Number(3))
+    for answer, node in table.root.next.items():
+        assert [*table.leaves(node)], answer
+    assert found_in(table) == 1
+
+
+def interrupted(*_given: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_trim_keeps_what_was_used_last() -> None:
+    table = table_of()
+    root = table.root.guard
+    answer = root.answer(None)
+    for name in ("ROUNDS", "CLIPS"):
+        for value in (False, True):
+            table.insert([(root, answer), (Flag("ROUNDS"), (name, value))], Number(len(table)))
+    (first,) = [leaf for leaf in table.leaves(table.root) if leaf.value == 0]
+    first.used = table.tick()
+    table.trim(table.root.next[answer], 2)
+    assert sorted(leaf.value for leaf in table.leaves(table.root)) == [0, 3]
+    table.trim(None, 0)
+    assert len(table) == 2
