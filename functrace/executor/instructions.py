@@ -454,7 +454,7 @@ class ListSink:
     """
 
     __slots__ = ("_code", "_fixed", "_made", "_next", "_numbers", "_program")
-    splits = False
+    splits = takes_tracers = False
 
     def __init__(self, program: Program) -> None:
         self._program = program

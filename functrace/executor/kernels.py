@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrace.executor.cache import holds
 from functrace.executor.products import in_parts
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Primitive
@@ -24,7 +23,7 @@ from functrace.ir.program import Program
 from functrace.ir.tape import Params, Spec
 from functrace.ops import elementwise as ew
 from functrace.ops.contraction import dot_p, matmul_in_parts_p
-from functrace.ops.elementwise import ELEMENTWISE, loop_dtypes
+from functrace.ops.elementwise import ELEMENTWISE, holds, loop_dtypes
 from functrace.ops.indexing import decode_index, embed_p, index_p
 from functrace.ops.joining import stack_p
 from functrace.ops.reductions import reduce_max_p, reduce_min_p, reduce_sum_p

@@ -20,7 +20,7 @@ from functrace.ir.program import Program
 from functrace.ops.contraction import dot_p, matmul_in_parts_p
 from functrace.ops.cumulative import cumprod_p, cumsum_p
 from functrace.ops.edges import clamp, signed_remainder
-from functrace.ops.elementwise import complex_of, loop_dtypes, trunc_divide, where
+from functrace.ops.elementwise import complex_of, holds, loop_dtypes, trunc_divide, where
 from functrace.ops.joining import concatenate_p, stack_p
 from functrace.typing import Scalar
 
@@ -99,7 +99,7 @@ def typed(program: Program, k: int) -> Typed:
 
 def _holds(dtype: DType, value: Scalar) -> bool:
     """Return whether a dtype can hold an integer."""
-    return type(value) is not int or dtype.kind not in "iu" or np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
+    return type(value) is not int or dtype.kind not in "iu" or holds(dtype, value)
 
 
 def _infinity(value: Scalar) -> np.generic:

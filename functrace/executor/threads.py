@@ -96,8 +96,9 @@ class Threads:
 
     def _together(self, work: Callable[..., object], given: Sequence[tuple[Any, ...]]) -> None:
         """Call ``work`` once per tuple of arguments: here, and in the pool."""
-        jobs = self._begun(work, given[1:])
+        jobs: list[_Job] = []
         try:
+            self._begin(jobs, work, given[1:])
             for arguments in (*given[:1], *given[1 + len(jobs) :]):
                 work(*arguments)
             for job, arguments in zip(jobs, given[1:], strict=False):
@@ -110,28 +111,29 @@ class Threads:
             if failure is not None:
                 raise failure
 
-    def _begun(self, work: Callable[..., object], given: Sequence[tuple[Any, ...]]) -> list[_Job]:
+    def _begin(self, jobs: list[_Job], work: Callable[..., object], given: Sequence[tuple[Any, ...]]) -> None:
         """Submit jobs to the pool, each in a copy of the caller's context (which contains NumPy's error state).
 
-        Returns:
-            the jobs: fewer than given, or none, if the interpreter exits or the system cannot start threads.
+        Args:
+            jobs: gets each at once, so that an interrupted caller can wait for them: fewer than given, or none, if
+                the interpreter exits or the system cannot start threads.
+            work: the function.
+            given: its arguments, one tuple per job.
         """
         if not given or sys.is_finalizing():
-            return []
+            return
         pool = self._pool
         if pool is None:
             with self._making.now:
                 if self._pool is None and self.count > 1:
                     self._pool = _pool(self.count - 1)
                 pool = self._pool
-        jobs: list[_Job] = []
         if pool is not None:
             try:
                 for arguments in given:
                     jobs.append(_Job(pool, work, arguments))
             except RuntimeError:  # the interpreter exits
-                pass
-        return jobs
+                return
 
 
 @final

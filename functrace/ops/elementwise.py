@@ -51,7 +51,7 @@ from functrace.ops.broadcasting import ELEMENTWISE, Elementwise
 from functrace.ops.shaping import convert, part_aval, real
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
-from functrace.typing import Array
+from functrace.typing import Array, Scalar
 
 Partial = Callable[..., Any] | None
 
@@ -89,6 +89,26 @@ def loop_dtypes(ufunc: np.ufunc, specs: Sequence[Spec]) -> tuple[np.dtype[Any], 
     if all(isinstance(kind, type) for kind in kinds):
         kinds = tuple([np.dtype(kind) for kind in kinds])
     return ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout)
+
+
+def _range(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    return (float(np.finfo(dtype).min), float(np.finfo(dtype).max)) if dtype.kind != "b" else (0, 1)
+
+
+_LIMITS = {np.dtype(code): _range(np.dtype(code)) for code in "?bBhHiIlLqQefdgFDG"}
+"""The least and the greatest number that a dtype holds, as Python numbers."""
+
+
+def holds(dtype: np.dtype[Any], value: Scalar) -> bool:
+    """Return whether a dtype can hold a Python number: NumPy converts it without an error or a warning."""
+    limits = _LIMITS.get(dtype)
+    if limits is None:
+        return False
+    low, high = limits
+    parts = (value.real, value.imag) if type(value) is complex else (value,)
+    return all(low <= part <= high or (type(part) is float and not math.isfinite(part)) for part in parts)
 
 
 def ufunc_aval(name: str, ufunc: np.ufunc) -> Rule:

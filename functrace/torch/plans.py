@@ -196,7 +196,7 @@ class Plan(Kept):
 
     __slots__ = (
         "_backward", "_of_results", "_pullback", "_records", "case", "derivation", "evaluate", "forward", "given",
-        "is_freed", "laid_by", "moves", "outputs", "pull_usual", "record_usual", "source",
+        "is_freed", "laid_by", "moves", "outputs", "pull_usual", "record_usual", "shares_pullback", "source",
     )  # fmt: skip
 
     def __init__(self, case: Case, source: Derived | None = None, given: Sequence[Any] = ()) -> None:
@@ -221,6 +221,8 @@ class Plan(Kept):
         self._of_results: dict[tuple[int, ...], Plan] = {}
         self._backward: Program | None = None
         self._pullback: Pullback | None = None
+        self.shares_pullback = False
+        """True if the pullback is that of the source, for all sizes."""
         if source is not None:
             if self.derivation is not None:
                 self.outputs, self.moves = source.outputs(case, given), source.moves(given)
@@ -240,13 +242,12 @@ class Plan(Kept):
 
     def measure(self) -> int:
         """Return the bytes that the plan owns, without those that it shares with plans for other sizes."""
-        source, pullback = self.source, self._pullback
         own: list[Any] = [self.case, self.given, self.outputs, self.moves, self.evaluate, self._backward]
         own += self._of_results.values()
-        if source is None:
+        if self.source is None:
             own += [self.derivation, self.forward]
-        if pullback is not None and (source is None or pullback is not source.pullback):
-            own.append(pullback)
+        if not self.shares_pullback:
+            own.append(self._pullback)
         return object.__sizeof__(self) + measured(*own)
 
     def lay(self, result: Array, arrays: Sequence[Any]) -> Array:
@@ -303,15 +304,23 @@ class Plan(Kept):
         pullback = self._pullback
         if pullback is None:
             shared = None if self.source is None or self._is_large() else self.source.pullback
-            pullback = self._pullback = self._own_pullback() if shared is None else shared
+            if shared is None:
+                return self._make_pullback()
+            pullback, self.shares_pullback = shared, True
+            self._pullback = shared
         return pullback
 
-    def _own_pullback(self) -> Pullback:
+    def _make_pullback(self) -> Pullback:
+        """Make a pullback of the plan's own."""
         if self.source is None:
             assert self.derivation.computing is not None
-            return Pullback(Runner(self.derivation.computing), self.derivation)
-        assert self.source.computing is not None
-        return Pullback(Runner(self.source.computing.fill(self.given), is_flat=True), self.derivation)
+            runner = Runner(self.derivation.computing)
+        else:
+            assert self.source.computing is not None
+            runner = Runner(self.source.computing.fill(self.given), is_flat=True)
+        made = self._pullback = Pullback(runner, self.derivation)
+        self.shares_pullback = False
+        return made
 
     def compute_gradients(self, values: Sequence[Any], *, is_plain: bool = True) -> Sequence[Any]:
         """Run the part of the backward program that computes.
@@ -322,15 +331,15 @@ class Plan(Kept):
         """
         pullback, source = self.pullback, self.source
         if not is_plain:
-            if source is not None and pullback is source.pullback:
-                pullback = self._pullback = self._own_pullback()  # a recorded program contains sizes
+            if self.shares_pullback:
+                pullback = self._make_pullback()  # a recorded program contains sizes
             return pullback.runner(values)
         try:
             results = pullback(values)
         except NotKnown:
             assert source is not None
             source.pullback = None
-            pullback = self._pullback = self._own_pullback()
+            pullback = self._make_pullback()
             results = pullback(values)
         self.pull_usual = pullback.pull_usual
         return results

@@ -91,7 +91,7 @@ class TangentPlan(Kept):
             return [x.clone() if shares else x for x, shares in zip(found, self._shares, strict=True)]
         with np.errstate(all="ignore"):
             arrays = self._runner([x._array if isinstance(x, Tensor) else x for x in values])
-        return [wrap(np.array(a) if shares else a) for a, shares in zip(arrays, self._shares, strict=True)]
+        return [wrap(a) for a in arrays]  # (which share memory with nothing)
 
 
 def is_shown(program: Program, output: int) -> bool:

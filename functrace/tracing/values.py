@@ -318,6 +318,5 @@ def stages() -> str | None:
         body = running()
     if body is None:
         return None
-    inputs = [k for k, primitive in enumerate(body.primitives) if primitive is INPUT]
-    has_values = all(is_known(body, k) for k in inputs) if inputs else body.scope is OPEN
+    has_values = all(is_known(body, k) for k in body.inputs) if body.inputs else body.scope is OPEN
     return None if has_values else body.owner

@@ -49,6 +49,7 @@ class TapeSink:
         moved: by variable of the program, its place.
     """
 
+    takes_tracers = True
     __slots__ = ("_handles", "_linear", "_linear_set", "_pushes", "known", "moved", "program", "second", "splits")
 
     def __init__(self, program: Program, transform: str, *, pushes: bool, splits: bool) -> None:

@@ -152,13 +152,14 @@ class Missing:
     Args:
         size: how many operations the program has.
         by_rules: whether no templates are to be used.
+        calls_rules: whether the rule is called where there is no template; otherwise another walk will do so.
     """
 
-    __slots__ = ("_allowed", "_by_rules")
+    __slots__ = ("_allowed", "_by_rules", "_calls_rules")
 
-    def __init__(self, size: int, by_rules: bool = False) -> None:
+    def __init__(self, size: int, *, by_rules: bool, calls_rules: bool) -> None:
         self._allowed = size // RULES_PER_TEMPLATE
-        self._by_rules = by_rules
+        self._by_rules, self._calls_rules = by_rules, calls_rules
 
     def template(self, key: Any) -> Template | None:
         """Return the template for a key that has none, or ``None`` where the rule is to be called."""
@@ -167,8 +168,9 @@ class Missing:
             return None
         if self._allowed:
             self._allowed -= 1
-        elif _encountered.pop(key, None) is None:
-            _encountered.keep(key, True)
+        elif key not in _encountered:
+            if self._calls_rules:
+                _encountered.keep(key, True)
             return None
         template = _made(key)
         TEMPLATES.add(key, template)

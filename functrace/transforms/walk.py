@@ -57,6 +57,11 @@ class Sink(Protocol):
     """The output of the walks."""
 
     @property
+    def takes_tracers(self) -> bool:
+        """True if rules can record on it."""
+        ...
+
+    @property
     def splits(self) -> bool:
         """True if tangents, or cotangents, are recorded on a second tape, which captures residuals."""
         ...
@@ -169,7 +174,7 @@ def forward(
     flags, roots, steps, slots = walked.active, walked.roots, walked.steps, walked.slots
     own, derived, known = sink.own, sink.derived, dict[Any, Template]() if by_rules else TEMPLATES.entries
     auxiliary = auxiliary_operations(program, count)
-    missing = Missing(len(avals), by_rules)
+    missing = Missing(len(avals), by_rules=by_rules, calls_rules=sink.takes_tracers)
     used: set[Template] = set()
     for k in sink.order(program):
         primitive, operands, params = primitives[k], operands_of[k], params_of[k]

@@ -447,6 +447,43 @@ def test_templates_are_made_when_they_are_amortized(monkeypatch: pytest.MonkeyPa
     assert by_list(short, [True]) is not None
 
 
+def test_the_first_gradient_of_an_operation_makes_no_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An instruction list that needs one gives up; the walk that calls the rules instead counts as the first, not the second."""
+    monkeypatch.setattr(templates, "RULES_PER_TEMPLATE", 20)
+    ft.clear_caches()
+    ft.grad(lambda x: np.sum(np.sin(x) * np.cos(x)))(X)
+    assert len(TEMPLATES) == 0
+    ft.grad(lambda x: np.sum(np.cos(x) * np.sin(x)))(X)
+    assert len(TEMPLATES) > 0
+
+
+@pytest.mark.parametrize("size", [3, 1 << 18], ids=["list", "compiled"])
+def test_threads_run_a_new_derivative_at_once(size: int) -> None:
+    """Each may make it, or compile it; what they return is the same."""
+    x = np.linspace(0.0, 1.0, size)
+    f = ft.grad(lambda x: np.sum(np.sin(x) * np.cos(x)))
+    expected = f(x).tobytes()
+    for function in (f, ft.jit(f)):
+        ft.clear_caches()
+        wrong: list[object] = []
+        barrier = threading.Barrier(4)
+
+        def work(function: Any = function, wrong: list[object] = wrong, barrier: threading.Barrier = barrier) -> None:
+            barrier.wait()
+            try:
+                if function(x).tobytes() != expected:
+                    wrong.append("other bits")
+            except Exception as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
+
+
 def test_programs_with_rules_and_templates_are_the_rules_program() -> None:
     """Operations with sub-programs, several results, or users' code are differentiated by rules beside templates."""
 

@@ -16,6 +16,7 @@ import pytest
 
 import functrace as ft
 from functrace.executor import beside, blocks
+from functrace.executor import threads as threads_module
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import Plan, planned
 from functrace.executor.products import in_parts
@@ -493,3 +494,28 @@ def test_what_work_raises_is_raised_when_all_of_it_has_ended() -> None:
         count = len(ended)
         time.sleep(0.02)
         assert len(ended) == count
+
+
+def test_an_interruption_between_two_submissions_waits_for_those_that_have_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, begun, ended = Threads(3), threading.Event(), threading.Event()
+
+    def work(start: int, _stop: int) -> None:
+        if start:
+            begun.set()
+            time.sleep(0.05)
+            ended.set()
+
+    threads.spread(lambda _start, _stop: None, 3 * threads.block)  # starts the pool
+    made = threads_module._Job
+
+    def interrupted(*given: Any) -> Any:
+        if begun.is_set():
+            raise KeyboardInterrupt
+        job = made(*given)
+        begun.wait()
+        return job
+
+    monkeypatch.setattr(threads_module, "_Job", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        threads.spread(work, 3 * threads.block)
+    assert ended.is_set()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import functrace as ft
 import functrace.torch as torch
 from functrace.torch import derivation, plans, sizes
 from functrace.torch.derivation import Case
@@ -224,3 +225,20 @@ def test_families_are_bounded() -> None:
         assert sizes.DERIVATIONS.nbytes <= 200_000
     finally:
         sizes.DERIVATIONS.most_bytes = before
+
+
+def test_a_plan_whose_source_has_let_go_of_its_pullback_records_its_own() -> None:
+    """A program that is recorded holds the sizes of its plan, whoever has found meanwhile that sizes cannot be shared."""
+    plans.PLANS.clear()
+    sizes.DERIVATIONS.clear()
+    for n in (5, 6, 7):
+        torch.sin(torch.rand(n, n + 3).requires_grad_()).backward(torch.ones(n, n + 3))
+    shared = [plan for plan in plans.PLANS.entries.values() if plan.shares_pullback]
+    assert shared
+    plan = shared[-1]
+    plan.source.pullback = None
+    shape = plan.case.specs[0].shape
+    values = np.full(shape, 0.5, np.float32)
+    found = ft.grad(lambda ct: np.sum(plan.compute_gradients([values, ct], is_plain=False)[0]))(np.ones(shape, np.float32))
+    np.testing.assert_allclose(found, np.cos(values), rtol=1e-6)
+    assert not plan.shares_pullback
