@@ -448,7 +448,7 @@ def test_templates_are_made_when_they_are_amortized(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_first_gradient_of_an_operation_makes_no_template(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An instruction list that needs one gives up; the walk that calls the rules instead counts as the first, not the second."""
+    """An instruction list that needs one gives up; the walk by rules that follows counts as the first meeting."""
     monkeypatch.setattr(templates, "RULES_PER_TEMPLATE", 20)
     ft.clear_caches()
     ft.grad(lambda x: np.sum(np.sin(x) * np.cos(x)))(X)
