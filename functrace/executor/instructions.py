@@ -275,34 +275,42 @@ def listed(program: Program) -> Instructions:
         about 1 us per equation.
     """
     made = Instructions(program)
-    ops, avals, code, numbers = program.ops, program.avals, made.code, Numbers(program.literals)
-    spread = spread_operations(program)
+    ops, code, numbers, spread = program.ops, made.code, Numbers(program.literals), spread_operations(program)
     for k, _ in program.schedule:
         primitive, operands, params = ops[k]
         if primitive.holds is not None or primitive.many:
             function = _held(program, k) if primitive.holds is not None else called(primitive, params)
             code += (MANY if primitive.many else ANY, function, operands, (), k)
             continue
-        function = spread.get(k) or called(primitive, params)
-        arity = len(operands)
-        if not avals[k].shape and arity < 3 and not params:
-            found = scalar_operator(
-                primitive, [program.spec(i) for i in operands], [program.literals[~i] for i in operands if i < 0]
-            )
-            function = function if found is None else found.call
-        if arity == 2:
-            first, second = operands
-            if (first < 0) != (second < 0) and avals[k].shape and primitive.is_ufunc:
-                first, second = numbers.with_literal(operands, primitive, [program.spec(first), program.spec(second)])
-            code += (TWO, function, first, second, k)
-        elif arity == 1:
-            (first,) = operands
-            code += (ONE, function, first, first, k)
-        else:
-            code += (ANY, function, operands, (), k)
+        _write(made, numbers, k, spread.get(k) or called(primitive, params))
     made.finish(program.output_ids, numbers.tail, len(ops), prunes=False)
     made.copied = list(program.aliasing)
     return made
+
+
+def _write(made: Instructions, numbers: Numbers, k: int, function: Callable[..., Any]) -> None:
+    """Write an operation of the program that has one result and no sub-programs.
+
+    Args:
+        made: the list.
+        numbers: those of the list.
+        k: the operation.
+        function: computes it; of a single number an operator may replace it.
+    """
+    program = made.program
+    primitive, operands, params = program.ops[k]
+    arity, is_single = len(operands), not program.avals[k].shape
+    if arity > TWO or not arity:
+        made.code += (ANY, function, operands, (), k)
+        return
+    first, second = operands[0], operands[-1]
+    if is_single and not params:
+        specs = [program.spec(i) for i in operands]
+        found = scalar_operator(primitive, specs, [program.literals[~i] for i in operands if i < 0])
+        function = function if found is None else found.call
+    elif not is_single and (first < 0) != (second < 0) and primitive.is_ufunc:
+        first, second = numbers.with_literal(operands, primitive, [program.spec(first), program.spec(second)])
+    made.code += (arity, function, first, second, k)
 
 
 def _held(program: Program, k: int) -> Callable[..., Any]:
@@ -507,35 +515,15 @@ class ListSink:
 
     def own(self, k: int, primitive: Primitive, operands: Operands, params: Params) -> None:
         """Write an operation of the program."""
-        arity, code, program = len(operands), self._code, self._program
-        if primitive.many or type(primitive) is Given:
-            if type(primitive) is Given:
-                if primitive.many:
-                    raise NeedsTape
-                code += (ONE, _first, operands[0], operands[0], k)  # what made the value is not computed again
-                return
-            code += (MANY, called(primitive, params), operands, (), k)
-            return
-        function = called(primitive, params) if params else primitive.eval
-        aval = program.avals[k]
-        if arity == 2:
-            first, second = operands
-            if not aval.shape:
-                if not params:
-                    numbers = [program.literals[~i] for i in operands if i < 0]
-                    found = scalar_operator(primitive, [program.spec(first), program.spec(second)], numbers)
-                    function = function if found is None else found.call
-            elif (first < 0) != (second < 0) and primitive.is_ufunc:
-                first, second = self._numbers.with_literal(operands, primitive, [program.spec(first), program.spec(second)])
-            code += (TWO, function, first, second, k)
-        elif arity == 1:
-            (first,) = operands
-            if not aval.shape and not params and first >= 0:
-                found = scalar_operator(primitive, [program.avals[first]], ())
-                function = function if found is None else found.call
-            code += (ONE, function, first, first, k)
+        if type(primitive) is Given:
+            if primitive.many:
+                raise NeedsTape
+            # The recording holds the value: it is not computed again.
+            self._code += (ONE, _first, operands[0], operands[0], k)
+        elif primitive.many:
+            self._code += (MANY, called(primitive, params), operands, (), k)
         else:
-            code += (ANY, function, operands, (), k)
+            _write(self._made, self._numbers, k, called(primitive, params))
 
     def derived(self, k: int, template: Template, walked: Walked) -> list[int]:
         """Write an operation of the program that has a template, and its residuals."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 from functrace.executor import instructions
 from functrace.executor.inner import Inner, fresh
 from functrace.executor.instructions import Instructions, ListSink
+from functrace.executor.spread import spread_operations
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Position, Program
 from functrace.ir.structures import Loop
@@ -102,23 +103,33 @@ class Runner:
     """Runs one program.
 
     Args:
-        program: the program; its inputs are the arguments.
+        program: the program; its inputs are the arguments. ``None`` with `make`.
         backend: what compiles it; by default `functrace.executor.numpy_source.NUMPY`.
         is_flat: whether the program is one that a runner has made flat (`flat`).
+        make: makes the program at the first access, if only its instructions are given.
+        listed: the instructions.
     """
 
     __slots__ = ("_backend", "_compiled", "_flat", "_folded", "_heavy", "_inner", "_listed", "_make", "_program")
 
-    def __init__(self, program: Program, backend: Backend | None = None, *, is_flat: bool = False) -> None:
-        self._program: Program | None = program if is_flat else without_given(program)
-        self._make: Callable[[], Program] | None = None
+    def __init__(
+        self,
+        program: Program | None,
+        backend: Backend | None = None,
+        *,
+        is_flat: bool = False,
+        make: Callable[[], Program] | None = None,
+        listed: Instructions | None = None,
+    ) -> None:
+        self._make = make
+        self._program = program if program is None or is_flat else without_given(program)
         self._backend = backend
         self._compiled: Compiled | None = None
         self._flat: Program | None = self._program if is_flat else None
         self._folded: Program | None = None
-        self._heavy: bool | None = None
+        self._heavy: bool | None = None if listed is None else False
         self._inner: Inner | None = None
-        self._listed: Instructions | None = None
+        self._listed = listed
 
     @classmethod
     def of_gradient(cls, program: Program, active: Sequence[bool], with_value: bool) -> Runner:
@@ -129,18 +140,15 @@ class Runner:
             active: one flag per input.
             with_value: whether the first output is among the results.
         """
-        if mean_work(program) < LARGE:  # on large arrays the order of operations, and rematerialization, decide on memory
+        # On large arrays, the order of operations and rematerialization decide on memory, and operations run on all cores.
+        if mean_work(program) < LARGE and not spread_operations(program):
             sink = ListSink(program)
             try:
                 listed = sink.finish(gradient(program, active, with_value, sink))
             except NeedsTape:
                 pass
             else:
-                runner = object.__new__(cls)
-                runner._program, runner._backend, runner._compiled, runner._flat = None, None, None, None
-                runner._folded, runner._heavy, runner._inner, runner._listed = None, False, None, listed
-                runner._make = lambda: without_given(grad_program(program, active, with_value))
-                return runner
+                return cls(None, make=lambda: grad_program(program, active, with_value), listed=listed)
         return cls(grad_program(program, active, with_value))
 
     @property
@@ -156,7 +164,7 @@ class Runner:
         program = self._program
         if program is None:
             assert self._make is not None
-            program = self._program = self._make()
+            program = self._program = without_given(self._make())
         return program
 
     @property

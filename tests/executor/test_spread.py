@@ -13,7 +13,7 @@ import functrace as ft
 import functrace.torch as torch
 from functrace.executor import spread
 from functrace.executor.spread import LEAST_BYTES, SPAN, spread_ufunc
-from functrace.executor.threads import THREADS
+from functrace.executor.threads import THREADS, Threads
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.primitive import Primitive
 from functrace.ops import elementwise as ew
@@ -200,3 +200,22 @@ def test_other_error_modes(count: int, mode: Any, capfd: pytest.CaptureFixture[s
             assert np.isnan(compute(x, x)).all()
     assert called == (["invalid value"] if mode == "call" else [])
     assert ("invalid value" in capfd.readouterr().err) == (mode == "print")
+
+
+def test_large_operations_among_many_small_ones_run_on_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also un-jitted, where most operations are of single numbers."""
+    calls: list[object] = []
+    together = Threads._together
+    monkeypatch.setattr(THREADS, "count", 2)
+    monkeypatch.setattr(Threads, "_together", lambda self, *given: (calls.append(1), together(self, *given))[1])
+    large = np.linspace(0.0, 1.0, 1 << 20)
+
+    def f(x: Any) -> Any:
+        s = x[1]
+        for _ in range(300):
+            s = np.sin(s) * 1.01
+        return np.sum(np.sin(x)) * s
+
+    found = ft.grad(f)(large)
+    assert len(calls) >= 2
+    np.testing.assert_allclose(found[2:], np.cos(large[2:]) * f(large) / np.sum(np.sin(large)), rtol=1e-9)
