@@ -65,7 +65,7 @@ class Instructions:
         program: the program that it was made for: its variables are the first places of the list of values.
     """
 
-    __slots__ = ("code", "copied", "inputs", "origins", "outputs", "primitives", "program", "values")
+    __slots__ = ("code", "inputs", "origins", "outputs", "primitives", "program", "values")
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -74,9 +74,8 @@ class Instructions:
         self.values: list[Any] = []
         """What the list of values is at the start: constants, and numbers from its end backwards."""
         self.inputs = program.input_ids
-        self.outputs: list[int] = []
-        self.copied: list[bool] = []
-        """By output, whether it may share memory with something else."""
+        self.outputs: list[tuple[int, bool]] = []
+        """Places of the outputs, each with a flag: whether its value may share memory with something else."""
         self.primitives: list[Primitive] = []
         """Of the places behind the program's variables: what makes them."""
         self.origins: list[int] = []
@@ -92,19 +91,22 @@ class Instructions:
         position = program.positions[origin] if 0 <= origin < len(program.positions) else None
         return Now(program.columns.primitives[place] if place < count else self.primitives[place - count], position)
 
-    def finish(self, outputs: Iterable[int], tail: Sequence[Any], count: int, *, prunes: bool) -> Instructions:
-        """Say where values are used last, if that is worth it.
+    def finish(
+        self, outputs: Iterable[int], copied: Iterable[bool], tail: Sequence[Any], count: int, *, prunes: bool
+    ) -> Instructions:
+        """Mark last uses of values, if they are large enough to be freed early.
 
         Args:
             outputs: the places of the outputs.
+            copied: one flag per output: whether its value may share memory with something else.
             tail: numbers, the first of which stand at the end of the list of values.
             count: how many other places there are.
             prunes: whether dead code is left out.
         """
         code, program = self.code, self.program
-        self.outputs = list(outputs)
+        self.outputs = list(zip(outputs, copied, strict=True))
         read = bytearray(count + len(tail))
-        for i in self.outputs:
+        for i, _ in self.outputs:
             read[i] = 1
         largest = max([aval.nbytes for aval in set(program.avals) if aval.is_large], default=LARGE)
         frees = len(self) * largest > SMALL
@@ -191,8 +193,7 @@ def run(instructions: Instructions, arguments: Sequence[Any], lines: Sequence[Po
         raise
     finally:
         stop_naming(named)
-    outputs = zip(instructions.outputs, instructions.copied, strict=True)
-    return [values[i].copy("K") if copied else values[i] for i, copied in outputs]
+    return [values[i].copy("K") if copied else values[i] for i, copied in instructions.outputs]
 
 
 def _now(frame: FrameType, _line: int) -> Now | None:
@@ -268,8 +269,12 @@ class Numbers:
 # -- from programs ---------------------------------------------------------------------------------------------------------
 
 
-def listed(program: Program) -> Instructions:
+def listed(program: Program, *, fresh: bool = True) -> Instructions:
     """Return the instructions of a program: what `functrace.tracing.evaluate.evaluate_program` does on plain arguments.
+
+    Args:
+        program: the program.
+        fresh: whether results must not share memory with arguments.
 
     Cost:
         about 1 us per equation.
@@ -283,9 +288,9 @@ def listed(program: Program) -> Instructions:
             code += (MANY if primitive.many else ANY, function, operands, (), k)
             continue
         _write(made, numbers, k, spread.get(k) or called(primitive, params))
-    made.finish(program.output_ids, numbers.tail, len(ops), prunes=False)
-    made.copied = list(program.aliasing)
-    return made
+    outputs = program.output_ids
+    copied = program.aliasing if fresh else [False] * len(outputs)
+    return made.finish(outputs, copied, numbers.tail, len(ops), prunes=False)
 
 
 def _write(made: Instructions, numbers: Numbers, k: int, function: Callable[..., Any]) -> None:
@@ -331,9 +336,7 @@ def compiled(program: Program, *, fresh: bool) -> Compiled:
         program: the program.
         fresh: whether results must not share memory with arguments.
     """
-    made = listed(optimized(program, EARLY))
-    if not fresh:
-        made.copied = [False] * len(made.copied)
+    made = listed(optimized(program, EARLY), fresh=fresh)
     return lambda *arguments: tuple(run(made, arguments, ()))
 
 
@@ -475,15 +478,15 @@ class ListSink:
     def finish(self, outputs: Sequence[int]) -> Instructions:
         """Return the instructions, with the places of the outputs."""
         made, program = self._made, self._program
-        made.finish(outputs, self._numbers.tail, self._next, prunes=True)
         primitives, count = program.columns.primitives, len(program.avals)
         seen: set[int] = set()
+        copied: list[bool] = []
         for place in outputs:
             primitive = None if place < 0 else primitives[place] if place < count else made.primitives[place - count]
             foreign = primitive is None or primitive is INPUT or primitive is CONSTANT or primitive.view
-            made.copied.append(foreign or type(primitive) is Given or place in seen)
+            copied.append(foreign or type(primitive) is Given or place in seen)
             seen.add(place)
-        return made
+        return made.finish(outputs, copied, self._numbers.tail, self._next, prunes=True)
 
     def place(self, i: int) -> int:
         """Return the place of a variable of the program."""

@@ -264,7 +264,13 @@ def _embed(params: Params) -> Kernel:
     margins, shape = _margins(parts, params[1]), params[1]
     if margins is not None:  # measured on 200 x 200: 15 us, against 18 us when the zeros are written everywhere first
         return _named(embedded_between, index, shape, margins)
-    return _named(embedded, index, shape)
+
+    def call(x: Array) -> Any:
+        out = np.zeros(shape, x.dtype)
+        out[index] = x
+        return out
+
+    return Kernel(call, _named(embedded, index, shape).spell)
 
 
 def embedded(x: Array, index: Index, shape: tuple[int, ...]) -> Any:

@@ -198,8 +198,10 @@ class Runner:
         for value in arguments:
             if isinstance(value, Tracer):
                 return self._recorded(arguments, lines)
-        run = self._compiled
+        run, listed = self._compiled, self._listed
         if run is None:
+            if listed is not None:  # a list is made only where compiling is not amortized
+                return instructions.run(listed, arguments, lines)
             if not self._is_heavy():
                 return self.interpret(arguments, lines)
             run = self.compile()

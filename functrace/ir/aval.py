@@ -124,6 +124,10 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     return _NAMES_BY_DTYPE.get(dtype) or str(dtype)
 
 
+_of_scalars: dict[type, ShapeDtype] = {dtype.type: ShapeDtype((), dtype) for dtype in DTYPES.values()}
+"""Avals of NumPy's scalars, by class."""
+
+
 def is_differentiable(aval: ShapeDtype) -> bool:
     """Return True if values of this aval carry derivatives (floats and complex numbers do)."""
     return aval.dtype.kind in "fc"
@@ -131,6 +135,9 @@ def is_differentiable(aval: ShapeDtype) -> bool:
 
 def aval_of(value: Array | np.generic | Scalar | HasAval) -> ShapeDtype:
     """Return the aval of an array, a NumPy scalar, a Python number or a traced value."""
+    number = _of_scalars.get(type(value))
+    if number is not None:
+        return number
     if type(value) is np.ndarray or isinstance(value, (np.ndarray, np.generic)):
         if type(value) is not np.ndarray:
             check_plain(value)
