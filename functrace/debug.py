@@ -32,8 +32,8 @@ from functrace.ir.aval import ShapeDtype
 from functrace.keys import static_key
 from functrace.numpy.number import TracedNumber
 from functrace.ops.foreign import Foreign, observe_p
-from functrace.passes import Own, Pass, rows_of
-from functrace.passes.trail import Trail, trail
+from functrace.passes import Pass, UserPass, as_passes
+from functrace.passes.pass_log import Trail, trail
 from functrace.tracing.binding import bind, running
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
@@ -114,7 +114,7 @@ def breakpoint() -> None:
     _observed(_stop, ("breakpoint",), (kept,), {})
 
 
-def profile(f: Callable[..., object], *, seconds: float = 0.3, passes: Sequence[Own] = ()) -> Callable[..., Profile]:
+def profile(f: Callable[..., object], *, seconds: float = 0.3, passes: Sequence[UserPass] = ()) -> Callable[..., Profile]:
     """Return a function of ``f``'s arguments that says where the time of ``jit(f)`` goes, operation by operation.
 
     What is measured is the program that a jitted call runs: staged, with all passes, its operations in their order, written
@@ -160,7 +160,7 @@ def profile(f: Callable[..., object], *, seconds: float = 0.3, passes: Sequence[
     return profiled
 
 
-def passes(f: Callable[..., object], *, passes: Sequence[Own] = ()) -> Callable[..., Trail]:
+def passes(f: Callable[..., object], *, passes: Sequence[UserPass] = ()) -> Callable[..., Trail]:
     """Return a function of ``f``'s arguments that says what passes do to the program of ``jit(f)``, and how long they take.
 
     Args:
@@ -191,9 +191,9 @@ def passes(f: Callable[..., object], *, passes: Sequence[Own] = ()) -> Callable[
     return passed
 
 
-def _rows(f: object, passes: Sequence[Own], owner: str) -> Sequence[Pass]:
+def _rows(f: object, passes: Sequence[UserPass], owner: str) -> Sequence[Pass]:
     """The passes that programs of ``jit(f)`` go through besides the library's own, and what leaves some of these out."""
-    rows = rows_of(passes, owner)
+    rows = as_passes(passes, owner)
     is_jitted = isinstance(f, Transformed) and f.transform == "jit"
     return getattr(f, "passes", ()) if is_jitted and not rows else rows
 

@@ -33,7 +33,7 @@ from functrace.api.transformed import transformed
 from functrace.errors import ArgumentError, entry
 from functrace.executor.runner import run_compiled
 from functrace.numpy.number import DTYPES, TracedNumber
-from functrace.passes import Own, Pass, rows_of
+from functrace.passes import Pass, UserPass, as_passes
 from functrace.source import hide_own_frames
 from functrace.specialize import Miss, Node
 from functrace.tracing.binding import renewed
@@ -87,7 +87,7 @@ def jit(
     maxsize: int = ...,
     guards: bool = ...,
     max_paths: int = ...,
-    passes: Sequence[Own] = ...,
+    passes: Sequence[UserPass] = ...,
 ) -> Jitted[P, R]: ...
 @overload
 def jit(
@@ -100,7 +100,7 @@ def jit(
     maxsize: int = ...,
     guards: bool = ...,
     max_paths: int = ...,
-    passes: Sequence[Own] = ...,
+    passes: Sequence[UserPass] = ...,
 ) -> Jitted[..., Any]: ...
 @overload
 def jit(
@@ -113,7 +113,7 @@ def jit(
     maxsize: int = ...,
     guards: bool = ...,
     max_paths: int = ...,
-    passes: Sequence[Own] = ...,
+    passes: Sequence[UserPass] = ...,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 @entry
 def jit(
@@ -126,7 +126,7 @@ def jit(
     maxsize: int = 256,
     guards: bool = False,
     max_paths: int = 64,
-    passes: Sequence[Own] = (),
+    passes: Sequence[UserPass] = (),
 ) -> Any:
     """Return a function that computes ``f`` by generated code, made once per signature.
 
@@ -178,7 +178,7 @@ def jit(
     """
     options: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames, "maxsize": maxsize}
     options |= {"guards": guards, "max_paths": max_paths, "passes": passes}
-    rows = rows_of(passes, "jit")
+    rows = as_passes(passes, "jit")
     if rows and guards:
         raise ArgumentError(
             "jit: with guards, parts of a program are compiled, and passes=, which are given a whole one, have none",

@@ -29,7 +29,7 @@ from functrace.ir.program import Program
 from functrace.numpy.number import as_number
 from functrace.numpy.views import View, linked
 from functrace.ops.naming import name_p, named
-from functrace.passes import in_line
+from functrace.passes import inline_calls
 from functrace.source import Source
 from functrace.tracing.binding import OPEN
 from functrace.tracing.tracer import Tracer
@@ -278,7 +278,7 @@ def saved_residuals(f: Callable[P, Any]) -> Callable[P, Residuals]:
 def residuals_of(program: Program, forward: Program, linear: Program, name: str) -> Residuals:
     """List the residuals that `linearize_program` passes from ``forward`` to ``linear``."""
     count = len(program.output_ids)
-    forward, linear = in_line(forward), in_line(linear)
+    forward, linear = inline_calls(forward), inline_calls(linear)
     operations = _operations(program)
     avals = {i: forward.avals[i] for i in forward.output_ids}
     described = _Part(forward, count, forward.input_names, "captured array")
@@ -299,7 +299,7 @@ def _of_each_step(linear: Program, operations: dict[Any, set[str]]) -> Iterator[
         for held, place, kinds, readers in () if keeps is None else keeps(*params):
             made, source, is_packed = _made_in(held, place, kinds)
             for program, at in readers:
-                inner = in_line(program)
+                inner = inline_calls(program)
                 why = _reader(inner, inner.input_ids[at], operations)
                 if why is not None:
                     aval = held.avals[held.output_ids[place]]
@@ -317,7 +317,7 @@ class _Made(NamedTuple):
 
 def _made_in(held: Program, place: int, kinds: Sequence[str]) -> _Made:
     """Say what an output of a program that an operation holds is, and which line it comes from."""
-    body = in_line(held)
+    body = inline_calls(held)
     part = _Part(body, len(body.output_ids), kinds, "")
     made = part.made(body.output_ids[place])
     return made._replace(text=made.text.removeprefix("argument "))
@@ -377,7 +377,7 @@ class _Part:
 def _operations(program: Program) -> dict[Any, set[str]]:
     """The user's operations by position, those of programs held by operations too."""
     found: dict[Any, set[str]] = {}
-    program = in_line(program)
+    program = inline_calls(program)
     for k, (primitive, _, params) in enumerate(program.ops):
         position = program.positions[k] if k < len(program.positions) else None
         if position is not None and primitive not in (INPUT, CONSTANT, RESULT, name_p):
@@ -399,7 +399,7 @@ def _reader(linear: Program, variable: int, operations: dict[Any, set[str]]) -> 
         return _reader(linear, reader, operations) or ("", None)
     holds = primitive.holds
     for program, place in holds.feeds(operands.index(variable), *params) if holds is not None and holds.feeds else ():
-        inner = in_line(program)
+        inner = inline_calls(program)
         found = _reader(inner, inner.input_ids[place], operations)
         if found is not None:
             return found

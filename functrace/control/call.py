@@ -326,7 +326,7 @@ call_p = Primitive(
     many=True,
     written=written,
     kept=holds_kept,
-    holds=Holds(run_once, stands_for=itself, depends=reached_by, moving=_moving),
+    holds=Holds(run_once, called_program=itself, depends=reached_by, moving=_moving),
     mapped=_mapped,
 )
 """``call x y {program={…}, policy=()}``: the outputs of a program."""

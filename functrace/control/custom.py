@@ -112,7 +112,7 @@ class Symbolic:
 
 Rule = Program | Failed | Deferred | Symbolic
 _of_call: Any = call_p.jvp
-_HOLDS = Holds(run_once, stands_for=itself, depends=reached_by)
+_HOLDS = Holds(run_once, called_program=itself, depends=reached_by)
 """What runs is the function; how it depends on what moves is what the rules say."""
 
 
@@ -705,7 +705,7 @@ pushforward_p = Primitive(
     params=("backward", "residuals"),
     many=True,
     kept=holds_kept,
-    holds=Holds(run_once, stands_for=pushed, depends=_pushforward_depends),
+    holds=Holds(run_once, called_program=pushed, depends=_pushforward_depends),
     written=_pushforward_written,
 )
 """``pushforward r x_dot {backward={…}, residuals=1}``: the tangents whose transpose is a custom backward program."""

@@ -151,7 +151,7 @@ linear_solve_p = Primitive(
     params=("forward", "transposed", "captured"),
     many=True,
     kept=holds_kept,
-    holds=Holds(_runs, stands_for=_solving),
+    holds=Holds(_runs, called_program=_solving),
     written=_written,
 )
 """``linear_solve a b {forward=({…}, {…}), transposed=({…}, {…}), captured=1}``: x of which the map is b, then other

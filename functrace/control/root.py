@@ -127,7 +127,7 @@ root_p = Primitive(
     params=("equations", "solve", "tangent_solve", "captured"),
     many=True,
     kept=holds_kept,
-    holds=Holds(_runs, stands_for=_solving),
+    holds=Holds(_runs, called_program=_solving),
     written=_written,
 )
 """``root a x {equations={…}, solve={…}, tangent_solve={…}, captured=1}``: where the equations hold, then other results of

@@ -54,10 +54,10 @@ from functrace.ops.indexing import embed_p, index_p
 from functrace.ops.joining import concatenate_p, stack_p
 from functrace.ops.reductions import reduce_all_p, reduce_any_p, reduce_max_p, reduce_min_p, reduce_prod_p, reduce_sum_p
 from functrace.ops.shaping import Shape, broadcast_to_p, convert_p, permute_p, reshape_p
-from functrace.passes.algebra import simplify
-from functrace.passes.common import merge_common
-from functrace.passes.late import compute_late
-from functrace.passes.signs import leave_out_signs
+from functrace.passes.algebraic_simplify import simplify
+from functrace.passes.cse import merge_common_subexpressions
+from functrace.passes.sign_elimination import eliminate_signs
+from functrace.passes.sink import sink_operations
 
 REDUCTIONS: dict[Primitive, np.ufunc] = {
     reduce_sum_p: np.add,
@@ -135,7 +135,7 @@ blocks_p = Primitive(
     many=True,
     fresh=lambda _: True,
     written=call_p.written,
-    holds=Holds(run_once, stands_for=_itself, lowers=_lowers),
+    holds=Holds(run_once, called_program=_itself, lowers=_lowers),
     mapped=_called(_CALL.mapped),
 )
 """``blocks x y {program={…}}``: a group; planning makes it, so no transform meets it but in a plan's program."""
@@ -527,10 +527,10 @@ def _tidied(body: Program, count: int) -> Program:
     """
     made = body
     for _ in range(2):
-        made = merge_common(leave_out_signs(simplify(made)), is_kept=True)
+        made = merge_common_subexpressions(eliminate_signs(simplify(made)), is_kept=True)
     if len({*made.output_ids} - {*made.input_ids}) < len(body.output_ids):  # each is an array of its own
         made = body
-    return in_least_cache(compute_late(made, are_inputs_held=False), count, CHEAP, VIEWS)
+    return in_least_cache(sink_operations(made, are_inputs_held=False), count, CHEAP, VIEWS)
 
 
 def is_pointwise(program: Program, k: int) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 
 from functrace.executor.threads import THREADS, Take
 from functrace.ops.blas import one_thread
-from functrace.passes.products import parts_of
+from functrace.passes.matmul_selection import parts_of
 from functrace.typing import Array
 
 IN_TURN = 1 << 20
@@ -31,7 +31,7 @@ def in_parts(x: Array, y: Array, out: Array | None = None) -> Any:
     """Return ``np.matmul`` of two matrices, or stacks of them, of the same floats; all sizes are 2 or more.
 
     Args:
-        x, y: operands whose product is large enough for `functrace.passes.products.divide_products`.
+        x, y: operands whose product is large enough for `functrace.passes.matmul_selection.divide_products`.
         out: an array in C order for the product.
 
     Warns:

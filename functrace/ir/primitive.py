@@ -162,7 +162,7 @@ class Holds:
     Args:
         runs: called as ``runs(inputs, *params)``, with the avals of the operands: what a run carries out, as alternatives,
             of which the most expensive one counts. Each is a tuple of programs with how often they run.
-        stands_for: called as ``stands_for(*params)``: the program whose operations may take the place of the operation.
+        called_program: called as ``called_program(*params)``: the program that may be inlined in place of the operation.
         kept: called as ``kept(read, *params)``, with the places of the results that somebody reads: those that the operation
             must still have, if the others are dropped from the programs that it holds. Without it, all are kept.
         feeds: called as ``feeds(place, *params)``: which inputs of which programs the operand at a place is.
@@ -179,7 +179,7 @@ class Holds:
     """
 
     runs: Callable[Concatenate[Sequence[Spec], ...], Runs]
-    stands_for: Callable[..., Program] | None = None
+    called_program: Callable[..., Program] | None = None
     kept: Callable[Concatenate[Set[int], ...], list[int]] | None = None
     feeds: Callable[Concatenate[int, ...], Sequence[tuple[Program, int]]] | None = None
     gives: Callable[Concatenate[int, ...], tuple[Program, int, Sequence[str], str] | None] | None = None

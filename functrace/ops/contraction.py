@@ -159,7 +159,7 @@ def _dot_aval(x: Spec, y: Spec) -> ShapeDtype:
 dot_p = replace(
     matmul_p, name="dot", eval=np.dot, aval=_dot_aval, written="np.dot({0}, {1})", fresh=lambda aval: True, warns="matmul"
 )
-"""``matmul`` of vectors and matrices by another function of NumPy's: it begins sooner (`functrace.passes.products`)."""
+"""``matmul`` of vectors and matrices by ``np.dot``, which has less overhead (`functrace.passes.matmul_selection`)."""
 
 matmul_in_parts_p = replace(matmul_p, name="matmul_in_parts")
 """``matmul`` of large matrices, or of stacks, that threads share (`functrace.executor.products`)."""

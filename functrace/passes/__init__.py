@@ -1,15 +1,15 @@
-"""Passes: a program becomes an equal program that does less.
+"""Optimization passes: transform a program into an equal program that does less work.
 
 Layer: 6.
 """
 
-from functrace.passes.again import compute_again
-from functrace.passes.fold import fold_constants
-from functrace.passes.inline import in_line
-from functrace.passes.late import compute_late
-from functrace.passes.own import Own, rows_of
+from functrace.passes.constant_folding import fold_constants
+from functrace.passes.dce import drop_dead_results
+from functrace.passes.inlining import inline_calls
 from functrace.passes.pipeline import EARLY, LAST, LATE, PIPELINE, REORDERING, Pass, applied, optimized, without
-from functrace.passes.unused import drop_unused
+from functrace.passes.rematerialize import rematerialize_values
+from functrace.passes.sink import sink_operations
+from functrace.passes.user_passes import UserPass, as_passes
 
 __all__ = [
     "EARLY",
@@ -17,15 +17,15 @@ __all__ = [
     "LATE",
     "PIPELINE",
     "REORDERING",
-    "Own",
     "Pass",
+    "UserPass",
     "applied",
-    "compute_again",
-    "compute_late",
-    "drop_unused",
+    "as_passes",
+    "drop_dead_results",
     "fold_constants",
-    "in_line",
+    "inline_calls",
     "optimized",
-    "rows_of",
+    "rematerialize_values",
+    "sink_operations",
     "without",
 ]

@@ -16,14 +16,14 @@ from typing import Literal, TypeAlias, final
 from functrace.errors import ArgumentError
 from functrace.ir.program import Program
 from functrace.ops.reductions import EXTREMES
-from functrace.passes.again import compute_again
-from functrace.passes.algebra import simplify, sink_broadcasts
-from functrace.passes.common import drop_names, merge_common
-from functrace.passes.fold import fold_constants
-from functrace.passes.inline import in_line
-from functrace.passes.late import compute_late
-from functrace.passes.signs import leave_out_signs
-from functrace.passes.unused import drop_unused
+from functrace.passes.algebraic_simplify import simplify, sink_broadcasts
+from functrace.passes.constant_folding import fold_constants
+from functrace.passes.cse import drop_names, merge_common_subexpressions
+from functrace.passes.dce import drop_dead_results
+from functrace.passes.inlining import inline_calls
+from functrace.passes.rematerialize import rematerialize_values
+from functrace.passes.sign_elimination import eliminate_signs
+from functrace.passes.sink import sink_operations
 
 Stage: TypeAlias = Literal["early", "jit", "late", "last", "off"]
 
@@ -60,52 +60,52 @@ def _in_parts(program: Program) -> Program:
     """Divide loops; how that is done is imported with the first program that may hold one."""
     if all(primitive.holds is None for primitive in program.kinds):
         return program
-    from functrace.passes.fission import split_loops
+    from functrace.passes.loop_fission import fission_loops
 
-    return split_loops(program)
+    return fission_loops(program)
 
 
 def _flat(program: Program) -> Program:
     """Make one product of many, likewise."""
-    from functrace.passes.products import flatten_stacks
+    from functrace.passes.matmul_selection import flatten_stacks
 
     return flatten_stacks(program)
 
 
 def _by_dot(program: Program) -> Program:
     """Choose ``dot``, likewise."""
-    from functrace.passes.products import choose_dot
+    from functrace.passes.matmul_selection import choose_dot
 
     return choose_dot(program)
 
 
 def _divided(program: Program) -> Program:
     """Divide large products, likewise."""
-    from functrace.passes.products import divide_products
+    from functrace.passes.matmul_selection import divide_products
 
     return divide_products(program)
 
 
 def _joined(program: Program) -> Program:
     """Join parts of arrays, likewise."""
-    from functrace.passes.tiles import join_parts
+    from functrace.passes.embed_sums import join_embeds
 
-    return join_parts(program)
+    return join_embeds(program)
 
 
 def _unshifted(program: Program) -> Program:
     """Leave out derivatives of shifts, likewise."""
     if program.kinds.isdisjoint(EXTREMES):
         return program
-    from functrace.passes.shifts import leave_out_shifts
+    from functrace.passes.softmax_shift import drop_softmax_shifts
 
-    return leave_out_shifts(program)
+    return drop_softmax_shifts(program)
 
 
 PIPELINE = (
     Pass(
-        "in line",
-        in_line,
+        "inlining",
+        inline_calls,
         stage="early",
         before="""
             program(x: f64[3]) {
@@ -124,8 +124,8 @@ PIPELINE = (
             }""",
     ),
     Pass(
-        "unused results",
-        drop_unused,
+        "dead results",
+        drop_dead_results,
         stage="early",
         before="""
             program(h: f64[], x: f64[2]) {
@@ -152,8 +152,8 @@ PIPELINE = (
             }""",
     ),
     Pass(
-        "late values",
-        compute_late,
+        "sinking",
+        sink_operations,
         stage="early",
         before="""
             program(x: f64[200000]) {
@@ -176,8 +176,8 @@ PIPELINE = (
         tuned=True,
     ),
     Pass(
-        "values computed again",
-        compute_again,
+        "rematerialization",
+        rematerialize_values,
         stage="early",
         before="""
             program(x: f64[1000, 1000]) {
@@ -203,7 +203,7 @@ PIPELINE = (
         tuned=True,
     ),
     Pass(
-        "constants",
+        "constant folding",
         fold_constants,
         stage="late",
         before="""
@@ -222,7 +222,7 @@ PIPELINE = (
             }""",
     ),
     Pass(
-        "broadcasts",
+        "broadcast sinking",
         sink_broadcasts,
         stage="last",
         before="""
@@ -238,7 +238,7 @@ PIPELINE = (
             }""",
     ),
     Pass(
-        "signs and powers of two",
+        "algebraic simplification",
         simplify,
         stage="last",
         before="""
@@ -256,8 +256,8 @@ PIPELINE = (
             }""",
     ),
     Pass(
-        "signs left out",
-        leave_out_signs,
+        "sign elimination",
+        eliminate_signs,
         stage="last",
         before="""
             program(x: f64[3], y: f64[3], z: f64[3]) {
@@ -280,8 +280,8 @@ PIPELINE = (
             }""",
     ),
     Pass(
-        "common operations",
-        merge_common,
+        "common subexpressions",
+        merge_common_subexpressions,
         stage="last",
         before="""
             program(x: f64[3], y: f64[3]) {
@@ -325,7 +325,7 @@ PIPELINE = (
 
 REORDERING = (
     Pass(
-        "shifts of softmax",
+        "softmax shifts",
         _unshifted,
         stage="jit",
         before="""
@@ -367,7 +367,7 @@ REORDERING = (
         exact=False,
     ),
     Pass(
-        "loops in parts",
+        "loop fission",
         _in_parts,
         stage="jit",
         before="""
@@ -406,7 +406,7 @@ REORDERING = (
         tuned=True,
     ),
     Pass(
-        "parts of arrays",
+        "sums of embeds",
         _joined,
         stage="jit",
         before="""
@@ -429,7 +429,7 @@ REORDERING = (
         tuned=True,
     ),
     Pass(
-        "products in parts",
+        "parallel matmul",
         _divided,
         stage="jit",
         before="""
@@ -446,7 +446,7 @@ REORDERING = (
         tuned=True,
     ),
     Pass(
-        "products of stacks",
+        "batched matmul",
         _flat,
         stage="jit",
         before="""
@@ -465,7 +465,7 @@ REORDERING = (
         tuned=True,
     ),
     Pass(
-        "small products",
+        "small matmul",
         _by_dot,
         stage="jit",
         before="""
@@ -490,7 +490,7 @@ LAST = tuple([row for row in PIPELINE if row.stage == "last"])
 
 
 def without(name: str) -> Pass:
-    """Return what leaves out a pass of ``jit``'s own: ``jit(f, passes=[without("loops in parts")])``.
+    """Return what leaves out a pass of ``jit``'s own: ``jit(f, passes=[without("loop fission")])``.
 
     Args:
         name: of a row of `REORDERING`.
@@ -503,7 +503,7 @@ def without(name: str) -> Pass:
         >>> import functrace as ft
         >>> from functrace.passes import without
         >>> total = lambda xs: ft.scan(lambda c, x: (c + x, None), 0.0, xs)[0]
-        >>> ft.jit(total, passes=[without("loops in parts")])(np.full(8, 0.1))  # added one by one, as it is written
+        >>> ft.jit(total, passes=[without("loop fission")])(np.full(8, 0.1))  # added one by one, as it is written
         np.float64(0.7999999999999999)
     """
     names = [row.name for row in REORDERING]

@@ -79,7 +79,7 @@ def culprit(flat: Flat, values: Values, mode: str, chosen: Settings, name: str) 
 
 
 def _called(op: Op) -> Program | None:
-    return op[0].holds.stands_for(*op[2]) if op[0] is call_p and op[0].holds and op[0].holds.stands_for else None
+    return op[0].holds.called_program(*op[2]) if op[0] is call_p and op[0].holds and op[0].holds.called_program else None
 
 
 @final

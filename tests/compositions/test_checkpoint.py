@@ -13,7 +13,7 @@ import pytest
 
 import functrace as ft
 from functrace.errors import ArgumentError, LeakedTracerError
-from functrace.passes import in_line
+from functrace.passes import inline_calls
 from tests.compositions.functions import BATCH, SCALAR, V, W, X, jacobian_by_differences, vector
 
 # -- the same values and derivatives, bit for bit ------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def test_pullback_never_calls_the_function() -> None:
 
 def operations(program: ft.Program) -> Counter[str]:
     """How often each primitive runs when the program is run, calls in line."""
-    flat = in_line(program)
+    flat = inline_calls(program)
     return Counter(flat.ops[k][0].name for k, _ in flat.schedule)
 
 

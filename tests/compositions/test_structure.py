@@ -17,7 +17,7 @@ from hypothesis import given
 import functrace as ft
 import tests.cases
 from functrace.errors import FunctraceError
-from functrace.passes.inline import in_line
+from functrace.passes.inlining import inline_calls
 from functrace.transforms import sparsity
 from functrace.transforms.sparsity import coloured, dependence
 from tests.oracles import restricted
@@ -65,7 +65,7 @@ def test_no_operation_depends_on_what_its_pattern_leaves_out(module: str) -> Non
             try:
                 with always_sought(False):
                     dense = ft.tree.leaves(ft.jacfwd(f, argnums=tuple(range(len(args))))(*args))
-                program = in_line(ft.trace(f)(*args))
+                program = inline_calls(ft.trace(f)(*args))
             except FunctraceError:  # has no forward derivative, or asks for values
                 continue
             sizes = [program.avals[i].size for i in program.output_ids]

@@ -17,7 +17,7 @@ from functrace.ir.primitive import Holds, Joint, Primitive
 from functrace.ir.program import Program
 from functrace.ir.structures import HostCall, Lowering
 from functrace.ops.indexing import index_static
-from functrace.passes.unused import drop_unused
+from functrace.passes.dce import drop_dead_results
 from functrace.tracing.binding import bind
 from functrace.transforms.vmap import vmap_program
 
@@ -127,7 +127,7 @@ def test_it_is_printed_and_parsed_and_checked_and_costed() -> None:
 
 def test_it_is_pruned() -> None:
     program = ft.trace(lambda x: np.sum(times(step, x, 4)[0]))(X)
-    pruned = drop_unused(program)
+    pruned = drop_dead_results(program)
     (body,) = [params[0] for primitive, _, params in pruned.ops if primitive is times_p]
     assert len(body.output_ids) == 1 and not any(op[0].name == "exp" for op in body.ops)
     np.testing.assert_array_equal(Runner(pruned).compile()(X)[0], ft.evaluate(program, X))

@@ -23,8 +23,8 @@ from functrace.executor.products import in_parts
 from functrace.executor.threads import Threads
 from functrace.ir.structures import Blocks
 from functrace.ops.blas import OneThread, one_thread
-from functrace.passes import optimized, products, without
-from functrace.passes.products import divide_products, parts_of
+from functrace.passes import matmul_selection, optimized, without
+from functrace.passes.matmul_selection import divide_products, parts_of
 from functrace.tracing.evaluate import evaluate_program
 
 RNG = np.random.default_rng(0)
@@ -84,10 +84,10 @@ def test_parts_are_of_many_rows_or_columns_and_much_work(sizes: tuple[int, int, 
     assert by_columns is (sizes[2] > sizes[0])
     assert count in (1, 2, 4, 8, 16)
     if count > 1:
-        assert math.prod(sizes) >= products.LEAST
-        assert longer // count >= products.NARROWEST
+        assert math.prod(sizes) >= matmul_selection.LEAST
+        assert longer // count >= matmul_selection.NARROWEST
     else:
-        assert math.prod(sizes) < products.LEAST or longer < 2 * products.NARROWEST
+        assert math.prod(sizes) < matmul_selection.LEAST or longer < 2 * matmul_selection.NARROWEST
 
 
 def warnings_of(f: Callable[[Any], Any], x: Any) -> list[warnings.WarningMessage]:
@@ -152,7 +152,7 @@ def test_beside_a_stack_in_parts_single_products_are_in_parts() -> None:
 def test_the_pass_can_be_left_out() -> None:
     x, w = RNG.normal(size=(1024, 256)).astype("f"), RNG.normal(size=(256, 256)).astype("f")
     f = ft.value_and_grad(lambda w: np.sum(np.tanh(x @ w) ** 2))
-    (a, b), (c, d) = ft.jit(f)(w), ft.jit(f, passes=[without("products in parts")])(w)
+    (a, b), (c, d) = ft.jit(f)(w), ft.jit(f, passes=[without("parallel matmul")])(w)
     np.testing.assert_allclose(a, c, rtol=1e-5)
     np.testing.assert_allclose(b, d, rtol=1e-4, atol=1e-4)
 

@@ -142,7 +142,7 @@ def test_exact_rows_change_no_bit_and_no_layout(seed: int) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(10_000, 10_900, 30))
 def test_calls_that_are_interpreted_and_compiled_give_the_same_bits_in_the_same_layout(seed: int) -> None:
-    whole = [without("products of stacks"), without("small products")]
+    whole = [without("batched matmul"), without("small matmul")]
     with np.errstate(all="ignore"):
         for each in range(seed, seed + 30):
             f, args = drawn(each, layouts=len(LAYOUTS))

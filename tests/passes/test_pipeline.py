@@ -11,9 +11,9 @@ import pytest
 import functrace as ft
 from functrace.ir.primitive import Primitive
 from functrace.passes import PIPELINE, REORDERING, Pass, optimized
-from functrace.passes.algebra import SAVINGS, Saving, simplify
-from functrace.passes.common import drop_names
-from functrace.passes.rewrites import ROWS, Rewriting
+from functrace.passes.algebraic_simplify import SAVINGS, Saving, simplify
+from functrace.passes.cse import drop_names
+from functrace.passes.peephole import ROWS, Rewriting
 from functrace.tracing.evaluate import evaluate_program
 
 pytestmark = pytest.mark.bits

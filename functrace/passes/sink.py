@@ -21,7 +21,7 @@ FEWEST_BYTES = 1 << 20
 """Programs whose values are smaller than this together stay as they are: for them, time is what counts."""
 
 
-def compute_late(program: Program, *, are_inputs_held: bool = True) -> Program:
+def sink_operations(program: Program, *, are_inputs_held: bool = True) -> Program:
     """Return an equal program in which values live shorter.
 
     Args:

@@ -1,4 +1,4 @@
-"""`compute_again` keeps fewer arrays, and changes no bit."""
+"""`rematerialize_values` keeps fewer arrays, and changes no bit."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from hypothesis import given
 import functrace as ft
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import planned
-from functrace.passes import again, compute_again, compute_late, in_line
-from functrace.passes.common import drop_names
+from functrace.passes import inline_calls, rematerialize_values, sink_operations
+from functrace.passes import rematerialize as rematerialization
+from functrace.passes.cse import drop_names
 from functrace.tracing.evaluate import evaluate_program
 from tests.compositions.functions import BATCH, X, scalar
 from tests.laws.programs import Recipe, programs, seeds
@@ -35,11 +36,11 @@ def whatever_it_costs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def free(patch: pytest.MonkeyPatch) -> None:
     for name in ("LEAST_PEAK", "LEAST_VALUE", "IN_CACHE"):
-        patch.setattr(again, name, 0)
-    patch.setattr(again, "MOST_PASSES", 1e9)
-    patch.setattr(again, "LEAST_GAIN", -1e9)
-    every = dict.fromkeys(again.ONE_PASS | {p for row in again.SEVERAL.values() for p in row}, 1.0)
-    patch.setattr(again, "SEVERAL", {np.dtype(np.float64): every})
+        patch.setattr(rematerialization, name, 0)
+    patch.setattr(rematerialization, "MOST_PASSES", 1e9)
+    patch.setattr(rematerialization, "LEAST_GAIN", -1e9)
+    every = dict.fromkeys(rematerialization.ONE_PASS | {p for row in rematerialization.SEVERAL.values() for p in row}, 1.0)
+    patch.setattr(rematerialization, "SEVERAL", {np.dtype(np.float64): every})
 
 
 def chain(ws: Any, h: Any) -> Any:
@@ -49,7 +50,7 @@ def chain(ws: Any, h: Any) -> Any:
 
 
 def late(f: Any, *args: Any) -> ft.Program:
-    return compute_late(in_line(ft.trace(f)(*args)))
+    return sink_operations(inline_calls(ft.trace(f)(*args)))
 
 
 def counts(program: ft.Program) -> Counter[str]:
@@ -57,7 +58,7 @@ def counts(program: ft.Program) -> Counter[str]:
 
 
 def assert_equal_programs(program: ft.Program, *args: Any) -> ft.Program:
-    made = compute_again(program)
+    made = rematerialize_values(program)
     made.check()
     expected = evaluate_program(program, args)
     for run in (lambda: evaluate_program(made, args), lambda: NUMPY.compile(planned(made))(*args)):
@@ -116,10 +117,10 @@ def test_three_arrays_per_two_layers_are_kept() -> None:
 def test_what_takes_long_is_kept() -> None:
     # NumPy computes sin of float64 without vectors; and 16 MiB are the least that are worth it.
     wide = [w.astype(np.float64) for w in WEIGHTS]
-    made = compute_again(late(ft.grad(chain), wide * 2, ROWS.astype(np.float64)))
+    made = rematerialize_values(late(ft.grad(chain), wide * 2, ROWS.astype(np.float64)))
     assert counts(made)["sin"] == 2 * len(wide) < counts(made)["exp"]
     small = late(ft.grad(chain), WEIGHTS, ROWS[:64])
-    assert compute_again(small) is small
+    assert rematerialize_values(small) is small
 
 
 def test_nothing_is_computed_again_that_lowers_no_peak() -> None:
@@ -130,7 +131,7 @@ def test_nothing_is_computed_again_that_lowers_no_peak() -> None:
         return first + np.sum(np.abs(wide))
 
     program = late(f, np.ones((512, 512), np.float32))
-    assert compute_again(program) is program
+    assert rematerialize_values(program) is program
 
 
 def test_it_is_among_the_rows_that_every_path_takes() -> None:
@@ -152,7 +153,7 @@ def test_calls_of_the_users_functions_are_carried_out_once(whatever_it_costs: No
     layer = ft.checkpoint(lambda x: np.exp(np.sin(x)), policy=ft.policies.pack(pack, lambda x: x))
     program = late(ft.grad(lambda x: np.sum(layer(layer(x)))), X)
     logs = []
-    for made in (program, compute_again(program)):
+    for made in (program, rematerialize_values(program)):
         seen.clear()
         ft.evaluate(made, X)
         logs.append(list(seen))
@@ -161,6 +162,6 @@ def test_calls_of_the_users_functions_are_carried_out_once(whatever_it_costs: No
 
 def test_lines_of_the_user_stay_with_their_operations(whatever_it_costs: None) -> None:
     program = late(ft.grad(lambda x: np.sum(np.exp(x) * np.sin(np.exp(x)))), X)
-    made = drop_names(compute_again(program))
+    made = drop_names(rematerialize_values(program))
     lines = {(e.primitive.name, str(e.source)) for e in program.equations}
     assert {(e.primitive.name, str(e.source)) for e in made.equations} <= lines

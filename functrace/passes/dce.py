@@ -1,6 +1,6 @@
-"""Unused results: operations that hold programs compute only those of their results that somebody reads.
+"""Dead code elimination: drop dead operations, and dead results of operations with sub-programs.
 
-A loop whose stacked results are not needed does not stack them; a choice whose result is not needed does not make it.
+A loop does not stack results that are dead; a branch does not compute them.
 
 Layer: 6.
 """
@@ -13,15 +13,15 @@ from functrace.ir.parts import Rewrite, restrict
 from functrace.ir.program import Program
 
 
-def only_read(program: Program) -> Program:
-    """Return an equal program without the operations that nobody reads any more."""
+def without_dead_operations(program: Program) -> Program:
+    """Return an equal program without dead operations."""
     write = Rewrite(program)
     write.keep_all()
     return write.finish()
 
 
-def drop_unused(program: Program) -> Program:
-    """Return an equal program in which loops and choices have no results that nothing depends on.
+def drop_dead_results(program: Program) -> Program:
+    """Return an equal program in which loops and branches have no dead results.
 
     Args:
         program: any program.
@@ -52,7 +52,7 @@ def drop_unused(program: Program) -> Program:
 
 
 def _with_results(params: Any, places: list[int]) -> Any:
-    """Params whose programs have only some of their results."""
+    """Return the params, with programs that return only some of their results."""
     if isinstance(params, Program):
         outputs = [params.output_ids[n] for n in places]
         return restrict(params, params.input_ids, outputs, keep=True).program.interned()

@@ -1,4 +1,4 @@
-"""`compute_late` changes the order of operations only, and shortens what is alive."""
+"""`sink_operations` changes the order of operations only, and shortens what is alive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.passes import compute_late, in_line, late
+from functrace.passes import inline_calls, sink_operations
+from functrace.passes import sink as sinking
 from tests.compositions.functions import BATCH, X, scalar
 
 pytestmark = pytest.mark.bits
@@ -18,7 +19,7 @@ BIG = np.ones(1 << 17)
 
 
 def program_of(f: Any, *args: Any) -> ft.Program:
-    return in_line(ft.trace(f)(*args))
+    return inline_calls(ft.trace(f)(*args))
 
 
 def names(program: ft.Program) -> list[str]:
@@ -27,11 +28,11 @@ def names(program: ft.Program) -> list[str]:
 
 @pytest.fixture
 def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(late, "FEWEST_BYTES", 0)
+    monkeypatch.setattr(sinking, "FEWEST_BYTES", 0)
 
 
 def assert_equal_programs(program: ft.Program, *args: Any) -> None:
-    made = compute_late(program)
+    made = sink_operations(program)
     made.check()
     live = Counter(program.ops[k][0].name for k, _ in program.schedule)
     assert Counter(names(made)) == live
@@ -62,7 +63,7 @@ def test_what_only_the_backward_part_reads_comes_after_the_forward_part() -> Non
         return np.sum(x)
 
     program = program_of(ft.grad(f), BIG)
-    before, after = names(program), names(compute_late(program))
+    before, after = names(program), names(sink_operations(program))
     assert before[:9] == ["tanh", "square", "sub"] * 3, "every 1 - y * y stands in the forward part"
     # One of them at a time; the last two are read by the same product, for the cotangent is one.
     assert after[: after.index("mul")].count("sub") == 2
@@ -76,13 +77,13 @@ def test_what_would_keep_more_alive_stays() -> None:
         small = np.sum(np.sin(x) * np.cos(x))
         return np.exp(np.sum(np.tanh(x)) + 1.0) + small
 
-    after = names(compute_late(program_of(f, BIG)))
+    after = names(sink_operations(program_of(f, BIG)))
     assert after.index("reduce_sum") < after.index("tanh")
 
 
 def test_programs_on_small_arrays_stay_as_they_are() -> None:
     program = program_of(ft.grad(lambda x: np.sum(np.tanh(np.tanh(x)))), X)
-    assert compute_late(program) is program
+    assert sink_operations(program) is program
 
 
 def test_calls_of_the_users_functions_keep_their_order(any_size: None) -> None:
@@ -102,7 +103,7 @@ def test_calls_of_the_users_functions_keep_their_order(any_size: None) -> None:
         return lambda x: np.sum(b(a(x)))
 
     logs = []
-    for change in (lambda p: p, compute_late):
+    for change in (lambda p: p, sink_operations):
         seen: list[str] = []
         ft.evaluate(change(program_of(ft.grad(functions(seen)), X)), X)
         logs.append(seen)
@@ -111,6 +112,6 @@ def test_calls_of_the_users_functions_keep_their_order(any_size: None) -> None:
 
 def test_lines_of_the_user_stay_with_their_operations(any_size: None) -> None:
     program = program_of(ft.grad(lambda x: np.sum(np.tanh(x))), X)
-    made = compute_late(program)
+    made = sink_operations(program)
     lines = {(e.primitive.name, str(e.source)) for e in program.equations}
     assert {(e.primitive.name, str(e.source)) for e in made.equations} <= lines

@@ -10,7 +10,7 @@ import pytest
 
 import functrace as ft
 from functrace.executor.runner import Runner
-from functrace.passes.tiles import join_parts
+from functrace.passes.embed_sums import join_embeds
 
 X = np.random.default_rng(0).normal(size=(3, 4, 6))
 Function = Callable[[Any], Any]
@@ -52,7 +52,7 @@ def of_gradient(f: Function) -> ft.Program:
 def test_parts_of_all_of_an_array_are_joined(name: str) -> None:
     f, joined = JOINED[name]
     program = of_gradient(f)
-    made = join_parts(program).check()
+    made = join_embeds(program).check()
     assert words(program).count("embed") > 1
     assert "embed" not in [made.ops[k][0].name for k, _ in made.schedule]
     assert joined in words(made)
@@ -63,7 +63,7 @@ def test_parts_of_all_of_an_array_are_joined(name: str) -> None:
 @pytest.mark.parametrize("name", ADDED)
 def test_others_are_added(name: str) -> None:
     program = of_gradient(ADDED[name])
-    made = join_parts(program)
+    made = join_embeds(program)
     assert words(made).count("embed") == words(program).count("embed") > 0
     np.testing.assert_allclose(ft.jit(ft.grad(ADDED[name]))(X), ft.grad(ADDED[name])(X), rtol=1e-12)
 
@@ -77,4 +77,4 @@ def test_what_is_read_elsewhere_too_is_added(outputs: str) -> None:
   d: f64[2,3] = exp a
   return {outputs}
 }}""")
-    assert join_parts(program) is program
+    assert join_embeds(program) is program

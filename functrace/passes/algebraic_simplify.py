@@ -1,7 +1,7 @@
-"""Rewrites that save an operation, and change no bit: signs taken into additions, divisions by powers of two, broadcasts.
+"""Algebraic simplification: rewrites that save an operation and are exact (signs, powers of two, broadcasts).
 
-Each is a row with its own example, which is its test. What floating-point numbers say to it stands at the rule. Two nans
-count as one, whatever their sign and payload.
+Each rewrite is a row with an example, which is its test. The rule says why it is exact in floating point. All nans count as
+equal, whatever their sign and payload.
 
 Layer: 6.
 """
@@ -20,8 +20,8 @@ from functrace.ir.program import Program
 from functrace.ops.elementwise import Elementwise, add, div, mul, neg, sub
 from functrace.ops.indexing import embed_p
 from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p, roll_p
-from functrace.passes.savings import Rule, Saving, Sought
-from functrace.passes.smaller import SMALLER
+from functrace.passes.broadcast_factoring import SMALLER
+from functrace.passes.rewrite_rules import Rule, Saving, Sought
 
 MOVES: frozenset[Primitive] = frozenset({roll_p, reshape_p, permute_p, broadcast_to_p})
 """Operations that only move elements: a sign may be taken before or after."""

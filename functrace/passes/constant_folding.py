@@ -1,7 +1,7 @@
-"""Constant folding: what depends on constants only is computed once, and rewrites: what does nothing is left out.
+"""Constant folding, with peephole rewrites and dead code elimination in the same walk.
 
-Derivative programs are full of such things: the seed of a gradient is a 1.0 that is broadcast and multiplied with.
-Equations that no output depends on are dropped on the way.
+Operations on constants are evaluated once. Derivative programs have many: the seed of a gradient is a 1.0 that is broadcast
+and multiplied.
 
 Layer: 6.
 """
@@ -16,8 +16,8 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Rewrite
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
-from functrace.passes.layouts import is_array_of_its_own, read_as_they_lie
-from functrace.passes.rewrites import equal_operand
+from functrace.passes.memory_layouts import is_array_of_its_own, read_as_they_lie
+from functrace.passes.peephole import equal_operand
 from functrace.tracing.tracer import Tracer
 from functrace.typing import Array
 

@@ -71,7 +71,7 @@ SEVERAL: dict[np.dtype[np.float32 | np.float64], dict[Primitive, float]] = {
 _NEVER = math.inf
 
 
-def compute_again(program: Program) -> Program:
+def rematerialize_values(program: Program) -> Program:
     """Return an equal program in which fewer bytes are alive at one time.
 
     Args:
@@ -243,7 +243,7 @@ def _written(lives: _Lives, peak: int, dropped: Mapping[int, int]) -> Program:
         return near[i]
 
     def apart(i: int, j: int, given: int) -> int:
-        """Name what an operation reads again; see Note [What is computed again on purpose] in passes/common.py."""
+        """Name what an operation reads again; see Note [What is computed again on purpose] in passes/cse.py."""
         is_kept = given >= 0 and write.moved.get(j) == given and program.ops[j][0] is not CONSTANT
         return write.place(name_p, (given,), ("again",), write.position(i)) if is_kept else given
 

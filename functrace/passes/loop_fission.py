@@ -43,11 +43,11 @@ from functrace.ops.naming import name_p
 from functrace.ops.reductions import logsumexp_p, reduce_max_p, reduce_min_p, reduce_sum_p, same_p
 from functrace.ops.shaping import broadcast_to_p, convert_p, permute_p, reshape_p
 from functrace.ops.triangular import solve_triangular_p
-from functrace.passes.algebra import simplify, sink_broadcasts
-from functrace.passes.common import merge_common
-from functrace.passes.fold import fold_constants
-from functrace.passes.inline import in_line
-from functrace.passes.unused import drop_unused
+from functrace.passes.algebraic_simplify import simplify, sink_broadcasts
+from functrace.passes.constant_folding import fold_constants
+from functrace.passes.cse import merge_common_subexpressions
+from functrace.passes.dce import drop_dead_results
+from functrace.passes.inlining import inline_calls
 from functrace.transforms.vmap import vmap_program
 
 SHORTEST = 4
@@ -78,7 +78,7 @@ _THROUGH: frozenset[Primitive] = frozenset({reshape_p, permute_p, neg, embed_p, 
 """Linear primitives of one operand: the sum over steps may be taken before them."""
 
 
-def split_loops(program: Program) -> Program:
+def fission_loops(program: Program) -> Program:
     """Return an equal program whose loops do step by step only what has to be done so; sums over steps round differently.
 
     Args:
@@ -114,7 +114,7 @@ def _inside(param: Any) -> Any:
         return tuple(map(_inside, parts))
     if not isinstance(param, Program) or not _has_loops(param):
         return param
-    made = split_loops(in_line(param))
+    made = fission_loops(inline_calls(param))
     return param if made is param else made.interned()
 
 
@@ -181,7 +181,7 @@ class _Parts(NamedTuple):
 
 def _prepared(body: Program) -> Program:
     """What the pipeline makes of a body, before it is divided."""
-    return merge_common(simplify(sink_broadcasts(fold_constants(drop_unused(in_line(body))))))
+    return merge_common_subexpressions(simplify(sink_broadcasts(fold_constants(drop_dead_results(inline_calls(body))))))
 
 
 def _divided(program: Program, k: int, params: tuple[Any, ...]) -> _Parts | None:
@@ -191,7 +191,7 @@ def _divided(program: Program, k: int, params: tuple[Any, ...]) -> _Parts | None
         return None
     if type(length) is not int or length < SHORTEST or packs(body) or body.keeps:
         return None
-    body = in_line(body)
+    body = inline_calls(body)
     if _computes_again(body) or any(op[0].effects for op in body.ops):
         return None
     if not all(type(n) is int for aval in body.avals for n in aval.shape):

@@ -28,7 +28,7 @@ from functrace.ops.elementwise import add, div, equal, mul, neg, reciprocal, squ
 from functrace.ops.naming import name_p
 from functrace.ops.reductions import EXTREMES, reduce_sum_p
 from functrace.ops.shaping import Shape, broadcast_to_p, convert_p, reshape_p
-from functrace.passes.unused import only_read
+from functrace.passes.dce import without_dead_operations
 
 MOST_TERMS = 8
 MOST_TIMES = 16
@@ -39,7 +39,7 @@ DEEPEST = 48
 """Operations that are looked through; deeper ones are atoms."""
 
 
-def leave_out_shifts(program: Program) -> Program:
+def drop_softmax_shifts(program: Program) -> Program:
     """Return an equal program that adds nothing to the places of maxima where nothing is to be added.
 
     Args:
@@ -61,7 +61,7 @@ def leave_out_shifts(program: Program) -> Program:
             changed = True
     if not changed:
         return program
-    return only_read(write.finish())
+    return without_dead_operations(write.finish())
 
 
 def _kept(program: Program, k: int) -> int | None:

@@ -1,7 +1,7 @@
-"""Common subexpressions: what has been computed is not computed again, views of arrays included.
+"""Common subexpression elimination (CSE), views of arrays included.
 
-Two operations are one if they apply the same primitive to the same operands with the same params; the order of the two
-operands of ``add``, ``mul`` … does not matter. Numbers are the same if they are bit for bit (0.0 is not -0.0, 1 not 1.0).
+Two operations are equal if they apply the same primitive to the same operands with the same params; the order of the two
+operands of ``add``, ``mul`` … does not matter. Numbers are equal if they have the same bits (0.0 is not -0.0, 1 not 1.0).
 
 Note [What is computed again on purpose]
     `functrace.checkpoint` computes values again so that they need not be kept. Where such a call is put in line, its
@@ -34,7 +34,7 @@ LONG_PAST = 8
 """A large result that nobody has read while so many arrays of its size were computed is computed again."""
 
 
-def merge_common(program: Program, *, is_kept: bool = False) -> Program:
+def merge_common_subexpressions(program: Program, *, is_kept: bool = False) -> Program:
     """Return an equal program in which nothing is computed twice.
 
     Args:

@@ -1,7 +1,7 @@
-"""Parts of which an array is made up are joined, not added up.
+"""Replace a sum of embedded parts that tile an array by a concatenation.
 
-The derivative of ``q, k, v = (x[:, i] for i in range(3))``, or of ``np.split``, is a sum of arrays that have a part each and
-zeros elsewhere. Where the parts make up all of the array, each is written once where it belongs.
+The derivative of ``q, k, v = (x[:, i] for i in range(3))``, or of ``np.split``, is a sum of arrays, each zero but for one
+part (`embed`). Where the parts cover the array, each is written once, to its place.
 
 Layer: 6.
 """
@@ -16,16 +16,16 @@ from functrace.ir.program import Program
 from functrace.ops.elementwise import add
 from functrace.ops.indexing import embed_p
 from functrace.ops.joining import concatenate_p, stack_p
-from functrace.passes.unused import only_read
+from functrace.passes.dce import without_dead_operations
 
 ALL = (None, None, None)
 
 
-def join_parts(program: Program) -> Program:
-    """Return an equal program in which parts that make up an array are joined; of -0.0, the sign is kept.
+def join_embeds(program: Program) -> Program:
+    """Return an equal program in which sums of embedded parts that tile an array are concatenations; -0.0 keeps its sign.
 
     Args:
-        program: any program; those that are held stay as they are.
+        program: any program; its sub-programs stay as they are.
 
     Cost:
         0.1 us per equation.
@@ -49,7 +49,7 @@ def join_parts(program: Program) -> Program:
         changed = True
     if not changed:
         return program
-    return only_read(write.finish())
+    return without_dead_operations(write.finish())
 
 
 def _parts(program: Program, k: int, readers: Counter[int]) -> list[int] | None:

@@ -1,6 +1,6 @@
-"""Rewrites: single operations that can be left out, each a row with its own example, which is its test.
+"""Peephole rewrites: replace a single operation by one of its operands. Each is a row with an example, which is its test.
 
-Values stay the same, bit for bit. `functrace.passes.fold` applies them, since it knows which operands are constants.
+They are exact, bit for bit. `functrace.passes.constant_folding` applies them, since it knows which operands are constants.
 
 Layer: 6.
 """

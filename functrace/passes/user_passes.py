@@ -14,11 +14,11 @@ from functrace.ir.parts import output_avals
 from functrace.ir.program import Program
 from functrace.passes.pipeline import Pass
 
-Own: TypeAlias = Pass | Callable[[Program], Program]
+UserPass: TypeAlias = Pass | Callable[[Program], Program]
 """A pass as users give it."""
 
 
-def rows_of(passes: Sequence[Own], owner: str) -> tuple[Pass, ...]:
+def as_passes(passes: Sequence[UserPass], owner: str) -> tuple[Pass, ...]:
     """Return a user's passes as rows, which check what they return.
 
     Raises:

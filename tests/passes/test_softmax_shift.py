@@ -11,7 +11,7 @@ import pytest
 import functrace as ft
 from functrace.executor.runner import Runner
 from functrace.passes import optimized, without
-from functrace.passes.shifts import leave_out_shifts
+from functrace.passes.softmax_shift import drop_softmax_shifts
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(3, 5, 4)), RNG.normal(size=(3, 5, 4))
@@ -76,7 +76,7 @@ def of_gradient(f: Function, x: Any, y: Any, axis: int) -> ft.Program:
 def test_what_only_shifts_adds_nothing(name: str, dtype: str, axis: int) -> None:
     x, y, f = X.astype(dtype), LABELS.astype(dtype), FREE[name]
     program = of_gradient(f, x, y, axis)
-    made = leave_out_shifts(program).check()
+    made = drop_softmax_shifts(program).check()
     if name != "nn":
         assert has_masks(program)
     assert not has_masks(made)
@@ -90,7 +90,7 @@ def test_what_only_shifts_adds_nothing(name: str, dtype: str, axis: int) -> None
 def test_other_maxima_keep_their_derivatives(name: str, axis: int) -> None:
     f = BOUND[name]
     program = of_gradient(f, X, LABELS, axis)
-    assert has_masks(leave_out_shifts(program))
+    assert has_masks(drop_softmax_shifts(program))
     expected, found = (g(lambda x, y: f(x, y, axis)) for g in (ft.grad, lambda f: ft.jit(ft.grad(f))))
     np.testing.assert_allclose(found(X, LABELS), expected(X, LABELS), rtol=1e-11, atol=1e-13)
 
@@ -110,7 +110,7 @@ def test_rows_with_infinities_and_ties_are_as_without_the_pass(name: str) -> Non
         return f(x, y, -1)
 
     with np.errstate(all="ignore"):
-        expected = ft.jit(ft.grad(value), passes=[without("shifts of softmax")])(x, y)
+        expected = ft.jit(ft.grad(value), passes=[without("softmax shifts")])(x, y)
         found = ft.jit(ft.grad(value))(x, y)
     np.testing.assert_array_equal(np.isnan(found[0]), np.isnan(expected[0]))
     finite = np.isfinite(expected)
@@ -120,9 +120,9 @@ def test_rows_with_infinities_and_ties_are_as_without_the_pass(name: str) -> Non
 
 def test_programs_without_maxima_stay_as_they_are() -> None:
     program = ft.trace(lambda x: np.tanh(x) + 1.0)(X)
-    assert leave_out_shifts(program) is program
+    assert drop_softmax_shifts(program) is program
     other = ft.trace(lambda x: np.max(x, axis=-1))(X)
-    assert leave_out_shifts(other) is other
+    assert drop_softmax_shifts(other) is other
 
 
 def test_squares_of_squares_are_looked_at_in_no_time() -> None:
@@ -133,4 +133,4 @@ def test_squares_of_squares_are_looked_at_in_no_time() -> None:
             x = 0.7 * x * x + 0.1
         return np.sum(softmax(x, axis) * y)
 
-    assert not has_masks(leave_out_shifts(of_gradient(powers, X, LABELS, -1)))
+    assert not has_masks(drop_softmax_shifts(of_gradient(powers, X, LABELS, -1)))

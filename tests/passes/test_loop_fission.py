@@ -15,12 +15,12 @@ from functrace.executor.runner import Runner, compile_at_once
 from functrace.ir.program import Program
 from functrace.ops.contraction import dot_p
 from functrace.passes import without
-from functrace.passes.fission import FEWEST, split_loops
-from functrace.passes.products import choose_dot
+from functrace.passes.loop_fission import FEWEST, fission_loops
+from functrace.passes.matmul_selection import choose_dot
 from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
 
-WHOLE = [without("loops in parts"), without("small products")]
+WHOLE = [without("loop fission"), without("small matmul")]
 N, STEPS = 4, 7
 
 
@@ -115,7 +115,7 @@ def test_a_loop_in_parts_is_the_loop(which: int, form: str) -> None:
         assert_close(ft.jit(f)(*args), expected)
         assert_close(expected, f(*args))
         program = Runner(ft.trace(f)(*args)).flat
-        parts = split_loops(program).check()
+        parts = fission_loops(program).check()
         leaves = ft.tree.flatten(tuple(args))[0]
         parts = choose_dot(parts).check()
         for x, y in zip(compile_at_once(program)(*leaves), evaluate_program(parts, leaves), strict=True):
@@ -137,7 +137,7 @@ def test_the_gradient_of_a_recurrence_does_three_products_a_step() -> None:
         return np.sum(ft.scan(lambda h, x: (np.tanh(w @ h + x @ w + b), None), np.zeros(N), xs)[0])
 
     args = (np.eye(N), np.ones(N), np.ones((STEPS, N)))
-    parts = split_loops(Runner(ft.trace(ft.grad(loss, argnums=(0, 1, 2)))(*args)).flat)
+    parts = fission_loops(Runner(ft.trace(ft.grad(loss, argnums=(0, 1, 2)))(*args)).flat)
     forward, backward = [op[2][0] for op in loops(parts)]
     assert words(forward) == ["matmul", "add", "add", "tanh"]
     assert words(backward) == ["mul", "matmul"]
@@ -155,7 +155,7 @@ def test_a_body_that_calls_the_users_code_stays_whole() -> None:
 
     xs = np.arange(6.0)
     program = Runner(ft.trace(f)(xs)).flat
-    assert split_loops(program) is program or str(split_loops(program)) == str(program)
+    assert fission_loops(program) is program or str(fission_loops(program)) == str(program)
     assert_close(ft.jit(f)(xs), ft.jit(f, passes=WHOLE)(xs))
     assert seen == [*range(6), *range(6)]
 
@@ -166,7 +166,7 @@ def test_what_is_computed_again_on_purpose_is() -> None:
         return np.sum(ft.scan(step, np.ones(N), xs)[0])
 
     program = Runner(ft.trace(ft.grad(f))(np.eye(N), np.ones((STEPS, N)))).flat
-    backward = loops(split_loops(program))[-1][2][0]
+    backward = loops(fission_loops(program))[-1][2][0]
     assert words(backward) == words(loops(program)[-1][2][0])
 
 
@@ -181,7 +181,7 @@ def test_memory_has_a_bound() -> None:
 
         return ft.scan(step, 0.0, xs)
 
-    parts = split_loops(Runner(ft.trace(f)(np.ones(steps))).flat)
+    parts = fission_loops(Runner(ft.trace(f)(np.ones(steps))).flat)
     assert max(aval.nbytes for aval in parts.avals) <= FEWEST
     assert "sin" in words(loops(parts)[0][2][0]) and "cos" in words(loops(parts)[0][2][0])
 
@@ -229,7 +229,7 @@ def test_small_products_are_by_dot() -> None:
         return x @ y, y.T @ x.T, x @ v, v @ y, ft.cond(v[0] > 0, lambda: y @ v[: y.shape[1]], lambda: v)
 
     found = ft.debug.passes(f)(np.ones((3, 4)), np.ones((4, 4)), np.ones(4))
-    made = next(step.after for step in found.steps if step.name == "small products")
+    made = next(step.after for step in found.steps if step.name == "small matmul")
     assert words(made).count("dot") == 4 and "matmul" not in str(made)
     rng = np.random.default_rng(0)
     for dtype in (np.float64, np.float32, np.complex64):
@@ -249,9 +249,9 @@ def test_the_pass_is_named_and_can_be_left_out() -> None:
     xs = np.full(8, 0.1)
     assert ft.jit(f, passes=WHOLE)(xs) == 0.1 + 0.1 + 0.1 + 0.1 + 0.1 + 0.1 + 0.1 + 0.1
     steps = {step.name: step for step in ft.debug.passes(f)(xs).steps}
-    assert loops(steps["loops in parts"].before) and not loops(steps["loops in parts"].after)
-    assert "loops in parts" not in {step.name for step in ft.debug.passes(f, passes=WHOLE)(xs).steps}
-    with pytest.raises(ft.errors.ArgumentError, match="loops in parts"):
+    assert loops(steps["loop fission"].before) and not loops(steps["loop fission"].after)
+    assert "loop fission" not in {step.name for step in ft.debug.passes(f, passes=WHOLE)(xs).steps}
+    with pytest.raises(ft.errors.ArgumentError, match="loop fission"):
         without("loops")
 
 

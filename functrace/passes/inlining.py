@@ -1,4 +1,4 @@
-"""In line: an operation that stands for a program is replaced by the program's operations.
+"""Inlining: replace calls by the operations of the called program.
 
 Layer: 6.
 """
@@ -13,23 +13,23 @@ from functrace.ir.tape import Op
 from functrace.ops.naming import name_p
 
 
-def stands_for(op: Op) -> Program | None:
-    """Choose calls, and functions that bring their derivative."""
+def called_program(op: Op) -> Program | None:
+    """Return the program that an operation calls, if it can be inlined; ``None`` if not."""
     holds = op[0].holds
-    return None if holds is None or holds.stands_for is None else holds.stands_for(*op[2])
+    return None if holds is None or holds.called_program is None else holds.called_program(*op[2])
 
 
-def in_line(program: Program) -> Program:
-    """Return an equal program without operations that only stand for programs, at any depth.
+def inline_calls(program: Program) -> Program:
+    """Return an equal program in which calls are inlined, at any depth.
 
     Cost:
         nothing, if there are none; else about 2 us per equation.
     """
-    return inline(program, stands_for, _apart)
+    return inline(program, called_program, _apart)
 
 
 def _apart(write: Rewrite, k: int, operands: list[int]) -> list[int]:
-    """Name what a call that computes again reads; see Note [What is computed again on purpose] in passes/common.py."""
+    """Name what a call that computes again reads; see Note [What is computed again on purpose] in passes/cse.py."""
     primitive, _, params = write.source.ops[k]
     if primitive is not call_p or not params[1] or isinstance(params[1], Pack):
         return operands

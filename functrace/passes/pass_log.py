@@ -14,8 +14,8 @@ from typing import Any, final
 from functrace.ir.program import Equation, Literal, Program
 from functrace.ir.text import equation_text
 from functrace.keys import exact_key
-from functrace.passes.own import Own, rows_of
 from functrace.passes.pipeline import PIPELINE, Pass, applied
+from functrace.passes.user_passes import UserPass, as_passes
 
 
 @final
@@ -66,7 +66,7 @@ class Trail:
         return "\n".join(map(str, self.steps))
 
 
-def trail(program: Program, passes: Sequence[Own] = (), pipeline: Sequence[Pass] = PIPELINE) -> Trail:
+def trail(program: Program, passes: Sequence[UserPass] = (), pipeline: Sequence[Pass] = PIPELINE) -> Trail:
     """Apply passes as `functrace.jit` does: the pipeline's, with one's own and those of ``jit`` alone after the early ones.
 
     Args:
@@ -77,7 +77,7 @@ def trail(program: Program, passes: Sequence[Own] = (), pipeline: Sequence[Pass]
     early = [row for row in pipeline if row.stage == "early"]
     others = [row for row in pipeline if row.stage != "early"]
     steps: list[Passed] = []
-    for row in (*early, *applied(rows_of(passes, "trail")), *others):
+    for row in (*early, *applied(as_passes(passes, "trail")), *others):
         begin = perf_counter()
         made = row.run(program)
         steps.append(Passed(row.name, program, made, perf_counter() - begin))

@@ -16,9 +16,9 @@ from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import planned
 from functrace.keys import exact_key
 from functrace.ops.indexing import embed_p
-from functrace.passes import PIPELINE, drop_unused, optimized
-from functrace.passes.algebra import simplify, sink_broadcasts
-from functrace.passes.common import merge_common
+from functrace.passes import PIPELINE, drop_dead_results, optimized
+from functrace.passes.algebraic_simplify import simplify, sink_broadcasts
+from functrace.passes.cse import merge_common_subexpressions
 from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
 from tests.laws.programs import Recipe, programs, seeds
@@ -38,7 +38,7 @@ def among_zeros(x: Any, first: int) -> Any:
 
 def merged(f: Callable[..., Any], *arguments: Any) -> Counter[str]:
     program = ft.trace(f)(*arguments)
-    made = merge_common(program).check()
+    made = merge_common_subexpressions(program).check()
     for found, expected in zip(evaluate_program(made, arguments), evaluate_program(program, arguments), strict=True):
         np.testing.assert_array_equal(found, expected, strict=True)
     return counted(made)
@@ -194,5 +194,5 @@ def test_any_passes_in_any_order_change_no_bit(recipe: Recipe, seed: int, rows: 
 
 def test_passes_leave_programs_that_have_nothing_for_them() -> None:
     program = ft.trace(lambda x: np.sin(x) + 1.0)(X)
-    for row in (merge_common, simplify, sink_broadcasts, drop_unused):
+    for row in (merge_common_subexpressions, simplify, sink_broadcasts, drop_dead_results):
         assert row(program) is program

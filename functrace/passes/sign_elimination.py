@@ -16,7 +16,7 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ops.elementwise import absolute, add, div, mul, neg, square, sub
 from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p, roll_p
-from functrace.passes.layouts import is_array_of_its_own
+from functrace.passes.memory_layouts import is_array_of_its_own
 
 MOVES: frozenset[Primitive] = frozenset({roll_p, reshape_p, permute_p, broadcast_to_p})
 """Operations that only move elements."""
@@ -28,7 +28,7 @@ MOST = 24
 """Variables that one sign may go through."""
 
 
-def leave_out_signs(program: Program) -> Program:
+def eliminate_signs(program: Program) -> Program:
     """Return an equal program in which fewer arrays are negated.
 
     Cost:

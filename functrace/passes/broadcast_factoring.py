@@ -1,7 +1,7 @@
-"""Rewrites after which less is done to large arrays, and more to small ones: signs and quotients move to what is broadcast.
+"""Rewrites that move work from large arrays to the small operands that are broadcast against them: signs, quotients.
 
-A derivative along rows has factors of one number per row. Where the same bits come of it, they are put together before
-they meet the array. Rows of `functrace.passes.algebra`; two nans count as one there.
+The derivative of a reduction along rows has one factor per row. These rewrites combine such factors before they are
+broadcast, where that is exact. They are rows of `functrace.passes.algebraic_simplify`; all nans count as equal there.
 
 Layer: 6.
 """
@@ -15,8 +15,8 @@ from functrace.ops.elementwise import Elementwise, add, div, equal, isinf, logic
 from functrace.ops.indexing import embed_p
 from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import Shape, convert_p, reshape_p
-from functrace.passes.layouts import is_array_of_its_own
-from functrace.passes.savings import Saving, Sought
+from functrace.passes.memory_layouts import is_array_of_its_own
+from functrace.passes.rewrite_rules import Saving, Sought
 
 
 def _is_smaller(sought: Sought, i: int, k: int) -> bool:

@@ -9,10 +9,10 @@ import pytest
 
 import functrace as ft
 from functrace.passes import without
-from functrace.passes.products import flatten_stacks
+from functrace.passes.matmul_selection import flatten_stacks
 
 RNG = np.random.default_rng(0)
-WHOLE = [without("products of stacks"), without("small products")]
+WHOLE = [without("batched matmul"), without("small matmul")]
 
 
 def words(program: ft.Program) -> list[str]:
