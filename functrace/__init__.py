@@ -10,10 +10,10 @@ are transforms of those programs::
 import typing as _typing
 
 from functrace import ir, numpy, transforms, tree
-from functrace.api.differentiate import grad, jvp, linearize, value_and_grad, vjp
-from functrace.api.jit import Jitted, jit
-from functrace.api.mapping import vmap
-from functrace.api.programs import eval_shape, evaluate, is_traced, stop_gradient, trace, value
+from functrace.api.batching.mapping import vmap
+from functrace.api.capture.programs import eval_shape, evaluate, is_traced, stop_gradient, trace, value
+from functrace.api.differentiation.gradients import grad, jvp, linearize, value_and_grad, vjp
+from functrace.api.staging.jitted import Jitted, jit
 from functrace.caches import clear_caches
 from functrace.executor.config import CONFIG as config
 from functrace.ir import Program, ShapeDtype
@@ -35,18 +35,18 @@ __all__ = [
 _LATER = ("compat", "debug", "nn", "policies", "random", "scipy", "testing", "torch")
 
 _FILES = {
-    "associative": ("associative_scan",),
-    "batching": ("custom_vmap",),
-    "control_flow": ("cond", "switch"),
-    "custom": ("custom_jvp", "custom_vjp"),
-    "rules": ("CustomVJPPrimal", "SymbolicZero"),
-    "eager": ("disable_jit",),
-    "foreign": ("primitive", "pure_callback"),
-    "implicit": ("closure_convert", "custom_linear_solve", "custom_root"),
-    "jacobians": ("elementwise_grad", "hessian", "hvp", "jacfwd", "jacrev"),
-    "linear": ("linear_transpose",),
-    "loops": ("fori_loop", "map", "scan", "while_loop"),
-    "residuals": ("checkpoint", "checkpoint_name", "saved_residuals"),
+    "control_flow.associative": ("associative_scan",),
+    "custom_rules.batching": ("custom_vmap",),
+    "control_flow.branches": ("cond", "switch"),
+    "custom_rules.derivatives": ("custom_jvp", "custom_vjp"),
+    "custom_rules.rules": ("CustomVJPPrimal", "SymbolicZero"),
+    "staging.disabling": ("disable_jit",),
+    "custom_rules.foreign": ("primitive", "pure_callback"),
+    "custom_rules.implicit": ("closure_convert", "custom_linear_solve", "custom_root"),
+    "differentiation.jacobians": ("elementwise_grad", "hessian", "hvp", "jacfwd", "jacrev"),
+    "differentiation.linear": ("linear_transpose",),
+    "control_flow.loops": ("fori_loop", "map", "scan", "while_loop"),
+    "residuals.checkpointing": ("checkpoint", "checkpoint_name", "saved_residuals"),
 }
 _HOMES = {name: file for file, names in _FILES.items() for name in names}
 
@@ -60,33 +60,33 @@ if _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checker
     from functrace import scipy as scipy
     from functrace import testing as testing
     from functrace import torch as torch
-    from functrace.api.associative import associative_scan as associative_scan
-    from functrace.api.batching import custom_vmap as custom_vmap
-    from functrace.api.control_flow import cond as cond
-    from functrace.api.control_flow import switch as switch
-    from functrace.api.custom import custom_jvp as custom_jvp
-    from functrace.api.custom import custom_vjp as custom_vjp
-    from functrace.api.eager import disable_jit as disable_jit
-    from functrace.api.foreign import primitive as primitive
-    from functrace.api.foreign import pure_callback as pure_callback
-    from functrace.api.implicit import closure_convert as closure_convert
-    from functrace.api.implicit import custom_linear_solve as custom_linear_solve
-    from functrace.api.implicit import custom_root as custom_root
-    from functrace.api.jacobians import elementwise_grad as elementwise_grad
-    from functrace.api.jacobians import hessian as hessian
-    from functrace.api.jacobians import hvp as hvp
-    from functrace.api.jacobians import jacfwd as jacfwd
-    from functrace.api.jacobians import jacrev as jacrev
-    from functrace.api.linear import linear_transpose as linear_transpose
-    from functrace.api.loops import fori_loop as fori_loop
-    from functrace.api.loops import map as map
-    from functrace.api.loops import scan as scan
-    from functrace.api.loops import while_loop as while_loop
-    from functrace.api.residuals import checkpoint as checkpoint
-    from functrace.api.residuals import checkpoint_name as checkpoint_name
-    from functrace.api.residuals import saved_residuals as saved_residuals
-    from functrace.api.rules import CustomVJPPrimal as CustomVJPPrimal
-    from functrace.api.rules import SymbolicZero as SymbolicZero
+    from functrace.api.control_flow.associative import associative_scan as associative_scan
+    from functrace.api.control_flow.branches import cond as cond
+    from functrace.api.control_flow.branches import switch as switch
+    from functrace.api.control_flow.loops import fori_loop as fori_loop
+    from functrace.api.control_flow.loops import map as map
+    from functrace.api.control_flow.loops import scan as scan
+    from functrace.api.control_flow.loops import while_loop as while_loop
+    from functrace.api.custom_rules.batching import custom_vmap as custom_vmap
+    from functrace.api.custom_rules.derivatives import custom_jvp as custom_jvp
+    from functrace.api.custom_rules.derivatives import custom_vjp as custom_vjp
+    from functrace.api.custom_rules.foreign import primitive as primitive
+    from functrace.api.custom_rules.foreign import pure_callback as pure_callback
+    from functrace.api.custom_rules.implicit import closure_convert as closure_convert
+    from functrace.api.custom_rules.implicit import custom_linear_solve as custom_linear_solve
+    from functrace.api.custom_rules.implicit import custom_root as custom_root
+    from functrace.api.custom_rules.rules import CustomVJPPrimal as CustomVJPPrimal
+    from functrace.api.custom_rules.rules import SymbolicZero as SymbolicZero
+    from functrace.api.differentiation.jacobians import elementwise_grad as elementwise_grad
+    from functrace.api.differentiation.jacobians import hessian as hessian
+    from functrace.api.differentiation.jacobians import hvp as hvp
+    from functrace.api.differentiation.jacobians import jacfwd as jacfwd
+    from functrace.api.differentiation.jacobians import jacrev as jacrev
+    from functrace.api.differentiation.linear import linear_transpose as linear_transpose
+    from functrace.api.residuals.checkpointing import checkpoint as checkpoint
+    from functrace.api.residuals.checkpointing import checkpoint_name as checkpoint_name
+    from functrace.api.residuals.checkpointing import saved_residuals as saved_residuals
+    from functrace.api.staging.disabling import disable_jit as disable_jit
 else:
 
     def __getattr__(name: str) -> object:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functrace.api.calls import ARRAYS, as_value, function_name
-from functrace.api.programs import trace
-from functrace.api.record import Operands
-from functrace.api.transformed import Transformed, transformed
+from functrace.api.capture.arguments import ARRAYS, as_value, function_name
+from functrace.api.capture.programs import trace
+from functrace.api.capture.record import Operands
+from functrace.api.capture.transformed import Transformed, transformed
 from functrace.errors import ArgumentError
 from functrace.executor import Runner
 from functrace.executor.cache import CACHE

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functrace.api.budgets import Budget, parsed_bytes
+from functrace.api.residuals.budget import Budget, parsed_bytes
 from functrace.control.residuals import RECOMPUTE, SAVE, Pack, Policy
 from functrace.errors import ArgumentError
 

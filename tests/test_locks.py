@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from functrace.caches import Bounded, Kept
-from functrace.executor.threads import Threads, _pool
+from functrace.executor.parallel.threads import Threads, _pool
 from functrace.locks import Lock, cached_property
 
 PACKAGE = Path(__file__).parent.parent / "functrace"
@@ -81,7 +81,7 @@ import atexit, os, sys
 import numpy as np
 import functrace as ft
 import functrace.torch as torch
-from functrace.executor.threads import THREADS
+from functrace.executor.parallel.threads import THREADS
 from functrace.torch.autograd import engine
 
 THREADS.resize(2)

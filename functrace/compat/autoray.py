@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.api.programs import stop_gradient, value
+from functrace.api.capture.programs import stop_gradient, value
 from functrace.compat.kinds import Given, Values
 
 __all__ = ["register"]

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.api.custom import custom_jvp
-from functrace.api.programs import stop_gradient, value
+from functrace.api.capture.programs import stop_gradient, value
+from functrace.api.custom_rules.derivatives import custom_jvp
 from functrace.compat.kinds import Given, Values
 from functrace.errors import NotDifferentiableError
 from functrace.numpy.array import TracedArray

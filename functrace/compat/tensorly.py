@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from functrace import numpy as fnp
-from functrace.api.programs import value
+from functrace.api.capture.programs import value
 from functrace.compat.kinds import Values
 from functrace.numpy.lifting import lift
 from functrace.tracing.tracer import Tracer

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from functrace.control.joining import join_bodies
-from functrace.executor.plan import Plan, Step
+from functrace.executor.plan.planner import Plan, Step
 from functrace.executor.policy import Policy
 from functrace.ir.parts import Compiled
 

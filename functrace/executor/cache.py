@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from functrace.caches import Facts
-from functrace.executor.inner import with_inner
+from functrace.executor.inner_calls import with_inner
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import INPUT, Primitive
 from functrace.ir.program import Program, goes_by_rule

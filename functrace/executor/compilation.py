@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from functrace.executor.allocator import FREED, LARGE
 from functrace.executor.backend import Backend
-from functrace.executor.freed import FREED, LARGE
-from functrace.executor.numpy_source import NUMPY
-from functrace.executor.plan import planned
+from functrace.executor.codegen.numpy_source import NUMPY
+from functrace.executor.plan.planner import planned
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Program
 from functrace.passes import LAST, LATE, optimized

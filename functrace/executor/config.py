@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, final
 
 from functrace.errors import ArgumentError
-from functrace.executor.freed import FREED
-from functrace.executor.threads import THREADS
+from functrace.executor.allocator import FREED
+from functrace.executor.parallel.threads import THREADS
 
 
 @final

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from functrace.executor.beside import beside
-from functrace.executor.groups import grouped
+from functrace.executor.parallel.concurrent import beside
+from functrace.executor.plan.fusion import grouped
 from functrace.ir.program import Program
 from functrace.passes import PIPELINE, REORDERING, Pass
 
@@ -27,7 +27,7 @@ class Policy:
     Args:
         tuned: the names of the passes that it wants, of those that are tuned to a backend's costs (`Pass.tuned`). All other
             passes are always applied.
-        group: program → equal program with fusion groups; see `functrace.executor.groups.write_group`.
+        group: program → equal program with fusion groups; see `functrace.executor.plan.fusion.write_group`.
     """
 
     tuned: frozenset[str] = frozenset()

@@ -19,11 +19,11 @@ from typing import final
 
 import numpy as np
 
-from functrace.executor.numpy_source import NUMPY, NumPySource
-from functrace.executor.plan import Plan, Step, planned
+from functrace.executor.codegen.numpy_source import NUMPY, NumPySource
+from functrace.executor.parallel.threads import THREADS
+from functrace.executor.plan.planner import Plan, Step, planned
 from functrace.executor.policy import NUMPY_POLICY
 from functrace.executor.runner import Runner, run_compiled
-from functrace.executor.threads import THREADS
 from functrace.ir.cost import EquationCost, program_cost, shown
 from functrace.ir.parts import Compiled
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT

@@ -14,10 +14,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from functrace.executor import instructions
-from functrace.executor.inner import Inner, fresh
-from functrace.executor.instructions import Instructions, ListSink
-from functrace.executor.spread import spread_operations
+from functrace.executor import interpreter
+from functrace.executor.inner_calls import Inner, fresh
+from functrace.executor.interpreter import Instructions, ListSink
+from functrace.executor.parallel.operations import spread_operations
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Position, Program
 from functrace.ir.structures import Loop
@@ -104,7 +104,7 @@ class Runner:
 
     Args:
         program: the program; its inputs are the arguments. ``None`` with `make`.
-        backend: what compiles it; by default `functrace.executor.numpy_source.NUMPY`.
+        backend: what compiles it; by default `functrace.executor.codegen.numpy_source.NUMPY`.
         is_flat: whether the program is one that a runner has made flat (`flat`).
         make: makes the program at the first access, if only its instructions are given.
         listed: the instructions.
@@ -201,7 +201,7 @@ class Runner:
         run, listed = self._compiled, self._listed
         if run is None:
             if listed is not None:  # a list is made only where compiling is not amortized
-                return instructions.run(listed, arguments, lines)
+                return interpreter.run(listed, arguments, lines)
             if not self._is_heavy():
                 return self.interpret(arguments, lines)
             run = self.compile()
@@ -240,8 +240,8 @@ class Runner:
                     value.copy("K") if shared and not isinstance(value, Tracer) else value
                     for shared, value in zip(program.aliasing, results, strict=True)
                 ]
-            listed = self._listed = instructions.listed(program)
-        return instructions.run(listed, arguments, lines)
+            listed = self._listed = interpreter.listed(program)
+        return interpreter.run(listed, arguments, lines)
 
 
 def _walked_once(program: Program) -> Program:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.api.calls import as_value
+from functrace.api.capture.arguments import as_value
 from functrace.tracing.tracer import Tracer
 from functrace.typing import Array, ArrayLike
 

@@ -162,7 +162,7 @@ dot_p = replace(
 """``matmul`` of vectors and matrices by ``np.dot``, which has less overhead (`functrace.passes.matmul_selection`)."""
 
 matmul_in_parts_p = replace(matmul_p, name="matmul_in_parts")
-"""``matmul`` of large matrices, or of stacks, that threads share (`functrace.executor.products`)."""
+"""``matmul`` of large matrices, or of stacks, that threads share (`functrace.executor.parallel.matmul`)."""
 
 
 # -- einsum ------------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ costs a few passes over what is in cache anyway. So where the most bytes are ali
 kept. The same functions on the same values give the same bits.
 
 Measured on memory-chain (100 layers ``tanh(sin(h @ w) * exp(-h * h))``, float32): 3 arrays per two layers are kept, not 8:
-423 MiB instead of 914, in 1.22 s instead of 1.10 (1.62 and 1.56, where freed memory is not kept, executor/freed.py). A pass
-over 2 MiB in cache takes 0.14 ms, ``exp`` 0.22, ``sin`` 0.27; to keep an array and to read it 0.30, and more where memory is
-scarce. In float64 ``sin`` takes 2.5 ms, and is kept.
+423 MiB instead of 914, in 1.22 s instead of 1.10 (1.62 and 1.56, where freed memory is not kept, executor/allocator.py). A
+pass over 2 MiB in cache takes 0.14 ms, ``exp`` 0.22, ``sin`` 0.27; to keep an array and to read it 0.30, and more where
+memory is scarce. In float64 ``sin`` takes 2.5 ms, and is kept.
 
 Layer: 6.
 """

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from functrace.api.differentiate import grad
-from functrace.api.jacobians import jacfwd
-from functrace.api.programs import stop_gradient
+from functrace.api.capture.programs import stop_gradient
+from functrace.api.differentiation.gradients import grad
+from functrace.api.differentiation.jacobians import jacfwd
 from functrace.errors import ArgumentError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.operands import Operand, arrayed, holds_tracer

@@ -11,10 +11,10 @@ from typing import Any, final
 import numpy as np
 import scipy.integrate
 
-from functrace.api.attaching import called_later, eagerly
-from functrace.api.calls import as_value
-from functrace.api.implicit import closure_convert, root_of
-from functrace.api.programs import stop_gradient
+from functrace.api.capture.arguments import as_value
+from functrace.api.capture.programs import stop_gradient
+from functrace.api.custom_rules.external_values import called_later, eagerly
+from functrace.api.custom_rules.implicit import closure_convert, root_of
 from functrace.errors import ArgumentError, ConcretizationError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.operands import Operand, arrayed

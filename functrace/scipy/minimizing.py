@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.optimize
 
-from functrace.api.differentiate import grad
-from functrace.api.jacobians import hessian, jacfwd, jacrev
+from functrace.api.differentiation.gradients import grad
+from functrace.api.differentiation.jacobians import hessian, jacfwd, jacrev
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.kinds import Found, Given, Numbers

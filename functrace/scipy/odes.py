@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.integrate
 
-from functrace.api.attaching import attached, called_later
-from functrace.api.calls import as_value
-from functrace.api.differentiate import jvp, vjp
-from functrace.api.jacobians import jacfwd
-from functrace.api.loops import scan
-from functrace.api.mapping import vmap
-from functrace.api.record import Operands, Staged, stage
+from functrace.api.batching.mapping import vmap
+from functrace.api.capture.arguments import as_value
+from functrace.api.capture.record import Operands, Staged, stage
+from functrace.api.control_flow.loops import scan
+from functrace.api.custom_rules.external_values import attached, called_later
+from functrace.api.differentiation.gradients import jvp, vjp
+from functrace.api.differentiation.jacobians import jacfwd
 from functrace.errors import ArgumentError, DtypeError, ShapeError
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of

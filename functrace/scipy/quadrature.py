@@ -16,9 +16,9 @@ import numpy as np
 import scipy.integrate
 import scipy.special
 
-from functrace.api.attaching import attached, called_later
-from functrace.api.differentiate import jvp, vjp
-from functrace.api.record import Operands, stage
+from functrace.api.capture.record import Operands, stage
+from functrace.api.custom_rules.external_values import attached, called_later
+from functrace.api.differentiation.gradients import jvp, vjp
 from functrace.errors import ArgumentError, UnsupportedFunctionError
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from functrace.api.differentiate import grad
-from functrace.api.jacobians import jacfwd
+from functrace.api.differentiation.gradients import grad
+from functrace.api.differentiation.jacobians import jacfwd
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.operands import Operand, arrayed, holds_tracer

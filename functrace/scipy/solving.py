@@ -17,10 +17,10 @@ from typing import Any, final
 import numpy as np
 from scipy.optimize import OptimizeResult
 
-from functrace.api.implicit import root_of
-from functrace.api.mapping import vmap
-from functrace.api.programs import stop_gradient
-from functrace.api.record import Operands, Staged, stage
+from functrace.api.batching.mapping import vmap
+from functrace.api.capture.programs import stop_gradient
+from functrace.api.capture.record import Operands, Staged, stage
+from functrace.api.custom_rules.implicit import root_of
 from functrace.errors import ConcretizationError
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, shape_of

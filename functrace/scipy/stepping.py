@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.integrate
 
-from functrace.api.loops import scan
+from functrace.api.control_flow.loops import scan
 from functrace.ir.aval import shape_of
 from functrace.scipy.kinds import Found, Numbers
 from functrace.scipy.odes import Flow, failed, solved

@@ -6,9 +6,9 @@ for calls with these answers. Signatures, numbers that a program was specialized
 the function itself has read (``if x > 0``) are found, kept, bounded, explained and dropped in this one way:
 
     guard                              answers                                     used by
-    ``BySignature`` (api/retracing)    structure, shapes, dtypes, static values    `jit`
-    ``Unchanged`` (api/guards)         the captured array that was changed         `jit`
-    ``Asked`` (api/guards)             a value that the function reads             `jit(guards=True)`
+    ``BySignature`` (api/staging/retracing)    structure, shapes, dtypes, static values    `jit`
+    ``Unchanged`` (api/staging/guards)         the captured array that was changed         `jit`
+    ``Asked`` (api/staging/guards)             a value that the function reads             `jit(guards=True)`
     ``ByTape`` (executor/cache)        the recorded operations                     un-jitted transforms
     ``ByNumbers`` (executor/cache)     the Python numbers among them               un-jitted transforms
     ``ByPattern`` (torch/sizes)        dtypes, and which sizes are equal           `functrace.torch`

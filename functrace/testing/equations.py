@@ -15,8 +15,8 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.api.differentiate import jvp, vjp
-from functrace.api.record import Called, Recorded, add_input
+from functrace.api.capture.record import Called, Recorded, add_input
+from functrace.api.differentiation.gradients import jvp, vjp
 from functrace.control.call import call_p
 from functrace.errors import FunctraceError
 from functrace.ir.parts import inline

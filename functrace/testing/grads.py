@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.api.differentiate import jvp, vjp
+from functrace.api.differentiation.gradients import jvp, vjp
 from functrace.errors import ArgumentError, CheckError
 from functrace.testing.equations import culprit
 from functrace.testing.points import (

@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.api.calls import ARRAYS, NUMERIC, check_function, function_name
+from functrace.api.capture.arguments import ARRAYS, NUMERIC, check_function, function_name
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.tracing.tracer import Tracer, as_array

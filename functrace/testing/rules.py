@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from functrace.api.calls import ARRAYS, NUMERIC
-from functrace.api.custom import custom_jvp, custom_vjp
-from functrace.api.differentiate import vjp
-from functrace.api.jit import jit
-from functrace.api.mapping import vmap
-from functrace.api.programs import trace
+from functrace.api.batching.mapping import vmap
+from functrace.api.capture.arguments import ARRAYS, NUMERIC
+from functrace.api.capture.programs import trace
+from functrace.api.custom_rules.derivatives import custom_jvp, custom_vjp
+from functrace.api.differentiation.gradients import vjp
+from functrace.api.staging.jitted import jit
 from functrace.errors import ArgumentError, CheckError
 from functrace.ir.primitive import Primitive
 from functrace.testing.grads import check_grads

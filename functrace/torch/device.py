@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, final
 
-from functrace.executor.threads import THREADS
+from functrace.executor.parallel.threads import THREADS
 from functrace.torch import sentences
 
 _KINDS = frozenset(sentences.DEVICE_KINDS.split(", "))

@@ -19,9 +19,9 @@ import numpy as np
 
 from functrace.caches import Bounded, Kept, measured
 from functrace.executor import Runner
-from functrace.executor.groups import FEWEST_BLOCKS
-from functrace.executor.spread import LEAST_BYTES, MUCH, spread_ufunc
-from functrace.executor.threads import BLOCK
+from functrace.executor.parallel.operations import LEAST_BYTES, MUCH, spread_ufunc
+from functrace.executor.parallel.threads import BLOCK
+from functrace.executor.plan.fusion import FEWEST_BLOCKS
 from functrace.ir.aval import ShapeDtype, broadcast_shapes
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Program

@@ -20,7 +20,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.errors import LostGradientError
-from functrace.executor.spread import Spread
+from functrace.executor.parallel.operations import Spread
 from functrace.ir.aval import ShapeDtype
 from functrace.numpy.recording import ArrayRecording
 from functrace.ops.elementwise import Elementwise

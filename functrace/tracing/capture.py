@@ -123,7 +123,8 @@ class Captures:
         self.variables: dict[Any, tuple[int, Held | None]] = {}
         """Variables by captured value: key of a traced value is its recording and variable, of an array its identity."""
         self.lent: list[tuple[Watch, str, Source | None]] = []
-        """Plain arrays that a result aliases in NumPy, with owner and the user's line; see `functrace.api.results`."""
+        """Plain arrays that a result aliases in NumPy, with owner and the user's line; see `functrace.api.capture.results`.
+        """
 
     def held(self, variable: int) -> Held | None:
         """Return the array that a variable holds; ``None`` if it holds none that could be captured again."""

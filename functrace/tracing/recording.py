@@ -57,7 +57,7 @@ class Recording(Builder):
         scope: `OPEN`, or what else Note [A body is what runs inside] says.
         is_certain: whether what is recorded will run in any case; a branch of a choice may not.
         is_run: whether it is run at its end, and read by nobody: what transforms inside of it run may be recorded as calls
-            (executor/inner.py).
+            (executor/inner_calls.py).
     """
 
     __slots__ = (

@@ -4,7 +4,7 @@
     cotangents = backward(walked, seeds, sink)      writes the transpose of each active operation, in reverse order
 
 They write to a sink: a tape, which becomes a program (`functrace.transforms.tape_sink.TapeSink`), or an instruction list,
-which runs immediately (`functrace.executor.instructions.ListSink`). A *place* is the index of a value in the sink.
+which runs immediately (`functrace.executor.interpreter.ListSink`). A *place* is the index of a value in the sink.
 
 Note [Template or rule]
     The derivative of most operations is a `Template`, which the walks replay. An operation without one calls its jvp rule on

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.api.budgets import parsed_bytes, peak, within
+from functrace.api.residuals.budget import parsed_bytes, peak, within
 from functrace.errors import ArgumentError
 from tests.compositions.functions import BATCH, X, scalar
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 
 import functrace as ft
-from functrace.api.checks import MOST_CHECKS, OFTEN, written_check
+from functrace.api.staging.signature_checks import MOST_CHECKS, OFTEN, written_check
 from functrace.tree import flatten, unflatten
 
 Pair = namedtuple("Pair", "first second")

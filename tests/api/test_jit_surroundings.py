@@ -265,7 +265,7 @@ def test_what_transforms_make_of_constants_is_not_compared(monkeypatch: pytest.M
 
 
 def test_nothing_is_compared_where_nothing_is_read() -> None:
-    from functrace.api.surroundings import reads_of, things_named
+    from functrace.api.capture.closures import reads_of, things_named
 
     unused = np.ones(3)
 
@@ -307,7 +307,7 @@ def test_arrays_that_die_are_let_go() -> None:
 
 
 def test_arrays_too_large_to_compare_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from functrace.api import surroundings
+    from functrace.api.capture import closures as surroundings
 
     monkeypatch.setattr(surroundings, "MOST_COMPARED", 1000)
     data = np.ones(1000)

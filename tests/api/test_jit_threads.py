@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.api import staged
-from functrace.executor.threads import BLOCK, Threads
+from functrace.api.staging import program_cache as staged
+from functrace.executor.parallel.threads import BLOCK, Threads
 
 ROUNDS = 120
 

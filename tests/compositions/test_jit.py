@@ -497,7 +497,7 @@ def test_jit_cache_is_bounded_and_forgets_the_least_recently_used() -> None:
 
 
 def test_jit_cache_counts_the_bytes_of_captured_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("functrace.api.staged.MOST_BYTES", 900_000)
+    monkeypatch.setattr("functrace.api.staging.program_cache.MOST_BYTES", 900_000)
     big = np.ones(60_000)
     jitted = ft.jit(lambda x: x + np.sum(big * x[0]))
     for n in range(1, 5):

@@ -10,7 +10,7 @@ import functrace as ft
 from functrace.control.call import evaluate_fresh
 from functrace.control.scan import scan_p
 from functrace.executor import Runner
-from functrace.executor.plan import plan
+from functrace.executor.plan.planner import plan
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import output_avals
 from functrace.ir.primitive import Holds, Joint, Primitive

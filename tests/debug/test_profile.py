@@ -11,8 +11,8 @@ import pytest
 
 import functrace as ft
 from functrace.errors import ArgumentError, ConcretizationError
-from functrace.executor.numpy_source import NUMPY
-from functrace.executor.plan import Plan, plan, planned
+from functrace.executor.codegen.numpy_source import NUMPY
+from functrace.executor.plan.planner import Plan, plan, planned
 from functrace.executor.profile import Line, Profile, Row, Watched
 from functrace.executor.runner import Runner
 from functrace.passes import LAST, LATE, applied, optimized, without

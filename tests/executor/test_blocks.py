@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.executor import threads
-from functrace.executor.groups import FEWEST_BLOCKS
-from functrace.executor.numpy_source import NUMPY
-from functrace.executor.plan import planned
+from functrace.executor.codegen.numpy_source import NUMPY
+from functrace.executor.parallel import threads
+from functrace.executor.parallel.threads import BLOCK, THREADS, Threads
+from functrace.executor.plan.fusion import FEWEST_BLOCKS
+from functrace.executor.plan.planner import planned
 from functrace.executor.policy import NUMPY_POLICY
-from functrace.executor.threads import BLOCK, THREADS, Threads
 from tests.fuzz.literals import OPERATIONS, outcome
 
 SIZE = FEWEST_BLOCKS * BLOCK + 12_346  # no whole number of blocks

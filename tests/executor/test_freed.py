@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.executor import freed
-from functrace.executor.freed import FREED, GAPS, LARGE, FreedMemory
-from functrace.executor.numpy_source import generate
-from functrace.executor.plan import planned
+from functrace.executor import allocator as freed
+from functrace.executor.allocator import FREED, GAPS, LARGE, FreedMemory
+from functrace.executor.codegen.numpy_source import generate
+from functrace.executor.plan.planner import planned
 
 glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
 
@@ -42,7 +42,7 @@ SETUP = """
 import resource, time
 from pathlib import Path
 import numpy as np, functrace as ft
-from functrace.executor.freed import FREED
+from functrace.executor.allocator import FREED
 
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -90,7 +90,7 @@ def test_who_has_told_the_c_library_what_to_keep_is_left_alone() -> None:
 def test_nothing_is_kept_unless_somebody_asks() -> None:
     kept, then, after = in_a_process("""
         ft.config.keep_freed_memory = False
-        freed = __import__("functrace.executor.freed", fromlist=["freed"])
+        freed = __import__("functrace.executor.allocator", fromlist=["freed"])
         freed.FreedMemory._tell = None  # whoever tells the C library anything, fails
         ft.grad(chain)(x)
         ft.jit(ft.grad(chain))(x)

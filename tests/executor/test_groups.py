@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import functrace as ft
-from functrace.executor.groups import blocks_p
-from functrace.executor.numpy_source import NUMPY
-from functrace.executor.plan import Plan, planned
+from functrace.executor.codegen.numpy_source import NUMPY
+from functrace.executor.parallel.sums import added_up, summed_bounds, sums_are_in_pairs
+from functrace.executor.plan.fusion import blocks_p
+from functrace.executor.plan.planner import Plan, planned
 from functrace.executor.policy import NUMPY_POLICY
-from functrace.executor.sums import added_up, summed_bounds, sums_are_in_pairs
 from functrace.ir.structures import Blocks
 from functrace.numpy.recording import ArrayRecording
 from functrace.passes import optimized

@@ -12,7 +12,7 @@ import pytest
 import functrace as ft
 from functrace.control.call import call_p
 from functrace.executor.cache import CACHE
-from functrace.executor.inner import Inner
+from functrace.executor.inner_calls import Inner
 
 X = np.linspace(0.3, 1.1, 4)
 DATA = np.asfortranarray(np.arange(12.0).reshape(4, 3) / 7)

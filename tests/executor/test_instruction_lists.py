@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 import functrace as ft
 import tests.cases
-from functrace.executor import Runner, instructions
+from functrace.executor import Runner
+from functrace.executor import interpreter as instructions
 from functrace.executor.cache import CACHE
-from functrace.executor.instructions import Instructions, ListSink
+from functrace.executor.interpreter import Instructions, ListSink
 from functrace.ir.parts import Assembly, Rewrite
 from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.ir.program import Program

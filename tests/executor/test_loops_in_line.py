@@ -12,8 +12,8 @@ import pytest
 
 import functrace as ft
 from functrace.executor import Runner
-from functrace.executor.numpy_source import NUMPY
-from functrace.executor.plan import plan
+from functrace.executor.codegen.numpy_source import NUMPY
+from functrace.executor.plan.planner import plan
 from functrace.tracing.evaluate import evaluate_program
 
 Leaves = tuple[Any, ...]

@@ -12,9 +12,9 @@ from hypothesis import given
 
 import functrace as ft
 from functrace.executor import Runner
-from functrace.executor.memory import LINE, memory_roots
-from functrace.executor.numpy_source import NUMPY
-from functrace.executor.plan import Plan, Step, plan, planned
+from functrace.executor.codegen.numpy_source import NUMPY
+from functrace.executor.plan.arena import LINE, memory_roots
+from functrace.executor.plan.planner import Plan, Step, plan, planned
 from functrace.ir.structures import Blocks
 from functrace.passes import optimized
 from functrace.tracing.evaluate import evaluate_program

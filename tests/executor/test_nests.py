@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 
 import functrace as ft
-from functrace.executor.groups import REDUCTIONS, is_pointwise, write_group
-from functrace.executor.nests import Access, Nest
-from functrace.executor.plan import Plan, Step, plan, planned
+from functrace.executor.plan.fusion import REDUCTIONS, is_pointwise, write_group
+from functrace.executor.plan.loop_nests import Access, Nest
+from functrace.executor.plan.planner import Plan, Step, plan, planned
 from functrace.executor.policy import Policy
 from functrace.ir.parts import Rewrite
 from functrace.ir.program import Program

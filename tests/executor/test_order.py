@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.executor.groups import CHEAP, VIEWS
-from functrace.executor.order import in_least_cache
-from functrace.executor.plan import planned
+from functrace.executor.plan.fusion import CHEAP, VIEWS
+from functrace.executor.plan.order import in_least_cache
+from functrace.executor.plan.planner import planned
 from functrace.ir.program import Program
 from functrace.ir.structures import Blocks
 from functrace.passes import optimized

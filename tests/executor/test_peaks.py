@@ -11,8 +11,8 @@ import pytest
 
 import functrace as ft
 from functrace.executor import Runner
-from functrace.executor.numpy_source import NUMPY
-from functrace.executor.plan import plan
+from functrace.executor.codegen.numpy_source import NUMPY
+from functrace.executor.plan.planner import plan
 
 N = 1 << 17
 RNG = np.random.default_rng(0)

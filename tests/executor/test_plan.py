@@ -11,8 +11,8 @@ import pytest
 
 import functrace as ft
 from functrace.executor import Runner
-from functrace.executor.numpy_source import NUMPY
-from functrace.executor.plan import Plan, plan, planned
+from functrace.executor.codegen.numpy_source import NUMPY
+from functrace.executor.plan.planner import Plan, plan, planned
 from functrace.tracing.evaluate import evaluate_program
 from tests.compositions.functions import BATCH, X, scalar
 from tests.executor.toy_backend import Closures

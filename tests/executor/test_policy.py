@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.executor.plan import Plan
+from functrace.executor.plan.planner import Plan
 from functrace.executor.policy import NUMPY_POLICY, Policy
 from functrace.executor.runner import compile_at_once
 from functrace.passes import PIPELINE, REORDERING

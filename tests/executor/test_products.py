@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.executor import beside, blocks
-from functrace.executor import threads as threads_module
-from functrace.executor.numpy_source import NUMPY
-from functrace.executor.plan import Plan, planned
-from functrace.executor.products import in_parts
-from functrace.executor.threads import Threads
+from functrace.executor.codegen.numpy_source import NUMPY
+from functrace.executor.parallel import blocks
+from functrace.executor.parallel import concurrent as beside
+from functrace.executor.parallel import threads as threads_module
+from functrace.executor.parallel.matmul import in_parts
+from functrace.executor.parallel.threads import Threads
+from functrace.executor.plan.planner import Plan, planned
 from functrace.ir.structures import Blocks
 from functrace.ops.blas import OneThread, one_thread
 from functrace.passes import matmul_selection, optimized, without
@@ -35,7 +36,7 @@ needs_openblas = pytest.mark.skipif(one_thread() is None, reason="NumPy's BLAS c
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small products, and groups of small arrays, be divided."""
     for name, value in {"LEAST": 64, "THREADED": 8, "BLOCKED": 16, "NARROWEST": 2}.items():
-        monkeypatch.setattr(products, name, value)
+        monkeypatch.setattr(matmul_selection, name, value)
     monkeypatch.setattr(blocks, "BLOCK", 128)
 
 

@@ -14,8 +14,8 @@ import pytest
 
 import functrace as ft
 import functrace.scipy  # whose special functions are primitives, too
-from functrace.executor.plan import plan, planned
-from functrace.executor.promotion import DTYPES, typed
+from functrace.executor.plan.planner import plan, planned
+from functrace.executor.plan.promotion import DTYPES, typed
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, output_avals
 from functrace.ir.primitive import Primitive

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.executor.numpy_source import NUMPY, generate
-from functrace.executor.plan import planned
+from functrace.executor.codegen.numpy_source import NUMPY, generate
+from functrace.executor.plan.planner import planned
 from functrace.ops.elementwise import TABLE
 from functrace.tracing.evaluate import evaluate_program
 

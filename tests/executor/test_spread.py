@@ -11,9 +11,9 @@ import pytest
 
 import functrace as ft
 import functrace.torch as torch
-from functrace.executor import spread
-from functrace.executor.spread import LEAST_BYTES, SPAN, spread_ufunc
-from functrace.executor.threads import THREADS, Threads
+from functrace.executor.parallel import operations as spread
+from functrace.executor.parallel.operations import LEAST_BYTES, SPAN, spread_ufunc
+from functrace.executor.parallel.threads import THREADS, Threads
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.primitive import Primitive
 from functrace.ops import elementwise as ew

@@ -11,7 +11,7 @@ import pytest
 import functrace as ft
 from functrace.errors import ArgumentError
 from functrace.executor import Runner
-from functrace.executor.plan import Plan, plan
+from functrace.executor.plan.planner import Plan, plan
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.structures import Branch, Loop, Stack
 from functrace.tracing.evaluate import evaluate_program

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrace.executor.backend import function_of
-from functrace.executor.plan import Plan, Step
+from functrace.executor.plan.planner import Plan, Step
 from functrace.executor.policy import Policy
 from functrace.ir.parts import Compiled
 from functrace.ir.structures import Blocks, Branch, HostCall, Loop, Stack

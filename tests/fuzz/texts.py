@@ -29,8 +29,8 @@ import numpy as np
 import functrace as ft
 from functrace.errors import FunctraceError, ParseError
 from functrace.executor import Runner
-from functrace.executor.numpy_source import generate
-from functrace.executor.plan import planned
+from functrace.executor.codegen.numpy_source import generate
+from functrace.executor.plan.planner import planned
 from functrace.ir.check import held_programs
 from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms import jvp_program, linearize_program, transpose_program, vmap_program

@@ -13,8 +13,8 @@ import pytest
 
 import functrace as ft
 from functrace.errors import ParseError, ProgramError
-from functrace.executor.numpy_source import NUMPY, generate
-from functrace.executor.plan import planned
+from functrace.executor.codegen.numpy_source import NUMPY, generate
+from functrace.executor.plan.planner import planned
 from functrace.ir.numpy_source import ascii_name
 from functrace.ir.params import KINDS
 from functrace.ir.program import is_name

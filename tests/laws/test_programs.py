@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import functrace as ft
-from functrace.executor import Runner, instructions, spread
+from functrace.executor import Runner
+from functrace.executor import interpreter as instructions
 from functrace.executor.backend import Backend
-from functrace.executor.numpy_source import NUMPY
-from functrace.executor.plan import plan, planned
+from functrace.executor.codegen.numpy_source import NUMPY
+from functrace.executor.parallel import operations as spread
+from functrace.executor.plan.planner import plan, planned
 from functrace.ir.walk import interpret
 from functrace.numpy.recording import ArrayRecording
 from functrace.passes import PIPELINE

@@ -16,8 +16,8 @@ import pytest
 
 import functrace as ft
 import functrace.numpy as fnp
-from functrace.api.calls import as_value
-from functrace.api.record import add_input
+from functrace.api.capture.arguments import as_value
+from functrace.api.capture.record import add_input
 from functrace.errors import DtypeError, FunctraceError, ShapeError, UnsupportedFunctionError
 from functrace.numpy.layout import layout_of
 from functrace.numpy.recording import ArrayRecording

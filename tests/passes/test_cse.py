@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import functrace as ft
-from functrace.executor.numpy_source import NUMPY
-from functrace.executor.plan import planned
+from functrace.executor.codegen.numpy_source import NUMPY
+from functrace.executor.plan.planner import planned
 from functrace.keys import exact_key
 from functrace.ops.indexing import embed_p
 from functrace.passes import PIPELINE, drop_dead_results, optimized

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 
 import functrace as ft
-from functrace.executor.numpy_source import NUMPY
-from functrace.executor.plan import planned
+from functrace.executor.codegen.numpy_source import NUMPY
+from functrace.executor.plan.planner import planned
 from functrace.passes import inline_calls, rematerialize_values, sink_operations
 from functrace.passes import rematerialize as rematerialization
 from functrace.passes.cse import drop_names

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import functrace.torch as torch
-from functrace.executor import spread
-from functrace.executor.threads import THREADS
+from functrace.executor.parallel import operations as spread
+from functrace.executor.parallel.threads import THREADS
 from functrace.torch import plans
 from functrace.torch.sizes import DERIVATIONS
 from functrace.torch.usual import MOST, pull_usual, record_usual

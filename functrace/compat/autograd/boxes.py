@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from functrace.api.programs import value
+from functrace.api.capture.programs import value
 from functrace.compat.kinds import Values
 from functrace.tracing.tracer import Tracer
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.api.programs import is_traced
+from functrace.api.capture.programs import is_traced
 from functrace.compat.kinds import Given, Values
 from functrace.ir.aval import aval_of
 from functrace.tracing.tracer import Tracer

@@ -16,8 +16,9 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.api import differentiate, jacobians
-from functrace.api.residuals import checkpoint as checkpoint
+from functrace.api.differentiation import gradients as differentiate
+from functrace.api.differentiation import jacobians
+from functrace.api.residuals.checkpointing import checkpoint as checkpoint
 from functrace.compat.autograd.vspaces import array_aval, vspace
 from functrace.compat.autograd.wrap_util import Argnum, Function, check_argnum, chosen, get_name, unary_to_nary, wraps
 from functrace.compat.kinds import Given, Values

@@ -4,7 +4,8 @@ Note [Rules run on values]
     A primitive's function is called where it stands, with plain values. Its rules, ``vjpmaker(ans, *args)(g)`` and
     ``jvpmaker(g, ans, *args)``, are called when the derivative's program runs, with plain values, too: so a rule may call
     any primitive on ``g``, as rules do that are written for autograd. Higher derivatives differentiate the call of the rule
-    in the same way (`functrace.api.attaching.eagerly`). A mode without a rule is the transpose of the other one.
+    in the same way (`functrace.api.custom_rules.external_values.eagerly`). A mode without a rule is the transpose of the
+    other one.
 
 Layer: 10.
 """
@@ -21,11 +22,11 @@ from typing import Any, NoReturn, final
 
 import numpy as np
 
-from functrace.api.attaching import attached, eagerly
-from functrace.api.calls import function_name
-from functrace.api.differentiate import vjp as pullback_of
-from functrace.api.foreign import call_foreign
-from functrace.api.programs import stop_gradient
+from functrace.api.capture.arguments import function_name
+from functrace.api.capture.programs import stop_gradient
+from functrace.api.custom_rules.external_values import attached, eagerly
+from functrace.api.custom_rules.foreign import call_foreign
+from functrace.api.differentiation.gradients import vjp as pullback_of
 from functrace.compat.autograd.boxes import Box, notrace_primitive
 from functrace.compat.autograd.vspaces import VSpace, vspace
 from functrace.compat.kinds import Given, Values

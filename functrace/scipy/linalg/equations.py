@@ -20,8 +20,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.linalg
 
-from functrace.api.attaching import attached, called_later
-from functrace.api.differentiate import jvp, vjp
+from functrace.api.custom_rules.external_values import attached, called_later
+from functrace.api.differentiation.gradients import jvp, vjp
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.numpy.operands import Operand, arrayed

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from functrace.api.foreign import pure_callback
-from functrace.api.programs import stop_gradient
+from functrace.api.capture.programs import stop_gradient
+from functrace.api.custom_rules.foreign import pure_callback
 from functrace.errors import NotDifferentiableError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype
 from functrace.numpy.operands import Axis, Operand, arrayed

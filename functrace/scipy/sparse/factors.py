@@ -12,10 +12,10 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
 
-from functrace.api.attaching import attached, called_later
-from functrace.api.foreign import pure_callback
-from functrace.api.implicit import custom_linear_solve
-from functrace.api.programs import stop_gradient
+from functrace.api.capture.programs import stop_gradient
+from functrace.api.custom_rules.external_values import attached, called_later
+from functrace.api.custom_rules.foreign import pure_callback
+from functrace.api.custom_rules.implicit import custom_linear_solve
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype
 from functrace.numpy.operands import Operand, arrayed, holds_tracer

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
 
-from functrace.api.foreign import pure_callback
-from functrace.api.implicit import custom_linear_solve
+from functrace.api.custom_rules.foreign import pure_callback
+from functrace.api.custom_rules.implicit import custom_linear_solve
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.numpy.operands import Operand, arrayed, holds_tracer

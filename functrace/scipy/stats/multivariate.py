@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 import scipy.stats
 
-from functrace.api.programs import stop_gradient
+from functrace.api.capture.programs import stop_gradient
 from functrace.errors import ShapeError
 from functrace.numpy.operands import Operand, arrayed, holds_tracer
 from functrace.scipy import linalg, special

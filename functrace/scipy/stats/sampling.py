@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 import numpy as np
 import scipy.stats
 
-from functrace.api.custom import custom_jvp
-from functrace.api.differentiate import jvp
-from functrace.api.programs import stop_gradient
+from functrace.api.capture.programs import stop_gradient
+from functrace.api.custom_rules.derivatives import custom_jvp
+from functrace.api.differentiation.gradients import jvp
 from functrace.errors import ConcretizationError
 from functrace.numpy.operands import Shape, arrayed, holds_tracer
 from functrace.ops.checks import require

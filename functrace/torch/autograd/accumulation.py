@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import LostGradientError
-from functrace.executor.spread import LEAST_BYTES, spread_ufunc
+from functrace.executor.parallel.operations import LEAST_BYTES, spread_ufunc
 from functrace.ir.aval import aval_of
 from functrace.locks import after_fork
 from functrace.torch import sentences

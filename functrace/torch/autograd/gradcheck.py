@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from functrace.api.mapping import vmap
+from functrace.api.batching.mapping import vmap
 from functrace.torch import sentences
 from functrace.torch.autograd.delayed import UndefinedGrad
 from functrace.torch.autograd.engine import grad

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from functrace.api.mapping import vmap
+from functrace.api.batching.mapping import vmap
 from functrace.torch import sentences
 from functrace.torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from functrace.torch.autograd.gradcheck_parts import GradcheckError, mismatch, random_like, text_of, unit

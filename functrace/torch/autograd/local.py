@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrace.api.differentiate import vjp
+from functrace.api.differentiation.gradients import vjp
 from functrace.ir.aval import ShapeDtype
 from functrace.ops.elementwise import conj
 from functrace.torch import sentences

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functrace.api.own_rules import is_in_own_rule, recording_rule
-from functrace.api.record import Called
-from functrace.api.rules import VjpRule, record_push, record_vjp, taking_results, with_captured
+from functrace.api.capture.record import Called
+from functrace.api.custom_rules.recursion import is_in_own_rule, recording_rule
+from functrace.api.custom_rules.rules import VjpRule, record_push, record_vjp, taking_results, with_captured
 from functrace.control.custom import Deferred, Failed, Rule, custom_derivative_program, custom_vjp_program
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype

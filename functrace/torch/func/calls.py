@@ -9,8 +9,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeAlias, final
 
-from functrace.api.residuals import checkpoint as checkpoint_of_arrays
-from functrace.api.signatures import Jit
+from functrace.api.residuals.checkpointing import checkpoint as checkpoint_of_arrays
+from functrace.api.staging.signatures import Jit
 from functrace.control.residuals import RECOMPUTE, Policy
 from functrace.errors import LostGradientError
 from functrace.torch.autograd.grad_mode import MODES

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functrace.api.differentiate import jvp as jvp_of_arrays
-from functrace.api.programs import evaluate, trace
+from functrace.api.capture.programs import evaluate, trace
+from functrace.api.differentiation.gradients import jvp as jvp_of_arrays
 from functrace.ir.primitive import ZERO
 from functrace.ir.program import Program
 from functrace.torch import sentences

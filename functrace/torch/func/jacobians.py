@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from functrace.api.jacobians import jacfwd as jacfwd_of_arrays
-from functrace.api.jacobians import jacrev as jacrev_of_arrays
+from functrace.api.differentiation.jacobians import jacfwd as jacfwd_of_arrays
+from functrace.api.differentiation.jacobians import jacrev as jacrev_of_arrays
 from functrace.torch.func.calls import Call, OfTensors
 from functrace.torch.func.checks import (
     Argnums,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from functrace.api.mapping import vmap as vmap_of_arrays
+from functrace.api.batching.mapping import vmap as vmap_of_arrays
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.func.calls import Call, OfTensors, arrays_of
 from functrace.torch.func.checks import called_as, check_chunk, check_randomness, shown

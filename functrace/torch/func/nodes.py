@@ -16,8 +16,8 @@ from typing import Any, Protocol, TypeAlias, final
 
 import numpy as np
 
-from functrace.api.differentiate import jvp as jvp_of_arrays
-from functrace.api.differentiate import vjp as vjp_of_arrays
+from functrace.api.differentiation.gradients import jvp as jvp_of_arrays
+from functrace.api.differentiation.gradients import vjp as vjp_of_arrays
 from functrace.numpy.views import owned
 from functrace.ops.elementwise import conj
 from functrace.torch import sentences

@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from functrace.api.differentiate import value_and_grad as value_and_grad_of_arrays
-from functrace.api.differentiate import vjp as vjp_of_arrays
+from functrace.api.differentiation.gradients import value_and_grad as value_and_grad_of_arrays
+from functrace.api.differentiation.gradients import vjp as vjp_of_arrays
 from functrace.torch.func.calls import Call, OfTensors, arrays_of
 from functrace.torch.func.checks import (
     Argnums,

@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias, final
 
 from functrace import policies
-from functrace.api.residuals import checkpoint, checkpoint_name
+from functrace.api.residuals.checkpointing import checkpoint, checkpoint_name
 from functrace.control.residuals import RECOMPUTE, Policy
 from functrace.torch import applying, sentences, views
 from functrace.torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket

@@ -1,0 +1,4 @@
+"""Batching: `vmap` is in mapping.py; `custom_vmap` in functrace/api/custom_rules/batching.py.
+
+Layer: 8.
+"""

@@ -1,0 +1,294 @@
+"""``vmap``: map a function of single examples over a batch, without a loop.
+
+Layer: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from functrace.api.batching.divergent_paths import Leaf, Path, merged
+from functrace.api.capture.arguments import argument_names, as_values, function_name
+from functrace.api.capture.record import Called, Recorded
+from functrace.api.capture.results import number_type
+from functrace.api.capture.transformed import transformed
+from functrace.errors import ArgumentError, AxisError, ShapeError, entry
+from functrace.executor import Runner
+from functrace.ir.aval import ShapeDtype, aval_of, shape_of
+from functrace.ir.program import Program
+from functrace.numpy.recording import ArrayRecording
+from functrace.ops.shaping import moveaxis
+from functrace.source import hide_own_frames
+from functrace.tracing.binding import MAPPED
+from functrace.tracing.capture import held_array
+from functrace.tracing.recording import Recording
+from functrace.tracing.release import AllHandles
+from functrace.tracing.tracer import Tracer, Value
+from functrace.transforms import vmap_program
+from functrace.transforms.examples import Examples, Group, Paths
+from functrace.tree import flatten, prefix_leaves, unflatten
+from functrace.typing import P, PyTree, R
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
+
+
+@entry
+def vmap(
+    f: Callable[P, R],
+    in_axes: PyTree = 0,
+    out_axes: PyTree = 0,
+    axis_size: int | None = None,
+    *,
+    max_paths: int = 64,
+) -> Callable[P, R]:
+    """Return a function that maps ``f`` over an axis of its arguments.
+
+    Python's own ``if`` and ``while`` may ask for values, where those of the batch are known: what examples answer
+    differently splits the batch, ``f`` runs once per path, and results come back in the order of the examples
+    (docs/python_control_flow.md).
+
+    Args:
+        f: a function of single examples.
+        in_axes: which axis of each argument to map over: an int, ``None`` (not mapped), or a nest of them that is a prefix
+            of the tuple of arguments. Keyword arguments are mapped along axis 0. Arrays that are not mapped keep
+            their values (``if``, ``int``), numbers and other objects are passed as they are.
+        out_axes: where the mapped axis goes in the results: an int, ``None`` for results that do not depend on mapped
+            arguments, or a prefix nest.
+        axis_size: number of examples; needed only if nothing is mapped.
+        max_paths: how many paths the examples may take through ``f``: how often it runs at most. 1 means that all
+            examples must answer alike, 0 that nothing may be asked.
+
+    Returns:
+        a function of batches. ``f`` runs on traced values of one example: once, if it asks nothing that examples answer
+        differently, else once per path, for those on it.
+
+    Raises:
+        ShapeError: if mapped axes differ in size; names the arguments and sizes.
+        ConcretizationError: if ``f`` asks for a value while values are not known (``jit``, ``trace``, the bodies of ``cond``
+            and ``scan``).
+        TooManyPathsError: if there are more than ``max_paths`` paths; says how many, and names the line that asked.
+        TreeError, ShapeError, DtypeError: if what different paths return does not go together; names the lines.
+
+    Example:
+        >>> import numpy as np
+        >>> vmap(np.dot)(np.ones((2, 3)), np.ones((2, 3)))
+        array([3., 3.])
+        >>> vmap(lambda x: x if x > 0 else x * 0.1)(np.array([1.0, -1.0]))
+        array([ 1. , -0.1])
+
+    Cost:
+        the array work of all examples, in one NumPy call per equation (or a few). With questions: as many recordings as
+        there are paths; the array work is that of each example's own path, and is done for all examples on it at once.
+    """
+    name = function_name(f)
+    owner = f"vmap of {name}"
+    if max_paths < 0:
+        raise ArgumentError(f"{owner}: max_paths={max_paths}", fix="give the number of paths that are allowed")
+
+    @transformed("vmap", f)
+    def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            leaves, treedef = flatten((args, kwargs))
+            if isinstance(in_axes, list):
+                axes_given: Any = tuple(in_axes)
+            else:
+                axes_given = in_axes
+            if isinstance(axes_given, tuple) and len(axes_given) != len(args):
+                raise ArgumentError(
+                    f"{owner}: in_axes has {len(axes_given)} entries, but {len(args)} positional arguments were given",
+                    fix="give one entry per positional argument (None for those not mapped)",
+                )
+            if axes_given == 0 and type(axes_given) is int:
+                axes: list[int | None] = [0] * len(leaves)
+            else:
+                of_args, of_kwargs = treedef.children()
+                axes = prefix_leaves(axes_given, of_args, "in_axes") + [0] * of_kwargs.num_leaves
+            values = as_values(leaves, owner, lambda: argument_names(treedef), [axis is not None for axis in axes])
+            places = [_place(axis, value) for axis, value in zip(axes, values, strict=True)]
+            if -1 in places:
+                raise _no_such_axis(places.index(-1), axes, values, treedef, owner)
+            size = _batch_size(places, values, treedef, axis_size, owner)
+            batched = [v if k is None else _to_front(v, k) for k, v in zip(places, values, strict=True)]
+
+            call = _Call(f, owner, treedef, places, batched, size, out_axes)
+            runs = Paths(owner, size, max_paths)
+            while runs.waiting:
+                call.run(runs, runs.take())
+            results = [_from_front(r, k, owner) for r, k in zip(call.results(), call.out_places, strict=True)]
+            return unflatten(call.out_tree, results)
+        except BaseException as error:
+            hide_own_frames(error)
+            raise
+
+    return mapped
+
+
+@final
+class _Call:
+    """One call of a mapped function: runs the function of one example, once or for every path that examples take.
+
+    Args:
+        f: the function.
+        owner: who maps, for messages.
+        tree: the structure of its arguments.
+        places: for each leaf whether it is mapped: ``None`` if not.
+        values: of the leaves; mapped ones have the examples along their first axis.
+        size: the number of examples.
+        out_axes: of the results.
+    """
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        owner: str,
+        tree: PyTreeSpec,
+        places: list[int | None],
+        values: list[Any],
+        size: int,
+        out_axes: PyTree,
+    ) -> None:
+        self.f, self.owner, self.out_axes = f, owner, out_axes
+        self.tree, self.places, self.values, self.size = tree, places, values, size
+        self.out_tree = tree
+        self.out_places: list[int | None] = []
+        self.held: list[Any] = []
+        """The arguments as they were at the call: what one path writes is not seen by another."""
+        self.paths: list[Path] = []
+        self.whole: list[Any] | None = None
+        """The results, if the function has asked nothing."""
+
+    def run(self, paths: Paths, group: Group) -> None:
+        """Run the function for a group of examples, and keep what it returns for those that stay on this path."""
+        examples = Examples(paths, group)
+        try:
+            self._run(examples, is_first=group.before is None)
+        except Exception as error:
+            if examples.forks:
+                error.add_note(f"  in {self.owner}, on the path of {examples.described()}")
+            raise
+
+    def _run(self, examples: Examples, *, is_first: bool) -> None:
+        numbers: list[type | None] = []
+
+        def wanted(_recording: Recording, result: object) -> list[Any]:
+            leaves, self.out_tree = flatten(result)
+            numbers.extend(map(number_type, leaves))
+            return leaves
+
+        is_run = not any(isinstance(value, Tracer) for value in self.values)
+        with ArrayRecording(self.owner, scope=MAPPED, is_run=is_run) as recording:
+            recording.values.asked = examples if examples.paths.most else None
+            recording.handles = AllHandles()
+            call = Recorded(recording, self.f, self._inputs, wanted=wanted, reads=())
+            self.out_places = prefix_leaves(self.out_axes, self.out_tree, "out_axes")
+            if is_first and not examples.has_answered:
+                self.whole = self._run_whole(call)
+                return
+            values = examples.results(recording, call.outputs)
+            leaves = [
+                Leaf(*value, recording.avals[i], number, recording.source(i))
+                for value, i, number in zip(values, call.outputs, numbers, strict=True)
+            ]
+            self.paths.append(Path(examples.rows, examples.forks, leaves, self.out_tree))
+
+    def _inputs(self, recording: Recording) -> Called:
+        is_first = not self.held
+        traced: list[Any] = []
+        for n, (place, value) in enumerate(zip(self.places, self.values, strict=True)):
+            if is_first:
+                self.held.append(held_array(value) if _is_array(place, value) else value)
+            elif _is_array(place, value):
+                held_array(value)  # it must not be written while it is read
+            traced.append(_input(recording, value, self.held[n], place is not None))
+        # Of the caller's plain arrays the function has copies; what is traced outside would have to change there.
+        recording.arguments = tuple([x for x, v in zip(traced, self.values, strict=True) if isinstance(v, Tracer)])
+        return unflatten(self.tree, traced)
+
+    def _run_whole(self, call: Recorded) -> list[Any]:
+        """Run the program for all examples, as it is in the cache."""
+        recording, size = call.recording, self.size
+        flags = tuple([place is not None for place in self.out_places])
+        mapped_inputs = tuple([i not in recording.values.known for i in recording.inputs])
+
+        def build(program: Program) -> Runner:
+            others = [False] * (len(program.input_ids) - len(mapped_inputs))
+            return Runner(vmap_program(program, size, [*mapped_inputs, *others], flags))
+
+        runner, arguments = call.transformed(("vmap", size, mapped_inputs, flags), build)
+        return list(runner(arguments, call.lines))
+
+    def results(self) -> list[Any]:
+        """Return the leaves of the result, with the examples along their first axis."""
+        return merged(self.paths, self.out_places, self.owner) if self.whole is None else self.whole
+
+
+def _is_array(place: int | None, value: object) -> bool:
+    """Whether an argument becomes an input; a number, or an outer traced value, goes to the function as it is."""
+    return place is not None or (isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind in "biufc")
+
+
+def _input(recording: Recording, value: Any, array: Any, is_mapped: bool) -> Any:
+    """Add an input: of one example, to run on the whole batch, or an array that is not mapped, whose value is known."""
+    if not _is_array(0 if is_mapped else None, value):
+        return value
+    if is_mapped:
+        tracer = recording.new_input(ShapeDtype(value.shape[1:], value.dtype))
+    else:
+        tracer = recording.new_input(aval_of(value), array)
+    if isinstance(value, np.ndarray) and (is_mapped or not value.flags.c_contiguous):
+        recording.views.layouts[tracer._id] = value.strides[is_mapped:]
+    recording.values.batches[tracer._id] = array
+    return tracer
+
+
+def _place(axis: int | None, value: Value) -> int | None:
+    """The mapped axis of a leaf, counted from the front; -1 if the leaf has no such axis."""
+    if axis is None:
+        return None
+    rank = len(shape_of(value))
+    return axis % rank if -rank <= axis < rank else -1
+
+
+def _no_such_axis(k: int, axes: Sequence[int | None], values: Sequence[Any], treedef: PyTreeSpec, owner: str) -> AxisError:
+    name, aval = argument_names(treedef)[k], aval_of(values[k])
+    rank = len(aval.shape)
+    if rank == 0:
+        what = f"{name} is {aval}, which has no axis to map"
+        fix = "pass an array with the examples along an axis; in_axes=None for it gives the same to all examples"
+    else:
+        what = f"in_axes={axes[k]}, but {name} is {aval}"
+        fix = "use in_axes=0: it has one axis" if rank == 1 else f"its axes are between {-rank} and {rank - 1}"
+    return AxisError(f"{owner}: {what}", fix=fix)
+
+
+def _batch_size(places: list[int | None], values: list[Any], treedef: PyTreeSpec, axis_size: int | None, owner: str) -> int:
+    found = {value.shape[place] for place, value in zip(places, values, strict=True) if place is not None}
+    if axis_size is not None:
+        found.add(axis_size)
+    if not found:
+        raise ArgumentError(f"{owner}: nothing is mapped", fix="give an axis in in_axes, or axis_size=")
+    if len(found) > 1:
+        names = argument_names(treedef)
+        named = [(name, value.shape[k]) for name, k, value in zip(names, places, values, strict=True) if k is not None]
+        named += [] if axis_size is None else [("axis_size", axis_size)]
+        listed = ", ".join(f"{name} has {n}" for name, n in named)
+        raise ShapeError(f"{owner}: mapped axes differ in size: {listed}", fix="map over axes of one size")
+    return found.pop()
+
+
+def _to_front(value: Value, axis: int) -> Any:
+    return value if axis == 0 else moveaxis(value, axis, 0)
+
+
+def _from_front(value: Value, axis: int | None, owner: str) -> Any:
+    if axis is None or axis == 0:
+        return value
+    rank = len(shape_of(value))
+    if not -rank <= axis < rank:
+        raise AxisError(f"{owner}: out_axes={axis}, but the result has {rank} axes with the batch axis", fix="use 0")
+    moved = moveaxis(value, 0, axis % rank)
+    return np.ascontiguousarray(moved) if isinstance(moved, np.ndarray) else moved

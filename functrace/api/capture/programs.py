@@ -1,0 +1,210 @@
+"""Programs from functions: ``trace`` and ``evaluate``; what a function may say: ``value``, ``is_traced``, ``stop_gradient``.
+
+Layer: 8.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.api.capture.arguments import argument_names, as_value, as_values, function_name
+from functrace.api.capture.record import Called, Recorded
+from functrace.api.capture.transformed import transformed
+from functrace.errors import ShapeError, entry
+from functrace.executor import Runner
+from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.program import Program
+from functrace.numpy.array import TracedArray
+from functrace.numpy.masked import MaskedSelection
+from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.views import new_array
+from functrace.ops import elementwise as ew
+from functrace.source import user_frame
+from functrace.tracing.capture import own_constants
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
+from functrace.tree import flatten, map_leaves, paths, structure, unflatten
+from functrace.typing import P, PyTree, T
+
+
+@entry
+def trace(f: Callable[P, Any]) -> Callable[..., Program]:
+    """Return a function that records ``f`` as a program, without computing anything.
+
+    Args:
+        f: a function of arrays (pytrees of them).
+
+    Returns:
+        a function of ``f``'s arguments, arrays or `ShapeDtype`, that returns a `Program`. Its inputs are the leaves of the
+        arguments, in order; its outputs the leaves of the result.
+
+    Raises:
+        ConcretizationError: if ``f`` asks for a value (``if x > 0``), since none is known.
+
+    Example:
+        >>> import numpy as np
+        >>> print(trace(lambda x: np.sin(x) * 2.0)(ShapeDtype((3,))).as_python("double_sine"))  # doctest: +SKIP
+    """
+    name = function_name(f)
+
+    @transformed("trace", f)
+    @entry
+    def traced(*args: object, **kwargs: object) -> Program:
+        owner = f"trace of {name}"
+        frame = user_frame()
+        here = None if frame is None else (frame.f_code, frame.f_lasti)
+        leaves, treedef = flatten((args, kwargs))
+        values = as_values(
+            leaves, owner, lambda: argument_names(treedef), [not isinstance(leaf, ShapeDtype) for leaf in leaves]
+        )
+        avals = [value if isinstance(value, ShapeDtype) else aval_of(value) for value in values]
+
+        def inputs(recording: Recording) -> Called:
+            tracers = [recording.new_input(aval) for aval in avals]
+            for tracer, leaf in zip(tracers, leaves, strict=True):  # of a ShapeDtype, the layout is not known
+                if isinstance(leaf, np.ndarray):
+                    recording.views.layouts[tracer._id] = leaf.strides
+                    if not leaf.ndim:
+                        new_array(tracer)
+            return unflatten(treedef, tracers)
+
+        with ArrayRecording(owner) as recording:
+            call = Recorded(recording, f, inputs, reads=())
+            # What a transform records by itself stands in the line that calls `trace`, whose variable is the program.
+            names = {i: None for i, position in enumerate(call.lines) if position == here}
+            return own_constants(call.program(name, input_names=input_names(f, args, kwargs), names=names))
+
+    return traced
+
+
+@entry
+def eval_shape(f: Callable[..., Any], *args: object, **kwargs: object) -> Any:
+    """Return the shapes and dtypes of ``f(*args, **kwargs)``, without computing anything.
+
+    Args:
+        f: a function of arrays (pytrees of them).
+        args, kwargs: its arguments, arrays or `ShapeDtype`.
+
+    Returns:
+        the nest that ``f`` returns, with a `ShapeDtype` for every array.
+
+    Raises:
+        ConcretizationError: if ``f`` asks for a value.
+
+    Example:
+        >>> import numpy as np
+        >>> eval_shape(lambda x: {"y": x @ x.T}, ShapeDtype((2, 3), np.float32))
+        {'y': f32[2,2]}
+    """
+    found: list[Any] = []
+
+    @functools.wraps(f, updated=())
+    def noted(*args: object, **kwargs: object) -> Any:
+        result = f(*args, **kwargs)
+        found.append(structure(result))
+        return result
+
+    program = trace(noted)(*args, **kwargs)
+    return unflatten(found[-1], [program.avals[i] for i in program.output_ids])
+
+
+def input_names(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str | None]:
+    """Name the leaves of the arguments after the parameters that they were passed for."""
+    try:
+        parameters = [
+            p.name
+            for p in inspect.signature(f).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str | None] = []
+    for k, arg in enumerate(args):
+        found = paths(arg)
+        base = parameters[k] if k < len(parameters) else None
+        for path in found:
+            suffix = "".join(c if c.isalnum() else "_" for c in path).strip("_").replace("__", "_")
+            names.append(None if base is None else f"{base}_{suffix}" if suffix else base)
+    for key in sorted(kwargs):
+        found = paths(kwargs[key])
+        names += [key] if len(found) == 1 and not found[0] else [None] * len(found)
+    return names
+
+
+@entry
+def evaluate(program: Program, *arguments: object) -> Any:
+    """Evaluate a program on flat arguments, by the reference evaluator.
+
+    Returns:
+        the output, or a tuple of outputs if the program has several; fresh arrays.
+
+    Raises:
+        ShapeError: if an argument's shape or dtype is not the input's.
+    """
+    if len(arguments) != len(program.input_ids):
+        raise ShapeError(
+            f"{program.name} has {len(program.input_ids)} inputs, but {len(arguments)} arguments were given",
+            fix="pass one array per input, in the order of program.inputs",
+        )
+    values = []
+    for var, argument in zip(program.inputs, arguments, strict=True):
+        value = as_value(argument, f"argument {var.name}")
+        if aval_of(value) is not var.aval:
+            raise ShapeError(
+                f"argument {var.name} of {program.name} is {aval_of(value)}, but the program takes {var.aval}",
+                fix="trace the function again for other shapes and dtypes",
+            )
+        values.append(value)
+    results = Runner(program)(values)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def value(x: T) -> T:
+    """Return the plain values of traced arrays (pytrees of them): arrays without derivative.
+
+    Raises:
+        ConcretizationError: where values are not known (``vmap``, ``trace``).
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> seen = []
+        >>> _ = ft.grad(lambda x: (seen.append(ft.value(x)), x * x)[1])(3.0)
+        >>> seen
+        [np.float64(3.0)]
+    """
+    return map_leaves(lambda leaf: np.copy(leaf._concrete())[()] if isinstance(leaf, TracedArray) else leaf, x)
+
+
+def is_traced(x: PyTree) -> bool:
+    """Say whether anything in a nest is traced; arrays, numbers and whatever else is no array are not.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> seen = []
+        >>> _ = ft.grad(lambda x: (seen.append(ft.is_traced({"x": [x, 1.0]})), x * x)[1])(3.0)
+        >>> seen, ft.is_traced(np.ones(3))
+        ([True], False)
+    """
+    return any(isinstance(leaf, Tracer | MaskedSelection) for leaf in flatten(x)[0])
+
+
+def _constant(leaf: object) -> Any:
+    if isinstance(leaf, TracedArray):
+        return ew.stop_gradient(leaf)
+    return np.copy(leaf) if isinstance(leaf, np.ndarray) else leaf
+
+
+def stop_gradient(x: T) -> T:
+    """Return ``x`` as a constant for derivatives: its tangent and cotangent are zero. Arrays come back as new arrays.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.grad(lambda x: x * ft.stop_gradient(x))(3.0)
+        np.float64(3.0)
+    """
+    return map_leaves(_constant, x)

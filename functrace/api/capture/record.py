@@ -1,0 +1,510 @@
+"""Recording a call of a user's function: the one way from Python to a program.
+
+`Recorded` calls a function on tracers. Who transforms says how the arguments become inputs, with values or without, and what
+of the result is wanted; everything else is the same for all and stands here: the user's exceptions, auxiliary data, what a
+result may be. `grad`, `vjp`, `vmap` … then look their transformed program up (`Recorded.transformed`), `trace` and `jit`
+freeze the program; what becomes the body of an operation is closed over what it captured (`stage`).
+
+Layer: 8.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from opcode import opmap
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+
+from functrace.api.capture.arguments import ARRAYS, NUMERIC, as_value
+from functrace.api.capture.results import Origin, check_lent, computed_leaves, number_type, origin_of
+from functrace.errors import (
+    ArgumentError,
+    CapturedArrayError,
+    DtypeError,
+    FunctraceError,
+    UnsupportedFunctionError,
+)
+from functrace.executor import run_recorded
+from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.parts import closed_over
+from functrace.ir.program import Position, Program
+from functrace.numpy.array import TracedArray
+from functrace.numpy.conversions import REFUSED, called_at, forget_refusals, replaced_refusal
+from functrace.numpy.foreign_names import in_numpy, library_of
+from functrace.numpy.masked import MaskedSelection, Unanswerable
+from functrace.numpy.number import TracedNumber
+from functrace.numpy.operands import holds_tracer
+from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.views import new_array
+from functrace.source import CYTHONS, OWN_AND_NUMPYS, PACKAGE_PREFIX, is_users, source_of_traceback
+from functrace.tracing.binding import BODY, call_recorded
+from functrace.tracing.capture import Held, Watch, held_array, read_only_memory
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer, Value
+from functrace.tree import flatten, paths, unflatten
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
+
+Called = tuple[Sequence[Any], dict[str, Any]]
+"""What a function is called with: positional and keyword arguments."""
+
+# -- one call --------------------------------------------------------------------------------------------------------------
+
+
+@final
+class Recorded:
+    """One call of a user's function, recorded.
+
+    Args:
+        recording: who records, and goes on after this; that it records is said by a ``with`` block around both.
+        f: the function.
+        arguments: makes the inputs of the recording; returns what to call the function with.
+        has_aux: whether the function returns a pair, of which the second part is auxiliary data.
+        wanted: from the result to what of it are outputs; by default all of its leaves.
+        reads: for what Python runs once, but the program any number of times: the arrays that it reads in any case. It must
+            leave those, and all others that it reads, as they are.
+
+    Raises:
+        DtypeError: if the function returned something that is not a number or an array.
+        CapturedArrayError: if it writes into what it may only read.
+        ConcretizationError: if a shape depends on values.
+    """
+
+    __slots__ = ("_aux", "_aux_tree", "_own", "out_tree", "outputs", "recording", "watches")
+    outputs: list[int]
+    """The variables of the result's leaves, or of what else of it was wanted."""
+    out_tree: PyTreeSpec
+    """The structure of the result."""
+    watches: list[Watch]
+    """The arrays that were read besides ``reads``, where these were given."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        f: Callable[..., Any],
+        arguments: Callable[[Recording], Called],
+        *,
+        has_aux: bool = False,
+        wanted: Callable[[Recording, Any], Sequence[Any]] | None = None,
+        reads: Iterable[Any] | None = None,
+    ) -> None:
+        if reads is not None:
+            with read_only_memory(recording.owner, reads) as memory:
+                self.__init__(recording, f, arguments, has_aux=has_aux, wanted=wanted)
+            self.watches = memory.captured
+            return
+        self.recording = recording
+        try:
+            args, kwargs = arguments(recording)
+            result = call_recorded(recording, f, args, kwargs)
+            if recording._captures is not None:
+                check_lent(recording)
+            if REFUSED:
+                forget_refusals()
+        except Exception as error:
+            explain(error, recording.owner)
+            raise
+        self._own: list[tuple[int, int]] = []
+        if has_aux:
+            result, aux = _split_aux(result, recording.owner)
+        if wanted is None:
+            leaves, self.out_tree = flatten(result)
+        else:
+            leaves = wanted(recording, result)
+        try:
+            self.outputs = [
+                leaf._id if type(leaf) is TracedArray and leaf._recording is recording else output_variable(recording, leaf)
+                for leaf in leaves
+            ]
+        except DtypeError:
+            if wanted is None:
+                _refuse_result(recording, leaves, self.out_tree)
+            raise
+        if has_aux:
+            self._aux, self._aux_tree = flatten(aux)
+            self._own = _own_tracers(recording, self._aux)
+
+    @property
+    def out_avals(self) -> list[ShapeDtype]:
+        """Avals of the outputs."""
+        avals = self.recording.avals
+        return [avals[i] for i in self.outputs]
+
+    @property
+    def lines(self) -> Sequence[Position]:
+        """The user's lines, for who runs a transformed program of this recording."""
+        return self.recording.positions or ()
+
+    @property
+    def auxiliary(self) -> int:
+        """How many leaves of the auxiliary data are traced here: results of a transformed program, behind the outputs."""
+        return len(self._own)
+
+    def transformed(self, transform: object, build: Callable[[Program], Any]) -> tuple[Any, list[Any]]:
+        """Return what ``build`` makes of the program, which may be in the cache, and the arguments to run it on."""
+        own = self._own
+        return run_recorded(self.recording, [*self.outputs, *[i for _, i in own]] if own else self.outputs, transform, build)
+
+    def program(self, name: str, also: Sequence[int] = (), **details: object) -> Program:
+        """Return the program of the outputs, and of other variables, with what it captured as constants."""
+        return self.recording.program((*self.outputs, *also), name=identifier(name), **details)
+
+    def aux(self, values: Iterable[Any]) -> Any:
+        """Return the auxiliary data, with the values of those leaves that were traced here."""
+        leaves = list(self._aux)
+        for (k, _), value in zip(self._own, values, strict=True):
+            leaves[k] = value
+        return unflatten(self._aux_tree, leaves)
+
+
+def explain(error: Exception, owner: str) -> None:
+    """Undo what NumPy makes of our errors: raise what an exception of the user's function really says, if it is ours."""
+    if _is_users_own(error):
+        return
+    if not isinstance(error, FunctraceError):
+        is_operator = str(error).startswith("unsupported operand type(s)")  # of polynomials: `_explain_refusal` says more
+        hidden = None if is_operator else replaced_refusal(error.__traceback__)
+        if hidden is not None:  # "setting an array element with a sequence", "required argument is not a float"
+            raise hidden.with_traceback(error.__traceback__) from None
+        _explain_library(error)
+    if not isinstance(error, ValueError | SystemError):
+        if not isinstance(error, FunctraceError):
+            _explain_refusal(error)
+        return
+    # C code hides it: "returned a result with an exception set"
+    if isinstance(error.__cause__, FunctraceError):
+        raise error.__cause__ from None
+    if "read-only" in str(error) and not isinstance(error, FunctraceError):
+        raise CapturedArrayError(
+            f"an array that {owner} was given, or has read, is written in place, and cannot be",
+            at=source_of_traceback(error.__traceback__),
+            fix="write into a copy: x = x.copy()",
+        ).with_traceback(error.__traceback__) from None
+
+
+def _explain_library(error: Exception) -> None:
+    """Raise what to do where another array library was given a traced value."""
+    if "Traced" not in str(error):
+        return
+    traceback = users = error.__traceback__
+    while traceback is not None:
+        users = traceback if is_users(traceback.tb_frame.f_code.co_filename) else users
+        traceback = traceback.tb_next
+    name = "" if users is None else called_at(users.tb_frame, users.tb_lasti)
+    library = library_of(name)
+    if library:
+        raise UnsupportedFunctionError(
+            f"{name} is a function of {library}'s, and does not take traced values of functrace",
+            at=source_of_traceback(error.__traceback__),
+            fix=in_numpy(name),
+        ).with_traceback(error.__traceback__) from None
+
+
+def _explain_refusal(error: Exception) -> None:
+    """Raise what to do where compiled code, or a library, does not take a traced value."""
+    text = error.args[0] if error.args and isinstance(error.args[0], str) else ""
+    line = next((line.strip() for line in text.splitlines() if "Traced" in line), "")
+    innermost = _innermost(error.__traceback__)
+    if type(error).__module__.partition(".")[0] in _CHECKERS and "Traced" in text and "ndarray" in text:
+        error.add_note(
+            "fix: a traced value is no numpy.ndarray: annotate functrace.Array, which both are, as in "
+            'Float[functrace.Array, "n d"]'
+        )
+    if innermost is None or type(error).__module__ not in _EXPLAINED:
+        return
+    is_hidden = text.startswith("unsupported operand type(s)") and "numpy.polynomial" in sys.modules
+    if is_hidden and any(isinstance(getattr(x, "coef", None), Tracer) for x in innermost.tb_frame.f_locals.values()):
+        raise UnsupportedFunctionError(
+            f"numpy.polynomial could not compute this with traced coefficients ({text}), and hides why; without their "
+            "values it cannot tell which of them are zeros, which it leaves out",
+            at=source_of_traceback(error.__traceback__),
+            fix="use np.convolve of the coefficients (p.coef), or np.polymul and its kin, highest coefficient first; "
+            "functrace.jit(f, guards=True), grad and vmap know values",
+        ).with_traceback(error.__traceback__) from None
+    frame, file = innermost.tb_frame, innermost.tb_frame.f_code.co_filename
+    if not is_users(file) and not file.startswith(OWN_AND_NUMPYS) and isinstance(error, TypeError) and not line:
+        is_raised = frame.f_code.co_code[innermost.tb_lasti] in _RAISE
+        if not is_raised and holds_tracer(list(frame.f_locals.values())):
+            line = text  # of compiled code that the library has called
+    elif not any(words in line for words in ("not Traced", "bytes-like object")) and (
+        is_users(file) or file.startswith(PACKAGE_PREFIX)
+    ):
+        return
+    if "bytes-like object" in line:
+        raise UnsupportedFunctionError(
+            f"the memory of a traced value was asked for, which it does not have ({line})",
+            at=source_of_traceback(error.__traceback__),
+            fix="np.frombuffer, memoryview, np.ndarray(shape, dtype, x) and subclasses of ndarray that are made so hold "
+            "plain values: use a function that takes arrays, x.view(Subclass) under @functrace.numpy.lift, or "
+            "functrace.value(x)",
+        ) from error
+    if line:
+        at = source_of_traceback(error.__traceback__)
+        name = "" if at is None else at.called
+        raise UnsupportedFunctionError(
+            f"{name or 'code that'} takes plain arrays only, and was given a traced value ({line})",
+            at=at,
+            fix=in_numpy(name)
+            or "call it by functrace.pure_callback, or give it a derivative with functrace.primitive "
+            "(docs/foreign_code.md); functrace.scipy has functions of SciPy's; functrace.value(x) gives the plain value, "
+            "without derivative, where it is known",
+        ).with_traceback(error.__traceback__) from None
+
+
+_EXPLAINED = ("builtins", "numba.core.errors")
+"""Where errors are defined that are explained. Those of other libraries, as of beartype, say themselves what is wrong."""
+_CHECKERS = ("beartype", "jaxtyping", "typeguard")
+"""Libraries that check annotations when functions are called."""
+_RAISE = (opmap["RAISE_VARARGS"], opmap["RERAISE"])
+
+
+def _is_users_own(error: Exception) -> bool:
+    """Whether an exception comes from a ``raise`` of the user's, and not from what one of his statements called."""
+    traceback = _innermost(error.__traceback__)
+    if traceback is None or not is_users(traceback.tb_frame.f_code.co_filename):
+        return False
+    return traceback.tb_frame.f_code.co_code[traceback.tb_lasti] in _RAISE
+
+
+def _innermost(traceback: TracebackType | None) -> TracebackType | None:
+    """The innermost frame of Python code; Cython adds frames of its own to a traceback."""
+    found = None
+    while traceback is not None:
+        if not traceback.tb_frame.f_code.co_filename.endswith(CYTHONS):
+            found = traceback
+        traceback = traceback.tb_next
+    return found
+
+
+def identifier(name: str) -> str:
+    """Return a function's name as listings can have it."""
+    return name if name.isidentifier() else "program"
+
+
+def output_variable(recording: Recording, leaf: object) -> int:
+    """Return the variable of an output leaf; one that is not traced becomes a captured value."""
+    if isinstance(leaf, TracedNumber):
+        leaf = leaf.strong()
+    if isinstance(leaf, TracedArray) and leaf._recording is recording:
+        return leaf._id
+    if isinstance(leaf, NUMERIC):
+        return recording.capture(leaf if isinstance(leaf, Tracer) else as_value(leaf, recording.owner))
+    if isinstance(leaf, MaskedSelection):
+        return output_variable(recording, leaf.array())
+    if isinstance(leaf, Unanswerable):
+        raise leaf.refuse()
+    raise DtypeError(
+        f"{recording.owner} returned a {type(leaf).__name__}, not an array or a number",
+        fix="return arrays or numbers; has_aux=True carries other results; a class that is a nest is made known by "
+        "functrace.tree.register",
+    )
+
+
+def _refuse_result(recording: Recording, leaves: Sequence[Any], tree: PyTreeSpec) -> None:
+    """Raise for the first leaf of a nest that is no result, by its name."""
+    for leaf, path in zip(leaves, paths(tree), strict=True):
+        if path and not isinstance(leaf, NUMERIC):
+            try:
+                output_variable(recording, leaf)
+            except DtypeError as error:
+                kind = type(leaf).__name__
+                raise DtypeError(
+                    f"{recording.owner} returned a nest in which result{path} is a {kind}, not an array or a number",
+                    at=error.at,
+                    fix=f"{error.fix}; a static field of a dataclass (functrace.tree.static) is no leaf",
+                ) from None
+
+
+def _split_aux(result: object, what: str) -> tuple[Any, Any]:
+    """Return the function's result and its auxiliary data."""
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise ArgumentError(
+            f"{what} with has_aux=True expects a pair (result, aux), but the function returned a {type(result).__name__}",
+            fix="return result, aux",
+        )
+    return result
+
+
+def _own_tracers(recording: Recording, leaves: list[Any]) -> list[tuple[int, int]]:
+    """Positions and variables of the leaves of auxiliary data that are traced by this recording.
+
+    Raises:
+        ConcretizationError: if a leaf is a selection of unknown size.
+    """
+    own = []
+    for k, leaf in enumerate(leaves):
+        if isinstance(leaf, TracedNumber):
+            leaf = leaves[k] = leaf.strong()
+        elif isinstance(leaf, MaskedSelection) and leaf.key[0] is recording:
+            leaf = leaves[k] = leaf.array()
+        if isinstance(leaf, TracedArray) and leaf._recording is recording:
+            own.append((k, leaf._id))
+    return own
+
+
+# -- arguments as inputs ---------------------------------------------------------------------------------------------------
+
+
+def add_input(recording: Recording, value: Value, leaf: object = None) -> Any:
+    """Make an argument an input of the recording; the array is held as it is now.
+
+    Args:
+        recording: who records.
+        value: the argument, as `as_value` returns it.
+        leaf: the argument as it was passed: a 0-d array is not a scalar to the function.
+    """
+    if type(value) is np.ndarray or isinstance(value, np.ndarray):
+        tracer = recording.new_input(aval_of(value), held_array(value))
+        if not value.flags.c_contiguous:
+            recording.views.layouts[tracer._id] = value.strides
+        return tracer
+    tracer = recording.new_input(aval_of(value), value)
+    return new_array(tracer) if isinstance(leaf, np.ndarray) else tracer
+
+
+def own_arrays(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return arguments that are not traced, with copies of the arrays among them: what a function writes stays there."""
+    return [_own(x) for x in args], {key: _own(x) for key, x in kwargs.items()} if kwargs else kwargs
+
+
+def _own(value: object) -> Any:
+    """A plain array as it is now. What only the function knows (a masked array, a memmap) is handed on as it is."""
+    if type(value) is not np.ndarray:
+        return value
+    return held_array(value) if value.dtype.kind in "biufc" else value.copy()
+
+
+class Operands:
+    """The leaves of a call's arguments: arrays and traced values are operands, whatever else stays as it is.
+
+    Python numbers stay, too, and those that `jit` traces: so they keep their weak dtype (NEP 50).
+    """
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.leaves, self.tree = flatten((args, kwargs))
+        self.active: tuple[bool, ...] = ()
+        """Which operands have a derivative, where that is known."""
+        self.places: list[int] = []
+        self.avals: list[ShapeDtype] = []
+        self._held: list[Held | None] = []
+        self.values: list[Any] = []
+        for k, leaf in enumerate(self.leaves):
+            if isinstance(leaf, ARRAYS) and type(leaf) is not TracedNumber:
+                held = Held(leaf) if isinstance(leaf, np.ndarray) else None
+                self.places.append(k)
+                self.avals.append(aval_of(leaf))
+                self._held.append(held)
+                self.values.append(leaf if held is None else held.array)
+
+    @property
+    def given(self) -> list[Any]:
+        """The operands as they were passed."""
+        return [self.leaves[k] for k in self.places]
+
+    def handed_on(self) -> list[Any]:
+        """Return the values as what was recorded is applied to them: the caller's own arrays, if they are what they were."""
+        return [v if held is None else held.handed_on() for v, held in zip(self.values, self._held, strict=True)]
+
+    def if_traced(self) -> Operands:
+        """Return the same operands, or none where no value is traced: then all of them go to the function as they are."""
+        if any(isinstance(value, Tracer) for value in self.values):
+            return self
+        made = object.__new__(Operands)
+        made.leaves, made.tree, made.active = self.leaves, self.tree, self.active
+        made.places, made.values, made.avals, made._held = [], [], [], []
+        return made
+
+    def without_values(self) -> Operands:
+        """Return the same operands without their values: what is recorded on them may not ask, and may outlive the call."""
+        made = object.__new__(Operands)
+        made.leaves, made.tree, made.places, made.avals = list(self.leaves), self.tree, self.places, self.avals
+        made.active = self.active
+        for place in self.places:
+            made.leaves[place] = None
+        made.values = made._held = [None] * len(self.places)
+        return made
+
+    def inputs(self, recording: Recording) -> Called:
+        """Make the operands inputs of a recording, which the function may not write into; returns its arguments."""
+        inputs = [recording.new_input(aval, value) for aval, value in zip(self.avals, self.values, strict=True)]
+        recording.arguments = tuple(inputs)
+        return self.arguments(inputs)
+
+    def arguments(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return args and kwargs with other values for the operands."""
+        leaves = list(self.leaves)
+        for place, value in zip(self.places, values, strict=True):
+            leaves[place] = value
+        return unflatten(self.tree, leaves)
+
+
+# -- bodies of operations --------------------------------------------------------------------------------------------------
+
+
+class Staged(NamedTuple):
+    """A function as a closed program.
+
+    Args:
+        program: its inputs are the arguments' array leaves, then what the function captured.
+        captured: values of the latter, arrays or outer traced values.
+        out_tree: structure of the result.
+        numbers: the Python type of each leaf of the result that is a number, ``None`` for arrays.
+        origins: of each leaf.
+    """
+
+    program: Program
+    captured: list[Any]
+    out_tree: PyTreeSpec
+    numbers: list[type | None]
+    origins: list[Origin]
+
+    @property
+    def out_avals(self) -> list[ShapeDtype]:
+        """Avals of the result's leaves."""
+        return [self.program.avals[i] for i in self.program.output_ids]
+
+
+def stage(
+    f: Callable[..., Any],
+    operands: Operands,
+    owner: str,
+    name: str,
+    *,
+    is_certain: bool = True,
+    computed_only: bool = False,
+    scope: str = BODY,
+    input_names: Sequence[str | None] = (),
+    reads: Iterable[Any] | None = None,
+) -> Staged:
+    """Record a function on the operands of a call, as a program to be held by an operation of the program around it.
+
+    Args:
+        f: the function.
+        operands: of the call; `Operands.without_values` if the function may not ask for values.
+        owner: who records, for messages.
+        name: what listings call the program.
+        computed_only: whether the program returns `computed_leaves` only, instead of all leaves of the result.
+        input_names: what listings call the operands.
+        is_certain: whether it will run in any case, so that what may fail can do so now.
+        scope: what belongs to it; see Note [A body is what runs inside] in tracing/binding.py.
+        reads: see `Recorded`.
+    """
+    found: list[Any] = []
+
+    def wanted(recording: Recording, result: object) -> Sequence[Any]:
+        leaves, tree = flatten(result)
+        numbers = [number_type(leaf) for leaf in leaves]
+        if numbers.count(None) < len(numbers):
+            leaves = [leaf.strong() if isinstance(leaf, TracedNumber) else leaf for leaf in leaves]
+        origins = [origin_of(recording, leaf) for leaf in leaves]
+        found.extend((tree, numbers, origins))
+        return computed_leaves(origins, leaves) if computed_only else leaves
+
+    with ArrayRecording(owner, scope=scope, is_certain=is_certain) as recording:
+        recorded = Recorded(recording, f, operands.inputs, wanted=wanted, reads=reads)
+        program, _ = closed_over(recorded.program(name, input_names=input_names))
+        return Staged(program, [recording.callers_array(i) for i in recording.constants], *found)

@@ -1,0 +1,8 @@
+"""Control flow that programs can hold.
+
+* branches.py: `cond`, `switch`
+* loops.py: `scan`, `while_loop`, `fori_loop`, `map`
+* associative.py: `associative_scan`
+
+Layer: 8.
+"""

@@ -1,0 +1,218 @@
+"""Choices that programs can hold: ``cond`` and ``switch``.
+
+Layer: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from functrace.api.capture.arguments import as_value, function_name
+from functrace.api.capture.record import Operands, Staged, stage
+from functrace.api.capture.results import guard_results
+from functrace.control.cond import cond_program
+from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError, entry
+from functrace.ir.aval import ShapeDtype, aval_of, shape_of
+from functrace.ir.parts import Rewrite, with_inputs
+from functrace.ir.program import Program
+from functrace.numpy.number import as_number
+from functrace.ops.elementwise import not_equal
+from functrace.ops.shaping import convert_p
+from functrace.tracing.tracer import Tracer, Value
+from functrace.tracing.values import known_value
+from functrace.tree import paths, unflatten
+from functrace.tree.describing import difference
+from functrace.typing import A, Array, B, Scalar, Ts
+
+
+@entry
+def cond(
+    pred: Scalar | Array | np.generic | Tracer, true_fun: Callable[[*Ts], A], false_fun: Callable[[*Ts], B], *operands: *Ts
+) -> A | B:
+    """Return ``true_fun(*operands)`` if ``pred`` is true, else ``false_fun(*operands)``.
+
+    Where the predicate has a value (on plain values, and under ``grad``, ``vjp``, ``jvp`` …), the branch that it chooses is
+    called, as by Python's ``if``. While staging (``jit``, ``vmap``, ``trace``) both are recorded, and one of them is
+    run. Under ``vmap``, with a predicate that differs between examples, both are run, each example has its own result, and
+    its derivative is that of its own branch.
+
+    Args:
+        pred: one number or bool, plain or traced.
+        true_fun, false_fun: functions of ``operands`` (pytrees of arrays) that return the same nest, shapes and dtypes.
+            They may close over traced values. While staging, a Python number takes the dtype that the other branch returns.
+        operands: what they are called with.
+
+    Raises:
+        ShapeError, DtypeError: if ``pred`` is not a scalar, or results differ in shape or dtype; names the leaf.
+        TreeError: if results differ in structure.
+        CapturedArrayError: if a branch that is recorded writes into its arguments, or into what it closes over; if a result
+            that shares memory with an operand, or that operand, is written later.
+
+    Example:
+        >>> import numpy as np
+        >>> cond(True, lambda x: x + 1.0, lambda x: -x, np.ones(2))
+        array([2., 2.])
+
+    Cost:
+        the branch that is taken (all branches that some example takes, under vmap).
+    """
+    which = predicate(
+        pred, "the predicate of cond",
+        "reduce it (np.any, np.all), or choose per element with np.where, per example with functrace.vmap",
+    )  # fmt: skip
+    known = known_value(which)
+    if known is not None:
+        return true_fun(*operands) if known else false_fun(*operands)
+    return _staged(which, operands, "cond", {"false": false_fun, "true": true_fun})
+
+
+@entry
+def switch(index: int | Array | np.generic | Tracer, branches: Sequence[Callable[[*Ts], A]], *operands: *Ts) -> A:
+    """Return ``branches[index](*operands)``; an index beyond either end is that of the branch there.
+
+    As `cond`, with any number of branches: where the index has a value, the branch that it chooses is called; while staging,
+    all are recorded, and one of them is run; under ``vmap``, with an index that differs between examples, each example has
+    its own result, and its derivative is that of its own branch.
+
+    Args:
+        index: one integer, plain or traced. Unlike that of a list, -1 is not the last.
+        branches: functions of ``operands`` (pytrees of arrays) that return the same nest, shapes and dtypes. They may close
+            over traced values. While staging, a Python number takes the dtype that the other branches return.
+        operands: what they are called with.
+
+    Raises:
+        ArgumentError: if there are no branches.
+        ShapeError, DtypeError: if ``index`` is not one integer, or results differ in shape or dtype; names the leaf.
+        TreeError: if results differ in structure.
+        CapturedArrayError: as `cond`.
+
+    Example:
+        >>> import numpy as np
+        >>> switch(7, [np.sin, np.cos, np.negative], np.ones(2))
+        array([-1., -1.])
+
+    Cost:
+        the branch that is taken (all branches that some example takes, under vmap).
+
+    Source: ``jax.lax.switch``.
+    """
+    if not len(branches):
+        raise ArgumentError("switch: there are no branches", fix="pass a list of functions, at least one")
+    which = as_value(index, "the index of switch")
+    if shape_of(which) != ():
+        raise ShapeError(
+            f"switch: the index is {aval_of(which)}, not a scalar", fix="choose per example with functrace.vmap"
+        )
+    if aval_of(which).dtype.kind not in "iu":
+        raise DtypeError(
+            f"switch: the index is {aval_of(which)}, not an integer", fix="convert it, or use functrace.cond for a bool"
+        )
+    known = known_value(which)
+    if known is not None or len(branches) == 1:
+        return branches[0 if known is None else min(max(int(known), 0), len(branches) - 1)](*operands)
+    return _staged(which, operands, "switch", {str(n): f for n, f in enumerate(branches)})
+
+
+def _staged(which: Value, operands: tuple[Any, ...], owner: str, functions: dict[str, Callable[..., Any]]) -> Any:
+    """Record all branches, by what messages call them, and apply the choice."""
+    call = Operands(operands, {})
+    branches: list[Staged] = []
+    for word, f in functions.items():
+        name = function_name(f)
+        what = f"{owner} ({_branch(word)} {name})"
+        branches.append(stage(f, call.without_values(), what, name, is_certain=False, reads=call.leaves))
+    branches, numbers = _agreeing(owner, dict(zip(functions, branches, strict=True)))
+    captured = [branch.captured for branch in branches]
+    programs = [
+        with_inputs(branch.program, len(call.values), [*chain(*captured[:k])], [*chain(*captured[k + 1 :])])
+        for k, branch in enumerate(branches)
+    ]
+    results = cond_program(which, [*call.handed_on(), *chain(*captured)], programs)
+    for branch in branches:
+        guard_results(results, branch.origins, call.given, owner)
+    return unflatten(branches[0].out_tree, map(as_number, results, numbers))
+
+
+def _branch(word: str) -> str:
+    return f"branch {word}" if word.isdigit() else f"{word} branch"
+
+
+def predicate(pred: Scalar | Array | np.generic | Tracer, what: str, fix: str) -> Any:
+    """Return what a choice is made by as one bool, plain or traced.
+
+    Args:
+        pred: one number or bool.
+        what: what messages call it.
+        fix: what to do if it is more than one.
+    """
+    value = as_value(pred, what)
+    if shape_of(value) != ():
+        raise ShapeError(f"{what} is {aval_of(value)}, not a scalar", fix=fix)
+    if aval_of(value).dtype.kind == "b":
+        return value
+    return not_equal(value, 0) if isinstance(value, Tracer) else np.bool_(value != 0)
+
+
+def _agreeing(owner: str, branches: dict[str, Staged]) -> tuple[list[Staged], list[type | None]]:
+    """Check that branches return the same, up to Python numbers, which are converted to the dtypes of other branches.
+
+    Returns:
+        the branches, and which results are Python numbers in all of them.
+    """
+    (word, first), *others = reversed(branches.items())
+    for other, branch in others:
+        if branch.out_tree != first.out_tree:
+            path, one, another = difference(first.out_tree, branch.out_tree)
+            place = f"as result{path} " if path else ""
+            raise TreeError(
+                f"{owner}: the {_branch(word)} returns {place}{one}, the {_branch(other)} {another}",
+                fix="return pytrees with the same structure from all branches",
+            )
+    names = paths(first.out_tree)
+    dtypes: list[np.dtype[Any]] = []
+    numbers: list[type | None] = []
+    for k, name in enumerate(names):
+        kinds = {w: (b.out_avals[k], b.numbers[k]) for w, b in branches.items()}
+        word, (aval, number) = min(reversed(kinds.items()), key=lambda item: _rank(*item[1]))
+        for other, (found, kind) in kinds.items():
+            if found.shape != aval.shape or not (found.dtype == aval.dtype or takes(kind, aval.dtype)):
+                what = f"{owner}: result{name} is {aval} in the {_branch(word)} and {found} in the {_branch(other)}"
+                if found.shape == aval.shape:
+                    raise DtypeError(what, fix=f"convert one of them, e.g. with .astype(np.{aval.dtype})")
+                raise ShapeError(what, fix="give both the same shape, e.g. with np.broadcast_to")
+        dtypes.append(aval.dtype)
+        numbers.append(number)
+    return [b._replace(program=with_dtypes(b.program, dtypes)) for b in branches.values()], numbers
+
+
+def _rank(aval: ShapeDtype, number: type | None) -> int:
+    """Which result says what the dtype is: an array's, or the widest kind of number."""
+    return -len(_KINDS) if number is None else -_KINDS.index(aval.dtype.kind)
+
+
+# -- numbers without a width ------------------------------------------------------------------------------------------------
+
+
+def takes(number: type | None, dtype: np.dtype[Any]) -> bool:
+    """Whether something is a Python number that becomes ``dtype`` beside an array of it."""
+    return number is not None and _KINDS.index(dtype.kind) >= _KINDS.index(np.dtype(number).kind)
+
+
+_KINDS = "biufc"
+
+
+def with_dtypes(program: Program, dtypes: Sequence[np.dtype[Any]]) -> Program:
+    """Return the program with its outputs converted to dtypes."""
+    if all(program.avals[i].dtype == dtype for i, dtype in zip(program.output_ids, dtypes, strict=True)):
+        return program
+    write = Rewrite(program)
+    return write.finish(
+        [
+            i if write.avals[i].dtype == dtype else write.place(convert_p, (i,), (dtype,))
+            for i, dtype in zip(write.keep_all(), dtypes, strict=True)
+        ]
+    )

@@ -1,0 +1,432 @@
+"""Loops that programs can hold: ``scan``, ``while_loop``, ``fori_loop`` and ``map``.
+
+A body is recorded once, whatever the number of steps. Where nothing is traced nothing is recorded: the loop is then
+Python's own, with the same checks of the carry.
+
+Layer: 8.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, SupportsIndex, final
+
+import numpy as np
+
+from functrace.api.batching.mapping import vmap
+from functrace.api.capture.arguments import as_value, as_values, function_name
+from functrace.api.capture.results import guard_results
+from functrace.api.control_flow.branches import predicate, takes, with_dtypes
+from functrace.api.control_flow.eager_loops import (
+    Carry,
+    Traced,
+    is_traced,
+    scan_eagerly,
+    scan_plainly,
+    while_eagerly,
+    while_plainly,
+)
+from functrace.api.staging.disabling import ENTERED, is_jit_disabled
+from functrace.control.call import call_program
+from functrace.control.scan import scan_program
+from functrace.control.unrolling import repeated
+from functrace.control.while_loop import while_program
+from functrace.control.while_trips import Trip
+from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError, entry
+from functrace.ir.aval import ShapeDtype, aval_of, shape_of
+from functrace.ir.parts import reordered, with_inputs
+from functrace.ir.program import Program
+from functrace.numpy.array import TracedArray
+from functrace.numpy.number import TracedNumber, as_number
+from functrace.numpy.views import guard
+from functrace.ops.shaping import convert
+from functrace.tracing.capture import held_array
+from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import known_value
+from functrace.tree import PyTreeSpec, flatten, paths, unflatten
+from functrace.tree.describing import described
+from functrace.typing import Array, PyTree, R, T
+
+
+@entry
+def scan(
+    f: Callable[[Any, Any], tuple[R, Any]],
+    init: PyTree,
+    xs: PyTree = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[R, PyTree]:
+    """Loop over the first axis of arrays, with a carry: ``carry, y = f(carry, x)`` for each ``x`` of ``xs``.
+
+    ``f`` is recorded once, whatever the number of steps. Where nothing is traced, it is called at each step.
+
+    Args:
+        f: the body; ``carry`` keeps its nest, shapes and dtypes, ``y`` is any nest of arrays (or ``None``). It may close
+            over traced values.
+        init: the carry before the first step; Python numbers take the dtype that the body gives them (then the first
+            step is done twice, since it may compute other things of it; start with ``np.float64(0.0)`` to do it once).
+        xs: arrays (a nest of them) with the same first axis; ``None`` if the body needs no input.
+        length: number of steps; needed only if there are no ``xs``.
+        reverse: whether to walk from the last slice to the first; results stand where their slices stood.
+        unroll: how many steps are one turn of the loop in the program; ``True`` for all of them. It changes no result.
+
+    Returns:
+        the final carry, and the ``y`` of all steps, stacked along a first axis.
+
+    Raises:
+        ShapeError: if first axes differ; if the carry changes its shape or dtype (names the leaf and both types).
+        TreeError: if the carry changes its structure.
+        ConcretizationError: if ``f`` asks for a value, and something is traced.
+        CapturedArrayError: if ``f`` writes into its arguments, or into what it closes over; if the final carry shares memory
+            with an initial one that is traced, and either is written later.
+
+    Example:
+        >>> import numpy as np
+        >>> scan(lambda total, x: (total + x, total), 0.0, np.array([1.0, 2.0, 3.0]))
+        (np.float64(6.0), array([0., 1., 3.]))
+
+    Cost:
+        ``length`` times the body. Its derivative keeps the body's residuals of every step; wrap the body in
+        ``functrace.checkpoint`` to keep the carries only.
+
+    Source: ``jax.lax.scan``.
+    """
+    name = function_name(f)
+    owner = f"scan of {name}"
+    arrays, arrays_tree = flatten(xs)
+    arrays = as_values(arrays, owner, lambda: [f"xs{path}" for path in paths(arrays_tree)])
+    steps = _length(arrays, xs, length, owner)
+    block = _unrolled(unroll, steps, owner)
+    carry = Carry(init, owner)
+    if steps and carry.is_plain and not is_traced(arrays):
+        try:
+            return scan_plainly(f, carry, arrays, arrays_tree, steps, reverse)
+        except Traced:
+            carry = Carry(init, owner)
+    if steps and ENTERED and is_jit_disabled():
+        return scan_eagerly(f, carry, arrays, arrays_tree, steps, reverse)
+    arrays = [held_array(x) for x in arrays]
+    slices = [ShapeDtype(x.shape[1:], x.dtype) for x in arrays]
+    body = _Body(f, carry, slices, arrays_tree, name, [*flatten(xs)[0], *carry.given])
+    results = _scanned(body, carry, arrays, steps, reverse, block)
+    for k, (result, origin) in enumerate(zip(results[: body.carries], body.staged.origins, strict=False)):
+        if origin.place is None or origin.place != k or origin.views:
+            everything = [*carry.values, *arrays]
+            guard_results([result], [origin], everything, owner, others=everything, plain=False)
+        else:
+            guard(result, [carry.values[k]], owner)
+    final_carry, stacked = unflatten(body.tree, results)
+    return final_carry, stacked
+
+
+@entry
+def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_val: T, *, max_steps: int | None = None) -> T:
+    """Carry out ``val = body_fun(val)`` for as long as ``cond_fun(val)`` holds; returns ``val``.
+
+    Both functions are recorded once. Where nothing is traced, they are called as by Python's ``while``. Unlike JAX's, it has
+    a reverse derivative. Under ``vmap``, every example stops at its own time, and no derivative of a step that it did
+    not take reaches it.
+
+    Args:
+        cond_fun: from ``val`` to one bool (or number).
+        body_fun: from ``val`` to a new ``val`` of the same nest, shapes and dtypes. Both may close over traced values.
+        init_val: a nest of arrays and numbers; Python numbers take the dtype that the body gives them (then the first
+            step is done twice, since it may compute other things of it; start with ``np.float64(0.0)`` to do it once).
+        max_steps: the largest number of steps, for loops that may have no end; ``None`` for any. It takes no memory.
+
+    Raises:
+        ArgumentError: when the loop runs, if it is not done after ``max_steps`` steps.
+        ShapeError, DtypeError: if ``val`` changes its shape or dtype (names the leaf and both types), or the condition
+            is not a scalar.
+        TreeError: if ``val`` changes its structure.
+        ConcretizationError: if a function asks for a value, and something is traced.
+        CapturedArrayError: as `scan`.
+
+    Example:
+        >>> import numpy as np
+        >>> while_loop(lambda x: x > 1.0, lambda x: x / 2.0, 100.0)
+        np.float64(0.78125)
+
+    Cost:
+        body and condition, once per step. For its reverse derivative it keeps the body's residuals of each step that it
+        takes, and walks back along them. Where loop and derivative run apart (`vjp`, `checkpoint`), or each example under
+        `vmap` stops at its own time, the derivative begins with the loop once more.
+
+    Source: ``jax.lax.while_loop``.
+    """
+    name = function_name(body_fun)
+    owner = f"while_loop of {name}"
+    most = None if max_steps is None else _count(max_steps, owner, "max_steps")
+    carry = Carry(init_val, owner)
+    if carry.is_plain:
+        try:
+            return while_plainly(cond_fun, body_fun, carry, most)
+        except Traced:
+            carry = Carry(init_val, owner)
+    if ENTERED and is_jit_disabled():
+        is_known, val = while_eagerly(cond_fun, body_fun, carry, most)
+        if is_known:
+            return val
+        carry = Carry(init_val, owner)
+    body = _Body(lambda val, _: (body_fun(val), None), carry, [], flatten(None)[1], name, carry.given)
+    question = f"the condition {function_name(cond_fun)} of {owner}"
+    asked = carry.stage(
+        lambda val: predicate(cond_fun(val), question, "compute one bool from it, e.g. with np.any"), question, carry.given
+    )
+    count = body.carries
+    step = _constants_first(with_inputs(body.program, count, (), asked.captured), count)
+    cond = _constants_first(with_inputs(asked.program, count, body.staged.captured, ()), count)
+    captured = [*body.staged.captured, *asked.captured]
+    trip = Trip(cond, (step,), (count,), (False,), len(captured), 0, most)
+    results = while_program(trip, [*captured, *carry.values])
+    guard_results(results, body.staged.origins, carry.values, owner, others=carry.values, plain=False)
+    return unflatten(carry.tree, results)
+
+
+@entry
+def fori_loop(
+    lower: int | Array | np.generic | Tracer,
+    upper: int | Array | np.generic | Tracer,
+    body_fun: Callable[[Any, T], T],
+    init_val: T,
+    *,
+    unroll: int | bool | None = None,
+) -> T:
+    """Carry out ``val = body_fun(i, val)`` for every ``i`` from ``lower`` to ``upper - 1``; returns ``val``.
+
+    With bounds whose values are known it is a `scan`, otherwise a `while_loop`; either has all derivatives.
+
+    Args:
+        lower, upper: integers, plain or traced; there is no step if ``upper <= lower``.
+        body_fun: from the number of the step, and ``val``, to a new ``val`` of the same nest, shapes and dtypes. The number
+            of the step is a Python int if both bounds are; otherwise it has the dtype that NumPy promotes theirs to (a
+            Python int counts as int64), so that it reaches ``upper``. Of uint64 and a signed dtype, which have none,
+            it is uint64 if ``lower`` is, and else int64.
+        init_val: a nest of arrays and numbers.
+        unroll: how many steps are one turn of the loop in the program; only for bounds that are known.
+
+    Raises:
+        DtypeError: if a bound is not an integer.
+        ShapeError: if a bound is not a scalar.
+        ArgumentError: if ``unroll`` is given and a bound is not known.
+        ShapeError, DtypeError, TreeError, CapturedArrayError: as `while_loop`.
+
+    Example:
+        >>> fori_loop(1, 6, lambda i, product: product * i, 1)
+        np.int64(120)
+
+    Cost:
+        the body, once per step; derivatives as those of `scan` and `while_loop`.
+
+    Source: ``jax.lax.fori_loop``.
+    """
+    bounds = [_bound(x, word, body_fun) for x, word in ((lower, "lower"), (upper, "upper"))]
+    is_python = [isinstance(x, int) or (isinstance(x, TracedNumber) and x.kind is int) for x in (lower, upper)]
+    kind = int if all(is_python) else None
+
+    def number(i: Array | np.integer[Any] | TracedArray) -> Any:
+        """The number of a step as the body gets it: between Python's numbers one of them, which has no width."""
+        return i if kind is None else as_number(i, kind) if isinstance(i, TracedArray) else int(i)
+
+    dtype = _counter_dtype(*[aval_of(x).dtype for x in bounds])
+    known = [known_value(x) for x in bounds]
+    if all(x is not None for x in known):
+        first, last = int(known[0]), int(known[1])
+
+        def step(val: T, i: Array) -> tuple[T, None]:
+            return body_fun(number(i), val), None
+
+        step.__name__ = function_name(body_fun)
+        numbers = np.arange(first, last, dtype=dtype) if last > first else np.empty(0, dtype)
+        return scan(step, init_val, numbers, unroll=unroll or 1)[0]
+    if unroll not in (None, 1, False):
+        raise ArgumentError(
+            f"fori_loop of {function_name(body_fun)}: unroll={unroll}, but the number of steps is not known",
+            fix="leave unroll out, or pass bounds as Python integers",
+        )
+
+    def body(state: tuple[Any, T]) -> tuple[Any, T]:
+        i, val = state
+        return i + 1, body_fun(number(i), val)
+
+    body.__name__ = function_name(body_fun)
+    return while_loop(lambda state: state[0] < bounds[1], body, (convert(bounds[0], dtype), init_val))[1]
+
+
+def _counter_dtype(lower: np.dtype[Any], upper: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that holds every number from a lower bound to an upper one, both included."""
+    dtype = np.result_type(lower, upper)
+    if dtype.kind != "f":
+        return dtype
+    # uint64 and a signed dtype: the numbers between the bounds are in both int64 and uint64, and `less` compares exactly.
+    return np.dtype(np.uint64 if lower.kind == "u" else np.int64)
+
+
+def _bound(value: object, word: str, f: Callable[..., Any]) -> Any:
+    owner = f"fori_loop of {function_name(f)}: {word}"
+    found = as_value(value, owner)
+    if shape_of(found) != ():
+        raise ShapeError(f"{owner} is {aval_of(found)}, not a scalar", fix="pass one integer")
+    if aval_of(found).dtype.kind not in "iu":
+        raise DtypeError(f"{owner} is {aval_of(found)}, not an integer", fix="pass an integer")
+    return found
+
+
+@entry
+def map(f: Callable[[Any], R], xs: PyTree, *, batch_size: int | None = None) -> R:
+    """Return ``f(x)`` for each ``x`` along the first axis of ``xs``, stacked: `vmap` one example after the other.
+
+    Args:
+        f: a function of single examples, to a nest of arrays.
+        xs: arrays (a nest of them) with the same first axis.
+        batch_size: how many examples are computed at once, by `vmap`; by default one.
+
+    Raises:
+        ArgumentError: if ``batch_size`` is less than 1.
+        ShapeError: if first axes differ.
+
+    Example:
+        >>> import numpy as np
+        >>> map(lambda x: x * x, np.arange(4.0))
+        array([0., 1., 4., 9.])
+
+    Cost:
+        the body, once per example (or batch), with the memory of one.
+
+    Source: ``jax.lax.map``.
+    """
+    if batch_size is None:
+        return scan(_without_carry(f), None, xs)[1]
+    owner = f"map of {function_name(f)}"
+    size = _count(batch_size, owner, "batch_size")
+    if not size:
+        raise ArgumentError(f"{owner}: batch_size=0", fix="pass 1 or more, or leave it out")
+    leaves, tree = flatten(xs)
+    leaves = as_values(leaves, owner, lambda: [f"xs{path}" for path in paths(tree)])
+    total = _length(leaves, xs, None, owner)
+    mapped = vmap(f)
+    whole = total - total % size
+    if not whole:
+        return mapped(xs) if total else scan(_without_carry(f), None, xs)[1]
+    blocks = [x[:whole].reshape((whole // size, size, *x.shape[1:])) for x in leaves]
+    found, found_tree = flatten(scan(_without_carry(mapped), None, unflatten(tree, blocks))[1])
+    found = [y.reshape((whole, *y.shape[2:])) for y in found]
+    if whole < total:
+        rest, _ = flatten(mapped(unflatten(tree, [x[whole:] for x in leaves])))
+        found = [np.concatenate(pair) for pair in zip(found, rest, strict=True)]
+    return unflatten(found_tree, found)
+
+
+def _without_carry(f: Callable[[Any], Any]) -> Callable[[None, Any], tuple[None, Any]]:
+    def step(_: None, x: PyTree) -> tuple[None, Any]:
+        return None, f(x)
+
+    step.__name__ = function_name(f)
+    return step
+
+
+def _count(value: SupportsIndex, owner: str, word: str) -> int:
+    try:
+        found = operator.index(value)
+    except TypeError:
+        found = -1
+    if found < 0 or isinstance(value, bool):
+        raise ArgumentError(f"{owner}: {word}={value!r} is not a number of steps", fix="pass an int, 0 or more")
+    return found
+
+
+def _unrolled(unroll: int | bool, steps: int, owner: str) -> int:
+    """How many steps are one turn."""
+    if isinstance(unroll, bool):
+        return steps if unroll else 1
+    found = _count(unroll, owner, "unroll")
+    if not found:
+        raise ArgumentError(f"{owner}: unroll=0", fix="pass 1 or more, or True for all steps")
+    return found
+
+
+def _length(arrays: list[Any], xs: PyTree, length: int | None, owner: str) -> int:
+    sizes = {f"xs{path}": shape_of(x)[0] for path, x in zip(paths(xs), arrays, strict=True) if shape_of(x)}
+    if len(sizes) < len(arrays):
+        raise ShapeError(f"{owner}: xs holds a scalar, which has no axis to walk along", fix="close over it instead")
+    if length is not None:
+        sizes["length"] = operator.index(length)
+        if sizes["length"] < 0:
+            raise ArgumentError(f"{owner}: length={length} is negative", fix="pass the number of steps, 0 or more")
+    if not sizes:
+        raise ArgumentError(f"{owner}: there are no xs to count the steps by", fix="pass length=")
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} has {n}" for name, n in sizes.items())
+        raise ShapeError(f"{owner}: first axes differ in size: {listed}", fix="walk along axes of one size")
+    return next(iter(sizes.values()))
+
+
+# -- recorded --------------------------------------------------------------------------------------------------------------
+
+
+@final
+class _Body:
+    """The body of a loop, recorded: from carry, slices and what it captured to carry and results."""
+
+    def __init__(
+        self,
+        f: Callable[[Any, Any], Any],
+        carry: Carry,
+        slices: list[ShapeDtype],
+        slices_tree: PyTreeSpec,
+        name: str,
+        reads: Sequence[Any],
+    ) -> None:
+        def body(val: PyTree, leaves: Sequence[Any] = ()) -> Any:
+            return f(val, unflatten(slices_tree, leaves))
+
+        body.__name__ = name
+        while True:
+            staged = carry.stage(body, carry.owner, reads, slices)
+            tree = staged.out_tree
+            if tree.type is not tuple or tree.num_children != 2:
+                what = f"{carry.owner}: the body returned {described(tree)}, not a pair (carry, y)"
+                raise TreeError(what, fix="return carry, y")
+            carry.check_tree(tree.children()[0])
+            if not carry.widen(staged.numbers, staged.out_avals):
+                break
+        dtypes = [aval.dtype for aval in staged.out_avals]
+        for k, (start, number) in enumerate(zip(carry.values, staged.numbers, strict=False)):
+            if takes(number, aval_of(start).dtype):  # the body returned a Python number
+                dtypes[k] = aval_of(start).dtype
+        self.staged, self.tree, self.carries = staged, tree, len(carry.values)
+        self.program: Program = with_dtypes(staged.program, dtypes)
+        avals = [ShapeDtype(aval.shape, dtype) for aval, dtype in zip(staged.out_avals, dtypes, strict=True)]
+        carry.check(avals[: self.carries])
+
+
+def _constants_first(program: Program, explicit: int) -> Program:
+    """Return a program with what it captured before its own inputs."""
+    return reordered(program, [*range(explicit, len(program.input_ids)), *range(explicit)])
+
+
+def _scanned(body: _Body, carry: Carry, arrays: list[Any], steps: int, reverse: bool, block: int) -> list[Any]:
+    """Apply a loop, of which ``block`` steps are one turn; what is left over stands behind it, in line."""
+    program, captured = _constants_first(body.program, body.carries + len(arrays)), body.staged.captured
+    sizes = (len(captured), body.carries)
+    if block <= 1 or not steps:
+        return scan_program(program, [*captured, *carry.values, *arrays], steps, reverse, *sizes)
+    rest, turns = steps % block, steps // block
+    begin, end = (rest, steps) if reverse else (0, steps - rest)
+    state, stacks = carry.values, list[Any]()
+    if turns:
+        blocks = [x[begin:end].reshape((turns, block, *x.shape[1:])) for x in arrays]
+        turn = repeated(program, block, reverse, *sizes)
+        results = scan_program(turn, [*captured, *state, *blocks], turns, reverse, *sizes)
+        state = results[: body.carries]
+        stacks = [y.reshape((end - begin, *y.shape[2:])) for y in results[body.carries :]]
+    if rest:
+        others = [x[:begin] if reverse else x[end:] for x in arrays]
+        last = repeated(program, rest, reverse, *sizes).interned()
+        results = call_program(last, [*captured, *state, *others])
+        state, more = results[: body.carries], results[body.carries :]
+        both = zip(more, stacks, strict=True) if reverse else zip(stacks, more, strict=True)
+        stacks = [np.concatenate(pair) for pair in both] if turns else more
+    return [*state, *stacks]

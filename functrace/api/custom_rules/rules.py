@@ -1,0 +1,315 @@
+"""Rules that users bring: from functions to the programs that `custom_vjp` and `custom_jvp` operations hold.
+
+Whatever a rule raises while it is recorded is raised where the derivative is asked for (`Failed`).
+
+Layer: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, final
+
+import numpy as np
+
+from functrace.api.capture.record import Called, Operands, Recorded
+from functrace.control.custom import Failed, Rule
+from functrace.errors import ArgumentError
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.parts import Rewrite, closed_over, reordered, restrict, with_inputs
+from functrace.ir.program import Program
+from functrace.numpy.number import DTYPES, TracedNumber
+from functrace.numpy.recording import ArrayRecording
+from functrace.tracing.binding import BODY
+from functrace.tracing.capture import own_constants
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
+from functrace.transforms import is_differentiable
+from functrace.transforms.transpose import linear_variables
+from functrace.tree import unflatten
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SymbolicZero:
+    """Stands for a tangent or cotangent that is known to be zero, in rules with ``symbolic_zeros=True``.
+
+    Args:
+        aval: its shape and dtype.
+    """
+
+    aval: ShapeDtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Its dtype."""
+        return self.aval.dtype
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CustomVJPPrimal:
+    """What a forward rule with ``symbolic_zeros=True`` gets in place of an argument's leaf.
+
+    Args:
+        value: the leaf.
+        perturbed: whether a derivative by it is taken.
+    """
+
+    value: Any
+    perturbed: bool
+
+
+class Inputs(Protocol):
+    """What a rule is recorded on: `Operands`, or what has them in another dress."""
+
+    avals: list[ShapeDtype]
+
+    def inputs(self, recording: Recording) -> Called:
+        """Make the operands inputs of a recording; returns the arguments of the forward function."""
+        ...
+
+
+class VjpRule(NamedTuple):
+    """What `record_vjp` returns.
+
+    Args:
+        forward: a closed program from operands to outputs and residuals, or the exception that recording raised.
+        backward: a closed program from residuals and cotangents to cotangents.
+        captured: what the rules captured.
+        asked: whether they asked for values.
+    """
+
+    forward: Rule
+    backward: Rule
+    captured: list[Any]
+    asked: bool = False
+
+
+class JvpRule(NamedTuple):
+    """What `record_jvp` returns.
+
+    Args:
+        program: closed, from operands, what the rule captured, and tangents, to outputs, then tangents; or the exception
+            that recording raised.
+        captured: what the rule captured.
+        asked: whether it asked for values.
+    """
+
+    program: Rule
+    captured: list[Any]
+    asked: bool = False
+
+
+def record_vjp(
+    forward: Callable[..., Any],
+    backward: Callable[..., Any] | None,
+    operands: Inputs,
+    name: str,
+    *,
+    closed: bool = True,
+    is_function: bool = False,
+) -> VjpRule:
+    """Record a forward and a backward function as the rule of a function.
+
+    The backward function is recorded while the forward recording is still open: whatever it reads of it becomes a residual,
+    handed over in ``residuals`` or not.
+
+    Args:
+        forward: from the arguments to ``(result, residuals)``.
+        backward: from ``(residuals, cotangent)`` to a list with a cotangent or ``None`` per operand; ``None`` if only the
+            forward program is wanted. The cotangents of outputs without derivative are zeros.
+        operands: of the call.
+        name: of the function.
+        closed: whether captured values become inputs; otherwise they are constants, and may not be traced.
+        is_function: whether the forward function is the function itself, as in PyTorch, and not a rule beside it: what it
+            raises, it raises here.
+    """
+    word = "{} of {}" if is_function else "the {} rule of {}"
+    residuals: Any = None
+
+    def pushed(*args: object, **kwargs: object) -> Any:
+        nonlocal residuals
+        result, residuals = forward(*args, **kwargs)
+        return result
+
+    try:
+        with ArrayRecording(word.format("forward", name), scope=BODY) as recording:
+            outer = Recorded(recording, pushed, operands.inputs)
+            pulled, kept, has_asked = _record_backward(backward, outer, lambda: residuals, operands.avals, name, word)
+            if isinstance(pulled, Failed) and not is_function:
+                return VjpRule(pulled, pulled, [])
+            saved = [recording.operand(value)[0] for value in kept]
+            made = outer.program(name if is_function else f"forward_of_{name}", saved)
+            made, captured = _finished(made, name, closed)
+            asked = has_asked or recording.values.evaluation is not None
+    except Exception as error:
+        if is_function:
+            raise
+        return VjpRule(Failed(error), Failed(error), [])
+    return VjpRule(made, pulled, captured, asked)
+
+
+def _record_backward(
+    backward: Callable[..., Any] | None,
+    outer: Recorded,
+    residuals: Callable[[], Any],
+    avals: Sequence[ShapeDtype],
+    name: str,
+    word: str,
+) -> tuple[Rule, list[Any], bool]:
+    """Record a backward function, on top of a forward one.
+
+    Returns:
+        its program, what it read of the forward function, which are its first inputs, and whether it asked for values.
+    """
+    if backward is None:
+        return Failed(NotImplementedError()), [], False
+
+    def inputs(recording: Recording) -> Called:
+        cotangents = [_direction(recording, aval) for aval in outer.out_avals]
+        return (residuals(), unflatten(outer.out_tree, cotangents)), {}
+
+    def pulled(*args: object) -> list[Any]:
+        pairs = zip(backward(*args), avals, strict=True)
+        return [_zeros(aval) if ct is None else ct for ct, aval in pairs if is_differentiable(aval)]
+
+    try:
+        with ArrayRecording(word.format("backward", name), scope=BODY) as recording:
+            call = Recorded(recording, pulled, inputs)
+            made, kept = closed_over(call.program(f"backward_of_{name}"))
+            asked = recording.values.evaluation is not None
+    except Exception as error:
+        return Failed(error), [], False
+    count = len(made.input_ids) - len(kept)
+    return reordered(made, [*range(count, count + len(kept)), *range(count)]), kept, asked
+
+
+def record_jvp(
+    rule: Callable[[Any, Any], tuple[Sequence[Any], Sequence[Any]]],
+    operands: Operands,
+    name: str,
+    out_avals: Sequence[ShapeDtype],
+    active: Sequence[bool] | None = None,
+) -> JvpRule:
+    """Record a jvp rule.
+
+    Args:
+        rule: from the tuples of arguments and tangents to the leaves of the result and of its tangent.
+        operands: of the call.
+        name: of the function.
+        out_avals: of its results.
+        active: which operands have a tangent, for a rule that is told: it gets a `SymbolicZero` for the others.
+    """
+
+    def inputs(recording: Recording) -> Called:
+        primals, _ = operands.inputs(recording)
+        recording.arguments = ()  # a rule may write into its own, as into what it makes of them
+        leaves = list(map(_no_tangent if active is None else _symbolic, operands.leaves))
+        for k, (place, aval) in enumerate(zip(operands.places, operands.avals, strict=True)):
+            leaves[place] = _direction(recording, aval)
+            if active is not None and not (active[k] and is_differentiable(aval)):
+                leaves[place] = SymbolicZero(aval)
+        return (primals, unflatten(operands.tree, leaves)[0]), {}
+
+    def pushed(primals: object, tangents: object) -> list[Any]:
+        outs, moved = rule(primals, tangents)
+        return [*outs, *[t for t, aval in zip(moved, out_avals, strict=True) if is_differentiable(aval)]]
+
+    try:
+        with ArrayRecording(f"the jvp rule of {name}", scope=BODY) as recording:
+            call = Recorded(recording, pushed, inputs)
+            made, captured = closed_over(call.program(f"jvp_of_{name}"))
+            asked = recording.values.evaluation is not None
+    except Exception as error:
+        return JvpRule(Failed(error), [])
+    explicit, total = len(operands.avals), len(made.input_ids)
+    end = total - len(captured)
+    return JvpRule(reordered(made, [*range(explicit), *range(end, total), *range(explicit, end)]), captured, asked)
+
+
+def record_push(push: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]], operands: Inputs, name: str) -> Rule:
+    """Record a function from arguments and tangents of the operands to results and their tangents, for unknown values.
+
+    Args:
+        push: gets ``None`` for the tangent of an operand without derivative.
+        operands: of the call.
+        name: of the function.
+    """
+
+    def inputs(recording: Recording) -> Called:
+        primals, _ = operands.inputs(recording)
+        tangents = [recording.new_input(a) if is_differentiable(a) else None for a in operands.avals]
+        return (list(primals), tangents), {}
+
+    try:
+        with ArrayRecording(f"the jvp of {name}", scope=BODY) as recording:
+            call = Recorded(recording, push, inputs)
+            return _finished(call.program(f"jvp_of_{name}"), name, False)[0]
+    except Exception as error:
+        return Failed(error)
+
+
+def with_captured(rule: Rule, explicit: int, captured: Sequence[Any]) -> Rule:
+    """Let the program of a rule take what the function itself has captured, behind its explicit operands."""
+    return with_inputs(rule, explicit, captured, ()) if isinstance(rule, Program) else rule
+
+
+def taking_results(rule: Rule, place: int, count: int) -> Rule:
+    """Let a rule take the results of its function instead of computing them; see Note [Rules that take the results].
+
+    Args:
+        rule: a program whose first outputs are the results.
+        place: which of its inputs they are to become.
+        count: how many there are.
+    """
+    if not isinstance(rule, Program):
+        return rule
+    ids, outs = rule.input_ids, rule.output_ids
+    given = [i for i in dict.fromkeys(outs[:count]) if i not in ids]
+    later = linear_variables(rule.ops, ids[place:])  # what the function has done besides is not done again
+    done = [k for k, (primitive, _, params) in enumerate(rule.ops)
+            if k in later and primitive.kept is not None and primitive.kept(*params)]  # fmt: skip
+    part = restrict(rule, [*ids, *given], [*outs[count:], *done], keep=True, effects=False).program
+    places = {i: len(ids) + k for k, i in enumerate(given)}
+    taken = [places.pop(i, rule.avals[i]) for i in outs[:count]]
+    write = Rewrite(part, [*range(place), *taken, *range(place, len(ids))])
+    return write.finish(write.keep_all()[: len(outs) - count])
+
+
+def _finished(program: Program, name: str, closed: bool) -> tuple[Program, list[Any]]:
+    """Return the program of a rule, and what it captured, if that becomes inputs of it."""
+    made, captured = closed_over(program) if closed else (program, [])
+    if any(isinstance(value, Tracer) for value in made.constant_values.values()):  # of a transform that is over later
+        raise ArgumentError(
+            f"the rule of {name} calls {name}, and closes over a traced value", fix="pass the value as an argument"
+        )
+    return own_constants(made), captured
+
+
+def _direction(recording: Recording, aval: ShapeDtype) -> Any:
+    """A tangent or cotangent: an input, or zeros where there is no derivative."""
+    return recording.new_input(aval) if is_differentiable(aval) else _zeros(aval)
+
+
+def _symbolic(x: object) -> Any:
+    if isinstance(x, TracedNumber):
+        return SymbolicZero(x.aval)
+    return SymbolicZero(ShapeDtype((), DTYPES[type(x)])) if type(x) in DTYPES else x
+
+
+def _zeros(aval: ShapeDtype) -> Any:
+    return np.zeros(aval.shape, aval.dtype)[()]
+
+
+def _no_tangent(x: object) -> Any:
+    """The tangent of an argument's leaf that is not an array: zero for numbers, traced or not."""
+    if isinstance(x, TracedNumber):
+        return x.kind(0)
+    return DTYPES[type(x)].type(0).item() if type(x) in DTYPES else x

@@ -1,0 +1,436 @@
+"""Jacobians and Hessians: a derivative program, mapped over a basis.
+
+Layer: 8.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Literal, NamedTuple, overload
+
+import numpy as np
+
+from functrace.api.batching.mapping import vmap
+from functrace.api.capture.arguments import (
+    as_value,
+    check_argnums,
+    check_leaf,
+    function_name,
+    is_position,
+    normalize_argnums,
+)
+from functrace.api.capture.record import Recorded, own_arrays
+from functrace.api.capture.transformed import transformed
+from functrace.api.differentiation.gradients import (
+    LEAVES,
+    Primals,
+    Pullback,
+    check_differentiable,
+    grad,
+    grad_transform,
+    jvp,
+    real_output,
+)
+from functrace.control.call import call_p
+from functrace.errors import DtypeError, entry
+from functrace.executor import Runner
+from functrace.ir.aval import ShapeDtype, aval_of, shape_of
+from functrace.ir.parts import inline, restrict
+from functrace.ir.program import Program
+from functrace.numpy.recording import ArrayRecording
+from functrace.ops.shaping import moveaxis, reshape
+from functrace.transforms import is_differentiable, jvp_program, vmap_program
+from functrace.transforms.derivatives import pullback_programs
+from functrace.transforms.sparsity import compressed_jacobian, compressed_pullback
+from functrace.tree import flatten, map_leaves, paths, unflatten
+from functrace.typing import A, Aux, B, P, PyTree, Ts
+
+SMALL_BASIS = 64
+"""Elements of a nest: so many unit vectors take 32 KiB."""
+
+
+@overload
+def jacrev(
+    f: Callable[P, tuple[Any, Aux]], argnums: int | Sequence[int] = 0, *, has_aux: Literal[True], holomorphic: bool = False
+) -> Callable[P, tuple[Any, Aux]]: ...
+@overload
+def jacrev(
+    f: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: Literal[False] = False, holomorphic: bool = False
+) -> Callable[P, Any]: ...
+@entry
+def jacrev(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """Return a function that computes the Jacobian of ``f`` in reverse mode: one pullback per output element, mapped.
+
+    Args:
+        f: a function of arrays (pytrees of them).
+        argnums: which positional arguments to differentiate.
+        has_aux: ``f`` returns ``(result, aux)``; the returned function then returns ``(jacobian, aux)``.
+        holomorphic: ``f`` is a holomorphic function of complex arguments. Otherwise results must be real; arguments may be
+            complex, as for `grad`.
+
+    Returns:
+        a nest like the result; in place of each leaf a nest like the argument, with arrays of shape
+        ``result.shape + argument.shape``.
+
+    Raises:
+        DtypeError: for integer arguments or results, complex results without ``holomorphic``, real ones with it.
+
+    Example:
+        >>> import numpy as np
+        >>> jacrev(lambda x: x**2)(np.array([1.0, 2.0]))
+        array([[2., 0.],
+               [0., 4.]])
+
+    Cost:
+        ``f`` and (number of output elements) pullbacks, in one mapped run. Where the program shows that rows have no column
+        in common (elementwise functions, neighbours, bands), one pullback for all of these: zeros outside of the pattern are
+        then zeros, also where a pullback of their own would be NaN.
+    """
+    check_argnums(argnums, "jacrev")
+    name = function_name(f)
+    owner, called = f"jacrev of {name}", f"vjp of {name}"
+
+    @transformed("jacrev", f)
+    def jacobian(*args: object, **kwargs: object) -> Any:
+        chosen = normalize_argnums(argnums, len(args), owner)
+        primals = [args[k] for k in chosen]
+        _check_arguments(primals, chosen, owner, holomorphic, complex_is_fine=True)
+        point = Primals(f, primals, {}, called)
+        with ArrayRecording(called, is_run=True) as recording:
+            call = Recorded(recording, _at(f, args, chosen, kwargs), point.inputs, has_aux=has_aux)
+            avals = call.out_avals
+            _check_results(avals, owner, holomorphic, complex_is_fine=False)
+            if len(avals) == 1 and not avals[0].shape:  # a gradient: nothing is to be mapped
+                runner, arguments = call.transformed(*grad_transform(len(point.avals), with_value=False))
+                flat = runner(arguments, call.lines)
+                found = [x if shape_of(x) else reshape(reshape(x, (1,)), ()) for x in flat[call.auxiliary :]]
+                gradients = unflatten(point.tree, found)
+                result = unflatten(call.out_tree, [gradients[0] if is_position(argnums) else gradients])
+                return (result, call.aux(flat[: call.auxiliary])) if has_aux else result
+            count = len(avals)
+            build = functools.partial(_rows_of, point, count)
+            found, arguments = call.transformed(("jacrev", point.active, count), build)
+            flat = found.forward(arguments, call.lines)
+        behind = count + call.auxiliary
+        residuals = list(flat[behind:])
+        if found.is_whole:
+            rows = unflatten(point.tree, found.backward(residuals, call.lines))
+        else:
+            rows = _rows(Pullback(point, call, found.backward, residuals))
+        parts = _split_rows(rows, avals)
+        result = unflatten(call.out_tree, [part[0] if is_position(argnums) else part for part in parts])
+        return (result, call.aux(flat[count:behind])) if has_aux else result
+
+    return jacobian
+
+
+class _InReverse(NamedTuple):
+    """What computes a Jacobian in reverse mode.
+
+    Args:
+        forward: from the inputs to results, auxiliary data and residuals.
+        backward: from residuals to Jacobians.
+        is_whole: whether these have the elements of the results along their first axis. If not, ``backward`` is a pullback.
+    """
+
+    forward: Runner
+    backward: Runner
+    is_whole: bool
+
+
+def _rows_of(point: Primals, count: int, program: Program) -> _InReverse:
+    """Make the pullback of a function; where the program shows that few do, it computes the whole Jacobian."""
+    active = point.flags(program)
+    forward, pulled = pullback_programs(program, active, count)
+    compressed = compressed_pullback(_without_calls(program), pulled, active, count)
+    return _InReverse(Runner(forward), Runner(compressed or pulled), compressed is not None)
+
+
+def _without_calls(program: Program) -> Program:
+    """Put calls in line; functions that bring their derivative stay: it may depend on what they do not."""
+    return inline(program, lambda op: op[2][0] if op[0] is call_p else None)
+
+
+def _rows(pullback: Pullback) -> PyTree:
+    """Pull all unit vectors: the elements of the results stand along the first axis."""
+    avals, tree = pullback.out_avals, pullback.out_tree
+    basis = _basis(avals)
+    if len(basis) == 1 and avals[0].size == 1:
+        return map_leaves(lambda row: reshape(row, (1, *shape_of(row))), pullback(unflatten(tree, [b[0] for b in basis])))
+    return vmap(pullback, axis_size=_count(avals))(unflatten(tree, basis)) if basis else ()
+
+
+@overload
+def jacfwd(
+    f: Callable[P, tuple[Any, Aux]], argnums: int | Sequence[int] = 0, *, has_aux: Literal[True], holomorphic: bool = False
+) -> Callable[P, tuple[Any, Aux]]: ...
+@overload
+def jacfwd(
+    f: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: Literal[False] = False, holomorphic: bool = False
+) -> Callable[P, Any]: ...
+@entry
+def jacfwd(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """Return a function that computes the Jacobian of ``f`` in forward mode: one tangent per input element, mapped.
+
+    Arguments, results and errors are those of `jacrev`, but without ``holomorphic`` it is the arguments that must be real,
+    and results may be complex; integer results have zeros.
+
+    Example:
+        >>> import numpy as np
+        >>> jacfwd(lambda x: x**2)(np.array([1.0, 2.0]))
+        array([[2., 0.],
+               [0., 4.]])
+
+    Cost:
+        ``f`` and (number of input elements) tangents, in one mapped run. Where the program shows that columns have no row in
+        common (elementwise functions, neighbours, bands), one tangent for all of these: zeros outside of the pattern are
+        then zeros, also where a tangent of their own would be NaN.
+    """
+    check_argnums(argnums, "jacfwd")
+    owner = f"jacfwd of {function_name(f)}"
+
+    @transformed("jacfwd", f)
+    def jacobian(*args: object, **kwargs: object) -> Any:
+        chosen = normalize_argnums(argnums, len(args), owner)
+        primals = tuple(args[k] for k in chosen)
+        _check_arguments(primals, chosen, owner, holomorphic, complex_is_fine=False)
+        point = Primals(f, primals, {}, owner)
+        with ArrayRecording(owner, is_run=True) as recording:
+            call = Recorded(recording, _at(f, args, chosen, kwargs), point.inputs, has_aux=has_aux)
+            _check_results(call.out_avals, owner, holomorphic, complex_is_fine=True)
+            build = functools.partial(_columns_of, point, len(call.outputs), call.auxiliary)
+            key = ("jacfwd", point.active, len(call.outputs))
+            found, arguments = call.transformed(key, build)
+            flat = found.runner([*arguments, *([] if found.is_whole else _basis(point.avals))], call.lines)
+        columns = flat[call.auxiliary :]
+        if not found.is_whole:
+            columns = [moveaxis(x, 0, len(shape_of(x)) - 1) for x in columns]
+            columns = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x for x in columns]
+        results = []
+        for column, out_aval in zip(columns, call.out_avals, strict=True):
+            start, parts = 0, []
+            for aval in point.avals:
+                part = column if len(point.avals) == 1 else column[..., start : start + aval.size]
+                parts.append(reshape(part, (*out_aval.shape, *aval.shape)))
+                start += aval.size
+            tree = unflatten(point.tree, parts)
+            results.append(tree[0] if is_position(argnums) else tree)
+        result = unflatten(call.out_tree, results)
+        return (result, call.aux(flat[: call.auxiliary])) if has_aux else result
+
+    return jacobian
+
+
+class _Columns(NamedTuple):
+    """What computes a Jacobian.
+
+    Args:
+        runner: from the inputs to auxiliary data and Jacobians.
+        is_whole: whether these have the elements of the arguments along their last axis. If not, `runner` takes all unit
+            vectors as well, and their derivatives stand along the first axis.
+    """
+
+    runner: Runner
+    is_whole: bool
+
+
+def _columns_of(point: Primals, count: int, auxiliary: int, program: Program) -> _Columns:
+    """Map the derivative of a function, that of `jvp`: no residuals are kept. Tangents stand behind auxiliary data."""
+    active = point.flags(program)
+    pushed = jvp_program(program, active, count)
+    needed = restrict(pushed, pushed.input_ids, pushed.output_ids[count:], keep=True).program
+    compressed = compressed_jacobian(_without_calls(program), needed, active, count)
+    if compressed is not None:
+        return _Columns(Runner(compressed), is_whole=True)
+    batched = [k >= len(program.input_ids) for k in range(len(needed.input_ids))]
+    mapped = vmap_program(needed, _count(point.avals), batched, [False] * auxiliary + [True] * count)
+    return _Columns(Runner(mapped), is_whole=False)
+
+
+@overload
+def hessian(
+    f: Callable[P, tuple[Any, Aux]], argnums: int | Sequence[int] = 0, *, has_aux: Literal[True], holomorphic: bool = False
+) -> Callable[P, tuple[Any, Aux]]: ...
+@overload
+def hessian(
+    f: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: Literal[False] = False, holomorphic: bool = False
+) -> Callable[P, Any]: ...
+@entry
+def hessian(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """Return a function that computes the Hessian of ``f``: ``jacfwd(jacrev(f))``; with ``has_aux``, ``(hessian, aux)``.
+
+    Example:
+        >>> import numpy as np
+        >>> hessian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+        array([[ 6.,  0.],
+               [ 0., 12.]])
+
+    Cost:
+        (number of input elements) times a few ``f``, in one mapped run; with bands, their number (see `jacfwd`).
+    """
+    inner = jacrev(f, argnums, has_aux=has_aux, holomorphic=holomorphic)
+    return transformed("hessian", f)(jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic))
+
+
+@overload
+def hvp(f: Callable[..., Any], primals: tuple[A], tangents: tuple[Any], **kwargs: object) -> A: ...
+@overload
+def hvp(
+    f: Callable[..., Any], primals: tuple[A, B, *Ts], tangents: tuple[Any, Any, *tuple[Any, ...]], **kwargs: object
+) -> tuple[A, B, *Ts]: ...
+@overload
+def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: object) -> Any: ...
+@entry
+def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: object) -> Any:
+    """Return the product of the Hessian of ``f`` with ``tangents``, forward over reverse.
+
+    Args:
+        f: a function that returns one real number.
+        primals: tuple of arguments.
+        tangents: tuple like it.
+        kwargs: passed to ``f``.
+
+    Returns:
+        a value like the first argument, or a tuple if there are several.
+
+    Example:
+        >>> import numpy as np
+        >>> hvp(lambda x: np.sum(x**3), (np.array([1.0, 2.0]),), (np.array([1.0, 0.0]),))
+        array([6., 0.])
+
+    Cost:
+        4 to 8 times ``f``; the Hessian is never formed.
+    """
+    argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
+    return jvp(lambda *xs: grad(f, argnums)(*xs, **kwargs), primals, tangents)[1]
+
+
+@overload
+def elementwise_grad(f: np.ufunc) -> Callable[..., Any]: ...
+@overload
+def elementwise_grad(f: Callable[Concatenate[A, P], Any], argnums: Literal[0] = 0) -> Callable[Concatenate[A, P], A]: ...
+@overload
+def elementwise_grad(f: Callable[P, Any], argnums: int) -> Callable[P, Any]: ...
+@overload
+def elementwise_grad(f: Callable[P, Any], argnums: Sequence[int]) -> Callable[P, tuple[Any, ...]]: ...
+@entry
+def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """Return a function that computes the derivative of an elementwise function at every element.
+
+    The gradient of the sum of ``f``'s outputs: for a function that works element by element, that is its derivative.
+
+    Example:
+        >>> import numpy as np
+        >>> elementwise_grad(np.sin)(np.zeros(2))
+        array([1., 1.])
+    """
+
+    @functools.wraps(f, updated=())
+    def summed(*args: object, **kwargs: object) -> Any:
+        return np.sum(f(*args, **kwargs))
+
+    return transformed("elementwise_grad", f)(grad(summed, argnums))
+
+
+def _at(f: Callable[..., Any], args: tuple[Any, ...], chosen: tuple[int, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
+    """``f`` as a function of the chosen arguments only."""
+    if not kwargs and chosen == tuple(range(len(args))):
+        return f
+
+    def partial(*xs: object) -> Any:
+        full, named = own_arrays([None if k in chosen else x for k, x in enumerate(args)], kwargs)
+        for k, x in zip(chosen, xs, strict=True):
+            full[k] = x
+        return f(*full, **named)
+
+    return partial
+
+
+def _check_arguments(
+    trees: Sequence[Any], chosen: Sequence[int], owner: str, holomorphic: bool, *, complex_is_fine: bool
+) -> None:
+    """Check the arguments; complex ones have no unit vectors, but backward none are needed (as in `grad`)."""
+    for k, tree in zip(chosen, trees, strict=True):
+        if type(tree) in LEAVES and not holomorphic and (type(tree) is float or tree.dtype.kind == "f"):
+            continue
+        leaves, treedef = flatten(tree)
+        for leaf, path in zip(leaves, paths(treedef), strict=True):
+            name = f"args[{k}]{path}"
+            check_leaf(leaf, owner, name)
+            check_differentiable(leaf, owner, holomorphic, name)
+            aval = aval_of(as_value(leaf, owner))
+            if aval.dtype.kind == "c" and not (holomorphic or complex_is_fine):
+                raise DtypeError(
+                    f"{owner}: {name} is {aval}",
+                    fix="pass holomorphic=True if the function is; use functrace.jacrev for real functions of complex "
+                    "arguments",
+                )
+
+
+def _check_results(avals: Sequence[ShapeDtype], owner: str, holomorphic: bool, *, complex_is_fine: bool) -> None:
+    """Check the results; complex ones have no unit vectors, but forward none are needed."""
+    for aval in avals:
+        if aval.dtype.kind != "c" and holomorphic:
+            raise real_output(owner, aval)
+        if complex_is_fine:
+            continue
+        if aval.dtype.kind == "c" and not holomorphic:
+            raise DtypeError(
+                f"{owner}: the function returned {aval}",
+                fix="return real values; use functrace.jacfwd for complex functions of real arguments, holomorphic=True "
+                "for holomorphic ones",
+            )
+        if not is_differentiable(aval):
+            raise DtypeError(
+                f"{owner}: the function returned {aval}, which carries no derivative",
+                fix="return floats; has_aux=True carries other results",
+            )
+
+
+def _count(avals: Sequence[ShapeDtype]) -> int:
+    """How many elements there are, and unit vectors."""
+    return sum([aval.size for aval in avals])
+
+
+def _basis(avals: Sequence[ShapeDtype]) -> Sequence[Any]:
+    """Arrays like the leaves with one more axis in front, along which all unit vectors of the whole nest stand."""
+    return _small_basis(tuple(avals)) if _count(avals) <= SMALL_BASIS else _new_basis(avals)
+
+
+@functools.lru_cache(maxsize=64)
+def _small_basis(avals: tuple[ShapeDtype, ...]) -> Sequence[Any]:
+    """Unit vectors that are kept, since making them takes as long as using them; nobody can write to them."""
+    made = _new_basis(avals)
+    for array in made:
+        array.flags.writeable = False
+    return made
+
+
+def _new_basis(avals: Sequence[ShapeDtype]) -> list[Any]:
+    total, start, made = _count(avals), 0, []
+    for aval in avals:
+        unit = np.zeros((total, aval.size), aval.dtype)
+        unit[start : start + aval.size] = np.eye(aval.size)
+        start += aval.size
+        made.append(unit.reshape(total, *aval.shape))
+    return made
+
+
+def _split_rows(rows: PyTree, avals: Sequence[ShapeDtype]) -> list[Any]:
+    """Cut the mapped pullbacks' results (a tuple per argument) into one nest per output leaf."""
+    flat, tree = flatten(rows)
+    start, results = 0, []
+    for aval in avals:
+        size = aval.size
+        chosen = flat if len(avals) == 1 else [r[start : start + size] for r in flat]
+        parts = [reshape(r, (*aval.shape, *shape_of(r)[1:])) for r in chosen]
+        results.append(unflatten(tree, parts))
+        start += size
+    return results

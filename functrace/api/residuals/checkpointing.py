@@ -1,0 +1,408 @@
+"""What is kept for the derivative: ``checkpoint``, ``checkpoint_name``, ``saved_residuals``.
+
+Layer: 8.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+
+from functrace.api.capture.arguments import check_argnums, function_name, normalize_argnums
+from functrace.api.capture.programs import input_names
+from functrace.api.capture.record import Operands, stage
+from functrace.api.capture.results import whole_result
+from functrace.api.capture.transformed import transformed
+from functrace.api.residuals.budget import Budget, within
+from functrace.control.call import call_program
+from functrace.control.cond import cond_p
+from functrace.control.residuals import RECOMPUTE, SAVE, Policy, is_policy, pack_p, unpack_p
+from functrace.errors import ArgumentError, entry
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT
+from functrace.ir.program import Program
+from functrace.numpy.number import as_number
+from functrace.numpy.views import View, linked
+from functrace.ops.naming import name_p, named
+from functrace.passes import inline_calls
+from functrace.source import Source
+from functrace.tracing.binding import OPEN
+from functrace.tracing.tracer import Tracer
+from functrace.transforms import is_differentiable, linearize_program
+from functrace.tree import leaves, map_leaves, unflatten
+from functrace.typing import P, R, T
+
+
+@overload
+def checkpoint(
+    f: Callable[P, R], *, policy: Policy | Budget = ..., static_argnums: int | Sequence[int] = ...
+) -> Callable[P, R]: ...
+@overload
+def checkpoint(
+    f: None = None, *, policy: Policy | Budget = ..., static_argnums: int | Sequence[int] = ...
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+@entry
+def checkpoint(
+    f: Callable[..., Any] | None = None, *, policy: Policy | Budget = RECOMPUTE, static_argnums: int | Sequence[int] = ()
+) -> Any:
+    """Return ``f`` with a policy for the values that its derivative would keep.
+
+    By default they are computed again when the derivative needs them: ``f`` itself is called once, and what is replayed is
+    the part of its recorded program that the derivative depends on. Values and derivatives are the same, bit for bit.
+
+    Args:
+        f: any function; it may close over traced values. Left out, ``checkpoint`` is a decorator with arguments.
+        policy: of `functrace.policies`: ``recompute`` (the default), ``save_names(...)``, ``pack(...)``,
+            ``budget(...)``.
+        static_argnums: positions of arguments that ``f`` gets as they were passed, arrays and all: they must not be traced.
+            What is no array, and no part of a nest of arrays, is passed so in any case.
+
+    Returns:
+        a function like ``f``, under any composition of transforms. On plain arrays it is ``f`` itself.
+
+    Raises:
+        ArgumentError: if ``policy`` is not one; if a static argument is not there, or is traced.
+        CapturedArrayError: from the function, if ``f`` writes into a traced argument, or a value that it closes over.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> layer = ft.checkpoint(lambda x: np.sin(np.cos(x)))
+        >>> bool(ft.grad(layer)(1.0) == ft.grad(lambda x: np.sin(np.cos(x)))(1.0))
+        True
+
+    Cost:
+        one more run of ``f`` in the derivative; its operands are kept, instead of a value or more per operation.
+
+    Source:
+        Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26 (2000), on trading recomputation for memory.
+    """
+    _check_policy(policy)
+    if f is None:
+        return functools.partial(checkpoint, policy=policy, static_argnums=static_argnums)
+    name = function_name(f)
+    static = check_argnums(static_argnums, "checkpoint", "static_argnums")
+
+    @transformed("checkpoint", f)
+    @entry
+    def checkpointed(*args: object, **kwargs: object) -> Any:
+        called = f
+        if static:
+            called, args = _with_static(f, static, args)
+        operands = Operands(args, kwargs).if_traced()
+        staged = stage(called, operands, f"checkpoint of {name}", name, computed_only=True)
+        program = staged.program.interned()
+        chosen = SAVE if isinstance(policy, Budget) else policy
+        if isinstance(policy, Budget) and program.output_ids:
+            program = within(program, policy.nbytes)
+        computed = (
+            call_program(program, [*operands.handed_on(), *staged.captured], chosen)
+            if program.output_ids or program.keeps
+            else []
+        )
+        results = whole_result(staged.origins, computed, operands.given, program.name)
+        return unflatten(staged.out_tree, map(as_number, results, staged.numbers))
+
+    return checkpointed
+
+
+def _with_static(
+    f: Callable[..., Any], static: tuple[int, ...], args: tuple[object, ...]
+) -> tuple[Callable[..., Any], tuple[object, ...]]:
+    """Return a function that has static arguments in their places, and what it is called with: ``None`` there."""
+    owner = f"checkpoint of {function_name(f)}"
+    fixed = {k: args[k] for k in normalize_argnums(static, len(args), owner, "static_argnums")}
+    for k, value in fixed.items():
+        if any(isinstance(leaf, Tracer) for leaf in leaves(value)):
+            raise ArgumentError(
+                f"{owner}: the static argument {k} is traced",
+                fix=f"leave {k} out of static_argnums: it carries a derivative",
+            )
+
+    def called(*rest: object, **kwargs: object) -> Any:
+        return f(*[fixed.get(k, x) for k, x in enumerate(rest)], **kwargs)
+
+    return called, tuple([None if k in fixed else x for k, x in enumerate(args)])
+
+
+def _check_policy(policy: Any) -> None:
+    if not (is_policy(policy) or isinstance(policy, Budget)):
+        raise ArgumentError(
+            f"checkpoint: policy is {repr(policy) if isinstance(policy, tuple) else f'a {type(policy).__name__}'}",
+            fix="pass functrace.policies.recompute, functrace.policies.save_names(...), pack(...) or budget(...)",
+        )
+
+
+def checkpoint_name(x: T, name: str) -> T:
+    """Name traced values, for policies that choose by name (`functrace.policies.save_names`); returns ``x``.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> layer = lambda x: np.sin(ft.checkpoint_name(np.cos(x), "hidden"))
+        >>> ft.grad(ft.checkpoint(layer, policy=ft.policies.save_names("hidden")))(0.0)
+        np.float64(-0.0)
+    """
+    if not isinstance(name, str):
+        raise ArgumentError(f"checkpoint_name: the name is a {type(name).__name__}", fix="pass a string")
+    return map_leaves(lambda leaf: linked(named(leaf, name), View(leaf)) if isinstance(leaf, Tracer) else leaf, x)
+
+
+# -- listing ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Residual:
+    """One value that is kept.
+
+    Args:
+        aval: its shape and dtype.
+        made: what it is: ``argument x``, ``captured array``, ``named 'a'``, or the operation that computes it.
+        why: the operation whose derivative reads it first, if known.
+        source: the user's line that it comes from, if known.
+        each: whether there is one for each step of a loop whose length only a run knows.
+        is_packed: whether a policy packs it, so that only ``pack`` knows how many bytes are kept.
+    """
+
+    aval: ShapeDtype
+    made: str
+    why: str
+    source: Source | None
+    each: bool = False
+    is_packed: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the array in bytes, before it is packed if it is; of one step where there is one for each."""
+        return self.aval.nbytes
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """Everything that is kept between a function and its derivative; prints as a table."""
+
+    of: str
+    kept: tuple[Residual, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Total size in bytes, of what is not packed and does not depend on a number of steps."""
+        return sum(r.nbytes for r in self.kept if not r.each and not r.is_packed)
+
+    @property
+    def nbytes_each(self) -> int:
+        """Size in bytes of what is kept, not packed, for each step of loops whose length only a run knows."""
+        return sum(r.nbytes for r in self.kept if r.each and not r.is_packed)
+
+    @property
+    def nbytes_packed(self) -> int:
+        """Size in bytes of the arrays that are packed, before they are; of one step's, where there is one for each."""
+        return sum(r.nbytes for r in self.kept if r.is_packed)
+
+    def __iter__(self) -> Any:
+        return iter(self.kept)
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def _rows(self) -> list[tuple[str, str, str, str, str]]:
+        """The table: its titles, what is kept, and the total."""
+        counts = Counter((r.aval, r.made, r.why, "" if r.source is None else _line(r.source)) for r in self.kept)
+        rows = [("bytes", "value", "what it is", "kept for", "line")]
+        for (aval, made, why, line), count in counts.items():  # a Python loop makes many rows that say the same
+            rows.append((f"{count * aval.nbytes:,}", f"{count} x {aval}" if count > 1 else str(aval), made, why, line))
+        each = f", and {self.nbytes_each:,} for each step of a loop" if self.nbytes_each else ""
+        packed = f", and what pack makes of {self.nbytes_packed:,}" if any(r.is_packed for r in self.kept) else ""
+        rows.append((f"{self.nbytes:,}", f"kept for the derivative of {self.of}{each}{packed}", "", "", ""))
+        return rows
+
+    def _repr_html_(self) -> str:
+        """Return the table as notebooks show it."""
+        from functrace.ir.pictures import table
+
+        titles, *rows = self._rows()
+        return table(list(titles), rows, right=(0,))
+
+    def __str__(self) -> str:
+        rows = self._rows()
+        widths = [max(len(row[k]) for row in rows[:-1]) for k in range(4)]
+        widths[0] = max(widths[0], len(rows[-1][0]))
+        lines = []
+        for row in rows:
+            cells = [cell.ljust(width) for cell, width in zip(row[1:4], widths[1:], strict=True)]
+            lines.append("  ".join([row[0].rjust(widths[0]), *cells, row[4]]).rstrip())
+        return "\n".join(lines)
+
+
+def _line(source: Source) -> str:
+    return f"{source.short}  {source.expression}".rstrip()
+
+
+@entry
+def saved_residuals(f: Callable[P, Any]) -> Callable[P, Residuals]:
+    """Return a function of ``f``'s arguments that lists what its reverse-mode derivative keeps.
+
+    Nothing is computed. Residuals of loops are listed as their stacks; of a `while_loop`, whose length is not known, as what
+    each step keeps. How many bytes `functrace.policies.pack` makes of an array only the run knows: ``nbytes`` leaves packed
+    ones out, and ``nbytes_packed`` says how large they are before.
+
+    Returns:
+        a function that returns `Residuals`: an iterable of rows with ``nbytes``, ``aval``, ``made``, ``why``, ``source`` and
+        ``is_packed``, whose ``nbytes`` is the total, and which prints as a table.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> kept = ft.saved_residuals(lambda x: np.sum(np.sin(x)))(np.ones(1000))
+        >>> kept.nbytes
+        8000
+    """
+    name = function_name(f)
+
+    @transformed("saved_residuals", f)
+    def listed(*args: object, **kwargs: object) -> Residuals:
+        args, kwargs = map_leaves(lambda leaf: np.float64(leaf) if type(leaf) is float else leaf, (args, kwargs))
+        operands = Operands(args, kwargs)
+        owner = f"saved_residuals of {name}"
+        names = input_names(f, args, kwargs)
+        program = stage(f, operands, owner, name, scope=OPEN, input_names=[names[k] for k in operands.places]).program
+        active = [is_differentiable(aval) for aval in operands.avals]
+        forward, linear = linearize_program(program, active + [False] * (len(program.input_ids) - len(active)))
+        return residuals_of(program, forward, linear, name)
+
+    return listed
+
+
+def residuals_of(program: Program, forward: Program, linear: Program, name: str) -> Residuals:
+    """List the residuals that `linearize_program` passes from ``forward`` to ``linear``."""
+    count = len(program.output_ids)
+    forward, linear = inline_calls(forward), inline_calls(linear)
+    operations = _operations(program)
+    avals = {i: forward.avals[i] for i in forward.output_ids}
+    described = _Part(forward, count, forward.input_names, "captured array")
+    kept = {}
+    for outer, inner in zip(forward.output_ids[count:], linear.input_ids, strict=False):
+        why = _reader(linear, inner, operations)
+        if why is not None:
+            made, source, is_packed = described.made(outer)
+            kept.setdefault(outer, Residual(avals[outer], made, why[0], source or why[1], is_packed=is_packed))
+    return Residuals(name, (*kept.values(), *_of_each_step(linear, operations)))
+
+
+def _of_each_step(linear: Program, operations: dict[Any, set[str]]) -> Iterator[Residual]:
+    """What loops of unknown length keep of each step."""
+    for k, _ in linear.schedule:
+        primitive, _, params = linear.ops[k]
+        keeps = None if primitive.holds is None else primitive.holds.keeps
+        for held, place, kinds, readers in () if keeps is None else keeps(*params):
+            made, source, is_packed = _made_in(held, place, kinds)
+            for program, at in readers:
+                inner = inline_calls(program)
+                why = _reader(inner, inner.input_ids[at], operations)
+                if why is not None:
+                    aval = held.avals[held.output_ids[place]]
+                    yield Residual(aval, f"{made} of each step", why[0], source or why[1], True, is_packed)
+                    break
+
+
+class _Made(NamedTuple):
+    """Where a residual comes from: in words, by line, and whether it is packed."""
+
+    text: str
+    source: Source | None
+    is_packed: bool = False
+
+
+def _made_in(held: Program, place: int, kinds: Sequence[str]) -> _Made:
+    """Say what an output of a program that an operation holds is, and which line it comes from."""
+    body = inline_calls(held)
+    part = _Part(body, len(body.output_ids), kinds, "")
+    made = part.made(body.output_ids[place])
+    return made._replace(text=made.text.removeprefix("argument "))
+
+
+class _Part:
+    """A forward program, whose residuals are to be described.
+
+    Args:
+        program: without calls.
+        count: how many of its outputs are not residuals.
+        names: of its inputs.
+        others: what to call the inputs that have none.
+    """
+
+    def __init__(self, program: Program, count: int, names: Sequence[str | None], others: str) -> None:
+        self.program = program
+        self.names: dict[int, str | None] = dict(zip(program.input_ids, names, strict=False))
+        self.others = others
+        self.needed = set(program.output_ids[:count])
+        for k in range(len(program.ops) - 1, -1, -1):
+            if k in self.needed:
+                self.needed.update(program.ops[k][1])
+
+    def made(self, variable: int) -> _Made:
+        """Say what a variable is, and which line it comes from."""
+        program, first = self.program, variable
+        while program.ops[first][0] is RESULT:
+            first -= 1
+        primitive, operands, params = program.ops[first]
+        source = program.source(first)
+        if primitive is pack_p:
+            made = self.made(operands[0])
+            return _Made(f"{made.text}, packed", made.source or source, True)
+        if primitive is INPUT:
+            name = self.names.get(first)
+            return _Made(self.others if name is None else f"argument {name}", source)
+        if primitive is CONSTANT:
+            return _Made("constant", source)
+        if primitive is name_p:
+            return _Made(f"named {params[0]!r}", source)
+        if primitive.holds is not None and primitive.holds.gives is not None:
+            given = primitive.holds.gives(variable - first, *params)
+            if given is not None:
+                held, place, kinds, runs = given
+                made = _made_in(held, place, kinds)
+                return _Made(f"{made.text} of {runs}", made.source or source, made.is_packed)
+        only = "" if variable in self.needed else ", for the derivative only"
+        if primitive is cond_p and not params[1]:  # a choice per example unpacks what it picks from
+            branches: tuple[Program, ...] = params[0]
+            names = ["argument"] * len(operands)
+            if any(_made_in(branch, variable - first, names).is_packed for branch in branches):
+                return _Made(f"result of {primitive.name}{only}, packed where a branch does", source, True)
+        return _Made(f"result of {primitive.name}{only}", source)
+
+
+def _operations(program: Program) -> dict[Any, set[str]]:
+    """The user's operations by position, those of programs held by operations too."""
+    found: dict[Any, set[str]] = {}
+    program = inline_calls(program)
+    for k, (primitive, _, params) in enumerate(program.ops):
+        position = program.positions[k] if k < len(program.positions) else None
+        if position is not None and primitive not in (INPUT, CONSTANT, RESULT, name_p):
+            found.setdefault(position, set()).add(primitive.name)
+        for held in (p for param in params for p in (param if isinstance(param, tuple) else (param,))):
+            if isinstance(held, Program):
+                for key, names in _operations(held).items():
+                    found.setdefault(key, set()).update(names)
+    return found
+
+
+def _reader(linear: Program, variable: int, operations: dict[Any, set[str]]) -> tuple[str, Source | None] | None:
+    """Say what the derivative needs a residual for; ``None`` if it does not."""
+    reader = next((k for k, _ in linear.schedule if variable in linear.ops[k][1]), None)
+    if reader is None:
+        return None
+    primitive, operands, params = linear.ops[reader]
+    if primitive is unpack_p:
+        return _reader(linear, reader, operations) or ("", None)
+    holds = primitive.holds
+    for program, place in holds.feeds(operands.index(variable), *params) if holds is not None and holds.feeds else ():
+        inner = inline_calls(program)
+        found = _reader(inner, inner.input_ids[place], operations)
+        if found is not None:
+            return found
+    position = linear.positions[reader] if reader < len(linear.positions) else None
+    names = operations.get(position, set())
+    return f"derivative of {next(iter(names))}" if len(names) == 1 else "derivative", linear.source(reader)

@@ -1,0 +1,309 @@
+"""``jit``: stage a function once per signature, then run generated code.
+
+A signature is what the staged program depends on: the nest of the arguments, shape and dtype of every array, the Python
+type of every number, the values of static arguments. A call with a known signature costs the check of it (about 0.5 us for
+one array, 3 us for a nest of 20 that comes often: api/staging/signature_checks.py) and the generated code. On traced values
+the staged program is applied as one operation (control/call.py), so `jit` composes with every other transform, inside and
+outside.
+
+Note [What a staged program captures]
+    Arrays that the function reads from its surroundings are copied when it is staged, and compared with the copies at every
+    call (`functrace.api.staging.guards.Unchanged`): those that were operands, and those that its names lead to, since Python
+    may have computed with them. If one has changed, the function is staged again, and if all that differs in the program is
+    constants, these are arguments of code that is compiled once. Traced values of an enclosing transform are operands of
+    this one call: a program that captured any is not kept. A variable of the surroundings that is bound anew after a
+    program was kept is not seen, whatever it holds then, a traced value too: it belongs among the arguments.
+
+Layer: 8.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+
+import numpy as np
+
+from functrace.api.capture.arguments import ARRAYS, function_name
+from functrace.api.capture.transformed import transformed
+from functrace.api.staging.disabling import ENTERED, is_jit_disabled
+from functrace.api.staging.guards import Unchanged
+from functrace.api.staging.program_cache import CacheInfo, Call, GuardsInfo, ProgramCache, Staged
+from functrace.api.staging.signatures import BoxedArrays, Jit, Parameters, Signature
+from functrace.errors import ArgumentError, entry
+from functrace.executor.runner import run_compiled
+from functrace.numpy.number import DTYPES, TracedNumber
+from functrace.passes import Pass, UserPass, as_passes
+from functrace.source import hide_own_frames
+from functrace.specialize import Miss, Node
+from functrace.tracing.binding import renewed
+from functrace.tracing.capture import held_array
+from functrace.tracing.tracer import Tracer
+from functrace.tree import map_leaves, unflatten
+from functrace.typing import P, R
+
+Q = ParamSpec("Q")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Jitted(Protocol[P, R_co]):
+    """What `jit` returns: a function (or a method) like the one it was given, with a cache."""
+
+    passes: tuple[Pass, ...]
+    """The passes of the user's that its programs go through, and what leaves out those of the library's own."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Run the program for these arguments, which is staged first if they are the first of their kind."""
+        ...
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None, /) -> Jitted[P, R_co]: ...
+    @overload
+    def __get__(
+        self: Jitted[Concatenate[Any, Q], R_co], instance: object, owner: type | None = None, /
+    ) -> Jitted[Q, R_co]: ...
+
+    def cache_info(self) -> CacheInfo | GuardsInfo:
+        """Return how many programs are held, and how many calls found one."""
+        ...
+
+    def cache_clear(self) -> None:
+        """Forget all programs."""
+        ...
+
+    def why_retraced(self) -> str:
+        """Say of the last recordings in what their calls differed from those that there were programs for."""
+        ...
+
+
+@overload
+def jit(
+    f: Callable[P, R],
+    *,
+    static_argnums: int | Sequence[int] = ...,
+    static_argnames: str | Sequence[str] = ...,
+    donate_argnums: int | Sequence[int] = ...,
+    donate_argnames: str | Sequence[str] = ...,
+    maxsize: int = ...,
+    guards: bool = ...,
+    max_paths: int = ...,
+    passes: Sequence[UserPass] = ...,
+) -> Jitted[P, R]: ...
+@overload
+def jit(
+    f: Callable[..., Any],
+    *,
+    static_argnums: int | Sequence[int] = ...,
+    static_argnames: str | Sequence[str] = ...,
+    donate_argnums: int | Sequence[int] = ...,
+    donate_argnames: str | Sequence[str] = ...,
+    maxsize: int = ...,
+    guards: bool = ...,
+    max_paths: int = ...,
+    passes: Sequence[UserPass] = ...,
+) -> Jitted[..., Any]: ...
+@overload
+def jit(
+    f: None = None,
+    *,
+    static_argnums: int | Sequence[int] = ...,
+    static_argnames: str | Sequence[str] = ...,
+    donate_argnums: int | Sequence[int] = ...,
+    donate_argnames: str | Sequence[str] = ...,
+    maxsize: int = ...,
+    guards: bool = ...,
+    max_paths: int = ...,
+    passes: Sequence[UserPass] = ...,
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+@entry
+def jit(
+    f: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    donate_argnums: int | Sequence[int] = (),
+    donate_argnames: str | Sequence[str] = (),
+    maxsize: int = 256,
+    guards: bool = False,
+    max_paths: int = 64,
+    passes: Sequence[UserPass] = (),
+) -> Any:
+    """Return a function that computes ``f`` by generated code, made once per signature.
+
+    Args:
+        f: a function of arrays, numbers and pytrees of them. It runs when a signature is new, on traced values without
+            values. Left out, ``jit`` is a decorator with arguments.
+        static_argnums: positions of arguments that are no arrays: ``f`` gets them as they are, and is staged once per value.
+            They must be hashable.
+        static_argnames: the same by name. A parameter named either way is static however it is passed.
+        donate_argnums: positions of arguments whose arrays are given away: their memory may become that of results. An array
+            that has been given away cannot be used again (its dtype says so, and operations on it raise); it must own its
+            memory, and be writeable. `docs/sharp_bits.md` says the rest.
+        donate_argnames: the same by name.
+        maxsize: how many programs are kept; the least recently used go first.
+        guards: whether ``f`` may ask for values (``if x > 0``, ``while``, ``range(n)``, ``x[mask]``). It then runs, on
+            values, when a call takes a path through it that is new; what it asks is checked at every call, as it comes,
+            and leads to the programs of that path (docs/python_control_flow.md).
+        max_paths: with guards, how many paths of one signature are kept; the least recently used go first.
+        passes: functions from a program to an equal one, which are applied where this function is compiled: not inside of
+            another transform, whose program is another one. A pass gets the whole program, and enters the bodies of loops
+            and branches by itself (`Rewrite.keep`). See docs/own_transform.md, and `functrace.debug.passes`.
+
+    Returns:
+        a function with the results of ``f``, as fresh arrays (a Python number comes back as a NumPy scalar). It has
+        ``cache_info()``, which counts paths where there are guards, ``cache_clear()``, and ``why_retraced()``, which says
+        why the last calls that were recorded were not served by a program that was kept. As a method it needs an
+        object that is a pytree, or a value: one that is hashable and compared by what it holds, as a frozen dataclass
+        without arrays that is not registered (`functrace.tree.register`), and then static.
+
+    Raises:
+        ConcretizationError: if ``f`` asks for the value of an argument (``if x > 0``, ``range(n)``) without guards.
+        ArgumentError: if a static argument cannot be hashed, or an argument is neither static nor numeric; if a method's
+            object could change unseen; if a donated array is a view, read-only, or passed twice; for passes with guards.
+        ProgramError: if a pass returns no program, or one with other inputs or outputs.
+
+    Example:
+        >>> import numpy as np
+        >>> norm = jit(lambda x: np.sqrt(np.sum(x * x)))
+        >>> norm(np.array([3.0, 4.0])), norm(np.array([5.0, 12.0]))
+        (np.float64(5.0), np.float64(13.0))
+        >>> norm.cache_info()
+        CacheInfo(hits=1, misses=1, maxsize=256, currsize=1)
+        >>> jit(lambda x: x if x > 0 else x * 0.1, guards=True)(-1.0)
+        np.float64(-0.1)
+
+    Cost:
+        the first call with a signature records and compiles, about 30 us per operation. With guards, the first call of a
+        path records, the second one compiles, and every guard costs about 2 us per call.
+    """
+    options: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames, "maxsize": maxsize}
+    options |= {"guards": guards, "max_paths": max_paths, "passes": passes}
+    rows = as_passes(passes, "jit")
+    if rows and guards:
+        raise ArgumentError(
+            "jit: with guards, parts of a program are compiled, and passes=, which are given a whole one, have none",
+            fix="leave out guards=True or passes=",
+        )
+    if f is None:
+        return functools.partial(jit, **options, donate_argnums=donate_argnums, donate_argnames=donate_argnames)
+    name = function_name(f)
+    statics = Parameters(f, static_argnums, static_argnames, "static")
+    donated = Parameters(f, donate_argnums, donate_argnames, "donate")
+    if donated.any and (guards or donated.both(statics)):
+        what = "jit with guards" if guards else "a static argument"
+        raise ArgumentError(f"jit of {name}: {what} takes no donated arrays", fix="leave donate_argnums out there")
+    cache = ProgramCache(f, name, donated, rows, maxsize, max_paths if guards else None)
+    first, tick, often = cache.root.next, cache.tick, cache.often
+    is_static, ndarray = statics.any, np.ndarray
+    others: dict[object, Callable[..., Any]] = {}
+
+    def again(key: object, of_arrays: Callable[..., Any]) -> Callable[..., Any]:
+        found = others.get(key)
+        if found is None:
+            found = others[key] = jit(of_arrays, **options)
+        return found
+
+    @transformed("jit", f)
+    def jitted(*args: object, **kwargs: object) -> Any:
+        try:
+            if ENTERED and is_jit_disabled():
+                return _plainly(f, statics, args, kwargs, name, jitted, again)
+            values: Any = args
+            found: Any = None
+            miss: Any = None
+            call: Any = None
+            if not kwargs and not is_static:  # arrays and floats by position: `Signature`, written out
+                if len(args) == 1 and type(x := args[0]) is ndarray and (shape := x.shape):  # 0.1 us less than by the loop
+                    found = first.get((shape, x.dtype))
+                else:
+                    parts: list[Any] = []
+                    for x in args:
+                        if type(x) is ndarray and (shape := x.shape):  # (of no axes, it stands for a scalar)
+                            parts += (shape, x.dtype)
+                        elif type(x) is float:
+                            parts.append(float)
+                            values = ()
+                        else:
+                            break
+                    else:
+                        found = first.get(tuple(parts))
+                        if found is not None and not values:
+                            values = [np.float64(x) if type(x) is float else x for x in args]
+            if found is None:
+                for check, key in often:
+                    checked = check(args, kwargs)
+                    if checked is not None:
+                        values, found = checked, first.get(key)
+                        break
+            if found is not None:
+                if found.__class__ is Node and (guard := found.guard).__class__ is Unchanged:  # `Table.follow`, written out
+                    found = found.next.get(guard.answer(None))
+                if found.__class__ is Staged:
+                    found.used = tick()
+                    if found.is_leaf:
+                        return run_compiled(found.run, values)[0]
+                    return unflatten(found.out_tree, run_compiled(found.run, values))
+                if found is not None:
+                    call = Call(values)
+                    miss = cache.followed(found, call)
+                    if miss.__class__ is not Miss:
+                        return miss.applied(call)
+            try:
+                signature = Signature(statics, args, kwargs, name, jitted)
+            except BoxedArrays as boxed:
+                return boxed.run(again, f, args, kwargs)
+            if guards and signature.is_traced:
+                return _inline(f, signature)
+            if miss is None:
+                found = cache.followed(cache.root, signature)
+                if found.__class__ is not Miss:
+                    cache.note_call(signature, found)
+                    return found.applied(signature)
+                miss = found
+            else:
+                signature.variables = call.variables
+            return cache.first_call(signature, miss)
+        except BaseException as error:
+            hide_own_frames(error)
+            raise
+
+    jitted.cache_info = cache.info  # type: ignore[attr-defined]
+    jitted.cache_clear = cache.clear  # type: ignore[attr-defined]
+    jitted.why_retraced = cache.retraces.text  # type: ignore[attr-defined]
+    jitted.passes = tuple(rows)  # type: ignore[attr-defined]
+    return jitted
+
+
+def _inline(f: Callable[..., Any], signature: Signature) -> Any:
+    """Call a function with guards on traced values: whoever records them answers what it asks."""
+    copies = [renewed(x) if isinstance(x, Tracer) and not x.is_number else held_array(x) for x in signature.leaves]
+    args, kwargs = signature.arguments(copies)
+    return map_leaves(_fresh, f(*args, **kwargs))
+
+
+def _fresh(leaf: Any) -> Any:
+    """Return a result that shares nothing with an argument."""
+    if isinstance(leaf, TracedNumber):
+        leaf = leaf.strong()
+    if isinstance(leaf, Tracer):
+        return renewed(leaf)
+    return np.copy(leaf)[()] if isinstance(leaf, (*ARRAYS, *DTYPES)) else leaf
+
+
+def _plainly(
+    f: Callable[..., Any],
+    statics: Parameters,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    name: str,
+    jitted: object,
+    again: Jit,
+) -> Any:
+    """Call a function as it is, on copies of its arguments; see `disable_jit`."""
+    try:
+        signature = Signature(statics, args, kwargs, name, jitted)
+    except BoxedArrays as found:
+        return found.run(again, f, args, kwargs)
+    args, kwargs = signature.arguments([x if type(x) in DTYPES else _fresh(x) for x in signature.leaves])
+    return map_leaves(_fresh, f(*args, **kwargs))

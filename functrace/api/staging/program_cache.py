@@ -1,0 +1,415 @@
+"""Cache of the staged programs of one jitted function, and staging of a new one.
+
+The cache is a `Table`. A signature leads to a program, or to further guards: captured arrays have not changed (`Unchanged`),
+and, with ``jit(guards=True)``, the concrete values that the function reads are those of the path (`Asked`).
+
+Layer: 8.
+"""
+
+# A tracer's own fields are underscored for users; the library's packages read them.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+
+from functrace.api.capture.closures import reads_of
+from functrace.api.capture.random_draws import watching
+from functrace.api.capture.record import Recorded
+from functrace.api.staging.donation import Donation
+from functrace.api.staging.guards import Asked, Outdated, Piece, Questions, Unchanged, asked_path
+from functrace.api.staging.retracing import BySignature, Retraces
+from functrace.api.staging.signature_checks import MOST_CHECKS, OFTEN, Check, written_check
+from functrace.api.staging.signatures import Parameters, Signature
+from functrace.control.call import call_program
+from functrace.errors import ArgumentError, ConcretizationError
+from functrace.executor.runner import compile_at_once, run_compiled
+from functrace.ir.parts import closed_over
+from functrace.ir.program import Program
+from functrace.locks import cached_property
+from functrace.numpy.recording import ArrayRecording
+from functrace.passes import Pass
+from functrace.specialize import Guard, Miss, Node, Specialization, Table
+from functrace.tracing.binding import BODY
+from functrace.tracing.capture import held_array, own_constants
+from functrace.tracing.lines import name_warnings, raised_in, stop_naming
+from functrace.tracing.release import Handles
+from functrace.tracing.tracer import Tracer
+from functrace.tree import unflatten
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
+
+MOST_BYTES = 256 << 20
+"""Estimated bytes of one jitted function's programs, with the constants that they own; the oldest go first."""
+
+
+class CacheInfo(NamedTuple):
+    """Result of ``f.cache_info()``: numbers of cache hits and misses, and of signatures that are kept."""
+
+    hits: int
+    misses: int
+    maxsize: int
+    currsize: int
+
+
+class GuardsInfo(NamedTuple):
+    """Result of ``f.cache_info()`` of a function that is jitted with guards.
+
+    Args:
+        hits: calls that found their path.
+        misses: calls that were recorded.
+        maxsize: how many signatures are kept.
+        currsize: how many there are.
+        paths: how many paths they have.
+        max_paths: how many paths of one signature are kept.
+        guard_misses: calls that were recorded although there were paths: their guards had other values.
+    """
+
+    hits: int
+    misses: int
+    maxsize: int
+    currsize: int
+    paths: int
+    max_paths: int
+    guard_misses: int
+
+
+@final
+class Call:
+    """A call on arrays, as guards read it. (`Signature` is the same for calls of all kinds.)"""
+
+    __slots__ = ("leaves", "values", "variables")
+    is_traced = False
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.values = self.leaves = values
+        self.variables: dict[int, Any] | None = None
+        """Values that pieces of a path have computed, by variable of its tape."""
+
+
+class Staged(Specialization):
+    """A staged program, and what it was compiled to.
+
+    Args:
+        program: its inputs are the leaves of the arguments that are not static.
+        out_tree: structure of the result.
+        passes: those of the user's.
+        piece: the rest of the program, behind its guards.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        out_tree: PyTreeSpec,
+        passes: Sequence[Pass] = (),
+        piece: Piece | None = None,
+    ) -> None:
+        super().__init__(sum(program.avals[i].nbytes for i in program.constant_values))
+        self.program, self.out_tree, self.passes, self.piece = program, out_tree, passes, piece
+        self.is_leaf = out_tree.is_leaf()
+        self.calls = 0
+        """Those that took the long way to it."""
+
+    @cached_property
+    def run(self) -> Callable[..., Sequence[Any]]:
+        """Generated code, a function of arrays; compiled at the first access."""
+        return compile_at_once(self.program, passes=self.passes)
+
+    @cached_property
+    def open(self) -> Callable[..., Sequence[Any]]:
+        """The same, which takes the constants as further arguments."""
+        return compile_at_once(self.closed[0], passes=self.passes)
+
+    def follow(self, before: Staged) -> None:
+        """Take the place of a program of which arrays have changed: if nothing else did, its code serves this one, too."""
+        program, constants = self.closed
+        if constants and program is before.closed[0]:
+            run = self.open = before.open
+            self.run = lambda *arguments: run(*arguments, *constants)
+
+    @cached_property
+    def closed(self) -> tuple[Program, list[Any]]:
+        """The program with its constants as further inputs, and their values."""
+        program, constants = closed_over(self.program)
+        return program.interned(), constants
+
+    def applied(self, call: Call | Signature) -> Any:
+        """Run on the arguments of a call; as one operation, if a traced value is among its operands."""
+        if call.is_traced:
+            program, constants = self.closed
+            for guard in self.guards:
+                if isinstance(guard, Unchanged) and guard.reads is not None:
+                    guard.reads.note()
+            results: Sequence[Any] = call_program(program, [*call.values, *constants])
+        elif self.piece is not None:
+            assert call.variables is not None
+            results = _rest(self.piece, call.variables)
+        else:
+            results = run_compiled(self.run, call.values)
+        return self.result(results)
+
+    def result(self, results: Sequence[Any]) -> Any:
+        """Return the function's result, of its leaves."""
+        return results[0] if self.is_leaf else unflatten(self.out_tree, results)
+
+
+@final
+class StagedWithDonation(Staged):
+    """A staged program that may write into donated arguments.
+
+    Args:
+        program, out_tree, passes: as of `Staged`.
+        donated: places of the donated inputs.
+        function: name of the function, for messages.
+    """
+
+    def __init__(
+        self, program: Program, out_tree: PyTreeSpec, passes: Sequence[Pass], donated: tuple[int, ...], function: str
+    ) -> None:
+        super().__init__(program, out_tree, passes)
+        self.donated, self.function = donated, function
+
+    @cached_property
+    def run_in_place(self) -> Callable[..., Sequence[Any]]:
+        """Generated code that writes results into the donated arrays; compiled at the first access."""
+        return compile_at_once(self.program, self.donated, self.passes)
+
+    def applied(self, call: Call | Signature) -> Any:
+        """Run on the arguments of a call, whose donated arrays are gone afterwards."""
+        if call.is_traced:
+            return super().applied(call)
+        donation = Donation([call.leaves[k] for k in self.donated], call.leaves, self.function)
+        run = self.run_in_place if donation.is_usable else self.run
+        with donation:
+            return self.result(donation.taken(run_compiled(run, call.values)))
+
+
+def _rest(piece: Piece, variables: dict[int, Any]) -> Sequence[Any]:
+    """Run what remains of a path."""
+    named = name_warnings()
+    try:
+        return piece.run(variables)
+    except Exception as error:
+        source = raised_in(error.__traceback__, ())
+        if source is not None:
+            error.add_note(f"  recorded at {source}")
+        raise
+    finally:
+        stop_naming(named)
+
+
+class _Made(NamedTuple):
+    """Result of recording a call.
+
+    Args:
+        result: returns that of the call.
+        staged: the program to keep, if it is valid for other calls.
+        path: guards behind the signature, with their answers.
+    """
+
+    result: Callable[[], Any]
+    staged: Staged | None = None
+    path: Sequence[tuple[Guard[Any], Hashable]] = ()
+
+
+@final
+class ProgramCache(Table[Staged]):
+    """Staged programs of a function, and counts of calls.
+
+    Args:
+        f: the function.
+        name: what messages call it.
+        donated: which parameters are given away.
+        passes: those of the user's.
+        maxsize: how many signatures are kept.
+        max_paths: how many paths of one, if the function may read values; ``None`` if it may not.
+    """
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        name: str,
+        donated: Parameters,
+        passes: Sequence[Pass],
+        maxsize: int,
+        max_paths: int | None,
+    ) -> None:
+        if maxsize < 1 or (max_paths is not None and max_paths < 1):
+            what = f"maxsize={maxsize} keeps" if max_paths is None else f"maxsize={maxsize}, max_paths={max_paths} keep"
+            raise ArgumentError(f"jit: {what} no program", fix="give 1 or more")
+        self.signatures = BySignature(name)
+        self.f, self.function, self.donated, self.passes = f, name, donated, passes
+        self.maxsize, self.max_paths = maxsize, max_paths
+        self.retraces = Retraces(name)
+        self.misses = self.guard_misses = 0
+        self.often: list[tuple[Check, Hashable]] = []
+        """Generated checks of signatures that are hot, and the keys of these."""
+        self._others = 0  # ticks of the clock that are no hits
+        super().__init__(f"programs of jit of {name}", self.signatures, MOST_BYTES, maxsize * (max_paths or 1))
+
+    def followed(self, node: Node[Staged] | Staged, call: Call | Signature) -> Staged | Miss:
+        """Ask guards, from a node on; warnings of what is computed for them name the user's line."""
+        if self.max_paths is None:
+            return self.follow(node, call)
+        named = name_warnings()
+        try:
+            while True:
+                try:
+                    return self.follow(node, call)
+                except Outdated:
+                    call.variables = None
+        finally:
+            stop_naming(named)
+
+    def note_call(self, signature: Signature, staged: Staged) -> None:
+        """Count a call that took the long way; after some of them the check of its signature is generated."""
+        if signature.is_traced:
+            return
+        staged.calls += 1
+        if staged.calls == OFTEN and not signature.statics:
+            check = written_check(signature.tree, signature.leaves)
+            if check is not None:
+                known = [pair for pair in self.often if pair[1] in self.root.next and pair[1] != signature.key]
+                self.often[:] = [(check, signature.key), *known][:MOST_CHECKS]
+
+    def info(self) -> CacheInfo | GuardsInfo:
+        """Say how often a program was found, how often not, and how many are kept."""
+        self._others += 1
+        hits, size = self.tick() - self._others, len(self.root.next)
+        if self.max_paths is None:
+            return CacheInfo(hits, self.misses, self.maxsize, size)
+        return GuardsInfo(hits, self.misses, self.maxsize, size, len(self), self.max_paths, self.guard_misses)
+
+    def clear(self) -> None:
+        """Forget all programs and counts."""
+        super().clear()
+        self._others = self.tick()
+        self.misses = self.guard_misses = 0
+        self.often.clear()
+        self.retraces.clear()
+        self.signatures.clear()
+
+    # -- a new program -------------------------------------------------------------------------
+
+    def first_call(self, signature: Signature, miss: Miss) -> Any:
+        """Record the function for a call, keep the program, and return the results of the call."""
+        self.misses += 1
+        self.guard_misses += miss.node is not self.root
+        described = self.signatures.describe(signature)
+        given = signature.values
+        donation = self._donation(signature)
+        signature.values = [held_array(value) for value in given]  # f may write to them
+        self.retraces.note(described, self.why(miss))
+        made = self._staged(signature) if self.max_paths is None else self._path(signature, miss)
+        staged = made.staged
+        if staged is not None:
+            self._keep(signature.key, made.path, staged)
+        with donation or nullcontext():
+            result = made.result()
+        if staged is not None:
+            self.changed(staged)  # it has been compiled
+        return result
+
+    def _donation(self, signature: Signature) -> Donation | None:
+        places = () if signature.is_traced else self._donated(signature)
+        return Donation([signature.leaves[k] for k in places], signature.leaves, self.function) if places else None
+
+    def _donated(self, signature: Signature) -> tuple[int, ...]:
+        """Return the indices of the donated leaves."""
+        return signature.leaves_of(self.donated) if self.donated.any else ()
+
+    def _staged(self, signature: Signature) -> _Made:
+        """Stage the function without values."""
+        f, name = self.f, self.function
+        try:
+            with watching(f, name), ArrayRecording(f"jit of {name}", scope=BODY) as recording:
+                call = Recorded(recording, f, signature.inputs, reads=signature.leaves)
+                program = call.program(name, input_names=signature.names())
+                if any(isinstance(value, Tracer) for value in program.constant_values.values()):
+                    return _once(program, signature, call)
+                program = own_constants(program)
+            reads = reads_of(f, name, call.watches)
+        except ConcretizationError as error:
+            _add_way_out(error)
+            raise
+        finally:
+            if signature.numbers is not None:
+                signature.numbers.close()
+        places = self._donated(signature)
+        if places:
+            staged = StagedWithDonation(program, call.out_tree, self.passes, places, name)
+        else:
+            staged = Staged(program, call.out_tree, self.passes)
+        before = next(self.leaves(self.root.next.get(signature.key)), None)
+        if before is not None:
+            staged.follow(before)
+        path = [] if reads is None else [(Unchanged(reads, name), None)]
+        return _Made(lambda: Staged.applied(staged, signature), staged, path)  # (the call has made its own donation)
+
+    def _path(self, signature: Signature, miss: Miss) -> _Made:
+        """Record a path of the function, which may read the values of the call."""
+        f, name, asked = self.f, self.function, miss.node.guard
+        shared = asked.piece.program if isinstance(asked, Asked) else None
+        start = self.root.next.get(signature.key)
+        unchanged: Unchanged | None = None
+        if start.__class__ is Node and isinstance(start.guard, Unchanged):  # type: ignore[union-attr]
+            unchanged = start.guard  # type: ignore[union-attr]
+            if unchanged.answer(signature) is not None:  # what was kept is no longer true
+                unchanged = shared = None
+        questions = Questions(signature.values, shared, signature.variables or {})
+        try:
+            with watching(f, name), ArrayRecording(f"jit of {name}", scope=BODY) as recording:
+                recording.values.asked, recording.handles = questions, Handles()
+                call = Recorded(recording, f, signature.inputs, reads=signature.leaves)
+                program = call.program(name, input_names=signature.names())
+                if any(isinstance(value, Tracer) for value in program.constant_values.values()):
+                    return _once(program, signature, call)
+                program = own_constants(program)
+                values = [questions.value(recording, i) for i in call.outputs]
+        finally:
+            if signature.numbers is not None:
+                signature.numbers.close()
+        results = [x.copy("K") if isinstance(x, np.ndarray) else x for x in values]
+        result = results[0] if call.out_tree.is_leaf() else unflatten(call.out_tree, results)
+        if questions.is_faulty:
+            return _Made(lambda: result)
+        reads = reads_of(f, name, call.watches, None if unchanged is None else unchanged.reads)
+        begin = None if unchanged is None else start.next.get(None)  # type: ignore[union-attr]
+        path, piece = asked_path(begin, program, questions.answers)
+        staged = Staged(program, call.out_tree, piece=piece if path else None)
+        return _Made(lambda: result, staged, [(Unchanged(reads, name), None), *path])
+
+    def _keep(self, key: Hashable, path: Sequence[tuple[Guard[Any], Hashable]], staged: Staged) -> None:
+        """Keep a program, and drop the least recently used ones."""
+        with self._lock.now:
+            self._others += 1
+            self.insert([(self.signatures, key), *path], staged)
+            if self.max_paths is not None:
+                self.trim(self.root.next.get(key), self.max_paths)
+            nodes = self.root.next
+            while len(nodes) > self.maxsize:
+                self.drop(min(nodes.values(), key=lambda node: max([leaf.used for leaf in self.leaves(node)])))
+
+
+def _once(program: Program, signature: Signature, call: Recorded) -> _Made:
+    """Return what runs a program that has captured traced values: it is valid for this call."""
+    closed, captured = closed_over(program)
+    operands = [*signature.values, *captured]
+
+    def result() -> Any:
+        results = call_program(closed.interned(), operands)
+        return results[0] if call.out_tree.is_leaf() else unflatten(call.out_tree, results)
+
+    return _Made(result)
+
+
+def _add_way_out(error: ConcretizationError) -> None:
+    """Name the way out that only `jit` has."""
+    fix = error.fix or ""
+    if "static_arg" not in fix and "functrace.jit" not in fix and not fix.startswith(("use np.", "leave ")):
+        error.amend(fix=f"{fix}; an argument that is no array can be named in static_argnums or static_argnames of jit")

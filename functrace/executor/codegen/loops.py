@@ -1,0 +1,532 @@
+"""Loops in line: how the NumPy backend writes an operation that is a loop, with the lines of its bodies inside of it.
+
+Carries are local variables, slices and rows of stacks come from iterating over arrays, and results are written where they
+belong.
+
+Note [Two arrays in turn]
+    A carry that is an array of the loop's own is written into the memory that it had two steps before: nothing reads that
+    any more. This needs a proof by the body's plan: that no other result shows the array, that no other carry is, or may
+    be, what the carry was before the step, and that it is computed into fresh memory, in C order, by an operation that
+    takes a target. In the first two steps there is no such memory yet, and the target is ``None``: what the loop starts
+    with is the caller's, and is neither copied nor written to. Results kept per step of a loop of known length are copied
+    into their stack, or written there at once; in a loop whose length values say, they are the arrays themselves, which
+    counts as being shown.
+
+Layer: 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from functrace.control.residuals import packs
+from functrace.executor.codegen.python_scalars import Range, asked_of, carried_numbers, is_counted, limits
+from functrace.executor.codegen.statements import Line, Statements
+from functrace.executor.plan.planner import Plan, Step
+from functrace.ir.primitive import CONSTANT, INPUT
+from functrace.ir.structures import Loop
+from functrace.tracing.lines import Now
+from functrace.typing import Array
+
+LONGEST_IN_LINE = 64
+"""Operations: longer bodies are functions of their own."""
+DEEPEST = 8
+"""Loops in loops: Python has room for 20."""
+
+
+def walked(array: Array, reverse: bool) -> Iterable[Any]:
+    """Return what iterates over the slices of an array, or of a stack of packed values."""
+    if type(array) is np.ndarray:
+        return array[::-1] if reverse else array
+    order = range(array.shape[0])
+    slices = (array[t] for t in (reversed(order) if reverse else order))
+    return slices if len(array.shape) > 1 else map(scalar, slices)
+
+
+def numbered(array: Array, reverse: bool) -> list[Any]:
+    """Return the elements of an array of integers or bools as Python's."""
+    found: list[Any] = np.asarray(array).tolist()
+    return found[::-1] if reverse else found
+
+
+def scalar(x: Array) -> Any:
+    """Return a value without axes as a NumPy scalar."""
+    return np.asarray(x)[()]
+
+
+@final
+class WithLoops(Statements):
+    """Statements, among them loops in line."""
+
+    def is_in_line(self, step: Step) -> bool:
+        """Whether a loop is short enough, and not too deep."""
+        return (
+            self.values.bodies is self.values.whole
+            and self.depth < DEEPEST
+            and sum(map(_length, step.bodies)) <= LONGEST_IN_LINE
+            and not any(packs(body.program) for body in step.bodies)
+        )
+
+    def loop(self, step: Step, loop: Loop, dead: list[str]) -> list[Line]:
+        """Write a loop; see the module."""
+        return _Loop(self, step, loop, dead).lines()
+
+
+def _length(plan: Plan) -> int:
+    return sum([1 + sum(map(_length, step.bodies)) for step in plan.steps])
+
+
+def _over(walks: Sequence[tuple[str, str]]) -> str:
+    """The head of a ``for`` statement."""
+    names, over = zip(*walks, strict=True)
+    return f"for {', '.join(names)} in {over[0] if len(over) == 1 else 'zip(' + ', '.join(over) + ')'}:"
+
+
+class _Phase:
+    """One phase of a loop, as far as it is known before its lines are written.
+
+    Args:
+        plan: of its body.
+        first: how many results of the body stand before its carry.
+        count: how many values it carries.
+    """
+
+    def __init__(self, plan: Plan, constants: int, first: int, count: int) -> None:
+        program = plan.program
+        self.plan = plan
+        self.first = first
+        self.count = count
+        self.constants = program.input_ids[:constants]
+        self.inputs = program.input_ids[constants : constants + count]
+        self.others = program.input_ids[constants + count :]
+        """The inputs that are other in every step: slices, or what earlier phases kept."""
+        self.outputs = program.output_ids[first : first + count]
+        self.kept = program.output_ids[first + count :]
+        self.numbers: set[int] = set()
+
+    def in_turn(self, copies: bool) -> list[int]:
+        """The places of the carries that may be written into memory of their own; see Note [Two arrays in turn].
+
+        Args:
+            copies: whether what is kept of a step is copied.
+        """
+        plan, program, end = self.plan, self.plan.program, self.first + self.count
+        chosen = [j for j, n in enumerate(range(self.first, end)) if plan.alone[n] and self.home(n) is not None]
+        shown = range(self.first, end if copies else len(program.output_ids))
+        before: set[int] = set()
+        for n in shown:
+            i = program.output_ids[n]
+            root = plan.owners.get(i, i)
+            primitive = program.ops[root][0]
+            if primitive is INPUT or primitive is CONSTANT:
+                before.add(root)
+            elif not (plan.alone[n] or i in self.numbers or (not program.avals[i].shape and program.ops[i][0].is_ufunc)):
+                return []  # it might be a view of anything
+        return [j for j in chosen if self.inputs[j] not in before]
+
+    def home(self, n: int) -> int | None:
+        """The operation, of those that take a target, in whose memory a result is."""
+        home = self.plan.homes[n]
+        if home is None:
+            return None
+        primitive = self.plan.program.ops[home][0]
+        return home if primitive.is_ufunc or primitive.eval in (np.matmul, np.dot) else None
+
+    def scalars(self) -> set[int]:
+        """The inputs of its carry that are NumPy's scalars, if the carry starts with scalars."""
+        program = self.plan.program
+        found = {i for i in self.inputs if not program.avals[i].shape}
+        while True:
+            left = {
+                i
+                for i, after in zip(self.inputs, self.outputs, strict=True)
+                if i in found and (after in found or program.ops[after][0].is_ufunc)
+            }
+            if left == found:
+                return left
+            found = left
+
+
+class _Kept(NamedTuple):
+    """A list of what a phase has kept of each step.
+
+    Args:
+        name: of the list.
+        width: how many values there are of a step.
+        places: which of them later phases here are given.
+        reverse: whether the last step stands first.
+        tuples: whether even a single value stands in a tuple.
+    """
+
+    name: str
+    width: int
+    places: tuple[int, ...]
+    reverse: bool
+    tuples: bool
+
+
+class _Loop:
+    """Writes one loop.
+
+    Args:
+        outer: writes the program that the operation stands in.
+        step, loop: the operation.
+        dead: names of operands that nothing reads later.
+    """
+
+    def __init__(self, outer: WithLoops, step: Step, loop: Loop, dead: list[str]) -> None:
+        self.outer = outer
+        self.step = step
+        self.order = loop
+        self.dead = dead
+        self.bind: Callable[[Any], str] = outer.values.bind
+        self.now: Now = outer.now(step.first)
+        self.made: list[Line] = []
+        self.local_names: dict[str, None] = {}
+        """Names that nothing reads after the loop."""
+        self.asks = int(loop.asks)
+        bodies = step.bodies[self.asks :]
+        first = [self.asks, *[0] * len(bodies)]
+        self.phases = [_Phase(plan, loop.constants, f, n) for plan, f, n in zip(bodies, first, loop.carries, strict=False)]
+        self.fixed: list[str] = []
+        self.twins: dict[int, str] = {}
+        """By place of a constant: under which name it is one of Python's numbers."""
+
+    def lines(self) -> list[Line]:
+        """Write the loop."""
+        outer, loop, program = self.outer, self.order, self.outer.plan.program
+        k = self.step.first
+        operands = program.ops[k][1]
+        given = [outer.spelled(i, k) for i in operands]
+        taken = [given.pop(0)] if loop.takes is not None else []
+        ends = loop.constants + sum(loop.carries)
+        for spelled in given[: loop.constants]:
+            self.fixed.append(spelled if spelled.isidentifier() else self.assigned(spelled))
+        starts = given[loop.constants : ends]
+        arrays = given[ends:]
+        self.count_numbers()
+        carries = self.start(starts)
+        read = {*self.fixed, *arrays, *taken}
+        gone = [name for name in self.dead if name not in read]
+        if gone:
+            self.add(f"del {', '.join(gone)}")
+        outer.free.extend(gone)
+        if loop.length is None:
+            results = self.unknown(carries, taken)
+        else:
+            results = self.known(carries, arrays, loop.length)
+        made = outer.plan.results(self.step)
+        for j, name in zip(made, results, strict=True):
+            outer.names[j] = name
+            if not program.avals[j].shape:
+                outer.scalars.add(j)
+        left = [name for name in self.local_names if name not in results]
+        if left:
+            self.add(f"{' = '.join(left)} = None")
+            outer.free.extend(left)
+        rest = [name for name in self.dead if name in read]
+        if rest:
+            self.add(f"del {', '.join(rest)}")
+            outer.free.extend(rest)
+        return self.made
+
+    # -- pieces --------------------------------------------------------------------------------
+
+    def add(self, text: str) -> None:
+        """Add a line of the loop's own."""
+        self.made.append((text, self.now))
+
+    def new(self, letter: str) -> str:
+        """Return a name that lives as long as the loop."""
+        name = self.outer.local(letter)
+        self.local_names[name] = None
+        return name
+
+    def assigned(self, expression: str) -> str:
+        """Give an expression a name that lives as long as the loop."""
+        name = self.new("u")
+        self.add(f"{name} = {expression}")
+        return name
+
+    def count_numbers(self) -> None:
+        """Find out which variables are Python's numbers, and give constants among them a name."""
+        kept: list[list[bool]] = [] if self.order.takes is None else [[False] * (len(self.order.takes) - 1)]
+        needed: set[int] = set()
+        for number, phase in enumerate(self.phases):
+            program = phase.plan.program
+            given = [i for i in phase.constants if is_counted(program.avals[i])]
+            if number or self.order.takes is not None:
+                flags = [flag for group in kept for flag in group]
+                given += [i for i, flag in zip(phase.others, flags, strict=True) if flag]
+            elif not self.asks:  # slices, where that is worth it
+                slices = [i for i in phase.others if is_counted(program.avals[i])]
+                found = carried_numbers(program, [*given, *slices], phase.inputs, phase.outputs)
+                given += [i for i in slices if i in asked_of(program, found)]
+            phase.numbers = carried_numbers(program, given, phase.inputs, phase.outputs)
+            kept.append([i in phase.numbers for i in phase.kept])
+            asked = {*asked_of(program, phase.numbers), *phase.numbers.intersection((*phase.outputs, *phase.kept))}
+            needed.update([place for place, i in enumerate(phase.constants) if i in asked])
+        if self.asks:
+            ask = self.step.bodies[0].program
+            ids = ask.input_ids
+            found = set(self.ask_numbers())
+            asked = asked_of(ask, found)
+            needed.update([place for place in range(self.order.constants) if ids[place] in asked])
+        avals = self.phases[0].plan.program.avals
+        for place in sorted(needed):
+            kind = "bool" if avals[self.phases[0].constants[place]].dtype.kind == "b" else "int"
+            self.twins[place] = self.assigned(f"{kind}({self.fixed[place]})")
+
+    def ask_numbers(self) -> set[int]:
+        """The variables of the condition that are Python's numbers."""
+        ask, phase = self.step.bodies[0].program, self.phases[0]
+        count = self.order.constants
+        given = [i for i in ask.input_ids[:count] if is_counted(ask.avals[i])]
+        given += [i for i, own in zip(ask.input_ids[count:], phase.inputs, strict=True) if own in phase.numbers]
+        return carried_numbers(ask, given, (), ())
+
+    def start(self, starts: Sequence[str]) -> list[list[str]]:
+        """Write what the carries of all phases start with; returns their names."""
+        found: list[list[str]] = []
+        values = iter(starts)
+        for phase in self.phases:
+            avals, mine = phase.plan.program.avals, list[str]()
+            for i in phase.inputs:
+                name, value = self.new("c"), next(values)
+                if i in phase.numbers:
+                    value = f"{'bool' if avals[i].dtype.kind == 'b' else 'int'}({value})"
+                elif not avals[i].shape:
+                    value = f"{self.bind(scalar)}({value})"
+                self.add(f"{name} = {value}")
+                mine.append(name)
+            found.append(mine)
+        return found
+
+    def body(
+        self,
+        phase: _Phase,
+        carry: Sequence[str],
+        others: Sequence[str],
+        targets: dict[int, str],
+        ranges: dict[int, Range] | None = None,
+    ) -> WithLoops:
+        """Write the lines of a phase's body, indented; returns who wrote them, which knows what results are called."""
+        names = dict(zip(phase.constants, self.fixed, strict=True))
+        names.update(zip(phase.inputs, carry, strict=True))
+        names.update(zip(phase.others, others, strict=True))
+        inner = WithLoops(
+            phase.plan,
+            names,
+            self.outer.values,
+            lent=set(self.fixed),
+            targets=targets,
+            numbers=phase.numbers.difference(phase.constants),
+            twins={phase.constants[place]: name for place, name in self.twins.items()},
+            ranges=ranges,
+            scalars=phase.scalars().union([i for i in phase.others if not (self.asks or phase.plan.program.avals[i].shape)]),
+            within=self.now,
+            depth=self.outer.depth + 1,
+        )
+        lines = inner.write([*phase.plan.steps])
+        self.made += [(f"    {text}", now) for text, now in lines]
+        self.local_names.update(inner.locals)
+        self.outer.locals.update(inner.locals)
+        return inner
+
+    def after(self, phase: _Phase, carry: Sequence[str], inner: WithLoops, spares: dict[int, tuple[str, str]]) -> None:
+        """Write what becomes of the carry at the end of a step."""
+        after = [inner.exact(i) if i in phase.numbers else inner.names[i] for i in phase.outputs]
+        for j, (spare, last) in spares.items():
+            self.add(f"    {spare} = {last}")
+            self.add(f"    {last} = {after[j]}")
+        pairs = {name: value for name, value in zip(carry, after, strict=True) if name != value}
+        while pairs:
+            free = [name for name in pairs if name not in pairs.values()]
+            if not free:
+                self.add(f"    {', '.join(pairs)} = {', '.join(pairs.values())}")
+                break
+            for name in free:
+                self.add(f"    {name} = {pairs.pop(name)}")
+        kept = {*carry, *self.fixed, *self.twins.values()}
+        avals = phase.plan.program.avals
+        found = [inner.names[i] for i in (*phase.outputs, *phase.kept) if avals[i].shape]
+        dead = [name for name in found if name in inner.locals and name not in kept]
+        if dead:
+            self.add(f"    del {', '.join(dict.fromkeys(dead))}")
+
+    def in_turn(self, phase: _Phase, copies: bool) -> tuple[dict[int, tuple[str, str]], dict[int, str]]:
+        """Write what holds the memory of carries that are written in turn; returns its names, and those of targets."""
+        spares: dict[int, tuple[str, str]] = {}
+        targets: dict[int, str] = {}
+        for j in phase.in_turn(copies):
+            home = phase.home(phase.first + j)
+            if home is not None and home not in targets:
+                spares[j] = (self.new("b"), self.new("l"))
+                targets[home] = spares[j][0]
+        if spares:
+            self.add(f"{' = '.join([name for pair in spares.values() for name in pair])} = None")
+        return spares, targets
+
+    def ends(self, phase: _Phase, carry: Sequence[str], spares: dict[int, tuple[str, str]], steps: int) -> list[str]:
+        """Write what the phase returns of its carry: arrays of their own.
+
+        Args:
+            phase: the phase.
+            carry: what its carry is called.
+            spares: of carries that are written in turn, the names of their memory.
+            steps: how many steps there are at least.
+        """
+        avals = phase.plan.program.avals
+        for j, (i, name) in enumerate(zip(phase.inputs, carry, strict=True)):
+            copied = f"{name} = {self.bind(np.copy)}({name})"
+            if i in phase.numbers:
+                self.add(f"{name} = {self.bind(avals[i].dtype.type)}({name})")
+            elif not avals[i].shape:
+                self.add(f"{name} = {self.bind(scalar)}({name})")
+            elif not (steps and phase.plan.alone[phase.first + j]):
+                self.add(f"if {spares[j][1]} is None: {copied}" if j in spares else copied)
+        return list(carry)
+
+    # -- loops of known length -----------------------------------------------------------------
+
+    def known(self, carries: list[list[str]], arrays: Sequence[str], length: int) -> list[str]:
+        """Write a ``for`` statement over slices; returns what results are called."""
+        (phase,), (carry,), (reverse,) = self.phases, carries, self.order.reverse
+        program = phase.plan.program
+        spares, targets = self.in_turn(phase, copies=True)
+        walks: list[tuple[str, str]] = []
+        slices: list[str] = []
+        for i, array in zip(phase.others, arrays, strict=True):
+            helper = numbered if i in phase.numbers else walked
+            slices.append(self.new("s"))
+            walks.append((slices[-1], f"{self.bind(helper)}({array}, {reverse})"))
+        stacks: list[str] = []
+        written: dict[int, str] = {}
+        for n, i in enumerate(phase.kept, phase.first + phase.count):
+            aval, stack = program.avals[i], self.new("y")
+            stacks.append(stack)
+            self.add(f"{stack} = {self.bind(np.empty)}({(length, *aval.shape)!r}, {self.bind(aval.dtype)})")
+            home = phase.home(n)
+            if home is not None and home not in targets:
+                targets[home] = written[n] = self.new("r")
+                walks.append((written[n], f"{stack}[::-1]" if reverse else stack))
+        steps = f"range({length - 1}, -1, -1)" if reverse else f"range({length})"
+        if len(written) < len(stacks) or not walks:
+            walks.append((self.new("t"), steps))
+        t = walks[-1][0]
+        self.add(_over(walks))
+        inner = self.body(phase, carry, slices, targets)
+        for n, (i, stack) in enumerate(zip(phase.kept, stacks, strict=True), phase.first + phase.count):
+            if n not in written:
+                value = inner.exact(i) if i in phase.numbers else inner.names[i]
+                self.add(f"    {stack}[{t}] = {value}")
+        self.after(phase, carry, inner, spares)
+        if self.made[-1][0].startswith("for "):
+            self.add("    pass")
+        return [*self.ends(phase, carry, spares, length), *stacks]
+
+    # -- loops whose length values say ---------------------------------------------------------
+
+    def unknown(self, carries: list[list[str]], taken: Sequence[str]) -> list[str]:
+        """Write a ``while`` statement, and a ``for`` statement over its steps for each further phase.
+
+        Args:
+            carries: what the carries of phases are called.
+            taken: the name of the list that stands for the first phase, if it has run already.
+        """
+        loop, results = self.order, list[str]()
+        kept: list[_Kept] = []
+        if loop.takes is not None:
+            width, *places = loop.takes
+            kept.append(_Kept(taken[0], width, tuple(places), reverse=False, tuples=True))
+        else:
+            results += self.first(carries[0], kept)
+        for number, (phase, carry) in enumerate(zip(self.phases, carries, strict=True)):
+            if self.asks and not number:
+                continue
+            spares, targets = self.in_turn(phase, copies=False)
+            slices: list[str] = []
+            walks: list[tuple[str, str]] = []
+            for rows in kept:
+                names = [self.new("s") for _ in range(rows.width)]
+                slices += [names[place] for place in rows.places]
+                left = names[0] if names and not rows.tuples else f"({', '.join(names)},)" if names else self.new("s")
+                walks.append((left, f"reversed({rows.name})" if rows.reverse != loop.reverse[number] else rows.name))
+            mine = self.rows(phase, loop.reverse[number]) if phase.kept else None
+            self.add(_over(walks))
+            inner = self.body(phase, carry, slices, targets)
+            if mine is not None:
+                self.add(f"    {mine.name}.append({self.row(phase, inner)})")
+                kept.append(mine)
+            self.after(phase, carry, inner, spares)
+            if self.made[-1][0].startswith("for "):
+                self.add("    pass")
+            if number >= loop.hidden:
+                results += self.ends(phase, carry, spares, 0)
+        return [*results, kept[0].name] if loop.gives else results
+
+    def first(self, carry: list[str], kept: list[_Kept]) -> list[str]:
+        """Write the ``while`` statement; returns what its results are called."""
+        loop, phase = self.order, self.phases[0]
+        goes_on = self.asked(carry)
+        if loop.gives or len(self.phases) > 1:
+            kept.append(self.rows(phase, reverse=False))
+        spares, targets = self.in_turn(phase, copies=False)
+        steps = self.new("t") if loop.most is not None else ""
+        if steps:
+            self.add(f"{steps} = 0")
+        self.add(f"while {goes_on}:")
+        if steps:
+            self.add(f"    if {steps} == {loop.most}: {self.bind(loop.refuse)}()")
+            self.add(f"    {steps} += 1")
+        ask, ids = self.step.bodies[0].program, [*phase.constants, *phase.inputs]
+        ranges = limits(ask, dict(zip(ask.input_ids, ids, strict=True)), phase.plan.program)
+        inner = self.body(phase, carry, (), targets, ranges)
+        if kept:
+            self.add(f"    {kept[0].name}.append({self.row(phase, inner)})")
+        again = phase.plan.program.output_ids[0]
+        self.add(f"    {goes_on} = {inner.exact(again) if again in phase.numbers else inner.names[again]}")
+        self.after(phase, carry, inner, spares)
+        return [] if loop.hidden else self.ends(phase, carry, spares, 0)
+
+    def rows(self, phase: _Phase, reverse: bool) -> _Kept:
+        """Write a list of what a phase keeps of each step."""
+        name, count = self.new("q"), len(phase.kept)
+        self.add(f"{name} = []")
+        return _Kept(name, count, tuple(range(count)), reverse, tuples=self.order.gives or count != 1)
+
+    def asked(self, carry: Sequence[str]) -> str:
+        """Write whether there is a first step; returns what the answer is called."""
+        plan, phase = self.step.bodies[0], self.phases[0]
+        ids, count = plan.program.input_ids, self.order.constants
+        found = self.ask_numbers()
+        inner = WithLoops(
+            plan,
+            dict(zip(ids, [*self.fixed, *carry], strict=True)),
+            self.outer.values,
+            lent={*self.fixed, *carry},
+            numbers=found.difference(ids[:count]),
+            twins={ids[place]: name for place, name in self.twins.items()},
+            scalars={i for i, own in zip(ids[count:], phase.inputs, strict=True) if own in phase.scalars()},
+            within=self.now,
+            depth=self.outer.depth + 1,
+        )
+        self.made += inner.write([*plan.steps])
+        self.local_names.update(inner.locals)
+        self.outer.locals.update(inner.locals)
+        answer = plan.program.output_ids[0]
+        return self.assigned(inner.exact(answer) if answer in found else inner.names[answer])
+
+    def row(self, phase: _Phase, inner: WithLoops) -> str:
+        """Spell what a phase keeps of a step; what leaves the loop is NumPy's."""
+        gives, avals = self.order.gives, phase.plan.program.avals
+        kept: list[str] = []
+        for i in phase.kept:
+            if i not in phase.numbers:
+                kept.append(inner.names[i])
+            else:
+                kept.append(f"{self.bind(avals[i].dtype.type)}({inner.exact(i)})" if gives else inner.exact(i))
+        return kept[0] if len(kept) == 1 and not gives else f"({', '.join(kept)}{',' if kept else ''})"

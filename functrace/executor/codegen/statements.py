@@ -1,0 +1,275 @@
+"""Statements: how the NumPy backend writes the operations of a plan, one after the other.
+
+One statement per operation; a variable's local name is used again or deleted where the plan says that it dies, so that
+arrays die as early as they can.
+
+Layer: 7.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from functrace.executor.backend import Backend, function_of
+from functrace.executor.codegen.python_scalars import Range, is_float_of_number, spelled_number
+from functrace.executor.kernels import (
+    KERNELS,
+    OPERATORS,
+    read_as_laid_out,
+    scalar_operator,
+    spelled_literal,
+    spelled_target,
+)
+from functrace.executor.parallel.blocks import in_blocks
+from functrace.executor.parallel.operations import Spread, spread_operations
+from functrace.executor.plan.planner import Plan, Step
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.structures import Blocks, Loop
+from functrace.locks import cached_property
+from functrace.ops.reductions import reduce_sum_p
+from functrace.ops.shaping import broadcast_to_p, convert_p
+from functrace.tracing.lines import Now
+
+FLOAT = ShapeDtype((), np.dtype(np.float64))
+
+Line = tuple[str, Now | None]
+"""A line of source, and what it carries out."""
+
+
+@final
+class Values:
+    """What the names in a source are bound to, and names that nothing else has.
+
+    Args:
+        bodies: compiles programs that are held and not written in line.
+        whole: compiles what runs where blocks cannot; it writes loops in line.
+    """
+
+    def __init__(self, bodies: Backend, whole: Backend) -> None:
+        self.bodies = bodies
+        self.whole = whole
+        self.bound: dict[str, Any] = {}
+        self._names: dict[int, str] = {}
+        self._numbers = itertools.count()
+
+    def bind(self, value: object) -> str:
+        """Give a value a name."""
+        found = self._names.get(id(value))
+        if found is None:
+            found = self._names[id(value)] = f"k{len(self.bound)}"
+            self.bound[found] = value
+        return found
+
+    def local(self, letter: str = "v") -> str:
+        """Return a local name that is new."""
+        return f"{letter}{next(self._numbers)}"
+
+
+class Statements(ABC):
+    """Writes operations of one plan. How loops are written stands in `functrace.executor.codegen.loops`.
+
+    Args:
+        plan: the plan.
+        names: what the inputs are called, by variable.
+        values: what names are bound to.
+        lent: names that are not this plan's to use again: whoever lent them reads them later.
+        targets: by operation, the name of an array that its result is written into, or of ``None``.
+        numbers: variables that are Python's numbers, see `functrace.executor.codegen.python_scalars`.
+        twins: names under which inputs that are arrays are Python's numbers, too.
+        ranges: of such variables whose range is known.
+        scalars: inputs that are NumPy's scalars.
+        within: the operation that holds the program, if it stands in line.
+        depth: how many loops it stands in.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        names: dict[int, str],
+        values: Values,
+        *,
+        lent: Collection[str] = (),
+        targets: Mapping[int, str] | None = None,
+        numbers: Collection[int] = (),
+        twins: Mapping[int, str] | None = None,
+        ranges: dict[int, Range] | None = None,
+        scalars: Collection[int] = (),
+        within: Now | None = None,
+        depth: int = 0,
+    ) -> None:
+        program = plan.program
+        self.plan = plan
+        self.values = values
+        self.names = names
+        self.free: list[str] = []
+        self.lent = lent
+        self.targets: Mapping[int, str] = targets or {}
+        self.numbers = numbers
+        self.twins: Mapping[int, str] = twins or {}
+        self.ranges: dict[int, Range] = ranges or {}
+        self.scalars = set(scalars)
+        self.within = within
+        self.depth = depth
+        self.locals: dict[str, None] = {}
+        """The names that it has made, in order."""
+        for i, value in program.constant_values.items():
+            names[i] = values.bind(value)
+            if isinstance(value, np.generic):
+                self.scalars.add(i)
+
+    def write(self, steps: Sequence[Step]) -> list[Line]:
+        """Write operations."""
+        lines: list[Line] = []
+        for step in steps:
+            lines += self._step(step)
+        return lines
+
+    def now(self, k: int) -> Now:
+        """What an operation is, for messages: where its own line is not known, the one of what holds it stands for it."""
+        program, outer = self.plan.program, self.within
+        position = program.positions[k] if k < len(program.positions) else None
+        return Now(program.ops[k][0], outer.position if position is None and outer is not None else position)
+
+    def local(self, letter: str = "v") -> str:
+        """Return a new name of its own."""
+        name = self.values.local(letter)
+        self.locals[name] = None
+        return name
+
+    def spelled(self, i: int, k: int) -> str:
+        """Spell an operand of an operation as NumPy takes it."""
+        if i < 0:
+            return spelled_literal(self.plan.program, i, k, self.values.bind)
+        if i in self.numbers and i not in self.plan.program.constant_values:
+            return f"{self.values.bind(self.plan.program.avals[i].dtype.type)}({self.names[i]})"
+        return self.names[i]
+
+    def exact(self, i: int) -> str:
+        """Spell an operand that is one of Python's numbers."""
+        program = self.plan.program
+        value: Any = program.literals[~i] if i < 0 else program.constant_values.get(i)
+        if value is not None:
+            number = bool(value) if np.asarray(value).dtype.kind == "b" else int(value)
+            return repr(number) if number >= 0 else f"({number!r})"
+        return self.twins.get(i) or self.names[i]
+
+    # -- operations ----------------------------------------------------------------------------
+
+    def _step(self, step: Step) -> list[Line]:
+        """Write one operation, and the end of what dies there."""
+        program, names, now = self.plan.program, self.names, self.now(step.first)
+        k, into = step.first, step.into
+        primitive, operands, _ = program.ops[k]
+        dead = [names[i] for i in step.dies if not names[i].startswith("k") and names[i] not in self.lent]
+        if type(step.structure) is Loop and self.is_in_line(step):
+            return self.loop(step, step.structure, dead)
+        if k in self.numbers:
+            given = [self.exact(i) for i in operands]
+            name = names[k] = self._new(dead)
+            lines = spelled_number(program, k, name, given, self.ranges, self.values.bind)
+            return [(line, now) for line in [*lines, *self._dropped(dead, [name])]]
+        expression = self._expression(step)
+        if into is not None:
+            dead.remove(names[into])
+        self.free.extend(dead)
+        results = self.plan.results(step)
+        for j in results:
+            names[j] = names[into] if into is not None else self._new(())
+        made = [names[j] for j in results]
+        unread = [names[j] for j in self.plan.freed(step) if j in results]
+        left = ", ".join(made) + ("," if primitive.many else "")
+        lines = [f"{left} = {expression}", *self._dropped(dead, made), *self._dropped(unread, ())]
+        self.free.extend(unread)
+        return [(line, now) for line in lines]
+
+    def _new(self, dead: Sequence[str]) -> str:
+        """Return a name that is free."""
+        self.free.extend(dead)
+        return self.free.pop() if self.free else self.local()
+
+    def _dropped(self, dead: Sequence[str], made: Sequence[str]) -> list[str]:
+        """End what has died, and whose name is not used again at once."""
+        unused = [d for d in dead if d not in made]
+        return [f"del {', '.join(dict.fromkeys(unused))}"] if unused else []
+
+    def _expression(self, step: Step) -> str:
+        program, bind_value = self.plan.program, self.values.bind
+        k, into = step.first, step.into
+        primitive, operands, params = program.ops[k]
+        operator = self._operator(k)
+        if operator is not None:
+            self.scalars.add(k)
+            return operator
+        if primitive.is_ufunc or primitive is reduce_sum_p:
+            self.scalars.add(k)
+        arguments = tuple([self.spelled(i, k) for i in operands])
+        target = self.names[into] if into is not None else self.targets.get(k)
+        if target is not None:
+            arguments = (*arguments, spelled_target(primitive, target))
+        if step.structure is not None:
+            values, in_groups = self.values, type(step.structure) is Blocks
+            run = in_blocks(step, values.whole) if in_groups else function_of(self.plan, step, values.bodies)
+            return f"{bind_value(run)}({', '.join(arguments)})"
+        kernel = KERNELS.get(primitive)
+        if kernel is not None and (primitive is not broadcast_to_p or k not in self._read_as_laid_out):
+            return kernel(params).spell(arguments, bind_value)
+        static = tuple([bind_value(p) for p in params])
+        return f"{bind_value(self._spread.get(k, primitive.eval))}({', '.join((*arguments, *static))})"
+
+    @cached_property
+    def _read_as_laid_out(self) -> set[int]:
+        return read_as_laid_out(self.plan.program)
+
+    @cached_property
+    def _spread(self) -> dict[int, Spread]:
+        return spread_operations(self.plan.program)
+
+    def _operator(self, k: int) -> str | None:
+        """Spell an operation on single floats by an operator; ``None`` where it is another one."""
+        program = self.plan.program
+        primitive, operands, params = program.ops[k]
+        if program.avals[k].shape:
+            return None
+        if primitive is convert_p and params[0] == np.float64 and operands[0] >= 0:
+            kind = program.avals[operands[0]].dtype
+            if operands[0] in self.numbers or (operands[0] in self.scalars and kind.kind in "biuf" and kind.itemsize <= 8):
+                x = self.exact(operands[0]) if operands[0] in self.numbers else self.names[operands[0]]
+                return f"{self.values.bind(np.float64)}({x})"
+        if primitive not in OPERATORS or not any(i in self.scalars or i in self.numbers for i in operands):
+            return None
+        made = program.avals[k].dtype
+        counts = is_float_of_number(program, k)
+        literals = [program.literals[~i] for i in operands if i < 0]
+        specs = [FLOAT if counts and i >= 0 else program.spec(i) for i in operands]
+        kernel = scalar_operator(primitive, specs, literals)
+        if kernel is None:
+            return None
+        given: list[str] = []
+        for i in operands:
+            if i < 0:
+                given.append(f"({program.literals[~i]!r})")
+            elif program.avals[i].dtype != made and counts:
+                given.append(f"{self.values.bind(np.float64)}({self.exact(i) if i in self.numbers else self.names[i]})")
+            else:
+                given.append(self.names[i])
+        return kernel.spell(given, self.values.bind)
+
+    # -- loops ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def is_in_line(self, step: Step) -> bool:
+        """Whether a loop is written out, and not a function that is called with functions for its bodies."""
+
+    @abstractmethod
+    def loop(self, step: Step, loop: Loop, dead: list[str]) -> list[Line]:
+        """Write a loop.
+
+        Args:
+            step, loop: the operation.
+            dead: names of operands that nothing reads later.
+        """

@@ -1,0 +1,618 @@
+"""Instruction lists: how un-jitted derivatives run.
+
+An instruction is a function and the places of its operands and its result in one list of values. All instructions stand in
+one flat list, five entries each. So none is an object of its own, and Python's cycle collector has nothing to walk.
+
+There are two ways to a list. `listed` makes one of a program. `ListSink` is what the walks of differentiation
+(`functrace.transforms.walk`) write to where there is no program yet: a gradient of 5,000 operations takes 13 ms to derive as
+a program, and 3 as a list. Both use the kernels that generated code uses (`functrace.executor.kernels`).
+
+Layer: 7.
+"""
+
+# A tracer's own fields are underscored for users; the library's packages read them.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from types import FrameType
+from typing import Any, NamedTuple, NoReturn, final
+
+import numpy as np
+
+from functrace.control.joining import join_bodies
+from functrace.executor.kernels import (
+    KERNELS,
+    as_number_array,
+    is_exact_number,
+    number_array,
+    number_dtype,
+    scalar_operator,
+)
+from functrace.executor.parallel.operations import spread_operations
+from functrace.ir.aval import LARGE, Constant, ShapeDtype
+from functrace.ir.parts import Compiled
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
+from functrace.ir.program import Position, Program
+from functrace.ir.tape import Operands, Params, Spec
+from functrace.ops.elementwise import add as add_p
+from functrace.passes import EARLY, optimized
+from functrace.source import Source
+from functrace.tracing.lines import LINES, RUNNING, Now, name_warnings, stop_naming
+from functrace.tracing.tracer import Value
+from functrace.transforms.given import Given
+from functrace.transforms.templates import Piece, Template
+from functrace.transforms.walk import NeedsTape, RuleRange, Walked
+from functrace.typing import Scalar
+
+WIDTH = 5
+"""Entries per instruction: kind, function, two places of operands (or a tuple of them, and of those freed), result."""
+ANY, ONE, TWO, MANY = 0, 1, 2, 3
+"""Kinds, by what is taken: a tuple of places, one, or two; `MANY` is `ANY` with several results, in places that follow one
+another. Added to `ONE` and `TWO`: which of the operands are freed."""
+FREES_FIRST, FREES_SECOND = 4, 8
+
+SMALL = 1 << 18
+"""Bytes: what takes less altogether is freed at the end."""
+
+
+@final
+class Instructions:
+    """A list of instructions; `run` runs it.
+
+    Args:
+        program: the program that it was made for: its variables are the first places of the list of values.
+    """
+
+    __slots__ = ("code", "inputs", "origins", "outputs", "primitives", "program", "values")
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.code: list[Any] = []
+        """The instructions, `WIDTH` entries each."""
+        self.values: list[Any] = []
+        """What the list of values is at the start: constants, and numbers from its end backwards."""
+        self.inputs = program.input_ids
+        self.outputs: list[tuple[int, bool]] = []
+        """Places of the outputs, each with a flag: whether its value may share memory with something else."""
+        self.primitives: list[Primitive] = []
+        """Of the places behind the program's variables: what makes them."""
+        self.origins: list[int] = []
+        """Of the same places: the variable of the program that they belong to."""
+
+    def __len__(self) -> int:
+        return len(self.code) // WIDTH
+
+    def now(self, place: int) -> Now:
+        """Return what makes the value of a place, and where it came from."""
+        program, count = self.program, len(self.program.avals)
+        origin = place if place < count else self.origins[place - count]
+        position = program.positions[origin] if 0 <= origin < len(program.positions) else None
+        return Now(program.columns.primitives[place] if place < count else self.primitives[place - count], position)
+
+    def finish(
+        self, outputs: Iterable[int], copied: Iterable[bool], tail: Sequence[Any], count: int, *, prunes: bool
+    ) -> Instructions:
+        """Mark last uses of values, if they are large enough to be freed early.
+
+        Args:
+            outputs: the places of the outputs.
+            copied: one flag per output: whether its value may share memory with something else.
+            tail: numbers, the first of which stand at the end of the list of values.
+            count: how many other places there are.
+            prunes: whether dead code is left out.
+        """
+        code, program = self.code, self.program
+        self.outputs = list(zip(outputs, copied, strict=True))
+        read = bytearray(count + len(tail))
+        for i, _ in self.outputs:
+            read[i] = 1
+        largest = max([aval.nbytes for aval in set(program.avals) if aval.is_large], default=LARGE)
+        frees = len(self) * largest > SMALL
+        kept: list[Any] = []
+        entries = reversed(code)
+        for result, second, first, function, kind in zip(entries, entries, entries, entries, entries, strict=True):
+            if (
+                prunes
+                and not read[result]
+                and (kind != MANY or not any(read[result : result + program.result_count(result)]))
+            ):
+                continue
+            if kind and kind != MANY:
+                if frees:
+                    if first >= 0 and not read[first]:
+                        kind += FREES_FIRST
+                    if kind & TWO and second >= 0 and not read[second] and second != first:
+                        kind += FREES_SECOND
+                read[first] = read[second] = 1
+            else:
+                if frees:
+                    second = tuple([i for i in dict.fromkeys(first) if i >= 0 and not read[i]])
+                for i in first:
+                    read[i] = 1
+            kept += (result, second, first, function, kind)
+        kept.reverse()
+        self.code = kept
+        self.values = [None] * count + list(tail[::-1])
+        for i, value in program.constant_values.items():
+            self.values[i] = value
+        return self
+
+
+def run(instructions: Instructions, arguments: Sequence[Any], lines: Sequence[Position]) -> list[Any]:
+    """Run on plain arguments; returns the outputs, which share memory with nothing.
+
+    Args:
+        instructions: what to run.
+        arguments: one array per input of the program.
+        lines: the positions of the recording that it runs for.
+
+    Cost:
+        70 ns per instruction beside the array work.
+    """
+    values = instructions.values.copy()
+    for place, value in zip(instructions.inputs, arguments, strict=True):
+        values[place] = value
+    result = -1
+    code = iter(instructions.code)
+    named = name_warnings()
+    try:
+        for kind, function, first, second, result in zip(code, code, code, code, code, strict=True):
+            if kind == 2:
+                values[result] = function(values[first], values[second])
+            elif kind == 1:
+                values[result] = function(values[first])
+            elif kind == 6:
+                values[result] = function(values[first], values[second])
+                values[first] = None
+            elif kind == 14:
+                values[result] = function(values[first], values[second])
+                values[first] = values[second] = None
+            elif kind == 5:
+                values[result] = function(values[first])
+                values[first] = None
+            elif kind == 10:
+                values[result] = function(values[first], values[second])
+                values[second] = None
+            elif kind == 0:
+                values[result] = function(*[values[i] for i in first])
+                for i in second:
+                    values[i] = None
+            else:
+                found = function(*[values[i] for i in first])
+                values[result : result + len(found)] = found
+                found = None  # what is freed here must have no other name
+                for i in second:
+                    values[i] = None
+    except Exception as error:
+        position = None if result < 0 else instructions.now(result).position
+        source = _source(position, lines)
+        if source is not None:
+            error.add_note(f"  recorded at {source}")
+        raise
+    finally:
+        stop_naming(named)
+    return [values[i].copy("K") if copied else values[i] for i, copied in instructions.outputs]
+
+
+def _now(frame: FrameType, _line: int) -> Now | None:
+    result = frame.f_locals.get("result", -1)
+    return None if result < 0 else frame.f_locals["instructions"].now(result)
+
+
+RUNNING[run.__code__] = _now
+LINES.add(run.__code__)
+
+
+def _source(position: Position, lines: Sequence[Position]) -> Source | None:
+    if isinstance(position, int):
+        position = lines[position] if position < len(lines) else None
+    return Source(*position) if isinstance(position, tuple) else None
+
+
+# -- how an operation is called --------------------------------------------------------------------------------------------
+
+
+def called(primitive: Primitive, params: Params) -> Callable[..., Any]:
+    """Return the function that evaluates an operation, of its operands alone."""
+    if not params:
+        return primitive.eval
+    kernel = KERNELS.get(primitive)
+    if kernel is not None:
+        return kernel(params).call
+    function = primitive.eval
+
+    def of_operands(*operands: Value) -> Any:
+        return function(*operands, *params)
+
+    return of_operands
+
+
+class Numbers:
+    """The numbers that instructions read: behind all other places, from the end of the list of values backwards.
+
+    Args:
+        literals: those of the program, which stand there first.
+    """
+
+    __slots__ = ("_arrays", "literals", "tail")
+
+    def __init__(self, literals: Sequence[Scalar]) -> None:
+        self.literals = literals
+        self.tail: list[Any] = list(literals)
+        self._arrays: dict[Any, int] = {}
+
+    def add(self, value: object) -> int:
+        """Add a number, or another constant; returns its place."""
+        self.tail.append(value)
+        return -len(self.tail)
+
+    def as_array(self, i: int, dtype: np.dtype[Any]) -> int:
+        """Return the place of a literal as an array, if the dtype holds it; see `number_array`."""
+        found = self._arrays.get((i, dtype))
+        if found is None:
+            array = as_number_array(dtype, self.literals[~i])
+            found = self._arrays[i, dtype] = i if array is None else self.add(array)
+        return found
+
+    def with_literal(self, operands: Operands, primitive: Primitive, specs: Sequence[Spec]) -> Operands:
+        """Return the places of two operands, of which one is a literal; a ufunc gets the literal as a 0-d array."""
+        at = 0 if operands[0] < 0 else 1
+        dtype = number_dtype(primitive, specs, at)
+        if dtype is None:
+            return operands
+        place = self.as_array(operands[at], dtype)
+        return (operands[0], place) if at else (place, operands[1])
+
+
+# -- from programs ---------------------------------------------------------------------------------------------------------
+
+
+def listed(program: Program, *, fresh: bool = True) -> Instructions:
+    """Return the instructions of a program: what `functrace.tracing.evaluate.evaluate_program` does on plain arguments.
+
+    Args:
+        program: the program.
+        fresh: whether results must not share memory with arguments.
+
+    Cost:
+        about 1 us per equation.
+    """
+    made = Instructions(program)
+    ops, code, numbers, spread = program.ops, made.code, Numbers(program.literals), spread_operations(program)
+    for k, _ in program.schedule:
+        primitive, operands, params = ops[k]
+        if primitive.holds is not None or primitive.many:
+            function = _held(program, k) if primitive.holds is not None else called(primitive, params)
+            code += (MANY if primitive.many else ANY, function, operands, (), k)
+            continue
+        _write(made, numbers, k, spread.get(k) or called(primitive, params))
+    outputs = program.output_ids
+    copied = program.aliasing if fresh else [False] * len(outputs)
+    return made.finish(outputs, copied, numbers.tail, len(ops), prunes=False)
+
+
+def _write(made: Instructions, numbers: Numbers, k: int, function: Callable[..., Any]) -> None:
+    """Write an operation of the program that has one result and no sub-programs.
+
+    Args:
+        made: the list.
+        numbers: those of the list.
+        k: the operation.
+        function: computes it; of a single number an operator may replace it.
+    """
+    program = made.program
+    primitive, operands, params = program.ops[k]
+    arity, is_single = len(operands), not program.avals[k].shape
+    if arity > TWO or not arity:
+        made.code += (ANY, function, operands, (), k)
+        return
+    first, second = operands[0], operands[-1]
+    if is_single and not params:
+        specs = [program.spec(i) for i in operands]
+        found = scalar_operator(primitive, specs, [program.literals[~i] for i in operands if i < 0])
+        function = function if found is None else found.call
+    elif not is_single and (first < 0) != (second < 0) and primitive.is_ufunc:
+        first, second = numbers.with_literal(operands, primitive, [program.spec(first), program.spec(second)])
+    made.code += (arity, function, first, second, k)
+
+
+def _held(program: Program, k: int) -> Callable[..., Any]:
+    """Return the function of an operation with sub-programs: these run as lists, too."""
+    primitive, operands, params = program.ops[k]
+    holds = primitive.holds
+    if holds is None or holds.lowers is None:
+        return called(primitive, params)
+    lowering = holds.lowers(tuple(map(program.spec, operands)), *params)
+    runs = [compiled(body, fresh=lowering.fresh) for body in lowering.bodies]
+    return join_bodies(lowering.structure, lowering.bodies, runs)
+
+
+def compiled(program: Program, *, fresh: bool) -> Compiled:
+    """Return a function that runs a program as a list.
+
+    Args:
+        program: the program.
+        fresh: whether results must not share memory with arguments.
+    """
+    made = listed(optimized(program, EARLY), fresh=fresh)
+    return lambda *arguments: tuple(run(made, arguments, ()))
+
+
+# -- from the walks of differentiation -------------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """A piece of a template as an instruction.
+
+    Args:
+        kind: `ANY`, `ONE` or `TWO`; `FIXED` for a constant, `WITH_NUMBERS` if numbers are among the operands, `WITH_LITERAL`
+            if one of two operands is a literal of the program.
+        function: what is called; of a constant, its value.
+        first, second: slots, or a tuple of them. With numbers, what there is for each operand: a slot, or a number or array
+            in a list. With a literal two slots, and a `_Literal`.
+        primitive: what is applied.
+    """
+
+    kind: int
+    function: Any
+    first: Any
+    second: Any
+    primitive: Primitive
+
+
+class _Literal(NamedTuple):
+    """How an operation is called of which one operand is a literal of the program.
+
+    Args:
+        at: which one.
+        scalar: the operator, if the result is a single number, and the operand exact.
+        dtype: what an array takes it as, if that is a floating dtype.
+    """
+
+    at: int
+    scalar: Callable[..., Any] | None
+    dtype: np.dtype[Any] | None
+
+
+FIXED, WITH_NUMBERS, WITH_LITERAL = -1, -2, -3
+
+
+class Rows(NamedTuple):
+    """A template as instructions.
+
+    Args:
+        own: the operation itself.
+        pieces: those of the template.
+    """
+
+    own: Row
+    pieces: tuple[Row, ...]
+
+
+def _rows(template: Template, primitive: Primitive, params: Params) -> Rows:
+    """Return a template, and the operation that it is of, as instructions."""
+    *given, result, _ = template.specs
+    numbers = [(at,) for at, spec in enumerate(given) if isinstance(spec, type)]
+    places = [~numbers.index((at,)) if isinstance(spec, type) else at for at, spec in enumerate(given)]
+    assert isinstance(result, ShapeDtype)
+    own = _row(Piece(primitive, tuple(places), params, result), numbers, given)
+    specs: list[Spec] = [*template.specs, *[piece.aval for piece in template.pieces]]
+    pieces = [
+        Row(FIXED, template.constants[place], 0, 0, piece.primitive)
+        if piece.primitive is CONSTANT
+        else _row(piece, template.numbers, specs)
+        for place, piece in enumerate(template.pieces)
+    ]
+    return Rows(own, tuple(pieces))
+
+
+def _row(piece: Piece, numbers: Sequence[Scalar | tuple[int]], specs: Sequence[Spec]) -> Row:
+    """Return an operation as an instruction; its numbers, and the avals of slots, are given."""
+    primitive, operands, params, aval = piece
+    places: list[Any] = []
+    kinds: list[Spec] = []
+    fixed: list[Scalar] = []
+    own = -1
+    for at, i in enumerate(operands):
+        number = (i,) if i >= 0 else numbers[~i]
+        if isinstance(number, tuple):
+            own = own if i >= 0 else at
+            places.append(number[0])
+            kinds.append(specs[number[0]])
+        else:
+            fixed.append(number)
+            places.append([number])
+            kinds.append(number.__class__)
+    function = called(primitive, params)
+    scalar = None
+    arity = len(operands)
+    if not aval.shape and arity < 3 and not params:
+        found = scalar_operator(primitive, kinds, fixed)
+        scalar = None if found is None else found.call
+    is_pair = arity == TWO and primitive.is_ufunc
+    if own >= 0 and is_pair and isinstance(kinds[1 - own], ShapeDtype):
+        dtype = number_dtype(primitive, kinds, own) if aval.shape else None
+        return Row(WITH_LITERAL, function, tuple(places), _Literal(own, scalar, dtype), primitive)
+    if own < 0 and scalar is not None:
+        function = scalar
+    elif fixed and is_pair and aval.shape:
+        at = 0 if operands[0] < 0 else 1
+        array = number_array(primitive, kinds, at, fixed[0])
+        places[at] = [fixed[0] if array is None else array]
+    if fixed or own >= 0:
+        return Row(WITH_NUMBERS, function, tuple(places), None, primitive)
+    if arity in (ONE, TWO):
+        return Row(arity, function, operands[0], operands[-1], primitive)
+    return Row(ANY, function, operands, (), primitive)
+
+
+def _first(value: Any, *_others: object) -> Any:
+    """Return a value that was given."""
+    return value
+
+
+@final
+class ListSink:
+    """A sink of the walks of differentiation: an instruction list.
+
+    Args:
+        program: what is walked; its variables are the first places.
+
+    Raises:
+        NeedsTape: from the walk, where an operation has no template.
+    """
+
+    __slots__ = ("_code", "_fixed", "_made", "_next", "_numbers", "_program")
+    splits = takes_tracers = False
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        made = self._made = Instructions(program)
+        self._code = made.code
+        self._numbers = Numbers(program.literals)
+        self._fixed: dict[Any, int] = {}
+        self._next = len(program.avals)
+
+    def finish(self, outputs: Sequence[int]) -> Instructions:
+        """Return the instructions, with the places of the outputs."""
+        made, program = self._made, self._program
+        primitives, count = program.columns.primitives, len(program.avals)
+        seen: set[int] = set()
+        copied: list[bool] = []
+        for place in outputs:
+            primitive = None if place < 0 else primitives[place] if place < count else made.primitives[place - count]
+            foreign = primitive is None or primitive is INPUT or primitive is CONSTANT or primitive.view
+            copied.append(foreign or type(primitive) is Given or place in seen)
+            seen.add(place)
+        return made.finish(outputs, copied, self._numbers.tail, self._next, prunes=True)
+
+    def place(self, i: int) -> int:
+        """Return the place of a variable of the program."""
+        return i
+
+    def constant(self, value: Constant, aval: ShapeDtype) -> int:
+        """Add a constant; returns its place."""
+        return self._numbers.add(value)
+
+    # -- forward -------------------------------------------------------------------------------
+
+    def begin(self, walked: Walked) -> None:
+        """Refuse what is not to be run as it is recorded.
+
+        The recording holds values that it has computed. If these are large, residuals that depend on them only are better
+        rematerialized, which is a pass over a program.
+        """
+        program = self._program
+        for primitive in program.kinds:
+            if primitive.holds is not None or primitive.effects or primitive.kept is not None:
+                raise NeedsTape
+            if type(primitive) is Given and sum([aval.nbytes for aval in program.avals]) >= SMALL:
+                raise NeedsTape
+
+    def order(self, program: Program) -> Sequence[int]:
+        """Return all operations: dead code is left out at the end."""
+        primitives = program.columns.primitives
+        return [k for k, p in enumerate(primitives) if p is not INPUT and p is not CONSTANT and p is not RESULT]
+
+    def own(self, k: int, primitive: Primitive, operands: Operands, params: Params) -> None:
+        """Write an operation of the program."""
+        if type(primitive) is Given:
+            if primitive.many:
+                raise NeedsTape
+            # The recording holds the value: it is not computed again.
+            self._code += (ONE, _first, operands[0], operands[0], k)
+        elif primitive.many:
+            self._code += (MANY, called(primitive, params), operands, (), k)
+        else:
+            _write(self._made, self._numbers, k, called(primitive, params))
+
+    def derived(self, k: int, template: Template, walked: Walked) -> list[int]:
+        """Write an operation of the program that has a template, and its residuals."""
+        columns = self._program.columns
+        operands = columns.operands[k]
+        rows: Rows | None = template.kernel
+        if rows is None:
+            rows = template.kernel = _rows(template, columns.primitives[k], columns.params[k])
+        slots = [*operands, k, -1]
+        kind, function, a, b, _ = own = rows.own
+        if kind > 0:
+            self._code += (kind, function, slots[a], slots[b], k)
+        else:
+            self._code += (*self._instruction(own, slots), k)
+        if template.ahead:
+            self.replay(template, 0, template.ahead, slots, k)
+        return slots
+
+    def by_rule(self, k: int, walked: Walked) -> NoReturn:
+        """Refuse: a rule takes tracers."""
+        raise NeedsTape
+
+    # -- backward ------------------------------------------------------------------------------
+
+    def capture(self, template: Template, slots: list[int]) -> NoReturn:
+        """Refuse: there is one list."""
+        raise NeedsTape
+
+    def transpose(self, part: RuleRange, cotangents: list[int | None], k: int) -> NoReturn:
+        """Refuse: there is no linear tape."""
+        raise NeedsTape
+
+    def add(self, a: int, b: int, k: int) -> int:
+        """Write the sum of two cotangents."""
+        place = self._next
+        self._code += (TWO, np.add, a, b, place)
+        self._made.primitives.append(add_p)
+        self._made.origins.append(k)
+        self._next = place + 1
+        return place
+
+    def replay(self, template: Template, first: int, end: int, slots: list[int], k: int) -> None:
+        """Write some pieces of a template."""
+        rows: Rows = template.kernel
+        code, made, place = self._code, self._made, self._next
+        for row in rows.pieces[first:end]:
+            kind, function, a, b, primitive = row
+            if kind > 0:
+                code += (kind, function, slots[a], slots[b], place)
+            elif kind == FIXED:
+                slots.append(self._constant(function))
+                continue
+            else:
+                code += (*self._instruction(row, slots), place)
+            slots.append(place)
+            made.primitives.append(primitive)
+            made.origins.append(k)
+            place += 1
+        self._next = place
+
+    def _instruction(self, row: Row, slots: list[int]) -> tuple[int, Callable[..., Any], Any, Any]:
+        """Return an instruction, without its result, of an operation that has numbers, none, or more than two operands."""
+        kind, function, places, of, _ = row
+        if kind == WITH_LITERAL:
+            pair: tuple[int, int] = places
+            first, second = slots[pair[0]], slots[pair[1]]
+            at, scalar, dtype = of
+            if dtype is not None:
+                if at:
+                    second = self._numbers.as_array(second, dtype)
+                else:
+                    first = self._numbers.as_array(first, dtype)
+            elif scalar is not None and is_exact_number(self._program.literals[~(second if at else first)]):
+                function = scalar
+            return (TWO, function, first, second)
+        if kind == ANY:
+            read: list[int] = [slots[i] for i in places]
+            return (ANY, function, tuple(read), ())
+        read = [slots[i] if type(i) is int else self._constant(i[0]) for i in places]
+        if len(read) == TWO or len(read) == ONE:
+            return (len(read), function, read[0], read[-1])
+        return (ANY, function, tuple(read), ())
+
+    def _constant(self, value: Any) -> int:
+        """The place of a constant of a template: one for all of its uses."""
+        found = self._fixed.get(id(value))
+        if found is None:
+            found = self._fixed[id(value)] = self._numbers.add(value)
+        return found

@@ -1,0 +1,290 @@
+"""The plan of a program: schedule, liveness, aliasing and buffer reuse, for every backend.
+
+A plan is frozen. It lists the operations in order, the last use of each variable, the results that are written into an
+operand's memory, the owner of each variable's memory, the outputs that have to be copied, and the peak of live bytes.
+Sub-programs have plans of their own. A plan prints as a table.
+
+Layer: 7.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple, final
+
+from functrace.executor.plan.arena import Arena, Donation, View, arena_of, donations_of, static_views
+from functrace.executor.plan.fusion import blocks_p, replaceable
+from functrace.executor.plan.loop_nests import Part, nests_of
+from functrace.executor.plan.promotion import Typed, typed
+from functrace.executor.plan.reuse import Buffers
+from functrace.executor.policy import NUMPY_POLICY, Policy
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT
+from functrace.ir.program import Program
+from functrace.ir.structures import Blocks, Loop, Structure
+from functrace.ir.unknown import Unknown
+from functrace.locks import cached_property
+from functrace.passes import PIPELINE, optimized
+
+
+class Step(NamedTuple):
+    """One operation of a plan.
+
+    Args:
+        first: the variable of its first result.
+        dies: operands whose last use this is; see `Plan.freed`.
+        into: the operand in whose memory the result is written; this is its last use.
+        bodies: plans of the programs that have to be compiled for it.
+        structure: how it runs them; ``None`` without bodies. See `functrace.ir.structures`.
+        onto: by result of a group, the place of the operand in whose memory it is written, at its last use.
+    """
+
+    first: int
+    dies: tuple[int, ...]
+    into: int | None = None
+    bodies: tuple[Plan, ...] = ()
+    structure: Structure | None = None
+    onto: tuple[int | None, ...] = ()
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How a program is to run.
+
+    Args:
+        program: the program, optimised; variables are its variables.
+        steps: the operations that matter, in order.
+        owners: by variable, whose memory it is in: a view is in that of what it shows, a result that is written into an
+            operand in the operand's. Two variables with different owners share no memory, unless the operation that made
+            one of them may return a view (`functrace.ir.primitive.Primitive.fresh`).
+        copied: by output, whether it has to be copied, since it may share memory with an argument, a constant or an output
+            before it.
+        alone: by output, whether it is all of an array that the program has made, and that no other output shows.
+        homes: by output, the operation whose result, in C order, has the memory that the output is all of; ``None`` where
+            that is not known. Written there, it could be written into other memory as well.
+        donated: the places of inputs whose memory is the program's own; see `donations`.
+    """
+
+    program: Program
+    steps: tuple[Step, ...]
+    owners: Mapping[int, int]
+    copied: tuple[bool, ...]
+    alone: tuple[bool, ...] = ()
+    homes: tuple[int | None, ...] = ()
+    donated: tuple[int, ...] = ()
+
+    def results(self, step: Step) -> range:
+        """Return the variables of an operation's results."""
+        many = self.program.ops[step.first][0].many
+        return range(step.first, step.first + (self.program.result_count(step.first) if many else 1))
+
+    def freed(self, step: Step) -> tuple[int, ...]:
+        """Return the variables to free after an operation: last uses, and results that are never read."""
+        return (*step.dies, *[j for j in self.results(step) if j not in self._read])
+
+    @cached_property
+    def alive(self) -> tuple[int, ...]:
+        """By operation, the bytes of arrays that the program has made and that are alive while it runs; bodies included.
+
+        Arguments and constants are not counted. What functions need inside is, where it is known (`Primitive.scratch`). An
+        operation that may return a view counts as if it did not.
+        """
+        avals, owners = self.program.avals, self.owners
+        readers: Counter[int] = Counter()
+        own: set[int] = set()
+        found: list[int] = []
+        now = 0
+        for i in self.program.output_ids:
+            readers[owners.get(i, i)] += 1
+        for step in self.steps:
+            results = self.results(step)
+            for j in results:
+                if owners[j] == j:
+                    own.add(j)
+                    now += avals[j].nbytes
+                readers[owners[j]] += 1
+            primitive = self.program.ops[step.first][0]
+            found.append(now + self._inside(step) + int(primitive.scratch * avals[step.first].nbytes))
+            for i in self.freed(step):
+                root = owners.get(i, i)
+                readers[root] -= 1
+                if root in own and not readers[root]:
+                    now -= avals[root].nbytes
+        return tuple(found)
+
+    def _inside(self, step: Step) -> int:
+        """The bytes that programs held by an operation need, beside its results."""
+        if type(step.structure) is Blocks or not step.bodies:
+            return 0  # what a group needs besides its results stays in cache
+        if type(step.structure) is Loop:
+            count = step.structure.carries[-1]
+            return max([body._as_step(body.program.output_ids[:count]) for body in step.bodies])
+        most = max([body.peak_bytes for body in step.bodies])
+        ends = [body.program.avals[i] for body in step.bodies[-1:] for i in body.program.output_ids]
+        results = [self.program.avals[j] for j in self.results(step)]
+        return max(0, most - sum([aval.nbytes for aval in ends])) if ends == results else most
+
+    def _as_step(self, carried: Sequence[int]) -> int:
+        """The bytes that are alive in a step of a loop, which writes what it carries into the carries of two steps ago."""
+        avals, waiting = self.program.avals, set(carried)
+        found: list[int] = []
+        for step, alive in zip(self.steps, self.alive, strict=True):
+            if step.into is None:
+                waiting.difference_update(self.results(step))
+            found.append(alive + sum([avals[i].nbytes for i in waiting if i in self._made]))
+            waiting.difference_update(self.results(step))
+        return max(found, default=0)
+
+    def needs(self, nbytes: int) -> bool:
+        """Whether the arrays take so many bytes at the peak; not if a size is unknown."""
+        avals = self.program.avals
+        sizes: list[Any] = [aval.nbytes for aval in set(avals)]
+        if any(type(size) is Unknown for size in sizes) or max(sizes, default=0) * len(avals) < nbytes:
+            return False
+        return self.peak_bytes >= nbytes
+
+    @cached_property
+    def peak_bytes(self) -> int:
+        """The most bytes of arrays that the program has made and that are alive at one time; see `alive`."""
+        avals, owners, outputs = self.program.avals, self.owners, self.program.output_ids
+        roots = {owners.get(i, i) for i in outputs}
+        ends = sum([avals[r].nbytes for r in roots if r in self._made])
+        copies = sum([avals[i].nbytes for i, copied in zip(outputs, self.copied, strict=True) if copied])
+        return max([ends + copies, *self.alive])
+
+    @cached_property
+    def views(self) -> Mapping[int, View | None]:
+        """Root, offset and strides of variables that may be views; see `functrace.executor.plan.arena.static_views`."""
+        return static_views(self.program)
+
+    @cached_property
+    def arena(self) -> Arena:
+        """Offsets in one buffer for all arrays that do not leave the program; see `functrace.executor.plan.arena`."""
+        return arena_of(self)
+
+    @cached_property
+    def nests(self) -> tuple[Part, ...]:
+        """Loop nests with their index maps, and the other steps; see `functrace.executor.plan.loop_nests`."""
+        return tuple(nests_of(self))
+
+    @cached_property
+    def donations(self) -> tuple[Donation, ...]:
+        """Results that may be written into donated inputs."""
+        return donations_of(self)
+
+    @cached_property
+    def typed(self) -> Mapping[int, Typed]:
+        """Compute dtypes by operation; see `functrace.executor.plan.promotion`."""
+        return {step.first: typed(self.program, step.first) for step in self.steps}
+
+    @cached_property
+    def _read(self) -> set[int]:
+        """Variables that an operation or the caller reads."""
+        found = set(self.program.output_ids)
+        for step in self.steps:
+            found.update(self.program.ops[step.first][1])
+        return found
+
+    @cached_property
+    def _made(self) -> set[int]:
+        return {j for step in self.steps for j in self.results(step)}
+
+    def __str__(self) -> str:
+        """Return a table: live bytes, buffer reuse and last uses per operation."""
+        return "\n".join(self._lines(""))
+
+    def _lines(self, indent: str) -> Iterator[str]:
+        program = self.program
+        inputs = ", ".join([f"{self._name(i)}: {program.avals[i]}" for i in program.input_ids])
+        yield f"{indent}{program.name}({inputs})  # at most {self.peak_bytes:,} bytes"
+        makers = [k for k, op in enumerate(program.ops) if op[0] not in (INPUT, CONSTANT, RESULT)]
+        equations = dict(zip(makers, program.equations, strict=True))
+        rows: list[tuple[str, str, Step]] = []
+        for step, alive in zip(self.steps, self.alive, strict=True):
+            text = str(equations[step.first])
+            notes = [f"{alive:,} bytes"]
+            if step.into is not None:
+                notes.append(f"into {self._name(step.into)}")
+            taken = [self._name(program.ops[step.first][1][place]) for place in step.onto if place is not None]
+            if taken:
+                notes.append(f"into {', '.join(taken)}")
+            freed = self.freed(step)
+            if freed:
+                notes.append(f"drops {', '.join(map(self._name, freed))}")
+            rows.append((f"{text.partition(' {')[0]} {{…}}" if step.bodies else text, ", ".join(notes), step))
+        width = max([len(text) for text, _, _ in rows], default=0)
+        for text, notes, step in rows:
+            yield f"{indent}  {text:<{width}}  # {notes}"
+            for body in step.bodies:
+                if type(step.structure) is Blocks:
+                    yield (
+                        f"{indent}    in blocks of {step.structure}:"
+                        if step.structure.rows
+                        else f"{indent}    side by side:"
+                    )
+                    yield from [f"{indent}    {line}" for line in str(body.program).splitlines()]
+                else:
+                    yield from body._lines(indent + "    ")
+        names = [self._name(i) + (" (a copy)" if copied else "") for i, copied in self._outputs()]
+        yield f"{indent}  return {', '.join(names)}"
+
+    def _outputs(self) -> Iterator[tuple[int, bool]]:
+        return zip(self.program.output_ids, self.copied, strict=True)
+
+    def _name(self, i: int) -> str:
+        return str(self.program.variables[i].name)
+
+
+def plan(program: Program, policy: Policy = NUMPY_POLICY) -> Plan:
+    """Optimise a program and plan it.
+
+    Args:
+        program: any program.
+        policy: the backend's.
+
+    Cost:
+        about 15 us per equation.
+    """
+    return planned(optimized(program, policy.passes(PIPELINE)), policy)
+
+
+def planned(program: Program, policy: Policy = NUMPY_POLICY, *, fresh: bool = True, donated: Sequence[int] = ()) -> Plan:
+    """Plan a program as it is; the programs that its operations hold are optimised.
+
+    Args:
+        program: a program that has been optimised.
+        policy: the backend's.
+        fresh: whether no output may share memory with an argument, a constant or another output.
+        donated: places of inputs whose memory is the program's own: results may be written there, and be in it. If there
+            are any, all inputs are in C order.
+    """
+    if policy.group is not None:
+        program = policy.group(program)
+    buffers = Buffers(program, donated)
+    steps: list[Step] = []
+    for k, dies in program.schedule:
+        primitive, operands, params = program.ops[k]
+        lowers = None if primitive.holds is None else primitive.holds.lowers
+        escapes = (lowers is not None and primitive.fresh is None) or primitive.effects
+        into, onto = None, ()
+        if primitive is blocks_p:
+            onto = buffers.group(k, dies, replaceable(*params))
+        else:
+            into = buffers.step(k, dies, escapes=escapes)
+        if lowers is None:
+            steps.append(Step(k, dies, into))
+            continue
+        lowering = lowers(tuple(map(program.spec, operands)), *params)
+        if type(lowering.structure) is Blocks:
+            bodies = [planned(body, policy.ungrouped) for body in lowering.bodies]
+        else:
+            rows = policy.passes(PIPELINE)
+            bodies = [planned(optimized(body, rows), policy, fresh=lowering.fresh) for body in lowering.bodies]
+        steps.append(Step(k, dies, into, tuple(bodies), lowering.structure, onto))
+    alone = tuple(map(buffers.is_exclusive, program.output_ids))
+    copied = [fresh and shared and not mine for shared, mine in zip(program.aliasing, alone, strict=True)]
+    homes = tuple(map(buffers.home, program.output_ids))
+    return Plan(program, tuple(steps), MappingProxyType(buffers.owners), tuple(copied), alone, homes, tuple(donated))

@@ -1,0 +1,106 @@
+"""Promotion: the dtypes in which operations compute, so that a backend need not know NumPy's rules.
+
+A ufunc converts its operands to the dtypes of one of its loops. The dtype of a Python number depends on the other operand
+(NEP 50), in comparisons also on its value. `typed` resolves this per operation.
+
+Layer: 7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrace.executor.plan.fusion import REDUCTIONS
+from functrace.ir.primitive import Primitive
+from functrace.ir.program import Program
+from functrace.ops.contraction import dot_p, matmul_in_parts_p
+from functrace.ops.cumulative import cumprod_p, cumsum_p
+from functrace.ops.edges import clamp, signed_remainder
+from functrace.ops.elementwise import complex_of, holds, loop_dtypes, trunc_divide, where
+from functrace.ops.joining import concatenate_p, stack_p
+from functrace.typing import Scalar
+
+DType = np.dtype[Any]
+
+
+class Typed(NamedTuple):
+    """Compute dtypes of an operation.
+
+    Args:
+        numbers: by operand, the number, or ``None`` for a variable. It is a NumPy scalar of the dtype that it takes on, or a
+            Python number where the operation reads it as one.
+        dtypes: of operands; a backend converts them before the operation.
+        results: the dtypes of the results.
+    """
+
+    numbers: tuple[np.generic | Scalar | None, ...]
+    dtypes: tuple[DType, ...]
+    results: tuple[DType, ...]
+
+
+def _all(out: DType, count: int) -> tuple[DType, ...]:
+    return (out,) * count
+
+
+def _part(out: DType, count: int) -> tuple[DType, ...]:
+    return (out.type(0).real.dtype,) * count
+
+
+def _chosen(out: DType, _count: int) -> tuple[DType, ...]:
+    return np.dtype(bool), out, out
+
+
+DTYPES: Mapping[Primitive, Callable[[DType, int], tuple[DType, ...]]] = {
+    where: _chosen,
+    complex_of: _part,
+    **dict.fromkeys(REDUCTIONS, _all),
+    **dict.fromkeys((trunc_divide, clamp, signed_remainder, cumsum_p, cumprod_p), _all),
+    **dict.fromkeys((concatenate_p, stack_p, dot_p, matmul_in_parts_p), _all),
+}
+"""Operand dtypes of primitives that are not ufuncs, as functions of the result's dtype and the number of operands."""
+
+COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
+
+
+def typed(program: Program, k: int) -> Typed:
+    """Return the compute dtypes of an operation. One that is neither a ufunc nor in `DTYPES` takes its operands as they are.
+
+    Args:
+        program: a program.
+        k: the variable of the operation's first result.
+
+    Raises:
+        OverflowError: as NumPy does when it runs, if an integer does not fit into the dtype that it takes on.
+    """
+    primitive, operands, _ = program.ops[k]
+    count = program.result_count(k) if primitive.many else 1
+    results = tuple([program.avals[j].dtype for j in range(k, k + count)])
+    numbers = [None if i >= 0 else program.literals[~i] for i in operands]
+    function: Any = primitive.eval
+    if isinstance(function, np.ufunc):
+        dtypes = loop_dtypes(function, [program.spec(i) for i in operands])[: function.nin]
+        if function in COMPARISONS:
+            ends = [x if x is None or _holds(d, x) else _infinity(x) for x, d in zip(numbers, dtypes, strict=True)]
+            if ends != numbers:  # compared with an infinity of the number's sign, the result is the same
+                return Typed(tuple(ends), (np.dtype(np.float64),) * 2, results)
+    elif primitive in DTYPES:
+        dtypes = DTYPES[primitive](results[0], len(operands))
+    else:
+        values = [program.avals[i].dtype if i >= 0 else np.asarray(program.literals[~i]).dtype for i in operands]
+        return Typed(tuple(numbers), tuple(values), results)
+    with np.errstate(all="ignore"):
+        found = [None if x is None else d.type(x) for x, d in zip(numbers, dtypes, strict=True)]
+    return Typed(tuple(found), dtypes, results)
+
+
+def _holds(dtype: DType, value: Scalar) -> bool:
+    """Return whether a dtype can hold an integer."""
+    return type(value) is not int or dtype.kind not in "iu" or holds(dtype, value)
+
+
+def _infinity(value: Scalar) -> np.generic:
+    return np.float64(math.copysign(math.inf, value))  # type: ignore[arg-type]
