@@ -160,7 +160,7 @@ def positions(torch: ModuleType):
 def seen_first(torch: ModuleType, step: Callable[[Any], None], cases: Any, result: Callable[[], Any]) -> Callable[[], Any]:
     """Return a run over cases that are new, after two others by which operations are met."""
     if torch.__name__ != "torch":
-        from functrace.torch import plans, sizes
+        from functrace.torch.dispatch import plans, sizes
 
         plans.PLANS.clear()
         sizes.DERIVATIONS.clear()

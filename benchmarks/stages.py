@@ -16,7 +16,7 @@ import numpy as np
 
 import functrace as ft
 from functrace.executor import Runner
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms import grad_program
 

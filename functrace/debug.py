@@ -30,7 +30,7 @@ from functrace.executor.profile import Profile, profile_program
 from functrace.executor.runner import Tier
 from functrace.ir.aval import ShapeDtype
 from functrace.keys import static_key
-from functrace.numpy.number import TracedNumber
+from functrace.numpy.arrays.traced_number import TracedNumber
 from functrace.ops.foreign import Foreign, observe_p
 from functrace.passes import Pass, UserPass, as_passes
 from functrace.passes.pass_log import Trail, trail

@@ -23,7 +23,7 @@ import pytest
 
 import functrace as ft
 from functrace.errors import FunctraceError
-from functrace.numpy.foreign_names import _NN, _RENAMED, _TRANSFORMS, in_numpy
+from functrace.numpy.protocol.foreign_names import _NN, _RENAMED, _TRANSFORMS, in_numpy
 from functrace.source import PACKAGE_PREFIX
 
 X = np.array([1.0, 2.0, 3.0])

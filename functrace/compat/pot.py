@@ -27,8 +27,8 @@ from functrace.api.capture.programs import stop_gradient, value
 from functrace.api.custom_rules.derivatives import custom_jvp
 from functrace.compat.kinds import Given, Values
 from functrace.errors import NotDifferentiableError
-from functrace.numpy.array import TracedArray
-from functrace.numpy.lifting import lift
+from functrace.numpy.arrays.traced_array import TracedArray
+from functrace.numpy.protocol.lifting import lift
 from functrace.tracing.binding import is_recording
 from functrace.tracing.tracer import Tracer
 

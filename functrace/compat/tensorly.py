@@ -18,7 +18,7 @@ import numpy as np
 from functrace import numpy as fnp
 from functrace.api.capture.programs import value
 from functrace.compat.kinds import Values
-from functrace.numpy.lifting import lift
+from functrace.numpy.protocol.lifting import lift
 from functrace.tracing.tracer import Tracer
 
 __all__ = ["register"]

@@ -33,7 +33,7 @@ from functrace.ir.aval import ShapeDtype, aval_of, check_plain
 from functrace.ir.check import held_programs
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
-from functrace.numpy.layout import VIEWS, unmoved
+from functrace.numpy.arrays.layout import VIEWS, unmoved
 from functrace.source import source_of_traceback
 from functrace.tracing.binding import bind
 from functrace.typing import Array

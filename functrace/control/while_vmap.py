@@ -24,7 +24,7 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, output_avals
 from functrace.ir.primitive import Flags, Values
 from functrace.ir.program import Program
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.reductions import reduce_any_p
 from functrace.ops.shaping import broadcast_to
 from functrace.tracing.binding import bind

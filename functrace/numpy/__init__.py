@@ -13,14 +13,14 @@ from typing import Any as _Any
 
 import numpy as _np
 
-from functrace.numpy import (  # noqa: F401  # files that hold rows, which stand in the tables now; others: tables.RARE
-    arithmetic,
+from functrace.numpy.arrays import arithmetic, properties  # noqa: F401  # importing a file adds its rows to the tables
+from functrace.numpy.arrays import methods as _methods
+from functrace.numpy.functions import (  # noqa: F401  # (the files in tables.RARE are imported later)
     creation,
     diagonals,
     elementwise,
     joining,
     products,
-    questions,
     reductions,
     repeating,
     running,
@@ -28,8 +28,7 @@ from functrace.numpy import (  # noqa: F401  # files that hold rows, which stand
     sorting,
     taking,
 )
-from functrace.numpy import methods as _methods
-from functrace.numpy.tables import FUNCTIONS as FUNCTIONS
+from functrace.numpy.protocol.tables import FUNCTIONS as FUNCTIONS
 
 _methods.set_methods()
 
@@ -40,14 +39,14 @@ _methods.set_methods()
 if _t.TYPE_CHECKING:  # NumPy's own types, misspelt names included
     from numpy import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 
-    from functrace.numpy.lifting import lift as lift
+    from functrace.numpy.protocol.lifting import lift as lift
 else:
 
     def __getattr__(name: str) -> _Any:
         if name == "lift":
-            from functrace.numpy.lifting import lift as found
+            from functrace.numpy.protocol.lifting import lift as found
         else:
-            from functrace.numpy.namespace import lookup
+            from functrace.numpy.protocol.namespace import lookup
 
             found = lookup(_np, name, __name__)
         globals()[name] = found
@@ -58,7 +57,7 @@ def __dir__() -> list[str]:
     return sorted({name for name in dir(_np) if not name.startswith("_")} | {"FUNCTIONS", "lift"})
 
 
-# Files of this package that are named like something of NumPy's (array.py) must not hide it; they have all been imported.
+# Modules that are named like something of NumPy's must not hide it; they have all been imported.
 _numpys = set(dir(_np))
 for _name in [key for key, value in globals().items() if isinstance(value, _ModuleType) and key in _numpys]:
     del globals()[_name]

@@ -12,7 +12,7 @@ import numpy as np
 
 from functrace.errors import DtypeError, ShapeError
 from functrace.ir.aval import aval_of, broadcast_shapes, shape_of
-from functrace.numpy.operands import Arrayed, DtypeLike, Operand, arrayed, int_tuple
+from functrace.numpy.protocol.operands import Arrayed, DtypeLike, Operand, arrayed, int_tuple
 from functrace.ops.shaping import broadcast_to, convert
 
 Shape = tuple[int, ...]

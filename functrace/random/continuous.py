@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.numpy.operands import Arrayed, DtypeLike, Operand
+from functrace.numpy.protocol.operands import Arrayed, DtypeLike, Operand
 from functrace.ops.matrices import real_dtype
 from functrace.ops.random import random_exponential_p, random_normal_p, random_uniform_p, random_wald_p, sample
 from functrace.random.arguments import ShapeLike, float_dtype, parameters, shaped, sizes

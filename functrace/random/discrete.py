@@ -16,8 +16,8 @@ import numpy as np
 
 from functrace.errors import ArgumentError, DtypeError, ShapeError
 from functrace.ir.aval import aval_of, shape_of
-from functrace.numpy.operands import Arrayed, DtypeLike, Operand, arrayed, one_axis
-from functrace.numpy.taking import take, take_along_axis
+from functrace.numpy.functions.taking import take, take_along_axis
+from functrace.numpy.protocol.operands import Arrayed, DtypeLike, Operand, arrayed, one_axis
 from functrace.ops.checks import require
 from functrace.ops.random import (
     random_binomial_p,

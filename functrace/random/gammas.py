@@ -14,7 +14,7 @@ import numpy as np
 
 from functrace.errors import ShapeError
 from functrace.ir.aval import shape_of
-from functrace.numpy.operands import Arrayed, DtypeLike, Operand
+from functrace.numpy.protocol.operands import Arrayed, DtypeLike, Operand
 from functrace.ops.random import random_loggamma_p, sample
 from functrace.random.arguments import ShapeLike, float_dtype, joint_shape, parameter, parameters, sizes
 from functrace.random.continuous import exponential, normal

@@ -13,7 +13,7 @@ import numpy as np
 
 from functrace.errors import ArgumentError, DtypeError, ShapeError
 from functrace.ir.aval import aval_of
-from functrace.numpy.operands import Arrayed, Operand, arrayed
+from functrace.numpy.protocol.operands import Arrayed, Operand, arrayed
 from functrace.ops.random import fold_key_p, sample, seed_key_p, split_key_p
 from functrace.ops.shaping import convert
 from functrace.random.arguments import sizes

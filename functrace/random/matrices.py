@@ -11,7 +11,7 @@ import numpy as np
 
 from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.aval import shape_of
-from functrace.numpy.operands import Arrayed, DtypeLike, Operand
+from functrace.numpy.protocol.operands import Arrayed, DtypeLike, Operand
 from functrace.random.arguments import ShapeLike, float_dtype, joint_shape, parameter, sizes
 from functrace.random.continuous import normal
 from functrace.random.keys import one_key

@@ -17,7 +17,7 @@ import scipy.integrate
 
 from functrace.errors import ConcretizationError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
-from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.interpolate.pieces import CubicHermiteSpline
 from functrace.scipy.kinds import Numbers
 from functrace.scipy.solving import Function, Solving, named, plainly

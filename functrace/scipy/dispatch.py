@@ -11,7 +11,7 @@ from types import FunctionType, ModuleType
 from typing import Any, TypeVar
 
 from functrace.errors import UnsupportedFunctionError
-from functrace.numpy.operands import Operand, holds_tracer
+from functrace.numpy.protocol.operands import Operand, holds_tracer
 
 F = TypeVar("F", bound=Callable[..., Any])
 

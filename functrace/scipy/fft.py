@@ -22,7 +22,7 @@ import numpy as np
 import scipy.fft
 
 from functrace.errors import DtypeError, ShapeError
-from functrace.numpy.operands import Axis, Operand, arrayed, axis_tuple, one_axis
+from functrace.numpy.protocol.operands import Axis, Operand, arrayed, axis_tuple, one_axis
 from functrace.ops.cosines import cosines
 from functrace.ops.fft import NORMS
 from functrace.scipy.dispatch import on_traced

@@ -17,7 +17,7 @@ from functrace.api.custom_rules.external_values import called_later, eagerly
 from functrace.api.custom_rules.implicit import closure_convert, root_of
 from functrace.errors import ArgumentError, ConcretizationError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.numpy.operands import Operand, arrayed
+from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.scipy.kinds import Given, Numbers
 from functrace.scipy.odes import Flow, flow_of, odeint_values, real, solved, trajectory
 from functrace.scipy.solving import Solution, named, plainly

@@ -18,7 +18,7 @@ import scipy.optimize
 from functrace.api.differentiation.gradients import grad
 from functrace.api.differentiation.jacobians import hessian, jacfwd, jacrev
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.kinds import Found, Given, Numbers
 from functrace.scipy.solving import Asked, Function, Solution, Solving, named
 from functrace.tracing.binding import is_recording

@@ -31,7 +31,7 @@ from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import Rewrite, restrict
 from functrace.ir.program import Program
 from functrace.keys import static_key
-from functrace.numpy.operands import arrayed
+from functrace.numpy.protocol.operands import arrayed
 from functrace.scipy.kinds import Given, Numbers
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.tracer import Tracer

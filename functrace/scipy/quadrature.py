@@ -24,7 +24,7 @@ from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
 from functrace.keys import static_key
-from functrace.numpy.operands import Operand, arrayed
+from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.ops.solutions import undifferentiated
 from functrace.scipy.kinds import Given, Numbers
 from functrace.scipy.odes import real

@@ -15,7 +15,7 @@ from functrace.api.differentiation.gradients import grad
 from functrace.api.differentiation.jacobians import jacfwd
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.kinds import Found, Given
 from functrace.scipy.minimizing import start_of
 from functrace.scipy.solving import Asked, Function, Solution, Solving, named

@@ -12,7 +12,7 @@ import scipy.integrate
 
 from functrace.errors import ShapeError
 from functrace.ir.aval import shape_of
-from functrace.numpy.operands import Operand, arrayed
+from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.kinds import Numbers
 

@@ -25,8 +25,8 @@ from functrace.errors import ConcretizationError
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.keys import static_key
-from functrace.numpy.operands import arrayed
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
+from functrace.numpy.protocol.operands import arrayed
 from functrace.ops.foreign import Foreign, as_declared, callback_p
 from functrace.ops.solutions import required, undifferentiated
 from functrace.scipy.kinds import Found, Given, Numbers

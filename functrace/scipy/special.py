@@ -22,7 +22,7 @@ import numpy as np
 import scipy.special
 
 from functrace.errors import ShapeError
-from functrace.numpy.operands import Arrayed, Axis, Operand, Out, arrayed, axis_tuple
+from functrace.numpy.protocol.operands import Arrayed, Axis, Operand, Out, arrayed, axis_tuple
 from functrace.ops.elementwise import stop_gradient
 from functrace.ops.special import gamma as gammas
 from functrace.scipy.dispatch import on_traced

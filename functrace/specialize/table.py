@@ -11,8 +11,8 @@ the function itself has read (``if x > 0``) are found, kept, bounded, explained 
     ``Asked`` (api/staging/guards)             a value that the function reads             `jit(guards=True)`
     ``ByTape`` (executor/cache)        the recorded operations                     un-jitted transforms
     ``ByNumbers`` (executor/cache)     the Python numbers among them               un-jitted transforms
-    ``ByPattern`` (torch/sizes)        dtypes, and which sizes are equal           `functrace.torch`
-    ``BySizes`` (torch/sizes)          comparisons of sizes that rules made        `functrace.torch`
+    ``ByPattern`` (torch/dispatch/sizes)        dtypes, and which sizes are equal           `functrace.torch`
+    ``BySizes`` (torch/dispatch/sizes)          comparisons of sizes that rules made        `functrace.torch`
 
 To add one, see "a guard" in docs/architecture.md.
 

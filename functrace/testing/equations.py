@@ -23,7 +23,7 @@ from functrace.ir.parts import inline
 from functrace.ir.primitive import RESULT
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.elementwise import stop_gradient
 from functrace.ops.foreign import callback_p, returned_p
 from functrace.source import Source

@@ -4,7 +4,7 @@ Layer: 9.
 """
 
 from functrace.torch.autograd.forward_ad import UnpackedDualTensor, make_dual, unpack_dual
-from functrace.torch.tensor import Tensor
+from functrace.torch.tensors.tensor import Tensor
 
 __all__ = ["_make_dual", "_unpack_dual"]
 

@@ -10,24 +10,25 @@ import typing as _typing
 
 from functrace.torch import _C as _C
 from functrace.torch import _ops as _ops
-from functrace.torch import autograd, func, kinds, namespace, nn, utils
+from functrace.torch import autograd, func, namespace, nn, utils
 from functrace.torch.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from functrace.torch.autograd import functional as _functional  # noqa: F401 (made of functions, so it comes last)
 from functrace.torch.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from functrace.torch.autograd.grad_mode import is_inference_mode_enabled
 from functrace.torch.check import check_function
-from functrace.torch.defaults import set_default_dtype
-from functrace.torch.device import device, get_num_threads, set_num_threads
-from functrace.torch.dtypes import dtype, get_default_dtype
+from functrace.torch.dispatch.overloads import ops
+from functrace.torch.errors.warnings import is_warn_always_enabled, set_warn_always
 from functrace.torch.func import vmap
-from functrace.torch.kinds import *  # noqa: F403 (constants, formats, limits, older constructors)
+from functrace.torch.functions import constants as kinds
+from functrace.torch.functions.constants import *  # noqa: F403 (constants, formats, limits, older constructors)
 from functrace.torch.namespace import *  # noqa: F403 (the functions and dtypes, by rows)
-from functrace.torch.overloads import ops
 from functrace.torch.random import GENERATOR as default_generator
 from functrace.torch.random import Generator
-from functrace.torch.size import Size
-from functrace.torch.tensor import Tensor, is_tensor
-from functrace.torch.warnings import is_warn_always_enabled, set_warn_always
+from functrace.torch.tensors.defaults import set_default_dtype
+from functrace.torch.tensors.device import device, get_num_threads, set_num_threads
+from functrace.torch.tensors.dtypes import dtype, get_default_dtype
+from functrace.torch.tensors.size import Size
+from functrace.torch.tensors.tensor import Tensor, is_tensor
 
 __all__ = [
     "Generator",

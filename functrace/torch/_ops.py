@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, final
 
 from functrace.locks import cached_property
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
 
 _ARGUMENT = re.compile(
@@ -240,7 +240,7 @@ class OpOverloadPacket:
     def __getattr__(self, overload: str) -> OpOverload:
         texts = self.__dict__.get("_texts", {})
         if overload not in texts:
-            raise AttributeError(sentences.no_overload(f"{self._namespace}.{self.__name__}", overload))
+            raise AttributeError(errors.no_overload(f"{self._namespace}.{self.__name__}", overload))
         made = self.__dict__[overload] = OpOverload(self, overload, texts[overload])
         return made
 

@@ -22,7 +22,7 @@ from functrace.torch.autograd.grad_mode import no_grad
 from functrace.torch.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from functrace.torch.autograd.mapping import VmapInfo
 from functrace.torch.func import grad as functional_grad
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.tensors.tensor import Tensor, wrap
 from functrace.tree import leaves
 from functrace.typing import Array
 

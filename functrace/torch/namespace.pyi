@@ -1,18 +1,18 @@
-# Written by `python -m functrace.torch.stubs` from the rows: the functions of `torch`, and the methods of `Tensor`.
+# Written by `python -m tests.torch.stubs` from the rows: the functions of `torch`, and the methods of `Tensor`.
 
 import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from functrace.torch.autograd.handles import RemovableHandle
-from functrace.torch.copying import Rebuild
-from functrace.torch.creation import DeviceLike, Layout
-from functrace.torch.dtypes import DtypeLike, dtype
-from functrace.torch.functions import Dtype
-from functrace.torch.memory import Storage, TypedStorage, UntypedStorage
+from functrace.torch.functions.creation import DeviceLike, Layout
+from functrace.torch.functions.elementwise import Dtype
+from functrace.torch.functions.reductions import Dims
 from functrace.torch.random import Generator
-from functrace.torch.reductions import Dims
-from functrace.torch.tensor import Operand, Tensor, Value
+from functrace.torch.tensors.copying import Rebuild
+from functrace.torch.tensors.dtypes import DtypeLike, dtype
+from functrace.torch.tensors.memory import Storage, TypedStorage, UntypedStorage
+from functrace.torch.tensors.tensor import Operand, Tensor, Value
 from functrace.typing import Array
 
 __all__ = [

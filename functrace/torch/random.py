@@ -13,15 +13,15 @@ import numpy as np
 
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
-from functrace.torch import sentences
-from functrace.torch.applying import Op, apply
+from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.device import CPU, DeviceLike, check_device
-from functrace.torch.device import device as Device
-from functrace.torch.dtypes import default_float
-from functrace.torch.rows import Rows
-from functrace.torch.tensor import Tensor, fresh, wrap
-from functrace.torch.views import write
+from functrace.torch.dispatch.applying import Op, apply
+from functrace.torch.dispatch.rows import Rows
+from functrace.torch.tensors.device import CPU, DeviceLike, check_device
+from functrace.torch.tensors.device import device as Device
+from functrace.torch.tensors.dtypes import default_float
+from functrace.torch.tensors.tensor import Tensor, fresh, wrap
+from functrace.torch.tensors.views import write
 
 ROWS = Rows()
 
@@ -57,7 +57,7 @@ class Generator(np.random.Generator):
             RuntimeError: if it is no integer.
         """
         if not isinstance(seed, (int, np.integer)):
-            raise RuntimeError(sentences.generator_seed(sentences.kind_of(seed)))
+            raise RuntimeError(errors.generator_seed(errors.kind_of(seed)))
         self._seed = int(seed) % 2**64
         self.bit_generator.state = np.random.PCG64(self._seed).state
         return self
@@ -109,9 +109,9 @@ def generator() -> Generator:
         RuntimeError: inside ``torch.func.vmap``, unless it says that all examples get the same numbers.
     """
     if MODES.randomness == "error":
-        raise RuntimeError(sentences.RANDOM_IN_VMAP)
+        raise RuntimeError(errors.RANDOM_IN_VMAP)
     if MODES.randomness == "different":
-        raise RuntimeError(sentences.DIFFERENT_IN_VMAP)
+        raise RuntimeError(errors.DIFFERENT_IN_VMAP)
     return GENERATOR
 
 
@@ -183,7 +183,7 @@ def random_numbers_of(state: Tensor | None) -> Iterator[None]:
 def _fill(name: str, kernel: str, draw: Callable[..., Any], self: Tensor, *shown: Any) -> Tensor:
     kind = self._array.dtype
     if kernel and kind.kind not in "fc":
-        raise NotImplementedError(sentences.no_kernel(kernel).format(self.dtype.printed))
+        raise NotImplementedError(errors.no_kernel(kernel).format(self.dtype.printed))
     return write(_FILLS[name], (self, wrap(np.asarray(draw(self._array.shape)).astype(kind))), shown)
 
 
@@ -231,7 +231,7 @@ def random_(self: Tensor, *bounds: int, generator: Any = None) -> Tensor:
 def _chances(p: Any, generator: Any) -> Callable[..., Any]:
     chances = p._array if isinstance(p, Tensor) else np.asarray(p)
     if not np.all((chances >= 0) & (chances <= 1)):
-        raise RuntimeError(sentences.PROBABILITY)
+        raise RuntimeError(errors.PROBABILITY)
     drawing = generator or running_generator()
     return lambda shape: drawing.random(shape) < chances
 
@@ -240,7 +240,7 @@ def _chances(p: Any, generator: Any) -> Callable[..., Any]:
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Overwrite with ones, with a probability, and zeros."""
     if self._array.dtype.kind == "c":
-        raise NotImplementedError(sentences.no_kernel("bernoulli_scalar_cpu_").format(self.dtype.printed))
+        raise NotImplementedError(errors.no_kernel("bernoulli_scalar_cpu_").format(self.dtype.printed))
     return _fill("bernoulli", "", _chances(p, generator), self, *(() if isinstance(p, Tensor) else (p,)))
 
 
@@ -248,7 +248,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -> Tensor:
     """Return ones, with the probabilities that the tensor holds (or with one for all), and zeros."""
     if p is None and input._array.dtype.kind != "f":
-        raise NotImplementedError(sentences.no_kernel("bernoulli_tensor_cpu_p_").format(input.dtype.printed))
+        raise NotImplementedError(errors.no_kernel("bernoulli_tensor_cpu_p_").format(input.dtype.printed))
     return apply(BERNOULLI, (input, wrap(_chances(input if p is None else p, generator)(input._array.shape))))
 
 

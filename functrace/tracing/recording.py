@@ -104,7 +104,8 @@ class Recording(Builder):
         """First results of the call operations recorded for inner transforms; ``None`` if it records no such calls."""
         self.closed = False
         self.makes_arrays = False
-        """True if it created arrays from plain numbers; see Note [What outlives its transform] in numpy/recording.py."""
+        """True if it created arrays from plain numbers; see Note [What outlives its transform] in numpy/arrays/recording.py.
+        """
 
     @property
     def captures(self) -> Captures:
@@ -319,7 +320,7 @@ class Recording(Builder):
         self.arguments = ()
 
     def outlive(self) -> None:
-        """Keep the tape beyond the end; see Note [What outlives its transform] in numpy/recording.py."""
+        """Keep the tape beyond the end; see Note [What outlives its transform] in numpy/arrays/recording.py."""
         self.shadows += 1  # no short path
 
     def __enter__(self) -> Recording:

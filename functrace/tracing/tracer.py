@@ -32,7 +32,7 @@ class Tracer:
     """A handle to a variable of a recording: it knows shape and dtype, and can be asked for its value.
 
     ``functrace.Tracer`` is for annotations and ``isinstance``: all that a traced function gets in place of arrays is one.
-    Final form, with NumPy's operators: `functrace.numpy.array.TracedArray`.
+    Final form, with NumPy's operators: `functrace.numpy.arrays.traced_array.TracedArray`.
     """
 
     __slots__ = ("__weakref__", "_id", "_recording", "_view", "aval")

@@ -1,6 +1,6 @@
 """`Views`: the views of traced values that are alive, and how a recording's variables are laid out in memory.
 
-numpy/views.py documents views and the effects of writing into one; numpy/layout.py infers memory layouts.
+numpy/arrays/views.py documents views and the effects of writing into one; numpy/arrays/layout.py infers memory layouts.
 
 Layer: 1.
 """

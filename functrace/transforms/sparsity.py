@@ -26,7 +26,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import ZERO, Primitive
 from functrace.ir.program import Program
 from functrace.ir.walk import interpret
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.contraction import einsum_p, matmul_p
 from functrace.ops.cumulative import cumsum_p
 from functrace.ops.elementwise import ELEMENTWISE

@@ -21,7 +21,7 @@ from functrace.ir.aval import Constant, ShapeDtype
 from functrace.ir.primitive import CONSTANT, ZERO, Joint, Primitive
 from functrace.ir.program import Program
 from functrace.ir.tape import Operands, Params
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.elementwise import add as add_p
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer

@@ -38,7 +38,7 @@ from functrace.ir.primitive import CONSTANT, INPUT, RESULT, ZERO, Absent, Joint,
 from functrace.ir.program import Program
 from functrace.ir.tape import Builder, Spec
 from functrace.keys import number_key
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 from functrace.transforms.building import is_differentiable

@@ -20,7 +20,7 @@ from functrace.ir.primitive import RESULT, Absent, LinearOperand, Onto
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
 from functrace.ir.walk import interpret, steps_to
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.elementwise import add
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import broadcast_to, convert, reshape

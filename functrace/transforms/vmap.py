@@ -17,7 +17,7 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import Absent, Primitive
 from functrace.ir.program import Program
 from functrace.ir.walk import interpret
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.elementwise import ELEMENTWISE
 from functrace.ops.shaping import broadcast_to, reshape
 from functrace.tracing.binding import bind

@@ -9,7 +9,7 @@ import pytest
 
 import functrace as ft
 from functrace.executor import Runner
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from tests.compositions.functions import jacobian_by_differences
 from tests.control.programs import FUNCTIONS, X, functions
 from tests.oracles import assert_same, differences, outputs_of, stacked

@@ -33,7 +33,7 @@ from functrace.errors import ParseError, ProgramError
 from functrace.ir.aval import aval_of
 from functrace.ir.program import Equation, Var
 from functrace.ir.tape import Builder
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.tracing.binding import bind
 from functrace.transforms import grad_program, jvp_program, linearize_program, transpose_program, vmap_program
 from functrace.tree import leaves

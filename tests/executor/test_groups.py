@@ -21,7 +21,7 @@ from functrace.executor.plan.fusion import blocks_p
 from functrace.executor.plan.planner import Plan, planned
 from functrace.executor.policy import NUMPY_POLICY
 from functrace.ir.structures import Blocks
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.passes import optimized
 from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program

@@ -10,7 +10,7 @@ import numpy as np
 import functrace  # noqa: F401  (sets the class of tracers and the table of primitives)
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.program import Program
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops import PRIMITIVES
 
 

@@ -12,7 +12,7 @@ import pytest
 import functrace as ft
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.tape import Columns
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from tests.ir.programs import aval, record
 
 COUNT = 2_000

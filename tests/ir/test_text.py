@@ -9,7 +9,7 @@ from functrace.errors import ParseError, ProgramError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import LINEAR, Primitive, absent
 from functrace.ir.program import Program
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops import PRIMITIVES
 from functrace.ops.elementwise import modf, mul, sin
 from functrace.ops.indexing import index_static

@@ -14,7 +14,7 @@ import functrace as ft
 from functrace.ir.aval import ShapeDtype, broadcast_shapes
 from functrace.ir.filling import Template, filling
 from functrace.ir.unknown import MOST_QUESTIONS, NotKnown, Questions, computed, reading
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.elementwise import mul, power
 from functrace.ops.shaping import broadcast_to
 from functrace.transforms import backward_program

@@ -17,10 +17,10 @@ import functrace as ft
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
-from functrace.numpy.arithmetic import repeats
-from functrace.numpy.array import BINARY, TracedArray, record_one
-from functrace.numpy.recording import ArrayRecording
-from functrace.numpy.without_masks import is_masked, operands_without_masks
+from functrace.numpy.arrays.arithmetic import repeats
+from functrace.numpy.arrays.recording import ArrayRecording
+from functrace.numpy.arrays.traced_array import BINARY, TracedArray, record_one
+from functrace.numpy.protocol.without_masks import is_masked, operands_without_masks
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import index_static
 from functrace.ops.naming import name_p

@@ -17,7 +17,7 @@ from functrace.executor.codegen.numpy_source import NUMPY
 from functrace.executor.parallel import operations as spread
 from functrace.executor.plan.planner import plan, planned
 from functrace.ir.walk import interpret
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.passes import PIPELINE
 from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program

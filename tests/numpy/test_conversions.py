@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 import functrace as ft
 import functrace.numpy as fnp
 from functrace.errors import ConcretizationError, LostGradientError, UnsupportedFunctionError
-from functrace.numpy.conversions import BEYOND, REACHED
+from functrace.numpy.protocol.conversions import BEYOND, REACHED
 from tests.oracles import differences
 
 pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of numpy.matrix

@@ -12,7 +12,7 @@ import pytest
 
 import functrace as ft
 from functrace.errors import ConcretizationError
-from functrace.numpy.masked import Unanswerable
+from functrace.numpy.arrays.masked import Unanswerable
 from functrace.tree import leaves
 from tests.numpy.coverage import UNREACHED, cases
 

@@ -26,7 +26,7 @@ import functrace as ft
 import functrace.numpy as fnp
 from functrace.errors import FunctraceError, LeakedTracerError, LostGradientError
 from functrace.numpy import lift
-from functrace.numpy.lifting import is_lifted
+from functrace.numpy.protocol.lifting import is_lifted
 
 NAMES = ["zeros", "array", "mean", "sin", "r_", "vectorize"]
 OWN = {name: getattr(np, name) for name in NAMES}
@@ -432,7 +432,7 @@ def test_numpy_polynomial() -> None:
 
 
 def test_the_page_is_there_that_messages_name() -> None:
-    from functrace.numpy.tables import OR_LIFT
+    from functrace.numpy.protocol.tables import OR_LIFT
 
     assert "docs/numpy.md" in OR_LIFT
     assert ast.parse("@functrace.numpy.lift\ndef f(): ...")

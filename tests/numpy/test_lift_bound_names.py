@@ -26,7 +26,7 @@ from scipy.linalg import solve as bound_solve
 import functrace as ft
 from functrace.errors import ArgumentError, ConcretizationError, FunctraceError, LostGradientError
 from functrace.numpy import lift
-from functrace.numpy.readers import holds_traced
+from functrace.numpy.protocol.readers import holds_traced
 from tests.oracles import differences
 
 X = np.array([0.7, 1.3, 2.1])
@@ -165,7 +165,7 @@ def test_a_lift_that_cannot_be_opened_leaves_nothing_open(monkeypatch: pytest.Mo
     namespace: dict[str, Any] = {"__name__": "nowhere"}
     exec("from numpy import zeros\ndef f(x): return zeros(2).sum() + x", namespace)
     with monkeypatch.context() as patch:
-        patch.setattr("functrace.numpy.bound_names._called_kinds", fails)
+        patch.setattr("functrace.numpy.protocol.bound_names._called_kinds", fails)
         with pytest.raises(ZeroDivisionError):
             lift(namespace["f"])(1.0)
     assert np.zeros is own and type(np) is kind and namespace["zeros"] is own

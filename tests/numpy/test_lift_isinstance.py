@@ -19,7 +19,7 @@ import pytest
 import functrace as ft
 from functrace.errors import FunctraceError
 from functrace.numpy import lift
-from functrace.numpy.array import TracedArray
+from functrace.numpy.arrays.traced_array import TracedArray
 
 CLASSES = (
     np.ndarray, np.generic, np.number, np.inexact, np.floating, np.integer, np.float64, np.float32, np.int64, np.bool_,

@@ -20,7 +20,7 @@ import scipy.spatial
 import functrace as ft
 from functrace.errors import ConcretizationError, FunctraceError, LostGradientError
 from functrace.numpy import lift
-from functrace.numpy.readers import holds_traced
+from functrace.numpy.protocol.readers import holds_traced
 
 X = np.array([0.7, 1.3, 2.1])
 PLAIN: dict[str, Callable[[], Any]] = {

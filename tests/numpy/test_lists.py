@@ -11,7 +11,7 @@ import pytest
 
 import functrace as ft
 from functrace.errors import FunctraceError
-from functrace.numpy import namespace
+from functrace.numpy.protocol import namespace
 from tests.oracles import attempt
 
 X = np.array([[1.5, 0.25], [0.5, 2.0]])

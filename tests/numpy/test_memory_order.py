@@ -19,9 +19,9 @@ import functrace.numpy as fnp
 from functrace.api.capture.arguments import as_value
 from functrace.api.capture.record import add_input
 from functrace.errors import DtypeError, FunctraceError, ShapeError, UnsupportedFunctionError
-from functrace.numpy.layout import layout_of
-from functrace.numpy.recording import ArrayRecording
-from functrace.numpy.views import is_scalar
+from functrace.numpy.arrays.layout import layout_of
+from functrace.numpy.arrays.recording import ArrayRecording
+from functrace.numpy.arrays.views import is_scalar
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 from tests.cases.case import Case

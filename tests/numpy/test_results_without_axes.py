@@ -11,7 +11,7 @@ import pytest
 
 import functrace as ft
 from functrace.errors import ConcretizationError, FunctraceError
-from functrace.numpy.tables import FUNCTIONS, function_name
+from functrace.numpy.protocol.tables import FUNCTIONS, function_name
 
 X = np.array([0.3, 1.1, 0.7])
 ARGUMENTS: dict[str, Callable[[Any], tuple[Any, ...]]] = {

@@ -1,4 +1,6 @@
-"""The rows of functrace/numpy/tables.py: every name in them is NumPy's, and all that users call comes from one of them."""
+"""The rows of functrace/numpy/protocol/tables.py: every name in them is NumPy's, and all that users call comes from one of
+them.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ import pytest
 
 import functrace as ft
 import functrace.numpy as fnp
-from functrace.numpy.array import TracedArray
-from functrace.numpy.masked import MaskedSelection
-from functrace.numpy.number import TracedNumber
-from functrace.numpy.operators import OPERATORS, UNARY
-from functrace.numpy.tables import FUNCTIONS, LIKE, METHODS, ROWS, UFUNC_METHODS, array_method, implements
+from functrace.numpy.arrays.masked import MaskedSelection
+from functrace.numpy.arrays.operators import OPERATORS, UNARY
+from functrace.numpy.arrays.traced_array import TracedArray
+from functrace.numpy.arrays.traced_number import TracedNumber
+from functrace.numpy.protocol.tables import FUNCTIONS, LIKE, METHODS, ROWS, UFUNC_METHODS, array_method, implements
 from functrace.ops import elementwise as ew
 
 PLACES = {

@@ -12,10 +12,10 @@ from types import ModuleType
 import pytest
 
 import functrace.torch
-from functrace.torch.coverage import PAGE, coverage, main, reasons, record
-from functrace.torch.differences import ABSENT, DIFFERENCES, Difference
+from tests.torch.coverage import PAGE, coverage, main, reasons, record
+from tests.torch.differences import ABSENT, DIFFERENCES, Difference
 
-UPDATE = "then run `python -m functrace.torch.coverage`"
+UPDATE = "then run `python -m tests.torch.coverage`"
 
 
 def printed(torch: ModuleType, difference: Difference) -> str:

@@ -33,7 +33,7 @@ def test_a_transform_of_tensors_inside_one_of_arrays() -> None:
         return func.grad(lambda t: (t**3).sum())(torch.as_tensor(x) if not isinstance(x, torch.Tensor) else x)
 
     def on_arrays(x: Any) -> Any:
-        from functrace.torch.tensor import wrap
+        from functrace.torch.tensors.tensor import wrap
 
         return slope(wrap(x))._array.sum()
 
@@ -107,7 +107,7 @@ def test_random_numbers_for_every_example_are_refused() -> None:
 
 
 def _on_tensors(f: Any) -> Any:
-    from functrace.torch.tensor import wrap
+    from functrace.torch.tensors.tensor import wrap
 
     return lambda x: f(wrap(x))._array
 

@@ -13,8 +13,8 @@ import pytest
 
 import functrace as ft
 import functrace.torch as torch
-from functrace.torch import derivation, plans, sizes
-from functrace.torch.derivation import Case
+from functrace.torch.dispatch import derivation, plans, sizes
+from functrace.torch.dispatch.derivation import Case
 
 Uses = dict[str, Callable[..., Any]]
 

@@ -11,7 +11,7 @@ import pytest
 
 import functrace as ft
 import functrace.torch as torch
-from functrace.torch import plans
+from functrace.torch.dispatch import plans
 
 
 class Level(enum.IntEnum):

@@ -16,12 +16,12 @@ import pytest
 import functrace as ft
 import functrace.torch as torch
 from functrace.ops import elementwise as ew
-from functrace.torch.applying import Op, apply
-from functrace.torch.functions import EVERY, SELF
-from functrace.torch.promotion import arithmetic, floating
-from functrace.torch.rows import FUNCTIONAL, PLACES, TENSOR, TORCH, Row, Rows, Run, entries
-from functrace.torch.stubs import main, stubs
-from functrace.torch.surface import ENTRIES, TABLES
+from functrace.torch.dispatch.applying import Op, apply
+from functrace.torch.dispatch.promotion import arithmetic, floating
+from functrace.torch.dispatch.rows import FUNCTIONAL, PLACES, TENSOR, TORCH, Row, Rows, Run, entries
+from functrace.torch.dispatch.surface import ENTRIES, TABLES
+from functrace.torch.functions.elementwise import EVERY, SELF
+from tests.torch.stubs import main, stubs
 
 HERE = Path(torch.__file__).parent
 OWNERS: dict[str, Any] = {TORCH: torch, TENSOR: torch.Tensor, FUNCTIONAL: torch.nn.functional}

@@ -23,7 +23,7 @@ import functrace as ft
 import functrace.torch as torch
 from functrace.errors import FunctraceError, LostGradientError
 from functrace.torch.autograd import Function
-from functrace.torch.tensor import Tensor
+from functrace.torch.tensors.tensor import Tensor
 
 Step = tuple[str, tuple[int, ...]]
 SHAPES = ((3,), (2, 3), (), (2, 2), (3, 2))

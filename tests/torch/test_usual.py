@@ -14,9 +14,9 @@ import pytest
 import functrace.torch as torch
 from functrace.executor.parallel import operations as spread
 from functrace.executor.parallel.threads import THREADS
-from functrace.torch import plans
-from functrace.torch.sizes import DERIVATIONS
-from functrace.torch.usual import MOST, pull_usual, record_usual
+from functrace.torch.dispatch import plans
+from functrace.torch.dispatch.sizes import DERIVATIONS
+from functrace.torch.dispatch.usual import MOST, pull_usual, record_usual
 from tests.peers.torch.harness import differences, recorded, run, scripts
 
 

@@ -520,7 +520,7 @@ def test_a_generator_left_in_the_middle_of_a_call() -> None:
 
 _TEMPORARIES = """
 import numpy as np
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 
 rng = np.random.default_rng(0)
 bases = [rng.normal(size=(40, 60)) for _ in range(4)]

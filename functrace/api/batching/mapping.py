@@ -19,7 +19,7 @@ from functrace.errors import ArgumentError, AxisError, ShapeError, entry
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.shaping import moveaxis
 from functrace.source import hide_own_frames
 from functrace.tracing.binding import MAPPED

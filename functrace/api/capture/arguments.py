@@ -12,7 +12,7 @@ import numpy as np
 
 from functrace.errors import ArgumentError, DtypeError
 from functrace.ir.aval import check_plain
-from functrace.numpy.number import TracedNumber
+from functrace.numpy.arrays.traced_number import TracedNumber
 from functrace.tracing.tracer import Tracer, as_array
 from functrace.tree import paths
 

@@ -19,10 +19,10 @@ from functrace.errors import ShapeError, entry
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.program import Program
-from functrace.numpy.array import TracedArray
-from functrace.numpy.masked import MaskedSelection
-from functrace.numpy.recording import ArrayRecording
-from functrace.numpy.views import new_array
+from functrace.numpy.arrays.masked import MaskedSelection
+from functrace.numpy.arrays.recording import ArrayRecording
+from functrace.numpy.arrays.traced_array import TracedArray
+from functrace.numpy.arrays.views import new_array
 from functrace.ops import elementwise as ew
 from functrace.source import user_frame
 from functrace.tracing.capture import own_constants

@@ -31,14 +31,14 @@ from functrace.executor import run_recorded
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Position, Program
-from functrace.numpy.array import TracedArray
-from functrace.numpy.conversions import REFUSED, called_at, forget_refusals, replaced_refusal
-from functrace.numpy.foreign_names import in_numpy, library_of
-from functrace.numpy.masked import MaskedSelection, Unanswerable
-from functrace.numpy.number import TracedNumber
-from functrace.numpy.operands import holds_tracer
-from functrace.numpy.recording import ArrayRecording
-from functrace.numpy.views import new_array
+from functrace.numpy.arrays.masked import MaskedSelection, Unanswerable
+from functrace.numpy.arrays.recording import ArrayRecording
+from functrace.numpy.arrays.traced_array import TracedArray
+from functrace.numpy.arrays.traced_number import TracedNumber
+from functrace.numpy.arrays.views import new_array
+from functrace.numpy.protocol.conversions import REFUSED, called_at, forget_refusals, replaced_refusal
+from functrace.numpy.protocol.foreign_names import in_numpy, library_of
+from functrace.numpy.protocol.operands import holds_tracer
 from functrace.source import CYTHONS, OWN_AND_NUMPYS, PACKAGE_PREFIX, is_users, source_of_traceback
 from functrace.tracing.binding import BODY, call_recorded
 from functrace.tracing.capture import Held, Watch, held_array, read_only_memory

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrace.errors import CapturedArrayError
-from functrace.numpy.number import TracedNumber
-from functrace.numpy.view_kinds import GatherView, SharedView, View
-from functrace.numpy.views import Unsettled, base_of, guard, replayed
+from functrace.numpy.arrays.traced_number import TracedNumber
+from functrace.numpy.arrays.view_kinds import GatherView, SharedView, View
+from functrace.numpy.arrays.views import Unsettled, base_of, guard, replayed
 from functrace.source import user_source
 from functrace.tracing.capture import Held, Watch
 from functrace.tracing.copies import is_read_only

@@ -19,7 +19,7 @@ from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError, e
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import Rewrite, with_inputs
 from functrace.ir.program import Program
-from functrace.numpy.number import as_number
+from functrace.numpy.arrays.traced_number import as_number
 from functrace.ops.elementwise import not_equal
 from functrace.ops.shaping import convert_p
 from functrace.tracing.tracer import Tracer, Value

@@ -16,7 +16,7 @@ from functrace.api.capture.results import number_type
 from functrace.api.control_flow.branches import predicate, takes
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.numpy.number import Numbers
+from functrace.numpy.arrays.traced_number import Numbers
 from functrace.ops.shaping import convert
 from functrace.tracing.binding import renewed, running
 from functrace.tracing.capture import held_array

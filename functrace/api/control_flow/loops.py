@@ -37,9 +37,9 @@ from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError, e
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import reordered, with_inputs
 from functrace.ir.program import Program
-from functrace.numpy.array import TracedArray
-from functrace.numpy.number import TracedNumber, as_number
-from functrace.numpy.views import guard
+from functrace.numpy.arrays.traced_array import TracedArray
+from functrace.numpy.arrays.traced_number import TracedNumber, as_number
+from functrace.numpy.arrays.views import guard
 from functrace.ops.shaping import convert
 from functrace.tracing.capture import held_array
 from functrace.tracing.tracer import Tracer

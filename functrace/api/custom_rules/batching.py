@@ -19,7 +19,7 @@ from functrace.errors import ArgumentError, TreeError, entry
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import with_inputs
 from functrace.ir.program import Program
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.tracing.binding import BODY
 from functrace.tracing.capture import own_constants
 from functrace.tracing.tracer import Tracer

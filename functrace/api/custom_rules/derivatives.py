@@ -29,7 +29,7 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import with_inputs
 from functrace.ir.program import Program
 from functrace.keys import static_key
-from functrace.numpy.number import TracedNumber
+from functrace.numpy.arrays.traced_number import TracedNumber
 from functrace.ops.shaping import convert
 from functrace.tracing.binding import is_recording
 from functrace.tracing.tracer import Tracer, as_array

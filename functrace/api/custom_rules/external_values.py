@@ -16,7 +16,7 @@ from functrace.api.differentiation.gradients import jvp, vjp
 from functrace.control.custom import Symbolic, custom_derivative_program
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.foreign import Foreign, as_declared, callback_p
 from functrace.ops.solutions import reverse_only_p
 from functrace.tracing.binding import BODY, bind

@@ -20,7 +20,7 @@ from functrace.api.custom_rules.derivatives import custom_jvp, custom_vjp, posit
 from functrace.errors import ArgumentError, ConcretizationError, DtypeError, TreeError, entry
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.keys import static_key
-from functrace.numpy.number import TracedNumber
+from functrace.numpy.arrays.traced_number import TracedNumber
 from functrace.ops.foreign import METHODS, Foreign, callback_p, returned, returning
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Tracer, as_array

@@ -19,8 +19,8 @@ from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Rewrite, closed_over, reordered, restrict, with_inputs
 from functrace.ir.program import Program
-from functrace.numpy.number import DTYPES, TracedNumber
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
+from functrace.numpy.arrays.traced_number import DTYPES, TracedNumber
 from functrace.tracing.binding import BODY
 from functrace.tracing.capture import own_constants
 from functrace.tracing.recording import Recording

@@ -33,8 +33,8 @@ from functrace.errors import ArgumentError, DtypeError, ShapeError, entry
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program, placed
-from functrace.numpy.array import TracedArray
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
+from functrace.numpy.arrays.traced_array import TracedArray
 from functrace.source import hide_own_frames
 from functrace.tracing.capture import held_array
 from functrace.tracing.recording import Recording

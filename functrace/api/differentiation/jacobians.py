@@ -38,7 +38,7 @@ from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import inline, restrict
 from functrace.ir.program import Program
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.shaping import moveaxis, reshape
 from functrace.transforms import is_differentiable, jvp_program, vmap_program
 from functrace.transforms.derivatives import pullback_programs

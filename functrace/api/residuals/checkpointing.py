@@ -26,8 +26,8 @@ from functrace.errors import ArgumentError, entry
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
-from functrace.numpy.number import as_number
-from functrace.numpy.views import View, linked
+from functrace.numpy.arrays.traced_number import as_number
+from functrace.numpy.arrays.views import View, linked
 from functrace.ops.naming import name_p, named
 from functrace.passes import inline_calls
 from functrace.source import Source

@@ -33,7 +33,7 @@ from functrace.api.staging.program_cache import CacheInfo, Call, GuardsInfo, Pro
 from functrace.api.staging.signatures import BoxedArrays, Jit, Parameters, Signature
 from functrace.errors import ArgumentError, entry
 from functrace.executor.runner import run_compiled
-from functrace.numpy.number import DTYPES, TracedNumber
+from functrace.numpy.arrays.traced_number import DTYPES, TracedNumber
 from functrace.passes import Pass, UserPass, as_passes
 from functrace.source import hide_own_frames
 from functrace.specialize import Miss, Node

@@ -31,7 +31,7 @@ from functrace.executor.runner import compile_at_once, run_compiled
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Program
 from functrace.locks import cached_property
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.passes import Pass
 from functrace.specialize import Guard, Miss, Node, Specialization, Table
 from functrace.tracing.binding import BODY

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functrace.errors import TreeError
-from functrace.numpy.number import DTYPES
+from functrace.numpy.arrays.traced_number import DTYPES
 from functrace.tree import unflatten
 from functrace.tree.nodes import Static, fields_of
 

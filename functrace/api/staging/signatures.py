@@ -17,7 +17,7 @@ from functrace.api.capture.record import Called
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
 from functrace.keys import exact_key
-from functrace.numpy.number import DTYPES, Numbers, TracedNumber
+from functrace.numpy.arrays.traced_number import DTYPES, Numbers, TracedNumber
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 from functrace.tree import flatten, tree_key, unflatten

@@ -33,7 +33,7 @@ from functrace.compat.kinds import Given, Values
 from functrace.errors import ArgumentError, DtypeError, NotDifferentiableError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.keys import static_key
-from functrace.numpy.number import TracedNumber
+from functrace.numpy.arrays.traced_number import TracedNumber
 from functrace.tracing.tracer import Tracer
 from functrace.transforms import is_differentiable
 from functrace.tree import flatten, map_leaves, tree_key, unflatten

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.interpolate
 
 from functrace.errors import DtypeError, ShapeError
-from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.ops.checks import require
 from functrace.ops.indexing import ARRAY, gather
 from functrace.scipy.interpolate.pieces import beside, inexact, pchip_slopes, real

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.interpolate
 
 from functrace.errors import ArgumentError, ShapeError
-from functrace.numpy.operands import Operand, arrayed, holds_tracer, one_axis
+from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer, one_axis
 from functrace.ops.checks import require
 from functrace.ops.indexing import ARRAY, gather
 from functrace.scipy.interpolate.pieces import beside, placed, real

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.interpolate
 
 from functrace.errors import DtypeError, ShapeError
-from functrace.numpy.operands import Operand, arrayed, holds_tracer, one_axis
+from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer, one_axis
 from functrace.ops.banded import solve_banded
 from functrace.ops.checks import require
 from functrace.ops.indexing import ARRAY, gather

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from functrace.errors import ShapeError, UnsupportedFunctionError
-from functrace.numpy.operands import Operand, arrayed
+from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.ops import banded
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.linalg.dense import cholesky, matrices, right_sides, together

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg
 
 from functrace.errors import ShapeError, UnsupportedFunctionError
-from functrace.numpy.operands import Operand, arrayed
+from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.ops import matrix_functions as mf
 from functrace.ops import triangular
 from functrace.scipy.dispatch import on_traced

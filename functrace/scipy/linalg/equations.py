@@ -24,7 +24,7 @@ from functrace.api.custom_rules.external_values import attached, called_later
 from functrace.api.differentiation.gradients import jvp, vjp
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
-from functrace.numpy.operands import Operand, arrayed
+from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.ops import matrix_functions as mf
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.kinds import Numbers

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 
 from functrace.errors import ShapeError
-from functrace.numpy.operands import Operand, arrayed
+from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.linalg.dense import right_sides, together
 

@@ -14,7 +14,7 @@ from functrace.api.capture.programs import stop_gradient
 from functrace.api.custom_rules.foreign import pure_callback
 from functrace.errors import NotDifferentiableError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype
-from functrace.numpy.operands import Axis, Operand, arrayed
+from functrace.numpy.protocol.operands import Axis, Operand, arrayed
 from functrace.ops import matrix_functions as mf
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.linalg.dense import adjoint, eigh, matrices, together

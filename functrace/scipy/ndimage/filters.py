@@ -16,7 +16,7 @@ import numpy as np
 import scipy.ndimage
 
 from functrace.errors import ConcretizationError, DtypeError, ShapeError
-from functrace.numpy.operands import Axis, Operand, arrayed, holds_tracer, known, one_axis
+from functrace.numpy.protocol.operands import Axis, Operand, arrayed, holds_tracer, known, one_axis
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.ndimage.reading import Modes, Output, each, finished, image, padded, places, reach, slid
 from functrace.typing import Array

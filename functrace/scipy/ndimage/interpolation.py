@@ -21,7 +21,7 @@ import scipy.ndimage
 import scipy.special
 
 from functrace.errors import ShapeError
-from functrace.numpy.operands import Operand, arrayed, holds_tracer, one_axis
+from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer, one_axis
 from functrace.ops.cosines import spline_coefficients
 from functrace.ops.indexing import ARRAY, gather
 from functrace.scipy.dispatch import on_traced

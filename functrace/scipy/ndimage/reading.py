@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from functrace.errors import AxisError, DtypeError, ShapeError
-from functrace.numpy.operands import Axis, Operand, arrayed, axis_tuple, stored
+from functrace.numpy.protocol.operands import Axis, Operand, arrayed, axis_tuple, stored
 from functrace.ops.grids import convolve_grids
 from functrace.typing import Array
 

@@ -13,7 +13,7 @@ import scipy.signal
 from scipy.fft import next_fast_len
 
 from functrace.errors import ShapeError
-from functrace.numpy.operands import Axis, Operand, arrayed, axis_tuple
+from functrace.numpy.protocol.operands import Axis, Operand, arrayed, axis_tuple
 from functrace.ops.grids import convolve_grids
 from functrace.scipy.dispatch import on_traced
 from functrace.typing import Array

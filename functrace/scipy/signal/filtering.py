@@ -16,7 +16,7 @@ import numpy as np
 import scipy.signal
 
 from functrace.errors import ConcretizationError, ShapeError
-from functrace.numpy.operands import Operand, holds_tracer, one_axis
+from functrace.numpy.protocol.operands import Operand, holds_tracer, one_axis
 from functrace.ops.grids import convolve_grids, recur
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.signal.convolving import numbers

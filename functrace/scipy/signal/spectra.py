@@ -14,7 +14,7 @@ import scipy.fft
 import scipy.signal
 
 from functrace.errors import DtypeError, ShapeError
-from functrace.numpy.operands import Operand, one_axis
+from functrace.numpy.protocol.operands import Operand, one_axis
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.signal.convolving import numbers, real_kind
 from functrace.scipy.signal.filtering import extended

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.signal
 
 from functrace.errors import DtypeError, ShapeError
-from functrace.numpy.operands import Axis, Operand, axis_tuple, one_axis
+from functrace.numpy.protocol.operands import Axis, Operand, axis_tuple, one_axis
 from functrace.ops.grids import convolve_grids
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.signal.convolving import along, numbers, real_kind

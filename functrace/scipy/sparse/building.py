@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 
 from functrace.errors import ShapeError
-from functrace.numpy.operands import holds_tracer
+from functrace.numpy.protocol.operands import holds_tracer
 from functrace.scipy.kinds import Given
 from functrace.scipy.sparse.matrices import Sparse, csr_array, from_coordinates, of
 

@@ -18,7 +18,7 @@ from functrace.api.custom_rules.foreign import pure_callback
 from functrace.api.custom_rules.implicit import custom_linear_solve
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype
-from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.ops.indexing import ARRAY, gather
 from functrace.ops.sparse import sparse_solve
 from functrace.scipy.kinds import Found, Numbers

@@ -19,7 +19,7 @@ from functrace.api.custom_rules.foreign import pure_callback
 from functrace.api.custom_rules.implicit import custom_linear_solve
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
-from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.sparse.factors import eigsh, factorized, inexact, solved, splu, square  # noqa: F401
 from functrace.scipy.sparse.matrices import Sparse
 from functrace.typing import Array

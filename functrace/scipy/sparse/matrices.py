@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 
 from functrace.errors import AxisError, ShapeError, UnsupportedFunctionError
-from functrace.numpy.operands import HasOperators, Operand, arrayed, holds_tracer
+from functrace.numpy.protocol.operands import HasOperators, Operand, arrayed, holds_tracer
 from functrace.ops.indexing import ARRAY, gather, scatter_add
 from functrace.ops.sparse import Pattern, sparse_matmul
 from functrace.tracing.tracer import Tracer

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.spatial.distance
 
 from functrace.errors import ShapeError, UnsupportedFunctionError
-from functrace.numpy.operands import Operand, arrayed
+from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.scipy.dispatch import on_traced, scipys
 from functrace.scipy.kinds import Given, Numbers
 

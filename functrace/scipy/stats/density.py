@@ -13,7 +13,7 @@ import numpy as np
 import scipy.stats
 
 from functrace.errors import ShapeError, UnsupportedFunctionError
-from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy import linalg, special
 from functrace.scipy.kinds import Given
 

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.stats
 
 from functrace.errors import ArgumentError, UnsupportedFunctionError
-from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.ops.sampling import quantile_of_integers
 from functrace.scipy.stats.sampling import RandomState, Size, sampled
 from functrace.scipy.stats.tails import Formula, logarithm

@@ -13,7 +13,7 @@ import scipy.stats
 
 from functrace.api.capture.programs import stop_gradient
 from functrace.errors import ShapeError
-from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy import linalg, special
 from functrace.scipy.stats.continuous import beta
 from functrace.scipy.stats.positive import chi2

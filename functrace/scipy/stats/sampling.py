@@ -25,7 +25,7 @@ from functrace.api.capture.programs import stop_gradient
 from functrace.api.custom_rules.derivatives import custom_jvp
 from functrace.api.differentiation.gradients import jvp
 from functrace.errors import ConcretizationError
-from functrace.numpy.operands import Shape, arrayed, holds_tracer
+from functrace.numpy.protocol.operands import Shape, arrayed, holds_tracer
 from functrace.ops.checks import require
 from functrace.ops.foreign import returned
 from functrace.ops.sampling import draw

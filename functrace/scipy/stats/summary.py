@@ -17,7 +17,7 @@ import scipy.special
 import scipy.stats
 
 from functrace.errors import ShapeError, UnsupportedFunctionError
-from functrace.numpy.operands import Operand, arrayed
+from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.scipy.dispatch import on_traced
 from functrace.typing import Array
 

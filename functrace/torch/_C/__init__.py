@@ -8,7 +8,7 @@ from __future__ import annotations
 import weakref
 from typing import final
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch._C import _autograd as _autograd
 from functrace.torch._C import _functions as _functions
 from functrace.torch._C._dispatch import (
@@ -39,10 +39,10 @@ from functrace.torch.autograd.running import set_graph_exec_group as _set_graph_
 from functrace.torch.autograd.running import will_execute as _will_engine_execute_node
 from functrace.torch.autograd.variable import ImperativeEngine as _ImperativeEngine
 from functrace.torch.autograd.variable import LegacyVariableBase as _LegacyVariableBase
-from functrace.torch.dtypes import DTYPES, dtype
-from functrace.torch.dual import is_forward_enabled as _is_fwd_grad_enabled
-from functrace.torch.tensor import Tensor
-from functrace.torch.tensor import Tensor as TensorBase
+from functrace.torch.dispatch.dual import is_forward_enabled as _is_fwd_grad_enabled
+from functrace.torch.tensors.dtypes import DTYPES, dtype
+from functrace.torch.tensors.tensor import Tensor
+from functrace.torch.tensors.tensor import Tensor as TensorBase
 
 __all__ = [
     "TensorBase",
@@ -104,7 +104,7 @@ def _exit_dual_level(level: int) -> None:
 def _set_fwd_grad_enabled(enabled: bool) -> None:
     """Choose whether operations of this thread see tangents."""
     if not isinstance(enabled, bool):
-        raise TypeError(sentences.forward_enabled_type(sentences.kind_of(enabled)))
+        raise TypeError(errors.forward_enabled_type(errors.kind_of(enabled)))
     MODES.forward = enabled
 
 

@@ -6,7 +6,7 @@ Layer: 9.
 import copy
 from collections.abc import Sequence
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.graph import _sequence
 from functrace.torch.autograd.hooks import allow_to_push as _saved_tensors_hooks_enable
 from functrace.torch.autograd.hooks import pop_hooks as _pop_saved_tensors_default_hooks
@@ -17,7 +17,7 @@ from functrace.torch.autograd.hooks import saved_tensors_hooks_are_enabled as _s
 from functrace.torch.autograd.running import keeps_graph as _get_current_graph_task_keep_graph
 from functrace.torch.autograd.saved import SavedTensor
 from functrace.torch.autograd.saved import make_saved_tensor as _make_saved_tensor
-from functrace.torch.tensor import Tensor
+from functrace.torch.tensors.tensor import Tensor
 
 __all__ = [
     "SavedTensor",
@@ -52,10 +52,10 @@ def _unsafe_set_version_counter(tensors: Sequence[Tensor], versions: Sequence[in
         and all(isinstance(x, Tensor) for x in tensors)
         and all(isinstance(version, int) for version in versions)
     ):
-        raise TypeError(sentences.set_versions_arguments(tensors, versions))
+        raise TypeError(errors.set_versions_arguments(tensors, versions))
     if len(tensors) != len(versions):
-        raise RuntimeError(sentences.set_versions_count(len(tensors), len(versions)))
+        raise RuntimeError(errors.set_versions_count(len(tensors), len(versions)))
     for tensor, version in zip(tensors, versions, strict=True):
         if version < 0:
-            raise RuntimeError(sentences.negative_version(version))
+            raise RuntimeError(errors.negative_version(version))
         tensor._counter[0] = version

@@ -5,7 +5,7 @@ Layer: 9.
 
 from typing import Any
 
-from functrace.torch.dispatch import activate, active
+from functrace.torch.dispatch.modes import activate, active
 
 __all__ = [
     "_get_dispatch_stack_at",

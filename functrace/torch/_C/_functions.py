@@ -11,7 +11,7 @@ Layer: 9.
 
 from functrace.torch.autograd.delayed import DelayedError, Error, UndefinedGrad, UndefinedGradBackward
 from functrace.torch.autograd.graph import NODE_CLASSES, AccumulateGrad, OpNode
-from functrace.torch.views import CopySlicesOf as CopySlices
+from functrace.torch.tensors.views import CopySlicesOf as CopySlices
 
 __all__ = ["AccumulateGrad", "CopySlices", "DelayedError", "Error", "UndefinedGrad", "UndefinedGradBackward"]
 

@@ -9,9 +9,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.function import Function
-from functrace.torch.tensor import Tensor
+from functrace.torch.tensors.tensor import Tensor
 
 
 class Resize(Function):
@@ -26,7 +26,7 @@ class Resize(Function):
         """
         ctx.sizes, ctx.numel = sizes, math.prod(sizes)
         if tensor.numel() != ctx.numel:
-            raise RuntimeError(sentences.resized(sizes, ctx.numel, tensor.shape, tensor.numel()))
+            raise RuntimeError(errors.resized(sizes, ctx.numel, tensor.shape, tensor.numel()))
         ctx.input_sizes = tensor.shape
         return tensor.detach().contiguous().view(*sizes)
 

@@ -21,13 +21,13 @@ from functrace.errors import LostGradientError
 from functrace.executor.parallel.operations import LEAST_BYTES, spread_ufunc
 from functrace.ir.aval import aval_of
 from functrace.locks import after_fork
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.dual import DUALS
-from functrace.torch.promotion import check_broadcast
-from functrace.torch.quiet import run_quietly
-from functrace.torch.tensor import UNVERSIONED, Tensor, before_write, wrap
-from functrace.torch.warnings import warn_once
+from functrace.torch.dispatch.dual import DUALS
+from functrace.torch.dispatch.promotion import check_broadcast
+from functrace.torch.dispatch.quiet import run_quietly
+from functrace.torch.errors.warnings import warn_once
+from functrace.torch.tensors.tensor import UNVERSIONED, Tensor, before_write, wrap
 from functrace.tracing import Tracer
 
 _LOCKS = [threading.RLock() for _ in range(64)]
@@ -119,7 +119,7 @@ def accumulate(variable: Tensor, gradient: Tensor, is_alone: bool = False) -> No
         else:
             array = before._array
             if not array.flags.writeable:
-                raise RuntimeError(sentences.OVERLAPPING_WRITE)
+                raise RuntimeError(errors.OVERLAPPING_WRITE)
             if array.strides != variable._array.strides and array.shape == variable._array.shape:
                 check_layout(array, variable._array)
             counter = before_write(before)
@@ -128,7 +128,7 @@ def accumulate(variable: Tensor, gradient: Tensor, is_alone: bool = False) -> No
             except ValueError:  # `.data` has had another shape when that was accumulated
                 check_broadcast(array.shape, gradient._array.shape)
                 full = np.broadcast_shapes(array.shape, gradient._array.shape)
-                raise RuntimeError(sentences.output_shape(array.shape, full)) from None
+                raise RuntimeError(errors.output_shape(array.shape, full)) from None
             counter[0] += 1
 
 
@@ -189,7 +189,7 @@ def laid_as(gradient: Tensor, variable: Tensor) -> Tensor:
     check_broadcast(wanted.shape, given.shape)
     full = np.broadcast_shapes(wanted.shape, given.shape)
     if full != wanted.shape:
-        raise RuntimeError(sentences.output_shape(wanted.shape, full))
+        raise RuntimeError(errors.output_shape(wanted.shape, full))
     return wrap(np.broadcast_to(given, wanted.shape).copy())
 
 
@@ -199,7 +199,7 @@ def check_layout(gradient: Any, variable: Any) -> None:
     if any(n != 1 and g != v for n, g, v in pairs) and (gradient.flags.c_contiguous or is_dense(variable)):
         size = gradient.itemsize
         strides = [[s // size for s in array.strides] for array in (gradient, variable)]
-        warn_once(sentences.gradient_layout(gradient.shape, *strides))
+        warn_once(errors.gradient_layout(gradient.shape, *strides))
 
 
 def is_dense(array: Any) -> bool:

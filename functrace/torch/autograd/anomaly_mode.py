@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.running import current_node
-from functrace.torch.warnings import warn
+from functrace.torch.errors.warnings import warn
 
 if TYPE_CHECKING:
     from functrace.torch.autograd.graph import GraphNode
-    from functrace.torch.tensor import Tensor
+    from functrace.torch.tensors.tensor import Tensor
 
 __all__ = ["detect_anomaly", "set_detect_anomaly"]
 
@@ -49,7 +49,7 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
     """Switch anomaly mode on or off, in all threads; see `set_detect_anomaly`."""
     for place, (name, value) in enumerate((("enabled", enabled), ("check_nan", check_nan))):
         if not isinstance(value, bool):
-            raise TypeError(sentences.anomaly_flag(name, place + 1, type(value).__name__))
+            raise TypeError(errors.anomaly_flag(name, place + 1, type(value).__name__))
     ANOMALY.switch(enabled, check_nan)
 
 
@@ -107,7 +107,7 @@ class detect_anomaly:
     def __init__(self, check_nan: bool = True) -> None:
         self.prev = ANOMALY.enabled, ANOMALY.check_nan
         self.check_nan = check_nan
-        warn(sentences.ANOMALY_ENABLED)
+        warn(errors.ANOMALY_ENABLED)
 
     def __enter__(self) -> None:
         set_anomaly_enabled(True, self.check_nan)
@@ -141,9 +141,9 @@ def report(node: GraphNode) -> None:
         stack = place.metadata.get("traceback_")
         name = place.name()
         if stack is None:
-            text = sentences.no_forward_information(name)
+            text = errors.no_forward_information(name)
         else:
-            text = sentences.forward_traceback(name, "".join(stack), is_parent=place is not node)
+            text = errors.forward_traceback(name, "".join(stack), is_parent=place is not node)
         try:
             warn(text)
         except Warning as error:  # an error is on its way already
@@ -161,4 +161,4 @@ def refuse_nan(node: GraphNode, gradients: Sequence[Tensor | None]) -> None:
         if gradient is not None:
             array = gradient._array
             if isinstance(array, np.ndarray) and array.dtype.kind in "fc" and np.isnan(array).any():
-                raise RuntimeError(sentences.nan_gradient(node.name(), k))
+                raise RuntimeError(errors.nan_gradient(node.name(), k))

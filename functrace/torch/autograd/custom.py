@@ -19,14 +19,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from functrace.ir.aval import ShapeDtype
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd import traced
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import GraphNode, edge, fitted, number, zeros_of
 from functrace.torch.autograd.saved import SavedTensor, packed
-from functrace.torch.dual import DUALS
-from functrace.torch.tensor import Tensor, count_write, view_of
-from functrace.torch.warnings import warn
+from functrace.torch.dispatch.dual import DUALS
+from functrace.torch.errors.warnings import warn
+from functrace.torch.tensors.tensor import Tensor, count_write, view_of
 
 FREED = "freed"
 """Stands for the saved tensors of a node after backward."""
@@ -56,11 +56,11 @@ class Held:
         if self._unpack_hook is not None:
             kept = self._unpack_hook(kept)
             if not isinstance(kept, Tensor):
-                raise TypeError(sentences.unpacked_type(sentences.kind_of(kept)))
+                raise TypeError(errors.unpacked_type(errors.kind_of(kept)))
         elif kept._counter[0] != self._version:
             version = kept._counter[0]
             raise RuntimeError(
-                sentences.modified_in_place(kept.dtype.printed, kept.shape, None, "", version, self._version, True)
+                errors.modified_in_place(kept.dtype.printed, kept.shape, None, "", version, self._version, True)
             )
         return kept
 
@@ -148,7 +148,7 @@ class FunctionBase(GraphNode):
     @materialize_grads.setter
     def materialize_grads(self, value: bool) -> None:
         if not isinstance(value, bool):
-            raise TypeError(sentences.SET_MATERIALIZE_GRADS)
+            raise TypeError(errors.SET_MATERIALIZE_GRADS)
         self._materializes = value
 
     @property
@@ -161,7 +161,7 @@ class FunctionBase(GraphNode):
         if self.saved_for_forward is not None:
             return self.saved_for_forward
         if self._saved is ACCESSED:
-            raise RuntimeError(sentences.CLEARED_ON_ACCESS)
+            raise RuntimeError(errors.CLEARED_ON_ACCESS)
         found = tuple([None if s is None else s.unpack(self) for s in self._raw_saved_tensors])
         if self._forward_cls.clear_saved_tensors_on_access:
             self._saved = ACCESSED
@@ -170,13 +170,13 @@ class FunctionBase(GraphNode):
     @property
     def saved_variables(self) -> tuple[Any, ...]:
         """The former name of ``saved_tensors``."""
-        warnings.warn(sentences.SAVED_VARIABLES, DeprecationWarning, stacklevel=2)
+        warnings.warn(errors.SAVED_VARIABLES, DeprecationWarning, stacklevel=2)
         return self.saved_tensors
 
     @property
     def _raw_saved_tensors(self) -> tuple[SavedTensor | Held | None, ...]:
         if self._saved is FREED:
-            raise RuntimeError(sentences.BACKWARD_TWICE)
+            raise RuntimeError(errors.BACKWARD_TWICE)
         return () if self._saved is ACCESSED else self._saved
 
     # -- forward ---------------------------------------------------------------------------------------------
@@ -229,13 +229,13 @@ class FunctionBase(GraphNode):
         names = [p.name for p in cls._signature().parameters.values() if p.kind in positional][1:]
         for name in kwargs:
             if name not in names:
-                raise TypeError(sentences.unexpected_keyword(name))
+                raise TypeError(errors.unexpected_keyword(name))
             if names.index(name) < len(args):
-                raise TypeError(sentences.multiple_values(name))
+                raise TypeError(errors.multiple_values(name))
         last = max(map(names.index, kwargs))
         for place in range(len(args), last + 1):
             if names[place] not in kwargs:
-                raise TypeError(sentences.missing_argument(names[place], place))
+                raise TypeError(errors.missing_argument(names[place], place))
         return (*args, *[kwargs[name] for name in names[len(args) : last + 1]])
 
     @classmethod
@@ -273,11 +273,11 @@ class FunctionBase(GraphNode):
             return set()
         for tensor in dirty:
             if not isinstance(tensor, Tensor):
-                raise RuntimeError(sentences.MARK_DIRTY)
+                raise RuntimeError(errors.MARK_DIRTY)
             count_write(tensor)
         marked = {id(t) for t in dirty}
         if not marked <= {id(v) for v in outputs}:
-            raise RuntimeError(sentences.DIRTY_NOT_RETURNED)
+            raise RuntimeError(errors.DIRTY_NOT_RETURNED)
         return marked
 
     def _constants(self) -> set[int]:
@@ -285,7 +285,7 @@ class FunctionBase(GraphNode):
         marked = self.non_differentiable or ()
         for tensor in marked:
             if not isinstance(tensor, Tensor):
-                raise RuntimeError(sentences.MARK_NON_DIFFERENTIABLE)
+                raise RuntimeError(errors.MARK_NON_DIFFERENTIABLE)
         return {id(t) for t in marked}
 
     def _keep(self, *, in_graph: bool = True) -> None:
@@ -295,7 +295,7 @@ class FunctionBase(GraphNode):
             if value is None:
                 kept.append(SavedTensor(None) if in_graph else None)
             elif not isinstance(value, Tensor):
-                raise TypeError(sentences.saved_non_tensor(place, sentences.kind_of(value)))
+                raise TypeError(errors.saved_non_tensor(place, errors.kind_of(value)))
             else:
                 kept.append(SavedTensor(value, value._node is self, self) if in_graph else Held(value))
                 if isinstance(saved := kept[-1], SavedTensor):
@@ -361,17 +361,17 @@ class FunctionBase(GraphNode):
         count = len(inputs)
         if len(found) != count:
             if len(found) < count or any(g is not None for g in found[count:]):
-                raise RuntimeError(sentences.gradient_count(self.name(), count, len(found)))
+                raise RuntimeError(errors.gradient_count(self.name(), count, len(found)))
             found = found[:count]
         checked = []
         for place, (gradient, aval) in enumerate(zip(found, inputs, strict=True)):
             if aval is None:
                 if gradient is not None:
-                    raise RuntimeError(sentences.gradient_of_non_tensor(self.name(), place + 1))
+                    raise RuntimeError(errors.gradient_of_non_tensor(self.name(), place + 1))
             elif gradient is None or isinstance(gradient, Tensor):
                 checked.append(gradient)
             else:
-                raise RuntimeError(sentences.gradient_type(sentences.kind_of(gradient)))
+                raise RuntimeError(errors.gradient_type(errors.kind_of(gradient)))
         wanted = [aval for aval in inputs if aval is not None]
         needs = [need for need, aval in zip(self.needs_input_grad, inputs, strict=True) if aval is not None]
         for k, (gradient, aval) in enumerate(zip(checked, wanted, strict=True)):
@@ -410,7 +410,7 @@ def finish(ctx: FunctionBase, args: Sequence[Any], output: Any) -> Any:
         elif id(value) in dirty:
             ctx._forward_cls._rewrite_history(value, ctx, k, several)
             if id(value) not in inputs:
-                warn(sentences.DIRTY_NOT_AN_INPUT)
+                warn(errors.DIRTY_NOT_AN_INPUT)
         else:
             outputs[k] = _with_history(value, ctx, k, is_input=id(value) in inputs, made=made)
     ctx._outputs, ctx._constant = tuple(avals), frozenset(constant)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.custom import FunctionBase
 from functrace.torch.autograd.pushing import defined, pushed_by, tangent_or_zeros
-from functrace.torch.dual import Level, forward_base, hidden
-from functrace.torch.tensor import Tensor
+from functrace.torch.dispatch.dual import Level, forward_base, hidden
+from functrace.torch.tensors.tensor import Tensor
 
 
 def push_function(
@@ -40,7 +40,7 @@ def push_function(
     with hidden():
         found = pushed_by(ctx, [tangent_or_zeros(ctx, a, given.get(id(a))) for a in args])
     if len(found) != len(outputs):
-        raise RuntimeError(sentences.jvp_count(len(outputs), len(found)))
+        raise RuntimeError(errors.jvp_count(len(outputs), len(found)))
     bases: dict[int, Tensor] = {}
     for a in tensors:
         below = forward_base(a)
@@ -52,11 +52,11 @@ def push_function(
             continue
         if id(value) in constants or value._array.dtype.kind not in "fc":
             if tangent is not None:
-                raise RuntimeError(sentences.jvp_of_constant(k))
+                raise RuntimeError(errors.jvp_of_constant(k))
             continue
         if id(value) in dirty:
             if all(value is not a for a in tensors):
-                raise RuntimeError(sentences.JVP_DIRTY_NOT_AN_INPUT)
+                raise RuntimeError(errors.JVP_DIRTY_NOT_AN_INPUT)
             if id(value) in given:
                 check_overwritten(given[id(value)], before[id(value)], tangent)
                 continue
@@ -71,13 +71,13 @@ def push_function(
                 return  # as PyTorch does: the outputs behind it get none
             above = None if tangent is None else forward_base(tangent)
             if above is None or above[0] is not source:
-                raise RuntimeError(sentences.JVP_NOT_A_VIEW)
+                raise RuntimeError(errors.JVP_NOT_A_VIEW)
         level.set_tangent(output, defined(tangent))
 
 
 def check_overwritten(former: Tensor, version: int, tangent: Tensor | None) -> None:
     """Check that the tangent of an overwritten input was overwritten, and returned itself."""
     if tangent is None or tangent._version == version:
-        raise RuntimeError(sentences.JVP_NOT_IN_PLACE)
+        raise RuntimeError(errors.JVP_NOT_IN_PLACE)
     if tangent is not former:
-        raise RuntimeError(sentences.JVP_NOT_AS_IS)
+        raise RuntimeError(errors.JVP_NOT_AS_IS)

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from functrace.ir.aval import ShapeDtype
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.graph import NO_EDGE, GraphNode, NativeNode, edge, number
-from functrace.torch.tensor import Tensor
+from functrace.torch.tensors.tensor import Tensor
 
 
 @final
@@ -73,9 +73,9 @@ def check_operands(tensors: Sequence[object], count: int) -> None:
     """
     for k, x in enumerate(tensors):
         if not isinstance(x, Tensor | None):
-            raise TypeError(sentences.not_a_variable(k))
+            raise TypeError(errors.not_a_variable(k))
     if len(tensors) != count:
-        raise TypeError(sentences.operand_count(count, len(tensors)))
+        raise TypeError(errors.operand_count(count, len(tensors)))
 
 
 def aliases(tensors: Sequence[Tensor | None], node: AliasNode) -> Any:

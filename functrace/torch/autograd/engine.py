@@ -21,17 +21,17 @@ from typing import Any, final
 import numpy as np
 
 from functrace.ir.aval import ShapeDtype
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.accumulation import ALONE, added, retain
 from functrace.torch.autograd.anomaly_mode import ANOMALY, refuse_nan, report
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import AccumulateGrad, GradientEdge, GraphNode, edge, fitted
 from functrace.torch.autograd.running import RUNNING
-from functrace.torch.dtypes import DTYPES
+from functrace.torch.errors.warnings import warn, warn_once
 from functrace.torch.func.mapping import vmap
-from functrace.torch.size import Size
-from functrace.torch.tensor import RESIZED, UNVERSIONED, Tensor, wrap
-from functrace.torch.warnings import warn, warn_once
+from functrace.torch.tensors.dtypes import DTYPES
+from functrace.torch.tensors.size import Size
+from functrace.torch.tensors.tensor import RESIZED, UNVERSIONED, Tensor, wrap
 
 LEVELS = 20
 """After how many nested backward passes a fresh thread takes over."""
@@ -270,7 +270,7 @@ def call(node: GraphNode, given: list[Tensor | None], needed: set[GraphNode] | N
         if post:
             for hook in list(post.values()):
                 if hook(node.variable) is not None:
-                    raise RuntimeError(sentences.POST_ACCUMULATE_RESULT)
+                    raise RuntimeError(errors.POST_ACCUMULATE_RESULT)
     if node._posthooks:
         for hook in list(node._posthooks.values()):
             results = replaced_all(hook, results, hook(tuple(results), tuple(given)))
@@ -291,14 +291,14 @@ def check_replaced(hook: Callable[..., Any], before: Tensor | None, after: Any) 
     if after is None:
         return
     if before is None:
-        raise RuntimeError(sentences.HOOK_REPLACES_NONE)
+        raise RuntimeError(errors.HOOK_REPLACES_NONE)
     if not isinstance(after, Tensor):
-        raise TypeError(sentences.hook_type(sentences.kind_of(after)))
+        raise TypeError(errors.hook_type(errors.kind_of(after)))
     name = getattr(hook, "__name__", type(hook).__name__)
     if after._array.dtype != before._array.dtype:
-        raise RuntimeError(sentences.hook_dtype(name, before.dtype.printed, after.dtype.printed))
+        raise RuntimeError(errors.hook_dtype(name, before.dtype.printed, after.dtype.printed))
     if after._array.shape != before._array.shape:
-        raise RuntimeError(sentences.hook_size(name))
+        raise RuntimeError(errors.hook_size(name))
 
 
 def replaced_all(hook: Callable[..., Any], before: Sequence[Tensor | None], after: Any) -> Sequence[Tensor | None]:
@@ -306,10 +306,10 @@ def replaced_all(hook: Callable[..., Any], before: Sequence[Tensor | None], afte
     if after is None:
         return before
     if not isinstance(after, tuple):
-        raise TypeError(sentences.hook_tuple(sentences.kind_of(after)))
+        raise TypeError(errors.hook_tuple(errors.kind_of(after)))
     if len(after) != len(before):
         name = getattr(hook, "__name__", type(hook).__name__)
-        raise RuntimeError(sentences.hook_count(name, len(after), len(before)))
+        raise RuntimeError(errors.hook_count(name, len(after), len(before)))
     for a, b in zip(before, after, strict=True):
         check_replaced(hook, a, b)
     return after
@@ -391,13 +391,13 @@ def run_backward(
     """
     if not (isinstance(tensors, tuple) and isinstance(grad_tensors, tuple)):
         name, given = ("grad_tensors", grad_tensors) if isinstance(tensors, tuple) else ("tensors", tensors)
-        raise RuntimeError(sentences.run_backward_tuple(name, sentences.kind_of(given)))
+        raise RuntimeError(errors.run_backward_tuple(name, errors.kind_of(given)))
     if not isinstance(inputs, tuple):
-        raise RuntimeError(sentences.RUN_BACKWARD_INPUTS)
+        raise RuntimeError(errors.RUN_BACKWARD_INPUTS)
     if len(tensors) != len(grad_tensors):
-        raise RuntimeError(sentences.run_backward_count(len(tensors), len(grad_tensors)))
+        raise RuntimeError(errors.run_backward_count(len(tensors), len(grad_tensors)))
     if not (inputs or accumulate_grad):
-        raise RuntimeError(sentences.RUN_BACKWARD_NOTHING)
+        raise RuntimeError(errors.RUN_BACKWARD_NOTHING)
     roots = [edge_of_root(x, k) for k, x in enumerate(tensors)]
     grads = [
         seed_of_root(gradient, node.output_avals()[nr], k)
@@ -426,14 +426,14 @@ def run_pass(
         execute(task, grads)
     finally:
         if create_graph and accumulate_grad:
-            warn_once(sentences.CREATE_GRAPH_CYCLE)
+            warn_once(errors.CREATE_GRAPH_CYCLE)
     if wanted is None or accumulate_grad:
         return None
     found = [task.captured.get((id(node), nr)) for node, nr in wanted]
     if not allow_unreachable:
         for k, gradient in enumerate(found):
             if gradient is None:
-                raise RuntimeError(sentences.unused_input(k))
+                raise RuntimeError(errors.unused_input(k))
     if MODES.recording is None:
         for gradient in found:
             if gradient is not None and all(gradient is not seed for seed in grads):
@@ -448,18 +448,18 @@ def edge_of_root(x: Any, place: int) -> tuple[GraphNode, int]:
     elif isinstance(x, tuple):
         node, nr = x[:2]
     else:
-        raise RuntimeError(sentences.root_type(place))
+        raise RuntimeError(errors.root_type(place))
     if node is None:
-        raise RuntimeError(sentences.root_without_grad(place))
+        raise RuntimeError(errors.root_without_grad(place))
     return node, nr
 
 
 def seed_of_root(gradient: Any, aval: ShapeDtype, place: int) -> Tensor:
     """Return the gradient of a root with shape and dtype of the root."""
     if gradient is None:
-        raise RuntimeError(sentences.root_gradient_missing(place))
+        raise RuntimeError(errors.root_gradient_missing(place))
     if not isinstance(gradient, Tensor):
-        raise RuntimeError(sentences.root_gradient_kind(place))
+        raise RuntimeError(errors.root_gradient_kind(place))
     array = gradient._array
     return gradient if array.shape == aval.shape and array.dtype == aval.dtype else fitted(gradient, aval, "", place)
 
@@ -484,7 +484,7 @@ def backward(
         inputs: leaves (or other tensors) whose gradient is wanted; all leaves by default.
     """
     if MODES.functional:
-        raise RuntimeError(sentences.BACKWARD_IN_FUNC)
+        raise RuntimeError(errors.BACKWARD_IN_FUNC)
     given = () if inputs is None else as_inputs(inputs, "backward")
     roots, grads = make_roots(tensors, grad_tensors)
     run_pass(roots, grads, create_graph if retain_graph is None else retain_graph, create_graph, given, True, True)
@@ -517,11 +517,11 @@ def grad(
     """
     if materialize_grads:
         if allow_unused is False:
-            raise ValueError(sentences.MATERIALIZE_WITHOUT_ALLOW)
+            raise ValueError(errors.MATERIALIZE_WITHOUT_ALLOW)
         allow_unused = True
     given = as_inputs(inputs, "grad")
     if not only_inputs:
-        warn(sentences.ONLY_INPUTS, FutureWarning)
+        warn(errors.ONLY_INPUTS, FutureWarning)
     roots, grads = make_roots(outputs, grad_outputs, batched=is_grads_batched)
     keep_graph = create_graph if retain_graph is None else retain_graph
 
@@ -532,7 +532,7 @@ def grad(
     for k, (x, found) in enumerate(zip(given, results, strict=True)):
         if found is None and materialize_grads:
             if isinstance(x, GradientEdge):
-                raise RuntimeError(sentences.MATERIALIZE_EDGE)
+                raise RuntimeError(errors.MATERIALIZE_EDGE)
             results[k] = wrap(np.zeros(x._array.shape, x._array.dtype))
             results[k]._requires = create_graph
     return dict(zip(inputs, results, strict=True)) if type(inputs) is dict else tuple(results)
@@ -544,10 +544,10 @@ def _pulled_batch(pull: Callable[..., Sequence[Tensor | None]], grads: Sequence[
     sizes: list[int] = []
     for gradient in grads:
         if gradient is None or not gradient._array.ndim:
-            raise ValueError(sentences.BATCHED_SCALAR)
+            raise ValueError(errors.BATCHED_SCALAR)
         sizes.append(gradient._array.shape[0])
     if len(set(sizes)) > 1:
-        raise ValueError(sentences.batch_sizes(sizes))
+        raise ValueError(errors.batch_sizes(sizes))
 
     def vjp(*grads: Tensor) -> list[Tensor]:
         found = pull(*grads)
@@ -561,10 +561,10 @@ def _pulled_batch(pull: Callable[..., Sequence[Tensor | None]], grads: Sequence[
 def as_inputs(inputs: Any, function: str) -> tuple[Any, ...]:
     """Return one tensor or edge, several, or those of a dict, as a tuple."""
     if isinstance(inputs, Mapping) and type(inputs) is not dict:
-        raise TypeError(sentences.inputs_mapping(function, type(inputs).__name__))
+        raise TypeError(errors.inputs_mapping(function, type(inputs).__name__))
     given = tuple(inputs.values()) if type(inputs) is dict else as_tuple(inputs)
     if not given:
-        raise RuntimeError(sentences.empty_inputs(function))
+        raise RuntimeError(errors.empty_inputs(function))
     return given
 
 
@@ -578,9 +578,9 @@ def edge_of_input(x: Any) -> tuple[GraphNode | None, int]:
     if isinstance(x, tuple):
         return x[:2]
     if not isinstance(x, Tensor):
-        raise RuntimeError(sentences.input_type(sentences.kind_of(x)))
+        raise RuntimeError(errors.input_type(errors.kind_of(x)))
     if not x.requires_grad:
-        raise RuntimeError(sentences.INPUT_WITHOUT_GRAD)
+        raise RuntimeError(errors.INPUT_WITHOUT_GRAD)
     return edge(x)
 
 
@@ -590,7 +590,7 @@ def make_roots(tensors: Any, gradients: Any, *, batched: bool = False) -> tuple[
     seeds: tuple[Any, ...] = (None,) * len(given) if gradients is None else as_tuple(gradients)
     made = [make_seed(given, seeds, k, batched=batched) for k in range(min(len(given), len(seeds)))]
     if len(made) != len(given):
-        raise RuntimeError(sentences.run_backward_count(len(given), len(made)))
+        raise RuntimeError(errors.run_backward_count(len(given), len(made)))
     return [edge_of_root(x, k) for k, x in enumerate(given)], made
 
 
@@ -602,25 +602,25 @@ def make_seed(outputs: Sequence[Any], seeds: Sequence[Any], place: int, *, batch
         if not isinstance(output, GradientEdge) and not output.requires_grad:
             return None
         if math.prod(aval.shape) != 1:
-            raise RuntimeError(sentences.NON_SCALAR_ROOT)
+            raise RuntimeError(errors.NON_SCALAR_ROOT)
         if aval.dtype.kind != "f":
-            raise RuntimeError(sentences.complex_root(DTYPES[aval.dtype]))
+            raise RuntimeError(errors.complex_root(DTYPES[aval.dtype]))
         ones = wrap(np.ones(aval.shape, aval.dtype))
         return ones if MODES.dispatch is None else MODES.dispatch.seed(output, ones)
     if not isinstance(seed, Tensor):
-        raise TypeError(sentences.root_gradient_type(type(seed).__name__))
+        raise TypeError(errors.root_gradient_type(type(seed).__name__))
     # The numbers in these sentences are where something equal is found first, as PyTorch looks it up.
     shape = seed._array.shape
     if batched:
         if not shape or not shape[0]:
-            raise IndexError(sentences.empty_batch(shape))
+            raise IndexError(errors.empty_batch(shape))
         if shape[1:] != aval.shape:
             found = seeds.index(seed), outputs.index(output)
-            raise RuntimeError(sentences.mismatched_batch(found, Size(shape[2:]), Size(aval.shape)))
+            raise RuntimeError(errors.mismatched_batch(found, Size(shape[2:]), Size(aval.shape)))
     elif shape != aval.shape:
         found = seeds.index(seed), outputs.index(output)
-        raise RuntimeError(sentences.mismatched_root_gradient(found, seed.shape, Size(aval.shape)))
+        raise RuntimeError(errors.mismatched_root_gradient(found, seed.shape, Size(aval.shape)))
     if (seed._array.dtype.kind == "c") != (aval.dtype.kind == "c"):
         found = seeds.index(seed), outputs.index(output)
-        raise RuntimeError(sentences.complex_root_gradient(found, seed.dtype, DTYPES[aval.dtype]))
+        raise RuntimeError(errors.complex_root_gradient(found, seed.dtype, DTYPES[aval.dtype]))
     return seed if seed._array.dtype == aval.dtype else seed.to(aval.dtype)

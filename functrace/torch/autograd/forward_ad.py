@@ -4,9 +4,9 @@
         dual = forward_ad.make_dual(x, direction)
         value, derivative = forward_ad.unpack_dual(function(dual))
 
-Operations on dual tensors compute tangents beside values, by the core's rules (`functrace.torch.tangents`). Tangents have a
-place in the graph of their own, and backward passes carry them: each of the two modes goes over the other. There is one
-level, for all threads; when it is left all tangents are gone. For forward mode within forward mode there is
+Operations on dual tensors compute tangents beside values, by the core's rules (`functrace.torch.dispatch.tangents`).
+Tangents have a place in the graph of their own, and backward passes carry them: each of the two modes goes over the other.
+There is one level, for all threads; when it is left all tangents are gone. For forward mode within forward mode there is
 `functrace.torch.func.jvp`.
 
 Layer: 9.
@@ -17,11 +17,11 @@ from __future__ import annotations
 from types import TracebackType
 from typing import NamedTuple, final
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES, DecoratingContext
-from functrace.torch.dual import DUALS, is_forward_enabled
-from functrace.torch.tangents import MAKE_DUAL, PRIMAL, Entered, alias_of
-from functrace.torch.tensor import Tensor
+from functrace.torch.dispatch.dual import DUALS, is_forward_enabled
+from functrace.torch.dispatch.tangents import MAKE_DUAL, PRIMAL, Entered, alias_of
+from functrace.torch.tensors.tensor import Tensor
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
@@ -49,7 +49,7 @@ def enter_dual_level() -> int:
     """
     global _current_level
     if DUALS.level is not None:
-        raise RuntimeError(sentences.NESTED_LEVELS)
+        raise RuntimeError(errors.NESTED_LEVELS)
     DUALS.level = Entered()
     _current_level = 0
     return _current_level
@@ -63,9 +63,9 @@ def exit_dual_level(*, level: int | None = None) -> None:
     """
     global _current_level
     if level is not None and level != _current_level:
-        raise RuntimeError(sentences.EXIT_OTHER_LEVEL)
+        raise RuntimeError(errors.EXIT_OTHER_LEVEL)
     if DUALS.level is None:
-        raise RuntimeError(sentences.EXIT_NO_LEVEL)
+        raise RuntimeError(errors.EXIT_NO_LEVEL)
     entered, DUALS.level = DUALS.level, None
     entered.close()
     _current_level = -1
@@ -107,13 +107,13 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     """
     number = _current_level if level is None else level
     if number < 0:
-        raise RuntimeError(sentences.NO_LEVEL)
+        raise RuntimeError(errors.NO_LEVEL)
     for what, given in (("primal", tensor), ("tangent", tangent)):
         if not (given.is_floating_point() or given.is_complex()):
-            raise ValueError(sentences.dual_dtype(what, given.dtype))
+            raise ValueError(errors.dual_dtype(what, given.dtype))
     entered = _entered(number, "_make_dual")
     if entered.tangent_of(tensor) is not None:
-        raise RuntimeError(sentences.DUAL_OF_DUAL)
+        raise RuntimeError(errors.DUAL_OF_DUAL)
     made = alias_of(tensor, MAKE_DUAL)
     entered.set_tangent(made, tangent)
     return made
@@ -130,7 +130,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     if number < 0:
         return UnpackedDualTensor(tensor, None)
     if not isinstance(tensor, Tensor):
-        raise TypeError(sentences.must_be_tensor("_unpack_dual", "dual", 0, sentences.kind_of(tensor)))
+        raise TypeError(errors.must_be_tensor("_unpack_dual", "dual", 0, errors.kind_of(tensor)))
     entered = _entered(number, "_fw_primal")
     return UnpackedDualTensor(alias_of(tensor, PRIMAL), entered.tangent_of(tensor))
 
@@ -143,7 +143,7 @@ def _entered(number: int, name: str) -> Entered:
     """
     entered = DUALS.level
     if number or not isinstance(entered, Entered):
-        raise RuntimeError(sentences.invalid_level(name))
+        raise RuntimeError(errors.invalid_level(name))
     return entered
 
 

@@ -27,14 +27,14 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.custom import FunctionBase
 from functrace.torch.autograd.delayed import DelayedError
 from functrace.torch.autograd.function_rules import BackwardCFunction as NodeWithRules
 from functrace.torch.autograd.function_rules import FunctionCtx, FunctionMeta, _SingleLevelFunction
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.tensor import Tensor
-from functrace.torch.views import made_by, rebase_history, refuse_function_view
+from functrace.torch.tensors.tensor import Tensor
+from functrace.torch.tensors.views import made_by, rebase_history, refuse_function_view
 from functrace.tree import PyTreeSpec, flatten, unflatten
 
 __all__ = [
@@ -54,16 +54,16 @@ class WritingFunctionBase(FunctionBase):
             RuntimeError: for a leaf, and for a view among other outputs.
         """
         if value.requires_grad and value.is_leaf:
-            raise RuntimeError(sentences.DIRTY_LEAF)
+            raise RuntimeError(errors.DIRTY_LEAF)
         value._grad = None  # as PyTorch does: it was the gradient of another value
         if value._view is not None:
             if sum(isinstance(v, Tensor) for v in outputs) > 1:
-                raise RuntimeError(sentences.DIRTY_VIEW_OF_MANY)
+                raise RuntimeError(errors.DIRTY_VIEW_OF_MANY)
             if value._view.base.is_leaf and value.requires_grad:
-                raise RuntimeError(sentences.VIEW_OF_LEAF_IN_PLACE)
+                raise RuntimeError(errors.VIEW_OF_LEAF_IN_PLACE)
             refuse_function_view(value, value._view, through_base=False)
             if value._view.made:
-                raise RuntimeError(sentences.no_grad_view(value._view.made, made_by(value)))
+                raise RuntimeError(errors.no_grad_view(value._view.made, made_by(value)))
         rebase_history(value, node, place)
 
 
@@ -77,11 +77,11 @@ class Function(WritingFunctionBase, _SingleLevelFunction):
     _context_cls = BackwardCFunction
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
-        warnings.warn(sentences.function_instantiated(type(self)), DeprecationWarning, stacklevel=2)
+        warnings.warn(errors.function_instantiated(type(self)), DeprecationWarning, stacklevel=2)
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
         """Raise: what PyTorch called so is gone; see ``apply``."""
-        raise RuntimeError(sentences.LEGACY_FUNCTION)
+        raise RuntimeError(errors.LEGACY_FUNCTION)
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,7 +103,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             return outputs
         given = outputs if isinstance(outputs, tuple) else (outputs,)
         wanted = [None if x is None else x.detach().requires_grad_() for x in given]
-        return DelayedError(sentences.ONCE_DIFFERENTIABLE, len(wanted))(*wanted)
+        return DelayedError(errors.ONCE_DIFFERENTIABLE, len(wanted))(*wanted)
 
     return wrapped
 

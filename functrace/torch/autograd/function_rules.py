@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.custom import FunctionBase
-from functrace.torch.tensor import Tensor
-from functrace.torch.warnings import warn
+from functrace.torch.errors.warnings import warn
+from functrace.torch.tensors.tensor import Tensor
 
 
 class FunctionCtx:
@@ -35,7 +35,7 @@ class FunctionCtx:
         """Keep tensors for ``jvp``."""
         for tensor in tensors:
             if not isinstance(tensor, Tensor | None):
-                raise AssertionError(sentences.SAVE_FOR_FORWARD)
+                raise AssertionError(errors.SAVE_FOR_FORWARD)
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *tensors: Any) -> None:
@@ -44,7 +44,7 @@ class FunctionCtx:
 
     def mark_shared_storage(self, *_pairs: object) -> None:
         """Do nothing: shared memory is detected without it."""
-        warn(sentences.MARK_SHARED_STORAGE, FutureWarning)
+        warn(errors.MARK_SHARED_STORAGE, FutureWarning)
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
         """Mark outputs that have no derivative; backward gets zeros for them."""
@@ -100,17 +100,17 @@ class _SingleLevelFunction(FunctionBase, FunctionCtx, metaclass=FunctionMeta):
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """Compute the result. To be overridden; takes ``ctx`` first unless there is a ``setup_context``."""
-        raise NotImplementedError(sentences.NO_FORWARD)
+        raise NotImplementedError(errors.NO_FORWARD)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
         """Save the residuals of backward. May be overridden; then ``forward`` takes no ``ctx``."""
-        raise NotImplementedError(sentences.NO_SETUP_CONTEXT)
+        raise NotImplementedError(errors.NO_SETUP_CONTEXT)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any, **_kwargs: Any) -> Any:
         """Return one gradient per argument of ``apply``. To be overridden."""
-        raise NotImplementedError(sentences.NO_BACKWARD)
+        raise NotImplementedError(errors.NO_BACKWARD)
 
     vjp = backward
     """Another name for ``backward``: one of the two is overridden."""
@@ -118,7 +118,7 @@ class _SingleLevelFunction(FunctionBase, FunctionCtx, metaclass=FunctionMeta):
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any, **_kwargs: Any) -> Any:
         """Return one tangent per output. May be overridden."""
-        raise NotImplementedError(sentences.NO_JVP)
+        raise NotImplementedError(errors.NO_JVP)
 
     @staticmethod
     def vmap(info: object, in_dims: tuple[int | None, ...], *args: object) -> Any:
@@ -129,7 +129,7 @@ class _SingleLevelFunction(FunctionBase, FunctionCtx, metaclass=FunctionMeta):
             in_dims: for each argument, which dimension of it is mapped: the first, or ``None``.
             args: the arguments.
         """
-        raise NotImplementedError(sentences.NO_VMAP)
+        raise NotImplementedError(errors.NO_VMAP)
 
     @classmethod
     def _arguments(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -139,7 +139,7 @@ class _SingleLevelFunction(FunctionBase, FunctionCtx, metaclass=FunctionMeta):
         bound = cls._signature().bind(*args, **kwargs)
         bound.apply_defaults()
         for name in bound.kwargs:
-            raise TypeError(sentences.unexpected_keyword(name))
+            raise TypeError(errors.unexpected_keyword(name))
         return bound.args
 
     @classmethod
@@ -148,5 +148,5 @@ class _SingleLevelFunction(FunctionBase, FunctionCtx, metaclass=FunctionMeta):
         if cls.vjp is _SingleLevelFunction.vjp:
             return cls.backward
         if cls.backward is not _SingleLevelFunction.backward:
-            raise RuntimeError(sentences.BACKWARD_AND_VJP)
+            raise RuntimeError(errors.BACKWARD_AND_VJP)
         return cls.vjp

@@ -16,12 +16,12 @@ import numpy as np
 from functrace.torch.autograd.engine import grad
 from functrace.torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from functrace.torch.autograd.grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
-from functrace.torch.creation import eye, ones_like, zeros, zeros_like
 from functrace.torch.func import vmap
-from functrace.torch.picking import movedim
-from functrace.torch.shaping import reshape, stack
-from functrace.torch.size import Size
-from functrace.torch.tensor import Tensor
+from functrace.torch.functions.creation import eye, ones_like, zeros, zeros_like
+from functrace.torch.functions.picking import movedim
+from functrace.torch.functions.shaping import reshape, stack
+from functrace.torch.tensors.size import Size
+from functrace.torch.tensors.tensor import Tensor
 
 Tensors: TypeAlias = tuple[Tensor, ...]
 OneOrMore: TypeAlias = Tensor | Tensors

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, final
 
-from functrace.torch.sentences import DECORATED_CLASS, PRESERVED_VERSIONS, flag_type
-from functrace.torch.warnings import warn
+from functrace.torch.errors import DECORATED_CLASS, PRESERVED_VERSIONS, flag_type
+from functrace.torch.errors.warnings import warn
 from functrace.tracing.binding import newest_recording
 
 if TYPE_CHECKING:
-    from functrace.torch.tensor import Tensor
+    from functrace.torch.tensors.tensor import Tensor
 
 
 @final

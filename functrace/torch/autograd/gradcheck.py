@@ -18,12 +18,12 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from functrace.api.batching.mapping import vmap
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.delayed import UndefinedGrad
 from functrace.torch.autograd.engine import grad
 from functrace.torch.autograd.gradcheck_forward import check_batched_forward, check_forward
 from functrace.torch.autograd.gradcheck_parts import GradcheckError, mismatch, random_like, returned, text_of, unit
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.tensors.tensor import Tensor, wrap
 from functrace.typing import Array
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
@@ -90,9 +90,9 @@ def gradcheck(
     Source:
         central differences: Press et al., Numerical Recipes, 3rd ed., section 5.7.
     """
-    assert check_forward_ad or check_backward_ad, sentences.CHECKS_NOTHING
-    assert not (check_batched_grad and not check_backward_ad), sentences.BATCHED_WITHOUT_BACKWARD
-    assert not (check_batched_forward_grad and not check_forward_ad), sentences.BATCHED_WITHOUT_FORWARD
+    assert check_forward_ad or check_backward_ad, errors.CHECKS_NOTHING
+    assert not (check_batched_grad and not check_backward_ad), errors.BATCHED_WITHOUT_BACKWARD
+    assert not (check_batched_forward_grad and not check_forward_ad), errors.BATCHED_WITHOUT_FORWARD
     check = Check(func, inputs, eps, atol, rtol, nondet_tol, fast_mode)
     try:
         check.run(
@@ -141,9 +141,9 @@ def gradgradcheck(
 
     The other arguments, and the errors, are those of `gradcheck`.
     """
-    assert check_fwd_over_rev or check_rev_over_rev, sentences.CHECKS_NOTHING_TWICE
-    assert not (check_undefined_grad and not check_rev_over_rev), sentences.UNDEFINED_WITHOUT_REVERSE
-    assert not (check_batched_grad and not check_rev_over_rev), sentences.BATCHED_WITHOUT_REVERSE
+    assert check_fwd_over_rev or check_rev_over_rev, errors.CHECKS_NOTHING_TWICE
+    assert not (check_undefined_grad and not check_rev_over_rev), errors.UNDEFINED_WITHOUT_REVERSE
+    assert not (check_batched_grad and not check_rev_over_rev), errors.BATCHED_WITHOUT_REVERSE
     given = _as_tuple(inputs)
     if grad_outputs is None:
         outputs = _differentiable(returned(func(*given)))
@@ -199,13 +199,13 @@ def _checked_inputs(given: Tensors) -> list[int]:
     """
     places = [k for k, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
     if not places:
-        raise ValueError(sentences.NOTHING_TO_CHECK)
+        raise ValueError(errors.NOTHING_TO_CHECK)
     for k in places:
         array = given[k]._array
         if array.dtype not in (np.float64, np.complex128):
-            warnings.warn(sentences.not_double(k), UserWarning, stacklevel=5)
+            warnings.warn(errors.not_double(k), UserWarning, stacklevel=5)
         if any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True)):
-            raise RuntimeError(sentences.overlapping_input(k))
+            raise RuntimeError(errors.overlapping_input(k))
     return places
 
 
@@ -251,8 +251,8 @@ class Check:
         parts: list[tuple[str, list[int], Part]] = []
         complex_ones = [j for j, k in enumerate(chosen) if every[k]._array.dtype.kind == "c"]
         if complex_ones:
-            parts.append((sentences.IMAGINARY_PART, complex_ones, np.imag))
-            parts.append((sentences.REAL_PART, list(range(len(chosen))), np.real))
+            parts.append((errors.IMAGINARY_PART, complex_ones, np.imag))
+            parts.append((errors.REAL_PART, list(range(len(chosen))), np.real))
         else:
             parts.append(("", list(range(len(chosen))), lambda a: a))
         for told, outputs, part in parts if backward else ():
@@ -324,7 +324,7 @@ class Check:
         for i in range(len(self.wanted)):
             for jacobian in self.numerical(i, chosen, lambda a: a):
                 if not np.allclose(jacobian, 0, atol=self.atol):
-                    raise GradcheckError(sentences.NUMERICAL_NOT_ZERO)
+                    raise GradcheckError(errors.NUMERICAL_NOT_ZERO)
 
     # -- backward ----------------------------------------------------------------------------
 
@@ -344,9 +344,9 @@ class Check:
             if gradient is None:
                 continue
             if dtypes and gradient._array.dtype != x.dtype:
-                raise GradcheckError(sentences.GRADIENT_OF_OTHER_DTYPE)
+                raise GradcheckError(errors.GRADIENT_OF_OTHER_DTYPE)
             if gradient._array.shape != x.shape:
-                raise GradcheckError(sentences.GRADIENT_OF_OTHER_SIZE)
+                raise GradcheckError(errors.GRADIENT_OF_OTHER_SIZE)
             made[:, place] = gradient._array.reshape(-1)
         return made
 
@@ -356,7 +356,7 @@ class Check:
         if not np.allclose(analytical, numerical, self.rtol, self.atol):
             raise GradcheckError(mismatch(told + _BACKWARD, i, j, numerical, analytical))
         if not np.allclose(analytical, again, rtol=0, atol=self.nondet_tol):
-            raise GradcheckError(sentences.not_reentrant(told, self.nondet_tol))
+            raise GradcheckError(errors.not_reentrant(told, self.nondet_tol))
 
     # -- fast mode ---------------------------------------------------------------------------
 
@@ -376,7 +376,7 @@ class Check:
             if not np.allclose(pair[1], pair[0], self.rtol, tolerance):
                 self.fail_fast(told + _BACKWARD, i, j, pair, chosen, part, self._analytical(i, j, part, False))
             if not np.allclose(analytical, again, rtol=0, atol=self.nondet_tol):
-                raise GradcheckError(sentences.not_reentrant(told, self.nondet_tol))
+                raise GradcheckError(errors.not_reentrant(told, self.nondet_tol))
 
     def _short(self, j: int, v: Array, part: Part) -> list[Array]:
         """Return the gradients of one output, by all inputs, for a vector that it is multiplied by."""
@@ -392,7 +392,7 @@ class Check:
         """Raise what fast mode has found, with both Jacobians in full."""
         numerical = self.numerical(i, chosen, part)[j]
         shown = [text_of(x) if isinstance(x, np.ndarray) else x if numerical.dtype.kind == "c" else x.real for x in pair]
-        told = sentences.slow_mode(text_of(numerical), text_of(analytical), np.abs(analytical - numerical).max(initial=0.0))
+        told = errors.slow_mode(text_of(numerical), text_of(analytical), np.abs(analytical - numerical).max(initial=0.0))
         where = f"for output {j} with respect to input {i}"
         raise GradcheckError(f"{what} {where},\nnumerical:{shown[0]}\nanalytical:{shown[1]}\n{told}")
 
@@ -404,9 +404,9 @@ class Check:
             if g is None:
                 continue
             if g._array.any():
-                raise GradcheckError(sentences.NOT_MULTIPLIED)
+                raise GradcheckError(errors.NOT_MULTIPLIED)
             if g._array.dtype != x._array.dtype:
-                raise GradcheckError(sentences.GRADIENT_OF_OTHER_DTYPE)
+                raise GradcheckError(errors.GRADIENT_OF_OTHER_DTYPE)
 
     def _check_undefined(self) -> None:
         """Check that backward takes gradients that nobody sent: all of them, and each alone."""
@@ -418,11 +418,11 @@ class Check:
             try:
                 found = grad(outputs, self.wanted, seeds, allow_unused=True)
             except RuntimeError as error:
-                warnings.warn(sentences.UNDEFINED_IS_CHECKED, UserWarning, stacklevel=4)
-                raise GradcheckError(sentences.UNDEFINED_REFUSED) from error
+                warnings.warn(errors.UNDEFINED_IS_CHECKED, UserWarning, stacklevel=4)
+                raise GradcheckError(errors.UNDEFINED_REFUSED) from error
             if any(g is not None and g._array.any() for g in found):
-                warnings.warn(sentences.UNDEFINED_IS_CHECKED, UserWarning, stacklevel=4)
-                raise GradcheckError(sentences.UNDEFINED_NOT_ZERO)
+                warnings.warn(errors.UNDEFINED_IS_CHECKED, UserWarning, stacklevel=4)
+                raise GradcheckError(errors.UNDEFINED_NOT_ZERO)
 
     def _check_batched(self) -> None:
         """Check that backward passes under ``vmap`` give what a loop gives."""
@@ -438,7 +438,7 @@ class Check:
             mapped = vmap(pulled)(seeds)
             for i, (together, alone) in enumerate(zip(mapped, zip(*map(pulled, seeds), strict=True), strict=True)):
                 if not np.allclose(together, np.stack(alone), self.rtol, self.atol):
-                    raise GradcheckError(sentences.batched_mismatch(j, i, text_of(together), text_of(np.stack(alone))))
+                    raise GradcheckError(errors.batched_mismatch(j, i, text_of(together), text_of(np.stack(alone))))
 
     # -- what the check of forward mode takes --------------------------------------------------
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from functrace.api.batching.mapping import vmap
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from functrace.torch.autograd.gradcheck_parts import GradcheckError, mismatch, random_like, text_of, unit
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.tensors.tensor import Tensor, wrap
 from functrace.typing import Array
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def check_forward(check: Check, *, undefined: bool, dtypes: bool) -> None:
         parts = [("", check)]
     else:
         parts = [
-            (sentences.IMAGINARY_INPUTS, of_part(check, complex_places, imaginary=True)),
-            (sentences.REAL_INPUTS, of_part(check, complex_places, imaginary=False)),
+            (errors.IMAGINARY_INPUTS, of_part(check, complex_places, imaginary=True)),
+            (errors.REAL_INPUTS, of_part(check, complex_places, imaginary=False)),
         ]
     for told, part in parts:
         _check_tangents(part, [told if k in complex_places else "" for k in range(len(part.wanted))], dtypes)
@@ -91,7 +91,7 @@ def _pushed(check: Check, duals: Duals, chosen: Sequence[int], dtypes: bool) -> 
             continue
         tangent = _tangent(x)
         if dtypes and tangent is not None and (tangent._array.dtype.kind == "c") != (x._array.dtype.kind == "c"):
-            raise GradcheckError(sentences.TANGENT_OF_OTHER_DTYPE)
+            raise GradcheckError(errors.TANGENT_OF_OTHER_DTYPE)
         found.append(np.zeros_like(x._array) if tangent is None else tangent._array.copy())
     return found
 
@@ -174,7 +174,7 @@ def _check_undefined(check: Check) -> None:
             duals[k] = kept
             for j, (a, b) in enumerate(zip(first, second, strict=True)):
                 if a is not None and b is not None and not np.allclose(a._array, b._array, 1e-5, 1e-8):
-                    raise GradcheckError(*sentences.undefined_tangent(j, x, a, b))
+                    raise GradcheckError(*errors.undefined_tangent(j, x, a, b))
 
 
 def check_batched_forward(check: Check) -> None:
@@ -198,7 +198,7 @@ def check_batched_forward(check: Check) -> None:
         try:
             together = vmap(push)(directions)
         except RuntimeError as error:
-            raise GradcheckError(sentences.batched_tangents_raise(error)) from error
+            raise GradcheckError(errors.batched_tangents_raise(error)) from error
         for j, (a, b) in enumerate(zip(together, alone, strict=True)):
             if not np.allclose(a, b, 1e-5, 1e-8):
-                raise GradcheckError(sentences.batched_mismatch(j, j, text_of(a), text_of(b)))
+                raise GradcheckError(errors.batched_mismatch(j, j, text_of(a), text_of(b)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from functrace.torch.random import generator
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.tensors.tensor import Tensor, wrap
 from functrace.typing import Array
 
 

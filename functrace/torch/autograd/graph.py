@@ -21,7 +21,7 @@ import numpy as np
 
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.locks import Lock
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.accumulation import ALONE, accumulate, laid_as
 from functrace.torch.autograd.anomaly_mode import ANOMALY, note_origin
 from functrace.torch.autograd.grad_mode import MODES
@@ -31,14 +31,14 @@ from functrace.torch.autograd.mutation import allow_mutation_on_saved_tensors
 from functrace.torch.autograd.offload import compose, save_compressed, save_on_disk
 from functrace.torch.autograd.running import RUNNING, will_execute
 from functrace.torch.autograd.saved import SavedPositions, SavedTensor
-from functrace.torch.device import CPU, device
-from functrace.torch.dtypes import DTYPES, dtype
-from functrace.torch.dual import DUALS
-from functrace.torch.tensor import RESIZED, Tensor, wrap
+from functrace.torch.dispatch.dual import DUALS
+from functrace.torch.tensors.device import CPU, device
+from functrace.torch.tensors.dtypes import DTYPES, dtype
+from functrace.torch.tensors.tensor import RESIZED, Tensor, wrap
 
 if TYPE_CHECKING:
     from functrace.torch.autograd.engine import Task
-    from functrace.torch.plans import Plan
+    from functrace.torch.dispatch.plans import Plan
 
 __all__ = [
     "GradientEdge",
@@ -179,13 +179,13 @@ class NativeNode(GraphNode):
             TypeError: for another number of gradients, and for what is no tensor.
         """
         if named:
-            raise TypeError(sentences.CALLED_WITH_KEYWORDS)
+            raise TypeError(errors.CALLED_WITH_KEYWORDS)
         avals = self.output_avals()
         if len(grads) != len(avals):
-            raise TypeError(sentences.operand_count(len(avals), len(grads)))
+            raise TypeError(errors.operand_count(len(avals), len(grads)))
         for place, gradient in enumerate(grads):
             if gradient is not None and not isinstance(gradient, Tensor):
-                raise TypeError(sentences.not_a_variable(place))
+                raise TypeError(errors.not_a_variable(place))
         found = tuple(self._called(list(grads)))
         return found[0] if len(found) == 1 else found
 
@@ -255,7 +255,7 @@ class OpNode(NativeNode):
         plan = self._plan
         saved = self._saved
         if saved is None:
-            raise RuntimeError(sentences.BACKWARD_TWICE)
+            raise RuntimeError(errors.BACKWARD_TWICE)
         hooked = False
         pull_usual = plan.pull_usual
         if pull_usual is not None and not MODES.recording and DUALS.level is None and MODES.dispatch is None:
@@ -302,7 +302,7 @@ class OpNode(NativeNode):
                for g, a in zip(grads, self.output_avals(), strict=True)):  # fmt: skip
             return self.run(grads)
         if self._saved is None:
-            raise RuntimeError(sentences.BACKWARD_TWICE)
+            raise RuntimeError(errors.BACKWARD_TWICE)
         plan = self._plan
         values = [s.unpack(self) if u else s for s, u in zip(self._saved, plan.derivation.unpacks, strict=True)]
         given = [g if g is not None else zeros_of(a) for g, a in itertools.zip_longest(grads, plan.outputs)]
@@ -379,7 +379,7 @@ class AccumulateGrad(NativeNode):
         gradient = grads[0]
         if gradient is not None:
             if self.variable._node is not None:
-                raise RuntimeError(sentences.LEAF_MOVED)
+                raise RuntimeError(errors.LEAF_MOVED)
             if (
                 self._former is not None
                 and gradient._array.shape != self.variable._array.shape
@@ -408,13 +408,13 @@ def fitted(gradient: Tensor, aval: ShapeDtype, name: str, place: int) -> Tensor:
     if shape != aval.shape:
         added = len(shape) - len(aval.shape)
         if added < 0 or any(n not in (1, m) for n, m in zip(aval.shape, shape[max(added, 0) :], strict=True)):
-            raise RuntimeError(sentences.gradient_shape(name, place, shape, aval.shape))
+            raise RuntimeError(errors.gradient_shape(name, place, shape, aval.shape))
         stretched = [added + k for k, (n, m) in enumerate(zip(aval.shape, shape[added:], strict=True)) if n != m]
         gradient = gradient.sum([*range(added), *stretched], True).reshape(aval.shape)
     if gradient._array.dtype == aval.dtype:
         return gradient
     if gradient._array.dtype.kind != "f" and (gradient._array.dtype.kind == "c") != (aval.dtype.kind == "c"):
-        raise RuntimeError(sentences.GRADIENT_KIND)
+        raise RuntimeError(errors.GRADIENT_KIND)
     return gradient.to(aval.dtype)
 
 
@@ -462,7 +462,7 @@ def _get_grad_fn_or_grad_acc(t: Tensor | GradientEdge) -> GraphNode:
     """Return the node at which the gradient of a tensor, or of an edge, arrives."""
     node = t.node if isinstance(t, GradientEdge) else edge(t)[0]
     if node is None:
-        raise AssertionError(sentences.NO_GRADIENT_FUNCTION)
+        raise AssertionError(errors.NO_GRADIENT_FUNCTION)
     return node
 
 
@@ -473,7 +473,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
         RuntimeError: if no gradient flows to it.
     """
     if not tensor.requires_grad:
-        raise RuntimeError(sentences.EDGE_WITHOUT_GRAD)
+        raise RuntimeError(errors.EDGE_WITHOUT_GRAD)
     node = _get_grad_fn_or_grad_acc(tensor)
     if not hasattr(node, "_forward_cls"):
         return GradientEdge(node, tensor._output_nr)
@@ -494,10 +494,10 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
         RuntimeError: for something else than tensors.
     """
     if not isinstance(tensor, Iterable):
-        raise RuntimeError(sentences.INCREMENT_VERSION)
+        raise RuntimeError(errors.INCREMENT_VERSION)
     for one in [tensor] if isinstance(tensor, Tensor) else tensor:
         if not isinstance(one, Tensor):
-            raise RuntimeError(sentences.INCREMENT_OF_NO_TENSOR)
+            raise RuntimeError(errors.INCREMENT_OF_NO_TENSOR)
         if not one.is_inference():
             one._counter[0] += 1
 
@@ -549,7 +549,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., object
     if mode == "all":
         return _when_all_arrived(tensors, fn)
     if mode != "any":
-        raise ValueError(sentences.multi_grad_mode(mode))
+        raise ValueError(errors.multi_grad_mode(mode))
     lock = Lock()
     done: weakref.WeakSet[Task] = weakref.WeakSet()
 
@@ -592,7 +592,7 @@ def _when_all_arrived(tensors: Sequence[Tensor], fn: Callable[..., object]) -> R
 
 def _present_task() -> Task:
     if RUNNING.task is None:
-        raise AssertionError(sentences.MULTI_HOOK_OUTSIDE)
+        raise AssertionError(errors.MULTI_HOOK_OUTSIDE)
     return RUNNING.task
 
 
@@ -602,10 +602,10 @@ def _present_task() -> Task:
 def region_activation_memory_budget(budget: float) -> NoReturn:
     """Raise, as PyTorch does outside of ``torch.compile``, which is not here."""
     if isinstance(budget, bool) or not isinstance(budget, (int, float)):
-        raise TypeError(sentences.budget_type(type(budget).__name__))
+        raise TypeError(errors.budget_type(type(budget).__name__))
     if not 0 <= budget <= 1:
-        raise ValueError(sentences.budget_range(budget))
-    raise RuntimeError(sentences.BUDGET_OUTSIDE)
+        raise ValueError(errors.budget_range(budget))
+    raise RuntimeError(errors.BUDGET_OUTSIDE)
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:

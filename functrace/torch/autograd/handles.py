@@ -13,10 +13,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from functrace.torch import sentences
+from functrace.torch import errors
 
 if TYPE_CHECKING:
-    from functrace.torch.tensor import Tensor
+    from functrace.torch.tensors.tensor import Tensor
 
 State: TypeAlias = tuple[Any, ...]
 
@@ -87,4 +87,4 @@ def warn_if_has_hooks(tensor: Tensor) -> None:
     """Warn of the hooks of a tensor that is about to be pickled: they are not kept."""
     for hook in (tensor._backward_hooks or {}).values():
         if not hasattr(hook, "__torch_unserializable__"):
-            warnings.warn(sentences.hook_not_kept(hook), stacklevel=2)
+            warnings.warn(errors.hook_not_kept(hook), stacklevel=2)

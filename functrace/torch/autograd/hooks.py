@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, final
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
 
 if TYPE_CHECKING:
-    from functrace.torch.tensor import Tensor
+    from functrace.torch.tensors.tensor import Tensor
 
 Pair = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
@@ -84,7 +84,7 @@ def refuse_hooks() -> None:
         RuntimeError: as PyTorch, whose function transforms do not call them. functrace's own do.
     """
     if MODES.functional and MODES.recording and MODES.pairs and MODES.pairs[-1][0] is not _detached:
-        raise RuntimeError(sentences.HOOKS_AMONG_TRACED)
+        raise RuntimeError(errors.HOOKS_AMONG_TRACED)
 
 
 @contextmanager
@@ -123,7 +123,7 @@ def push_hooks(pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any
         TypeError: they are no functions.
     """
     if not (callable(pack_hook) and callable(unpack_hook)):
-        raise TypeError(sentences.push_hooks_arguments(pack_hook, unpack_hook))
+        raise TypeError(errors.push_hooks_arguments(pack_hook, unpack_hook))
     if MODES.refusal is not None:
         raise RuntimeError(MODES.refusal)
     MODES.pairs = (*MODES.pairs, (pack_hook, unpack_hook))
@@ -136,7 +136,7 @@ def pop_hooks() -> None:
         RuntimeError: there is none.
     """
     if not MODES.pairs:
-        raise RuntimeError(sentences.NO_HOOKS_TO_POP)
+        raise RuntimeError(errors.NO_HOOKS_TO_POP)
     MODES.pairs = MODES.pairs[:-1]
 
 

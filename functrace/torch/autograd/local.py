@@ -14,10 +14,10 @@ from typing import Any
 from functrace.api.differentiation.gradients import vjp
 from functrace.ir.aval import ShapeDtype
 from functrace.ops.elementwise import conj
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import GraphNode, edge, number, zeros_of
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.tensors.tensor import Tensor, wrap
 
 OfArrays = Callable[..., Sequence[Any]]
 
@@ -49,7 +49,7 @@ class PullbackNode(GraphNode):
         """Pull gradients back; where that is recorded, as a function of tensors in turn."""
         tensors, whole = self._given, self._whole
         if tensors is None:
-            raise RuntimeError(sentences.BACKWARD_TWICE)
+            raise RuntimeError(errors.BACKWARD_TWICE)
         given = [zeros_of(aval) if g is None else g for g, aval in zip(grads, self._outputs, strict=True)]
         wanted = [k for k, (node, _) in enumerate(self._edges) if node is not None]
         count = len(tensors)
@@ -100,7 +100,7 @@ def join(
     if not MODES.recording or not any(x.requires_grad for x in tensors):
         return
     if any(outputs[k].requires_grad and outputs[k].is_leaf for k in overwritten):
-        raise RuntimeError(sentences.DIRTY_LEAF)
+        raise RuntimeError(errors.DIRTY_LEAF)
     node = PullbackNode(whole, tensors, given, outputs)
     for k, output in enumerate(outputs):
         if output._array.dtype.kind in "fc":

@@ -14,11 +14,11 @@ from functrace.control.custom import Mapped, custom_batch_program
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.program import Program
-from functrace.numpy.recording import ArrayRecording
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.shaping import broadcast_to, permute
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.tensors.tensor import Tensor, wrap
 from functrace.tracing.binding import BODY
 from functrace.tracing.capture import own_constants
 from functrace.tracing.tracer import Tracer
@@ -62,7 +62,7 @@ def mapped_by_rule(
 
     def record(size: int, is_batched: tuple[bool, ...]) -> Program:
         if function.generate_vmap_rule:
-            raise RuntimeError(sentences.both_vmap_rules(name))
+            raise RuntimeError(errors.both_vmap_rules(name))
         if any(is_batched[len(places) :]):
             raise ArgumentError(
                 f"{name} brings its own rule for vmap, and closes over a value that is mapped", fix="pass it as an argument"
@@ -92,9 +92,9 @@ def _recorded(
                 dims[places[k]] = 0 if batched else None
         found = function.vmap(VmapInfo(size, MODES.randomness), tuple(dims), *given)
         if not isinstance(found, tuple):
-            raise RuntimeError(sentences.vmap_returned(f"Got a {type(found)} instead"))
+            raise RuntimeError(errors.vmap_returned(f"Got a {type(found)} instead"))
         if len(found) != 2:
-            raise RuntimeError(sentences.vmap_returned(f"Got {len(found)} returns instead"))
+            raise RuntimeError(errors.vmap_returned(f"Got {len(found)} returns instead"))
         outputs, out_dims = found
         several = outputs if isinstance(outputs, tuple) else (outputs,)
         each = out_dims if isinstance(out_dims, (tuple, list)) else (out_dims,) * len(several)

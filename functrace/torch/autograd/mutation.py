@@ -20,10 +20,10 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 import numpy as np
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.hooks import saved_tensors_hooks
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.tensors.tensor import Tensor, wrap
 
 _enabled = [False]
 """Whether a context is entered, in whatever thread."""
@@ -72,12 +72,12 @@ class _AllowMutationOnSavedContext:
             AssertionError: outside the context.
         """
         if not _enabled[0]:
-            raise AssertionError(sentences.MUTATION_OUTSIDE)
+            raise AssertionError(errors.MUTATION_OUTSIDE)
         found = self.cloned.get(handle)
         if found is None:
             found = self.original.get(handle)
         if found is None:
-            raise AssertionError(sentences.MUTATION_OUTSIDE)
+            raise AssertionError(errors.MUTATION_OUTSIDE)
         return found
 
     def watch(self, tensor: Tensor) -> None:
@@ -135,7 +135,7 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
     with saved_tensors_hooks(context.pack, context.unpack):
         try:
             if _enabled[0]:
-                raise RuntimeError(sentences.MUTATION_NESTED)
+                raise RuntimeError(errors.MUTATION_NESTED)
             _enabled[0] = True
             MODES.watches = (*MODES.watches, context.watch)
             yield context

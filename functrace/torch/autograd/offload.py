@@ -19,7 +19,7 @@ from typing import TypeAlias, TypeVar, final
 import numpy as np
 
 from functrace.torch.autograd.hooks import saved_tensors_hooks
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.tensors.tensor import Tensor, wrap
 from functrace.tracing import Tracer
 
 Packed = TypeVar("Packed")

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.graph import zeros_of
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.tensors.tensor import Tensor, wrap
 from functrace.tracing import Tracer
 
 
@@ -24,7 +24,7 @@ def pushed_by(ctx: Any, tangents: Sequence[Tensor | None]) -> tuple[Tensor | Non
     several: list[Tensor | None] = []
     for k, tangent in enumerate(found if isinstance(found, tuple) else (found,)):
         if not isinstance(tangent, Tensor | None):
-            raise RuntimeError(sentences.jvp_type(sentences.kind_of(tangent), k))
+            raise RuntimeError(errors.jvp_type(errors.kind_of(tangent), k))
         several.append(tangent)
     return tuple(several)
 
@@ -43,5 +43,5 @@ def tangent_or_zeros(ctx: Any, argument: object, tangent: Tensor | Tracer | None
 def defined(tangent: Tensor | None) -> Tensor:
     """Return a tangent that must be one."""
     if tangent is None:
-        raise RuntimeError(sentences.TANGENT_NOT_DEFINED)
+        raise RuntimeError(errors.TANGENT_NOT_DEFINED)
     return tangent

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ def will_execute(node: GraphNode) -> bool:
     """
     task = RUNNING.task
     if not hasattr(node, "next_functions"):
-        raise RuntimeError(sentences.not_a_node(type(node).__name__))
+        raise RuntimeError(errors.not_a_node(type(node).__name__))
     if task is None:
-        raise RuntimeError(sentences.outside_of_passes("_get_should_execute_nodes"))
+        raise RuntimeError(errors.outside_of_passes("_get_should_execute_nodes"))
     roots = [root for root, _ in task.roots]
     if node in roots and len(roots) == 1:
         return False  # as PyTorch answers for a root that stands alone
@@ -66,7 +66,7 @@ def will_execute(node: GraphNode) -> bool:
         return node in task.waiting or node in roots
     wanted = task.wanted or {}
     if node in wanted and not task.accumulates and not node.next_functions:
-        raise RuntimeError(sentences.LEAF_OF_GRAD)
+        raise RuntimeError(errors.LEAF_OF_GRAD)
     return node in task.needed or node in wanted
 
 
@@ -78,9 +78,9 @@ def execution_order() -> list[GraphNode]:
     """
     task = RUNNING.task
     if task is None:
-        raise RuntimeError(sentences.outside_of_passes("_current_graph_task_execution_order"))
+        raise RuntimeError(errors.outside_of_passes("_current_graph_task_execution_order"))
     if MODES.multithreading:
-        raise RuntimeError(sentences.ORDER_WITH_THREADS)
+        raise RuntimeError(errors.ORDER_WITH_THREADS)
     waiting = task.count()
     reached = None if task.needed is None else task.needed.union(task.wanted or ())
     ties = itertools.count()
@@ -107,7 +107,7 @@ def queue_callback(callback: Callable[[], object]) -> None:
         RuntimeError: if no pass runs.
     """
     if RUNNING.task is None:
-        raise RuntimeError(sentences.CALLBACK_OUTSIDE)
+        raise RuntimeError(errors.CALLBACK_OUTSIDE)
     RUNNING.task.callbacks.append(callback)
 
 

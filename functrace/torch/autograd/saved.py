@@ -17,12 +17,12 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.anomaly_mode import ANOMALY
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.hooks import Pair
-from functrace.torch.tensor import Tensor, wrap
-from functrace.torch.warnings import warn
+from functrace.torch.errors.warnings import warn
+from functrace.torch.tensors.tensor import Tensor, wrap
 
 _new = object.__new__
 _FREED: Any = object()
@@ -55,7 +55,7 @@ class SavedTensor:
 
     def __init__(self, tensor: Tensor | None = _GIVEN, is_output: bool = False, node: Any = None) -> None:
         if tensor is _GIVEN:
-            raise RuntimeError(sentences.SAVED_TENSOR_FROM_PYTHON)
+            raise RuntimeError(errors.SAVED_TENSOR_FROM_PYTHON)
         self._unpack_hook = self._edge = None
         self._kept = tensor
         if tensor is None:
@@ -85,16 +85,16 @@ class SavedTensor:
         hook, kept, edge = self._unpack_hook, self._kept, self._edge  # the hook first: another thread may release it
         if hook is not None:
             if kept is _FREED:
-                raise RuntimeError(sentences.BACKWARD_TWICE)
+                raise RuntimeError(errors.BACKWARD_TWICE)
             kept = hook(kept)
             if not isinstance(kept, Tensor):
-                raise TypeError(sentences.unpacked_type(sentences.kind_of(kept)))
+                raise TypeError(errors.unpacked_type(errors.kind_of(kept)))
         elif kept is None:
             return None
         elif kept is _FREED:
-            raise RuntimeError(sentences.BACKWARD_TWICE)
+            raise RuntimeError(errors.BACKWARD_TWICE)
         elif self._was_computed and kept._node is None:
-            raise RuntimeError(sentences.UNPACKED_WITHOUT_NODE)
+            raise RuntimeError(errors.UNPACKED_WITHOUT_NODE)
         elif kept._counter[0] != self._version:
             raise RuntimeError(self._overwritten(kept, node))
         return kept if edge is None else _attached(kept, edge, node)
@@ -115,14 +115,14 @@ class SavedTensor:
             RuntimeError: it has hooks, is None, was freed, or the pack hook wrote to the tensor.
         """
         if len(hooks) != 2 or not all(callable(hook) for hook in hooks):
-            raise TypeError(sentences.register_hooks_arguments(self, hooks))
+            raise TypeError(errors.register_hooks_arguments(self, hooks))
         kept = self._kept
         if self._unpack_hook is not None:
-            raise RuntimeError(sentences.HOOKS_TWICE)
+            raise RuntimeError(errors.HOOKS_TWICE)
         if kept is _FREED:
-            raise RuntimeError(sentences.HOOKS_ON_FREED)
+            raise RuntimeError(errors.HOOKS_ON_FREED)
         if kept is None:
-            raise RuntimeError(sentences.HOOKS_ON_NONE)
+            raise RuntimeError(errors.HOOKS_ON_NONE)
         kept_now = packed((hooks[0], hooks[1]), kept.detach())
         if self._edge is None:
             self._edge = _edge_of(kept, False)
@@ -151,7 +151,7 @@ class SavedTensor:
         else:
             number, source = kept._output_nr, kept.grad_fn
         name = None if source is None else short_name(source)
-        return sentences.modified_in_place(
+        return errors.modified_in_place(
             kept.dtype.printed,
             kept.shape,
             None if name is None else number,
@@ -189,7 +189,7 @@ class SavedPositions:
         mask = self.saved.unpack(node)
         assert mask is not None
         if mask._array.dtype != np.bool_:
-            warn(sentences.INDEX_OF_BYTES)
+            warn(errors.INDEX_OF_BYTES)
         return wrap(np.nonzero(mask._array)[self.axis])
 
     def release(self) -> None:
@@ -247,7 +247,7 @@ def packed(pair: Pair, tensor: Tensor) -> Any:
     finally:
         MODES.recording = recording
     if tensor._counter[0] != version:
-        raise RuntimeError(sentences.PACK_IN_PLACE)
+        raise RuntimeError(errors.PACK_IN_PLACE)
     return made
 
 
@@ -269,12 +269,12 @@ def _attached(value: Tensor, edge: tuple[Any, int, bool, bool], node: Any) -> Te
         made._dual = value._dual
     if is_output:
         if node is None:
-            raise RuntimeError(sentences.UNPACKED_WITHOUT_NODE)
+            raise RuntimeError(errors.UNPACKED_WITHOUT_NODE)
         made._node, made._output_nr = node, number
     elif source is not None and not isinstance(source, weakref.ref):
         made._node, made._output_nr = source, number
     elif requires_grad:
         if made._array.dtype.kind not in "fc":
-            raise RuntimeError(sentences.MADE_WITH_GRAD_DTYPE)
+            raise RuntimeError(errors.MADE_WITH_GRAD_DTYPE)
         made._requires, made._accumulator = True, source
     return made

@@ -23,18 +23,18 @@ from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import restrict
 from functrace.ir.program import Program
-from functrace.numpy.views import owned
+from functrace.numpy.arrays.views import owned
 from functrace.ops.elementwise import conj, stop_gradient
 from functrace.ops.shaping import convert
-from functrace.torch import sentences
-from functrace.torch.aliases import replace
+from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES, without_graph
 from functrace.torch.autograd.hooks import refuse_hooks, saving_with
 from functrace.torch.autograd.local import join
 from functrace.torch.autograd.mapping import mapped_by_rule
 from functrace.torch.autograd.pushing import defined, pushed_by, tangent_or_zeros
-from functrace.torch.dual import DUALS
-from functrace.torch.tensor import Tensor, count_write, wrap
+from functrace.torch.dispatch.dual import DUALS
+from functrace.torch.tensors.aliases import replace
+from functrace.torch.tensors.tensor import Tensor, count_write, wrap
 from functrace.tracing.binding import STARTED
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
@@ -79,7 +79,7 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     if MODES.pairs:
         refuse_hooks()
     if DUALS.level is not None and DUALS.level.concerns(args):
-        raise NotImplementedError(sentences.DUAL_IN_TRANSFORM)
+        raise NotImplementedError(errors.DUAL_IN_TRANSFORM)
     wanting = [a for a in args if isinstance(a, Tensor) and a.requires_grad] if MODES.recording else []
     given = [snapshot(a) for a in args] if wanting else []
     made = Application(cls, args)
@@ -99,7 +99,7 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
         pushing = Application(cls, args, with_values=False)
         push = Deferred(object(), lambda: (pushing.pushed(captured),))
     elif not cls._has_backward():  # then nothing stands for it
-        push = Failed(NotImplementedError(sentences.NO_JVP))
+        push = Failed(NotImplementedError(errors.NO_JVP))
 
     def applied(operands: Sequence[Any]) -> list[Any]:
         if push is None:
@@ -234,13 +234,13 @@ class Application:
         with recording_rule(self.function), without_graph(self.begun):
             found = pushed_by(ctx, [tangent_or_zeros(ctx, a, by_place.get(k)) for k, a in enumerate(given)])
         if len(found) != len(several):
-            raise RuntimeError(sentences.jvp_count(len(several), len(found)))
+            raise RuntimeError(errors.jvp_count(len(several), len(found)))
         moved: list[Any] = []
         for k, array in zip(self.slots, arrays, strict=True):
             tangent = found[k]
             if k in ctx._constant or array.dtype.kind not in "fc":
                 if tangent is not None:
-                    raise RuntimeError(sentences.jvp_of_constant(k))
+                    raise RuntimeError(errors.jvp_of_constant(k))
                 tangent = wrap(np.zeros(array.shape, array.dtype))
             moved.append(_like(array, defined(tangent)))
         return [*arrays, *[t for t, a in zip(moved, arrays, strict=True) if a.dtype.kind in "fc"]]
@@ -298,7 +298,7 @@ def _like(array: Any, tangent: Tensor) -> Any:
     """
     found = tangent._array
     if found.shape != array.shape:
-        raise RuntimeError(sentences.tangent_size(array.shape, found.shape))
+        raise RuntimeError(errors.tangent_size(array.shape, found.shape))
     return found if found.dtype == array.dtype else convert(found, array.dtype)
 
 

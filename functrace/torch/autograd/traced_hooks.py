@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn, Protocol, TypeAlias
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.engine import hook_result
 from functrace.torch.autograd.function import Function
 from functrace.torch.autograd.handles import HookDict, RemovableHandle
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.tensors.tensor import Tensor, wrap
 from functrace.tracing import Tracer
 
 Hook: TypeAlias = Callable[[Tensor], Tensor | None]
@@ -54,7 +54,7 @@ class RecordedHandle(RemovableHandle):
 
     def remove(self) -> NoReturn:
         """Raise."""
-        raise RuntimeError(sentences.RECORDED_HOOK)
+        raise RuntimeError(errors.RECORDED_HOOK)
 
 
 def register_traced(tensor: Tensor, hook: Hook) -> RemovableHandle:
@@ -66,10 +66,10 @@ def register_traced(tensor: Tensor, hook: Hook) -> RemovableHandle:
     """
     array: Tracer = tensor._array
     if array.dtype.kind not in "fc":
-        raise RuntimeError(sentences.HOOK_WITHOUT_GRAD)
+        raise RuntimeError(errors.HOOK_WITHOUT_GRAD)
     variable = array._id
     if any(variable in operands for _, operands, _ in array._recording.ops[variable + 1 :]):
-        raise RuntimeError(sentences.HOOK_AFTER_USE)
+        raise RuntimeError(errors.HOOK_AFTER_USE)
     known = tensor._traced_hooks
     before, hooks = (known.before, known.hooks) if known is not None and known.after is array else (array, ())
     hooks = (*hooks, hook)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import warnings
 from typing import Any, ClassVar, final
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd import engine, running
-from functrace.torch.tensor import Tensor
+from functrace.torch.tensors.tensor import Tensor
 
 
 @final
@@ -47,14 +47,14 @@ class LegacyVariableBase:
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = False, volatile: bool = False) -> Any:
         """Return a tensor."""
         if volatile:
-            warnings.warn(sentences.VOLATILE_VARIABLE, UserWarning, stacklevel=2)
+            warnings.warn(errors.VOLATILE_VARIABLE, UserWarning, stacklevel=2)
             if requires_grad:
-                raise ValueError(sentences.VOLATILE_WITH_GRAD)
+                raise ValueError(errors.VOLATILE_WITH_GRAD)
         if not isinstance(data, Tensor | None):
-            raise TypeError(sentences.variable_data(sentences.kind_of(data)))
+            raise TypeError(errors.variable_data(errors.kind_of(data)))
         made = Tensor() if data is None else data.detach()
         if requires_grad and made._array.dtype.kind not in "fc":
-            raise RuntimeError(sentences.MADE_WITH_GRAD_DTYPE)
+            raise RuntimeError(errors.MADE_WITH_GRAD_DTYPE)
         return made.requires_grad_(requires_grad)
 
 

@@ -14,7 +14,7 @@ from functrace.torch.func.forward import jvp, linearize
 from functrace.torch.func.jacobians import hessian, jacfwd, jacrev
 from functrace.torch.func.mapping import vmap
 from functrace.torch.func.reverse import grad, grad_and_value, vjp
-from functrace.torch.stateless import functional_call, stack_module_state
+from functrace.torch.func.stateless import functional_call, stack_module_state
 
 __all__ = [
     "functional_call",

@@ -15,7 +15,7 @@ from functrace.control.residuals import RECOMPUTE, Policy
 from functrace.errors import LostGradientError
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.func.nodes import OfArrays, on_tensors
-from functrace.torch.tensor import Tensor, array_of, wrap
+from functrace.torch.tensors.tensor import Tensor, array_of, wrap
 from functrace.tree import flatten, map_leaves, unflatten
 from functrace.typing import PyTree
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES, restore, state
 from functrace.torch.func.calls import OfTensors, arrays_of
 from functrace.torch.func.nodes import OfArrays
-from functrace.torch.tensor import Tensor
+from functrace.torch.tensors.tensor import Tensor
 from functrace.tree import flatten, structure
 from functrace.typing import PyTree
 
@@ -46,7 +46,7 @@ def check_differentiable(args: Sequence[Any], argnums: Argnums) -> None:
         if not isinstance(leaf, Tensor):
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
         if leaf._array.dtype.kind not in "fc":
-            raise RuntimeError(sentences.REQUIRES_GRAD_DTYPE)
+            raise RuntimeError(errors.REQUIRES_GRAD_DTYPE)
 
 
 def check_chunk(chunk_size: int | None, name: str) -> None:

@@ -12,7 +12,7 @@ from functrace.api.capture.programs import evaluate, trace
 from functrace.api.differentiation.gradients import jvp as jvp_of_arrays
 from functrace.ir.primitive import ZERO
 from functrace.ir.program import Program
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.func.calls import Call, OfTensors
 from functrace.torch.func.checks import arrays_and_aux, called_as, returned_arrays, shown
 from functrace.torch.func.nodes import functionally
@@ -65,7 +65,7 @@ def jvp(
 
     def run(args: tuple[Any, Any], kwargs: dict[str, Any]) -> Any:
         if strict and not all(depends(trace(lambda *xs: outputs(*xs)[0])(*args[0]))):
-            raise RuntimeError(sentences.JVP_OF_CONSTANT)
+            raise RuntimeError(errors.JVP_OF_CONSTANT)
         return jvp_of_arrays(outputs, *args, has_aux=True)
 
     output, tangent, aux = Call(func, (primals, tangents), {}).run(run)
@@ -114,11 +114,11 @@ def linearize(func: OfTensors, *primals: PyTree) -> tuple[Any, OfTensors]:
 
     def push(*tangents: PyTree) -> Any:
         if structure(tangents) != structure(primals):
-            raise RuntimeError(sentences.linearize_structure(shown(tangents), shown(primals)))
+            raise RuntimeError(errors.linearize_structure(shown(tangents), shown(primals)))
         for k, (t, x) in enumerate(zip(flatten(tangents)[0], flatten(primals)[0], strict=True)):
             for what, given, wanted in (("shape", t.shape, x.shape), ("dtype", t.dtype, x.dtype)):
                 if given != wanted:
-                    raise RuntimeError(sentences.linearize_tangent(k, what, given, wanted))
+                    raise RuntimeError(errors.linearize_tangent(k, what, given, wanted))
         return Call(func, tangents, {}).run(lambda args, kwargs: unflatten(trees[0], _results(program, flatten(args)[0])))
 
     return output, push

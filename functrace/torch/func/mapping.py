@@ -12,7 +12,7 @@ from functrace.api.batching.mapping import vmap as vmap_of_arrays
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.func.calls import Call, OfTensors, arrays_of
 from functrace.torch.func.checks import called_as, check_chunk, check_randomness, shown
-from functrace.torch.tensor import Tensor
+from functrace.torch.tensors.tensor import Tensor
 from functrace.tree import flatten
 from functrace.typing import PyTree
 

@@ -18,15 +18,15 @@ import numpy as np
 
 from functrace.api.differentiation.gradients import jvp as jvp_of_arrays
 from functrace.api.differentiation.gradients import vjp as vjp_of_arrays
-from functrace.numpy.views import owned
+from functrace.numpy.arrays.views import owned
 from functrace.ops.elementwise import conj
-from functrace.torch import sentences
-from functrace.torch.aliases import in_grad_mode
+from functrace.torch import errors
 from functrace.torch.autograd.function import Function
 from functrace.torch.autograd.grad_mode import MODES, enable_grad
 from functrace.torch.autograd.local import join
-from functrace.torch.dual import DUALS, hidden
-from functrace.torch.tensor import Tensor, fresh, wrap
+from functrace.torch.dispatch.dual import DUALS, hidden
+from functrace.torch.tensors.aliases import in_grad_mode
+from functrace.torch.tensors.tensor import Tensor, fresh, wrap
 from functrace.tracing import Tracer
 from functrace.tree import flatten, map_leaves, unflatten
 from functrace.typing import Array
@@ -128,7 +128,7 @@ class Lift:
         if self.values is None:
             return tensor._array
         if place >= len(self.values) or np.shape(self.values[place]) != tensor._array.shape:
-            raise RuntimeError(sentences.OTHER_TENSORS_READ)
+            raise RuntimeError(errors.OTHER_TENSORS_READ)
         return self.values[place]
 
     @contextmanager
@@ -140,7 +140,7 @@ class Lift:
         finally:
             MODES.lift = before
         if self.values is not None and len(self.tensors) < len(self.values):
-            raise RuntimeError(sentences.OTHER_TENSORS_READ)
+            raise RuntimeError(errors.OTHER_TENSORS_READ)
 
 
 class _Context(Protocol):

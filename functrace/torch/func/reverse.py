@@ -22,8 +22,8 @@ from functrace.torch.func.checks import (
     with_recording,
 )
 from functrace.torch.func.nodes import conjugate
-from functrace.torch.size import Size
-from functrace.torch.tensor import Tensor, array_of
+from functrace.torch.tensors.size import Size
+from functrace.torch.tensors.tensor import Tensor, array_of
 from functrace.tree import flatten, map_leaves, structure
 from functrace.typing import PyTree
 

@@ -1,9 +1,9 @@
-# Written by `python -m functrace.torch.stubs` from the rows: the functions of `torch.nn.functional`.
+# Written by `python -m tests.torch.stubs` from the rows: the functions of `torch.nn.functional`.
 
 import builtins
 
-from functrace.torch.dtypes import DtypeLike
-from functrace.torch.tensor import Operand, Tensor, Value
+from functrace.torch.tensors.dtypes import DtypeLike
+from functrace.torch.tensors.tensor import Operand, Tensor, Value
 
 __all__ = [
     "cross_entropy",

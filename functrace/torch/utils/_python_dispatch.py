@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from functrace.torch._ops import OpOverload
-from functrace.torch.dispatch import activate, active, without_modes
+from functrace.torch.dispatch.modes import activate, active, without_modes
 
 Mode = TypeVar("Mode", bound="TorchDispatchMode")
 

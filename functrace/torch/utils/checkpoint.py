@@ -14,10 +14,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, final
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.random import get_rng_state, random_numbers_of
-from functrace.torch.tensor import Tensor
+from functrace.torch.tensors.tensor import Tensor
 from functrace.torch.utils.checkpoint_debug import _get_debug_context_and_cb as _get_debug_context_and_cb
 from functrace.torch.utils.device_states import DefaultDeviceType as DefaultDeviceType
 from functrace.torch.utils.device_states import _infer_device_type as _infer_device_type
@@ -137,13 +137,13 @@ def checkpoint(
     if any(isinstance(leaf._array if isinstance(leaf, Tensor) else leaf, Tracer) for leaf in leaves):
         return among_traced(function, context_fn, args, kwargs)
     if use_reentrant is None:
-        warnings.warn(sentences.REENTRANT_UNDECIDED, UserWarning, stacklevel=2)
+        warnings.warn(errors.REENTRANT_UNDECIDED, UserWarning, stacklevel=2)
         use_reentrant = True
     if use_reentrant:
         if kwargs:
-            raise ValueError(sentences.unexpected_keywords(list(kwargs)))
+            raise ValueError(errors.unexpected_keywords(list(kwargs)))
         if context_fn is not noop_context_fn or debug is not False:
-            raise ValueError(sentences.REENTRANT_OPTIONS)
+            raise ValueError(errors.REENTRANT_OPTIONS)
         return CheckpointFunction.apply(function, preserve, *args)
     around = _checkpoint_without_reentrant_generator(
         function, preserve, context_fn, determinism_check, debug, early_stop, *args, **kwargs
@@ -172,11 +172,11 @@ def _checkpoint_without_reentrant_generator(
     callback = None
     if debug if _SETTINGS.debug is None else _SETTINGS.debug:
         if context_fn is not noop_context_fn:
-            raise ValueError(sentences.DEBUG_WITH_CONTEXTS)
+            raise ValueError(errors.DEBUG_WITH_CONTEXTS)
         context_fn, callback = _get_debug_context_and_cb()
     compares = _allowed_determinism_checks_to_fns.get(determinism_check)
     if compares is None:
-        raise ValueError(sentences.determinism_check(list(_allowed_determinism_checks_to_fns), determinism_check))
+        raise ValueError(errors.determinism_check(list(_allowed_determinism_checks_to_fns), determinism_check))
     now, again = context_fn()
     if not MODES.recording:
         yield
@@ -193,7 +193,7 @@ def _checkpoint_without_reentrant_generator(
             has_failed = True
             raise
     if has_failed:
-        raise RuntimeError(sentences.CONTEXT_SUPPRESSED)
+        raise RuntimeError(errors.CONTEXT_SUPPRESSED)
     frame.forward_completed = True
 
 
@@ -238,10 +238,10 @@ def checkpoint_sequential(
         ValueError: There are other keyword arguments, or more segments than functions.
     """
     if use_reentrant is None:
-        warnings.warn(sentences.SEQUENTIAL_UNDECIDED, UserWarning, stacklevel=2)
+        warnings.warn(errors.SEQUENTIAL_UNDECIDED, UserWarning, stacklevel=2)
         use_reentrant = True
     if kwargs:
-        raise ValueError(sentences.unexpected_keywords(list(kwargs)))
+        raise ValueError(errors.unexpected_keywords(list(kwargs)))
     parts = list(functions)
     size = len(parts) // segments
     if not size:

@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, final
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch._ops import OpOverload
-from functrace.torch.tensor import Tensor
+from functrace.torch.tensors.tensor import Tensor
 from functrace.torch.utils._python_dispatch import TorchDispatchMode
 from functrace.torch.utils.recomputation import CheckpointError
 
@@ -83,7 +83,7 @@ def _get_debug_context_and_cb() -> tuple[
     def raise_with_logs(error: CheckpointError) -> NoReturn:
         forward, again = runs
         raise CheckpointError(
-            sentences.checkpoint_logs(
+            errors.checkpoint_logs(
                 _listed("original", forward), _listed("recompute", again), "\n".join(forward.logs), "\n".join(again.logs)
             )
         ) from error

@@ -9,8 +9,8 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, final
 
-from functrace.torch import sentences
-from functrace.torch.tensor import Tensor
+from functrace.torch import errors
+from functrace.torch.tensors.tensor import Tensor
 
 
 @final
@@ -49,7 +49,7 @@ def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, devic
         RuntimeError: if there are any.
     """
     if device_type != "meta" and any(True for _ in zip(devices, states, strict=False)):
-        raise RuntimeError(sentences.NO_OTHER_DEVICE)
+        raise RuntimeError(errors.NO_OTHER_DEVICE)
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -66,4 +66,4 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 def check_backward_validity(inputs: Iterable[object]) -> None:
     """Warn if no tensor wants a gradient."""
     if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
-        warnings.warn(sentences.REENTRANT_WITHOUT_INPUTS, UserWarning, stacklevel=2)
+        warnings.warn(errors.REENTRANT_WITHOUT_INPUTS, UserWarning, stacklevel=2)

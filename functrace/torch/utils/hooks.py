@@ -9,12 +9,12 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import is_grad_enabled
 from functrace.torch.autograd.graph import GraphNode
 from functrace.torch.autograd.handles import RemovableHandle, warn_if_has_hooks
 from functrace.torch.nn.modules._functions import BackwardHookFunction
-from functrace.torch.tensor import Tensor
+from functrace.torch.tensors.tensor import Tensor
 
 __all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
 
@@ -85,7 +85,7 @@ class BackwardHook:
             if found is None:
                 continue
             if len(found) != len(inputs):
-                raise RuntimeError(sentences.module_hook_count("Backward hook", "grad_input", len(found), len(inputs)))
+                raise RuntimeError(errors.module_hook_count("Backward hook", "grad_input", len(found), len(inputs)))
             inputs = found
         self.grad_outputs = None
         return tuple([inputs[k] for k in self.input_tensors_index])
@@ -98,9 +98,7 @@ class BackwardHook:
             if found is None:
                 continue
             if len(found) != self.n_outputs:
-                raise RuntimeError(
-                    sentences.module_hook_count("Backward pre hook", "grad_output", len(found), self.n_outputs)
-                )
+                raise RuntimeError(errors.module_hook_count("Backward pre hook", "grad_output", len(found), self.n_outputs))
             outputs = found
         self.grad_outputs = outputs
         if self.input_tensors_index is None:
@@ -109,11 +107,11 @@ class BackwardHook:
 
     def _without_inputs(self, outputs: Grads) -> None:
         """Call the hooks of a module none of whose inputs wants a gradient."""
-        warnings.warn(sentences.MODULE_HOOK_WITHOUT_INPUTS, stacklevel=6)
+        warnings.warn(errors.MODULE_HOOK_WITHOUT_INPUTS, stacklevel=6)
         for hook in self.user_hooks:
             found = hook(self.module, (None,) * self.n_inputs, outputs)
             if found is not None and not (isinstance(found, tuple) and all(g is None for g in found)):
-                raise RuntimeError(sentences.MODULE_HOOK_RETURNED)
+                raise RuntimeError(errors.MODULE_HOOK_RETURNED)
         self.grad_outputs = None
 
 

@@ -18,12 +18,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, final
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES, enable_grad
 from functrace.torch.autograd.hooks import saved_tensors_hooks
 from functrace.torch.autograd.running import RUNNING
 from functrace.torch.autograd.saved import SavedTensor, make_saved_tensor
-from functrace.torch.tensor import Tensor
+from functrace.torch.tensors.tensor import Tensor
 
 
 class CheckpointError(RuntimeError):
@@ -56,7 +56,7 @@ class GraphExecGroup:
 
     def __enter__(self) -> GraphExecGroup:
         if MODES.graph_exec_group is not None:
-            raise RuntimeError(sentences.nested_groups(MODES.graph_exec_group))
+            raise RuntimeError(errors.nested_groups(MODES.graph_exec_group))
         MODES.graph_exec_group = self
         return self
 
@@ -160,7 +160,7 @@ class _CheckpointFrame:
         if found is None:
             found = self.run_again(gid)
         if holder.place not in found.tensors:
-            raise CheckpointError(sentences.unpacked_twice(in_group=MODES.graph_exec_group is not None))
+            raise CheckpointError(errors.unpacked_twice(in_group=MODES.graph_exec_group is not None))
         return found.tensors.pop(holder.place)
 
     def run_again(self, gid: object) -> _Recomputed:
@@ -187,9 +187,9 @@ class _CheckpointFrame:
         found.count += 1
         if place >= len(self.weak_holders):
             if self.early_stop:
-                raise AssertionError(sentences.SAVED_AFTER_STOP)
+                raise AssertionError(errors.SAVED_AFTER_STOP)
             if self.forward_completed:
-                raise CheckpointError(sentences.SAVED_MORE)
+                raise CheckpointError(errors.SAVED_MORE)
             self.ignore_saved_mismatch = True
             return tensor
         if self.weak_holders[place]() is not None:
@@ -208,11 +208,11 @@ class _CheckpointFrame:
             return
         found = self.recomputed[gid]
         if found.count != len(self.weak_holders):
-            raise CheckpointError(sentences.saved_fewer(len(self.weak_holders), found.count))
+            raise CheckpointError(errors.saved_fewer(len(self.weak_holders), found.count))
         pairs = [(k, self.x_metadatas[k], self.metadata_fn(tensor)) for k, tensor in found.tensors.items()]
         cases = [case for case in pairs if case[1] != case[2]]
         if cases:
-            raise CheckpointError(sentences.saved_differently(cases))
+            raise CheckpointError(errors.saved_differently(cases))
 
 
 class _checkpoint_hook(saved_tensors_hooks):

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from functrace.torch import sentences
+from functrace.torch import errors
 from functrace.torch.autograd.engine import backward
 from functrace.torch.autograd.function import Function
 from functrace.torch.autograd.grad_mode import MODES, enable_grad, no_grad
 from functrace.torch.autograd.running import is_checkpoint_valid
 from functrace.torch.random import get_rng_state, random_numbers_of
-from functrace.torch.tensor import Tensor
+from functrace.torch.tensors.tensor import Tensor
 from functrace.torch.utils.device_states import check_backward_validity
 
 
@@ -41,7 +41,7 @@ class CheckpointFunction(Function):
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """Run again on detached inputs, and pull the gradients back to them."""
         if MODES.floor < 0 and not is_checkpoint_valid():
-            raise RuntimeError(sentences.REENTRANT_PRUNED)
+            raise RuntimeError(errors.REENTRANT_PRUNED)
         args = list(ctx.args)
         for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
             args[place] = tensor.detach().requires_grad_(tensor.requires_grad)
@@ -54,6 +54,6 @@ class CheckpointFunction(Function):
                 roots.append(output)
                 grads.append(gradient)
         if not roots:
-            raise RuntimeError(sentences.REENTRANT_WITHOUT_OUTPUTS)
+            raise RuntimeError(errors.REENTRANT_WITHOUT_OUTPUTS)
         backward(roots, grads)
         return None, None, *(arg.grad if isinstance(arg, Tensor) else None for arg in args)

@@ -22,15 +22,17 @@ from typing import Any, TypeAlias, final
 from functrace import policies
 from functrace.api.residuals.checkpointing import checkpoint, checkpoint_name
 from functrace.control.residuals import RECOMPUTE, Policy
-from functrace.torch import applying, sentences, views
+from functrace.torch import errors
 from functrace.torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
-from functrace.torch.applying import Op
 from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.dispatch import applying
+from functrace.torch.dispatch.applying import Op
+from functrace.torch.dispatch.identities import described
+from functrace.torch.dispatch.numbers import NUMBERS
+from functrace.torch.dispatch.overloads import ops
 from functrace.torch.func.calls import checkpointed
-from functrace.torch.identities import described
-from functrace.torch.numbers import NUMBERS
-from functrace.torch.overloads import ops
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.tensors import views
+from functrace.torch.tensors.tensor import Tensor, wrap
 from functrace.torch.utils._python_dispatch import TorchDispatchMode
 from functrace.tracing import Tracer
 from functrace.tree import flatten
@@ -91,7 +93,7 @@ class _VersionWrapper:
             RuntimeError: if it was overwritten, unless that is allowed.
         """
         if self.version is not None and not allow_cache_entry_mutation and self.val._version != self.version:
-            raise RuntimeError(sentences.CACHED_MUTATED)
+            raise RuntimeError(errors.CACHED_MUTATED)
         return self.val
 
 
@@ -173,12 +175,12 @@ class _CachedTorchDispatchMode(TorchDispatchMode):
         self.func_counter[func] += 1
         calls = self.storage.get(func)
         if calls is None:
-            raise RuntimeError(sentences.not_in_storage(func))
+            raise RuntimeError(errors.not_in_storage(func))
         entry = calls.get(place)
         if entry is None:
-            raise RuntimeError(sentences.not_in_storage(func, place))
+            raise RuntimeError(errors.not_in_storage(func, place))
         if entry is _CONSUMED:
-            raise RuntimeError(sentences.EXTRA_BACKWARD)
+            raise RuntimeError(errors.EXTRA_BACKWARD)
         if entry is _RECOMPUTE:
             return func(*args, **kwargs)
         calls[place] = _CONSUMED
@@ -219,7 +221,7 @@ def create_selective_checkpoint_contexts(
     if isinstance(policy_fn_or_list, list):
         for op in policy_fn_or_list:
             if not isinstance(op, (OpOverload, HigherOrderOperator)):
-                raise ValueError(sentences.not_an_overload(op, is_packet=isinstance(op, OpOverloadPacket)))
+                raise ValueError(errors.not_an_overload(op, is_packet=isinstance(op, OpOverloadPacket)))
         policy: Any = _Listed(policy_fn_or_list)
     elif callable(policy_fn_or_list):
         policy = policy_fn_or_list
@@ -274,7 +276,7 @@ class _Naming:
         Raises:
             NotImplementedError: always.
         """
-        raise NotImplementedError(sentences.SELECTED_OUT)
+        raise NotImplementedError(errors.SELECTED_OUT)
 
     def make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
         """Run what has no derivative."""
@@ -329,7 +331,7 @@ def among_traced(
     if isinstance(now, nullcontext) and isinstance(again, nullcontext):
         return _checkpointed(function, args, kwargs, RECOMPUTE)
     if not isinstance(now, _CachingTorchDispatchMode) or not isinstance(again, _CachedTorchDispatchMode):
-        raise NotImplementedError(sentences.CONTEXTS_AMONG_TRACED)
+        raise NotImplementedError(errors.CONTEXTS_AMONG_TRACED)
 
     @functools.wraps(function)
     def selecting(*args: object, **kwargs: object) -> Any:

@@ -32,10 +32,10 @@ import numpy as np
 
 from functrace.ops import elementwise as ew
 from functrace.torch import func
-from functrace.torch.applying import Op, apply
 from functrace.torch.autograd.custom import FunctionBase
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.tensor import Tensor
+from functrace.torch.dispatch.applying import Op, apply
+from functrace.torch.tensors.tensor import Tensor
 from functrace.torch.utils._python_dispatch import _get_current_dispatch_mode
 from functrace.torch.utils.checkpoint_debug import LoggingTensorMode
 from functrace.tracing import Tracer

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import functrace.torch
-from functrace.torch.surface import TABLES
+from functrace.torch.dispatch.surface import TABLES
 
 PATH = Path(functrace.torch.__file__).parent / "schemas.txt"
 _ELSEWHERE = re.compile(

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
-from functrace.torch.coverage import AREAS, RECORD, Parameters, has, parameters, place
 from tests.peers.torch.harness import VERSION, real_torch
+from tests.torch.coverage import AREAS, RECORD, Parameters, has, parameters, place
 
 FILES = (
     "autograd/__init__", "autograd/function", "autograd/graph", "autograd/functional", "autograd/gradcheck",

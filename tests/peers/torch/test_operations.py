@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functrace.torch.applying import Op
-from functrace.torch.surface import TABLES
+from functrace.torch.dispatch.applying import Op
+from functrace.torch.dispatch.surface import TABLES
 from tests.peers.torch.harness import VERSION
 from tests.peers.torch.schemas import PATH, schemas
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from functrace.torch.coverage import RECORD, record
-from functrace.torch.differences import DIFFERENCES, Difference
 from tests.peers.torch.harness import VERSION
 from tests.peers.torch.surface import surface
+from tests.torch.coverage import RECORD, record
+from tests.torch.differences import DIFFERENCES, Difference
 from tests.torch.test_coverage import printed
 
 torch = pytest.importorskip("torch")

@@ -12,7 +12,7 @@ import pytest
 
 import functrace.torch as torch
 import functrace.torch.autograd.forward_ad as forward_ad
-from functrace.torch.dual import DUALS
+from functrace.torch.dispatch.dual import DUALS
 
 
 @pytest.fixture(autouse=True)

@@ -92,7 +92,7 @@ def test_what_comes_back_is_what_was_saved(array: np.ndarray[Any, Any], tmp_path
 
 
 def _tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
-    from functrace.torch.tensor import wrap
+    from functrace.torch.tensors.tensor import wrap
 
     return wrap(array)
 

@@ -3,6 +3,6 @@
 Layer: 10.
 """
 
-from functrace.numpy.array import TracedArray as ArrayBox
+from functrace.numpy.arrays.traced_array import TracedArray as ArrayBox
 
 __all__ = ["ArrayBox"]

@@ -14,7 +14,7 @@ import numpy as np
 from functrace.compat.autograd.names import names_of as _names_of
 from functrace.compat.kinds import Values
 from functrace.errors import ArgumentError, ShapeError
-from functrace.numpy.operands import arrayed
+from functrace.numpy.protocol.operands import arrayed
 
 __all__ = ["convolve"]
 __getattr__ = _names_of("functrace.scipy.signal", __name__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from functrace.torch.autograd.function import Function
-from functrace.torch.tensor import Tensor
+from functrace.torch.tensors.tensor import Tensor
 
 
 class _Context(Protocol):

@@ -1,4 +1,4 @@
-"""SavedTensor: what comes back, versions, freed buffers, `_raw_saved_*` and register_hooks, with their sentences."""
+"""SavedTensor: what comes back, versions, freed buffers, `_raw_saved_*` and register_hooks, with their errors."""
 
 import re
 

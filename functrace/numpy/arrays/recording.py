@@ -1,0 +1,67 @@
+"""`ArrayRecording`: a recording whose tracers are `TracedArray`s, with NumPy's operators and methods.
+
+Users' functions and derivative rules apply NumPy to their arguments, so every transform and every call of user code is
+recorded by one. For its base class `Recording`, tracers are only handles to variables.
+
+Note [What outlives its transform]
+    A traced value that is used after its transform has ended raises. But user code may keep arrays that it computed from
+    plain numbers, such as a memoized table. So if arrays were created in it (`Recording.makes_arrays`), a recording keeps
+    its tape while any of its tracers is referenced, and becomes an `Ended` recording: tracers that depend on no input act
+    as their plain values, and operations on them give plain results, inside later recordings and outside of all.
+
+Layer: 3.
+"""
+
+# A tracer's own fields are underscored for users; the library's packages read them.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from functrace.ir.primitive import Primitive
+from functrace.numpy.arrays.traced_array import TracedArray
+from functrace.tracing.binding import bind
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer, leaked
+from functrace.tracing.values import evaluated, is_constant
+
+
+class ArrayRecording(Recording):
+    """A tape that is being written by running NumPy code; see `Recording` for its arguments."""
+
+    __slots__ = ()
+    tracer_class = TracedArray
+
+    def blank(self, owner: str) -> ArrayRecording:
+        """Return an empty recording of the same kind, without source positions."""
+        return ArrayRecording(owner, keeps_source=False)
+
+    def outlive(self) -> None:
+        """Become an `Ended` recording."""
+        super().outlive()
+        self.__class__ = Ended  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@final
+class Ended(ArrayRecording):
+    """A recording that has ended, but in which arrays were created; see Note [What outlives its transform]."""
+
+    __slots__ = ()
+
+    def record(self, primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
+        """Apply a primitive to plain values in place of its own.
+
+        Raises:
+            LeakedTracerError: if one of them depends on an input.
+        """
+        plain = [x._concrete() if isinstance(x, Tracer) and x._recording.closed else x for x in operands]
+        return bind(primitive, tuple(plain), params)
+
+    def value(self, variable: int) -> Any:
+        """Return the plain value of a variable that depends on no input."""
+        tracer = self.handle(variable)
+        if not is_constant(tracer):
+            raise leaked(tracer)
+        self._values = None
+        return evaluated(self, variable)

@@ -1,0 +1,121 @@
+"""``ndenumerate``, ``nditer`` and ``broadcast`` of traced values: classes of NumPy's that convert what they are given.
+
+Layer: 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NoReturn, final
+
+import numpy as np
+
+from functrace.errors import UnsupportedFunctionError
+from functrace.ir.aval import shape_of
+from functrace.numpy.protocol.conversions import BEYOND
+from functrace.numpy.protocol.operands import Arrayed, Operand, arrayed, holds_tracer
+from functrace.ops.shaping import broadcast_to
+
+
+class Enumerated(np.ndenumerate):  # type: ignore[type-arg]
+    """As ``numpy.ndenumerate``; the elements of a traced array are traced."""
+
+    def __init__(self, arr: Operand) -> None:
+        if holds_tracer(arr):
+            self.iter = _Elements(arrayed(arr))  # type: ignore[assignment]  # all that NumPy's class keeps
+        else:
+            super().__init__(arr)  # type: ignore[call-overload]
+
+
+@final
+class _Elements:
+    """The elements of a traced array in C order, as ``ndarray.flat`` gives them."""
+
+    def __init__(self, x: Arrayed) -> None:
+        self._x, self._left = x, iter(np.ndindex(shape_of(x)))
+        self.coords: tuple[int, ...] = next(self._left, ())
+        self._is_over = not math.prod(shape_of(x))
+
+    def __next__(self) -> Any:
+        if self._is_over:
+            raise StopIteration
+        element = self._x[self.coords]
+        following = next(self._left, None)
+        if following is None:
+            self._is_over = True
+        else:
+            self.coords = following
+        return element
+
+
+class _BroadcastKind(type):
+    """Lets what NumPy has made be an instance, too."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return type(instance) in (Broadcast, np.broadcast)
+
+
+@final
+class Broadcast(metaclass=_BroadcastKind):
+    """As ``numpy.broadcast``: the shape that arrays have together, and their elements side by side.
+
+    Raises:
+        ShapeError: if the shapes do not fit together.
+    """
+
+    def __new__(cls, *arrays: Operand) -> Any:
+        """Return NumPy's own for plain arrays."""
+        if not holds_tracer(arrays):
+            return np.broadcast(*arrays)  # type: ignore[arg-type]
+        return super().__new__(cls)
+
+    def __init__(self, *arrays: Operand) -> None:
+        given = [arrayed(x) for x in arrays]
+        self.shape = np.broadcast_shapes(*map(shape_of, given))
+        self.ndim = self.nd = len(self.shape)
+        self.size, self.numiter = math.prod(self.shape), len(given)
+        self._arrays = [broadcast_to(x, self.shape) for x in given]
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin again."""
+        self.index = 0
+        self._left = iter(np.ndindex(self.shape))
+
+    @property
+    def iters(self) -> tuple[Iterator[Any], ...]:
+        """An iterator along each array, broadcast."""
+        return tuple([map(x.__getitem__, np.ndindex(self.shape)) for x in self._arrays])
+
+    def __iter__(self) -> Broadcast:
+        return self
+
+    def __next__(self) -> tuple[Any, ...]:
+        place = next(self._left)
+        self.index += 1
+        return tuple([x[place] for x in self._arrays])
+
+
+class _IteratorKind(type):
+    """Lets what NumPy has made be an instance."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, np.nditer)
+
+
+@final
+class Iterated(metaclass=_IteratorKind):
+    """As ``numpy.nditer``, of plain arrays."""
+
+    def __new__(cls, op: Operand, *args: Any, **kwargs: Any) -> Any:
+        """Return NumPy's own."""
+        if holds_tracer(op):
+            _refuse()
+        return np.nditer(op, *args, **kwargs)  # type: ignore[arg-type]
+
+
+def _refuse() -> NoReturn:
+    raise UnsupportedFunctionError(
+        "numpy.nditer goes through memory, which a traced value does not have", fix=BEYOND["nditer"]
+    )

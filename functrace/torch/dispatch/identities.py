@@ -1,0 +1,344 @@
+"""Which overload of PyTorch's an operation of the shim is, and with which arguments.
+
+The name comes from the row, or from the node, which PyTorch names after the overload whose derivative it is:
+``MaxBackward0`` belongs to ``max.dim``. The arguments come from the schema: its tensors are the operands, in order,
+and the rest is what the node saves under the argument's name (`Op.details`). `IDENTITIES` says what neither tells. An
+operation that PyTorch does not have is one of ``torch.ops.functrace``.
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import Primitive
+from functrace.ops import elementwise as ew
+from functrace.ops.contraction import matmul_p
+from functrace.ops.indexing import ARRAY
+from functrace.ops.reductions import reduce_sum_p
+from functrace.ops.shaping import broadcast_to_p, convert_p, permute_p, reshape_p
+from functrace.torch._ops import OWN, Argument, OpOverload, schema_lines
+from functrace.torch.dispatch.applying import Op
+from functrace.torch.dispatch.numbers import NUMBERS
+from functrace.torch.dispatch.overloads import ops
+from functrace.torch.dispatch.plans import Plan
+from functrace.torch.dispatch.surface import TABLES
+from functrace.torch.functions import elementwise as functions
+from functrace.torch.tensors.dtypes import DTYPES
+from functrace.torch.tensors.tensor import Tensor, wrap
+
+Arguments = Callable[..., "tuple[Any, ...]"]
+_NODE = re.compile(r"(?P<name>\w+?)Backwards?(?P<number>\d*)$")
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WRAPPED = frozenset({"add", "sub", "mul", "div", "floor_divide", "where"})
+"""What takes a number for a tensor of no dimensions; others have an overload for numbers."""
+
+
+def _dropped(shape: Sequence[int], kept: Sequence[int]) -> list[int]:
+    """The dimensions of size 1 that were taken out."""
+    left = list(kept)
+    found = []
+    for k, n in enumerate(shape):
+        if left and left[0] == n and (n != 1 or len(shape) - k == len(left)):
+            left.pop(0)
+        elif n == 1 and len(shape) - k > len(left):
+            found.append(k)
+        else:
+            left.pop(0)
+    return found
+
+
+def _added(shape: Sequence[int], wide: Sequence[int]) -> int:
+    return next((k for k, n in enumerate(shape) if wide[k] != n), len(shape))
+
+
+def _swapped(axes: Sequence[int]) -> tuple[int, int]:
+    moved = [k for k, axis in enumerate(axes) if k != axis]
+    return (moved[0], moved[1]) if moved else (0, 0)
+
+
+def _signed(dim: int) -> int:
+    """A dimension as it was given: nodes show those that count from the end as C++ stores them."""
+    return dim - (1 << 64) if dim >= 1 << 63 else dim
+
+
+def _reduced(x: Tensor, index: Tensor, source: Tensor, axis: int, kind: str, includes: bool) -> tuple[Any, ...]:
+    return x, axis, index, source, kind, {} if includes else {"include_self": False}
+
+
+def _indices(operands: Sequence[Any], template: Sequence[Any]) -> list[Any]:
+    """The entries of an index, as PyTorch has them: a mask once, whatever its dimensions."""
+    given = iter(operands[: -1 if operands and operands[-1] is template else None])
+    entries = [next(given) if entry == ARRAY else None for entry in template]
+    masks = [None if entry is None else entry._mask for entry in entries]
+    return [
+        entry if mask is None else mask[0] for entry, mask in zip(entries, masks, strict=True) if mask is None or not mask[1]
+    ]
+
+
+def as_tensor(value: object, beside: object) -> Tensor:
+    """Return a number as a tensor of no dimensions, of another one's dtype."""
+    dtype = beside._array.dtype if isinstance(beside, Tensor) else None
+    return value if isinstance(value, Tensor) else wrap(np.asarray(value, dtype))
+
+
+def is_everything(x: Tensor, axes: tuple[int, ...], keep: bool) -> bool:
+    """Return whether axes are all there are, and none is kept."""
+    return len(axes) == x._array.ndim and not keep
+
+
+def _truth(x: Tensor, axes: tuple[int, ...], keep: bool) -> tuple[Any, ...]:
+    if is_everything(x, axes, keep):
+        return (x,)
+    return x, axes[0] if len(axes) == 1 else list(axes), keep
+
+
+def _nll(x: Tensor, target: Tensor, *rest: object) -> tuple[Any, ...]:
+    *weights, reduction, ignored = rest
+    return x, target, weights[0] if weights else None, reduction, ignored
+
+
+def _gradient_along(gradient: Tensor, output: Tensor, plan: Plan) -> tuple[Any, ...]:
+    return gradient, output, plan.case.params[0], DTYPES[plan.case.specs[0].dtype]
+
+
+_drawn = lambda x, drawn, *shown: (x, *shown)  # noqa: E731
+_shape = lambda x, shape: (x, list(shape))  # noqa: E731
+IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
+    "ClampBackward0": ("clamp.Tensor", None), "ClampBackward1": ("clamp", None),
+    "ConjBackward0": ("_conj", None),
+    "FillBackward2": ("fill.Scalar", None),
+    "FillBackward3": ("fill.Tensor", lambda x, value: (x, as_tensor(value, x))),
+    "IndexFillBackward0": (
+        lambda x, index, value, axis: f"index_fill.int_{'Tensor' if isinstance(value, Tensor) else 'Scalar'}",
+        lambda x, index, value, axis: (x, axis, index, value),
+    ),
+    "FmodBackward0": ("fmod.Scalar", None), "FmodBackward1": ("fmod.Tensor", None),
+    "BernoulliBackward0": ("bernoulli", _drawn),
+    "EinsumBackward0": ("einsum", lambda *given: (given[-1], list(given[:-1]))),
+    "ExpandBackward0": ("expand", _shape), "ViewBackward0": ("view", _shape),
+    "UnsafeViewBackward0": ("_unsafe_view", _shape),
+    "ReshapeAliasBackward0": ("view", _shape),
+    "IndexBackward0": ("index.Tensor", lambda x, *rest: (x, _indices(rest, rest[-1]))),
+    "IndexPutBackward0": ("index_put", lambda x, value, *rest: (x, _indices(rest, rest[-1]), value)),
+    "LerpBackward0": ("lerp.Scalar", None), "LerpBackward1": ("lerp.Tensor", None),
+    "LogSoftmaxBackward0": ("_log_softmax", lambda x, dim: (x, dim, False)),
+    "SoftmaxBackward0": ("_softmax", lambda x, dim: (x, dim, False)),
+    "LogSoftmaxBackwardDataBackward0": ("_log_softmax_backward_data", _gradient_along),
+    "SoftmaxBackwardDataBackward0": ("_softmax_backward_data", _gradient_along),
+    "TanhBackwardBackward0": ("tanh_backward", lambda gradient, output, plan: (gradient, output)),
+    "SigmoidBackwardBackward0": ("sigmoid_backward", lambda gradient, output, plan: (gradient, output)),
+    "ThresholdBackwardBackward0": ("threshold_backward", lambda gradient, output, plan: (gradient, output, 0)),
+    "NllLossBackward0": ("nll_loss_forward", _nll), "NllLoss2DBackward0": ("nll_loss2d_forward", _nll),
+    "MaskedFillBackward0": ("masked_fill.Scalar", None), "MaskedFillBackward1": ("masked_fill.Tensor", None),
+    "MaxBackward0": ("max.dim", None), "MinBackward0": ("min.dim", None),
+    "MedianBackward1": ("median.dim", None), "NanmedianBackward1": ("nanmedian.dim", None),
+    "MeanBackward1": ("mean.dim", lambda x, axes, keep: (x, list(axes), keep)),
+    "SumBackward1": ("sum.dim_IntList", lambda x, axes, keep: (x, list(axes), keep)),
+    "ProdBackward1": ("prod.dim_int", None),
+    "PowBackward0": ("pow.Tensor_Scalar", None), "PowBackward1": ("pow.Tensor_Tensor", None),
+    "PowBackward2": ("pow.Scalar", None),
+    "RemainderBackward0": ("remainder.Scalar", None), "RemainderBackward1": ("remainder.Tensor", None),
+    "RoundBackward1": ("round.decimals", lambda x, decimals: (x, {"decimals": decimals})),
+    "RsubBackward0": ("rsub.Tensor", None), "RsubBackward1": ("rsub.Scalar", None),
+    "ScatterBackward0": ("scatter.src", None), "ScatterBackward1": ("scatter.value", None),
+    "SortBackward0": ("sort", lambda x, axis, descending, count, shown: (x, shown, descending)),
+    "TopkBackward0": ("topk", lambda x, axis, largest, count, shown: (x, count, shown, largest)),
+    "SelectBackward0": ("select.int", None), "SliceBackward0": ("slice.Tensor", None),
+    "SplitBackward0": ("split.Tensor", None), "UnsafeSplitBackward0": ("unsafe_split.Tensor", None),
+    "UnbindBackward0": ("unbind.int", None),
+    "SqueezeBackward0": ("squeeze", lambda x, kept: (x,)),
+    "SqueezeBackward1": ("squeeze.dim", lambda x, kept: (x, *(_dropped(x._array.shape, kept) or [0])[:1])),
+    "SqueezeBackward2": ("squeeze.dims", lambda x, kept: (x, _dropped(x._array.shape, kept))),
+    "SqueezeBackward3": ("squeeze_", lambda x, kept: (x,)),
+    "SqueezeBackward4": ("squeeze_.dim", lambda x, kept, dim=0: (x, _signed(dim))),
+    "SqueezeBackward5": ("squeeze_.dims", lambda x, kept, dims: (x, list(map(_signed, dims)))),
+    "UnsqueezeBackward1": ("unsqueeze_", lambda x, shape, dim: (x, _signed(dim))),
+    "TBackward1": ("t_", lambda x, axes: (x,)),
+    "TransposeBackward1": ("transpose_", lambda x, axes, first, second: (x, _signed(first), _signed(second))),
+    "AsStridedBackward1": ("as_strided_", None),
+    "ScatterReduceBackward0": ("scatter_reduce.two", lambda *given: _reduced(*given)),
+    "IndexReduceBackward0": ("index_reduce", lambda *given: _reduced(*given)),
+    "UnsqueezeBackward0": ("unsqueeze", lambda x, shape: (x, _added(x._array.shape, shape))),
+    "TBackward0": ("t", lambda x, axes: (x,)),
+    "TransposeBackward0": ("transpose.int", lambda x, axes: (x, *_swapped(axes))),
+    "StdBackward0": ("std.correction", None), "VarBackward0": ("var.correction", None),
+    "StdMeanBackward0": ("std_mean.correction", None), "VarMeanBackward0": ("var_mean.correction", None),
+    "WhereBackward0": ("where.self", lambda c, x, y: (c, as_tensor(x, y), as_tensor(y, x))),
+    "ToCopyBackward0": ("_to_copy", lambda x, dtype: (x, {"dtype": DTYPES[dtype]})),
+    "UniformBackward0": ("uniform", _drawn), "NormalBackward0": ("normal", _drawn),
+    "ExponentialBackward0": ("exponential", _drawn),
+    "RandomBackward0": (lambda x, drawn, *bounds: ("random", "random.to", "random.from")[len(bounds)], _drawn),
+}  # fmt: skip
+"""By the name of the node: the overload, and its arguments from operands and parameters (a dict last: those by keyword)."""
+
+PRIMITIVES: dict[Primitive, tuple[str, Arguments]] = {
+    reduce_sum_p: ("sum.dim_IntList", lambda x, axes: (x, list(axes))),
+    broadcast_to_p: ("expand", lambda x, shape: (x, list(shape))),
+    reshape_p: ("view", lambda x, shape: (x, list(shape))),
+    permute_p: ("permute", lambda x, axes: (x, list(axes))),
+    convert_p: ("_to_copy", lambda x, dtype, *_: (x, {"dtype": DTYPES[np.dtype(dtype)]})),
+}
+"""What operations of a derivative are, of those that no row is made of."""
+_PRODUCTS: dict[tuple[int, ...], str] = {(2, 2): "mm", (3, 3): "bmm", (2, 1): "mv", (1, 1): "dot"}
+
+
+# -- from an op to an overload -------------------------------------------------------------------------------------------
+
+Described = tuple[OpOverload, tuple[Any, ...], dict[str, Any]]
+
+
+def described(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], *, in_place: bool = False) -> Described:
+    """Return which overload an op is (or its in-place form), and its arguments."""
+    name, arguments = identity(op, operands, params)
+    overload = found_in_place(name) if in_place else found(name)
+    if overload is None:
+        return own(op, operands, params)
+    if arguments is None:
+        return overload, *by_schema(overload, op, operands, params)
+    given, kwargs = _split(arguments(*operands, *params))
+    return overload, trimmed(overload, given), kwargs
+
+
+def found_in_place(name: str) -> OpOverload | None:
+    """Return the overload of an in-place form: ``pow_.Scalar`` for ``pow.Tensor_Scalar``."""
+    name, _, overload = name.partition(".")
+    if name.endswith("_"):
+        return found(f"{name}.{overload}")
+    texts = schema_lines().get(f"{name}_", {})
+    others = (overload or "default", overload.rpartition("_")[2], "default", "float", "Tensor")
+    return next((found(f"{name}_.{one}") for one in others if one in texts), None)
+
+
+def identity(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> tuple[str, Arguments | None]:
+    """Return the name of an op's overload, and what makes its arguments if the schema does not tell."""
+    if op.primitive is not None:
+        if op.primitive in PRIMITIVES:
+            return PRIMITIVES[op.primitive]
+        if op.primitive is ew.power:
+            numbers = [type(x) in NUMBERS for x in operands]
+            return "pow.Scalar" if numbers[0] else "pow.Tensor_Scalar" if numbers[1] else "pow.Tensor_Tensor", None
+        if op.primitive is matmul_p:
+            return _PRODUCTS.get(tuple([x._array.ndim for x in operands]), ""), None
+        named = by_primitive().get(op.primitive)
+        return ("", None) if named is None else identity(named, operands, ())
+    known = None if op.called else IDENTITIES.get(op.node)
+    if known is not None:
+        name, arguments = known
+        return (name if isinstance(name, str) else name(*operands, *params)), arguments
+    match = _NODE.match(op.node)
+    name = op.called or ("_".join(_WORD.split(match["name"])).lower() if match is not None else "")
+    if name in ("any", "all"):
+        return name + ("" if is_everything(*operands, *params) else ".dim" if len(params[0]) == 1 else ".dims"), _truth
+    return with_kind(name, operands), None
+
+
+def with_kind(name: str, operands: Sequence[Any]) -> str:
+    """Return the overload of a name by whether the second operand is a number."""
+    overloads = schema_lines().get(name, {})
+    numbers = [type(x) in NUMBERS for x in operands]
+    if True in numbers and name not in _WRAPPED:
+        kinds = ("Scalar_Tensor",) if numbers[0] else ("Scalar", "Tensor_Scalar")
+        for kind in kinds:
+            if kind in overloads:
+                return f"{name}.{kind}"
+    return f"{name}.Tensor" if "Tensor" in overloads and len(operands) > 1 else name
+
+
+@functools.lru_cache(maxsize=1)
+def by_primitive() -> dict[Any, Op]:
+    """Return the op of a row that applies one primitive of the core, by primitive."""
+    made = {row.op.function: row.op for table in TABLES for row in table if row.op is not None}
+    return {functions.ADD.function: functions.ADD, functions.SUB.function: functions.SUB, **made}
+
+
+def found(name: str) -> OpOverload | None:
+    """Return an overload by its name, without the namespace; None if PyTorch has none such."""
+    name, _, overload = name.partition(".")
+    if (overload or "default") not in schema_lines().get(name, {}):
+        return None
+    return getattr(getattr(ops.aten, name), overload or "default")
+
+
+def own(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]]:
+    """Return the overload of what PyTorch has no operation for, in ``torch.ops.functrace``."""
+    primitive = op.primitive
+    match = _NODE.match(op.node)
+    name = op.called or (
+        primitive.name if primitive is not None else match["name"].lower() if match is not None else op.node.lower()
+    )
+    if name not in OWN:
+        OWN[name] = {"default": f"functrace::{name}(Tensor[] operands, Any[] params) -> Tensor"}
+    return getattr(ops.functrace, name).default, (list(operands), list(params)), {}
+
+
+def by_schema(
+    overload: OpOverload, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments in the order of a schema: operands, and what the node saves under an argument's name."""
+    specs = [
+        ShapeDtype(x._array.shape, x._array.dtype)
+        if isinstance(x, Tensor)
+        else (type(x), x)
+        if op.static_numbers
+        else type(x)
+        for x in operands
+    ]
+    details = {} if op.details is None or op.primitive is not None else op.details(specs, params)
+    given = list(operands)
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for argument in overload._schema.arguments:
+        if argument.type == "List[Tensor]":
+            value: Any = given
+        elif argument.name in details and not ("Tensor" in argument.type and argument.name in dict(op.saves)):
+            value = plain(details[argument.name], argument)
+            if given and given[0] is details[argument.name]:
+                given.pop(0)
+        elif "Tensor" in argument.type or "number" in argument.type:
+            value = given.pop(0) if given else argument.default_value
+        else:
+            value = argument.default_value
+        if argument.kwarg_only:
+            if value != argument.default_value:
+                kwargs[argument.name] = value
+        else:
+            args.append(value)
+    return trimmed(overload, tuple(args)), kwargs
+
+
+def _spec(op: Op, x: object) -> Any:
+    if isinstance(x, Tensor):
+        return ShapeDtype(x._array.shape, x._array.dtype)
+    return (type(x), x) if op.static_numbers else type(x)
+
+
+def plain(value: object, argument: Argument) -> Any:
+    """Return what a node shows as the argument that it was: numbers below zero, lists."""
+    if type(value) is int and value >= 1 << 63:
+        return value - (1 << 64)
+    return list(value) if isinstance(value, tuple) and "List" in argument.type else value
+
+
+def trimmed(overload: OpOverload | None, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return positional arguments without the last ones that are what would be taken without them."""
+    assert overload is not None
+    count = len(args)
+    arguments = overload._schema.arguments
+    while count and arguments[count - 1].has_default and not isinstance(args[count - 1], Tensor):
+        default = arguments[count - 1].default_value
+        if args[count - 1] != default and not (default == [] and args[count - 1] is None):
+            break
+        count -= 1
+    return args[:count]
+
+
+def _split(given: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return (given[:-1], given[-1]) if given and isinstance(given[-1], dict) else (given, {})

@@ -1,0 +1,305 @@
+"""What dispatch modes do: operations are handed to the mode's ``__torch_dispatch__`` in place of running.
+
+While a mode is active, ``MODES.dispatch`` is a `Dispatch`: the modes, innermost last, and whether a handler is running.
+`apply` and `write` (applying.py, views.py) hand it their op, operands and parameters. It says which overload that is
+(identities.py), calls the innermost mode beneath autograd, and makes the node on what the mode returned: as in PyTorch the
+mode sees the very operands, nothing it does is recorded, and its result becomes the operation's.
+
+Note [What func runs]
+    When a handler calls ``func`` with the arguments it was given, what was asked for runs: the same op with the same
+    parameters, and with the random numbers that were drawn already. With other arguments, the function of that name runs
+    (overloads.py).
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, final
+
+from functrace.torch import errors
+from functrace.torch._ops import OpOverload
+from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.autograd.hooks import refuse_hooks
+from functrace.torch.dispatch import applying, recording
+from functrace.torch.dispatch.applying import Op
+from functrace.torch.dispatch.identities import described
+from functrace.torch.dispatch.numbers import NUMBERS, number_of
+from functrace.torch.dispatch.overloads import ops, out_overload, overload_for
+from functrace.torch.functions.constants import preserve_format
+from functrace.torch.tensors import views
+from functrace.torch.tensors.tensor import UNVERSIONED, Tensor, view_of
+from functrace.tracing import Tracer
+
+
+@final
+class Call:
+    """An operation on its way through the modes: what they are given, and what runs if nobody changes it."""
+
+    __slots__ = ("args", "kwargs", "overload", "run", "types")
+
+    def __init__(
+        self,
+        overload: OpOverload,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        run: Callable[[], Any],
+        types: tuple[type, ...] = (),
+    ) -> None:
+        self.overload, self.args, self.kwargs, self.run, self.types = overload, args, kwargs, run, types
+
+    def is_for(self, overload: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Return whether an operation and its arguments are these ones."""
+        return overload is self.overload and is_same(args, self.args) and is_same(kwargs, self.kwargs)
+
+
+def is_same(given: object, before: object) -> bool:
+    """Return whether arguments are the same: the same tensors, equal numbers."""
+    if given is before:
+        return True
+    if isinstance(given, (tuple, list)) and isinstance(before, (tuple, list)):
+        return len(given) == len(before) and all(map(is_same, given, before))
+    if isinstance(given, dict) and isinstance(before, dict):
+        return given.keys() == before.keys() and all(is_same(given[k], before[k]) for k in given)
+    return type(given) is type(before) and not isinstance(given, Tensor) and bool(given == before)
+
+
+@final
+class Dispatch:
+    """The modes of the running thread.
+
+    Args:
+        modes: those that operations are handed to, innermost last.
+        is_beneath: whether a mode's handler is running: then nothing is recorded, and versions do not count.
+        call: the operation that the handler was called for.
+    """
+
+    __slots__ = ("call", "is_beneath", "modes")
+
+    def __init__(self, modes: tuple[Any, ...], *, is_beneath: bool = False, call: Call | None = None) -> None:
+        self.modes, self.is_beneath, self.call = modes, is_beneath, call
+
+    # -- from applying.py and views.py --------------------------------------------------------------------------------
+
+    def apply(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        """Apply an op, as `functrace.torch.dispatch.applying.apply` does."""
+        run = lambda: applying.apply(op, operands, params)  # noqa: E731
+        if not self.modes:
+            return beneath(run)
+        operands = checked(op, operands)
+        overload, args, kwargs = described(op, operands, params)
+        result = self.hand_on(Call(overload, args, kwargs, run))
+        many = len(overload._schema.returns) > 1 or overload._schema.returns[0].type.startswith("List")
+        made = results_of(result, many=many)
+        return made if self.is_beneath else placed(op, operands, params, made)
+
+    def write(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Tensor:
+        """Apply an op in place, as `functrace.torch.tensors.views.write` does."""
+        tensor = operands[0]
+        run = lambda: views.write(op, operands, params)  # noqa: E731
+        if not self.modes:
+            return beneath(run, writes=(tensor,))
+        operands = checked(op, operands)
+        overload, args, kwargs = described(op, operands, params, in_place=True)
+
+        def overwrite() -> None:
+            results_of(self.hand_on(Call(overload, args, kwargs, run)), many=False)
+
+        if self.is_beneath:
+            overwrite()
+            return tensor
+        return views.write(op, operands, params, overwrite)
+
+    def put_out(self, name: str, args: tuple[Any, ...], out: Tensor | tuple[Tensor, ...], run: Callable[[], Any]) -> Any:
+        """Compute into tensors that are given, as `functrace.torch.dispatch.results.put_out` does."""
+        targets = out if isinstance(out, tuple) else (out,)
+        if not self.modes:
+            return beneath(run, writes=targets)
+        overload, kwargs = out_overload(name, args, targets)
+        result = self.hand_on(Call(overload, args, kwargs, run))
+        results_of(result, many=isinstance(out, tuple))
+        if not self.is_beneath:
+            for target in targets:
+                if target._counter is not UNVERSIONED:
+                    target._counter[0] += 1
+        return out
+
+    def make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
+        """Run what is no op, and has no place in a graph: a question, a constant."""
+        if not self.modes:
+            return beneath(run)
+        return self.hand_on(Call(overload_for(getattr(ops.aten, name), args, kwargs), args, kwargs, run))
+
+    def detach(self, tensor: Tensor, types: tuple[type, ...] = ()) -> Tensor:
+        """Return an alias without history; it shares the version counter."""
+        if not self.modes:
+            return tensor._alias()
+        made = results_of(self.hand_on(Call(ops.aten.detach.default, (tensor,), {}, tensor._alias, types)), many=False)
+        if not self.is_beneath:
+            made._counter = tensor._counter
+        return made
+
+    def seed(self, output: object, ones: Tensor) -> Any:
+        """Return the gradient of a root that none was given for."""
+        kwargs = {"pin_memory": False, "memory_format": preserve_format}
+        return self.make("ones_like", (output,), kwargs, lambda: ones)
+
+    def lift(self, constant: Tensor) -> Any:
+        """Return a number that is assigned, as a tensor."""
+        return self.make("lift_fresh", (constant,), {}, lambda: constant)
+
+    # -- the modes -------------------------------------------------------------------------------------------------------
+
+    def hand_on(self, call: Call) -> Any:
+        """Call the handler of the innermost mode.
+
+        Raises:
+            TypeError: if no mode handles the operation.
+        """
+        mode = self.modes[-1]
+        before = MODES.forward
+        MODES.dispatch, MODES.forward = Dispatch(self.modes[:-1], is_beneath=True, call=call), False
+        try:
+            result = mode.__torch_dispatch__(call.overload, call.types, call.args, call.kwargs)
+        finally:
+            MODES.dispatch, MODES.forward = self, before
+        if result is NotImplemented:
+            raise TypeError(errors.not_dispatched(call.overload, mode))
+        return result
+
+    def run(self, overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run what a handler calls; see Note [What func runs]."""
+        known = self.call
+        if known is None or not known.is_for(overload, args, kwargs):
+            known = Call(overload, args, kwargs, lambda: overload._function(*args, **kwargs))
+        known.types = ()
+        if self.modes:
+            return self.hand_on(known)
+        written = [
+            value
+            for argument, value in bound(overload, args, kwargs)
+            if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, Tensor)
+        ]
+        return beneath(known.run, writes=written)
+
+
+def bound(overload: OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield the arguments of a schema that are given, each with its value."""
+    for k, argument in enumerate(overload._schema.arguments):
+        if k < len(args):
+            yield argument, args[k]
+        elif argument.name in kwargs:
+            yield argument, kwargs[argument.name]
+
+
+def beneath(run: Callable[[], Any], writes: Sequence[Any] = ()) -> Any:
+    """Run something beneath autograd: without a graph, without views that know their base, without counting versions.
+
+    In inference mode it stays on.
+    """
+    before = MODES.dispatch, MODES.recording
+    counters = [(tensor._counter, tensor._counter[0]) for tensor in writes if tensor._counter is not UNVERSIONED]
+    MODES.dispatch, MODES.recording = None, MODES.recording and False
+    try:
+        result = run()
+    finally:
+        MODES.dispatch, MODES.recording = before
+        for counter, count in counters:
+            counter[0] = count
+    for made in result if isinstance(result, (tuple, list)) else (result,):
+        if isinstance(made, Tensor) and made._view is not None and not any(made is x for x in writes):
+            made._view = None
+            made._counter = made._counter if made._counter is UNVERSIONED else [0]
+    return result
+
+
+def checked(op: Op, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return operands as modes are given them: tensors and Python's numbers.
+
+    Raises:
+        NotImplementedError: for traced values.
+        TypeError: for anything else.
+    """
+    for x in operands:
+        if isinstance(x._array if isinstance(x, Tensor) else x, Tracer):
+            if MODES.pairs:
+                refuse_hooks()
+            raise NotImplementedError(errors.MODE_AMONG_TRACED)
+    plain = tuple([number_of(x) for x in operands])
+    for k, x in enumerate(plain):
+        if not isinstance(x, Tensor) and type(x) not in NUMBERS:
+            raise TypeError(errors.argument_type(op.node, k, len(operands), x))
+    return plain
+
+
+def results_of(result: object, *, many: bool) -> Any:
+    """Return what a handler returned: a tensor (or None), or a tuple of tensors.
+
+    Raises:
+        RuntimeError: for anything else.
+    """
+    if not many:
+        if result is not None and not isinstance(result, Tensor):
+            raise RuntimeError(f"Unable to cast {result} to Tensor")
+        return result
+    if not isinstance(result, (tuple, list)):
+        raise RuntimeError(f"Object of type '{type(result).__name__}' is not an instance of 'sequence'")
+    for one in result:
+        results_of(one, many=False)
+    return tuple(result)
+
+
+def placed(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], made: Tensor | tuple[Any, ...] | None) -> Any:
+    """Give results their place in the graph: those that a mode returned are the operation's.
+
+    Raises:
+        NotImplementedError: if they are not of the shapes and dtypes that the derivative is for.
+    """
+    if made is None:
+        return None
+    mask = 0
+    if MODES.recording:
+        for k, x in enumerate(operands):
+            mask |= (isinstance(x, Tensor) and x.requires_grad) << k
+    plan = views.find_plan(op, operands, params, mask)
+    assert plan is not None
+    if op.is_view and isinstance(made, Tensor):
+        shown = view_of(operands[0], made._array, (op.function, params, op))
+        made._view, made._counter = shown._view, shown._counter
+    if plan.derivation is not None:
+        outputs = made if isinstance(made, tuple) else (made,)
+        for aval, one in zip(plan.outputs, outputs, strict=True):
+            if one is None or one._array.shape != aval.shape or one._array.dtype != aval.dtype:
+                raise NotImplementedError(errors.dispatched_otherwise(op.node, aval, one))
+        arrays = [x._array if isinstance(x, Tensor) else x for x in operands]
+        recording.record(plan, operands, arrays, made)
+    return made
+
+
+# -- the stack -----------------------------------------------------------------------------------------------------------
+
+
+def active() -> tuple[Any, ...]:
+    """Return the modes that operations are handed to, innermost last."""
+    return () if MODES.dispatch is None else MODES.dispatch.modes
+
+
+def activate(modes: tuple[Any, ...]) -> None:
+    """Make these the modes of the running thread; what a handler calls stays beneath autograd."""
+    now = MODES.dispatch
+    beneath_autograd = now is not None and now.is_beneath
+    call = None if now is None else now.call
+    MODES.dispatch = Dispatch(modes, is_beneath=beneath_autograd, call=call) if modes or beneath_autograd else None
+
+
+@contextmanager
+def without_modes() -> Iterator[list[Any]]:
+    """Hand operations to no mode; yields those that there were, innermost first."""
+    before = active()
+    activate(())
+    try:
+        yield list(reversed(before))
+    finally:
+        activate(before)

@@ -1,0 +1,149 @@
+"""Overloads that are called: the one that arguments fit, and what it runs.
+
+An overload runs the function, method or in-place method that it is named after; `FUNCTIONS` says what the others run.
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from functrace.torch import errors
+from functrace.torch._ops import Argument, Calls, OpOverload, OpOverloadPacket, Ops, schema_lines
+from functrace.torch.dispatch import applying
+from functrace.torch.dispatch.numbers import NUMBERS
+from functrace.torch.dispatch.rows import FUNCTIONAL, TENSOR, TORCH
+from functrace.torch.dispatch.surface import ENTRIES
+from functrace.torch.functions import elementwise as functions
+from functrace.torch.functions import in_place, shaping
+from functrace.torch.tensors.tensor import Tensor
+
+# -- from arguments to an overload ---------------------------------------------------------------------------------------
+
+
+def overload_for(packet: OpOverloadPacket, args: Sequence[Any], kwargs: Mapping[str, Any]) -> OpOverload:
+    """Return the first overload whose schema arguments fit.
+
+    Raises:
+        TypeError: if there is none.
+    """
+    for strict in (True, False):
+        for name in sorted(packet.overloads(), key=lambda name: name != "default"):
+            overload = getattr(packet, name)
+            if fits(overload._schema.arguments, args, kwargs, strict=strict):
+                return overload
+    raise TypeError(errors.no_fitting_overload(str(packet), packet.overloads()))
+
+
+def out_overload(name: str, args: Sequence[Any], targets: Sequence[Tensor]) -> tuple[OpOverload, dict[str, Any]]:
+    """Return the overload of a function that writes into tensors, and these by keyword.
+
+    Raises:
+        NotImplementedError: if there is none.
+    """
+    texts = schema_lines().get(name, {})
+    for overload in sorted(texts, key=lambda overload: overload != "out"):
+        found_ = getattr(getattr(ops.aten, name), overload)
+        arguments = found_._schema.arguments
+        outs = [a.name for a in arguments if a.is_out]
+        kwargs = dict(zip(outs, targets, strict=False))
+        if len(outs) == len(targets) and fits(arguments, args, kwargs, strict=False):
+            return found_, kwargs
+    raise NotImplementedError(errors.no_out_overload(name))
+
+
+def fits(arguments: Sequence[Argument], args: Sequence[Any], kwargs: Mapping[str, Any], *, strict: bool) -> bool:
+    """Return whether arguments fit a schema; unless ``strict``, numbers stand for tensors, and one int for a list."""
+    positional = [a for a in arguments if not a.kwarg_only]
+    if len(args) > len(positional) or any(name not in {a.name for a in arguments} for name in kwargs):
+        return False
+    given = {a.name: value for a, value in zip(positional, args, strict=False)} | dict(kwargs)
+    return all(_fits(a.type, given[a.name], strict) if a.name in given else a.has_default for a in arguments)
+
+
+def _fits(kind: str, value: object, strict: bool) -> bool:
+    if kind.startswith("Optional["):
+        return value is None or _fits(kind[9:-1], value, strict)
+    if kind.startswith("List["):
+        if isinstance(value, (tuple, list)):
+            return all(_fits(kind[5:-1], one, strict) for one in value)
+        return not strict and kind == "List[int]" and type(value) is int
+    if kind == "Tensor":
+        return isinstance(value, Tensor) or (not strict and type(value) in NUMBERS)
+    if kind == "number":
+        return type(value) in NUMBERS
+    if kind == "int":
+        return type(value) is int or (not strict and not isinstance(value, (Tensor, tuple, list, float, str, bool)))
+    return kind not in _CLASSES or isinstance(value, _CLASSES[kind])
+
+
+_CLASSES: dict[str, Any] = {"bool": bool, "float": (int, float), "str": str}
+
+
+# -- what an overload runs -----------------------------------------------------------------------------------------------
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "_softmax": lambda x, dim, half_to_float: x.softmax(dim),
+    "_log_softmax": lambda x, dim, half_to_float: x.log_softmax(dim),
+    "_to_copy": lambda x, *, dtype=None, **rest: x.clone() if dtype in (None, x.dtype) else x.to(dtype),
+    "_unsafe_view": lambda x, size: applying.apply(
+        shaping.UNSAFE_VIEW, (x,), (shaping.completed(tuple(size), x._array.shape),)
+    ),
+    "_reshape_alias": lambda x, size, stride: applying.apply(shaping.RESHAPE_ALIAS, (x,), (tuple(size),)),
+    "_conj": functions.conj,
+    "alias": lambda x: applying.apply(shaping.ALIAS, (x,), ((...,),)),
+    "detach": lambda x: x.detach(),
+    "lift_fresh": lambda x: x,
+    "slice": lambda x, dim=0, start=None, end=None, step=1: shaping.getitem(
+        x, (slice(None),) * functions.dimension(dim, x.ndim) + (slice(start, end, step),)
+    ),
+    "index": lambda x, indices: shaping.getitem(x, tuple(slice(None) if k is None else k for k in indices)),
+    "index_put_": lambda x, indices, values: (
+        in_place.setitem(x, tuple(slice(None) if k is None else k for k in indices), values) or x
+    ),
+    "std": lambda x, dim=None, *, correction=None, keepdim=False: x.std(dim, correction=correction, keepdim=keepdim),
+    "var": lambda x, dim=None, *, correction=None, keepdim=False: x.var(dim, correction=correction, keepdim=keepdim),
+    "linalg_vector_norm": lambda x, ord=2, dim=None, keepdim=False, *, dtype=None: x.norm(ord, dim, keepdim, dtype),
+}  # fmt: skip
+"""What operations run that no function is called after."""
+
+
+def function_of(overload: OpOverload) -> Callable[..., Any]:
+    """Return what an overload runs: the function, method or in-place method of its name.
+
+    Raises:
+        NotImplementedError: if there is none here.
+    """
+    name = overload._opname
+    function = FUNCTIONS.get(name)
+    for place in (TORCH, TENSOR, FUNCTIONAL):
+        if function is None and name in ENTRIES[place]:
+            function = ENTRIES[place][name][1]
+    if function is None or isinstance(function, property) or overload.namespace != "aten":
+        raise NotImplementedError(errors.no_such_operation(str(overload)))
+    names = [argument.name for argument in overload._schema.arguments]
+    accepted = inspect.signature(function).parameters
+    ours = list(accepted)
+
+    @functools.wraps(function)
+    def called(*args: object, **kwargs: object) -> Any:
+        renamed = {
+            ours[names.index(key)] if key not in accepted and key in names and names.index(key) < len(ours) else key: value
+            for key, value in kwargs.items()
+        }
+        return function(*args, **renamed)
+
+    return called
+
+
+def found(namespace: str, *names: str) -> Any:
+    """Return an operation by its names."""
+    return functools.reduce(getattr, names, getattr(ops, namespace))
+
+
+ops = Ops(Calls(function_of, overload_for, found))

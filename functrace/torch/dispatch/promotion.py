@@ -1,0 +1,264 @@
+"""How dtypes meet in PyTorch: Python numbers are weak, 0-d tensors are weak within a category, integers divide to floats.
+
+A `Promotion` takes a function and the specs of its operands, and returns the function that converts operands first, or the
+same function if nothing needs converting. The conversions are part of what is traced, so gradients come back in the
+operands' dtypes. What an operation does not compute with (`for_kinds`, `of_tensors` …) it refuses, in PyTorch's words.
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+
+from functrace.errors import FunctraceError
+from functrace.ir.aval import ShapeDtype, broadcast_shapes
+from functrace.ops.shaping import convert
+from functrace.torch import errors
+from functrace.torch.tensors.dtypes import DTYPES, default_complex, default_float
+from functrace.tracing import Tracer
+
+Check = Callable[[Sequence[Any], np.dtype[Any]], None]
+"""Refuses operands, from their specs and the dtype that they are converted to."""
+
+Promote = Callable[[Callable[..., Any], Sequence[Any]], Callable[..., Any]]
+"""What a `Promotion` is to an op: from a function and the specs of its operands to the function that converts them first."""
+
+RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+"""Which kind of dtype wins over which."""
+
+
+@final
+@dataclass(frozen=True)
+class Promotion:
+    """How the dtypes of operands meet.
+
+    Args:
+        floats: whether integers become the default float.
+        skips: how many operands at the front take no part.
+        checks: what refuses operands.
+        asks: whether the result is bools, which tensors of every dtype take.
+        broadcasts: whether the shapes of operands have to broadcast.
+        of_complex: what computes complex numbers, where that is another function.
+    """
+
+    floats: bool = False
+    skips: int = 0
+    checks: tuple[Check, ...] = ()
+    asks: bool = False
+    broadcasts: bool = True
+    of_complex: Callable[..., Any] | None = None
+
+    def checked(self, *checks: Check) -> Promotion:
+        """Return the same promotion with more checks."""
+        return replace(self, checks=(*self.checks, *checks))
+
+    def dtype(self, specs: Sequence[Any]) -> np.dtype[Any]:
+        """Return the dtype that operands are converted to."""
+        found = common_dtype(specs[self.skips :])
+        return default_float() if self.floats and found.kind not in "fc" else found
+
+    def __call__(self, function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Any]:
+        """Return the function with its operands converted.
+
+        Raises:
+            RuntimeError: for shapes that do not broadcast, and whatever the checks refuse.
+        """
+        dtype = self.dtype(specs)
+        for check in self.checks:
+            check(specs, dtype)
+        if self.broadcasts:
+            check_shapes(specs)
+        computes = self.of_complex if self.of_complex is not None and dtype.kind == "c" else function
+        return _converting(computes, specs, dtype, self.skips)
+
+
+arithmetic = Promotion()
+"""Operands are converted to their common dtype."""
+floating = Promotion(floats=True)
+"""Operands are converted to their common dtype, integers to the default float."""
+asking = Promotion(asks=True)
+"""Operands are converted to their common dtype, and what is asked of them is answered by bools."""
+
+
+def common_dtype(specs: Sequence[Any]) -> np.dtype[Any]:
+    """Return the dtype that operands promote to.
+
+    Args:
+        specs: avals; types of Python numbers, or ``(type, number)``.
+
+    Raises:
+        NotImplementedError: for half precision with complex numbers.
+    """
+    arrays = [s.dtype for s in specs if isinstance(s, ShapeDtype) and s.shape]
+    scalars = [s.dtype for s in specs if isinstance(s, ShapeDtype) and not s.shape]
+    numbers = [s if isinstance(s, type) else s[0] for s in specs if not isinstance(s, ShapeDtype)]
+    result = _joined(arrays)
+    for group in (_joined(scalars), _joined([_dtype_of_number(kind) for kind in numbers])):
+        if group is not None and (result is None or RANK[group.kind] > RANK[result.kind]):
+            result = _raised(group, result)
+    assert result is not None, "an operation has operands"
+    return result
+
+
+def _joined(dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any] | None:
+    if not dtypes:
+        return None
+    result = dtypes[0]
+    for d in dtypes[1:]:
+        low, high = (d, result) if RANK[d.kind] < RANK[result.kind] else (result, d)
+        # A higher kind wins whatever its width: int64 with float32 is float32.
+        joins = RANK[low.kind] == RANK[high.kind] or low == np.float64
+        result = np.promote_types(low, high) if joins else high
+    return result
+
+
+def _raised(group: np.dtype[Any], before: np.dtype[Any] | None) -> np.dtype[Any]:
+    if group.kind == "c" and before is not None and before.kind == "f":
+        if before == np.float16:
+            raise NotImplementedError(errors.COMPLEX_HALF)
+        return np.dtype(np.complex64 if before == np.float32 else np.complex128)
+    return group
+
+
+def _dtype_of_number(kind: type) -> np.dtype[Any]:
+    if kind is float:
+        return default_float()
+    if kind is complex:
+        return default_complex()
+    return np.dtype(np.bool_ if kind is bool else np.int64)
+
+
+def _converting(
+    function: Callable[..., Any], specs: Sequence[Any], dtype: np.dtype[Any], skips: int = 0
+) -> Callable[..., Any]:
+    """The function that converts its operands to ``dtype`` first; numbers too, where they are not weak enough."""
+    taking = specs[skips:]
+    plain = not any(isinstance(s, ShapeDtype) for s in taking)
+    wraps = dtype.kind in "ui" and dtype != np.int64
+    moved = [False] * skips
+    for s in taking:
+        if isinstance(s, ShapeDtype):
+            moved.append(s.dtype != dtype)
+        else:
+            kind = s if isinstance(s, type) else s[0]
+            moved.append(plain or wraps or RANK[_dtype_of_number(kind).kind] > RANK[dtype.kind])
+    if not any(moved):
+        return function
+    count = len(specs)
+
+    def converted(*given: Any) -> Any:
+        operands = [_cast(x, dtype) if flag else x for x, flag in zip(given[:count], moved, strict=True)]
+        return function(*operands, *given[count:])
+
+    return converted
+
+
+def _cast(x: Any, dtype: np.dtype[Any]) -> Any:
+    if isinstance(x, int) and not isinstance(x, bool) and not -(1 << 63) <= x < 1 << 64:
+        raise OverflowError(errors.INTEGER_TOO_BIG)
+    return convert(x, dtype) if isinstance(x, (Tracer, np.ndarray)) else np.asarray(x).astype(dtype)[()]
+
+
+def check_shapes(specs: Sequence[Any]) -> None:
+    """Check that operands broadcast together.
+
+    Raises:
+        RuntimeError: with PyTorch's sentence.
+    """
+    full, *rest = [s.shape for s in specs if isinstance(s, ShapeDtype)] or [()]
+    for shape in rest:
+        if shape != full:
+            check_broadcast(full, shape)
+            full = broadcast_shapes(full, shape)
+
+
+def check_broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    """Check that two shapes broadcast together.
+
+    Raises:
+        RuntimeError: with PyTorch's sentence.
+    """
+    if a != b:
+        try:
+            broadcast_shapes(a, b)
+        except (ValueError, FunctraceError):
+            raise RuntimeError(errors.cannot_broadcast(a, b)) from None
+
+
+def broadcasting(function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Any]:
+    """Operands stay as they are; they must broadcast together."""
+    check_shapes(specs)
+    return function
+
+
+# -- what is refused ----------------------------------------------------------------------------------------------
+
+
+def for_kinds(kinds: str, refusal: str, error: type[Exception] = NotImplementedError) -> Check:
+    """Refuse dtypes of other kinds than these.
+
+    Args:
+        kinds: of ``"buifc"``.
+        refusal: the sentence, where ``{}`` stands for the dtype; or the name of PyTorch's kernel.
+        error: what is raised.
+    """
+    sentence = refusal if " " in refusal else errors.no_kernel(refusal)
+
+    def check(_specs: Sequence[Any], dtype: np.dtype[Any]) -> None:
+        if dtype.kind not in kinds:
+            raise error(sentence.format(DTYPES[dtype].printed))
+
+    return check
+
+
+def of_tensors(name: str, *positions: str) -> Check:
+    """Refuse numbers among the operands: each of them is a tensor."""
+
+    def check(specs: Sequence[Any], _dtype: np.dtype[Any]) -> None:
+        for k, (spec, called) in enumerate(zip(specs, positions, strict=False)):
+            if not isinstance(spec, ShapeDtype):
+                kind = spec if isinstance(spec, type) else spec[0]
+                raise TypeError(errors.must_be_tensor(name, called, k, kind.__name__))
+
+    return check
+
+
+def of_fitting_numbers(specs: Sequence[Any], dtype: np.dtype[Any]) -> None:
+    """Refuse numbers (static ones) that the dtype does not hold."""
+    for spec in specs:
+        if type(spec) is tuple:
+            check_fits(spec[1], dtype)
+
+
+def check_fits(number: complex, dtype: np.dtype[Any]) -> None:
+    """Check that a dtype holds a number; a fraction may be lost, and unsigned integers take negative numbers modulo.
+
+    Raises:
+        RuntimeError: if it doesn't.
+    """
+    if isinstance(number, complex):
+        fits = dtype.kind in "bc" or number.imag == 0
+        number = number.real
+    else:
+        fits = True
+    if fits and dtype.kind == "f" and type(number) in (int, float):  # not of numbers that a plan leaves open
+        fits = not math.isfinite(number) or abs(number) <= float(np.finfo(dtype).max)
+    elif fits and dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        least = -int(limits.max) if dtype.kind == "u" else int(limits.min)
+        fits = math.isfinite(number) and least <= int(number) <= int(limits.max)
+    if not fits:
+        raise RuntimeError(errors.number_overflow(dtype.name))
+
+
+def without_bools(specs: Sequence[Any], _dtype: np.dtype[Any]) -> None:
+    """Refuse to subtract bools."""
+    bools = [s.dtype == np.bool_ if isinstance(s, ShapeDtype) else bool in (s if type(s) is tuple else (s,)) for s in specs]
+    if any(bools):
+        raise RuntimeError(errors.SUBTRACTING_BOOLS if all(bools) else errors.SUBTRACTING_A_BOOL)

@@ -1,0 +1,58 @@
+"""Making nodes: the graph behind the results of an operation.
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from functrace.torch.autograd.anomaly_mode import ANOMALY, note_origin
+from functrace.torch.autograd.graph import NO_EDGE, OpNode, _sequence, edge
+from functrace.torch.autograd.saved import SavedTensor, save_operand
+from functrace.torch.dispatch.plans import Plan
+
+_new = object.__new__
+
+
+def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Any], made: Any) -> OpNode:
+    """Make the node of an operation, and its results the node's outputs."""
+    op, derivation = plan.case.op, plan.derivation
+    node = _new(op.node_class)
+    node._plan = plan
+    node._sequence = next(_sequence)
+    edges = []
+    for k in derivation.edge_to:
+        if k < 0:
+            edges.append(NO_EDGE)
+        elif (before := (x := operands[k])._node) is not None and x._view is None:
+            edges.append((before, x._output_nr))
+        else:
+            edges.append(edge(x))
+    node._edges = tuple(edges)
+    if type(made) is tuple:
+        for k, tensor in enumerate(made):
+            if plan.outputs[k].dtype.kind in "fc" and k not in op.constants:
+                tensor._node, tensor._output_nr = node, k
+        outputs = made
+    else:
+        made._node = node
+        outputs = (made,)
+    if derivation.saves:
+        saved = []
+        for (_, position), is_tensor in zip(derivation.saves, derivation.unpacks):
+            if not is_tensor:
+                saved.append(arrays[position])
+            elif position < 0:
+                saved.append(SavedTensor(outputs[~position], True, node))
+            else:
+                saved.append(save_operand(operands[position], node, saved))
+        node._saved = tuple(saved)
+    else:
+        node._saved = ()
+    if plan.record_usual is None:
+        plan.note_record()
+    if ANOMALY.enabled:
+        note_origin(node)
+    return node

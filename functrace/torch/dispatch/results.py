@@ -1,0 +1,160 @@
+"""``out=``: results that are written into tensors that are given.
+
+A tensor of another shape is resized first, within its storage where that has the room: what else lies there is overwritten,
+as in PyTorch. Memory that is read and written at once is refused where PyTorch refuses it, and where it leaves open what
+comes of it.
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import UnsupportedFunctionError
+from functrace.torch import errors
+from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.dispatch.dual import DUALS
+from functrace.torch.dispatch.promotion import RANK
+from functrace.torch.errors.warnings import warn
+from functrace.torch.tensors.dtypes import DTYPES
+from functrace.torch.tensors.geometry import memory_of, resize
+from functrace.torch.tensors.mirrors import MIRRORS, refresh
+from functrace.torch.tensors.tensor import Tensor, count_write, is_expanded
+from functrace.torch.tensors.views import lies_alike, writable
+from functrace.tracing import Tracer
+from functrace.typing import Array
+
+_OF_OTHER_PLACES = frozenset({
+    "sum", "mean", "prod", "amax", "amin", "all", "any", "argmax", "argmin", "argsort", "norm", "logsumexp", "mm", "matmul",
+    "addmm", "mv", "dot", "bmm", "cat", "stack", "gather", "index_select", "take", "take_along_dim", "sort", "topk",
+    "median", "nanmedian",
+})  # fmt: skip
+"""Functions whose elements are made of elements in other places: none of them computes into its own operand."""
+_EXACT = _OF_OTHER_PLACES - {"sum", "mean", "prod", "logsumexp", "cat", "stack"} | {
+    "abs", "absolute", "ceil", "floor", "fix", "neg", "negative", "sgn", "sign", "trunc", "clamp", "clip", "where",
+    "softmax", "log_softmax", "tril", "triu", "bitwise_not",
+}  # fmt: skip
+"""Functions that do not convert their results."""
+_OF_BOOLS = {"signbit": "bool", "all": "bool uint8", "any": "bool uint8"}
+"""The dtypes that functions whose results are bools write into, where those are not all."""
+
+
+def taking_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that takes ``out=``: a tensor (or a tuple of them) that the result is written into."""
+
+    @functools.wraps(function)
+    def computed(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if out is None:
+            return function(*args, **kwargs)
+        return put_out(out, name, (*args, *kwargs.values()), lambda: function(*args, **kwargs))
+
+    signature = inspect.signature(function)
+    place = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")
+    vars(computed)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), place])
+    return computed
+
+
+def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any]) -> Any:
+    """Write a result into the tensors of ``out=``, which are resized if they have another shape.
+
+    Args:
+        out: the tensor, or a tuple of them.
+        name: what the function is called.
+        given: its arguments.
+        compute: computes the result.
+
+    Raises:
+        TypeError: for what is no tensor.
+        RuntimeError: where a gradient would be lost, for a result of a higher kind, and where memory is read and written.
+        UnsupportedFunctionError: for traced values, and a tensor that must grow in memory that something else holds.
+    """
+    if MODES.dispatch is not None and MODES.dispatch.is_beneath:
+        return MODES.dispatch.put_out(name, given, out, lambda: put_out(out, name, given, compute))
+    targets = out if isinstance(out, tuple) else (out,)
+    for target in targets:
+        if not isinstance(target, Tensor):
+            raise TypeError(f"{name}(): argument 'out' must be Tensor, not {errors.kind_of(target)}")
+    listed = [x for item in given for x in (item if isinstance(item, (tuple, list)) else (item,))]
+    if MODES.recording and any(isinstance(x, Tensor) and x.requires_grad for x in (*listed, *targets)):
+        raise RuntimeError(errors.out_with_grad(name))
+    if DUALS.level is not None and DUALS.level.concerns((*listed, *targets)):
+        raise NotImplementedError(errors.forward_of_out(name))
+    if MODES.dispatch is not None:
+        return MODES.dispatch.put_out(name, given, out, lambda: put_out(out, name, given, compute))
+    made = compute()
+    results = [x._array for x in (made if isinstance(out, tuple) else (made,))]
+    for result in results:
+        if isinstance(result, Tracer):
+            if MODES.recording and result.dtype.kind in "fc":
+                raise RuntimeError(errors.out_with_grad(name))
+            raise UnsupportedFunctionError(
+                f"{name}(out=) of traced values",
+                fix=f"use what {name}() returns, or copy_ it",
+            )
+    moves = isinstance(out, tuple) or name in _OF_OTHER_PLACES
+    bounded = name in ("clamp", "clip") and any(isinstance(x, Tensor) for x in listed[1:])
+    converts = bounded or (name not in _EXACT and not isinstance(out, tuple))
+    for target, result in zip(targets, results, strict=True):
+        check_dtypes(name, target._array.dtype, result.dtype, converts=converts)
+        check_apart(target._array, listed, moves=moves)
+        if target._array.shape != result.shape:
+            if not moves and any(x is target for x in listed):
+                raise RuntimeError(errors.output_shape(target._array.shape, result.shape))
+            check_apart(memory_of(target), listed, moves=True)  # it is resized, over what the operands may hold
+    for target, result in zip(targets, results, strict=True):
+        if target._array.shape == result.shape:
+            count_write(target)
+        else:
+            if target._array.size:
+                warn(errors.out_resized(target._array.shape, result.shape))
+            is_turned = result.size > 0 and not result.flags.c_contiguous
+            resize(target, result.shape, tuple([n // result.itemsize for n in result.strides]) if is_turned else None)
+        array = target._array
+        writable(array)[...] = result
+        if MIRRORS:
+            refresh(array)
+    return type(made)(*out) if isinstance(made, tuple) else out
+
+
+def check_dtypes(name: str, target: np.dtype[Any], result: np.dtype[Any], *, converts: bool) -> None:
+    """Check that a result can be written into a tensor of some dtype.
+
+    Raises:
+        RuntimeError: if it has a higher kind, or the function does not convert it.
+    """
+    if target == result:
+        return
+    printed = DTYPES[result].printed, DTYPES[target].printed
+    if name in _OF_BOOLS and DTYPES[target].name not in _OF_BOOLS[name]:
+        raise RuntimeError(errors.out_of_bools(name, printed[1]))
+    if not converts and name not in _OF_BOOLS:
+        raise RuntimeError(errors.out_dtype(*printed))
+    if RANK[result.kind] > RANK[target.kind]:
+        raise RuntimeError(errors.result_cast(*printed))
+
+
+def check_apart(target: Array, operands: Sequence[Any], *, moves: bool) -> None:
+    """Refuse to write where elements share memory, and where an operand lies otherwise than the result.
+
+    Args:
+        target: what is written.
+        operands: what is read.
+        moves: whether elements are made of elements in other places.
+
+    Raises:
+        RuntimeError: with PyTorch's errors.
+    """
+    if is_expanded(target) and target.size:
+        raise RuntimeError(errors.OVERLAPPING_WRITE)
+    for x in operands:
+        array = x._array if isinstance(x, Tensor) else None
+        if not isinstance(array, np.ndarray) or not np.may_share_memory(target, array):
+            continue
+        if (moves or not lies_alike(target, array)) and np.shares_memory(target, array):
+            raise RuntimeError(errors.OVERLAPPING_OPERAND)

@@ -1,0 +1,331 @@
+"""Rows: what users see of a function, said once.
+
+A row names a function's forms, and from it come the functions of ``torch`` and of other namespaces, the methods, in-place
+forms and operators of `Tensor`, and what type checkers are told (stubs.py). A file of functions keeps a table of rows, which
+namespace.py puts together with the others. There are three ways to write one::
+
+    ROWS = Rows()
+
+    ROWS.op("sinh", ew.sinh, SELF, floating, forms="function method in_place", doc="Return the hyperbolic sine.")
+
+    @ROWS.function("function method")               # composed of others, or of several ops
+    def expand_as(input, other): ...
+
+    @ROWS.family("function method in_place")        # the same with an in-place form: `run` is `apply`, or `write`
+    def pow(run):
+        def pow(input, exponent):
+            return run(POW_NUMBER if isinstance(exponent, int) else POW, (input, exponent))
+        return pow
+
+Each of them returns the plain function, for other functions to call.
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, final
+
+import numpy as np
+
+from functrace.ops.elementwise import Elementwise
+from functrace.torch.dispatch.applying import Op, apply, binary
+from functrace.torch.dispatch.numbers import number_of
+from functrace.torch.dispatch.promotion import Promotion, arithmetic, of_tensors
+from functrace.torch.dispatch.results import put_out, taking_out
+from functrace.torch.tensors.dtypes import DTYPES
+from functrace.torch.tensors.tensor import Operand, Tensor, Value, wrap
+from functrace.torch.tensors.views import write
+from functrace.tracing import Tracer
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TORCH, TENSOR, FUNCTIONAL = "functrace.torch", "functrace.torch.Tensor", "functrace.torch.nn.functional"
+PLACES = {"function": TORCH, "method": TENSOR, "property": TENSOR, "in_place": TENSOR, "nn.functional": FUNCTIONAL}
+"""Where each form of a function is found."""
+
+_OF_TWO = frozenset({
+    "add", "sub", "mul", "truediv", "div", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift",
+    "eq", "ne", "lt", "le", "gt", "ge",
+})  # fmt: skip
+"""Operators that leave what they do not know to the other operand (``NotImplemented``)."""
+
+
+class Run(Protocol):
+    """How an op is applied: `apply` makes a new tensor, `write` overwrites the first operand."""
+
+    def __call__(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = (), /) -> Any:
+        """Apply the op."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """What users see of one function.
+
+    Args:
+        name: what it is called.
+        forms: which it has, of `PLACES`.
+        function: the function, which is the method and property as well.
+        in_place: its in-place form.
+        aliases: further names, for every form.
+        operators: Python's operators and special methods that it stands for: ``"add radd iadd neg getitem repr"``.
+        op: what computes the plain case of an operator of two operands.
+        reflected: what computes ``other + self``, as a function (or op) of ``(self, other)``; None: the function, swapped.
+        out: whether the function (not the method) takes ``out=``; those of one op do without (see `Rows.op`).
+        method: the method, where that is not the function: one that takes ``out=`` by itself.
+    """
+
+    name: str
+    forms: tuple[str, ...]
+    function: Callable[..., Any]
+    in_place: Callable[..., Any] | None = None
+    aliases: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    op: Op | None = None
+    reflected: Op | Callable[..., Any] | None = None
+    out: bool = False
+    method: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        for form in self.forms:
+            if form not in PLACES:
+                raise ValueError(f"{self.name}: there is no form {form!r}; there are {', '.join(PLACES)}")
+        wants = "in_place" in self.forms or any(kind[:1] == "i" and kind[1:] in self.operators for kind in self.operators)
+        if wants and self.in_place is None:
+            raise ValueError(f"{self.name}: there is no in-place form: write it with Rows.op or Rows.family")
+
+    def entries(self) -> Iterator[tuple[str, str, Any]]:
+        """Yield the place, the name and the object of every form."""
+        function = taking_out(self.name, self.function) if self.out and "function" in self.forms else self.function
+        for form in self.forms:
+            for name in (self.name, *self.aliases):
+                if form == "function":
+                    yield TORCH, name, function
+                elif form == "in_place":
+                    yield TENSOR, f"{name}_", self.in_place
+                elif form == "method":
+                    yield TENSOR, name, self.method or self.function
+                else:
+                    yield PLACES[form], name, property(self.function) if form == "property" else self.function
+        for operator in self.operators:
+            yield TENSOR, f"__{operator}__", self._operator(operator)
+
+    def _operator(self, operator: str) -> Any:
+        kind, plain = operator[0], operator[1:]
+        if plain in self.operators and kind == "i":
+            return self.in_place
+        if plain in self.operators and kind == "r":
+            computes = self.reflected or (lambda self_, other: self.function(other, self_))
+        elif operator in _OF_TWO:
+            computes = self.op or self.function
+        else:
+            return self.function
+        operate = binary(computes) if isinstance(computes, Op) else guarded(computes)
+        if operator in ("rtruediv", "rdiv"):
+            return dividing_arrays_too(operate)
+        return of_arrays_too(operate) if operator == "eq" else operate
+
+
+@final
+class Rows:
+    """A table of rows."""
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows)
+
+    def op(
+        self,
+        name: str,
+        computes: Callable[..., Any],
+        saves: tuple[tuple[str, int], ...] = (),
+        promote: Promotion | None = None,
+        *,
+        doc: str,
+        forms: str = "function method",
+        node: str = "",
+        aliases: str = "",
+        operators: str = "",
+        commutes: bool = False,
+        keeps: tuple[str, ...] = (),
+        edges: tuple[int | None, ...] | None = None,
+        gradient: Op | None = None,
+        reflected: Callable[..., Any] | None = None,
+        out: bool = True,
+    ) -> Callable[..., Any]:
+        """Add a function of one or two operands that is one op.
+
+        Args:
+            name: what it is called.
+            computes: computes it from arrays or traced values: a primitive, or a function of them.
+            saves: what PyTorch saves; see `Op`.
+            promote: how dtypes of operands meet.
+            doc: its docstring.
+            forms: see `Row`, for ``aliases``, ``operators`` and ``reflected`` too.
+            node: PyTorch's name of the node; ``SinhBackward0`` for ``sinh`` where nothing else is said.
+            keeps: see `Op`, for ``edges`` and ``gradient`` too.
+            commutes: whether the op itself computes ``other + self``.
+            out: whether it takes ``out=``.
+        """
+        count = _operand_count(computes)
+        if count == 1:
+            promote = (promote or arithmetic).checked(of_tensors(name, "input"))
+        called = node or f"{name.title().replace('_', '')}Backward0"
+        made = Op(called, computes, saves, promote, edges, keeps, gradient=gradient, called=name)
+        maker = _of_operands[count]
+
+        def named(function: Callable[..., Any], called: str, says: str) -> Callable[..., Any]:
+            function.__name__ = function.__qualname__ = called
+            function.__doc__ = says
+            return function
+
+        method = named(_plain(made, count), name, doc)
+        function = named(maker(made, apply), name, doc) if out else method
+        writes = named(maker(made, write), f"{name}_", f"`{name}`, in place.") if "in_place" in forms.split() else None
+        turned = made if commutes else reflected
+        return self._add(name, forms, function, writes, aliases, operators, made, turned, method=method)
+
+    def function(
+        self, forms: str = "function method", *, name: str = "", aliases: str = "", operators: str = "", out: bool = False
+    ) -> Callable[[F], F]:
+        """Add the function that is decorated, as it stands; see `Row`."""
+
+        def add(function: F) -> F:
+            return self._add(name or function.__name__, forms, function, None, aliases, operators, None, None, out)
+
+        return add
+
+    def family(
+        self,
+        forms: str = "function method in_place",
+        *,
+        aliases: str = "",
+        operators: str = "",
+        op: Op | None = None,
+        reflected: Op | Callable[..., Any] | None = None,
+        out: bool = False,
+    ) -> Callable[[Callable[[Run], F]], F]:
+        """Add a function and its in-place form: what is decorated makes either, given how to run an op; see `Row`.
+
+        What is made takes on the name and the docstring of what is decorated.
+        """
+
+        def add(make: Callable[[Run], F]) -> F:
+            function, writes = make(apply), make(write)
+            for made, called in ((function, make.__name__), (writes, f"{make.__name__}_")):
+                made.__name__ = made.__qualname__ = called
+            function.__doc__, writes.__doc__ = make.__doc__, f"`{make.__name__}`, in place."
+            return self._add(make.__name__, forms, function, writes, aliases, operators, op, reflected, out)
+
+        return add
+
+    def _add(
+        self,
+        name: str,
+        forms: str,
+        function: F,
+        in_place: Callable[..., Any] | None,
+        aliases: str,
+        operators: str,
+        op: Op | None,
+        reflected: Op | Callable[..., Any] | None,
+        out: bool = False,
+        method: Callable[..., Any] | None = None,
+    ) -> F:
+        words = tuple(forms.split()), function, in_place, tuple(aliases.split()), tuple(operators.split())
+        self._rows.append(Row(name, *words, op, reflected, out, method))
+        return function
+
+
+def entries(tables: Iterable[Rows]) -> dict[str, dict[str, tuple[Row, Any]]]:
+    """Return what stands in each place: by name, the row and the object.
+
+    Raises:
+        ValueError: if two rows claim one name.
+    """
+    found: dict[str, dict[str, tuple[Row, Any]]] = {place: {} for place in PLACES.values()}
+    for row in (row for table in tables for row in table):
+        for place, name, value in row.entries():
+            if name in found[place]:
+                raise ValueError(f"{place}.{name} is claimed by two rows")
+            found[place][name] = (row, value)
+    return found
+
+
+# -- functions of ops ------------------------------------------------------------------------------------------------
+
+
+def _plain(op: Op, count: int) -> Callable[..., Any]:
+    def function(input: Operand) -> Value:
+        return apply(op, (input,))
+
+    def of_two(input: Operand, other: Operand) -> Value:
+        return apply(op, (input, other))
+
+    return function if count == 1 else of_two
+
+
+def _unary(op: Op, run: Run) -> Callable[..., Any]:
+    def function(input: Operand, *, out: Tensor | None = None) -> Value:
+        return apply(op, (input,)) if out is None else put_out(out, function.__name__, (input,), lambda: apply(op, (input,)))
+
+    def in_place(input: Operand) -> Value:
+        return run(op, (input,))
+
+    return function if run is apply else in_place
+
+
+def _binary(op: Op, run: Run) -> Callable[..., Any]:
+    def function(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
+        given = input, other
+        return apply(op, given) if out is None else put_out(out, function.__name__, given, lambda: apply(op, given))
+
+    def in_place(input: Operand, other: Operand) -> Value:
+        return run(op, (input, other))
+
+    return function if run is apply else in_place
+
+
+_of_operands = {1: _unary, 2: _binary}
+
+
+def _operand_count(computes: Callable[..., Any]) -> int:
+    plain: Any = computes.eval if isinstance(computes, Elementwise) else computes
+    return plain.nin if isinstance(plain, np.ufunc) else plain.__code__.co_argcount
+
+
+def guarded(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return the operator of a function, which leaves operands that are neither tensors nor numbers to themselves."""
+
+    def operate(self: Tensor, other: Operand) -> Value:
+        if isinstance(other, (Tensor, bool, int, float, complex, np.generic, Tracer)):
+            return function(self, number_of(other) if isinstance(other, np.generic) else other)
+        return NotImplemented
+
+    return operate
+
+
+def of_arrays_too(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return an operator that takes a NumPy array for a tensor, as ``==`` does."""
+
+    def operate_on_arrays(self: Tensor, other: Any) -> Any:
+        found = operate(self, other)
+        if found is NotImplemented and isinstance(other, np.ndarray) and other.dtype in DTYPES:
+            return operate(self, wrap(other))
+        return found
+
+    return operate_on_arrays
+
+
+def dividing_arrays_too(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return ``other / self``, where a NumPy array is multiplied by the reciprocal, as PyTorch has it."""
+
+    def divide(self: Tensor, other: Any) -> Any:
+        return self.reciprocal() * other if isinstance(other, np.ndarray) else operate(self, other)
+
+    return divide

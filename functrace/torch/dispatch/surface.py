@@ -1,0 +1,57 @@
+"""The tables of rows put together; importing this module gives `Tensor` its methods.
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrace.torch import random
+from functrace.torch.dispatch.rows import FUNCTIONAL, TENSOR, TORCH, entries
+from functrace.torch.func.calls import called, jitted
+from functrace.torch.functions import (
+    creation,
+    in_place,
+    losses,
+    methods,
+    picking,
+    products,
+    reductions,
+    scattering,
+    shaping,
+    statistics,
+)
+from functrace.torch.functions import elementwise as functions
+from functrace.torch.tensors import copying, memory, pairs, printing
+from functrace.torch.tensors.tensor import Tensor
+
+TABLES = tuple(
+    module.ROWS
+    for module in (
+        functions, reductions, statistics, products, shaping, pairs, picking, in_place, memory, methods, printing, creation,
+        random, losses, scattering, copying,
+    )
+)  # fmt: skip
+ENTRIES = entries(TABLES)
+"""What stands in each place: by name, the row and the object."""
+
+
+def public(place: str) -> dict[str, Any]:
+    """Return the functions of a namespace by name."""
+    return {name: function for name, (_, function) in ENTRIES[place].items()}
+
+
+def install() -> None:
+    """Give the class its methods, and functions the names by which they are found (and pickled)."""
+    for name, (_, method) in ENTRIES[TENSOR].items():
+        setattr(Tensor, name, method)
+    Tensor.__functrace_call__, Tensor.__functrace_jit__ = staticmethod(called), staticmethod(jitted)
+    for place in (TENSOR, FUNCTIONAL, TORCH):
+        for name, (row, function) in ENTRIES[place].items():
+            if name.removesuffix("_") == row.name.removesuffix("_") and not isinstance(function, property):
+                module, qualifier = (TORCH, "Tensor.") if place == TENSOR else (place, "")
+                function.__module__, function.__qualname__ = module, qualifier + name
+
+
+install()

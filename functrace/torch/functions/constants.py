@@ -1,0 +1,146 @@
+"""What else is named in ``torch``: constants, memory formats, limits of dtypes, the older constructors.
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, final
+
+import numpy as np
+
+from functrace.torch.functions.creation import of_legacy
+from functrace.torch.tensors.dtypes import DtypeLike, default_float, named, numpy_dtype
+from functrace.torch.tensors.formats import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    layout,
+    legacy_contiguous_format,
+    memory_format,
+    preserve_format,
+    strided,
+)
+from functrace.torch.tensors.tensor import Tensor
+
+inf, nan, pi, e, newaxis = math.inf, math.nan, math.pi, math.e, None
+
+
+@final
+class finfo:
+    """The limits of a floating dtype.
+
+    Example:
+        >>> finfo(named("float64")).eps
+        2.220446049250313e-16
+    """
+
+    def __init__(self, type: DtypeLike | None = None) -> None:
+        kind = default_float() if type is None else numpy_dtype(type)
+        if kind.kind not in "fc":
+            raise TypeError("torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'")
+        found = np.finfo(kind)
+        self.dtype = found.dtype.name
+        self.bits = int(found.bits)
+        self.eps, self.max, self.min = float(found.eps), float(found.max), float(found.min)
+        self.tiny = self.smallest_normal = float(found.smallest_normal)
+        self.resolution = float(found.resolution)
+
+    def __repr__(self) -> str:
+        names = "resolution", "min", "max", "eps", "smallest_normal", "tiny"
+        return f"finfo({', '.join(f'{name}={getattr(self, name):g}' for name in names)}, dtype={self.dtype})"
+
+
+@final
+class iinfo:
+    """The limits of an integer dtype.
+
+    Example:
+        >>> iinfo(named("int8")).max
+        127
+    """
+
+    def __init__(self, type: DtypeLike) -> None:
+        kind = numpy_dtype(type)
+        if kind.kind not in "iu":
+            raise TypeError(
+                f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{'torch.' + kind.name}'"
+            )
+        found = np.iinfo(kind)
+        self.dtype, self.bits, self.max, self.min = kind.name, int(found.bits), int(found.max), int(found.min)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
+
+
+class _TensorType(type):
+    """The class of the older constructors, such as ``torch.LongTensor``: tensors of that dtype are its instances."""
+
+    dtype: np.dtype[Any]
+
+    def __call__(cls, *arguments: Any) -> Tensor:
+        """Return a tensor of sizes, or of data."""
+        return of_legacy(cls.dtype, arguments)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Tensor) and instance._array.dtype == cls.dtype
+
+
+def typename(obj: object) -> str:
+    """Return the full name of a type, a function or a module; of a tensor's type; or of that of any other object.
+
+    Example:
+        >>> from functrace.torch.functions.creation import ones
+        >>> typename(ones(2)), typename(typename), typename(3)
+        ('torch.FloatTensor', 'torch.kinds.typename', 'int')
+    """
+    if isinstance(obj, Tensor):
+        return obj.type()
+    owner = obj if hasattr(obj, "__qualname__") or hasattr(obj, "__name__") else type(obj)
+    name = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", "")
+    module = (getattr(owner, "__module__", "") or "").removeprefix("functrace.")
+    return name if module in ("", "builtins") else f"{module}.{name}"
+
+
+def _older(name: str, dtype: str) -> Any:
+    return _TensorType(name, (), {"dtype": named(dtype).numpy, "__module__": "functrace.torch"})
+
+
+FloatTensor = _older("FloatTensor", "float32")
+DoubleTensor = _older("DoubleTensor", "float64")
+HalfTensor = _older("HalfTensor", "float16")
+LongTensor = _older("LongTensor", "int64")
+IntTensor = _older("IntTensor", "int32")
+ShortTensor = _older("ShortTensor", "int16")
+CharTensor = _older("CharTensor", "int8")
+ByteTensor = _older("ByteTensor", "uint8")
+BoolTensor = _older("BoolTensor", "bool")
+
+__all__ = [
+    "BoolTensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
+    "channels_last",
+    "channels_last_3d",
+    "contiguous_format",
+    "e",
+    "finfo",
+    "iinfo",
+    "inf",
+    "layout",
+    "legacy_contiguous_format",
+    "memory_format",
+    "nan",
+    "newaxis",
+    "pi",
+    "preserve_format",
+    "strided",
+    "typename",
+]

@@ -1,0 +1,187 @@
+"""Tensors of traced values that share memory: views, detached aliases, and what a write into one makes of the others.
+
+The core links handles of traced values that share memory, and reads them again after a write (Note [In-place operations on
+traced values] in numpy/arrays/views.py). Here it is told what PyTorch's views and ``detach()`` are.
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from functrace.errors import LostGradientError
+from functrace.numpy.arrays.layout import C_ORDER
+from functrace.numpy.arrays.view_kinds import (
+    BroadcastView,
+    ImagView,
+    IndexView,
+    Owned,
+    RealView,
+    ReshapeView,
+    TransposeView,
+    View,
+)
+from functrace.numpy.arrays.views import linked, owned
+from functrace.ops import elementwise as ew
+from functrace.ops.indexing import index_static
+from functrace.ops.shaping import broadcast_to, permute, reshape
+from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.tensors.steps import STRIDED, with_part
+from functrace.tracing import Tracer
+from functrace.typing import Array
+
+_KINDS: dict[Callable[..., Any], Callable[..., View]] = {
+    index_static: IndexView,
+    reshape: ReshapeView,
+    permute: TransposeView,
+    broadcast_to: BroadcastView,
+    ew.real: RealView,
+    ew.imag: ImagView,
+}
+
+
+class StepView(View):
+    """What a view function shows that has no kind of its own."""
+
+    __slots__ = ("step",)
+
+    def __init__(self, base: Tracer, function: Callable[..., Any], params: tuple[Any, ...]) -> None:
+        self.base, self.step = base, (function, params)
+
+    def read(self, base: Array) -> Any:
+        """Return the view's value, from the base's."""
+        function, params = self.step
+        return function(base, *params)
+
+    def write(self, base: Array, new: Array) -> Any:
+        """Return the base's new value after the view has become ``new``."""
+        return with_part(base, ((*self.step, None),), new)
+
+    def layout(self, base: Array) -> Array | None:
+        """Return what the function shows of a stand-in, if that is sure to be a view."""
+        return self.read(base) if self.step[0] in STRIDED else None
+
+
+class DetachedView(View):
+    """The whole value, with a history of its own: none at first.
+
+    What is written through it changes the value of what it is an alias of, and the history of the alias; and conversely.
+    """
+
+    __slots__ = ("own",)
+
+    def __init__(self, base: Tracer) -> None:
+        self.base = base
+        self.own: Array | None = None
+        """What was written through it last, whose history it has."""
+
+    def read(self, base: Array) -> Any:
+        """Return the base's value, with the alias's own history."""
+        return ew.stop_gradient(base) if self.own is None else overwritten(self.own, base)
+
+    def write(self, base: Array, new: Array) -> Any:
+        """Return what was written, with the base's history."""
+        self.own = new
+        return overwritten(base, new)
+
+
+def is_constant_now(traced: Tracer) -> bool:
+    """Whether ``no_grad`` makes a constant of a traced value: it was entered while the value was being traced.
+
+    Not so in the forward and backward of a user's Function: there it says what belongs to the graph, and nothing to the
+    transforms that differentiate them as they are; see Note [What a rule detaches].
+    """
+    return MODES.floor < traced._recording.serial <= MODES.since and traced.dtype.kind in "fc"
+
+
+def in_grad_mode(traced: Tracer) -> Any:
+    """Return a traced value as operations take it: a constant where ``no_grad`` says so."""
+    return ew.stop_gradient(traced) if is_constant_now(traced) else traced
+
+
+def detached(traced: Tracer) -> Any:
+    """Return an alias that no gradient flows through; in a Function's own code, one that belongs to no graph."""
+    if traced.dtype.kind not in "fc":
+        return traced
+    if not traced.shape and traced._view is None:
+        traced._view = Owned(C_ORDER)
+    if traced._recording.serial <= MODES.floor:
+        return linked(traced, View(traced))
+    return linked(ew.stop_gradient(traced), DetachedView(traced))
+
+
+def shown(base: Tracer, function: Callable[..., Any], params: tuple[Any, ...]) -> Any:
+    """Return a view of a traced value."""
+    if is_constant_now(base):
+        base = detached(base)
+    elif not base.shape and base._view is None:
+        base._view = Owned(C_ORDER)  # a scalar to the core, but tensors without axes are arrays
+    return linked(function(base, *params), _KINDS.get(function, StepView)(base, *_arguments(function, params)))
+
+
+def _arguments(function: Callable[..., Any], params: tuple[Any, ...]) -> tuple[Any, ...]:
+    return params if function in _KINDS else (function, params)
+
+
+def apart(result: Any, operands: list[Any]) -> Any:
+    """Return the result of an operation as memory of its own: some operations return what they were given."""
+    return owned(result) if any(result is x for x in operands) else result
+
+
+def overwritten(old: Any, new: Any) -> Any:
+    """Return ``new`` with the derivative of ``old``: what is written where nobody records keeps the history that it had.
+
+    Where ``old`` is not finite, the derivative is lost.
+    """
+    if old.dtype.kind not in "fc":
+        return new
+    still = ew.stop_gradient(old)
+    kept = ew.where(ew.isfinite(still), ew.sub(still, old), 0)  # zero; of these signs, so that -0.0 stays what it is
+    return ew.sub(ew.stop_gradient(new), kept)
+
+
+def reassigned(old: Any, new: Any) -> Any:
+    """Return what a tensor of ``old`` holds after ``.data = new``: the memory of ``new``, with the history that it had.
+
+    Raises:
+        LostGradientError: if the history is that of another shape or dtype.
+    """
+    if not isinstance(old, Tracer) or old.dtype.kind not in "fc" or old._recording.serial <= MODES.floor:
+        return detached(new) if isinstance(new, Tracer) else new
+    if old.shape != new.shape or old.dtype != new.dtype:
+        raise LostGradientError(
+            f"`.data` of a traced tensor of {old.dtype} and shape {tuple(old.shape)} is assigned {new.dtype} of shape "
+            f"{tuple(new.shape)}",
+            fix="assign what has the same shape and dtype, or make a tensor of its own",
+        )
+    kept = overwritten(old, new)
+    if not isinstance(new, Tracer):
+        return owned(kept)
+    if not new.shape and new._view is None:
+        new._view = Owned(C_ORDER)
+    view = DetachedView(new)
+    view.own = kept
+    return linked(kept, view)
+
+
+def replace(traced: Tracer, value: Any) -> None:
+    """Let a traced value's handle, and all that shares memory with it, have another value."""
+    if is_constant_now(traced):
+        value = overwritten(traced, value)
+    traced._replace(value, fresh=True)  # type: ignore[attr-defined]
+
+
+def is_alone(array: Array) -> bool:
+    """Whether nothing but the caller's attribute and two variables hold an array, and so its memory."""
+    return array.base is None and sys.getrefcount(array) <= 4
+
+
+def traced_of(array: Array, like: Tracer) -> Any:
+    """Return an array as a value traced where ``like`` is."""
+    recording = like._recording
+    made = recording.handle(recording.capture(array))
+    made._view = Owned(C_ORDER)
+    return made

@@ -1,0 +1,136 @@
+"""The dtypes of the shim: ``torch.float32`` and its kin, objects with PyTorch's spelling around NumPy's dtypes.
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, final
+
+import numpy as np
+
+from functrace.torch.errors import COMPLEX_HALF
+
+
+@final
+class dtype:
+    """An element type, spelled as PyTorch spells it.
+
+    Example:
+        >>> float32
+        torch.float32
+        >>> float32.is_floating_point, float32.itemsize
+        (True, 4)
+    """
+
+    __slots__ = ("abbr", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy", "printed")
+
+    def __init__(self, name: str, printed: str) -> None:
+        self.name = name
+        self.printed = printed
+        self.numpy: np.dtype[Any] = np.dtype(name)
+        self.itemsize = self.numpy.itemsize
+        self.abbr = f"{self.numpy.kind}{8 * self.itemsize}"
+        self.is_floating_point = self.numpy.kind == "f"
+        self.is_complex = self.numpy.kind == "c"
+        self.is_signed = self.numpy.kind in "ifc"
+
+    def to_complex(self) -> dtype:
+        """Return the complex dtype of the same width of parts."""
+        if not (self.is_floating_point or self.is_complex):
+            raise RuntimeError(f"Unknown Complex ScalarType for {self.printed}")
+        if self.name == "float16":
+            raise NotImplementedError(COMPLEX_HALF)
+        return complex128 if self.name in ("float64", "complex128") else complex64
+
+    def to_real(self) -> dtype:
+        """Return the dtype of the real part."""
+        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return named, (self.name,)
+
+
+bool_ = dtype("bool", "Bool")
+uint8 = dtype("uint8", "Byte")
+int8 = dtype("int8", "Char")
+int16 = dtype("int16", "Short")
+int32 = dtype("int32", "Int")
+int64 = dtype("int64", "Long")
+float16 = dtype("float16", "Half")
+float32 = dtype("float32", "Float")
+float64 = dtype("float64", "Double")
+complex64 = dtype("complex64", "ComplexFloat")
+complex128 = dtype("complex128", "ComplexDouble")
+
+DtypeLike: TypeAlias = "dtype | np.dtype[Any] | type[Any]"
+
+DTYPES: dict[np.dtype[Any], dtype] = {
+    d.numpy: d
+    for d in (bool_, uint8, int8, int16, int32, int64, float16, float32, float64, complex64, complex128)
+}  # fmt: skip
+"""The shim's dtype of each NumPy dtype."""
+
+NAMES: dict[str, dtype] = {d.name: d for d in DTYPES.values()} | {
+    "short": int16, "int": int32, "long": int64, "half": float16, "float": float32, "double": float64,
+    "cfloat": complex64, "cdouble": complex128,
+}  # fmt: skip
+"""What dtypes are called in ``torch``."""
+
+
+def named(name: str) -> dtype:
+    """Return the dtype of a name."""
+    return NAMES[name]
+
+
+_default = [np.dtype(np.float32)]
+
+
+def default_float() -> np.dtype[Any]:
+    """Return the dtype that Python floats become."""
+    return _default[0]
+
+
+def default_complex() -> np.dtype[Any]:
+    """Return the dtype that Python complex numbers become: that whose parts are `default_float`."""
+    return np.dtype(np.complex64 if _default[0].itemsize <= 4 else np.complex128)
+
+
+def get_default_dtype() -> dtype:
+    """Return the dtype that Python floats become."""
+    return DTYPES[_default[0]]
+
+
+def replace_default(d: dtype) -> bool:
+    """Set the dtype of tensors that are made from Python floats; return True if it changed. See
+    `functrace.torch.tensors.defaults`.
+
+    Raises:
+        TypeError: if it is not a floating dtype.
+    """
+    if not d.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    before, _default[0] = _default[0], d.numpy
+    return before != d.numpy
+
+
+def numpy_dtype(d: DtypeLike) -> np.dtype[Any]:
+    """Return the NumPy dtype of a dtype as the shim's functions take it: the shim's own, NumPy's or a Python type.
+
+    Raises:
+        TypeError: for anything else.
+    """
+    if isinstance(d, dtype):
+        return d.numpy
+    if isinstance(d, np.dtype):
+        return d
+    found = _OF_TYPES.get(d)
+    if found is None:
+        raise TypeError(f"argument 'dtype' must be torch.dtype, not {type(d).__name__}")
+    return found
+
+
+_OF_TYPES = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(complex)}

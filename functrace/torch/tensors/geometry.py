@@ -1,0 +1,202 @@
+"""Where the elements of tensors lie in their storages, and tensors of other sizes in the same storage.
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import UnsupportedFunctionError
+from functrace.numpy.arrays.layout import layout_of
+from functrace.ops import elementwise as ew
+from functrace.ops.indexing import ARRAY, gather, index_static, scatter_add, scatter_set
+from functrace.ops.joining import concatenate
+from functrace.ops.shaping import reshape
+from functrace.torch.tensors.mirrors import is_conjugate
+from functrace.torch.tensors.steps import view_written
+from functrace.torch.tensors.tensor import Tensor, View, before_write, dense_strides
+from functrace.tracing import Tracer
+from functrace.typing import Array
+
+Sizes = tuple[int, ...]
+Geometry = tuple[Sizes, Sizes, int]
+"""Where elements lie in a storage: sizes, strides and the place of the first, counted in elements."""
+
+
+def places(geometry: Geometry) -> Array:
+    """Return where each element lies in the storage."""
+    shape, strides, offset = geometry
+    found = np.full(shape, offset, np.int64)
+    for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
+        found += (np.arange(size) * stride).reshape((size,) + (1,) * (len(shape) - axis - 1))
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _positions(wanted: Geometry, given: Geometry) -> tuple[Array, Array | None]:
+    """Return which element of what lies as ``given`` each one of ``wanted`` is; past the last where it is none of them.
+
+    Where elements of ``given`` lie in one place, positions are those of places; the second array says how many lie there.
+    """
+    here, there = places(given).reshape(-1), places(wanted)
+    size = max(int(x.max(initial=-1)) for x in (here, there)) + 1
+    count = np.bincount(here, minlength=size)
+    if count.max(initial=0) > 1:
+        return there, count
+    found = np.full(size, here.size, np.int64)
+    found[here] = np.arange(here.size)
+    return found[there], None
+
+
+def _elements(x: Array, positions: Array, count: Array | None, given: Geometry) -> Any:
+    """Return what positions count in: elements in a row, one more if there are positions past the last; or places."""
+    flat = reshape(x, (math.prod(x.shape),))
+    if count is not None:  # as PyTorch differentiates it, a place holds the mean of what lies there
+        return ew.div(
+            scatter_add(flat, (ARRAY,), (places(given).reshape(-1),), count.shape), np.maximum(count, 1).astype(x.dtype)
+        )
+    if positions.size and positions.max() == flat.shape[0]:
+        return concatenate((flat, np.zeros(1, x.dtype)), 0)
+    return flat
+
+
+def strided_part(x: Array, wanted: Geometry, given: Geometry) -> Any:
+    """Return the elements that lie as ``wanted`` in the memory of what lies as ``given``; of an array, a NumPy view."""
+    if isinstance(x, np.ndarray) and (not x.size or x.strides == tuple(n * x.itemsize for n in given[1])):
+        memory = x
+        while isinstance(memory.base, np.ndarray):
+            memory = memory.base
+        start = address_of(x) - address_of(memory) + (wanted[2] - given[2]) * x.itemsize
+        return np.ndarray(wanted[0], x.dtype, row_of(memory), start, tuple(n * x.itemsize for n in wanted[1]))
+    positions, count = _positions(wanted, given)
+    return gather(_elements(x, positions, count, given), (ARRAY,), (positions,))
+
+
+def _with_strided_part(base: Array, value: Array, wanted: Geometry, given: Geometry) -> Any:
+    positions, count = _positions(wanted, given)
+    written = scatter_set(_elements(base, positions, count, given), (ARRAY,), value, (positions,))
+    if count is not None:
+        return gather(written, (ARRAY,), (places(given),))
+    size = math.prod(base.shape)
+    return reshape(written if written.shape[0] == size else written[:size], base.shape)
+
+
+def strided(x: Array, wanted: Geometry, given: Geometry, _says_offset: bool) -> Any:
+    """Return `strided_part`, as a step of a view; the last parameter is what a node says."""
+    return strided_part(x, wanted, given)
+
+
+view_written(strided, lambda base, value, wanted, given, _: _with_strided_part(base, value, wanted, given))
+
+
+def address_of(array: Array) -> int:
+    """Return the address of the first element."""
+    return array.__array_interface__["data"][0]
+
+
+def row_of(memory: Array) -> Array:
+    """Return the elements of what lies densely, in whatever order of axes, as they lie: a view."""
+    if memory.flags.c_contiguous:
+        return memory.reshape(-1)
+    return memory.transpose(sorted(range(memory.ndim), key=lambda k: -memory.strides[k])).reshape(-1)
+
+
+def memory_of(tensor: Tensor) -> Array:
+    """Return the array whose memory is the tensor's storage.
+
+    Raises:
+        UnsupportedFunctionError: for a traced value, which has no memory.
+    """
+    root = tensor if tensor._view is None else tensor._view.base
+    array = root._array if root._home is None else root._home
+    if isinstance(array, Tracer):
+        raise UnsupportedFunctionError(
+            f"{array.aval} is a traced value: it has no memory of its own to look into",
+            fix="do this outside of the transform",
+        )
+    flags = array.flags
+    if isinstance(array.base, np.ndarray) and not (flags.c_contiguous or flags.f_contiguous):
+        while isinstance(array.base, np.ndarray):
+            array = array.base
+    while root._moves and isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def geometry_of(tensor: Tensor) -> Geometry:
+    """Return where a tensor's elements lie in its storage."""
+    array = tensor._array
+    if isinstance(array, Tracer):
+        known = layout_of(array)
+        if known is None or tensor._view is not None or not known.flags.c_contiguous:
+            raise UnsupportedFunctionError(
+                f"how {array.aval} lies in memory is not known here: it is a traced value",
+                fix="use views that name dimensions (narrow, select, transpose), or contiguous() first",
+            )
+        return array.shape, dense_strides(array.shape), 0
+    if is_conjugate(array):
+        raise UnsupportedFunctionError(
+            "a conjugate has memory of its own here, and does not lie in the storage of what it is one of",
+            fix="use views that name dimensions (narrow, select, transpose), or resolve_conj() first",
+        )
+    offset = (address_of(array) - address_of(memory_of(tensor))) // array.itemsize
+    return array.shape, tensor.stride(), offset
+
+
+def _begins_anywhere(tensor: Tensor) -> bool:
+    """Whether NumPy has forgotten where an empty view begins: ``x[3:3]`` begins where ``x`` does, to NumPy."""
+    if tensor._array.size or tensor._view is None:
+        return False
+    entries = [entry for function, params, _ in tensor._view.steps if function is index_static for entry in params[0]]
+    return any(isinstance(entry, tuple) and entry[0] and entry[1] <= entry[0] for entry in entries)
+
+
+def resize(tensor: Tensor, shape: Sizes, strides: Sizes | None = None) -> None:
+    """Give a tensor another shape, in the memory that it has; in new memory, begun with the same elements, if it must grow.
+
+    Args:
+        tensor: which.
+        shape: its sizes.
+        strides: its steps, if it is not to lie in C order.
+
+    Raises:
+        UnsupportedFunctionError: if it must grow, and something else holds its memory; and for some empty views.
+    """
+    given = geometry_of(tensor)
+    if math.prod(shape) and _begins_anywhere(tensor):
+        raise UnsupportedFunctionError(
+            "where an empty view lies in its storage is not known here: it cannot grow there",
+            fix="resize a part that begins where the whole does, or make a tensor of that shape",
+        )
+    wanted = shape, dense_strides(shape) if strides is None else strides, given[2]
+    needed = given[2] + math.prod(shape)
+    memory = memory_of(tensor)
+    counter = before_write(tensor)
+    if needed > memory.size:
+        alone = memory.base is None and sys.getrefcount(memory) <= (3 if memory is tensor._array else 2)
+        if not alone or tensor._view is not None:
+            raise UnsupportedFunctionError(
+                f"resize_ to {list(shape)} needs more memory, and something else holds what the tensor has: a view, an "
+                "alias or an array",
+                fix="make a tensor of that shape, and copy_ into a part of it",
+            )
+        grown = np.zeros(needed, memory.dtype)
+        grown[: memory.size] = row_of(memory)
+        array = grown.reshape(shape) if strides is None else strided_part(grown, (*wanted[:2], 0), ((needed,), (1,), 0))
+        tensor._array, tensor._moves, tensor._home = array, (), None
+    else:
+        before = tensor._view
+        tensor._array = strided_part(tensor._array, wanted, given)
+        if before is None:
+            tensor._moves = (*tensor._moves, (strided, (given, wanted, False), None))
+        else:
+            view = View(before.base, (*before.steps, (strided, (wanted, given, False), None)), before.made)
+            view.version = before.version
+            tensor._view = view
+    counter[0] += 1

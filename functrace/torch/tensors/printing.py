@@ -1,0 +1,134 @@
+"""How tensors print: as PyTorch's do.
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.torch.dispatch.dual import DUALS
+from functrace.torch.dispatch.rows import Rows
+from functrace.torch.tensors.dtypes import DTYPES, default_complex, default_float
+from functrace.torch.tensors.tensor import Tensor
+from functrace.tracing import Tracer
+
+ROWS = Rows()
+_PRECISION = 4
+_MOST_SHOWN = 1000
+_AT_ENDS = 3
+_WIDTH = 80
+
+
+@ROWS.function("", operators="repr")
+def text_of(tensor: Tensor) -> str:
+    """Return ``tensor([1., 2.], grad_fn=<MulBackward0>)``."""
+    array = tensor._array
+    if isinstance(array, Tracer):
+        return f"tensor({array!r})"
+    parts = []
+    if array.dtype.kind not in "b" and array.dtype not in (default_float(), default_complex(), np.int64):
+        parts.append(f"dtype={DTYPES[array.dtype]!r}")
+    if not array.size and array.shape != (0,):
+        parts.insert(0, f"size={array.shape}")
+    node = tensor.grad_fn
+    if node is not None:
+        name = type(node).__name__
+        parts.append(f"grad_fn=<{node.name().split('::')[-1] if name == 'CppFunction' else name}>")
+    elif tensor._requires:
+        parts.append("requires_grad=True")
+    tangent = None if DUALS.level is None else DUALS.level.tangent_of(tensor)
+    if tangent is not None:
+        parts.append(f"tangent={tangent}")
+    body = _elements(array, len("tensor("))
+    text = f"tensor({body}"
+    column = len(text) - text.rfind("\n") - 1
+    for part in parts:
+        if column + 2 + len(part) > _WIDTH:
+            text += ",\n" + " " * len("tensor(")
+            column = len("tensor(")
+        else:
+            text += ", "
+            column += 2
+        text += part
+        column += len(part)
+    return text + ")"
+
+
+def _elements(array: Any, indent: int) -> str:
+    if not array.size:
+        return "[]"
+    shortened = array.size > _MOST_SHOWN
+    shown = _ends(array) if shortened else array
+    show = _formatter(shown)
+    return _nested(array, indent, show, shortened)
+
+
+def _ends(array: Any) -> Any:
+    for axis, n in enumerate(array.shape):
+        if n > 2 * _AT_ENDS:
+            array = np.take(array, [*range(_AT_ENDS), *range(n - _AT_ENDS, n)], axis)
+    return array
+
+
+def _nested(array: Any, indent: int, show: Callable[[Any], str], shortened: bool) -> str:
+    if not array.ndim:
+        return show(array[()])
+    if array.ndim == 1:
+        parts = [show(v) for v in (array if not (shortened and len(array) > 2 * _AT_ENDS) else array[:_AT_ENDS])]
+        if shortened and len(array) > 2 * _AT_ENDS:
+            parts += [" ...", *(show(v) for v in array[-_AT_ENDS:])]
+        width = max(1, (_WIDTH - indent) // (max(map(len, (p for p in parts if p != " ..."))) + 2))
+        lines = [", ".join(parts[k : k + width]) for k in range(0, len(parts), width)]
+        return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
+    if shortened and len(array) > 2 * _AT_ENDS:
+        rows = [_nested(a, indent + 1, show, shortened) for a in array[:_AT_ENDS]]
+        rows += ["..."] + [_nested(a, indent + 1, show, shortened) for a in array[-_AT_ENDS:]]
+    else:
+        rows = [_nested(a, indent + 1, show, shortened) for a in array]
+    return "[" + ("," + "\n" * (array.ndim - 1) + " " * (indent + 1)).join(rows) + "]"
+
+
+def _formatter(array: Any) -> Callable[[Any], str]:
+    """Return how elements of an array are written: one width for all, by PyTorch's choice of notation."""
+    if array.dtype.kind == "c":
+        real, imag = _formatter(array.real), _formatter(np.abs(array.imag))
+
+        def both(v: Any) -> str:
+            sign = "-" if np.signbit(v.imag) and not np.isnan(v.imag) else "+"
+            return f"{real(v.real)}{sign}{imag(abs(v.imag)).strip()}j"
+
+        return both
+    if array.dtype.kind not in "f":
+        texts = [str(v) for v in array.flat]
+        width = max(map(len, texts))
+        return lambda v: str(v).rjust(width)
+    values = array[np.isfinite(array) & (array != 0)].astype(np.float64)
+    if not values.size:
+        width = max(len(_plain(v)) for v in array.flat)
+        return lambda v: _plain(v).rjust(width)
+    sizes = np.abs(values)
+    low, high = float(sizes.min()), float(sizes.max())
+    scientific = high / low > 1000.0 or high > 1.0e8
+    if np.all(values == np.ceil(values)):
+        form = f"{{:.{_PRECISION}e}}" if scientific and (high > 1.0e8 or high / low > 1000.0) else "{:.0f}."
+    else:
+        form = f"{{:.{_PRECISION}e}}" if scientific or low < 1.0e-4 else f"{{:.{_PRECISION}f}}"
+
+    def write(v: Any) -> str:
+        x = float(v)
+        if not math.isfinite(x):
+            return _plain(x)
+        return form.format(x)
+
+    width = max(len(write(v)) for v in values)  # as PyTorch: infinities and nan do not widen the others
+    return lambda v: write(v).rjust(width)
+
+
+def _plain(value: Any) -> str:
+    x = float(value)
+    return f"{x:.0f}." if math.isfinite(x) else str(x)
