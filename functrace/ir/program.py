@@ -127,7 +127,34 @@ class Equation:
 
 @final
 class Program:
-    """A frozen program. Make one with `functrace.trace`, `Program.parse`, `Program.build` or a transform."""
+    """A frozen program: typed equations in order of evaluation, with inputs, constants and outputs.
+
+    Make one with `functrace.trace`, `Program.parse`, `Program.build` or a transform. The constructor takes a tape (Note [The
+    tape] in ir/tape.py), where variables are numbered in order and literals have negative numbers.
+
+    Args:
+        ops: one entry per variable: primitive, numbers of the operands, params.
+        avals: shape and dtype by variable.
+        literals: Python numbers that operands refer to.
+        inputs: variables that are inputs.
+        constants: values by variable.
+        outputs: variables that are outputs.
+        positions: position in the user's code, by variable.
+        name: name of the program.
+        input_names: names of the inputs, where known.
+        names: names of other variables.
+        lines: positions that numbers in ``positions`` refer to, while a program is made that is to be cached.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> program = ft.trace(lambda x: np.sum(np.sin(x)))(ft.ShapeDtype((3,)))
+        >>> program
+        <Program program: (f64[3]) -> (f64[]), 2 equations>
+        >>> program == ft.Program.from_json(program.to_json())
+        True
+        >>> ft.evaluate(program, np.zeros(3))
+        np.float64(0.0)
+    """
 
     ops: tuple[Op, ...] = cast("Any", cached_property(lambda self: tuple(self.columns)))
     """The tape: one entry per variable; see Note [The tape] in ir/tape.py."""

@@ -104,7 +104,8 @@ def typename(obj: object) -> str:
 
 
 def _older(name: str, dtype: str) -> Any:
-    return _TensorType(name, (), {"dtype": named(dtype).numpy, "__module__": "functrace.torch"})
+    doc = f"Constructor of {dtype} tensors, and their type in ``isinstance``: PyTorch's older form of ``dtype={dtype}``."
+    return _TensorType(name, (), {"dtype": named(dtype).numpy, "__doc__": doc, "__module__": "functrace.torch"})
 
 
 FloatTensor = _older("FloatTensor", "float32")

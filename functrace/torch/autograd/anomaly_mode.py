@@ -54,12 +54,12 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether anomaly mode is on."""
+    """Return True if anomaly mode is on."""
     return ANOMALY.enabled
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether anomaly mode, if it is on, looks for NaN."""
+    """Return True if anomaly mode, while it is on, checks for NaN."""
     return ANOMALY.check_nan
 
 

@@ -67,7 +67,7 @@ MODES = Modes()
 
 
 def is_grad_enabled() -> bool:
-    """Whether operations of this thread are recorded."""
+    """Return True if operations of this thread are recorded."""
     return MODES.asked if MODES.recording is None else MODES.recording
 
 
@@ -250,7 +250,7 @@ class set_grad_enabled(GradMode):
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether inference mode is on in this thread."""
+    """Return True if inference mode is on in this thread."""
     return MODES.recording is None
 
 
