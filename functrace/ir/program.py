@@ -80,7 +80,17 @@ _WORD = re.compile(r"[^\W\d]\w*")
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Var:
-    """A variable of a program: written once, by an equation, an input or a constant."""
+    """Variable of a program, written once: by an equation, an input or a constant.
+
+    Args:
+        aval: its shape and dtype.
+        name: its name, if it has one.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> ft.trace(lambda x: x * 2.0)(np.ones(3)).inputs
+        (x: f64[3],)
+    """
 
     aval: ShapeDtype
     name: str | None = None
@@ -92,7 +102,16 @@ class Var:
 @final
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A Python number that stands in an equation; its dtype follows the other operands (NEP 50)."""
+    """Python number in an equation; its dtype follows the other operands (NEP 50).
+
+    Args:
+        value: the number.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.trace(lambda x: x * 2.0)(1.0).equations[0].inputs
+        (x: f64[], 2.0)
+    """
 
     value: bool | int | float | complex
 
@@ -106,11 +125,17 @@ class Equation:
     """One application of a primitive.
 
     Args:
-        primitive: what is applied.
-        inputs: variables and literals.
-        outputs: the variables that it writes; always a tuple.
-        params: the static parameters by name.
+        primitive: the primitive.
+        inputs: operands: variables and literals.
+        outputs: variables that it writes; always a tuple.
+        params: static parameters by name.
         source: the user's line that it came from, if known.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> equation = ft.trace(lambda x: np.sum(x))(np.ones(3)).equations[0]
+        >>> equation.primitive, equation.inputs, dict(equation.params)
+        (reduce_sum, (x: f64[3],), {'axes': (0,)})
     """
 
     primitive: Primitive
