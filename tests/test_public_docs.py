@@ -18,6 +18,7 @@ import pytest
 
 import functrace
 from functrace import errors
+from functrace.ir.primitive import Marker
 from tests.test_docstrings import EXAMPLES
 
 FULL = [
@@ -33,7 +34,11 @@ FULL = [
 ROWS = ["functrace.numpy", "functrace.torch"]
 """Namespaces that follow another library function by function, whose documentation holds: one line says what each is."""
 
-UNFINISHED: dict[str, str] = dict.fromkeys(FULL[1:], "sections are missing")
+FINISHED = [
+    "functrace", "functrace.custom_derivatives", "functrace.debug", "functrace.ir", "functrace.nn", "functrace.passes",
+    "functrace.policies", "functrace.stages", "functrace.testing", "functrace.transforms", "functrace.tree",
+]  # fmt: skip
+UNFINISHED: dict[str, str] = {name: "sections are missing" for name in FULL if name not in FINISHED}
 """Namespaces that do not have all sections yet, with the reason."""
 
 EXEMPT: dict[tuple[str, str], str] = {}
@@ -50,7 +55,7 @@ def _own(namespace: str) -> Iterator[tuple[str, Any]]:
     names = getattr(module, "__all__", None) or dir(module)
     for name in sorted(names):
         found = getattr(module, name, None)
-        if name.startswith("_") or not callable(found) or inspect.ismodule(found):
+        if name.startswith("_") or not callable(found) or isinstance(found, Marker):
             continue
         if (getattr(found, "__module__", None) or "").startswith("functrace"):
             yield f"{namespace}.{name}", found
