@@ -36,7 +36,7 @@ ROWS = ["functrace.numpy", "functrace.torch"]
 
 FINISHED = [
     "functrace", "functrace.custom_derivatives", "functrace.debug", "functrace.ir", "functrace.nn", "functrace.passes",
-    "functrace.policies", "functrace.stages", "functrace.testing", "functrace.transforms", "functrace.tree",
+    "functrace.policies", "functrace.random", "functrace.stages", "functrace.testing", "functrace.transforms", "functrace.tree",
 ]  # fmt: skip
 UNFINISHED: dict[str, str] = {name: "sections are missing" for name in FULL if name not in FINISHED}
 """Namespaces that do not have all sections yet, with the reason."""

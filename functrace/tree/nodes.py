@@ -127,7 +127,8 @@ def register(kind: type[PyTree], flatten: Flatten | None = None, unflatten: Unfl
 
     Raises:
         ArgumentError: if the class is registered already, is no class, or provides no way to flatten it.
-        TreeError: when an object is flattened, if a field is missing, it has further attributes, or ``flatten`` returns no pair.
+        TreeError: when an object is flattened, if a field is missing, it has further attributes, or ``flatten`` returns no
+            pair.
 
     Example:
         >>> import numpy as np, functrace as ft
