@@ -64,11 +64,17 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 class set_detect_anomaly:
-    """Switch anomaly mode on or off, at once; as a context, until it ends.
+    """Switch anomaly mode on or off, at once; as a context manager, until it ends.
 
     Args:
-        mode: whether it is on.
-        check_nan: whether gradients that are NaN are an error.
+        mode: True to switch it on.
+        check_nan: True to raise for gradients that are NaN.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> with torch.autograd.set_detect_anomaly(True):
+        ...     torch.is_anomaly_enabled()
+        True
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
