@@ -29,15 +29,19 @@ FULL = [
     "functrace.scipy.signal", "functrace.scipy.sparse", "functrace.scipy.spatial", "functrace.scipy.special",
     "functrace.scipy.stats", "functrace.stages", "functrace.testing", "functrace.transforms", "functrace.tree",
 ]  # fmt: skip
-"""Namespaces whose docstrings have all sections."""
+"""Namespaces whose docstrings are checked section by section."""
 
-ROWS = ["functrace.numpy", "functrace.torch"]
-"""Namespaces that follow another library function by function, whose documentation holds: one line says what each is."""
+ROWS = ["functrace.errors", "functrace.numpy", "functrace.torch"]
+"""Namespaces where one line per name is enough: errors, and functions that NumPy and PyTorch document."""
 
-UNFINISHED: dict[str, str] = {name: "SciPy documents the parameters" for name in FULL if name.startswith("functrace.scipy")}
-"""Namespaces that do not have all sections yet, with the reason."""
+FOLLOWING = "functrace.scipy."
+"""Those of them that follow SciPy, which documents names, parameters and results: a first line and an example; Args, Returns
+and Raises where functrace differs."""
 
-EXEMPT: dict[tuple[str, str], str] = {}
+EXEMPT: dict[tuple[str, str], str] = {
+    (f"functrace.scipy.linalg.{name}", "Example"): "SciPy's own on plain values; traced ones raise"
+    for name in ("funm", "hessenberg", "ldl", "null_space", "orth", "schur")
+}
 """Sections that a public name does without, with the reason."""
 
 SECTIONS = re.compile(r"^(Args|Returns|Raises|Example|Cost|Source|Yields|Attributes):[ ]*(.*)$")
@@ -184,13 +188,12 @@ def violations(obj: Any) -> list[str]:
     if unsaid:
         found.append(f"Raises: nothing about {', '.join(unsaid)}")
     unknown = [c for line in re.findall(r"^([\w, ]+):", raises, re.M) for c in line.split(", ")]
-    known = (
-        vars(errors) | vars(builtins) | vars(sys.modules[obj.__module__]) | {"CheckpointError": ..., "GradcheckError": ...}
-    )
+    known = {*vars(errors), *vars(builtins), *vars(sys.modules[obj.__module__])}
+    known |= {"CheckpointError", "GradcheckError", "LinAlgError"}
     unknown = [c for c in unknown if c not in known]
     if unknown:
         found.append(f"Raises: {', '.join(unknown)} is no error class")
-    if not doctest.DocTestParser().get_examples(doc):
+    if all(doctest.SKIP in example.options for example in doctest.DocTestParser().get_examples(doc)):
         found.append("Example: is missing")
     for name in ("head", "Args", "Returns", "Raises"):
         other = REFERENCE.search(parts.get(name, ""))
@@ -207,8 +210,8 @@ def place(obj: Any) -> str:
 @pytest.mark.parametrize("name", PUBLIC)
 def test_a_public_docstring_stands_alone(name: str) -> None:
     found = [v for v in violations(PUBLIC[name]) if (name, v.partition(":")[0]) not in EXEMPT]
-    if name.rpartition(".")[0] in UNFINISHED:
-        pytest.skip(f"{UNFINISHED[name.rpartition('.')[0]]}: {len(found)} sections")
+    if name.startswith(FOLLOWING):
+        found = [v for v in found if not re.match("Args: nothing|Returns: is missing|Raises: nothing", v)]
     assert not found, "\n".join([name, *found])
 
 

@@ -40,7 +40,7 @@ def multivariate_normal(
         an array of shape (*shape, n).
 
     Raises:
-        ValueError: (``numpy.linalg.LinAlgError``) if the covariance is not positive definite, with ``cholesky``.
+        LinAlgError: if the covariance is not positive definite, with ``cholesky``.
         ArgumentError: if ``method`` is none of the three.
         ShapeError: if mean, covariance and shape do not fit.
         DtypeError: if ``key`` is not a key, or ``dtype`` not supported.
