@@ -86,6 +86,7 @@ TORCH = {
     "set_checkpoint_debug_enabled set_checkpoint_early_stop",
 }
 """The functions of functrace.torch that are more than rows: derivatives, graphs, hooks, checkpoints."""
+PUBLIC["functrace.numpy.lift"] = _of("functrace.numpy", "lift")
 PUBLIC["functrace.torch.check_function"] = _of("functrace.torch", "check_function")
 for _namespace, _names in TORCH.items():
     for _name in _names.split():
@@ -213,6 +214,29 @@ def test_a_public_docstring_stands_alone(name: str) -> None:
     if name.startswith(FOLLOWING):
         found = [v for v in found if not re.match("Args: nothing|Returns: is missing|Raises: nothing", v)]
     assert not found, "\n".join([name, *found])
+
+
+def _methods() -> Iterator[tuple[str, Any]]:
+    """The public methods and properties of classes that are not another library's."""
+    for name, kind in PUBLIC.items():
+        if inspect.isclass(kind) and not name.startswith((FOLLOWING, "functrace.torch.")):
+            for key, found in vars(kind).items():
+                method = getattr(found, "__func__", None) or getattr(found, "fget", None) or getattr(found, "func", found)
+                if inspect.isfunction(method) and not key.startswith("_"):
+                    yield f"{name}.{key}", method
+
+
+METHODS = dict(_methods())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_of_a_public_class_says_what_it_does(name: str) -> None:
+    doc = METHODS[name].__doc__ or ""
+    first = doc.strip().partition("\n")[0]
+    assert first and not RIDDLE.match(first), f"{name}: {first!r} is neither an imperative nor a noun phrase"
+    if not name.startswith("functrace.ir.Builder."):  # a writer of tapes, for passes: its methods have a line each
+        missing = {*parameters(METHODS[name])} - {"self", "cls"} - documented(sections(doc).get("Args", ""))
+        assert not missing, f"{name}: nothing about {', '.join(sorted(missing))}"
 
 
 @pytest.mark.parametrize("name", [name for name in LINES if name not in PUBLIC])

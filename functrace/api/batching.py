@@ -72,7 +72,11 @@ class custom_vmap(Custom[P, R]):
         self.rule: Callable[..., Any] | None = None
 
     def def_vmap(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the rule; returns it, so that it can be used as a decorator."""
+        """Set the rule; returns it, so that it can be used as a decorator.
+
+        Args:
+            rule: ``rule(axis_size, in_batched, *args)`` returns ``(result, out_batched)``.
+        """
         self.rule = rule
         return rule
 

@@ -471,7 +471,16 @@ class custom_jvp(Custom[P, R]):
         return rule
 
     def defjvps(self, *rules: Callable[..., Any] | None) -> None:
-        """Set one rule per argument, each linear in its tangent; ``None`` for arguments without derivative."""
+        """Set one rule per argument, each linear in its tangent.
+
+        Args:
+            rules: ``rule(tangent, result, *args)`` returns the tangent of the result; ``None`` for arguments without
+                derivative.
+
+        Raises:
+            ArgumentError: for a function with ``nondiff_argnums``; when it is differentiated, if there is not one rule per
+                argument.
+        """
         if self.nondiff_argnums:
             raise ArgumentError(f"defjvps of {self.name} does not go with nondiff_argnums", fix="use defjvp")
 

@@ -172,12 +172,20 @@ class primitive(Generic[P, R]):
         return self if instance is None else functools.partial(self, instance)  # type: ignore[arg-type]
 
     def defvjp(self, vjp: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the reverse-mode rule; returns it, so that it can be used as a decorator."""
+        """Set the reverse-mode rule; returns it, so that it can be used as a decorator.
+
+        Args:
+            vjp: ``vjp(cotangent, result, *args)`` returns a tuple with one cotangent per argument, ``None`` for zero.
+        """
         self.vjp = vjp
         return vjp
 
     def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the forward-mode rule; returns it."""
+        """Set the forward-mode rule; returns it, so that it can be used as a decorator.
+
+        Args:
+            jvp: ``jvp(tangents, result, *args)`` returns the tangent of the result.
+        """
         self.jvp = jvp
         return jvp
 

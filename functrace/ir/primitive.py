@@ -331,7 +331,7 @@ class Primitive:
 
     @property
     def is_ufunc(self) -> bool:
-        """Whether ``eval`` is an elementwise NumPy ufunc, which takes its target as a last argument."""
+        """True if ``eval`` is an elementwise NumPy ufunc, which takes its target as a last argument."""
         return isinstance(self.eval, np.ufunc) and self.eval.signature is None
 
     def __copy__(self) -> Primitive:
