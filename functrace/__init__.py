@@ -1,7 +1,7 @@
 """functrace: functional transforms for plain NumPy.
 
-User functions written in ordinary NumPy are recorded as explicit programs; ``grad``, ``vjp``, ``vmap`` and their kin
-are transforms of those programs::
+User functions written in ordinary NumPy are recorded as explicit programs; ``grad``, ``vjp``, ``vmap`` and related
+transforms work on those programs::
 
     import numpy as np, functrace as ft
     ft.grad(lambda x: np.sum(np.sin(x) ** 2))(np.arange(3.0))
@@ -13,7 +13,7 @@ from functrace import ir, numpy, transforms, tree
 from functrace.api.batching.mapping import vmap
 from functrace.api.capture.programs import eval_shape, evaluate, is_traced, stop_gradient, trace, value
 from functrace.api.differentiation.gradients import grad, jvp, linearize, value_and_grad, vjp
-from functrace.api.staging.jitted import Jitted, jit
+from functrace.api.staging.jitted import jit
 from functrace.caches import clear_caches
 from functrace.executor.config import CONFIG as config
 from functrace.ir import Program, ShapeDtype
@@ -23,23 +23,23 @@ from functrace.typing import Array
 __version__ = "0.1.0"
 
 __all__ = [
-    "Array", "CustomVJPPrimal", "Jitted", "Program", "ShapeDtype", "SymbolicZero", "Tracer", "associative_scan",
-    "checkpoint", "checkpoint_name", "clear_caches", "closure_convert", "cond", "config", "custom_jvp",
-    "custom_linear_solve", "custom_root", "custom_vjp", "custom_vmap", "disable_jit", "elementwise_grad", "eval_shape",
-    "evaluate", "fori_loop", "grad", "hessian", "hvp", "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp",
-    "linear_transpose", "linearize", "map", "numpy", "policies", "primitive", "pure_callback", "saved_residuals",
-    "scan", "stop_gradient", "switch", "trace", "transforms", "tree", "value", "value_and_grad", "vjp", "vmap",
-    "while_loop",
+    "Array", "Program", "ShapeDtype", "Tracer", "associative_scan", "checkpoint", "checkpoint_name", "clear_caches",
+    "closure_convert", "cond", "config", "custom_jvp", "custom_linear_solve", "custom_root", "custom_vjp",
+    "custom_vmap", "disable_jit", "elementwise_grad", "eval_shape", "evaluate", "fori_loop", "grad", "hessian", "hvp",
+    "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "map", "numpy", "policies",
+    "primitive", "pure_callback", "saved_residuals", "scan", "stop_gradient", "switch", "trace", "transforms", "tree",
+    "value", "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
 
-_LATER = ("compat", "debug", "nn", "policies", "random", "scipy", "testing", "torch")
+_LATER = (
+    "compat", "custom_derivatives", "debug", "nn", "policies", "random", "scipy", "stages", "testing", "torch",
+)  # fmt: skip
 
 _FILES = {
     "control_flow.associative": ("associative_scan",),
     "custom_rules.batching": ("custom_vmap",),
     "control_flow.branches": ("cond", "switch"),
     "custom_rules.derivatives": ("custom_jvp", "custom_vjp"),
-    "custom_rules.rules": ("CustomVJPPrimal", "SymbolicZero"),
     "staging.disabling": ("disable_jit",),
     "custom_rules.foreign": ("primitive", "pure_callback"),
     "custom_rules.implicit": ("closure_convert", "custom_linear_solve", "custom_root"),
@@ -53,11 +53,13 @@ _HOMES = {name: file for file, names in _FILES.items() for name in names}
 
 if _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
     from functrace import compat as compat
+    from functrace import custom_derivatives as custom_derivatives
     from functrace import debug as debug
     from functrace import nn as nn
     from functrace import policies as policies
     from functrace import random as random
     from functrace import scipy as scipy
+    from functrace import stages as stages
     from functrace import testing as testing
     from functrace import torch as torch
     from functrace.api.control_flow.associative import associative_scan as associative_scan
@@ -75,8 +77,6 @@ if _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checker
     from functrace.api.custom_rules.implicit import closure_convert as closure_convert
     from functrace.api.custom_rules.implicit import custom_linear_solve as custom_linear_solve
     from functrace.api.custom_rules.implicit import custom_root as custom_root
-    from functrace.api.custom_rules.rules import CustomVJPPrimal as CustomVJPPrimal
-    from functrace.api.custom_rules.rules import SymbolicZero as SymbolicZero
     from functrace.api.differentiation.jacobians import elementwise_grad as elementwise_grad
     from functrace.api.differentiation.jacobians import hessian as hessian
     from functrace.api.differentiation.jacobians import hvp as hvp
@@ -90,7 +90,7 @@ if _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checker
 else:
 
     def __getattr__(name: str) -> object:
-        """Import what many programs do without, when it is first asked for."""
+        """Import a name that many programs do not need, at its first use."""
         import importlib
 
         if name in _HOMES:

@@ -59,9 +59,9 @@ def caches() -> list[Bounded[Any] | Facts]:
 
 
 def clear_caches() -> None:
-    """Forget what functrace keeps between calls: transformed and compiled programs, and what is known of operations.
+    """Drop everything that functrace caches between calls: transformed and compiled programs, and properties of operations.
 
-    Results do not change: what is needed again is made again. Calls that run at the same time are not disturbed.
+    Results do not change: programs that are needed again are made again. Calls that run at the same time are not disturbed.
 
     Example:
         >>> import functrace as ft

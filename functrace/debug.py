@@ -1,10 +1,9 @@
-"""Looking at values inside of transforms: ``print``, ``callback``, ``breakpoint``; at where time goes: ``profile``; at what
-passes do: ``passes``; at what is kept between calls: ``cache``.
+"""Debugging inside of transforms: ``print``, ``callback``, ``breakpoint``, ``profile``, ``passes``, ``cache``.
 
-Where values are known (`grad`, `vjp`, `jvp` outside of staging), Python runs at every call, and what is asked for happens at
-once. While staging (`jit`, `vmap`, `scan` …) it becomes an operation that is carried out in every run of the program, though
-nobody reads a result of it: no pass leaves it out, and those of one program keep their order. Derivatives pass by it, and do
-not carry it out again, nor does what `functrace.checkpoint` computes again.
+Where values are concrete (`grad`, `vjp`, `jvp` outside of staging), Python runs at every call, and a debugging function acts
+at once. While staging (`jit`, `vmap`, `scan` …) it becomes an operation that runs in every run of the program, although its
+result is unused: no pass removes it, and such operations of one program keep their order. Derivatives ignore it: neither the
+reverse pass nor the recomputation of `functrace.checkpoint` runs it again.
 
 Layer: 8 (api).
 """
@@ -49,21 +48,27 @@ _DONE = (ShapeDtype((), np.dtype(bool)),)
 def callback(f: Callable[..., object], *args: PyTree, ordered: bool = False, **kwargs: PyTree) -> None:
     """Call ``f(*args, **kwargs)`` for its effect, with plain arrays, at every run.
 
-    Args:
-        f: any function; what it returns is not looked at. What it raises, is raised by the run.
-        args, kwargs: its arguments: pytrees; whatever is neither an array nor traced is handed on as it is.
-        ordered: as ``jax.debug`` has it; here calls of one program are carried out in order in any case.
+    Under `vmap`, it is called once per example, in order, if an argument differs between examples; otherwise once.
 
-    Under `vmap`, it is called once per example, in order, if an argument differs between examples; else once.
+    Args:
+        f: any function; its result is ignored. An error that it raises is raised by the run.
+        args, kwargs: arguments of ``f``: pytrees. Leaves that are no arrays are passed unchanged.
+        ordered: accepted for code written for ``jax.debug``; calls of one program run in order in any case.
+
+    Raises:
+        ArgumentError: if ``f`` is not a function.
 
     Example:
         >>> import numpy as np
         >>> import functrace as ft
-        >>> seen = []
-        >>> f = ft.jit(lambda x: (ft.debug.callback(seen.append, np.sum(x)), x * 2.0)[1])
+        >>> log = []
+        >>> f = ft.jit(lambda x: (ft.debug.callback(log.append, np.sum(x)), x * 2.0)[1])
         >>> _ = f(np.ones(3)), f(np.zeros(3))
-        >>> seen
+        >>> log
         [np.float64(3.0), np.float64(0.0)]
+
+    Source:
+        ``jax.debug.callback``.
     """
     if not callable(f):
         raise ArgumentError(f"debug.callback takes a function, not a {type(f).__name__}", fix="debug.callback(f, x)")
@@ -73,13 +78,15 @@ def callback(f: Callable[..., object], *args: PyTree, ordered: bool = False, **k
 def print(fmt: str, *args: PyTree, ordered: bool = False, **kwargs: PyTree) -> None:
     """Print ``fmt.format(*args, **kwargs)`` with plain values, at every run.
 
+    Under `vmap`, it prints once per example, in order, if an argument differs between examples; otherwise once.
+
     Args:
-        fmt: a format string, as ``"loss {}"`` or ``"loss {loss:.3f}"``; not an f-string, which would be made only once.
-        args, kwargs: what it formats.
-        ordered: as `callback` has it.
+        fmt: a format string, such as ``"loss {}"`` or ``"loss {loss:.3f}"``; not an f-string, which is formatted only once.
+        args, kwargs: values of the fields.
+        ordered: accepted for code written for ``jax.debug``; calls of one program run in order in any case.
 
     Raises:
-        ArgumentError: if the string does not fit the arguments.
+        ArgumentError: if ``fmt`` is not a string, or does not fit the arguments.
 
     Example:
         >>> import numpy as np
@@ -91,6 +98,9 @@ def print(fmt: str, *args: PyTree, ordered: bool = False, **kwargs: PyTree) -> N
         x is 1.0
         x is 2.0
         array([2., 4.])
+
+    Source:
+        ``jax.debug.print``.
     """
     if not isinstance(fmt, str):
         raise ArgumentError(f"debug.print: the format is a {type(fmt).__name__}", fix='debug.print("x is {}", x)')
@@ -103,10 +113,24 @@ def print(fmt: str, *args: PyTree, ordered: bool = False, **kwargs: PyTree) -> N
 
 
 def breakpoint() -> None:
-    """Stop in Python's debugger, at every run, with the variables of the function around as plain values.
+    """Stop in Python's debugger, at every run, with the local variables of the calling function as plain values.
 
-    The debugger is that of ``breakpoint()`` (``sys.breakpointhook``). It stops in a function of ours, where the dictionary
-    ``variables`` holds the arrays, numbers and words that the function around has here.
+    The debugger is that of ``breakpoint()`` (``sys.breakpointhook``). It stops in a function of functrace, where the
+    dictionary ``variables`` holds the arrays, numbers and strings of the calling function.
+
+    Example:
+        >>> import builtins, sys, functrace as ft
+        >>> sys.breakpointhook = lambda: builtins.print(sys._getframe(1).f_locals["variables"]["x"])
+        >>> def f(x):
+        ...     ft.debug.breakpoint()
+        ...     return x * 2.0
+        >>> ft.jit(f)(3.0)
+        3.0
+        np.float64(6.0)
+        >>> sys.breakpointhook = sys.__breakpointhook__
+
+    Source:
+        ``jax.debug.breakpoint``.
     """
     shown = (*ARRAYS, bool, int, float, complex, str)
     variables = sys._getframe(1).f_locals.items()
@@ -115,28 +139,27 @@ def breakpoint() -> None:
 
 
 def profile(f: Callable[..., object], *, seconds: float = 0.3, passes: Sequence[UserPass] = ()) -> Callable[..., Profile]:
-    """Return a function of ``f``'s arguments that says where the time of ``jit(f)`` goes, operation by operation.
+    """Make a function that measures the time of ``jit(f)``, operation by operation.
 
-    What is measured is the program that a jitted call runs: staged, with all passes, its operations in their order, written
-    into memory as planned. It is run in turn as it is, and with a clock around every operation; a profile has both times,
-    since clocks cost too (0.2 us per operation), and where operations are tiny that shows. With clocks, the body of a loop
-    is called in every turn, where it otherwise may be written in line: the time of the loop less that of its operations
-    (``scan`` and those below it) is more here than it is without.
+    The program of a jitted call is measured: staged, with all passes, its operations in their order, with their planned
+    buffers. It runs alternately without clocks and with a clock around every operation; a profile has both times, since a
+    clock costs 0.2 us per operation. With clocks, the body of a loop is called at every step, even where it is inlined
+    otherwise: the loop's own time is larger than it is without.
 
     Args:
-        f: a function of arrays (pytrees of them), as `functrace.jit` takes it; jitted or not.
-        seconds: how long to measure; at least three runs of either kind are made.
-        passes: one's own, as `functrace.jit` takes them; by default those that ``f`` was jitted with.
+        f: a function of arrays (pytrees of them), jitted or not.
+        seconds: time to measure, in seconds; at least three runs of either kind are made.
+        passes: functions from a program to an equal one, applied before it is compiled; by default those of the jitted
+            ``f``.
 
     Returns:
-        a function of ``f``'s arguments that returns a `Profile`: ``print`` shows time, bytes, bytes per second and flops per
-        second by operation, and time by line. Of operations that run together, block by block, the time of all is measured,
-        and what each takes is estimated. ``profile.svg()`` is a picture, which notebooks show; ``rows`` and ``lines`` are
-        the figures. Bytes are those of operands and results, flops those of `functrace.Program.cost`.
+        a function of ``f``'s arguments that returns a `Profile`. It prints time, bytes, bytes per second and flops per
+        second by operation, and time by line. Of a fusion group, the total time is measured, and that of each operation is
+        estimated. ``profile.svg()`` is a picture; ``rows`` and ``lines`` are the figures. Bytes count operands and results.
 
     Raises:
-        ArgumentError: if an argument is traced, since then nothing runs.
-        ConcretizationError: if ``f`` asks for a value, as under ``jit``.
+        ArgumentError: if an argument is traced; if a pass is not one.
+        ConcretizationError: if ``f`` reads a concrete value.
 
     Example:
         >>> import numpy as np
@@ -161,19 +184,20 @@ def profile(f: Callable[..., object], *, seconds: float = 0.3, passes: Sequence[
 
 
 def passes(f: Callable[..., object], *, passes: Sequence[UserPass] = ()) -> Callable[..., Trail]:
-    """Return a function of ``f``'s arguments that says what passes do to the program of ``jit(f)``, and how long they take.
+    """Make a function that reports the changes and times of all passes on the program of ``jit(f)``.
 
     Args:
-        f: a function of arrays (pytrees of them), as `functrace.jit` takes it; jitted or not.
-        passes: one's own, as `functrace.jit` takes them; by default those that ``f`` was jitted with.
+        f: a function of arrays (pytrees of them), jitted or not.
+        passes: functions from a program to an equal one, applied before it is compiled; by default those of the jitted
+            ``f``.
 
     Returns:
-        a function of ``f``'s arguments that returns a `Trail`: ``print`` shows each pass with the equations that went and
-        came; ``steps`` are the same as values, and ``program`` is the program in the end.
+        a function of ``f``'s arguments that returns a `Trail`. It prints each pass with the equations that it removed and
+        added; ``steps`` has these as values, and ``program`` is the final program.
 
     Raises:
-        ArgumentError: if a pass is none.
-        ConcretizationError: if ``f`` asks for a value, as under ``jit``.
+        ArgumentError: if a pass is not one.
+        ConcretizationError: if ``f`` reads a concrete value.
 
     Example:
         >>> import numpy as np
@@ -204,9 +228,12 @@ def _stop(variables: dict[str, object]) -> None:
 
 
 def cache() -> list[Tier]:
-    """Return how the derivatives and maps that are kept between un-jitted calls run, those used last at the end.
+    """List the programs that are cached between un-jitted calls, with the way in which each runs.
 
     They run as instruction lists; on large arrays they are compiled at the first call.
+
+    Returns:
+        one `Tier` per program, the most recently used one last.
 
     Example:
         >>> import numpy as np

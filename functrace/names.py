@@ -15,8 +15,11 @@ _ARRAYS = "nothing: arrays are NumPy's own"
 
 ELSEWHERE: dict[str, dict[str, str]] = {
     "functrace": {
+        "CustomVJPPrimal": "functrace.custom_derivatives.CustomVJPPrimal",
         "GradientTape": "functrace.grad(f)(x), or functrace.vjp(f, x)",
+        "Jitted": "functrace.stages.Jitted",
         "ShapeDtypeStruct": "functrace.ShapeDtype",
+        "SymbolicZero": "functrace.custom_derivatives.SymbolicZero",
         "Tensor": "functrace.torch.Tensor",
         "Variable": "functrace.torch.tensor(..., requires_grad=True); functrace.grad(f)(x) differentiates by arguments",
         "array": "np.array, or functrace.numpy.array of traced values",
@@ -50,6 +53,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "make_jaxpr": "functrace.trace",
         "make_jvp": "functrace.jvp, or functrace.linearize",
         "make_vjp": "functrace.vjp(f, x), which returns the result and the pullback",
+        "memory_plan": "functrace.saved_residuals(f), which lists what is kept, or functrace.policies.budget",
         "named_call": "functrace.jit",
         "njit": "functrace.jit",
         "no_grad": "functrace.stop_gradient(x) in a function; functrace.torch.no_grad for PyTorch's tensors",
@@ -57,6 +61,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "pmap": "functrace.vmap: there is one device",
         "ravel_pytree": "functrace.tree.ravel",
         "remat": "functrace.checkpoint",
+        "residual_policy": "functrace.checkpoint(f, policy=...)",
         "requires_grad": "nothing: functrace.grad(f)(x) differentiates by arguments",
         "tensor": "np.array; functrace.torch.tensor for PyTorch's tensors",
         "tree_map": "functrace.tree.map",

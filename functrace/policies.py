@@ -1,4 +1,4 @@
-"""Residual policies, for ``functrace.checkpoint(f, policy=...)``: what becomes of the values that a derivative keeps.
+"""Residual policies, for ``functrace.checkpoint(f, policy=...)``: keep, recompute or pack what a derivative needs.
 
 Layer: 8 (api).
 """
@@ -24,10 +24,23 @@ recompute: Policy = RECOMPUTE
 
 
 def save_names(*names: str) -> Policy:
-    """Keep the values that `functrace.checkpoint_name` has given one of these names; compute everything else again.
+    """Keep the values that `functrace.checkpoint_name` has given one of these names; recompute everything else.
+
+    Args:
+        names: the names, one or more.
+
+    Returns:
+        the policy.
 
     Raises:
         ArgumentError: if a name is not a string, or there is none.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> layer = lambda x: np.sum(np.sin(ft.checkpoint_name(np.cos(x), "hidden")))
+        >>> kept = ft.saved_residuals(ft.checkpoint(layer, policy=ft.policies.save_names("hidden")))(np.ones(3))
+        >>> [row.nbytes for row in kept]
+        [24, 24]
     """
     if not names or not all(isinstance(name, str) for name in names):
         raise ArgumentError(f"save_names takes one or more names, not {names!r}", fix="save_names('hidden', 'scores')")
@@ -35,22 +48,29 @@ def save_names(*names: str) -> Policy:
 
 
 def pack(pack: Callable[[np.ndarray[Any, Any]], Any], unpack: Callable[[Any], Any]) -> Policy:
-    """Hand every residual to ``pack`` as it is saved, and what that returned to ``unpack`` as it is fetched.
+    """Pass every residual to ``pack`` when it is saved, and the packed object to ``unpack`` when it is needed.
 
     Args:
-        pack: from an array to anything: an array of fewer bits, compressed bytes, a file's name. The array is read-only.
-        unpack: from that to an array of the same shape and dtype.
+        pack: from an array to any object: an array of fewer bits, compressed bytes, the name of a file. The array is
+            read-only.
+        unpack: from that object to an array of the same shape and dtype.
+
+    Returns:
+        the policy.
 
     Raises:
         ArgumentError: if one of them is not a function.
         CapturedArrayError: from the derivative, if ``pack`` writes into its argument.
-        ShapeError, DtypeError: from the derivative, if ``unpack`` returns something else than an array of that kind.
+        ShapeError, DtypeError: from the derivative, if ``unpack`` returns an array of another shape or dtype.
 
     Example:
         >>> import numpy as np, functrace as ft
         >>> halved = ft.policies.pack(lambda x: x.astype(np.float32), lambda x: x.astype(np.float64))
         >>> ft.grad(ft.checkpoint(lambda x: np.sum(x * np.sin(x)), policy=halved))(np.zeros(2))
         array([0., 0.])
+
+    Source:
+        ``torch.autograd.graph.saved_tensors_hooks``.
     """
     for function in (pack, unpack):
         if not callable(function):
@@ -59,20 +79,23 @@ def pack(pack: Callable[[np.ndarray[Any, Any]], Any], unpack: Callable[[Any], An
 
 
 def budget(size: int | str) -> Budget:
-    """Keep what fits: the derivative needs at most so many bytes, and recomputes as little as it must.
+    """Keep what fits into a number of bytes, and recompute as little as possible.
 
-    Counted are the arrays that the function and its reverse-mode derivative make, their arguments (of which un-jitted
-    transforms hold copies) and results, as ``tracemalloc`` counts them; not what goes on around them, nor gaps between
-    arrays in the process's memory. Under ``vmap``, what is counted are the arrays of one example. A `while_loop` is counted
-    with ``max_steps`` steps. What ``pack`` returns is counted as the array that it was given.
+    The arrays that the function and its reverse-mode derivative make are counted, with arguments (un-jitted transforms hold
+    copies of them) and results, as ``tracemalloc`` counts them; other memory of the process, and gaps between arrays, are
+    not counted. Under ``vmap``, the arrays of one example are counted. A `while_loop` is counted with ``max_steps`` steps.
+    The result of ``pack`` is counted as the array that was packed.
 
     Args:
-        size: a number of bytes, or words such as ``"300 MB"``, ``"1.5 GiB"``.
+        size: a number of bytes, or a string such as ``"300 MB"`` or ``"1.5 GiB"``.
+
+    Returns:
+        the policy.
 
     Raises:
-        ArgumentError: if ``size`` is neither; from the function, if its derivative needs more, or keeps values of each step
-            of a loop whose number of steps nothing limits (a `while_loop` without ``max_steps``, a `fori_loop` with
-            traced bounds).
+        ArgumentError: if ``size`` is neither; from the function, if its derivative needs more bytes, or keeps values of each
+            step of a loop with an unbounded number of steps (a `while_loop` without ``max_steps``, a `fori_loop` with traced
+            bounds).
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -86,7 +109,8 @@ def budget(size: int | str) -> Budget:
         True
 
     Cost:
-        up to one more run of the function in the derivative; to find the plan, some times what a first gradient takes.
+        up to one more run of the function in the derivative. Finding the plan takes several times as long as a first
+        gradient.
 
     Source:
         Chen et al., "Training deep nets with sublinear memory cost", arXiv:1604.06174 (2016).

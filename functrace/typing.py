@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 else:
 
     class Array(ABC):  # noqa: B024 (what is one is said by registration)
-        """Abstract array: an ndarray, a NumPy scalar or a traced value."""
+        """Abstract array: an ndarray, a NumPy scalar or a traced value. For annotations and ``isinstance``.
+
+        Example:
+            >>> import numpy as np, functrace as ft
+            >>> isinstance(np.ones(2), ft.Array), isinstance([1.0, 2.0], ft.Array)
+            (True, False)
+            >>> ft.grad(lambda x: x * isinstance(x, ft.Array))(2.0)
+            np.float64(1.0)
+        """
 
     Array.register(np.ndarray)
     Array.register(np.generic)

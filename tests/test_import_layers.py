@@ -20,7 +20,7 @@ LAYERS = [
     {"base"}, {"ir"}, {"tracing"}, {"ops"}, {"numpy"}, {"transforms"}, {"control"}, {"passes"}, {"executor"}, {"api"},
     {"scipy", "torch"}, {"compat"},
 ]  # fmt: skip
-API_FILES = {"testing", "debug", "nn", "viz", "random", "policies"}
+API_FILES = {"custom_derivatives", "testing", "debug", "nn", "viz", "random", "policies", "stages"}
 LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 HEAVY = ("scipy", "jax", "torch", "sklearn", "matplotlib", "autograd", "pytest", "hypothesis", "pandas", "tqdm")

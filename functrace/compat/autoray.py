@@ -29,6 +29,13 @@ def register() -> None:
 
     Raises:
         ImportError: if autoray is not installed.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> import autoray, functrace.compat.autoray as backend  # doctest: +SKIP
+        >>> backend.register()  # doctest: +SKIP
+        >>> ft.grad(lambda x: autoray.do("sum", autoray.do("tanh", x)))(np.zeros(2))  # doctest: +SKIP
+        array([1., 1.])
     """
     autoray: Any = importlib.import_module("autoray.autoray")  # (which type checkers need not find)
     autoray.register_module_alias(BACKEND, "functrace.numpy")  # its names are NumPy's, and take lists of traced values

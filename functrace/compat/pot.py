@@ -95,10 +95,14 @@ def _first_jvp(primals: Values, tangents: Values) -> Values:
 
 
 def register() -> None:
-    """Add functrace to the backends of POT, in front of them; a second call changes nothing.
+    """Add functrace to the backends of POT, as the first one; a second call changes nothing.
 
     Raises:
         ImportError: if POT is not installed.
+
+    Example:
+        >>> import functrace.compat.pot as backend
+        >>> backend.register()  # doctest: +SKIP
     """
     backend: Any = importlib.import_module("ot.backend")  # (which type checkers need not find)
     if any(known.__name__ == _NAME for known in backend.get_available_backend_implementations()):

@@ -25,10 +25,15 @@ __all__ = ["register"]
 
 
 def register() -> None:
-    """Make ``"functrace"`` the name of a backend of tensorly; a second call changes nothing.
+    """Add a backend named ``"functrace"`` to tensorly; a second call changes nothing.
 
     Raises:
         ImportError: if tensorly is not installed.
+
+    Example:
+        >>> import functrace.compat.tensorly as backend
+        >>> backend.register()  # doctest: +SKIP
+        >>> import tensorly; tensorly.set_backend("functrace")  # doctest: +SKIP
     """
     backend: Any = importlib.import_module("tensorly.backend")  # (which type checkers need not find)
     numpy_backend: Any = importlib.import_module("tensorly.backend.numpy_backend").NumpyBackend

@@ -17,7 +17,18 @@ from functrace.executor.parallel.threads import THREADS
 
 @final
 class Config:
-    """Settings of the process. No result depends on them, only time and memory do.
+    """Settings of the process, which change time and memory but no result. Called, they hold inside a ``with`` block.
+
+    Args:
+        threads: number of threads that work on one array; by default the number of cores that the process may use.
+        block: elements of a block (65,536 by default); arrays of at least four blocks are divided.
+        keep_freed_memory: True to keep freed memory of large arrays for the next call (glibc only; False by default).
+
+    Returns:
+        a context manager, which restores the settings at the end of the block.
+
+    Raises:
+        ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` is not a bool.
 
     Example:
         >>> import functrace as ft

@@ -60,11 +60,16 @@ STEPS = HEAVY // OVERHEAD
 
 
 class Tier(NamedTuple):
-    """How a cached program runs.
+    """Way in which a cached program runs.
 
     Args:
-        name: ``"instructions"``, an instruction list; ``"source"``, compiled.
-        operations: how many it runs.
+        name: ``"instructions"`` for an instruction list, ``"source"`` for compiled code.
+        operations: number of operations that it runs.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.debug.Tier("instructions", 499).name
+        'instructions'
     """
 
     name: str

@@ -129,12 +129,39 @@ _of_scalars: dict[type, ShapeDtype] = {dtype.type: ShapeDtype((), dtype) for dty
 
 
 def is_differentiable(aval: ShapeDtype) -> bool:
-    """Return True if values of this aval carry derivatives (floats and complex numbers do)."""
+    """Check that values of an aval carry derivatives: floats and complex numbers do.
+
+    Args:
+        aval: shape and dtype.
+
+    Returns:
+        True for a float or complex dtype.
+
+    Example:
+        >>> import functrace as ft
+        >>> is_differentiable(ft.ShapeDtype((3,), "float32")), is_differentiable(ft.ShapeDtype((3,), "int32"))
+        (True, False)
+    """
     return aval.dtype.kind in "fc"
 
 
 def aval_of(value: Array | np.generic | Scalar | HasAval) -> ShapeDtype:
-    """Return the aval of an array, a NumPy scalar, a Python number or a traced value."""
+    """Return shape and dtype of a value.
+
+    Args:
+        value: an array, a NumPy scalar, a Python number or a traced value.
+
+    Returns:
+        its `ShapeDtype`.
+
+    Raises:
+        DtypeError: if it is not numeric, or an array subclass that is more than its values, such as a masked array.
+
+    Example:
+        >>> import numpy as np
+        >>> aval_of(np.ones((3, 4), np.float32)), aval_of(2)
+        (f32[3,4], i64[])
+    """
     number = _of_scalars.get(type(value))
     if number is not None:
         return number

@@ -82,11 +82,19 @@ class Absent:
 
 
 def absent(*, because: str, instead: str) -> Absent:
-    """Declare that a rule cannot exist.
+    """Declare that a rule of a primitive cannot exist.
 
     Args:
-        because: why, as a sentence that names the function as the user knows it.
-        instead: what to do, as an instruction.
+        because: the reason, as a sentence that names the function as the user knows it.
+        instead: a way out, as an instruction.
+
+    Returns:
+        a marker to put in place of the rule. Using the rule raises `NotDifferentiableError` with both texts.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.ir.absent(because="rounding has no derivative", instead="use functrace.stop_gradient").because
+        'rounding has no derivative'
     """
     return Absent(because, instead)
 
@@ -191,7 +199,17 @@ class Holds:
 
 @final
 class LinearOperand:
-    """What a transpose rule sees in place of an operand that it must be transposed to."""
+    """Placeholder for an operand that a transpose rule must return a cotangent for.
+
+    Args:
+        aval: shape and dtype of the operand.
+
+    Example:
+        >>> import functrace as ft
+        >>> operand = ft.ir.LinearOperand(ft.ShapeDtype((3,)))
+        >>> operand.shape, ft.ir.is_linear(operand)
+        ((3,), True)
+    """
 
     __slots__ = ("aval",)
 
@@ -209,7 +227,19 @@ Operand: TypeAlias = Array | LinearOperand
 
 
 def is_linear(operand: object) -> TypeIs[LinearOperand]:
-    """Whether a transpose rule must return a cotangent for this operand."""
+    """Check that a transpose rule must return a cotangent for an operand.
+
+    Args:
+        operand: an operand of a transpose rule.
+
+    Returns:
+        True if it is a `LinearOperand`.
+
+    Example:
+        >>> import functrace as ft
+        >>> is_linear(ft.ir.LinearOperand(ft.ShapeDtype((3,)))), is_linear(2.0)
+        (True, False)
+    """
     return type(operand) is LinearOperand
 
 
@@ -221,35 +251,55 @@ def always(*_specs_and_params: object) -> bool:
 @shared
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Primitive:
-    """One primitive and its rules; see the module's docstring for what each rule is given.
+    """A primitive and its rules; the docstring of the module describes the arguments of each rule.
 
     Args:
-        name: the word that listings show.
-        eval, aval, jvp, transpose, batch: the five rules.
+        name: name in listings.
+        eval: computes the result from plain values.
+        aval: computes shape and dtype of the result.
+        jvp: the derivative: tangents of the result from primals and tangents.
+        transpose: cotangents of linear operands from the cotangent of the result.
+        batch: applies the primitive to operands with a batch axis.
         params: names of the static parameters, in order.
-        many: whether the primitive has a tuple of results; ``eval`` and `bind` then return a tuple.
-        view: whether ``eval`` may return a view of its first operand.
-        writable: whether such a view of a writable array is writable.
-        fresh: called with the aval of the result; whether ``eval`` returns memory of its own, in C order.
-        flops: called as ``flops(inputs, outputs, params)``, with avals and the params by name: how many floating-point
-            operations it takes, by the conventions of `functrace.ir.cost`; one per element of the result by default.
-        written: how NumPy source spells it, e.g. ``"np.sum({0}, axis={axes})"``; by default a call
-            of ``eval`` (a NumPy function by its name, another one with its source). One that holds programs has a
-            function instead, see `functrace.ir.numpy_source.Spelling`.
-        effects: whether ``eval`` calls the user's code, so that it may not be carried out before the program runs.
-        kept: called with the params; whether it is carried out though nobody reads its results, once in every run, in order.
-        fails: called as ``aval`` is; whether ``eval`` may raise on values of operands that fit (`always`). Such an operation
-            is evaluated when it is recorded, if values are known, so that it raises in the user's line.
-        check: where few operands decide that: raises as ``eval`` would, called as ``check(value, *specs, *params)``.
-            ``value(place)`` is the value of an operand, or ``None`` where it is not known.
-        holds: for a primitive with programs among its params, what it says of them.
-        by_rule: whether its ``jvp`` computes the results in another way than ``eval``, which may have other derivatives.
-        mapped: called as ``mapped(is_batched, *params)``, says which of several results ``batch`` gives a batch axis; all of
-            them by default. So what a program that is held computes for all examples alike is computed once.
-        blind: whether the jvp rule never looks at the value of a Python number among the operands, but hands it on as it is;
-            see Note [Numbers that rules look at] in transforms/templates.py.
-        warns: what warnings call it, if not by its name.
-        scratch: the memory that ``eval`` needs beside operands and results, in sizes of its (first) result.
+        many: True if the primitive has a tuple of results; ``eval`` and `bind` then return a tuple.
+        view: True if ``eval`` may return a view of its first operand.
+        writable: True if such a view of a writable array is writable.
+        fresh: called with the aval of the result; returns True if ``eval`` allocates its result, in C order.
+        flops: called as ``flops(inputs, outputs, params)``, with avals and the params by name; returns the number of
+            floating-point operations, by the conventions of `functrace.ir.cost`. By default one per element of the result.
+        written: its spelling in NumPy source, e.g. ``"np.sum({0}, axis={axes})"``; by default a call of ``eval`` (a NumPy
+            function by its name, another one with its source). For a primitive with sub-programs, a function from
+            `functrace.ir.numpy_source.Spelling` to source.
+        effects: True if ``eval`` calls the user's code, so that it may not be carried out before the program runs.
+        kept: called with the params; returns True if the operation runs once in every run, in order, though its results are
+            unused.
+        fails: called with the arguments of ``aval``; returns True if ``eval`` may raise on values of valid operands
+            (`always`). Such an operation is evaluated when it is recorded on concrete values, so that it raises in the
+            user's line.
+        check: raises as ``eval`` would, where few operands decide that; called as ``check(value, *specs, *params)``.
+            ``value(place)`` is the value of an operand, or ``None`` where it is abstract.
+        holds: for a primitive with sub-programs among its params, the description of them.
+        by_rule: True if its ``jvp`` computes the results in another way than ``eval``, with other derivatives.
+        mapped: called as ``mapped(is_batched, *params)``; returns which of several results ``batch`` gives a batch axis, all
+            of them by default. A sub-program computes values that are the same for all examples once.
+        blind: True if the jvp rule never reads the value of a Python number among the operands, but passes it on; see Note
+            [Numbers that rules look at] in transforms/templates.py.
+        warns: name in warnings, if it is not ``name``.
+        scratch: memory that ``eval`` needs besides operands and results, as a multiple of its (first) result.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.tracing.binding import bind
+        >>> double_p = ft.ir.Primitive(
+        ...     "double",
+        ...     eval=lambda x: 2.0 * x,
+        ...     aval=lambda x: x,
+        ...     jvp=ft.ir.LINEAR,
+        ...     transpose=lambda ct, x: [bind(double_p, (ct,), ())],
+        ...     batch=lambda operands, flags: bind(double_p, operands, ()),
+        ... )
+        >>> ft.grad(lambda x: np.sum(bind(double_p, (x,), ())))(np.ones(2))
+        array([2., 2.])
     """
 
     name: str
@@ -281,7 +331,7 @@ class Primitive:
 
     @property
     def is_ufunc(self) -> bool:
-        """Whether ``eval`` is an elementwise NumPy ufunc, which takes its target as a last argument."""
+        """True if ``eval`` is an elementwise NumPy ufunc, which takes its target as a last argument."""
         return isinstance(self.eval, np.ufunc) and self.eval.signature is None
 
     def __copy__(self) -> Primitive:

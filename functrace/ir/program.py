@@ -80,7 +80,17 @@ _WORD = re.compile(r"[^\W\d]\w*")
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Var:
-    """A variable of a program: written once, by an equation, an input or a constant."""
+    """Variable of a program, written once: by an equation, an input or a constant.
+
+    Args:
+        aval: its shape and dtype.
+        name: its name, if it has one.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> ft.trace(lambda x: x * 2.0)(np.ones(3)).inputs
+        (x: f64[3],)
+    """
 
     aval: ShapeDtype
     name: str | None = None
@@ -92,7 +102,16 @@ class Var:
 @final
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A Python number that stands in an equation; its dtype follows the other operands (NEP 50)."""
+    """Python number in an equation; its dtype follows the other operands (NEP 50).
+
+    Args:
+        value: the number.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.trace(lambda x: x * 2.0)(1.0).equations[0].inputs
+        (x: f64[], 2.0)
+    """
 
     value: bool | int | float | complex
 
@@ -106,11 +125,17 @@ class Equation:
     """One application of a primitive.
 
     Args:
-        primitive: what is applied.
-        inputs: variables and literals.
-        outputs: the variables that it writes; always a tuple.
-        params: the static parameters by name.
+        primitive: the primitive.
+        inputs: operands: variables and literals.
+        outputs: variables that it writes; always a tuple.
+        params: static parameters by name.
         source: the user's line that it came from, if known.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> equation = ft.trace(lambda x: np.sum(x))(np.ones(3)).equations[0]
+        >>> equation.primitive, equation.inputs, dict(equation.params)
+        (reduce_sum, (x: f64[3],), {'axes': (0,)})
     """
 
     primitive: Primitive
@@ -127,7 +152,34 @@ class Equation:
 
 @final
 class Program:
-    """A frozen program. Make one with `functrace.trace`, `Program.parse`, `Program.build` or a transform."""
+    """A frozen program: typed equations in order of evaluation, with inputs, constants and outputs.
+
+    Make one with `functrace.trace`, `Program.parse`, `Program.build` or a transform. The constructor takes a tape (Note [The
+    tape] in ir/tape.py), where variables are numbered in order and literals have negative numbers.
+
+    Args:
+        ops: one entry per variable: primitive, numbers of the operands, params.
+        avals: shape and dtype by variable.
+        literals: Python numbers that operands refer to.
+        inputs: variables that are inputs.
+        constants: values by variable.
+        outputs: variables that are outputs.
+        positions: position in the user's code, by variable.
+        name: name of the program.
+        input_names: names of the inputs, where known.
+        names: names of other variables.
+        lines: positions that numbers in ``positions`` refer to, while a program is made that is to be cached.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> program = ft.trace(lambda x: np.sum(np.sin(x)))(ft.ShapeDtype((3,)))
+        >>> program
+        <Program program: (f64[3]) -> (f64[]), 2 equations>
+        >>> program == ft.Program.from_json(program.to_json())
+        True
+        >>> ft.evaluate(program, np.zeros(3))
+        np.float64(0.0)
+    """
 
     ops: tuple[Op, ...] = cast("Any", cached_property(lambda self: tuple(self.columns)))
     """The tape: one entry per variable; see Note [The tape] in ir/tape.py."""
@@ -184,7 +236,16 @@ class Program:
         )
 
     def with_same_flow(self, ops: Sequence[Op], avals: Sequence[ShapeDtype], literals: Sequence[Scalar]) -> Program:
-        """Return the program with other parameters, avals and literals: what reads what, and when it dies, is the same."""
+        """Replace parameters, avals and literals; the operands of each operation and last uses stay the same.
+
+        Args:
+            ops: the new tape.
+            avals: shape and dtype by variable.
+            literals: Python numbers that operands refer to.
+
+        Returns:
+            the new program.
+        """
         made = object.__new__(Program)
         made.__dict__.update(self.__dict__, ops=tuple(ops), avals=tuple(avals), literals=tuple(literals), derived={})
         for view in ("columns", "kinds", "variables", "equations", "_structure", "_hash"):
@@ -205,7 +266,16 @@ class Program:
 
     @classmethod
     def from_builder(cls, builder: Builder, outputs: Sequence[int], **details: Any) -> Program:
-        """Freeze what a builder has written."""
+        """Freeze the tape of a builder.
+
+        Args:
+            builder: the builder.
+            outputs: variables that are outputs.
+            details: further arguments of the constructor.
+
+        Returns:
+            the program.
+        """
         return cls(builder.ops, builder.avals, builder.literals, builder.inputs, builder.constants, outputs, **details)
 
     @classmethod
@@ -218,10 +288,28 @@ class Program:
         *,
         name: str = "program",
     ) -> Program:
-        """Make a program from variables and equations, as a pass of one's own does.
+        """Make a program from variables and equations, for passes and transforms of one's own.
+
+        Args:
+            inputs: variables that are inputs.
+            equations: the equations, in order of evaluation.
+            outputs: variables or literals that are outputs.
+            constants: values by variable.
+            name: name of the program.
+
+        Returns:
+            the program.
 
         Raises:
-            ProgramError: if a variable is used before it is written, or written twice.
+            ProgramError: if a variable is used before it is written, or written twice; if an equation has another number of
+                outputs than its primitive has results.
+
+        Example:
+            >>> import numpy as np, functrace as ft
+            >>> program = ft.trace(lambda x: np.sin(np.cos(x)))(1.0)
+            >>> first = program.equations[0]
+            >>> ft.Program.build(program.inputs, [first], first.outputs)
+            <Program program: (f64[]) -> (f64[]), 1 equations>
         """
         builder = Builder()
         ids: dict[Var, int] = {}
@@ -349,19 +437,42 @@ class Program:
         return aliasing_outputs(self.ops, self.output_ids)
 
     def result_count(self, variable: int) -> int:
-        """Number of results of the operation whose first result is ``variable``."""
+        """Number of results of an operation.
+
+        Args:
+            variable: its first result.
+
+        Returns:
+            the number.
+        """
         count = 1
         while variable + count < len(self.ops) and self.ops[variable + count][0] is RESULT:
             count += 1
         return count
 
     def source(self, variable: int, lines: Sequence[Position] = ()) -> Source | None:
-        """The user's line that a variable came from, if known; ``lines`` are the positions that numbers stand for."""
+        """Return the user's line that a variable came from.
+
+        Args:
+            variable: number of the variable.
+            lines: positions that numbers in ``positions`` refer to, for a program that is cached.
+
+        Returns:
+            the line, or ``None`` if it is unknown.
+        """
         position = self.position(variable, lines)
         return None if position is None else Source(*position)
 
     def position(self, variable: int, lines: Sequence[Position] = ()) -> tuple[CodeType | Place, int] | None:
-        """The position that a variable came from, if known; ``lines`` are the positions that numbers stand for."""
+        """Return the position in the user's code that a variable came from.
+
+        Args:
+            variable: number of the variable.
+            lines: positions that numbers in ``positions`` refer to, for a program that is cached.
+
+        Returns:
+            the position, or ``None`` if it is unknown.
+        """
         position = self.positions[variable] if variable < len(self.positions) else None
         if isinstance(position, int):
             lines = lines or self.lines
@@ -369,7 +480,14 @@ class Program:
         return position if isinstance(position, tuple) else None
 
     def spec(self, operand: int) -> Spec:
-        """What an aval rule is told of an operand."""
+        """Return the argument of an aval rule for an operand.
+
+        Args:
+            operand: a variable, or the negative number of a literal.
+
+        Returns:
+            the aval of a variable, the type of a literal.
+        """
         return self.avals[operand] if operand >= 0 else self.literals[~operand].__class__
 
     def _names(self) -> list[str]:
@@ -415,7 +533,20 @@ class Program:
     # -- forms: see Note [Forms are imported when they are called] -------------------------------
 
     def text(self, *, full: bool = True) -> str:
-        """Return the typed listing; with ``full=False``, large constants are shown by a digest only."""
+        """Return the typed listing, which `parse` reads back.
+
+        Args:
+            full: False to show large constants by a digest only.
+
+        Returns:
+            the text.
+
+        Example:
+            >>> import functrace as ft
+            >>> program = ft.trace(lambda x: x * 2.0)(1.0)
+            >>> ft.Program.parse(program.text()) == program
+            True
+        """
         from functrace.ir.text import program_text
 
         return program_text(self, full=full)
@@ -434,10 +565,25 @@ class Program:
 
     @classmethod
     def parse(cls, text: str, primitives: Mapping[str, Primitive] | None = None) -> Program:
-        """Read a program back from its text; never executes code. ``primitives`` adds names of one's own.
+        """Read a program back from its text, without executing code.
+
+        Args:
+            text: a listing, from `text`.
+            primitives: primitives of one's own, by name, in addition to the library's.
+
+        Returns:
+            the program.
 
         Raises:
-            ParseError: with the line of the text that could not be read.
+            ParseError: if the text is not a program; with the line that could not be read.
+
+        Example:
+            >>> import functrace as ft
+            >>> ft.Program.parse('''program(x: f64[]) {
+            ...   a: f64[] = mul x 2.0
+            ...   return a
+            ... }''')
+            <Program program: (f64[]) -> (f64[]), 1 equations>
         """
         from functrace.ir.parse import parse_program
 
@@ -447,8 +593,11 @@ class Program:
         """Return the program as JSON text (versioned; arrays in base64).
 
         Args:
-            root: a directory, relative to which the files of the user's lines are named. Without one, and for files that are
-                not below it, only the last part of a path is written: no directory of this machine is in the text.
+            root: a directory. Files of the user's lines below it are named relative to it. Of other files, only the last
+                part of the path is written: no directory of this machine is in the text.
+
+        Returns:
+            the text.
 
         Raises:
             ProgramError: if a param has no written form, or a constant is a traced value.
@@ -465,29 +614,32 @@ class Program:
         *,
         root: str | os.PathLike[str] | None = None,
     ) -> Program:
-        """Read a program back from JSON; never executes code.
+        """Read a program back from JSON, without executing code.
 
         Args:
-            text: what `to_json` returned.
-            primitives: names of one's own, beside the library's.
-            root: the directory that `to_json` was given, wherever it is now; messages show the lines of files there.
+            text: a text from `to_json`.
+            primitives: primitives of one's own, by name, in addition to the library's.
+            root: directory of the files that ``to_json(root=)`` named; messages show their lines.
+
+        Returns:
+            the program.
 
         Raises:
-            ParseError: if the text is not a program, or of a version that is not known.
+            ParseError: if the text is not a program, or its version is unknown.
         """
         from functrace.ir.load import program_from_json
 
         return program_from_json(text, cls._known(primitives), root)
 
     def save(self, path: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None) -> None:
-        """Write the program into a file, as JSON, and its constants of more than 16 elements into one beside it.
+        """Write the program to a file, as JSON, and its constants of more than 16 elements to an ``.npz`` file next to it.
 
-        That one has the same name but for its ending, ``.npz``, which ``numpy.load`` reads, too; it is not written if there
-        are no such constants. Elements that are repeated in memory (a number that was broadcast) are written once.
+        The ``.npz`` file has the same name but for its ending, and is written only if there are such constants. Elements
+        that are repeated in memory (a number that was broadcast) are written once.
 
         Args:
-            path: of the JSON text, e.g. ``"step.json"``.
-            root: as of `to_json`.
+            path: path of the JSON text, e.g. ``"step.json"``.
+            root: a directory. Files of the user's lines below it are named relative to it.
 
         Raises:
             ProgramError: if a param has no written form, or a constant is a traced value.
@@ -515,14 +667,18 @@ class Program:
         *,
         root: str | os.PathLike[str] | None = None,
     ) -> Program:
-        """Read a program back from the files that `save` wrote; never executes code, nor unpickles anything.
+        """Read a program back from the files of `save`, without executing code or unpickling.
 
         Args:
-            path: of the JSON text.
-            primitives, root: as of `from_json`.
+            path: path of the JSON text.
+            primitives: primitives of one's own, by name, in addition to the library's.
+            root: directory of the files that ``save(root=)`` named; messages show their lines.
+
+        Returns:
+            the program.
 
         Raises:
-            ParseError: if the text is not a program, or the file beside it is not the one that was saved with it.
+            ParseError: if the text is not a program, or the ``.npz`` file is not the one that was saved with it.
             OSError: if the text cannot be read.
         """
         from functrace.ir.load import load_program
@@ -530,7 +686,21 @@ class Program:
         return load_program(path, cls._known(primitives), root)
 
     def as_python(self, name: str | None = None) -> str:
-        """Return NumPy source that runs on its own and computes the same numbers."""
+        """Return NumPy source that runs on its own and computes the same numbers.
+
+        Args:
+            name: name of the function; by default that of the program.
+
+        Returns:
+            the source.
+
+        Example:
+            >>> import functrace as ft
+            >>> scope = {}
+            >>> exec(ft.trace(lambda x: x * 2.0)(1.0).as_python("double"), scope)
+            >>> scope["double"](3.0)
+            np.float64(6.0)
+        """
         from functrace.ir.numpy_source import program_source
 
         return program_source(self, name)
@@ -570,7 +740,14 @@ class Program:
         return _restored(*self._parts(self.positions, self.lines, self.constant_values, self.names, self.input_names))
 
     def with_constants(self, values: Mapping[int, Constant]) -> Program:
-        """Return the program with other values for its constants, by variable."""
+        """Replace the values of constants.
+
+        Args:
+            values: new values, by variable.
+
+        Returns:
+            the new program.
+        """
         return _restored(*self._parts(self.positions, self.lines, values, self.names, self.input_names))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
@@ -647,7 +824,14 @@ class Program:
             return _interned.setdefault(key, self)
 
     def is_copy_of(self, other: Program) -> bool:
-        """Whether two programs are equal, and come from the same lines."""
+        """Check that two programs are equal, and come from the same lines.
+
+        Args:
+            other: a program.
+
+        Returns:
+            True if they are.
+        """
         return self is other or (self == other and self._places == other._places)
 
     @cached_property

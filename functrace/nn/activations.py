@@ -38,7 +38,13 @@ def _with_tails(x: Array, f: Callable[[Any], Any]) -> Any:
 
 
 def relu(x: X) -> Any:
-    """Return ``max(x, 0)`` element by element; the derivative at 0 is 0.
+    """Rectified linear unit: ``max(x, 0)``; its derivative at 0 is 0.
+
+    Args:
+        x: any numeric array.
+
+    Returns:
+        an array with the shape of ``x``.
 
     Example:
         >>> import numpy as np
@@ -49,32 +55,93 @@ def relu(x: X) -> Any:
 
 
 def relu6(x: X) -> Any:
-    """Return ``min(max(x, 0), 6)``; the derivative at 0 and at 6 is 0."""
+    """Clip ``x`` to the range from 0 to 6; the derivative at both ends is 0.
+
+    Args:
+        x: any numeric array.
+
+    Returns:
+        an array with the shape of ``x``.
+
+    Example:
+        >>> import numpy as np
+        >>> relu6(np.array([-1.0, 2.0, 8.0]))
+        array([0., 2., 6.])
+    """
     value = numeric(x, "the argument of relu6")
     bounded = np.minimum(np.maximum(value, 0), 6)
     return plain_scalar(np.where((value > 0) & (value < 6), value, ew.stop_gradient(bounded)))
 
 
 def leaky_relu(x: X, negative_slope: X = 0.01) -> Any:
-    """Return ``x`` where it is positive, else ``negative_slope * x``; the derivative at 0 is ``negative_slope``."""
+    """Leaky ReLU: ``x`` where it is positive, else ``negative_slope * x``.
+
+    Args:
+        x: any array of floats.
+        negative_slope: slope for negative ``x``, and the derivative at 0.
+
+    Returns:
+        an array with the shape of ``x``.
+
+    Example:
+        >>> import numpy as np
+        >>> leaky_relu(np.array([-1.0, 2.0]))
+        array([-0.01,  2.  ])
+    """
     value = floating(x, "the argument of leaky_relu")
     right = value > 0
     return plain_scalar(np.where(right, value, negative_slope * _kept(~right, value)))
 
 
 def hard_tanh(x: X) -> Any:
-    """Return ``x`` between -1 and 1, and beyond the nearer of these; the derivative at both is 0."""
+    """Clip ``x`` to the range from -1 to 1; the derivative at both ends is 0.
+
+    Args:
+        x: any numeric array.
+
+    Returns:
+        an array with the shape of ``x``.
+
+    Example:
+        >>> import numpy as np
+        >>> hard_tanh(np.array([-4.0, 0.5, 4.0]))
+        array([-1. ,  0.5,  1. ])
+    """
     value = numeric(x, "the argument of hard_tanh")
     return plain_scalar(np.where(np.abs(value) < 1, value, ew.stop_gradient(np.clip(value, -1, 1))))
 
 
 def hard_sigmoid(x: X) -> Any:
-    """Return ``relu6(x + 3) / 6``; the derivative at -3 and at 3 is 0."""
+    """Piecewise linear sigmoid: ``relu6(x + 3) / 6``; its derivative at -3 and at 3 is 0.
+
+    Args:
+        x: any array of floats.
+
+    Returns:
+        an array with the shape of ``x``.
+
+    Example:
+        >>> import numpy as np
+        >>> hard_sigmoid(np.array([-4.0, 0.0, 4.0]))
+        array([0. , 0.5, 1. ])
+    """
     return relu6(floating(x, "the argument of hard_sigmoid") + 3.0) / 6.0
 
 
 def hard_silu(x: X) -> Any:
-    """Return ``x * hard_sigmoid(x)``; the derivative is 0 at -3, and 1 at 3."""
+    """Piecewise quadratic SiLU: ``x * hard_sigmoid(x)``; its derivative is 0 at -3, and 1 at 3.
+
+    Args:
+        x: any array of floats.
+
+    Returns:
+        an array with the shape of ``x``.
+
+    Example:
+        >>> import numpy as np
+        >>> hard_silu(np.array([-4.0, 0.0, 4.0]))
+        array([0., 0., 4.])
+    """
     value = floating(x, "the argument of hard_silu")
     between = np.abs(value) < 3.0
     inner = _kept(between, value)
@@ -88,7 +155,19 @@ hard_swish = hard_silu
 
 
 def elu(x: X, alpha: X = 1.0) -> Any:
-    """Return ``x`` where it is positive, else ``alpha * (exp(x) - 1)``; the derivative at 0 is ``alpha``.
+    """Exponential linear unit: ``x`` where it is positive, else ``alpha * (exp(x) - 1)``.
+
+    Args:
+        x: any array of floats.
+        alpha: scale of the negative part. The derivative at 0 is ``alpha``.
+
+    Returns:
+        an array with the shape of ``x``.
+
+    Example:
+        >>> import numpy as np
+        >>> np.round(elu(np.array([-1.0, 2.0])), 4)
+        array([-0.6321,  2.    ])
 
     Source:
         Clevert, Unterthiner and Hochreiter, "Fast and accurate deep network learning by exponential linear units" (2015).
@@ -99,7 +178,19 @@ def elu(x: X, alpha: X = 1.0) -> Any:
 
 
 def celu(x: X, alpha: X = 1.0) -> Any:
-    """Return ``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``; the derivative at 0 is 1.
+    """Continuously differentiable ELU: ``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``.
+
+    Args:
+        x: any array of floats.
+        alpha: scale of the negative part. The derivative at 0 is 1.
+
+    Returns:
+        an array with the shape of ``x``.
+
+    Example:
+        >>> import numpy as np
+        >>> np.round(celu(np.array([-1.0, 2.0])), 4)
+        array([-0.6321,  2.    ])
 
     Source:
         Barron, "Continuously differentiable exponential linear units" (2017).
@@ -110,7 +201,18 @@ def celu(x: X, alpha: X = 1.0) -> Any:
 
 
 def selu(x: X) -> Any:
-    """Return the self-normalising ``elu``: ``1.0507 * elu(x, 1.6733)``.
+    """Scaled ELU for self-normalizing networks: ``1.0507 * elu(x, 1.6733)``.
+
+    Args:
+        x: any array of floats.
+
+    Returns:
+        an array with the shape of ``x``.
+
+    Example:
+        >>> import numpy as np
+        >>> np.round(selu(np.array([-1.0, 2.0])), 4)
+        array([-1.1113,  2.1014])
 
     Source:
         Klambauer et al., "Self-normalizing neural networks" (2017).
@@ -125,7 +227,13 @@ _ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.05070098735548049341933498
 
 
 def sigmoid(x: X) -> Any:
-    """Return ``1 / (1 + exp(-x))``, which never overflows.
+    """Logistic function ``1 / (1 + exp(-x))``, without overflow.
+
+    Args:
+        x: any array of floats.
+
+    Returns:
+        an array with the shape of ``x``.
 
     Example:
         >>> import numpy as np
@@ -136,17 +244,47 @@ def sigmoid(x: X) -> Any:
 
 
 def log_sigmoid(x: X) -> Any:
-    """Return ``log(sigmoid(x))``, which is exact where the sigmoid is 0 or 1."""
+    """Logarithm of the sigmoid, which is accurate where the sigmoid rounds to 0 or 1.
+
+    Args:
+        x: any array of floats.
+
+    Returns:
+        an array with the shape of ``x``.
+
+    Example:
+        >>> import numpy as np
+        >>> log_sigmoid(np.array([-1000.0, 1000.0]))
+        array([-1000.,    -0.])
+    """
     return -softplus(-floating(x, "the argument of log_sigmoid"))
 
 
 def softplus(x: X) -> Any:
-    """Return ``log(1 + exp(x))``, which never overflows."""
+    """Smooth ReLU ``log(1 + exp(x))``, without overflow.
+
+    Args:
+        x: any array of floats.
+
+    Returns:
+        an array with the shape of ``x``.
+
+    Example:
+        >>> import numpy as np
+        >>> np.round(softplus(np.array([-1000.0, 0.0, 1000.0])), 4)
+        array([0.000e+00, 6.931e-01, 1.000e+03])
+    """
     return np.logaddexp(floating(x, "the argument of softplus"), 0.0)
 
 
 def silu(x: X) -> Any:
-    """Return ``x * sigmoid(x)``; also called swish.
+    """Sigmoid linear unit ``x * sigmoid(x)``, also called swish.
+
+    Args:
+        x: any array of floats.
+
+    Returns:
+        an array with the shape of ``x``.
 
     Example:
         >>> import numpy as np
@@ -163,15 +301,18 @@ swish = silu
 
 
 def gelu(x: X, approximate: bool = True) -> Any:
-    """Return ``x`` times the distribution function of the normal distribution at ``x``.
+    """Gaussian error linear unit: ``x`` times the distribution function of the normal distribution at ``x``.
 
     Args:
-        x: any array.
-        approximate: whether the distribution function is approximated by a tanh, as ``jax.nn`` does by default; else it is
-            exact, for which SciPy must be installed.
+        x: any array of floats.
+        approximate: True to approximate the distribution function by a tanh, the default of ``jax.nn``; False for the exact
+            one, which needs SciPy.
+
+    Returns:
+        an array with the shape of ``x``.
 
     Raises:
-        ImportError: if it is to be exact, and there is no SciPy.
+        ImportError: for ``approximate=False`` without SciPy.
 
     Example:
         >>> import numpy as np
@@ -201,7 +342,18 @@ def _gelu_by_tanh(x: Array) -> Any:
 
 
 def mish(x: X) -> Any:
-    """Return ``x * tanh(softplus(x))``, whose derivatives of any order keep their digits far from 0.
+    """Mish: ``x * tanh(softplus(x))``. Derivatives of any order are accurate far from 0.
+
+    Args:
+        x: any array of floats.
+
+    Returns:
+        an array with the shape of ``x``.
+
+    Example:
+        >>> import numpy as np
+        >>> np.round(mish(np.array([-1.0, 2.0])), 4)
+        array([-0.3034,  1.944 ])
 
     Source:
         Misra, "Mish: a self regularized non-monotonic activation function" (2019).
@@ -219,7 +371,19 @@ def _mish(x: Array) -> Any:
 
 
 def soft_sign(x: X) -> Any:
-    """Return ``x / (|x| + 1)``, which is -1 and 1 at infinity."""
+    """Softsign: ``x / (|x| + 1)``, which is -1 and 1 at infinity.
+
+    Args:
+        x: any array of floats.
+
+    Returns:
+        an array with the shape of ``x``.
+
+    Example:
+        >>> import numpy as np
+        >>> soft_sign(np.array([-1.0, 0.0, np.inf]))
+        array([-0.5,  0. ,  1. ])
+    """
     value = floating(x, "the argument of soft_sign")
     infinite = np.isinf(value)
     inner = _kept(~infinite, value)
@@ -227,7 +391,19 @@ def soft_sign(x: X) -> Any:
 
 
 def squareplus(x: X, b: X = 4.0) -> Any:
-    """Return ``(x + sqrt(x**2 + b)) / 2``, a smooth relu without exponentials; exact for negative ``x``, too.
+    """Smooth ReLU without exponentials: ``(x + sqrt(x**2 + b)) / 2``, accurate for negative ``x``, too.
+
+    Args:
+        x: any array of floats.
+        b: width of the smooth part.
+
+    Returns:
+        an array with the shape of ``x``.
+
+    Example:
+        >>> import numpy as np
+        >>> np.round(squareplus(np.array([-1.0, 0.0, 2.0])), 4)
+        array([0.618 , 1.    , 2.4142])
 
     Source:
         Barron, "Squareplus: a softplus-like algebraic rectifier" (2021).
@@ -242,14 +418,22 @@ def squareplus(x: X, b: X = 4.0) -> Any:
 
 
 def glu(x: X, axis: int = -1) -> Any:
-    """Return the first half of ``x`` along an axis times the sigmoid of the second.
+    """Gated linear unit: the first half of ``x`` along an axis times the sigmoid of the second half.
 
     Args:
-        x: an array whose axis has an even size.
-        axis: the axis that is halved.
+        x: an array of floats whose axis has an even size.
+        axis: the axis to halve.
+
+    Returns:
+        an array with half the size of ``x`` along the axis.
 
     Raises:
         ShapeError: if the size is odd.
+
+    Example:
+        >>> import numpy as np
+        >>> glu(np.array([1.0, 2.0, 0.0, 0.0]))
+        array([0.5, 1. ])
 
     Source:
         Dauphin et al., "Language modeling with gated convolutional networks" (2017).

@@ -33,13 +33,16 @@ def _largest(x: Array, axis: Axis, where: Array | None) -> Any:
 
 
 def softmax(x: X, axis: Axis = -1, where: X | None = None) -> Any:
-    """Return ``exp(x) / sum(exp(x))`` along an axis, without overflow.
+    """Softmax ``exp(x) / sum(exp(x))`` along an axis, without overflow.
 
     Args:
         x: any array of floats.
         axis: the axis or axes along which results add up to 1; ``None`` for all.
-        where: which elements take part; the others are 0, also where none takes part, and so is their gradient. Without
-            it, a row that is -inf everywhere is nan, as it is in NumPy, in JAX and in PyTorch.
+        where: mask of elements that take part; the others are 0, and so is their gradient, also where no element takes
+            part. Without it, a row that is -inf everywhere gives NaN, as in NumPy, JAX and PyTorch.
+
+    Returns:
+        an array with the shape of ``x``.
 
     Example:
         >>> import numpy as np
@@ -56,11 +59,16 @@ def softmax(x: X, axis: Axis = -1, where: X | None = None) -> Any:
 
 
 def log_softmax(x: X, axis: Axis = -1, where: X | None = None) -> Any:
-    """Return the logarithm of `softmax`, without its rounding.
+    """Logarithm of the softmax, accurate where the softmax rounds to 0 or 1.
 
     Args:
-        x, axis: as `softmax` has them; a row that is -inf everywhere is nan likewise.
-        where: which elements take part; the others are -inf, and their gradient 0.
+        x: any array of floats.
+        axis: the axis or axes along which exponentials add up to 1; ``None`` for all.
+        where: mask of elements that take part; the others are -inf, and their gradient 0. Without it, a row that is -inf
+            everywhere gives NaN.
+
+    Returns:
+        an array with the shape of ``x``.
 
     Example:
         >>> import numpy as np
@@ -148,18 +156,22 @@ def standardize(
     epsilon: X = 1e-5,
     where: X | None = None,
 ) -> Any:
-    """Return ``(x - mean) / sqrt(variance + epsilon)``.
+    """Shift and scale to mean 0 and variance 1: ``(x - mean) / sqrt(variance + epsilon)``.
 
-    Rows far from 0 keep their digits: float32 at 1e8, whose neighbours are 8 apart, is standardized to 1e-6 of what the same
-    numbers are in double precision. Where squares are beyond all numbers (from 1e19 on in float32), results are 0 and in
-    PyTorch NaN: divide such rows by a constant first.
+    Rows far from 0 keep their digits: float32 numbers near 1e8, which are spaced by 8, agree to 1e-6 with the result in
+    double precision. Where squares overflow (from 1e19 on in float32), results are 0 (NaN in PyTorch): divide such rows by a
+    constant first.
 
     Args:
         x: any array of floats.
-        axis: the axis or axes that mean and variance are taken along.
-        mean, variance: those, if they are known; arrays that broadcast against ``x``.
-        epsilon: keeps the root away from 0.
-        where: which elements mean and variance are taken of.
+        axis: the axis or axes of mean and variance.
+        mean: the mean, if it is known; an array that broadcasts against ``x``.
+        variance: the variance, if it is known; an array that broadcasts against ``x``.
+        epsilon: added to the variance, so that the root is not 0.
+        where: mask of elements that mean and variance are taken of.
+
+    Returns:
+        an array with the shape of ``x``.
 
     Example:
         >>> import numpy as np
@@ -182,13 +194,22 @@ def standardize(
 def layer_norm(x: X, scale: X | None = None, bias: X | None = None, axis: Axis = -1, epsilon: float = 1e-5) -> Any:
     """Standardize along an axis, then scale and shift.
 
-    Far from 0, and of rows that are constant (0, and a finite gradient), see `standardize`.
+    Rows far from 0 keep their digits. Constant rows give 0 with a finite gradient.
 
     Args:
         x: any array of floats.
-        scale, bias: arrays that broadcast against ``x``; ``None`` for neither.
+        scale: array that broadcasts against ``x``, or ``None``.
+        bias: array that broadcasts against ``x``, or ``None``.
         axis: the axis or axes of a layer.
-        epsilon: as `standardize` has it.
+        epsilon: added to the variance, so that the root is not 0.
+
+    Returns:
+        an array with the shape of ``x``.
+
+    Example:
+        >>> import numpy as np
+        >>> np.round(layer_norm(np.array([1.0, 3.0]), scale=np.array([2.0, 2.0]), bias=1.0), 3)
+        array([-1.,  3.])
 
     Source:
         Ba, Kiros and Hinton, "Layer normalization" (2016).
@@ -199,13 +220,19 @@ def layer_norm(x: X, scale: X | None = None, bias: X | None = None, axis: Axis =
 
 
 def one_hot(x: X, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1) -> Any:
-    """Return vectors that are 1 at an index, and 0 elsewhere.
+    """Encode indices as vectors that are 1 at the index, and 0 elsewhere.
 
     Args:
-        x: indices, of any shape; an index that is no class makes zeros.
-        num_classes: the length of the vectors.
-        dtype: of the result; double precision by default.
-        axis: where in the result the vectors lie.
+        x: indices, of any shape; an index outside of the classes gives zeros.
+        num_classes: length of the vectors.
+        dtype: dtype of the result; float64 by default.
+        axis: axis of the result along which the vectors are.
+
+    Returns:
+        an array with one axis more than ``x``.
+
+    Raises:
+        ArgumentError: if ``num_classes`` is not an integer.
 
     Example:
         >>> import numpy as np

@@ -21,13 +21,24 @@ def without_dead_operations(program: Program) -> Program:
 
 
 def drop_dead_results(program: Program) -> Program:
-    """Return an equal program in which loops and branches have no dead results.
+    """Remove unused results of loops and branches: dead code inside of sub-programs.
 
     Args:
         program: any program.
 
+    Returns:
+        an equal program, whose loops and branches compute only results that an output depends on.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> def total(xs):  # the stacked sums are unused
+        ...     return ft.scan(lambda c, x: (c + x, c * x), np.float64(0.0), xs)[0]
+        >>> program = ft.trace(total)(np.ones(3))
+        >>> len(program.equations[0].outputs), len(ft.passes.drop_dead_results(program).equations[0].outputs)
+        (2, 1)
+
     Cost:
-        nothing, if there are no loops or choices; else about 2 us per equation.
+        nothing without loops or branches; otherwise about 2 us per equation.
     """
     if not any(primitive.holds is not None and primitive.holds.kept is not None for primitive in program.kinds):
         return program

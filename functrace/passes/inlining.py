@@ -20,10 +20,22 @@ def called_program(op: Op) -> Program | None:
 
 
 def inline_calls(program: Program) -> Program:
-    """Return an equal program in which calls are inlined, at any depth.
+    """Inline calls: replace operations that only stand for programs by the operations of those programs, at any depth.
+
+    Args:
+        program: any program.
+
+    Returns:
+        an equal program without such operations.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> program = ft.trace(lambda x: ft.jit(lambda y: np.sin(y) * 2.0)(x))(1.0)
+        >>> len(program.equations), len(ft.passes.inline_calls(program).equations)
+        (1, 2)
 
     Cost:
-        nothing, if there are none; else about 2 us per equation.
+        nothing without calls; otherwise about 2 us per equation.
     """
     return inline(program, called_program, _apart)
 

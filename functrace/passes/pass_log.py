@@ -52,7 +52,17 @@ class Passed:
 @final
 @dataclass(frozen=True, slots=True)
 class Trail:
-    """What the passes have done to a program, one after the other; ``print`` shows it."""
+    """Changes that passes make to a program, in order; prints as a listing.
+
+    Args:
+        steps: one entry per pass.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> found = ft.debug.passes(lambda x: np.sin(x) / 2)(1.0)
+        >>> [line for step in found.steps for line in step.changes()]
+        ['  - b: f64[] = div a 2', '  + b: f64[] = mul a 0.5']
+    """
 
     steps: tuple[Passed, ...]
 

@@ -31,20 +31,26 @@ Stage: TypeAlias = Literal["early", "jit", "late", "last", "off"]
 @final
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A pass, and what it does to an example.
+    """A pass, with an example of what it does.
 
     Args:
-        name: for people.
+        name: name of the row.
         run: from a program to an equal one.
-        stage: when it is worth its time: "early" before the program has run at all, "late" before it is compiled or recorded
-            into another program, "last" before it is compiled: what it makes is only run, and derived no more. "jit" is
-            between the first two, where `functrace.jit` compiles: all its calls run the same code. "off" leaves out a row of
-            that name, see `without`.
-        before: an example: the listing of a program.
-        after: what becomes of it.
-        exact: whether it changes no bit of any result; if not, sums are rounded in another order. Such a row is for "jit".
-        tuned: whether it is chosen by what things cost in NumPy, not because it is less work anywhere: another backend names
-            those that it wants (`functrace.executor.policy.Policy`).
+        stage: when it is applied: "early" before the program has run at all, "late" before it is compiled or recorded into
+            another program, "last" before it is compiled and only run from then on. "jit" comes between the first two, where
+            `functrace.jit` compiles: all its calls run the same code. "off" marks a pass that is left out.
+        before: the example: the listing of a program.
+        after: the listing of the result.
+        exact: True if no bit of any result changes; if not, sums are rounded in another order. Such a row is for "jit".
+        tuned: True if it is chosen by the cost of operations in NumPy, not because it is less work anywhere: another backend
+            names those that it wants (`functrace.executor.policy.Policy`).
+
+    Example:
+        >>> import functrace as ft
+        >>> row = ft.passes.PIPELINE[0]
+        >>> program = ft.Program.parse(row.before)
+        >>> row.run(program) == ft.Program.parse(row.after)
+        True
     """
 
     name: str
@@ -490,20 +496,23 @@ LAST = tuple([row for row in PIPELINE if row.stage == "last"])
 
 
 def without(name: str) -> Pass:
-    """Return what leaves out a pass of ``jit``'s own: ``jit(f, passes=[without("loop fission")])``.
+    """Leave out one of ``jit``'s own passes: ``jit(f, passes=[without("loop fission")])``.
 
     Args:
-        name: of a row of `REORDERING`.
+        name: name of a row of `REORDERING`.
+
+    Returns:
+        a marker for the list of passes.
 
     Raises:
-        ArgumentError: if there is none of this name.
+        ArgumentError: if there is no pass of this name.
 
     Example:
         >>> import numpy as np
         >>> import functrace as ft
         >>> from functrace.passes import without
         >>> total = lambda xs: ft.scan(lambda c, x: (c + x, None), 0.0, xs)[0]
-        >>> ft.jit(total, passes=[without("loop fission")])(np.full(8, 0.1))  # added one by one, as it is written
+        >>> ft.jit(total, passes=[without("loop fission")])(np.full(8, 0.1))  # added one by one
         np.float64(0.7999999999999999)
     """
     names = [row.name for row in REORDERING]
@@ -513,13 +522,38 @@ def without(name: str) -> Pass:
 
 
 def applied(own: Sequence[Pass]) -> tuple[Pass, ...]:
-    """The passes that ``jit`` applies when calls are in line: a user's, and those of its own that these do not leave out."""
+    """List the passes that ``jit`` applies once calls are inlined.
+
+    Args:
+        own: the user's passes, with markers made by `without`.
+
+    Returns:
+        the user's passes, then ``jit``'s own (`REORDERING`) without those that the markers name.
+
+    Example:
+        >>> from functrace.passes import applied, without
+        >>> "loop fission" in [row.name for row in applied([without("loop fission")])]
+        False
+    """
     off = {row.name for row in own if row.stage == "off"}
     return (*[row for row in own if row.stage != "off"], *[row for row in REORDERING if row.name not in off])
 
 
 def optimized(program: Program, passes: Sequence[Pass] = PIPELINE) -> Program:
-    """Apply passes, one after the other."""
+    """Apply passes, one after the other.
+
+    Args:
+        program: any program.
+        passes: rows, in order.
+
+    Returns:
+        an equal program.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> ft.passes.optimized(ft.trace(lambda x: np.sin(x) / 2)(1.0)).equations[1].primitive
+        mul
+    """
     for row in passes:
         program = row.run(program)
     return program

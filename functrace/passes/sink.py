@@ -22,17 +22,23 @@ FEWEST_BYTES = 1 << 20
 
 
 def sink_operations(program: Program, *, are_inputs_held: bool = True) -> Program:
-    """Return an equal program in which values live shorter.
+    """Sink operations towards their uses, so that values live shorter.
 
     Args:
         program: any program.
-        are_inputs_held: whether inputs are alive as long as the program runs, whoever reads them.
+        are_inputs_held: True if inputs are alive as long as the program runs.
 
     Returns:
         a program with the same inputs, outputs and operations; those that call the user's code keep their order.
 
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> program = ft.trace(lambda x: np.sum(np.sin(x)))(np.ones(3))
+        >>> ft.passes.sink_operations(program) == program  # too small to profit
+        True
+
     Cost:
-        about 5 us per equation, 0.2 us for programs on small arrays.
+        about 5 us per equation; 0.2 us for programs on small arrays.
     """
     avals = program.avals
     if len(program.schedule) < 3:  # each is needed by the next one, or by none

@@ -19,12 +19,26 @@ UserPass: TypeAlias = Pass | Callable[[Program], Program]
 
 
 def as_passes(passes: Sequence[UserPass], owner: str) -> tuple[Pass, ...]:
-    """Return a user's passes as rows, which check what they return.
+    """Convert a user's passes to rows that check their results.
+
+    Args:
+        passes: functions from a program to an equal one, or rows.
+        owner: name of the caller, for messages.
+
+    Returns:
+        the rows.
 
     Raises:
-        ArgumentError: if one is no pass.
-        ProgramError: where a row is applied, if it returns no program, or one with other inputs or outputs, or one that is
-            not well formed.
+        ArgumentError: if one is not a pass.
+        ProgramError: where a row is applied, if it returns no program, one with other inputs or outputs, or one that is not
+            well formed.
+
+    Example:
+        >>> import functrace as ft
+        >>> def mine(program):
+        ...     return program
+        >>> [row.name for row in ft.passes.as_passes([mine], "jit")]
+        ['mine']
     """
     if not isinstance(passes, Iterable) or not all(isinstance(own, Pass) or callable(own) for own in passes):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(f"{owner}: passes={passes!r} is no sequence of passes", fix="pass functions: passes=[mine]")

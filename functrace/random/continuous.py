@@ -99,12 +99,21 @@ def _exponentials(key: Arrayed, name: str, shape: tuple[int, ...], dtype: np.dty
 def exponential(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
     """Draw from the exponential distribution of mean 1.
 
-    Args, Returns, Raises: as `normal` has them (real dtypes).
+    Args:
+        key: uint64, shape (2,).
+        shape: shape of the result.
+        dtype: float16, float32, float64 (the default) or longdouble.
+
+    Returns:
+        an array of that shape.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
 
     Example:
         >>> import functrace as ft
-        >>> float(ft.random.exponential(ft.random.key(0))) > 0
-        True
+        >>> ft.random.exponential(ft.random.key(0), (2,)).round(4)
+        array([0.0695, 0.4052])
 
     Cost:
         3 us, and 5 ns per number.
@@ -118,7 +127,21 @@ def exponential(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) ->
 def gumbel(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
     """Draw from the Gumbel distribution, whose distribution function is exp(-exp(-x)).
 
-    Args, Returns, Raises: as `normal` has them (real dtypes).
+    Args:
+        key: uint64, shape (2,).
+        shape: shape of the result.
+        dtype: float16, float32, float64 (the default) or longdouble.
+
+    Returns:
+        an array of that shape.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.gumbel(ft.random.key(0), (2,)).round(4)
+        array([2.6668, 0.9033])
     """
     return -np.log(_exponentials(key, "gumbel", sizes(shape, "gumbel"), float_dtype(dtype, "gumbel")))
 
@@ -126,7 +149,21 @@ def gumbel(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
 def logistic(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
     """Draw from the logistic distribution, whose distribution function is 1 / (1 + exp(-x)).
 
-    Args, Returns, Raises: as `normal` has them (real dtypes).
+    Args:
+        key: uint64, shape (2,).
+        shape: shape of the result.
+        dtype: float16, float32, float64 (the default) or longdouble.
+
+    Returns:
+        an array of that shape.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.logistic(ft.random.key(0), (2,)).round(4)
+        array([-2.6627,  1.0753])
     """
     drawn = _exponentials(key, "logistic", (2, *sizes(shape, "logistic")), float_dtype(dtype, "logistic"))
     return np.log(drawn[0]) - np.log(drawn[1])
@@ -135,7 +172,21 @@ def logistic(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> An
 def laplace(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
     """Draw from the Laplace distribution, whose density is exp(-abs(x)) / 2.
 
-    Args, Returns, Raises: as `normal` has them (real dtypes).
+    Args:
+        key: uint64, shape (2,).
+        shape: shape of the result.
+        dtype: float16, float32, float64 (the default) or longdouble.
+
+    Returns:
+        an array of that shape.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.laplace(ft.random.key(0), (2,)).round(4)
+        array([-0.9264,  0.267 ])
     """
     drawn = _exponentials(key, "laplace", (2, *sizes(shape, "laplace")), float_dtype(dtype, "laplace"))
     return drawn[0] - drawn[1]
@@ -144,7 +195,21 @@ def laplace(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any
 def cauchy(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
     """Draw from the Cauchy distribution, whose density is 1 / (pi (1 + x**2)).
 
-    Args, Returns, Raises: as `normal` has them (real dtypes).
+    Args:
+        key: uint64, shape (2,).
+        shape: shape of the result.
+        dtype: float16, float32, float64 (the default) or longdouble.
+
+    Returns:
+        an array of that shape.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.cauchy(ft.random.key(0), (2,)).round(4)
+        array([-22.6133,  -0.9524])
     """
     dtype = float_dtype(dtype, "cauchy")
     drawn = sample(random_uniform_p, one_key(key, "cauchy"), sizes(shape, "cauchy"), dtype)
@@ -154,7 +219,21 @@ def cauchy(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
 def maxwell(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
     """Draw from the Maxwell distribution: the length of a vector of three standard normal numbers.
 
-    Args, Returns, Raises: as `normal` has them (real dtypes).
+    Args:
+        key: uint64, shape (2,).
+        shape: shape of the result.
+        dtype: float16, float32, float64 (the default) or longdouble.
+
+    Returns:
+        an array of that shape.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.maxwell(ft.random.key(0), (2,)).round(4)
+        array([1.4507, 1.2792])
     """
     drawn = _normals(key, "maxwell", (3, *sizes(shape, "maxwell")), float_dtype(dtype, "maxwell"))
     return np.sqrt(np.sum(drawn * drawn, axis=0))
@@ -165,9 +244,21 @@ def double_sided_maxwell(key: Arrayed, loc: Operand, scale: Operand, shape: Shap
 
     Args:
         key: uint64, shape (2,).
-        loc, scale: broadcast to what ``shape`` says, and may make it longer in front.
-        shape: of the result, before it broadcasts with them.
-        dtype: float64 by default.
+        loc: location; broadcasts with the shape.
+        scale: scale; broadcasts with the shape.
+        shape: shape of the result, before it broadcasts with ``loc`` and ``scale``.
+        dtype: dtype of the result, float64 by default.
+
+    Returns:
+        an array of the broadcast shape.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.double_sided_maxwell(ft.random.key(0), 0.0, 1.0, (2,)).round(4)
+        array([1.1758, 1.6197])
     """
     name = "double_sided_maxwell"
     dtype = float_dtype(dtype, name)
@@ -182,9 +273,20 @@ def rayleigh(key: Arrayed, scale: Operand, shape: ShapeLike | None = None, dtype
 
     Args:
         key: uint64, shape (2,).
-        scale: broadcasts to the shape.
-        shape: of the result; that of ``scale`` by default.
-        dtype: float64 by default.
+        scale: scale; broadcasts to the shape.
+        shape: shape of the result; by default that of ``scale``.
+        dtype: dtype of the result, float64 by default.
+
+    Returns:
+        an array of that shape.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.rayleigh(ft.random.key(0), 1.0, (2,)).round(4)
+        array([0.3728, 0.9003])
     """
     dtype = float_dtype(dtype, "rayleigh")
     shape, (factor,) = parameters("rayleigh", shape, dtype, scale)
@@ -196,9 +298,20 @@ def pareto(key: Arrayed, b: Operand, shape: ShapeLike | None = None, dtype: Dtyp
 
     Args:
         key: uint64, shape (2,).
-        b: broadcasts to the shape.
-        shape: of the result; that of ``b`` by default.
-        dtype: float64 by default.
+        b: exponent, positive; broadcasts to the shape.
+        shape: shape of the result; by default that of ``b``.
+        dtype: dtype of the result, float64 by default.
+
+    Returns:
+        an array of that shape.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.pareto(ft.random.key(0), 3.0, (2,)).round(4)
+        array([1.0234, 1.1446])
     """
     dtype = float_dtype(dtype, "pareto")
     shape, (power,) = parameters("pareto", shape, dtype, b)
@@ -210,9 +323,21 @@ def weibull_min(key: Arrayed, scale: Operand, concentration: Operand, shape: Sha
 
     Args:
         key: uint64, shape (2,).
-        scale, concentration: broadcast with the shape.
-        shape: of the result, before it broadcasts with them.
-        dtype: float64 by default.
+        scale: scale; broadcasts with the shape.
+        concentration: shape parameter, positive; broadcasts with the shape.
+        shape: shape of the result, before it broadcasts with the parameters.
+        dtype: dtype of the result, float64 by default.
+
+    Returns:
+        an array of the broadcast shape.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.weibull_min(ft.random.key(0), 1.0, 2.0, (2,)).round(4)
+        array([0.2636, 0.6366])
     """
     dtype = float_dtype(dtype, "weibull_min")
     joint, (factor, power) = parameters("weibull_min", None, dtype, scale, concentration)
@@ -221,13 +346,24 @@ def weibull_min(key: Arrayed, scale: Operand, concentration: Operand, shape: Sha
 
 
 def lognormal(key: Arrayed, sigma: Operand = 1.0, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
-    """Draw the exponential of ``sigma`` times a standard normal number.
+    """Draw from the log-normal distribution: the exponential of ``sigma`` times a standard normal number.
 
     Args:
         key: uint64, shape (2,).
-        sigma: broadcasts to the shape.
-        shape: of the result; that of ``sigma`` by default.
-        dtype: float64 by default.
+        sigma: scale of the logarithm; broadcasts to the shape.
+        shape: shape of the result; by default that of ``sigma``.
+        dtype: dtype of the result, float64 by default.
+
+    Returns:
+        an array of that shape.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.lognormal(ft.random.key(0), 0.5, (2,)).round(4)
+        array([0.9021, 0.9376])
     """
     dtype = float_dtype(dtype, "lognormal")
     shape, (factor,) = parameters("lognormal", shape, dtype, sigma)
@@ -241,9 +377,22 @@ def triangular(
 
     Args:
         key: uint64, shape (2,).
-        left, mode, right: broadcast to the shape.
-        shape: of the result; that of the parameters by default.
-        dtype: float64 by default.
+        left: lower end; broadcasts to the shape.
+        mode: position of the peak; broadcasts to the shape.
+        right: upper end; broadcasts to the shape.
+        shape: shape of the result; by default the parameters' broadcast shape.
+        dtype: dtype of the result, float64 by default.
+
+    Returns:
+        an array of that shape.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.triangular(ft.random.key(0), 0.0, 1.0, 4.0, (2,)).round(4)
+        array([0.2372, 1.0156])
     """
     dtype = float_dtype(dtype, "triangular")
     shape, (low, top, high) = parameters("triangular", shape, dtype, left, mode, right)
@@ -258,16 +407,26 @@ def triangular(
 def truncated_normal(
     key: Arrayed, lower: Operand, upper: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
 ) -> Any:
-    """Draw from the standard normal distribution, given that it is between two bounds.
+    """Draw from the standard normal distribution, truncated to an interval.
 
     Args:
         key: uint64, shape (2,).
-        lower, upper: broadcast to the shape; they may be infinite, and lie far in a tail.
-        shape: of the result; that of the bounds by default.
-        dtype: float64 by default.
+        lower: lower end, which may be infinite; broadcasts to the shape.
+        upper: upper end, which may be infinite; broadcasts to the shape. The interval may be far in a tail.
+        shape: shape of the result; by default the parameters' broadcast shape.
+        dtype: dtype of the result, float64 by default.
+
+    Returns:
+        an array of that shape.
 
     Raises:
-        ImportError: without SciPy, whose quantiles of the normal distribution it takes.
+        ImportError: without SciPy, whose quantiles of the normal distribution are used.
+        DtypeError, ShapeError: if ``key`` is not a key, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.truncated_normal(ft.random.key(0), 1.0, 2.0, (2,)).round(4)
+        array([1.9658, 1.5737])
 
     Cost:
         one uniform draw and five of SciPy's functions per number.
@@ -294,8 +453,20 @@ def wald(key: Arrayed, mean: Operand, shape: ShapeLike | None = None, dtype: Dty
     Args:
         key: uint64, shape (2,).
         mean: positive; broadcasts to the shape.
-        shape: of the result; that of the mean by default.
-        dtype: float64 by default.
+        shape: shape of the result; by default that of ``mean``.
+        dtype: dtype of the result, float64 by default.
+
+    Returns:
+        an array of that shape.
+
+    Raises:
+        ValueError: if ``mean`` is not positive.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.wald(ft.random.key(0), 2.0, (2,)).round(4)
+        array([1.4961, 1.3313])
 
     Cost:
         3 us, and some 30 ns per number. The derivative by the mean is that of a quantile, and takes SciPy's ``erfcx``.

@@ -40,15 +40,19 @@ _MOST = float(2**63 - 1024)
 
 
 def bits(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
-    """Draw unsigned integers of which every bit is random.
+    """Draw unsigned integers with uniformly random bits.
 
     Args:
         key: uint64, shape (2,).
-        shape: of the result.
+        shape: shape of the result.
         dtype: an unsigned integer dtype; uint64 by default.
 
     Returns:
-        an array of that shape; those of uint64 are the words of ``numpy.random.Philox``.
+        an array of that shape; for uint64, the words of ``numpy.random.Philox``.
+
+    Raises:
+        DtypeError: if ``dtype`` is not unsigned, or ``key`` is not a key.
+        ShapeError: if ``key`` is not a key.
 
     Example:
         >>> import functrace as ft
@@ -65,17 +69,22 @@ def bits(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
 
 
 def randint(key: Arrayed, shape: ShapeLike, minval: int | Operand, maxval: int | Operand, dtype: DtypeLike = None) -> Any:
-    """Draw integers from ``minval`` on and below ``maxval``, each with the same probability.
+    """Draw integers from ``minval`` to ``maxval - 1``, uniformly.
 
     Args:
         key: uint64, shape (2,).
-        shape: of the result.
-        minval, maxval: integers, broadcast to the shape. What is drawn may be ``minval``, and never ``maxval``.
-        dtype: an integer dtype, int64 by default, which has to hold what may be drawn.
+        shape: shape of the result.
+        minval: smallest integer; broadcasts to the shape.
+        maxval: end of the range, which is excluded; broadcasts to the shape.
+        dtype: an integer dtype that holds the range; int64 by default.
+
+    Returns:
+        an array of that shape.
 
     Raises:
-        ValueError: if ``maxval`` is not above ``minval``, or the dtype does not hold what is between.
-        DtypeError, ShapeError: if it is not a key, or bounds do not fit.
+        ValueError: if ``maxval`` is not above ``minval``, or the dtype does not hold the range.
+        ArgumentError: if a bound has more than 64 bits.
+        DtypeError, ShapeError: if ``key`` is not a key, or bounds do not fit.
 
     Example:
         >>> import functrace as ft
@@ -112,8 +121,14 @@ def bernoulli(key: Arrayed, p: Operand = 0.5, shape: ShapeLike | None = None) ->
 
     Args:
         key: uint64, shape (2,).
-        p: broadcasts to the shape.
-        shape: of the result; that of ``p`` by default.
+        p: probability; broadcasts to the shape.
+        shape: shape of the result; by default that of ``p``.
+
+    Returns:
+        an array of bools.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
 
     Example:
         >>> import functrace as ft
@@ -129,8 +144,19 @@ def rademacher(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> 
 
     Args:
         key: uint64, shape (2,).
-        shape: of the result.
-        dtype: signed; int64 by default.
+        shape: shape of the result.
+        dtype: a signed dtype; int64 by default.
+
+    Returns:
+        an array of that shape.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.rademacher(ft.random.key(0), (4,))
+        array([ 1,  1, -1, -1])
     """
     kind = int_dtype(dtype, "rademacher", "if")
     drawn = sample(random_bits_p, one_key(key, "rademacher"), sizes(shape, "rademacher"), np.dtype(np.uint8))
@@ -142,12 +168,21 @@ def poisson(key: Arrayed, lam: Operand, shape: ShapeLike | None = None, dtype: D
 
     Args:
         key: uint64, shape (2,).
-        lam: not negative; broadcasts to the shape.
-        shape: of the result; that of ``lam`` by default.
+        lam: mean, not negative; broadcasts to the shape.
+        shape: shape of the result; by default that of ``lam``.
         dtype: int64 by default.
+
+    Returns:
+        an array of counts.
 
     Raises:
         ValueError: if ``lam`` is negative, NaN or too large for an int64.
+        DtypeError, ShapeError: if ``key`` is not a key, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.poisson(ft.random.key(0), 3.0, (4,))
+        array([0, 2, 3, 0])
 
     Source:
         ``numpy.random.Generator.poisson``.
@@ -165,16 +200,26 @@ def _counts(n: int | Operand, name: str) -> Any:
 
 
 def binomial(key: Arrayed, n: int | Operand, p: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
-    """Draw how many of ``n`` trials succeed that each do with probability ``p``.
+    """Draw the number of successes in ``n`` trials, each with probability ``p``.
 
     Args:
         key: uint64, shape (2,).
-        n, p: broadcast to the shape.
-        shape: of the result; that of the parameters by default.
+        n: number of trials; broadcasts to the shape.
+        p: probability; broadcasts to the shape.
+        shape: shape of the result; by default the parameters' broadcast shape.
         dtype: int64 by default, where JAX's is a float.
+
+    Returns:
+        an array of counts.
 
     Raises:
         ValueError: if ``n`` is negative, or ``p`` not a probability.
+        DtypeError, ShapeError: if ``n`` is not an integer, ``key`` is not a key, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.binomial(ft.random.key(0), 10, 0.5, (4,))
+        array([2, 4, 5, 3])
 
     Source:
         ``numpy.random.Generator.binomial``.
@@ -185,13 +230,24 @@ def binomial(key: Arrayed, n: int | Operand, p: Operand, shape: ShapeLike | None
 
 
 def geometric(key: Arrayed, p: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
-    """Draw how many trials it takes until one succeeds that each do with probability ``p``: 1 or more.
+    """Draw the number of trials until the first success, each with probability ``p``: 1 or more.
 
     Args:
         key: uint64, shape (2,).
-        p: from above 0 to 1; broadcasts to the shape.
-        shape: of the result; that of ``p`` by default.
-        dtype: int64 by default; what is larger than it holds is 2**63 - 1024.
+        p: probability, above 0; broadcasts to the shape.
+        shape: shape of the result; by default that of ``p``.
+        dtype: int64 by default; larger numbers than it holds are 2**63 - 1024.
+
+    Returns:
+        an array of counts.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.geometric(ft.random.key(0), 0.2, (4,))
+        array([1, 2, 5, 1])
     """
     kind = int_dtype(dtype, "geometric")
     shape, (chance,) = parameters("geometric", shape, FLOAT, p)
@@ -203,17 +259,28 @@ def geometric(key: Arrayed, p: Operand, shape: ShapeLike | None = None, dtype: D
 def multinomial(
     key: Arrayed, n: int | Operand, p: Operand, *, shape: ShapeLike | None = None, dtype: DtypeLike = None
 ) -> Any:
-    """Draw how many of ``n`` trials end in each of several ways, which have probabilities ``p``.
+    """Draw the number of trials out of ``n`` for each of several outcomes with probabilities ``p``.
 
     Args:
         key: uint64, shape (2,).
-        n: broadcasts to the shape without its last axis.
+        n: number of trials; broadcasts to the shape without its last axis.
         p: shape (…, k); probabilities along the last axis, which are divided by their sum.
-        shape: of the result, (…, k); by default that of ``p``, broadcast with ``n``.
+        shape: shape of the result, (…, k); by default that of ``p``, broadcast with ``n``.
         dtype: int64 by default, where JAX's is a float.
+
+    Returns:
+        an array of counts, which add up to ``n`` along the last axis.
 
     Raises:
         ValueError: if ``n`` or a probability is negative.
+        ShapeError: if ``p`` is a scalar, or shapes do not fit.
+        DtypeError: if ``n`` is not an integer, or ``key`` not a key.
+
+    Example:
+        >>> import numpy as np
+        >>> import functrace as ft
+        >>> ft.random.multinomial(ft.random.key(0), 10, np.array([0.2, 0.3, 0.5]))
+        array([0, 3, 7])
 
     Source:
         ``numpy.random.Generator.multinomial``.
@@ -318,16 +385,20 @@ def _enough(name: str, wanted: int, there: int) -> None:
 
 
 def permutation(key: Arrayed, x: int | Operand, axis: SupportsIndex = 0, independent: bool = False) -> Any:
-    """Draw an order of things.
+    """Permute an array, or integers from 0, at random.
 
     Args:
         key: uint64, shape (2,).
         x: an array, or an integer n for ``np.arange(n)``.
-        axis: along which it is ordered anew.
-        independent: whether every line along the axis has an order of its own; otherwise they stay together.
+        axis: axis to permute.
+        independent: True to permute every line along the axis on its own; otherwise they stay together.
 
     Returns:
-        as ``x``.
+        an array with the shape and dtype of ``x``.
+
+    Raises:
+        ShapeError: if ``x`` is an array without axes.
+        AxisError: if ``x`` does not have the axis.
 
     Example:
         >>> import functrace as ft

@@ -23,9 +23,27 @@ from functrace.random.keys import one_key, split
 
 
 def loggamma(key: Arrayed, a: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
-    """Draw the logarithm of a sample of the gamma distribution; see `gamma`.
+    """Draw the logarithm of a sample of the gamma distribution.
 
-    Samples of small shapes are so small that only their logarithms are in range.
+    For a small shape parameter, samples underflow, and their logarithms do not.
+
+    Args:
+        key: uint64, shape (2,).
+        a: shape parameter, not negative; broadcasts to the shape of the result.
+        shape: shape of the result; by default that of ``a``.
+        dtype: dtype of the result, float64 by default.
+
+    Returns:
+        an array of that shape.
+
+    Raises:
+        ValueError: if ``a`` is less than -1; between -1 and 0 the result is unspecified.
+        DtypeError, ShapeError: if ``key`` is not a key, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.loggamma(ft.random.key(0), 0.001, (2,)).round(1)
+        array([-2362.7,  -255. ])
     """
     dtype = float_dtype(dtype, "loggamma")
     shape, (power,) = parameters("loggamma", shape, dtype, a)
@@ -37,13 +55,16 @@ def gamma(key: Arrayed, a: Operand, shape: ShapeLike | None = None, dtype: Dtype
 
     Args:
         key: uint64, shape (2,).
-        a: the shape parameter, not negative; broadcasts to the shape of the result.
-        shape: of the result; that of ``a`` by default.
-        dtype: float64 by default.
+        a: shape parameter, not negative; broadcasts to the shape of the result.
+        shape: shape of the result; by default that of ``a``.
+        dtype: dtype of the result, float64 by default.
+
+    Returns:
+        an array of that shape.
 
     Raises:
-        ValueError: if ``a`` is negative.
-        DtypeError, ShapeError: if it is not a key, or parameters do not fit.
+        ValueError: if ``a`` is less than -1; between -1 and 0 the result is unspecified.
+        DtypeError, ShapeError: if ``key`` is not a key, or parameters do not fit.
 
     Example:
         >>> import numpy as np
@@ -63,20 +84,51 @@ def gamma(key: Arrayed, a: Operand, shape: ShapeLike | None = None, dtype: Dtype
 
 
 def chisquare(key: Arrayed, df: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
-    """Draw from the chi-square distribution with ``df`` degrees of freedom; arguments as those of `gamma`."""
+    """Draw from the chi-square distribution with ``df`` degrees of freedom.
+
+    Args:
+        key: uint64, shape (2,).
+        df: degrees of freedom, not negative; broadcasts to the shape.
+        shape: shape of the result; by default the parameters' broadcast shape.
+        dtype: dtype of the result, float64 by default.
+
+    Returns:
+        an array of that shape.
+
+    Raises:
+        ValueError: if ``df`` is less than -2; between -2 and 0 the result is unspecified.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.chisquare(ft.random.key(0), 3.0, (2,)).round(4)
+        array([1.9161, 1.7616])
+    """
     dtype = float_dtype(dtype, "chisquare")
     shape, (freedom,) = parameters("chisquare", shape, dtype, df)
     return 2.0 * gamma(one_key(key, "chisquare"), 0.5 * freedom, shape, dtype)
 
 
 def f(key: Arrayed, dfnum: Operand, dfden: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
-    """Draw from the F distribution: the ratio of two chi-square samples, each over its degrees of freedom.
+    """Draw from the F distribution: the ratio of two chi-square samples, each divided by its degrees of freedom.
 
     Args:
         key: uint64, shape (2,).
-        dfnum, dfden: degrees of freedom, positive; broadcast to the shape.
-        shape: of the result; that of the parameters by default.
-        dtype: float64 by default.
+        dfnum: degrees of freedom of the numerator, positive; broadcasts to the shape.
+        dfden: degrees of freedom of the denominator, positive; broadcasts to the shape.
+        shape: shape of the result; by default the parameters' broadcast shape.
+        dtype: dtype of the result, float64 by default.
+
+    Returns:
+        an array of that shape.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.f(ft.random.key(0), 5.0, 7.0, (2,)).round(4)
+        array([0.7664, 0.9576])
     """
     dtype = float_dtype(dtype, "f")
     shape, (upper, lower) = parameters("f", shape, dtype, dfnum, dfden)
@@ -86,7 +138,25 @@ def f(key: Arrayed, dfnum: Operand, dfden: Operand, shape: ShapeLike | None = No
 
 
 def t(key: Arrayed, df: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
-    """Draw from Student's t distribution with ``df`` degrees of freedom; arguments as those of `gamma`."""
+    """Draw from Student's t distribution with ``df`` degrees of freedom.
+
+    Args:
+        key: uint64, shape (2,).
+        df: degrees of freedom, positive; broadcasts to the shape.
+        shape: shape of the result; by default the parameters' broadcast shape.
+        dtype: dtype of the result, float64 by default.
+
+    Returns:
+        an array of that shape.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.t(ft.random.key(0), 5.0, (2,)).round(4)
+        array([-0.0223,  0.465 ])
+    """
     dtype = float_dtype(dtype, "t")
     shape, (freedom,) = parameters("t", shape, dtype, df)
     first, second = split(one_key(key, "t"))
@@ -99,9 +169,21 @@ def beta(key: Arrayed, a: Operand, b: Operand, shape: ShapeLike | None = None, d
 
     Args:
         key: uint64, shape (2,).
-        a, b: positive; broadcast to the shape.
-        shape: of the result; that of the parameters by default.
-        dtype: float64 by default.
+        a: positive parameter; broadcasts to the shape.
+        b: positive parameter; broadcasts to the shape.
+        shape: shape of the result; by default the parameters' broadcast shape.
+        dtype: dtype of the result, float64 by default.
+
+    Returns:
+        an array of numbers between 0 and 1.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.beta(ft.random.key(0), 2.0, 3.0, (2,)).round(4)
+        array([0.3289, 0.3856])
     """
     dtype = float_dtype(dtype, "beta")
     shape, (left, right) = parameters("beta", shape, dtype, a, b)
@@ -115,12 +197,22 @@ def dirichlet(key: Arrayed, alpha: Operand, shape: ShapeLike | None = None, dtyp
 
     Args:
         key: uint64, shape (2,).
-        alpha: positive, shape (…, n).
-        shape: of the result without its last axis, to which the other axes of ``alpha`` broadcast; these by default.
-        dtype: float64 by default.
+        alpha: positive parameters, shape (…, n).
+        shape: shape of the result without its last axis; by default that of ``alpha``, which broadcasts to it.
+        dtype: dtype of the result, float64 by default.
 
     Returns:
-        shape (*shape, n).
+        an array of shape (*shape, n).
+
+    Raises:
+        ShapeError: if ``alpha`` is a scalar, or does not broadcast to the shape.
+        DtypeError: if ``key`` is not a key, or ``dtype`` not supported.
+
+    Example:
+        >>> import numpy as np
+        >>> import functrace as ft
+        >>> ft.random.dirichlet(ft.random.key(0), np.array([1.0, 2.0, 3.0])).round(4)
+        array([0.0261, 0.5666, 0.4072])
     """
     dtype = float_dtype(dtype, "dirichlet")
     powers = parameter(alpha, dtype, "dirichlet")
@@ -141,8 +233,19 @@ def generalized_normal(key: Arrayed, p: Operand, shape: ShapeLike = (), dtype: D
     Args:
         key: uint64, shape (2,).
         p: positive; broadcasts to the shape.
-        shape: of the result.
-        dtype: float64 by default.
+        shape: shape of the result.
+        dtype: dtype of the result, float64 by default.
+
+    Returns:
+        an array of that shape.
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.generalized_normal(ft.random.key(0), 4.0, (2,)).round(4)
+        array([ 0.9158, -0.0215])
     """
     dtype = float_dtype(dtype, "generalized_normal")
     shape, (power,) = parameters("generalized_normal", shape, dtype, p)
@@ -151,17 +254,26 @@ def generalized_normal(key: Arrayed, p: Operand, shape: ShapeLike = (), dtype: D
 
 
 def ball(key: Arrayed, d: SupportsIndex, p: Operand = 2, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
-    """Draw points from the inside of the unit ball of ``d`` dimensions, in the norm of order ``p``.
+    """Draw points uniformly from the unit ball of ``d`` dimensions, in the norm of order ``p``.
 
     Args:
         key: uint64, shape (2,).
-        d: how many dimensions.
-        p: the order of the norm; one positive number.
-        shape: of the result without its last axis.
-        dtype: float64 by default.
+        d: number of dimensions.
+        p: order of the norm; one positive number.
+        shape: shape of the result without its last axis.
+        dtype: dtype of the result, float64 by default.
 
     Returns:
-        shape (*shape, d).
+        an array of shape (*shape, d).
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import numpy as np
+        >>> import functrace as ft
+        >>> np.round(ft.random.ball(ft.random.key(0), 2), 4)
+        array([-0.0584,  0.6351])
 
     Source:
         Barthe, Guedon, Mendelson and Naor, "A probabilistic approach to the geometry of the l_p^n-ball" (2005).

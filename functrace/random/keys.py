@@ -122,17 +122,18 @@ def split(key: Arrayed, num: SupportsIndex | Sequence[SupportsIndex] = 2) -> Any
 
 
 def fold_in(key: Arrayed, data: int | Operand) -> Any:
-    """Make a key of a key and a number: a step of a loop, an example's place, a layer's.
+    """Derive a key from a key and a number, such as the index of a step, an example or a layer.
 
     Args:
         key: uint64, shape (2,).
         data: one integer, which may be traced; -1 is the same as 2**64 - 1.
 
     Returns:
-        uint64, shape (2,).
+        a key: uint64, shape (2,).
 
     Raises:
-        DtypeError, ShapeError: if it is not a key, or not one integer.
+        DtypeError, ShapeError: if ``key`` is not a key, or ``data`` not one integer.
+        ArgumentError: if ``data`` has more than 64 bits.
 
     Example:
         >>> import numpy as np

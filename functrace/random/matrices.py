@@ -25,22 +25,25 @@ def multivariate_normal(
     dtype: DtypeLike = None,
     method: Literal["cholesky", "eigh", "svd"] = "cholesky",
 ) -> Any:
-    """Draw normal vectors with a mean and a covariance, and their derivatives by both.
+    """Draw normal vectors with a mean and a covariance, differentiable by both.
 
     Args:
         key: uint64, shape (2,).
         mean: shape (…, n).
         cov: shape (…, n, n), symmetric and positive definite (for ``eigh`` and ``svd``, semidefinite).
-        shape: of the result without its last axis; by default what the other axes of mean and covariance broadcast to.
-        dtype: float64 by default.
-        method: how the covariance is factorized.
+        shape: shape of the result without its last axis; by default the broadcast shape of the other axes of mean and
+            covariance.
+        dtype: dtype of the result, float64 by default.
+        method: factorization of the covariance.
 
     Returns:
-        shape (*shape, n).
+        an array of shape (*shape, n).
 
     Raises:
         LinAlgError: if the covariance is not positive definite, with ``cholesky``.
+        ArgumentError: if ``method`` is none of the three.
         ShapeError: if mean, covariance and shape do not fit.
+        DtypeError: if ``key`` is not a key, or ``dtype`` not supported.
 
     Example:
         >>> import numpy as np
@@ -77,17 +80,26 @@ def multivariate_normal(
 def orthogonal(
     key: Arrayed, n: SupportsIndex, shape: ShapeLike = (), dtype: DtypeLike = None, m: SupportsIndex | None = None
 ) -> Any:
-    """Draw orthogonal (unitary) matrices, evenly among all of them.
+    """Draw orthogonal (unitary) matrices, uniformly distributed.
 
     Args:
         key: uint64, shape (2,).
-        n: how many rows.
-        shape: of the stack.
+        n: number of rows.
+        shape: shape of the stack of matrices.
         dtype: float or complex; float64 by default.
-        m: how many columns, ``n`` by default. Then the columns are orthonormal, or the rows, if these are fewer.
+        m: number of columns, ``n`` by default. Otherwise the columns are orthonormal, or the rows, if these are fewer.
 
     Returns:
-        shape (*shape, n, m).
+        an array of shape (*shape, n, m).
+
+    Raises:
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.orthogonal(ft.random.key(0), 2).round(4)
+        array([[-0.5793,  0.8151],
+               [-0.8151, -0.5793]])
 
     Cost:
         a QR factorization per matrix.

@@ -38,7 +38,7 @@ def solve_bvp(
     verbose: int = 0,
     bc_tol: float | None = None,
 ) -> Any:
-    """As ``scipy.integrate.solve_bvp``: ``y``, ``yp``, ``p`` and ``sol`` are differentiated, by the functions' closures.
+    """``scipy.integrate.solve_bvp``: ``y``, ``yp``, ``p`` and ``sol`` are differentiated, by the functions' closures.
 
     The derivative is that of the collocation equations on the mesh that SciPy has chosen, so it is as exact as these. There
     is none by the mesh, nor by the guesses ``y`` and ``p``.
@@ -52,6 +52,17 @@ def solve_bvp(
     Raises:
         ConcretizationError: under `jit` and `vmap`, where the number of mesh nodes is not known.
         NotDifferentiableError: where the result is differentiated and ``success`` is false.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import integrate
+        >>> x, guess = np.linspace(0.0, 1.0, 5), np.zeros((2, 5))
+        >>> def slope(a):
+        ...     fun = lambda x, y: np.stack([y[1], 0.0 * y[0]])
+        ...     ends = lambda left, right: np.stack([left[0], right[0] - a])
+        ...     return integrate.solve_bvp(fun, ends, x, guess).y[1, 0]
+        >>> np.round(ft.grad(slope)(2.0), 4)
+        np.float64(1.0)
 
     Cost:
         SciPy's, with a recording of ``fun`` and ``bc`` per call; a derivative solves n m + k dense linear equations, for n

@@ -93,7 +93,15 @@ def _one(name: str) -> Callable[..., Any]:
         return does(made, n, axis, _checked(name, norm))
 
     transform.__name__ = transform.__qualname__ = name
-    transform.__doc__ = f"As ``scipy.fft.{name}``, along one axis."
+    transform.__doc__ = f"""``scipy.fft.{name}`` along one axis, for traced values too.
+
+    Example:
+        >>> import numpy as np, scipy.fft, functrace as ft
+        >>> from functrace.scipy import fft
+        >>> x = np.arange(1.0, 5.0)
+        >>> bool(np.allclose(ft.jit(fft.{name})(x), scipy.fft.{name}(x)))
+        True
+    """
     return on_traced(getattr(scipy.fft, name))(transform)
 
 
@@ -139,7 +147,16 @@ def _several(name: str) -> Callable[..., Any]:
         return _real_or_half(kind, name, x, s, axes, norm)
 
     transform.__name__ = transform.__qualname__ = name
-    transform.__doc__ = f"As ``scipy.fft.{name}``, along {'two' if name.endswith('2') else 'several'} axes."
+    axes_of = "two" if name.endswith("2") else "several"
+    transform.__doc__ = f"""``scipy.fft.{name}`` along {axes_of} axes, for traced values too.
+
+    Example:
+        >>> import numpy as np, scipy.fft, functrace as ft
+        >>> from functrace.scipy import fft
+        >>> x = np.arange(1.0, 7.0).reshape(2, 3)
+        >>> bool(np.allclose(ft.jit(fft.{name})(x), scipy.fft.{name}(x)))
+        True
+    """
     return on_traced(getattr(scipy.fft, name))(transform)
 
 
@@ -149,13 +166,27 @@ fftn, ifftn, rfftn, irfftn, hfftn, ihfftn = map(_several, ("fftn", "ifftn", "rff
 
 @on_traced(scipy.fft.fftshift)
 def fftshift(x: Operand, axes: Axis = None) -> Any:
-    """As ``scipy.fft.fftshift``."""
+    """``scipy.fft.fftshift``, for traced values too.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import fft
+        >>> ft.jit(fft.fftshift)(np.arange(4.0))
+        array([2., 3., 0., 1.])
+    """
     return np.fft.fftshift(x, axes)  # type: ignore[arg-type]
 
 
 @on_traced(scipy.fft.ifftshift)
 def ifftshift(x: Operand, axes: Axis = None) -> Any:
-    """As ``scipy.fft.ifftshift``."""
+    """``scipy.fft.ifftshift``, for traced values too.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import fft
+        >>> ft.jit(fft.ifftshift)(np.arange(4.0))
+        array([2., 3., 0., 1.])
+    """
     return np.fft.ifftshift(x, axes)  # type: ignore[arg-type]
 
 
@@ -223,7 +254,15 @@ def _cosine(name: str) -> Callable[..., Any]:
         return _along(name, _numbers(x), type, n, axis, norm, orthogonalize)
 
     transform.__name__ = transform.__qualname__ = name
-    transform.__doc__ = f"As ``scipy.fft.{name}``, types 1 to 4, along one axis."
+    transform.__doc__ = f"""``scipy.fft.{name}`` of types 1 to 4 along one axis, for traced values too.
+
+    Example:
+        >>> import numpy as np, scipy.fft, functrace as ft
+        >>> from functrace.scipy import fft
+        >>> x = np.arange(1.0, 5.0)
+        >>> bool(np.allclose(ft.jit(fft.{name})(x), scipy.fft.{name}(x)))
+        True
+    """
     return on_traced(getattr(scipy.fft, name))(transform)
 
 
@@ -245,7 +284,15 @@ def _cosines(name: str) -> Callable[..., Any]:
         return made
 
     transform.__name__ = transform.__qualname__ = name
-    transform.__doc__ = f"As ``scipy.fft.{name}``, types 1 to 4, along several axes."
+    transform.__doc__ = f"""``scipy.fft.{name}`` of types 1 to 4 along several axes, for traced values too.
+
+    Example:
+        >>> import numpy as np, scipy.fft, functrace as ft
+        >>> from functrace.scipy import fft
+        >>> x = np.arange(1.0, 7.0).reshape(2, 3)
+        >>> bool(np.allclose(ft.jit(fft.{name})(x), scipy.fft.{name}(x)))
+        True
+    """
     return on_traced(getattr(scipy.fft, name))(transform)
 
 
@@ -277,13 +324,27 @@ def _hankel(name: str, x: Operand, dln: float, mu: float, offset: float, bias: f
 
 @on_traced(scipy.fft.fht)
 def fht(a: Operand, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0) -> Any:
-    """As ``scipy.fft.fht``, along the last axis; differentiable by ``a``."""
+    """``scipy.fft.fht``, along the last axis; differentiable by ``a``.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import fft
+        >>> np.round(ft.jit(lambda a: fft.fht(a, 0.1, 0.5))(np.arange(4.0)), 4)
+        array([0.2474, 0.7573, 2.1066, 2.8888])
+    """
     return _hankel("fht", a, dln, mu, offset, bias)
 
 
 @on_traced(scipy.fft.ifht)
 def ifht(A: Operand, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0) -> Any:
-    """As ``scipy.fft.ifht``, along the last axis; differentiable by ``A``."""
+    """``scipy.fft.ifht``, along the last axis; differentiable by ``A``.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import fft
+        >>> np.round(ft.jit(lambda a: fft.ifht(a, 0.1, 0.5))(np.arange(4.0)), 4)
+        array([-0.2036,  1.2082,  1.6557,  3.3397])
+    """
     return _hankel("ifht", A, dln, mu, offset, bias)
 
 

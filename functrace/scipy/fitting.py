@@ -73,7 +73,7 @@ def least_squares(
     callback: Function | None = None,
     workers: Given = None,
 ) -> Any:
-    """As ``scipy.optimize.least_squares``: ``x``, ``fun`` and ``cost`` are differentiated, by limits and closures, too.
+    """``scipy.optimize.least_squares``: ``x``, ``fun`` and ``cost`` are differentiated, by limits and closures, too.
 
     It is given functrace's Jacobian, unless ``jac=`` is a function, "3-point" or "cs". The derivative is that of a minimum
     of the cost, so it has the second derivatives of the residuals, too.
@@ -85,6 +85,12 @@ def least_squares(
 
     Raises:
         NotDifferentiableError: where the result is differentiated and ``success`` is false.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import optimize
+        >>> np.round(ft.grad(lambda a: optimize.least_squares(lambda x: x - a, np.ones(1)).x[0])(4.0), 4)
+        np.float64(1.0)
     """
     args = args if isinstance(args, tuple) else (args,)
     more = kwargs or {}
@@ -168,7 +174,7 @@ def leastsq(
     factor: Given = 100,
     diag: Given = None,
 ) -> Any:
-    """As ``scipy.optimize.leastsq``: the solution and ``cov_x`` are differentiated, by ``args`` and by closures.
+    """``scipy.optimize.leastsq``: the solution and ``cov_x`` are differentiated, by ``args`` and by closures.
 
     It is given functrace's Jacobian, unless ``Dfun=`` is a function. The derivative is that of a minimum of the sum of
     squares.
@@ -182,6 +188,12 @@ def leastsq(
     Raises:
         NotDifferentiableError: where the solution is differentiated and the solver did not succeed.
         UnsupportedFunctionError: with ``full_output`` where values are not known (`jit`): the message is a text.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import optimize
+        >>> np.round(ft.grad(lambda a: optimize.leastsq(lambda x: x - a, np.ones(1))[0][0])(4.0), 4)
+        np.float64(1.0)
     """
     args = args if isinstance(args, tuple) else (args,)
     rest = (ftol, xtol, gtol, maxfev, epsfcn, factor, diag)
@@ -244,7 +256,7 @@ def curve_fit(
     nan_policy: str | None = None,
     **kwargs: Given,
 ) -> Any:
-    """As ``scipy.optimize.curve_fit``: parameters and their covariance are differentiated, by data, weights and closures.
+    """``scipy.optimize.curve_fit``: parameters and their covariance are differentiated, by data, weights and closures.
 
     It is given functrace's Jacobian, unless ``jac=`` is a function, "3-point" or "cs".
 
@@ -257,6 +269,13 @@ def curve_fit(
     Raises:
         RuntimeError: as SciPy's, if the fit fails.
         LinAlgError: where the covariance is asked for, and the parameters are not determined.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import optimize
+        >>> x = np.arange(4.0)
+        >>> np.round(ft.grad(lambda y: optimize.curve_fit(lambda x, a: a * x, x, y)[0][0])(2.0 * x), 4)
+        array([0.    , 0.0714, 0.1429, 0.2143])
     """
 
     def scipys() -> Any:
@@ -353,7 +372,7 @@ def _linear(a: Operand, b: Operand, what: str) -> tuple[Any, Any]:
 
 
 def nnls(A: Operand, b: Operand, *, maxiter: int | None = None, **others: Given) -> Any:
-    """As ``scipy.optimize.nnls``: what minimizes ``|A x - b|`` for ``x >= 0``, and that norm, are differentiated.
+    """``scipy.optimize.nnls``: what minimizes ``|A x - b|`` for ``x >= 0``, and that norm, are differentiated.
 
     Args:
         A: shape (m, n).
@@ -362,6 +381,12 @@ def nnls(A: Operand, b: Operand, *, maxiter: int | None = None, **others: Given)
 
     Raises:
         RuntimeError: as SciPy's, if it does not converge.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import optimize
+        >>> np.round(ft.grad(lambda b: optimize.nnls(2.0 * np.eye(2), b)[0][0])(np.ones(2))[0], 4)
+        np.float64(0.5)
     """
     if not holds_tracer([A, b]):
         return scipy.optimize.nnls(A, b, maxiter=maxiter, **others)
@@ -393,13 +418,19 @@ def lsq_linear(
     *,
     lsmr_maxiter: int | None = None,
 ) -> Any:
-    """As ``scipy.optimize.lsq_linear``: ``x``, ``fun`` and ``cost`` are differentiated, by ``A``, ``b`` and limits.
+    """``scipy.optimize.lsq_linear``: ``x``, ``fun`` and ``cost`` are differentiated, by ``A``, ``b`` and limits.
 
     Args:
         A, b, bounds, method, tol, lsq_solver, lsmr_tol, max_iter, verbose, lsmr_maxiter: SciPy's; ``A`` is an array.
 
     Raises:
         NotDifferentiableError: where the result is differentiated and ``success`` is false.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import optimize
+        >>> np.round(ft.grad(lambda b: optimize.lsq_linear(2.0 * np.eye(2), b).x[0])(np.ones(2))[0], 4)
+        np.float64(0.5)
     """
     options: dict[str, Any] = {
         "method": method, "tol": tol, "lsq_solver": lsq_solver, "lsmr_tol": lsmr_tol, "max_iter": max_iter,

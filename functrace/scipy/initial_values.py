@@ -101,7 +101,7 @@ def solve_ivp(
     gradient: str = "adjoint",
     **options: Given,
 ) -> Any:
-    """As ``scipy.integrate.solve_ivp``, differentiated by times, ``y0``, ``args`` and by what ``fun`` closes over.
+    """``scipy.integrate.solve_ivp``, differentiated by times, ``y0``, ``args`` and by what ``fun`` closes over.
 
     Args:
         fun: ``fun(t, y, *args)``. It is recorded once, so that it may not ask for values.
@@ -119,6 +119,13 @@ def solve_ivp(
     Raises:
         ConcretizationError: while staging, without ``t_eval`` or with ``events``.
         ArgumentError: if the integration fails while staging, or while a derivative is integrated.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import integrate
+        >>> final = lambda a: integrate.solve_ivp(lambda t, y: -a * y, (0.0, 1.0), np.ones(1), rtol=1e-8).y[0, -1]
+        >>> np.round(ft.grad(final)(1.0), 4)
+        np.float64(-0.3679)
 
     Cost:
         ``"adjoint"``: SciPy's, and for a derivative one integration with ``2 size + parameters`` unknowns; it keeps what is
@@ -323,7 +330,7 @@ def odeint(
     printmessg: int = 0,
     tfirst: bool = False,
 ) -> Any:
-    """As ``scipy.integrate.odeint``, differentiated by ``y0``, ``t``, ``args`` and closures; see `solve_ivp`, "adjoint".
+    """``scipy.integrate.odeint``, differentiated by ``y0``, ``t``, ``args`` and closures; see `solve_ivp`, "adjoint".
 
     Args:
         func, y0, t, args, Dfun, col_deriv, full_output, ml, mu, rtol, atol, tcrit, h0, hmax, hmin, ixpr, mxstep, mxhnil,
@@ -331,6 +338,13 @@ def odeint(
 
     Raises:
         ArgumentError: if the integration fails.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import integrate
+        >>> times = np.array([0.0, 1.0])
+        >>> np.round(ft.grad(lambda a: integrate.odeint(lambda y, t: -a * y, 1.0, times)[-1, 0])(1.0), 4)
+        np.float64(-0.3679)
     """
     plain_options = {
         "ml": ml, "mu": mu, "rtol": rtol, "atol": atol, "tcrit": tcrit, "h0": h0, "hmax": hmax, "hmin": hmin, "ixpr": ixpr,

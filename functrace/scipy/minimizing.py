@@ -88,7 +88,7 @@ def minimize(
     callback: Function | None = None,
     options: dict[str, Any] | None = None,
 ) -> Any:
-    """As ``scipy.optimize.minimize``: ``x`` and ``fun`` of the result are differentiated by ``args``, limits and closures.
+    """``scipy.optimize.minimize``: ``x`` and ``fun`` of the result are differentiated by ``args``, limits and closures.
 
     Methods that use a gradient or a Hessian are given functrace's, unless ``jac=`` and ``hess=`` say otherwise. The
     derivative is that of the equations that hold at a minimum: the gradient is zero, or balanced by limits and constraints
@@ -103,6 +103,12 @@ def minimize(
 
     Raises:
         NotDifferentiableError: where the result is differentiated and ``success`` is false.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import optimize
+        >>> np.round(ft.grad(lambda a: optimize.minimize(lambda x: np.sum((x - a) ** 2), np.ones(1)).x[0])(4.0), 4)
+        np.float64(1.0)
 
     Cost:
         SciPy's, and for a derivative the Hessian (``n`` forward derivatives of the gradient) and one solve with it.
@@ -320,13 +326,19 @@ def minimize_scalar(
     tol: float | None = None,
     options: dict[str, Any] | None = None,
 ) -> Any:
-    """As ``scipy.optimize.minimize_scalar``; see `minimize` for what has derivatives.
+    """``scipy.optimize.minimize_scalar``; see `minimize` for what has derivatives.
 
     Args:
         fun, bracket, bounds, args, method, tol, options: SciPy's.
 
     Raises:
         NotDifferentiableError: where the result is differentiated and ``success`` is false.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import optimize
+        >>> np.round(ft.grad(lambda a: optimize.minimize_scalar(lambda x: (x - a) ** 2).x)(4.0), 4)
+        np.float64(1.0)
     """
     args = args if isinstance(args, tuple) else (args,)
     plain = (fun, bracket, bounds, args, method, tol, options)

@@ -183,7 +183,7 @@ def quad(
     limlst: int = 50,
     complex_func: bool = False,
 ) -> Any:
-    """As ``scipy.integrate.quad``, differentiated by the limits, ``args`` and what ``func`` closes over.
+    """``scipy.integrate.quad``, differentiated by the limits, ``args`` and what ``func`` closes over.
 
     Args:
         func, a, b, args, full_output, epsabs, epsrel, limit, points, weight, wvar, wopts, maxp1, limlst, complex_func:
@@ -192,6 +192,12 @@ def quad(
 
     Returns:
         the integral, and SciPy's estimate of its error (an infinite one while staging), which has no derivative.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import integrate
+        >>> np.round(ft.grad(lambda a: integrate.quad(lambda x: np.sin(a * x), 0.0, 1.0)[0])(1.0), 4)
+        np.float64(0.3818)
     """
     options: dict[str, Any] = {
         "epsabs": epsabs, "epsrel": epsrel, "limit": limit, "points": points, "weight": weight, "wvar": wvar,
@@ -254,10 +260,17 @@ def quad_vec(
     *,
     args: tuple[Any, ...] = (),
 ) -> Any:
-    """As ``scipy.integrate.quad_vec``, differentiated by the limits, ``args`` and what ``f`` closes over; see `quad`.
+    """``scipy.integrate.quad_vec``, differentiated by the limits, ``args`` and what ``f`` closes over; see `quad`.
 
     Args:
         f, a, b, epsabs, epsrel, norm, cache_size, limit, workers, points, quadrature, full_output, args: SciPy's.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import integrate
+        >>> total = lambda a: np.sum(integrate.quad_vec(lambda x: a * np.stack([x, x**2]), 0.0, 1.0)[0])
+        >>> np.round(ft.grad(total)(1.0), 4)
+        np.float64(0.8333)
     """
     options: dict[str, Any] = {
         "epsabs": epsabs, "epsrel": epsrel, "norm": norm, "cache_size": cache_size, "limit": limit, "workers": workers,
@@ -293,11 +306,17 @@ def quad_vec(
 
 
 def fixed_quad(func: Function, a: Operand, b: Operand, args: tuple[Any, ...] = (), n: int = 5) -> Any:
-    """As ``scipy.integrate.fixed_quad``: Gauss-Legendre quadrature, by the places and weights that SciPy has.
+    """``scipy.integrate.fixed_quad``: Gauss-Legendre quadrature, by the places and weights that SciPy has.
 
     Args:
         func: of an array of places, along the last axis.
         a, b, args, n: SciPy's.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import integrate
+        >>> np.round(ft.grad(lambda a: integrate.fixed_quad(lambda x: a * x**2, 0.0, 1.0)[0])(2.0), 4)
+        np.float64(0.3333)
     """
     if not is_recording():
         return scipy.integrate.fixed_quad(func, a, b, args, n)

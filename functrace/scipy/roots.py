@@ -39,7 +39,7 @@ def root(
     callback: Function | None = None,
     options: dict[str, Any] | None = None,
 ) -> Any:
-    """As ``scipy.optimize.root``: ``x`` and ``fun`` of the result are differentiated, by ``args`` and by closures.
+    """``scipy.optimize.root``: ``x`` and ``fun`` of the result are differentiated, by ``args`` and by closures.
 
     The methods "hybr" and "lm" are given functrace's Jacobian, unless ``jac=`` says otherwise.
 
@@ -51,6 +51,12 @@ def root(
 
     Raises:
         NotDifferentiableError: where the result is differentiated and ``success`` is false.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import optimize
+        >>> np.round(ft.grad(lambda a: optimize.root(lambda x: x**2 - a, 1.0).x[0])(4.0), 4)
+        np.float64(0.25)
 
     Cost:
         SciPy's, and for a derivative the Jacobian and one solve with it.
@@ -113,13 +119,19 @@ def fsolve(
     factor: Given = 100,
     diag: Given = None,
 ) -> Any:
-    """As ``scipy.optimize.fsolve``: the root is differentiated, by ``args`` and by closures; functrace's Jacobian is used.
+    """``scipy.optimize.fsolve``: the root is differentiated, by ``args`` and by closures; functrace's Jacobian is used.
 
     Args:
         func, x0, args, fprime, full_output, col_deriv, xtol, maxfev, band, epsfcn, factor, diag: SciPy's.
 
     Raises:
         NotDifferentiableError: where the root is differentiated and the solver did not succeed.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import optimize
+        >>> np.round(ft.grad(lambda a: optimize.fsolve(lambda x: x**2 - a, 1.0)[0])(4.0), 4)
+        np.float64(0.25)
     """
     args = tupled(args)
     plain = (func, x0, args, fprime, full_output, col_deriv, xtol, maxfev, band, epsfcn, factor, diag)
@@ -202,7 +214,7 @@ def root_scalar(
     maxiter: int | None = None,
     options: dict[str, Any] | None = None,
 ) -> Any:
-    """As ``scipy.optimize.root_scalar``: ``root`` of the result is differentiated, by ``args`` and by closures.
+    """``scipy.optimize.root_scalar``: ``root`` of the result is differentiated, by ``args`` and by closures.
 
     The method "newton" is given functrace's derivative, if there is none.
 
@@ -211,6 +223,12 @@ def root_scalar(
 
     Raises:
         NotDifferentiableError: where the root is differentiated and ``converged`` is false.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import optimize
+        >>> np.round(ft.grad(lambda a: optimize.root_scalar(lambda x: x**2 - a, bracket=(0.0, 5.0)).root)(4.0), 4)
+        np.float64(0.25)
     """
     args = tupled(args)
     plain = (f, args, method, bracket, fprime, fprime2, x0, x1, xtol, rtol, maxiter, options)
@@ -322,9 +340,14 @@ def _between(
 
 def _documented(name: str, solver: Callable[..., Any]) -> Any:
     solver.__name__ = solver.__qualname__ = name
-    solver.__doc__ = (
-        f"""As ``scipy.optimize.{name}``: the root is differentiated, by ``args`` and by closures; see `root_scalar`."""
-    )
+    solver.__doc__ = f"""``scipy.optimize.{name}``; the root has derivatives by ``args`` and closures (see `root_scalar`).
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import optimize
+        >>> np.round(ft.grad(lambda a: optimize.{name}(lambda x: x**2 - a, 0.0, 5.0))(4.0), 4)
+        np.float64(0.25)
+    """
     return solver
 
 
@@ -346,7 +369,14 @@ def toms748(
     full_output: bool = False,
     disp: bool = True,
 ) -> Any:
-    """As ``scipy.optimize.toms748``: the root is differentiated, by ``args`` and by closures; see `root_scalar`."""
+    """``scipy.optimize.toms748``: the root is differentiated, by ``args`` and by closures; see `root_scalar`.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import optimize
+        >>> np.round(ft.grad(lambda a: optimize.toms748(lambda x: x**2 - a, 0.0, 5.0))(4.0), 4)
+        np.float64(0.25)
+    """
     options = {"k": k, "xtol": xtol, "rtol": rtol, "maxiter": maxiter, "disp": disp}
     return _between("toms748", scipy.optimize.toms748, f, a, b, args, full_output, options)
 
@@ -364,7 +394,7 @@ def newton(
     full_output: bool = False,
     disp: bool = True,
 ) -> Any:
-    """As ``scipy.optimize.newton``, of a number, or by element: roots are differentiated, by ``args`` and closures.
+    """``scipy.optimize.newton``, of a number, or by element: roots are differentiated, by ``args`` and closures.
 
     Without ``fprime``, it is the secant method, as SciPy's.
 
@@ -373,6 +403,12 @@ def newton(
 
     Raises:
         NotDifferentiableError: where a root is differentiated, and one of them has not converged.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import optimize
+        >>> np.round(ft.grad(lambda a: optimize.newton(lambda x: x**2 - a, 1.0))(4.0), 4)
+        np.float64(0.25)
     """
     args = tupled(args)
     plain = (func, x0, fprime, args, tol, maxiter, fprime2, x1, rtol, full_output, disp)
@@ -413,13 +449,19 @@ def newton(
 def fixed_point(
     func: Function, x0: Operand, args: tuple[Any, ...] = (), xtol: float = 1e-08, maxiter: int = 500, method: str = "del2"
 ) -> Any:
-    """As ``scipy.optimize.fixed_point``: ``x`` with ``func(x) = x`` is differentiated, by ``args`` and by closures.
+    """``scipy.optimize.fixed_point``: ``x`` with ``func(x) = x`` is differentiated, by ``args`` and by closures.
 
     Args:
         func, x0, args, xtol, maxiter, method: SciPy's.
 
     Raises:
         RuntimeError: as SciPy's, if it does not converge.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import optimize
+        >>> np.round(ft.grad(lambda a: optimize.fixed_point(lambda x: np.sqrt(a + 0.0 * x), 1.0))(4.0), 4)
+        np.float64(0.25)
     """
     args = tupled(args)
     plain = (func, x0, args, xtol, maxiter, method)

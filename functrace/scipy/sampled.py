@@ -36,7 +36,14 @@ def _samples(name: str, y: Operand, x: Operand | None, dx: Operand, axis: int) -
 
 @on_traced(scipy.integrate.trapezoid)
 def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int = -1) -> Any:
-    """As ``scipy.integrate.trapezoid``, differentiated by samples and places."""
+    """``scipy.integrate.trapezoid``, differentiated by samples and places.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import integrate
+        >>> ft.grad(integrate.trapezoid)(np.array([0.0, 1.0, 4.0]))
+        array([0.5, 1. , 0.5])
+    """
     values, steps = _samples("trapezoid", y, x, dx, axis)
     total = np.sum(steps * (values[..., 1:] + values[..., :-1]) / 2.0, axis=-1)
     return total.astype(values.dtype) if total.dtype.kind == values.dtype.kind else total  # SciPy's dtype is that of y
@@ -46,7 +53,14 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int
 def cumulative_trapezoid(
     y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int = -1, initial: float | None = None
 ) -> Any:
-    """As ``scipy.integrate.cumulative_trapezoid``; ``initial`` is ``None`` or 0, as SciPy has it."""
+    """``scipy.integrate.cumulative_trapezoid``; ``initial`` is ``None`` or 0, as SciPy has it.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import integrate
+        >>> ft.jit(integrate.cumulative_trapezoid)(np.array([0.0, 1.0, 4.0]))
+        array([0.5, 3. ])
+    """
     values, steps = _samples("cumulative_trapezoid", y, x, dx, axis)
     found = np.cumsum(steps * (values[..., 1:] + values[..., :-1]) / 2.0, axis=-1)
     if initial is not None:
@@ -74,7 +88,14 @@ def _parabolas(values: Numbers, steps: Numbers) -> Any:
 
 @on_traced(scipy.integrate.simpson)
 def simpson(y: Operand, x: Operand | None = None, *, dx: Operand = 1.0, axis: int = -1) -> Any:
-    """As ``scipy.integrate.simpson``, with Cartwright's correction for an even number of samples."""
+    """``scipy.integrate.simpson``, with Cartwright's correction for an even number of samples.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import integrate
+        >>> np.round(ft.grad(integrate.simpson)(np.array([0.0, 1.0, 4.0])), 4)
+        array([0.3333, 1.3333, 0.3333])
+    """
     values, steps = _samples("simpson", y, x, dx, axis)
     size = shape_of(values)[-1]
     if size % 2:
@@ -96,7 +117,14 @@ def simpson(y: Operand, x: Operand | None = None, *, dx: Operand = 1.0, axis: in
 def cumulative_simpson(
     y: Operand, *, x: Operand | None = None, dx: Operand = 1.0, axis: int = -1, initial: Operand | None = None
 ) -> Any:
-    """As ``scipy.integrate.cumulative_simpson``."""
+    """``scipy.integrate.cumulative_simpson``, for traced values too.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import integrate
+        >>> np.round(ft.jit(lambda y: integrate.cumulative_simpson(y))(np.array([0.0, 1.0, 4.0])), 4)
+        array([0.3333, 2.6667])
+    """
     values, steps = _samples("cumulative_simpson", y, x, dx, axis)
     size = shape_of(values)[-1]
     if size < 3:
@@ -128,7 +156,14 @@ def _each(values: Numbers, steps: Numbers, *, equal: bool) -> Any:
 
 @on_traced(scipy.integrate.romb)
 def romb(y: Operand, dx: Operand = 1.0, axis: int = -1, show: bool = False) -> Any:
-    """As ``scipy.integrate.romb``; ``show`` is for plain values."""
+    """``scipy.integrate.romb``; ``show`` is for plain values.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import integrate
+        >>> np.round(ft.jit(integrate.romb)(np.array([0.0, 1.0, 4.0])), 4)
+        np.float64(2.6667)
+    """
     values, step = _samples("romb", y, None, dx, axis)
     count = shape_of(values)[-1] - 1
     if count < 1 or count & (count - 1):

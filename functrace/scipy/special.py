@@ -43,7 +43,7 @@ def _floating(x: Operand) -> Any:
 def logsumexp(
     a: Operand, axis: Axis = None, b: Operand | None = None, keepdims: bool = False, return_sign: bool = False
 ) -> Any:
-    """As ``scipy.special.logsumexp``: ``log(sum(b * exp(a)))`` without overflow.
+    """``scipy.special.logsumexp``: ``log(sum(b * exp(a)))`` without overflow.
 
     Args:
         a: exponents, real or complex.
@@ -53,7 +53,14 @@ def logsumexp(
         return_sign: whether the sign of the sum is returned beside the logarithm of its absolute value. Without it, the
             logarithm of a negative sum is NaN.
 
-    Source: ``scipy.special.logsumexp``.
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import special
+        >>> ft.grad(special.logsumexp)(np.zeros(2))
+        array([0.5, 0.5])
+
+    Source:
+        ``scipy.special.logsumexp``.
     """
     x = _floating(a)
     if b is not None:
@@ -84,7 +91,14 @@ def logsumexp(
 
 @on_traced(scipy.special.softmax)
 def softmax(x: Operand, axis: Axis = None) -> Any:
-    """As ``scipy.special.softmax``: ``exp(x) / sum(exp(x))`` along axes, all by default."""
+    """``scipy.special.softmax``: ``exp(x) / sum(exp(x))`` along axes, all by default.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import special
+        >>> ft.jit(special.softmax)(np.zeros(2))
+        array([0.5, 0.5])
+    """
     at = _floating(x)
     terms = np.exp(at - stop_gradient(np.max(at, axis=axis, keepdims=True)))
     return terms / np.sum(terms, axis=axis, keepdims=True)
@@ -92,7 +106,14 @@ def softmax(x: Operand, axis: Axis = None) -> Any:
 
 @on_traced(scipy.special.log_softmax)
 def log_softmax(x: Operand, axis: Axis = None) -> Any:
-    """As ``scipy.special.log_softmax``: the logarithm of `softmax`, without its rounding."""
+    """``scipy.special.log_softmax``: the logarithm of `softmax`, without its rounding.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import special
+        >>> np.round(ft.jit(special.log_softmax)(np.zeros(2)), 4)
+        array([-0.6931, -0.6931])
+    """
     at = _floating(x)
     shifted = at - _largest(at, axis)
     return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
@@ -100,11 +121,17 @@ def log_softmax(x: Operand, axis: Axis = None) -> Any:
 
 @on_traced(scipy.special.polygamma)
 def polygamma(n: Operand, x: Operand) -> Any:
-    """As ``scipy.special.polygamma``: the derivative of order ``n`` of digamma, for real ``x``.
+    """``scipy.special.polygamma``: the derivative of order ``n`` of digamma, for real ``x``.
 
     Args:
         n: orders, non-negative integers; there is no derivative by them.
         x: where.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import special
+        >>> np.round(ft.grad(lambda x: special.polygamma(1, x))(1.0), 4)
+        np.float64(-2.4041)
     """
     order, at = np.asarray(n), _floating(x)
     if order.dtype.kind not in "iu":
@@ -118,13 +145,20 @@ def polygamma(n: Operand, x: Operand) -> Any:
 
 @on_traced(scipy.special.multigammaln)  # type: ignore[attr-defined]
 def multigammaln(a: Operand, d: SupportsIndex) -> Any:
-    """As ``scipy.special.multigammaln``: the logarithm of the multivariate gamma function of a dimension.
+    """``scipy.special.multigammaln``: the logarithm of the multivariate gamma function of a dimension.
 
     Args:
         a: where, larger than ``(d - 1) / 2``; where it is not, the result is NaN (SciPy raises, which needs values).
         d: the dimension, a positive integer.
 
-    Source: DLMF 35.3.4.
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import special
+        >>> np.round(ft.grad(lambda a: special.multigammaln(a, 2))(3.0), 4)
+        np.float64(1.6259)
+
+    Source:
+        DLMF 35.3.4.
     """
     at, d = _floating(a), operator.index(d)
     if d < 1:
@@ -137,13 +171,27 @@ def multigammaln(a: Operand, d: SupportsIndex) -> Any:
 
 @on_traced(scipy.special.zeta)
 def zeta(x: Operand, q: Operand | None = None, out: Out = None) -> Any:
-    """As ``scipy.special.zeta``: differentiable by ``q``, not by ``x``."""
+    """``scipy.special.zeta``: differentiable by ``q``, not by ``x``.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import special
+        >>> np.round(ft.grad(lambda q: special.zeta(2.0, q))(1.0), 4)
+        np.float64(-2.4041)
+    """
     return scipy.special.zeta(x, q, out)
 
 
 @on_traced(scipy.special.comb)
 def comb(N: Operand, k: Operand, *, exact: bool = False, repetition: bool = False) -> Any:
-    """As ``scipy.special.comb`` without ``exact=``: binomial coefficients of real numbers, 0 where ``k`` is not in 0..N."""
+    """``scipy.special.comb`` without ``exact=``: binomial coefficients of real numbers, 0 where ``k`` is not in 0..N.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import special
+        >>> np.round(ft.jit(special.comb)(5.0, 2.0), 4)
+        np.float64(10.0)
+    """
     if exact:
         raise ShapeError("comb with exact=True counts integers, which have no derivative", fix="leave exact= out")
     n, chosen = _floating(N), _floating(k)
@@ -155,7 +203,14 @@ def comb(N: Operand, k: Operand, *, exact: bool = False, repetition: bool = Fals
 
 @on_traced(scipy.special.perm)
 def perm(N: Operand, k: Operand, exact: bool = False) -> Any:
-    """As ``scipy.special.perm`` without ``exact=``: ``gamma(N + 1) / gamma(N - k + 1)``, 0 where ``k`` is not in 0..N."""
+    """``scipy.special.perm`` without ``exact=``: ``gamma(N + 1) / gamma(N - k + 1)``, 0 where ``k`` is not in 0..N.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import special
+        >>> np.round(ft.jit(special.perm)(5.0, 2.0), 4)
+        np.float64(20.0)
+    """
     if exact:
         raise ShapeError("perm with exact=True counts integers, which have no derivative", fix="leave exact= out")
     n, chosen = _floating(N), _floating(k)
@@ -166,12 +221,18 @@ def perm(N: Operand, k: Operand, exact: bool = False) -> Any:
 
 @on_traced(scipy.special.factorial)
 def factorial(n: Operand, exact: bool = False, extend: str = "zero") -> Any:
-    """As ``scipy.special.factorial`` without ``exact=``: ``gamma(n + 1)``, 0 where ``n`` is negative.
+    """``scipy.special.factorial`` without ``exact=``: ``gamma(n + 1)``, 0 where ``n`` is negative.
 
     Args:
         n: where.
         exact: not possible on traced values.
         extend: "zero"; the complex extension is ``scipy.special.gamma(n + 1)``.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import special
+        >>> np.round(ft.jit(special.factorial)(4.0), 4)
+        np.float64(24.0)
     """
     if exact or extend != "zero":
         raise ShapeError("factorial of traced values takes exact=False and extend='zero'", fix="use scipy.special.gamma")

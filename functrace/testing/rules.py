@@ -38,24 +38,26 @@ def check_rules(
     staged: bool = True,
     params: Sequence[Hashable] = (),
 ) -> None:
-    """Check everything that transforms do with an operation of yours at ``args``.
+    """Check all rules of a custom operation at ``args``.
 
-    That is: its value, called plainly, recorded, differentiated and under `jit`; shape and dtype of its result as they are
-    predicted, and those of cotangents; its derivatives against differences, forward mode against reverse mode, and the same
-    for its derivatives (`check_grads`); `vmap` of it, and of its pullback, over every argument and over all of them, against
-    a loop.
+    It checks the value when called plainly, recorded, differentiated and under `jit`; the predicted shapes and dtypes of
+    results and cotangents; the derivatives against differences, forward mode against reverse mode, to the given order;
+    `vmap` of the operation and of its pullback against a loop, over each argument and over all of them.
 
     Args:
-        function: what has rules of its own: `functrace.custom_vjp`, `functrace.custom_jvp`, `functrace.primitive`, a
-            `functrace.ir.Primitive`; or any function that calls such.
-        args: what it is called with; every array gets a leading axis in turn.
-        order: how many derivatives are checked.
-        atol, rtol, eps: as `check_grads` has them.
-        staged: whether it is checked where values are not known (`trace`, `jit`, `vmap`), too.
-        params: of a `functrace.ir.Primitive`, its static parameters.
+        function: an operation with rules of its own: `functrace.custom_vjp`, `functrace.custom_jvp`, `functrace.primitive`,
+            a `functrace.ir.Primitive`; or any function that calls one.
+        args: arguments of the function: pytrees. For `vmap`, arrays get a leading axis.
+        order: order of derivatives to check.
+        atol: absolute tolerance of derivatives; by default from the precision of the dtypes.
+        rtol: relative tolerance of derivatives; by default from the precision of the dtypes.
+        eps: step of the differences; by default from the precision of the dtypes.
+        staged: True to check it with abstract values (`trace`, `jit`, `vmap`), too.
+        params: static parameters of a `functrace.ir.Primitive`.
 
     Raises:
-        CheckError: if a rule is wrong; says which, and for what.
+        CheckError: if a rule is wrong; the message names the rule and the argument.
+        ArgumentError: if ``function`` or ``params`` is unsuitable.
 
     Example:
         >>> import numpy as np

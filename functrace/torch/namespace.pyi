@@ -718,7 +718,7 @@ def is_floating_point(input: Operand) -> builtins.bool:
     """Return whether the elements are floats."""
 
 def is_inference(input: Tensor) -> builtins.bool:
-    """Whether a tensor was made in inference mode: it has no version, and is not saved for backward."""
+    """Return True if a tensor was made in inference mode: it has no version, and is not saved for backward."""
 
 def is_nonzero(input: Tensor) -> builtins.bool:
     """Return whether the one element is different from zero."""
@@ -1974,7 +1974,7 @@ class Methods:
         """Whether it is of a kind that there is not here: False."""
 
     def is_inference(self) -> builtins.bool:
-        """Whether a tensor was made in inference mode: it has no version, and is not saved for backward."""
+        """Return True if a tensor was made in inference mode: it has no version, and is not saved for backward."""
 
     @property
     def is_meta(self) -> Any:

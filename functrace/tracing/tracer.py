@@ -29,10 +29,15 @@ LITERALS = frozenset({bool, int, float, complex})
 
 
 class Tracer:
-    """A handle to a variable of a recording: it knows shape and dtype, and can be asked for its value.
+    """Handle to a variable of a recording: an object with shape and dtype that traced functions get in place of an array.
 
-    ``functrace.Tracer`` is for annotations and ``isinstance``: all that a traced function gets in place of arrays is one.
-    Final form, with NumPy's operators: `functrace.numpy.arrays.traced_array.TracedArray`.
+    ``functrace.Tracer`` is for annotations and ``isinstance``: every traced value is one. The subclass with NumPy's
+    operators is `functrace.numpy.arrays.traced_array.TracedArray`. Users do not make tracers.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.grad(lambda x: x * isinstance(x, ft.Tracer))(2.0), isinstance(2.0, ft.Tracer)
+        (np.float64(1.0), False)
     """
 
     __slots__ = ("__weakref__", "_id", "_recording", "_view", "aval")

@@ -140,19 +140,25 @@ def linear_variables(ops: Sequence[Any], inputs: Sequence[int]) -> set[int]:
 def transpose_program(
     program: Program, linear_inputs: Sequence[bool] | None = None, onto: Sequence[bool] | None = None
 ) -> Program:
-    """Return the transpose of a program that is linear in some of its inputs.
+    """Transpose a program that is linear in some of its inputs.
 
     Args:
-        program: a program, linear in the inputs flagged by ``linear_inputs`` (all of them by default).
-        linear_inputs: one flag per input.
-        onto: one flag per linear input: whether there is a cotangent of it already, onto which to add.
+        program: a program, linear in the inputs flagged by ``linear_inputs``.
+        linear_inputs: one flag per input; all are linear by default.
+        onto: one flag per linear input: True if a cotangent of it exists already, which the result is added to.
 
     Returns:
-        A program whose inputs are the other inputs, then one cotangent per output, then those of ``onto``, and whose
-        outputs are the cotangents of the linear inputs.
+        a program whose inputs are the other inputs, then one cotangent per output, then the cotangents flagged by ``onto``,
+        and whose outputs are the cotangents of the linear inputs.
 
     Raises:
         NotDifferentiableError: if the program is not linear in those inputs.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> program = ft.trace(lambda a, x: a * x)(2.0, 1.0)
+        >>> ft.evaluate(ft.transforms.transpose_program(program, [False, True]), 2.0, 5.0)
+        np.float64(10.0)
 
     Cost:
         about the program itself.

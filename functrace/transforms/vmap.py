@@ -107,23 +107,29 @@ def batch_size(operands: Sequence[Any], is_batched: Sequence[bool]) -> int:
 def vmap_program(
     program: Program, size: int, batched: Sequence[bool] | None = None, out_batched: Sequence[bool] | None = None
 ) -> Program:
-    """Return the program that maps ``program`` over a batch.
+    """Make the program that maps ``program`` over a batch.
 
     Args:
         program: the program of one example.
-        size: the number of examples.
-        batched: one flag per input: whether it has the batch axis, at position 0 (all by default).
-        out_batched: one flag per output: whether it shall have the batch axis (all by default). An output that does not
-            depend on a batched input is broadcast.
+        size: number of examples.
+        batched: one flag per input: True if it has the batch axis, at position 0 (all by default).
+        out_batched: one flag per output: True to give it the batch axis (all by default). An output that does not depend on
+            a batched input is broadcast.
 
     Returns:
-        A program with the same inputs and outputs, batched ones with the axis at position 0.
+        a program with the same inputs and outputs, batched ones with the axis at position 0.
 
     Raises:
         ShapeError: if an output flagged ``False`` depends on a batched input.
 
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> program = ft.trace(lambda a, x: a * x)(2.0, 1.0)
+        >>> ft.evaluate(ft.transforms.vmap_program(program, 3, [False, True]), 2.0, np.arange(3.0))
+        array([0., 2., 4.])
+
     Cost:
-        ``size`` times the program's array work, one equation (or a few) per equation.
+        ``size`` times the program's array work, in one equation (or a few) per equation.
     """
     flags = [True] * len(program.input_ids) if batched is None else list(batched)
     into = ArrayRecording(f"vmap of {program.name}", keeps_source=False)

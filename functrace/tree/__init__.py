@@ -1,7 +1,7 @@
-"""Pytrees: nests of tuples, lists, dicts, namedtuples, dataclasses … with arrays as leaves. The work is optree's.
+"""Pytrees: tuples, lists, dicts, namedtuples, dataclasses … that nest, with arrays as leaves. The work is optree's.
 
-``None`` is an empty subtree, as in JAX. ``functrace.tree`` gives the functions one needs most under their usual names;
-which classes are nests is said in `functrace.tree.nodes`.
+``None`` is an empty subtree, as in JAX. The functions have the names of ``jax.tree``; `functrace.tree.nodes` describes
+which classes are pytree nodes.
 
 Layer: b (base).
 """
@@ -41,14 +41,21 @@ _each = builtins.map
 
 
 def flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeSpec]:
-    """Return the leaves of a nest, and its structure.
+    """Split a pytree into its leaves and its structure.
 
     Args:
-        tree: the nest.
-        is_leaf: says of what is met on the way whether it counts as a leaf.
+        tree: the pytree.
+        is_leaf: predicate of subtrees: where it returns True, the subtree is a leaf.
+
+    Returns:
+        the list of leaves, and the structure, from which `unflatten` rebuilds the pytree.
 
     Raises:
-        TreeError: if the nest contains itself, or is deeper than optree goes.
+        TreeError: if the pytree contains itself, or is deeper than optree supports.
+
+    Example:
+        >>> flatten({"w": [1.0, 2.0], "b": None})[0]
+        [1.0, 2.0]
     """
     try:
         found, treedef = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)  # type: ignore[arg-type]
@@ -61,7 +68,7 @@ def flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeSpec
 
 
 def flatten_seen(tree: PyTree) -> tuple[list[Any], PyTreeSpec]:
-    """Return what `flatten` does if all leaves are arrays and numbers: for who does not go on otherwise."""
+    """Flatten a pytree whose leaves are expected to be arrays and numbers; unregistered classes stay leaves."""
     try:
         return optree.tree_flatten(tree, namespace=NAMESPACE)
     except RecursionError:
@@ -70,22 +77,80 @@ def flatten_seen(tree: PyTree) -> tuple[list[Any], PyTreeSpec]:
 
 
 def unflatten(treedef: PyTreeSpec, leaves: Iterable[Any]) -> Any:
-    """Put leaves back into a nest."""
+    """Build a pytree from a structure and leaves.
+
+    Args:
+        treedef: the structure, from `flatten` or `structure`.
+        leaves: as many leaves as the structure has, in order.
+
+    Returns:
+        the pytree.
+
+    Raises:
+        ValueError: if the number of leaves differs from that of the structure.
+
+    Example:
+        >>> unflatten(structure({"w": [1.0, 2.0]}), [3.0, 4.0])
+        {'w': [3.0, 4.0]}
+    """
     return optree.tree_unflatten(treedef, leaves)
 
 
 def leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
-    """Return the leaves of a nest."""
+    """List the leaves of a pytree.
+
+    Args:
+        tree: the pytree.
+        is_leaf: predicate of subtrees: where it returns True, the subtree is a leaf.
+
+    Returns:
+        the leaves, in order; keys of dicts are sorted.
+
+    Raises:
+        TreeError: if the pytree contains itself, or is deeper than optree supports.
+
+    Example:
+        >>> leaves({"b": 1, "a": [2, 3]})
+        [2, 3, 1]
+    """
     return flatten(tree, is_leaf)[0]
 
 
 def structure(tree: PyTree, is_leaf: IsLeaf = None) -> PyTreeSpec:
-    """Return the structure of a nest: what it is without its leaves."""
+    """Compute the structure of a pytree: everything but its leaves.
+
+    Args:
+        tree: the pytree.
+        is_leaf: predicate of subtrees: where it returns True, the subtree is a leaf.
+
+    Returns:
+        the structure, which can be hashed and compared.
+
+    Raises:
+        TreeError: if the pytree contains itself, or is deeper than optree supports.
+
+    Example:
+        >>> structure({"w": [1, 2]}) == structure({"w": [3, 4]}), structure([1]) == structure((1,))
+        (True, False)
+    """
     return flatten(tree, is_leaf)[1]
 
 
 def map(function: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = None) -> Any:
-    """Apply a function to every leaf of a nest, and to what stands in the same place of other nests.
+    """Apply a function to every leaf of a pytree, and to the corresponding leaves of other pytrees.
+
+    Args:
+        function: a function of one leaf of ``tree`` and one subtree of each of ``rest``.
+        tree: the pytree.
+        rest: pytrees of which ``tree`` is a prefix.
+        is_leaf: predicate of subtrees: where it returns True, the subtree is a leaf.
+
+    Returns:
+        a pytree like ``tree`` of the results.
+
+    Raises:
+        ArgumentError: if ``function`` is not a function, or the two first arguments are swapped.
+        ValueError: if one of ``rest`` has another structure.
 
     Example:
         >>> map(lambda x, y: x + y, {"a": 1, "b": [2]}, {"a": 10, "b": [20]})
@@ -97,7 +162,14 @@ def map(function: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLe
 
 
 def all(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Say whether all leaves of a nest are true.
+    """Check that all leaves of a pytree are true.
+
+    Args:
+        tree: the pytree.
+        is_leaf: predicate of subtrees: where it returns True, the subtree is a leaf.
+
+    Returns:
+        True if every leaf is true, or there are none.
 
     Example:
         >>> all({"a": True, "b": [1, 2]}), all([0.0]), all([])
@@ -107,12 +179,15 @@ def all(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
 
 
 def broadcast(prefix: PyTree, tree: PyTree, is_leaf: IsLeaf = None) -> Any:
-    """Return a nest like ``tree`` whose leaves are those of a prefix of it, each repeated for all below its place.
+    """Extend a prefix to a whole pytree: each leaf of ``prefix`` is repeated for all leaves below its position in ``tree``.
 
     Args:
-        prefix: a nest that ends at or above the leaves of ``tree``.
-        tree: the nest that is wanted.
-        is_leaf: says what counts as a leaf of the prefix.
+        prefix: a pytree that ends at or above the leaves of ``tree``.
+        tree: a pytree with the structure of the result.
+        is_leaf: predicate of subtrees: where it returns True, the subtree of the prefix is a leaf.
+
+    Returns:
+        a pytree like ``tree``, with leaves of ``prefix``.
 
     Raises:
         TreeError: if ``prefix`` is not a prefix of ``tree``.
@@ -133,13 +208,34 @@ def broadcast(prefix: PyTree, tree: PyTree, is_leaf: IsLeaf = None) -> Any:
 
 
 def paths(tree: PyTree) -> list[str]:
-    """Name every leaf of a nest, or of a structure, by how it is reached: ``['w'][0].scale``."""
+    """Name every leaf of a pytree by its access path, such as ``['w'][0].scale``.
+
+    Args:
+        tree: a pytree, or a structure.
+
+    Returns:
+        one string per leaf, in order.
+
+    Example:
+        >>> paths({"w": [1.0, 2.0], "b": 3.0})
+        ["['b']", "['w'][0]", "['w'][1]"]
+    """
     treedef = tree if isinstance(tree, optree.PyTreeSpec) else structure(tree)
     return ["".join(_each(shown, accessor)) for accessor in treedef.accessors()]
 
 
 def flatten_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[tuple[tuple[Any, ...], Any]], PyTreeSpec]:
-    """Return pairs of the keys that lead to a leaf, and the leaf; and the structure.
+    """Split a pytree into its leaves, each with the keys on the path to it, and its structure.
+
+    Args:
+        tree: the pytree.
+        is_leaf: predicate of subtrees: where it returns True, the subtree is a leaf.
+
+    Returns:
+        the list of pairs ``(keys, leaf)``, and the structure.
+
+    Raises:
+        TreeError: if the pytree contains itself, or is deeper than optree supports.
 
     Example:
         >>> flatten_with_path({"w": [1.0, 2.0]})[0]
@@ -150,19 +246,65 @@ def flatten_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[tuple[
 
 
 def leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[tuple[tuple[Any, ...], Any]]:
-    """Return pairs of the keys that lead to a leaf, and the leaf."""
+    """List the leaves of a pytree, each with the keys on the path to it.
+
+    Args:
+        tree: the pytree.
+        is_leaf: predicate of subtrees: where it returns True, the subtree is a leaf.
+
+    Returns:
+        the list of pairs ``(keys, leaf)``.
+
+    Raises:
+        TreeError: if the pytree contains itself, or is deeper than optree supports.
+
+    Example:
+        >>> leaves_with_path({"w": [1.0, 2.0]})
+        [(('w', 0), 1.0), (('w', 1), 2.0)]
+    """
     return flatten_with_path(tree, is_leaf)[0]
 
 
 def map_with_path(function: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = None) -> Any:
-    """Apply a function to the keys that lead to every leaf, and to the leaf (and those in the same place of other nests)."""
+    """Apply a function to every leaf of a pytree and the keys on the path to it.
+
+    Args:
+        function: a function of the tuple of keys, one leaf of ``tree`` and one subtree of each of ``rest``.
+        tree: the pytree.
+        rest: pytrees of which ``tree`` is a prefix.
+        is_leaf: predicate of subtrees: where it returns True, the subtree is a leaf.
+
+    Returns:
+        a pytree like ``tree`` of the results.
+
+    Raises:
+        ArgumentError: if ``function`` is not a function, or the two first arguments are swapped.
+        ValueError: if one of ``rest`` has another structure.
+
+    Example:
+        >>> map_with_path(lambda keys, x: f"{keys[-1]}={x}", {"w": 1, "b": 2})
+        {'w': 'w=1', 'b': 'b=2'}
+    """
     _check_order("map_with_path", function, tree)
     structure(tree, is_leaf)
     return optree.tree_map_with_path(function, tree, *rest, is_leaf=is_leaf, namespace=NAMESPACE)
 
 
 def reduce(function: Callable[[Any, Any], Any], tree: PyTree, *initial: PyTree, is_leaf: IsLeaf = None) -> Any:
-    """Fold the leaves with a function of two arguments, from the left; from ``initial``, if it is given.
+    """Combine the leaves with a function of two arguments, from the left.
+
+    Args:
+        function: a function of the accumulated value and one leaf.
+        tree: the pytree.
+        initial: the value to start from; without it, the first leaf.
+        is_leaf: predicate of subtrees: where it returns True, the subtree is a leaf.
+
+    Returns:
+        the accumulated value.
+
+    Raises:
+        ArgumentError: if ``function`` is not a function, or the two first arguments are swapped.
+        TypeError: if there are no leaves and no ``initial``.
 
     Example:
         >>> reduce(lambda total, x: total + x, {"a": 1.0, "b": [2.0, 3.0]})
@@ -175,16 +317,21 @@ def reduce(function: Callable[[Any, Any], Any], tree: PyTree, *initial: PyTree, 
 def reduce_associative(
     function: Callable[[Any, Any], Any], tree: PyTree, *, identity: PyTree = None, is_leaf: IsLeaf = None
 ) -> Any:
-    """Fold the leaves pair by pair, neighbours first, with an associative function: rounding errors grow by the logarithm.
+    """Combine the leaves pairwise, neighbours first, with an associative function.
+
+    Rounding errors grow with the logarithm of the number of leaves, instead of linearly.
 
     Args:
-        function: of two leaves.
-        tree: the nest.
-        identity: the result for a nest without leaves.
-        is_leaf: says what counts as a leaf.
+        function: an associative function of two leaves.
+        tree: the pytree.
+        identity: the result for a pytree without leaves.
+        is_leaf: predicate of subtrees: where it returns True, the subtree is a leaf.
+
+    Returns:
+        the combination of all leaves.
 
     Raises:
-        ArgumentError: if there is no leaf and no identity.
+        ArgumentError: if there is no leaf and no identity; if ``function`` is not a function.
 
     Example:
         >>> reduce_associative(lambda a, b: f"({a}+{b})", ["a", "b", "c"])
@@ -202,15 +349,42 @@ def reduce_associative(
 
 
 def transpose(outer: PyTreeSpec, inner: PyTreeSpec, tree: PyTree) -> Any:
-    """Turn a nest of nests inside out: ``inner`` in each leaf of ``outer`` becomes ``outer`` in each leaf of ``inner``."""
+    """Exchange the two levels of a pytree of pytrees.
+
+    Args:
+        outer: the structure of the outer level.
+        inner: the structure of the inner level.
+        tree: a pytree with the structure ``inner`` in place of each leaf of ``outer``.
+
+    Returns:
+        a pytree with the structure ``outer`` in place of each leaf of ``inner``.
+
+    Raises:
+        ValueError: if ``tree`` does not have this structure.
+
+    Example:
+        >>> transpose(structure([0, 0]), structure({"a": 0, "b": 0}), [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
+        {'a': [1, 3], 'b': [2, 4]}
+    """
     structure(tree)
     return optree.tree_transpose(outer, inner, tree)
 
 
 def partition(predicate: Callable[[Any], bool], tree: PyTree) -> tuple[Any, Any]:
-    """Split a nest in two: the leaves of which a predicate holds, and the others; ``None`` in place of what is not there.
+    """Split a pytree in two: the leaves that satisfy a predicate, and the others.
 
-    So a nest of parameters that holds ints and words is differentiated by its arrays only; `combine` puts it together.
+    A pytree of parameters that also holds integers and strings can be differentiated by its arrays only; `combine` joins the
+    parts again.
+
+    Args:
+        predicate: a function from a leaf to a bool.
+        tree: the pytree.
+
+    Returns:
+        two pytrees like ``tree``, with ``None`` in place of the leaves of the other.
+
+    Raises:
+        ArgumentError: if ``predicate`` is not a function, or the arguments are swapped.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -222,8 +396,8 @@ def partition(predicate: Callable[[Any], bool], tree: PyTree) -> tuple[Any, Any]
         >>> ft.grad(loss)(arrays)["w"]
         array([ 3., 12.])
 
-    Raises:
-        ArgumentError: if the first argument is no function, as where the two are swapped.
+    Source:
+        ``equinox.partition``.
     """
     _check_order("partition", predicate, tree)
     found, treedef = _flatten_with_none(tree)
@@ -234,10 +408,23 @@ def partition(predicate: Callable[[Any], bool], tree: PyTree) -> tuple[Any, Any]
 
 
 def combine(*trees: PyTree) -> Any:
-    """Put together what `partition` has split: of every place the first leaf that is not ``None``.
+    """Join parts of one pytree: each leaf is the first one in its position that is not ``None``.
+
+    Args:
+        trees: pytrees of the same structure, with ``None`` for missing leaves.
+
+    Returns:
+        the pytree.
 
     Raises:
-        TreeError: if the nests have different structures.
+        TreeError: if the pytrees have different structures, or there are none.
+
+    Example:
+        >>> combine({"a": 1, "b": None}, {"a": None, "b": 2})
+        {'a': 1, 'b': 2}
+
+    Source:
+        ``equinox.combine``.
     """
     flat = [_flatten_with_none(tree) for tree in trees]
     if not flat or builtins.any(treedef != flat[0][1] for _, treedef in flat):
@@ -265,9 +452,18 @@ def _check_order(name: str, function: object, tree: PyTree) -> None:
 
 
 def ravel(tree: PyTree) -> tuple[Any, Callable[[Any], Any]]:
-    """Return all elements of a nest of arrays as one vector, and the function that makes the nest of such a vector.
+    """Concatenate all elements of a pytree of arrays to one vector.
 
-    The vector has the dtype that those of the leaves promote to; the nest has the leaves' own again.
+    Args:
+        tree: a pytree of arrays and numbers.
+
+    Returns:
+        the vector, with the dtype that the leaves' dtypes promote to; and a function from such a vector to a pytree like
+        ``tree``, whose leaves have their own shapes and dtypes.
+
+    Raises:
+        DtypeError: if a leaf is neither an array nor a number.
+        ShapeError: from the returned function, if the vector has another length.
 
     Example:
         >>> import numpy as np
@@ -276,9 +472,6 @@ def ravel(tree: PyTree) -> tuple[Any, Callable[[Any], Any]]:
         array([1., 1., 1., 1., 3.])
         >>> unravel(vector * 2.0)["b"]
         np.float64(6.0)
-
-    Raises:
-        DtypeError: if a leaf is no array and no number.
 
     Source:
         ``jax.flatten_util.ravel_pytree``.
@@ -310,10 +503,23 @@ def _typed(leaf: PyTree, dtype: np.dtype[Any]) -> Any:
 
 
 def flatten_like(treedef: PyTreeSpec, tree: PyTree, what: str, of: str) -> list[Any]:
-    """Flatten ``tree``, which must have the structure ``treedef``.
+    """Flatten a pytree that must have a given structure.
+
+    Args:
+        treedef: the structure.
+        tree: the pytree.
+        what: name of ``tree`` in messages, e.g. ``"cotangents"``.
+        of: name of the object that has the structure, e.g. ``"the results"``.
+
+    Returns:
+        the leaves.
 
     Raises:
-        TreeError: naming ``what`` was given, ``of`` what it must match, and both structures.
+        TreeError: if the structure differs; the message shows the first difference.
+
+    Example:
+        >>> flatten_like(structure((0, 0)), (1, 2), "tangents", "the primals")
+        [1, 2]
     """
     found, structure_found = flatten(tree)
     if structure_found != treedef:
@@ -327,15 +533,25 @@ def flatten_like(treedef: PyTreeSpec, tree: PyTree, what: str, of: str) -> list[
 
 
 def leaves_or_none(treedef: PyTreeSpec, tree: PyTree, what: str, of: str) -> list[Any]:
-    """Flatten ``tree``, which must have the structure ``treedef``, or ``None`` in place of parts of it.
+    """Flatten a pytree that must have a given structure, or ``None`` in place of subtrees.
 
-    ``None`` in place of the whole is refused: it is what a function without ``return`` returns.
+    ``None`` for the whole pytree is an error: it is the result of a function that forgets ``return``.
+
+    Args:
+        treedef: the structure.
+        tree: the pytree.
+        what: name of ``tree`` in messages, e.g. ``"cotangents"``.
+        of: name of the object that has the structure, e.g. ``"the results"``.
 
     Returns:
-        the leaves, ``None`` for each leaf of a part that is left out.
+        the leaves, with ``None`` for each leaf of a missing subtree.
 
     Raises:
-        TreeError: as `flatten_like`.
+        TreeError: if the structure differs; the message shows the first difference.
+
+    Example:
+        >>> leaves_or_none(structure((0, [0, 0])), (1, None), "cotangents", "the results")
+        [1, None, None]
     """
     found, structure_found = flatten(tree)
     if structure_found == treedef:
@@ -360,10 +576,23 @@ def leaves_or_none(treedef: PyTreeSpec, tree: PyTree, what: str, of: str) -> lis
 
 
 def prefix_leaves(prefix: PyTree, treedef: PyTreeSpec, what: str, *, flags: bool = False) -> list[Any]:
-    """Spread a prefix nest (``in_axes``) over the leaves of a structure; ``None`` in it is a leaf, and bools if ``flags``.
+    """Extend a prefix such as ``in_axes`` to one entry per leaf of a structure.
+
+    Args:
+        prefix: an int, ``None``, or a pytree of them with the structure from the top.
+        treedef: the structure.
+        what: name of ``prefix`` in messages.
+        flags: True to accept bools, too.
+
+    Returns:
+        one int or ``None`` per leaf.
 
     Raises:
-        TreeError: if ``prefix`` is not a prefix of it.
+        TreeError: if ``prefix`` is not a prefix of the structure.
+
+    Example:
+        >>> prefix_leaves((0, None), structure(([1, 2], 3)), "in_axes")
+        [0, 0, None]
     """
     result: list[Any] = []
     pairs = [(prefix, treedef)]
@@ -384,7 +613,7 @@ def prefix_leaves(prefix: PyTree, treedef: PyTreeSpec, what: str, *, flags: bool
 
 
 def _children_like(tree: PyTree, spec: PyTreeSpec) -> list[Any] | None:
-    """The children of a nest, if at the top it is what a structure is; lists and tuples, and kinds of dicts, are alike."""
+    """Return the children of a pytree whose top level has a given structure; kinds of sequences and of dicts are alike."""
     kind = spec.type
     if kind is None:
         return None
@@ -401,7 +630,7 @@ def _children_like(tree: PyTree, spec: PyTreeSpec) -> list[Any] | None:
 
 
 def map_leaves(function: Callable[[Any], Any], tree: PyTree) -> Any:
-    """Apply a function to every leaf; no frame of optree stands between the caller and the function."""
+    """Apply a function to every leaf, without frames of optree in the traceback."""
     found, treedef = flatten(tree)
     return unflatten(treedef, [function(leaf) for leaf in found])
 
@@ -425,7 +654,7 @@ if not TYPE_CHECKING:
 
 
 def tree_key(tree: PyTreeSpec) -> Hashable:
-    """Return a key for the structure of a nest, in which keys of dicts like 1 and True are not the same."""
+    """Return a key for a structure that distinguishes keys of dicts such as 1 and True."""
     return tree if _is_exact(tree) else (tree, repr(tree))
 
 

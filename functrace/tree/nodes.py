@@ -109,24 +109,26 @@ def register(kind: K) -> K: ...
 @overload
 def register(kind: K, flatten: Flatten, unflatten: Unflatten) -> K: ...
 def register(kind: type[PyTree], flatten: Flatten | None = None, unflatten: Unflatten | None = None) -> Any:
-    """Make a class a nest: its objects are taken apart into leaves by all transforms, and put together again.
+    """Register a class as a pytree node: transforms split its objects into leaves, and rebuild them.
 
-    Dataclasses need it only where it should be said that they are one: the object of a jitted method is then an argument
-    in any case. Of other classes the methods ``tree_flatten`` and ``tree_unflatten`` are used, or two functions.
+    Dataclasses are pytree nodes without it; registration also makes the object of a jitted method an argument. Other
+    classes use their methods ``tree_flatten`` and ``tree_unflatten``, or two functions.
 
     Args:
         kind: a dataclass; or a class with the methods ``tree_flatten(self)``, which returns ``(children, static)``, and
             ``tree_unflatten(cls, static, children)``, a class method; or any class, with the two functions.
-        flatten: from an object to ``(children, static)``: a sequence of nests, and what it holds besides, which has a hash
-            and an equality.
-        unflatten: from ``static`` and children to an object. Children may be anything that stands for a leaf: it should
-            not ask for their shapes or values.
+        flatten: from an object to ``(children, static)``: a sequence of pytrees, and the rest of the object, which can be
+            hashed and compared.
+        unflatten: from ``static`` and children to an object. Children may be placeholders: it should not read their shapes
+            or values.
 
     Returns:
         the class, so that ``register`` can be a decorator.
 
     Raises:
-        ArgumentError: if the class is registered, or cannot be taken apart.
+        ArgumentError: if the class is registered already, is no class, or provides no way to flatten it.
+        TreeError: when an object is flattened, if a field is missing, it has further attributes, or ``flatten`` returns no
+            pair.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -191,10 +193,13 @@ def static(
     metadata: Mapping[str, object] | None = None,
     kw_only: object = dataclasses.MISSING,
 ) -> Any:
-    """Declare a field of a dataclass that is no leaf: ``dataclasses.field`` with ``metadata={"static": True}``.
+    """Declare a field of a dataclass that is not a leaf: ``dataclasses.field`` with ``metadata={"static": True}``.
 
     Args:
-        default, default_factory, init, repr, hash, compare, metadata, kw_only: those of ``dataclasses.field``.
+        default, default_factory, init, repr, hash, compare, metadata, kw_only: arguments of ``dataclasses.field``.
+
+    Returns:
+        the field, for the body of a dataclass.
 
     Example:
         >>> import dataclasses, functrace as ft

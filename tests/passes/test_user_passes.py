@@ -107,7 +107,7 @@ def test_the_trail_says_what_each_has_changed() -> None:
     assert any("cos" in line for line in changed["exchanged"])
     assert all(step.seconds >= 0 for step in found.steps)
     assert len(found.program.equations) == 4
-    assert "common operations: 5 -> 4 equations" in str(found)
+    assert "common subexpressions: 5 -> 4 equations" in str(found)
     np.testing.assert_array_equal(ft.evaluate(found.program, X), np.cos(X) * np.cos(X) + (-X) / 4.0)
 
 

@@ -268,7 +268,7 @@ def test_custom_vmap(name: str) -> None:
 
 
 def symbolic_jvp(lib: Any, xp: Any, seen: list[Any]) -> Any:
-    zero = ft.SymbolicZero if lib is ft else jax.custom_derivatives.SymbolicZero
+    zero = ft.custom_derivatives.SymbolicZero if lib is ft else jax.custom_derivatives.SymbolicZero
 
     @lib.custom_jvp
     def f(x: Any, y: Any) -> Any:

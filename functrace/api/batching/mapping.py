@@ -45,33 +45,33 @@ def vmap(
     *,
     max_paths: int = 64,
 ) -> Callable[P, R]:
-    """Return a function that maps ``f`` over an axis of its arguments.
+    """Make a function that maps ``f`` over an axis of its arguments.
 
-    Python's own ``if`` and ``while`` may ask for values, where those of the batch are known: what examples answer
-    differently splits the batch, ``f`` runs once per path, and results come back in the order of the examples
-    (docs/python_control_flow.md).
+    Python's own ``if`` and ``while`` may read values of the batch. Where examples differ, the batch is split: ``f`` runs
+    once per path, and results come back in the order of the examples (docs/python_control_flow.md).
 
     Args:
         f: a function of single examples.
-        in_axes: which axis of each argument to map over: an int, ``None`` (not mapped), or a nest of them that is a prefix
-            of the tuple of arguments. Keyword arguments are mapped along axis 0. Arrays that are not mapped keep
-            their values (``if``, ``int``), numbers and other objects are passed as they are.
+        in_axes: the axis of each argument to map over: an int, ``None`` (not mapped), or a pytree of them that is a prefix
+            of the tuple of arguments. Keyword arguments are mapped along axis 0. Arrays that are not mapped stay concrete
+            (``if``, ``int``); numbers and other objects are passed unchanged.
         out_axes: where the mapped axis goes in the results: an int, ``None`` for results that do not depend on mapped
-            arguments, or a prefix nest.
+            arguments, or a prefix pytree.
         axis_size: number of examples; needed only if nothing is mapped.
-        max_paths: how many paths the examples may take through ``f``: how often it runs at most. 1 means that all
-            examples must answer alike, 0 that nothing may be asked.
+        max_paths: largest number of paths that the examples may take through ``f``. 1 requires all examples to take the
+            same path, 0 forbids reading values.
 
     Returns:
-        a function of batches. ``f`` runs on traced values of one example: once, if it asks nothing that examples answer
-        differently, else once per path, for those on it.
+        a function of batches. ``f`` runs on traced values of one example: once per path that examples take.
 
     Raises:
-        ShapeError: if mapped axes differ in size; names the arguments and sizes.
-        ConcretizationError: if ``f`` asks for a value while values are not known (``jit``, ``trace``, the bodies of ``cond``
-            and ``scan``).
-        TooManyPathsError: if there are more than ``max_paths`` paths; says how many, and names the line that asked.
-        TreeError, ShapeError, DtypeError: if what different paths return does not go together; names the lines.
+        ArgumentError: if ``max_paths`` is negative, ``in_axes`` does not match the arguments, or nothing is mapped.
+        AxisError: if an argument lacks the axis to map, or a result the one of ``out_axes``.
+        ShapeError: if mapped axes differ in size; the message names the arguments and sizes.
+        ConcretizationError: if ``f`` reads a value that is abstract (under ``jit``, ``trace``, in the bodies of ``cond`` and
+            ``scan``).
+        TooManyPathsError: if there are more than ``max_paths`` paths; the message has their number and the branching line.
+        TreeError, ShapeError, DtypeError: if paths return results that do not fit together; the message names the lines.
 
     Example:
         >>> import numpy as np
@@ -81,8 +81,8 @@ def vmap(
         array([ 1. , -0.1])
 
     Cost:
-        the array work of all examples, in one NumPy call per equation (or a few). With questions: as many recordings as
-        there are paths; the array work is that of each example's own path, and is done for all examples on it at once.
+        the array work of all examples, in one NumPy call per equation (or a few). With several paths: one recording per
+        path, and the array work of each path for the examples on it.
     """
     name = function_name(f)
     owner = f"vmap of {name}"

@@ -1,4 +1,4 @@
-"""Programs from functions: ``trace`` and ``evaluate``; what a function may say: ``value``, ``is_traced``, ``stop_gradient``.
+"""Programs from functions: ``trace``, ``evaluate``; marks inside of functions: ``value``, ``is_traced``, ``stop_gradient``.
 
 Layer: 8.
 """
@@ -34,21 +34,28 @@ from functrace.typing import P, PyTree, T
 
 @entry
 def trace(f: Callable[P, Any]) -> Callable[..., Program]:
-    """Return a function that records ``f`` as a program, without computing anything.
+    """Make a function that records ``f`` as a program, without computing anything.
 
     Args:
         f: a function of arrays (pytrees of them).
 
     Returns:
         a function of ``f``'s arguments, arrays or `ShapeDtype`, that returns a `Program`. Its inputs are the leaves of the
-        arguments, in order; its outputs the leaves of the result.
+        arguments, in order; its outputs are the leaves of the result.
 
     Raises:
-        ConcretizationError: if ``f`` asks for a value (``if x > 0``), since none is known.
+        ConcretizationError: if ``f`` reads a concrete value (``if x > 0``): all values are abstract.
 
     Example:
-        >>> import numpy as np
-        >>> print(trace(lambda x: np.sin(x) * 2.0)(ShapeDtype((3,))).as_python("double_sine"))  # doctest: +SKIP
+        >>> import numpy as np, functrace as ft
+        >>> program = ft.trace(lambda x: np.sin(x) * 2.0)(ft.ShapeDtype((3,)))
+        >>> program
+        <Program program: (f64[3]) -> (f64[3]), 2 equations>
+        >>> [str(equation.primitive) for equation in program.equations]
+        ['sin', 'mul']
+
+    Cost:
+        one run of ``f`` on abstract values, about 1 us per operation.
     """
     name = function_name(f)
 
@@ -84,17 +91,17 @@ def trace(f: Callable[P, Any]) -> Callable[..., Program]:
 
 @entry
 def eval_shape(f: Callable[..., Any], *args: object, **kwargs: object) -> Any:
-    """Return the shapes and dtypes of ``f(*args, **kwargs)``, without computing anything.
+    """Compute the shapes and dtypes of ``f(*args, **kwargs)``, without computing values.
 
     Args:
         f: a function of arrays (pytrees of them).
-        args, kwargs: its arguments, arrays or `ShapeDtype`.
+        args, kwargs: arguments of ``f``, arrays or `ShapeDtype`.
 
     Returns:
-        the nest that ``f`` returns, with a `ShapeDtype` for every array.
+        the pytree that ``f`` returns, with a `ShapeDtype` for every array.
 
     Raises:
-        ConcretizationError: if ``f`` asks for a value.
+        ConcretizationError: if ``f`` reads a concrete value (``if x > 0``).
 
     Example:
         >>> import numpy as np
@@ -140,11 +147,23 @@ def input_names(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 def evaluate(program: Program, *arguments: object) -> Any:
     """Evaluate a program on flat arguments, by the reference evaluator.
 
+    Args:
+        program: the program, made by `trace` or a transform.
+        arguments: one array per input of the program, in the order of ``program.inputs``, with its shape and dtype.
+
     Returns:
         the output, or a tuple of outputs if the program has several; fresh arrays.
 
     Raises:
-        ShapeError: if an argument's shape or dtype is not the input's.
+        ShapeError: if the number of arguments is not that of inputs, or an argument has another shape or dtype than its
+            input.
+        DtypeError: if an argument is not numeric.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> program = ft.trace(lambda x, y: x * y)(ft.ShapeDtype((2,)), ft.ShapeDtype((2,)))
+        >>> ft.evaluate(program, np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+        array([3., 8.])
     """
     if len(arguments) != len(program.input_ids):
         raise ShapeError(
@@ -165,29 +184,41 @@ def evaluate(program: Program, *arguments: object) -> Any:
 
 
 def value(x: T) -> T:
-    """Return the plain values of traced arrays (pytrees of them): arrays without derivative.
+    """Return the concrete values of traced arrays (pytrees of them): plain arrays without derivative.
+
+    Args:
+        x: a traced array, or a pytree that holds some. Other leaves are returned unchanged.
+
+    Returns:
+        the pytree, with a copy of the value in place of each traced array.
 
     Raises:
-        ConcretizationError: where values are not known (``vmap``, ``trace``).
+        ConcretizationError: where values are abstract (``jit``, ``vmap``, ``trace``).
 
     Example:
         >>> import numpy as np, functrace as ft
-        >>> seen = []
-        >>> _ = ft.grad(lambda x: (seen.append(ft.value(x)), x * x)[1])(3.0)
-        >>> seen
+        >>> log = []
+        >>> _ = ft.grad(lambda x: (log.append(ft.value(x)), x * x)[1])(3.0)
+        >>> log
         [np.float64(3.0)]
     """
     return map_leaves(lambda leaf: np.copy(leaf._concrete())[()] if isinstance(leaf, TracedArray) else leaf, x)
 
 
 def is_traced(x: PyTree) -> bool:
-    """Say whether anything in a nest is traced; arrays, numbers and whatever else is no array are not.
+    """Report whether a pytree holds a traced value.
+
+    Args:
+        x: a pytree. Arrays, numbers and other objects are not traced.
+
+    Returns:
+        True if a leaf is a traced value.
 
     Example:
         >>> import numpy as np, functrace as ft
-        >>> seen = []
-        >>> _ = ft.grad(lambda x: (seen.append(ft.is_traced({"x": [x, 1.0]})), x * x)[1])(3.0)
-        >>> seen, ft.is_traced(np.ones(3))
+        >>> log = []
+        >>> _ = ft.grad(lambda x: (log.append(ft.is_traced({"x": [x, 1.0]})), x * x)[1])(3.0)
+        >>> log, ft.is_traced(np.ones(3))
         ([True], False)
     """
     return any(isinstance(leaf, Tracer | MaskedSelection) for leaf in flatten(x)[0])
@@ -200,7 +231,13 @@ def _constant(leaf: object) -> Any:
 
 
 def stop_gradient(x: T) -> T:
-    """Return ``x`` as a constant for derivatives: its tangent and cotangent are zero. Arrays come back as new arrays.
+    """Treat ``x`` as a constant in derivatives: its tangent and cotangent are zero.
+
+    Args:
+        x: an array, or a pytree of arrays.
+
+    Returns:
+        a pytree with the same values, as new arrays.
 
     Example:
         >>> import functrace as ft

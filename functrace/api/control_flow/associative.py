@@ -20,26 +20,26 @@ from functrace.typing import Array, T
 
 @entry
 def associative_scan(fn: Callable[[T, T], T], elems: T, reverse: bool = False, axis: int = 0) -> T:
-    """Return all running combinations along an axis: ``e0``, ``fn(e0, e1)``, ``fn(fn(e0, e1), e2)`` and so on.
+    """Compute all prefix combinations along an axis: ``e0``, ``fn(e0, e1)``, ``fn(fn(e0, e1), e2)`` and so on.
 
-    As ``numpy.cumsum`` is for ``+``, this is for any function that is associative. It is called on whole arrays of slices,
-    with as many slices in either argument, about ``2 log2(n)`` times: what neighbours make is combined in turn.
+    This is ``numpy.cumsum`` for any associative function. ``fn`` is called about ``2 log2(n)`` times, on whole arrays of
+    slices: neighbours are combined first, then pairs of them, and so on.
 
     Args:
-        fn: an associative function of two nests like ``elems``, to another one; it combines slices that stand at the same
-            place along ``axis``. (Where it is not associative, the result is unspecified.)
-        elems: arrays (a nest of them) with the same size along ``axis``.
-        reverse: whether to begin at the end: the last result is then the last slice, the one before it
-            ``fn(e[-1], e[-2])``.
-        axis: along which to combine.
+        fn: an associative function of two pytrees like ``elems``, to another one; it combines slices at the same position
+            along ``axis``. (If it is not associative, the result is unspecified.)
+        elems: arrays (a pytree of them) with the same size along ``axis``.
+        reverse: True to begin at the end: the last result is then the last slice, the one before it ``fn(e[-1], e[-2])``.
+        axis: axis to combine along.
 
     Returns:
-        a nest like ``elems``.
+        a pytree like ``elems``.
 
     Raises:
-        ShapeError, AxisError: if sizes along the axis differ, or an array does not have it.
-        ShapeError, DtypeError: if ``fn`` changes shape or dtype; names the leaf.
-        TreeError: if ``fn`` returns another nest.
+        AxisError: if an array does not have the axis.
+        ShapeError: if sizes along the axis differ, or ``fn`` changes a shape; the message names the leaf.
+        DtypeError: if ``fn`` changes a dtype; the message names the leaf.
+        TreeError: if ``fn`` returns another structure.
 
     Example:
         >>> import numpy as np
@@ -53,7 +53,8 @@ def associative_scan(fn: Callable[[T, T], T], elems: T, reverse: bool = False, a
     Cost:
         ``fn`` on about ``2 n`` slices in all; a loop takes ``n`` in as many calls.
 
-    Source: ``jax.lax.associative_scan``; Blelloch, Prefix sums and their applications (1990), section 1.4.
+    Source:
+        ``jax.lax.associative_scan``; Blelloch, Prefix sums and their applications (1990), section 1.4.
     """
     owner = f"associative_scan of {function_name(fn)}"
     given, tree = flatten(elems)

@@ -1,4 +1,4 @@
-"""Choices that programs can hold: ``cond`` and ``switch``.
+"""Branches that programs can hold: ``cond`` and ``switch``.
 
 Layer: 8.
 """
@@ -33,32 +33,42 @@ from functrace.typing import A, Array, B, Scalar, Ts
 def cond(
     pred: Scalar | Array | np.generic | Tracer, true_fun: Callable[[*Ts], A], false_fun: Callable[[*Ts], B], *operands: *Ts
 ) -> A | B:
-    """Return ``true_fun(*operands)`` if ``pred`` is true, else ``false_fun(*operands)``.
+    """Apply ``true_fun`` to ``operands`` if ``pred`` is true, else ``false_fun``.
 
-    Where the predicate has a value (on plain values, and under ``grad``, ``vjp``, ``jvp`` …), the branch that it chooses is
-    called, as by Python's ``if``. While staging (``jit``, ``vmap``, ``trace``) both are recorded, and one of them is
-    run. Under ``vmap``, with a predicate that differs between examples, both are run, each example has its own result, and
-    its derivative is that of its own branch.
+    With a concrete predicate (plain values, and under ``grad``, ``vjp``, ``jvp`` …), only the chosen branch is called, as by
+    Python's ``if``. While staging (``jit``, ``vmap``, ``trace``) both branches are recorded, and one of them runs. Under
+    ``vmap``, with a predicate that differs between examples, both run, each example gets the result of its own branch, and
+    its derivative.
 
     Args:
         pred: one number or bool, plain or traced.
-        true_fun, false_fun: functions of ``operands`` (pytrees of arrays) that return the same nest, shapes and dtypes.
-            They may close over traced values. While staging, a Python number takes the dtype that the other branch returns.
-        operands: what they are called with.
+        true_fun: a function of ``operands``. It may close over traced values.
+        false_fun: a function of ``operands`` that returns the same pytree, shapes and dtypes as ``true_fun``. While staging,
+            a Python number takes the dtype that the other branch returns.
+        operands: arguments of both: pytrees of arrays.
+
+    Returns:
+        the result of the chosen branch.
 
     Raises:
-        ShapeError, DtypeError: if ``pred`` is not a scalar, or results differ in shape or dtype; names the leaf.
+        ShapeError: if ``pred`` is not a scalar, or results differ in shape; the message names the leaf.
+        DtypeError: if results differ in dtype; the message names the leaf.
         TreeError: if results differ in structure.
-        CapturedArrayError: if a branch that is recorded writes into its arguments, or into what it closes over; if a result
+        CapturedArrayError: if a recorded branch writes into its arguments, or into a value that it closes over; if a result
             that shares memory with an operand, or that operand, is written later.
 
     Example:
-        >>> import numpy as np
+        >>> import numpy as np, functrace as ft
         >>> cond(True, lambda x: x + 1.0, lambda x: -x, np.ones(2))
         array([2., 2.])
+        >>> ft.jit(lambda x: cond(x > 0, np.sqrt, np.negative, x))(-4.0)
+        np.float64(4.0)
 
     Cost:
-        the branch that is taken (all branches that some example takes, under vmap).
+        the chosen branch; under ``vmap``, all branches that some example takes.
+
+    Source:
+        ``jax.lax.cond``.
     """
     which = predicate(
         pred, "the predicate of cond",
@@ -72,23 +82,28 @@ def cond(
 
 @entry
 def switch(index: int | Array | np.generic | Tracer, branches: Sequence[Callable[[*Ts], A]], *operands: *Ts) -> A:
-    """Return ``branches[index](*operands)``; an index beyond either end is that of the branch there.
+    """Apply one of several functions to ``operands``: ``branches[index](*operands)``.
 
-    As `cond`, with any number of branches: where the index has a value, the branch that it chooses is called; while staging,
-    all are recorded, and one of them is run; under ``vmap``, with an index that differs between examples, each example has
-    its own result, and its derivative is that of its own branch.
+    With a concrete index, only the chosen branch is called. While staging (``jit``, ``vmap``, ``trace``) all branches are
+    recorded, and one of them runs. Under ``vmap``, with an index that differs between examples, each example gets the result
+    of its own branch, and its derivative.
 
     Args:
-        index: one integer, plain or traced. Unlike that of a list, -1 is not the last.
-        branches: functions of ``operands`` (pytrees of arrays) that return the same nest, shapes and dtypes. They may close
-            over traced values. While staging, a Python number takes the dtype that the other branches return.
-        operands: what they are called with.
+        index: one integer, plain or traced. It is clipped to the range of branches: unlike in a list, -1 is not the last.
+        branches: functions of ``operands`` that return the same pytree, shapes and dtypes. They may close over traced
+            values. While staging, a Python number takes the dtype that the other branches return.
+        operands: arguments of the branches: pytrees of arrays.
+
+    Returns:
+        the result of the chosen branch.
 
     Raises:
         ArgumentError: if there are no branches.
-        ShapeError, DtypeError: if ``index`` is not one integer, or results differ in shape or dtype; names the leaf.
+        ShapeError: if ``index`` is not a scalar, or results differ in shape; the message names the leaf.
+        DtypeError: if ``index`` is not an integer, or results differ in dtype; the message names the leaf.
         TreeError: if results differ in structure.
-        CapturedArrayError: as `cond`.
+        CapturedArrayError: if a recorded branch writes into its arguments, or into a value that it closes over; if a result
+            that shares memory with an operand, or that operand, is written later.
 
     Example:
         >>> import numpy as np
@@ -96,9 +111,10 @@ def switch(index: int | Array | np.generic | Tracer, branches: Sequence[Callable
         array([-1., -1.])
 
     Cost:
-        the branch that is taken (all branches that some example takes, under vmap).
+        the chosen branch; under ``vmap``, all branches that some example takes.
 
-    Source: ``jax.lax.switch``.
+    Source:
+        ``jax.lax.switch``.
     """
     if not len(branches):
         raise ArgumentError("switch: there are no branches", fix="pass a list of functions, at least one")

@@ -58,29 +58,39 @@ def scan(
     reverse: bool = False,
     unroll: int | bool = 1,
 ) -> tuple[R, PyTree]:
-    """Loop over the first axis of arrays, with a carry: ``carry, y = f(carry, x)`` for each ``x`` of ``xs``.
+    """Loop over the first axis of arrays with a carry, by a body of type ``(c, a) -> (c, b)``.
+
+    The type of ``scan`` is ``((c, a) -> (c, b), c, [a]) -> (c, [b])``. It computes::
+
+        carry, ys = init, []
+        for x in xs:
+            carry, y = f(carry, x)
+            ys.append(y)
+        return carry, np.stack(ys)
 
     ``f`` is recorded once, whatever the number of steps. Where nothing is traced, it is called at each step.
 
     Args:
-        f: the body; ``carry`` keeps its nest, shapes and dtypes, ``y`` is any nest of arrays (or ``None``). It may close
-            over traced values.
-        init: the carry before the first step; Python numbers take the dtype that the body gives them (then the first
-            step is done twice, since it may compute other things of it; start with ``np.float64(0.0)`` to do it once).
-        xs: arrays (a nest of them) with the same first axis; ``None`` if the body needs no input.
-        length: number of steps; needed only if there are no ``xs``.
-        reverse: whether to walk from the last slice to the first; results stand where their slices stood.
-        unroll: how many steps are one turn of the loop in the program; ``True`` for all of them. It changes no result.
+        f: the body. Its first result has the structure, shapes and dtypes of the carry; its second one, ``y``, is any pytree
+            of arrays, or ``None``. It may close over traced values.
+        init: the carry before the first step. Python numbers in it take the dtype that the body gives them; the first step
+            then runs twice. (Start with ``np.float64(0.0)`` to avoid this.)
+        xs: arrays (a pytree of them) with the same first axis; ``None`` if the body needs no input.
+        length: number of steps; needed only without ``xs``.
+        reverse: True to loop from the last slice to the first. Each ``y`` is stored where its slice was.
+        unroll: number of steps per iteration of the recorded loop; ``True`` for all of them. Results do not depend on it.
 
     Returns:
         the final carry, and the ``y`` of all steps, stacked along a first axis.
 
     Raises:
-        ShapeError: if first axes differ; if the carry changes its shape or dtype (names the leaf and both types).
-        TreeError: if the carry changes its structure.
-        ConcretizationError: if ``f`` asks for a value, and something is traced.
-        CapturedArrayError: if ``f`` writes into its arguments, or into what it closes over; if the final carry shares memory
-            with an initial one that is traced, and either is written later.
+        ArgumentError: if the number of steps cannot be determined, is negative, or ``unroll`` is less than 1.
+        ShapeError: if first axes differ; if the carry changes its shape (the message names the leaf and both types).
+        DtypeError: if the carry changes its dtype.
+        TreeError: if the carry changes its structure, or ``f`` returns no pair.
+        ConcretizationError: if a value is traced, and ``f`` reads a concrete value (``if carry > 0``).
+        CapturedArrayError: if ``f`` writes into its arguments, or into a value that it closes over; if the final carry
+            shares memory with a traced initial one, and either is written later.
 
     Example:
         >>> import numpy as np
@@ -88,10 +98,11 @@ def scan(
         (np.float64(6.0), array([0., 1., 3.]))
 
     Cost:
-        ``length`` times the body. Its derivative keeps the body's residuals of every step; wrap the body in
-        ``functrace.checkpoint`` to keep the carries only.
+        ``length`` times the body. Its derivative keeps the residuals of every step; with the body in `functrace.checkpoint`,
+        it keeps the carries only.
 
-    Source: ``jax.lax.scan``.
+    Source:
+        ``jax.lax.scan``.
     """
     name = function_name(f)
     owner = f"scan of {name}"
@@ -123,26 +134,32 @@ def scan(
 
 @entry
 def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_val: T, *, max_steps: int | None = None) -> T:
-    """Carry out ``val = body_fun(val)`` for as long as ``cond_fun(val)`` holds; returns ``val``.
+    """Repeat ``val = body_fun(val)`` while ``cond_fun(val)`` is true.
 
-    Both functions are recorded once. Where nothing is traced, they are called as by Python's ``while``. Unlike JAX's, it has
-    a reverse derivative. Under ``vmap``, every example stops at its own time, and no derivative of a step that it did
-    not take reaches it.
+    Both functions are recorded once. Where nothing is traced, they are called as by Python's ``while``. Unlike in JAX, a
+    ``while_loop`` has a reverse-mode derivative. Under ``vmap`` every example stops after its own number of steps, and steps
+    that it did not take contribute nothing to its derivative.
 
     Args:
-        cond_fun: from ``val`` to one bool (or number).
-        body_fun: from ``val`` to a new ``val`` of the same nest, shapes and dtypes. Both may close over traced values.
-        init_val: a nest of arrays and numbers; Python numbers take the dtype that the body gives them (then the first
-            step is done twice, since it may compute other things of it; start with ``np.float64(0.0)`` to do it once).
-        max_steps: the largest number of steps, for loops that may have no end; ``None`` for any. It takes no memory.
+        cond_fun: from ``val`` to one bool or number. It may close over traced values.
+        body_fun: from ``val`` to a new ``val`` of the same structure, shapes and dtypes. It may close over traced values.
+        init_val: a pytree of arrays and numbers. Python numbers in it take the dtype that the body gives them; the first
+            step then runs twice. (Start with ``np.float64(0.0)`` to avoid this.)
+        max_steps: largest number of steps, for loops that may not end; ``None`` for no limit. It takes no memory.
+
+    Returns:
+        the final ``val``.
 
     Raises:
-        ArgumentError: when the loop runs, if it is not done after ``max_steps`` steps.
-        ShapeError, DtypeError: if ``val`` changes its shape or dtype (names the leaf and both types), or the condition
-            is not a scalar.
+        ArgumentError: if ``max_steps`` is not a number of steps; when the loop runs, if it takes more than ``max_steps``
+            steps.
+        ShapeError: if ``val`` changes its shape (the message names the leaf and both types), or the condition is not a
+            scalar.
+        DtypeError: if ``val`` changes its dtype.
         TreeError: if ``val`` changes its structure.
-        ConcretizationError: if a function asks for a value, and something is traced.
-        CapturedArrayError: as `scan`.
+        ConcretizationError: if a value is traced, and a function reads a concrete value (``if val > 0``).
+        CapturedArrayError: if a function writes into its arguments, or into a value that it closes over; if the result
+            shares memory with a traced initial value, and either is written later.
 
     Example:
         >>> import numpy as np
@@ -150,11 +167,12 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
         np.float64(0.78125)
 
     Cost:
-        body and condition, once per step. For its reverse derivative it keeps the body's residuals of each step that it
-        takes, and walks back along them. Where loop and derivative run apart (`vjp`, `checkpoint`), or each example under
-        `vmap` stops at its own time, the derivative begins with the loop once more.
+        body and condition, once per step. The reverse-mode derivative keeps the body's residuals of each step. Where loop
+        and derivative run separately (`vjp`, `checkpoint`), or examples under `vmap` take different numbers of steps, the
+        derivative runs the loop once more.
 
-    Source: ``jax.lax.while_loop``.
+    Source:
+        ``jax.lax.while_loop``.
     """
     name = function_name(body_fun)
     owner = f"while_loop of {name}"
@@ -194,33 +212,39 @@ def fori_loop(
     *,
     unroll: int | bool | None = None,
 ) -> T:
-    """Carry out ``val = body_fun(i, val)`` for every ``i`` from ``lower`` to ``upper - 1``; returns ``val``.
+    """Repeat ``val = body_fun(i, val)`` for every ``i`` from ``lower`` to ``upper - 1``.
 
-    With bounds whose values are known it is a `scan`, otherwise a `while_loop`; either has all derivatives.
+    With concrete bounds it is a `scan`, otherwise a `while_loop`; both have all derivatives.
 
     Args:
-        lower, upper: integers, plain or traced; there is no step if ``upper <= lower``.
-        body_fun: from the number of the step, and ``val``, to a new ``val`` of the same nest, shapes and dtypes. The number
-            of the step is a Python int if both bounds are; otherwise it has the dtype that NumPy promotes theirs to (a
-            Python int counts as int64), so that it reaches ``upper``. Of uint64 and a signed dtype, which have none,
-            it is uint64 if ``lower`` is, and else int64.
-        init_val: a nest of arrays and numbers.
-        unroll: how many steps are one turn of the loop in the program; only for bounds that are known.
+        lower: the first step: an integer, plain or traced.
+        upper: the end, which is excluded; there are no steps if ``upper <= lower``.
+        body_fun: from ``i`` and ``val`` to a new ``val`` of the same structure, shapes and dtypes. ``i`` is a Python int if
+            both bounds are. Otherwise it has the dtype that NumPy promotes the bounds to, where a Python int counts as
+            int64; uint64 with a signed dtype gives uint64 if ``lower`` has it, else int64.
+        init_val: a pytree of arrays and numbers.
+        unroll: number of steps per iteration of the recorded loop; for concrete bounds only.
+
+    Returns:
+        the final ``val``.
 
     Raises:
-        DtypeError: if a bound is not an integer.
-        ShapeError: if a bound is not a scalar.
-        ArgumentError: if ``unroll`` is given and a bound is not known.
-        ShapeError, DtypeError, TreeError, CapturedArrayError: as `while_loop`.
+        DtypeError: if a bound is not an integer, or ``val`` changes its dtype.
+        ShapeError: if a bound is not a scalar, or ``val`` changes its shape (the message names the leaf and both types).
+        TreeError: if ``val`` changes its structure.
+        ArgumentError: if ``unroll`` is given and a bound is abstract.
+        ConcretizationError: if a value is traced, and ``body_fun`` reads a concrete value (``if val > 0``).
+        CapturedArrayError: if ``body_fun`` writes into its arguments, or into a value that it closes over.
 
     Example:
         >>> fori_loop(1, 6, lambda i, product: product * i, 1)
         np.int64(120)
 
     Cost:
-        the body, once per step; derivatives as those of `scan` and `while_loop`.
+        the body, once per step; the reverse-mode derivative keeps the body's residuals of every step.
 
-    Source: ``jax.lax.fori_loop``.
+    Source:
+        ``jax.lax.fori_loop``.
     """
     bounds = [_bound(x, word, body_fun) for x, word in ((lower, "lower"), (upper, "upper"))]
     is_python = [isinstance(x, int) or (isinstance(x, TracedNumber) and x.kind is int) for x in (lower, upper)]
@@ -276,16 +300,22 @@ def _bound(value: object, word: str, f: Callable[..., Any]) -> Any:
 
 @entry
 def map(f: Callable[[Any], R], xs: PyTree, *, batch_size: int | None = None) -> R:
-    """Return ``f(x)`` for each ``x`` along the first axis of ``xs``, stacked: `vmap` one example after the other.
+    """Apply ``f`` to each slice along the first axis of ``xs``, one after the other, and stack the results.
+
+    The results are those of `vmap`, with the memory of one slice.
 
     Args:
-        f: a function of single examples, to a nest of arrays.
-        xs: arrays (a nest of them) with the same first axis.
-        batch_size: how many examples are computed at once, by `vmap`; by default one.
+        f: a function of single examples, to a pytree of arrays.
+        xs: arrays (a pytree of them) with the same first axis.
+        batch_size: number of examples to compute at once, by `vmap`; by default one.
+
+    Returns:
+        the results, stacked along a first axis.
 
     Raises:
         ArgumentError: if ``batch_size`` is less than 1.
         ShapeError: if first axes differ.
+        ConcretizationError: if a value is traced, and ``f`` reads a concrete value.
 
     Example:
         >>> import numpy as np
@@ -293,9 +323,10 @@ def map(f: Callable[[Any], R], xs: PyTree, *, batch_size: int | None = None) -> 
         array([0., 1., 4., 9.])
 
     Cost:
-        the body, once per example (or batch), with the memory of one.
+        the body, once per example (or batch).
 
-    Source: ``jax.lax.map``.
+    Source:
+        ``jax.lax.map``.
     """
     if batch_size is None:
         return scan(_without_carry(f), None, xs)[1]

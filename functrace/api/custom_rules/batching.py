@@ -1,4 +1,4 @@
-"""Functions that say themselves how `vmap` maps them: ``custom_vmap``.
+"""Functions with their own rule for `vmap`: ``custom_vmap``.
 
 Layer: 8.
 """
@@ -31,23 +31,23 @@ from functrace.typing import P, R
 class custom_vmap(Custom[P, R]):
     """Give a function its own rule for `vmap`.
 
+    Set the rule with ``def_vmap(rule)``: ``rule(axis_size, in_batched, *args)`` returns ``(result, out_batched)``. Mapped
+    arguments have the batch axis in front. ``in_batched`` is a list with a pytree of bools per argument, which marks the
+    mapped leaves; ``out_batched`` (a pytree of bools, or one bool for a subtree) marks those of the result.
+
+    The rule is recorded when the function is mapped. Under a second `vmap` the rule itself is mapped, and functions that it
+    calls use their own rules. Derivatives are those of the function, in both modes and under `vmap`, which then maps the
+    derivative. Differentiating a mapped function differentiates the rule. To give a derivative its own rule as well, wrap
+    the function in `custom_vjp` or `custom_jvp`.
+
     Args:
-        f: the function.
-
-    Set the rule with ``def_vmap(rule)``: ``rule(axis_size, in_batched, *args)`` returns ``(result, out_batched)``. Arguments
-    that are mapped have the mapped axis in front; ``in_batched`` is a list with a nest of bools per argument, and says which
-    leaves are. So does ``out_batched`` (a nest of bools, or one bool for a part of it) of the result.
-
-    The rule is recorded when the function is mapped. Under another `vmap` around, the rule itself is mapped, and functions
-    that it calls use their own rules. Derivatives are those of the function, in both modes and under `vmap`, where what is
-    mapped is its derivative; what is differentiated after it was mapped is the rule. Where a derivative needs a rule, too,
-    put `custom_vjp` or `custom_jvp` around it.
+        f: a function of arrays (pytrees of them).
 
     Raises:
-        ArgumentError: when it is mapped, if there is no rule; if it closes over a value that is mapped, or its rule over a
-            traced one.
-        TreeError, ShapeError, DtypeError: when it is mapped, if the rule returns another structure, shape or dtype than the
-            function has.
+        ArgumentError: when it is mapped, if there is no rule; if ``f`` closes over a mapped value, or its rule over a traced
+            one.
+        TreeError, ShapeError, DtypeError: when it is mapped, if the rule returns another structure, shape or dtype than
+            the function has.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -72,7 +72,11 @@ class custom_vmap(Custom[P, R]):
         self.rule: Callable[..., Any] | None = None
 
     def def_vmap(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the rule; returns it, so that it can be used as a decorator."""
+        """Set the rule; returns it, so that it can be used as a decorator.
+
+        Args:
+            rule: ``rule(axis_size, in_batched, *args)`` returns ``(result, out_batched)``.
+        """
         self.rule = rule
         return rule
 

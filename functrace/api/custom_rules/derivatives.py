@@ -1,8 +1,8 @@
-"""Functions that bring their own derivative: ``custom_vjp`` and ``custom_jvp``.
+"""Functions with their own derivative: ``custom_vjp`` and ``custom_jvp``.
 
-Function and rules are recorded together, at every call on traced values, and become one operation of the program around
-them. (On plain arrays just the function is called.) So Python state that a rule depends on is never stale, what is
-recorded can be printed and compared, and every transform applies.
+Function and rules are recorded together, at every call on traced values, and become one operation of the enclosing program.
+On plain arrays only the function is called. So a rule never depends on outdated Python state, recorded rules can be printed
+and compared, and every transform applies.
 
 Layer: 8.
 """
@@ -42,7 +42,7 @@ Q = ParamSpec("Q")
 
 
 class Custom(Generic[P, R]):
-    """What `custom_vjp` and `custom_jvp` share: binding arguments, and setting apart those without derivative."""
+    """Common base of `custom_vjp` and `custom_jvp`: binds arguments, and separates those without derivative."""
 
     __signature__ = SignatureOfWrapped()
 
@@ -97,7 +97,7 @@ class Custom(Generic[P, R]):
         return fixed, tuple([a for k, a in enumerate(args) if k not in chosen])
 
     def plain_result(self, args: tuple[Any, ...]) -> tuple[bool, Any]:
-        """Call the function, if its arguments are plain; returns whether nothing traced took part, and the result."""
+        """Call the function on plain arguments; returns whether no traced value took part, and the result."""
         if any(isinstance(leaf, Tracer) for leaf in flatten(args)[0]):
             return False, None
         if not is_recording():
@@ -149,7 +149,7 @@ class Custom(Generic[P, R]):
         return made._replace(programs=with_avals(made.programs, explicit, between))
 
     def _symbolic(self, count: int, operands: Operands, run: Staged, record: Callable[[Operands], MadeRule]) -> MadeRule:
-        """Return what stands for rules that are told which tangents are zero."""
+        """Return placeholders for rules that receive symbolic zeros."""
         explicit, between = len(operands.avals), tuple(map(aval_of, run.captured))
         still = operands.without_values()
 
@@ -184,17 +184,18 @@ class Custom(Generic[P, R]):
 class custom_vjp(Custom[P, R]):
     """Give a function its own reverse-mode derivative.
 
+    Set the rules with ``defvjp(fwd, bwd)``: ``fwd(*args)`` returns ``(result, residuals)``; ``bwd(*nondiff, residuals,
+    cotangent)`` returns a tuple with one cotangent per other argument, with ``None`` for zero. Forward mode is the transpose
+    of ``bwd``, or a rule of its own, set with ``defjvp(rule)``, where ``rule(*nondiff, primals, tangents)`` returns
+    ``(result, tangent)``.
+
     Args:
         f: the function.
-        nondiff_argnums: positions of arguments that are not arrays, and are passed to the rules as they are.
-
-    Set the rules with ``defvjp(fwd, bwd)``: ``fwd(*args)`` returns ``(result, residuals)``;
-    ``bwd(*nondiff, residuals, cotangent)`` a tuple with one cotangent per other argument, ``None`` standing for zero.
-    Forward mode works too, as the transpose of ``bwd``; or by a rule of its own, set with ``defjvp(rule)`` as that of
-    `custom_jvp`.
+        nondiff_argnums: positions of arguments that are not arrays. They are passed to the rules unchanged.
+        nondiff_argnames: names of such arguments.
 
     Raises:
-        ArgumentError: if it is called on traced values before ``defvjp``.
+        ArgumentError: if it is called on traced values before ``defvjp``; if an argument in ``nondiff_argnums`` is traced.
         TreeError, ShapeError, DtypeError: when it is differentiated, if a rule returns another structure, shape or dtype
             than the function has.
 
@@ -206,6 +207,9 @@ class custom_vjp(Custom[P, R]):
         >>> clipped.defvjp(lambda x: (clipped(x), None), lambda _, y_bar: (np.clip(y_bar, -1.0, 1.0),))
         >>> ft.grad(lambda x: 5.0 * clipped(x))(2.0)
         np.float64(1.0)
+
+    Source:
+        ``jax.custom_vjp``.
     """
 
     def __init__(
@@ -221,15 +225,20 @@ class custom_vjp(Custom[P, R]):
         Args:
             fwd: from the arguments to the result and residuals.
             bwd: from residuals and the result's cotangent to the arguments' cotangents.
-            symbolic_zeros: whether ``fwd`` gets a `CustomVJPPrimal` for each leaf, which says whether a derivative by it is
-                taken, and ``bwd`` a `SymbolicZero` for cotangents of results without derivative. Such rules are recorded
-                when the function is differentiated, and may not close over traced values.
+            symbolic_zeros: True to pass ``fwd`` a `functrace.custom_derivatives.CustomVJPPrimal` for each leaf, which says
+                whether its derivative is needed, and ``bwd`` a `functrace.custom_derivatives.SymbolicZero` for cotangents of
+                results without derivative. Such rules are recorded when the function is differentiated, and may not close
+                over traced values.
         """
         self.rules = (fwd, bwd)
         self.symbolic_zeros = symbolic_zeros
 
     def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Set a rule for forward mode, as `custom_jvp` has it; returns it."""
+        """Set a rule for forward mode; returns it, so that it can be used as a decorator.
+
+        Args:
+            rule: ``rule(*nondiff, primals, tangents)`` returns ``(result, tangent)``, linear in the tangents.
+        """
         self.rule = rule
         return rule
 
@@ -415,15 +424,16 @@ def check_like(
 class custom_jvp(Custom[P, R]):
     """Give a function its own forward-mode derivative; reverse mode is its transpose.
 
-    Args:
-        f: the function.
-        nondiff_argnums: positions of arguments that are not arrays, and are passed to the rule as they are.
-
     Set the rule with ``defjvp(rule)``: ``rule(*nondiff, primals, tangents)`` returns ``(result, tangent)``, linear in the
     tangents; or with ``defjvps(*rules)``, one per argument: ``rule(tangent, result, *args)`` or ``None``.
 
+    Args:
+        f: the function.
+        nondiff_argnums: positions of arguments that are not arrays. They are passed to the rule unchanged.
+        nondiff_argnames: names of such arguments.
+
     Raises:
-        ArgumentError: if it is called on traced values before ``defjvp``.
+        ArgumentError: if it is called on traced values before ``defjvp``; if an argument in ``nondiff_argnums`` is traced.
         TreeError, ShapeError, DtypeError: when it is differentiated, if the rule returns another structure, shape or dtype
             than the function has.
 
@@ -436,6 +446,9 @@ class custom_jvp(Custom[P, R]):
         >>> with np.errstate(over="ignore"):
         ...     ft.grad(log1pexp)(1000.0)
         np.float64(1.0)
+
+    Source:
+        ``jax.custom_jvp``.
     """
 
     def __init__(
@@ -449,15 +462,25 @@ class custom_jvp(Custom[P, R]):
 
         Args:
             rule: from primals and tangents to the result and its tangent.
-            symbolic_zeros: whether it gets a `SymbolicZero` for each tangent that is known to be zero (and may return
-                some). It is recorded when the function is differentiated, and may not close over traced values.
+            symbolic_zeros: True to pass a `functrace.custom_derivatives.SymbolicZero` for each tangent that is known to be
+                zero; the rule may return some. It is recorded when the function is differentiated, and may not close over
+                traced values.
         """
         self.rule = rule
         self.symbolic_zeros = symbolic_zeros
         return rule
 
     def defjvps(self, *rules: Callable[..., Any] | None) -> None:
-        """Set one rule per argument, each linear in its tangent; ``None`` for arguments without derivative."""
+        """Set one rule per argument, each linear in its tangent.
+
+        Args:
+            rules: ``rule(tangent, result, *args)`` returns the tangent of the result; ``None`` for arguments without
+                derivative.
+
+        Raises:
+            ArgumentError: for a function with ``nondiff_argnums``; when it is differentiated, if there is not one rule per
+                argument.
+        """
         if self.nondiff_argnums:
             raise ArgumentError(f"defjvps of {self.name} does not go with nondiff_argnums", fix="use defjvp")
 

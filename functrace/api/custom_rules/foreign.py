@@ -37,28 +37,28 @@ def pure_callback(
 ) -> Any:
     """Call a function that works on plain arrays only, inside any transform: ``f(*args, **kwargs)``.
 
-    ``f`` may be anything that takes and returns arrays: SciPy, numba, a library in C. It is called with plain arrays of its
-    own, which it may overwrite, and must be pure: it returns the same for the same arguments, and is called as often as the
-    program needs it (not at all, if nothing depends on it). On plain arguments, and where values are known (`grad`, `vjp`,
-    `jvp`), it is called at once, so that what it raises is raised in this line.
+    ``f`` may be anything that takes and returns arrays: SciPy, numba, a library in C. It gets copies of the arrays, which it
+    may overwrite. It must be pure: it is called as often as the program needs its results, or never. With concrete arguments
+    (plain ones, and under `grad`, `vjp`, `jvp`) it is called at once, so that its errors are raised in this line.
 
     Args:
         f: the function.
-        result_shapes: what it returns: a nest of `ShapeDtype`, or of arrays with that shape and dtype; or a function of the
-            arguments, with a `ShapeDtype` for every array, that returns such a nest.
-        args, kwargs: its arguments: pytrees; whatever is neither an array nor traced is handed on as it is.
-        vmap: how it is mapped. ``"sequential"`` calls it once per example, and suits every function. For functions that take
-            leading axes, ``"expand_dims"`` calls it once with the batch axis in front of every array, of length 1 where an
-            argument is not mapped; with ``"broadcast_all"`` that axis has the same length everywhere.
+        result_shapes: the shapes and dtypes that it returns: a pytree of `ShapeDtype`, or of arrays with that shape and
+            dtype; or a function of the arguments, with a `ShapeDtype` for every array, that returns such a pytree.
+        args, kwargs: arguments of ``f``: pytrees. Leaves that are no arrays are passed unchanged.
+        vmap: rule for `functrace.vmap`. ``"sequential"`` calls ``f`` once per example, and suits every function. For
+            functions that accept leading axes, ``"expand_dims"`` calls it once with the batch axis in front of every array,
+            of length 1 where an argument is not mapped; with ``"broadcast_all"`` that axis has the same length everywhere.
 
     Returns:
-        what ``f`` returns; 0-d arrays and Python numbers as NumPy scalars of the dtype that was declared.
+        the result of ``f``; 0-d arrays and Python numbers as NumPy scalars of the declared dtype.
 
     Raises:
+        ArgumentError: if ``f`` is not a function, ``vmap`` is not one of the three, or ``result_shapes`` holds other leaves.
         NotDifferentiableError: if it is differentiated; `primitive` and `custom_vjp` give it a derivative.
-        TreeError, ShapeError, DtypeError: if ``f`` returns something else than was declared: another nest, shape or dtype (a
-            Python number may become what NumPy's promotion makes of it), or an array that is more than its values, such as
-            a masked one.
+        TreeError, ShapeError, DtypeError: if the result of ``f`` differs from the declaration in structure, shape or dtype
+            (a Python number may be promoted as by NumPy), or is an array subclass with more than values, such as a masked
+            array.
 
     Example:
         >>> import numpy as np
@@ -69,7 +69,7 @@ def pure_callback(
         np.float64(6.0)
 
     Cost:
-        one copy of the arrays that are handed over, and of those that are returned.
+        one copy of the arrays that are passed, and of those that are returned.
 
     Source:
         ``jax.pure_callback``, where ``vmap`` is called ``vmap_method``.
@@ -90,29 +90,32 @@ def pure_callback(
 
 @final
 class primitive(Generic[P, R]):
-    """Make a function that works on plain arrays only an operation of programs, with derivatives that it is given.
+    """Make an operation of a function that works on plain arrays only, with derivatives of one's own.
+
+    The function is called as by `pure_callback`. The rules are differentiated in turn, so they are written in NumPy, in this
+    primitive and in others. They may be set later, with ``defvjp`` and ``defjvp``. Without a rule, the function cannot be
+    differentiated.
 
     Args:
-        f: the function: NumPy, SciPy, numba, compiled code. It must be pure; see `pure_callback` for how it is called.
+        f: the function: NumPy, SciPy, numba, compiled code. It must be pure. It gets copies of the arrays.
         vjp: its reverse-mode derivative: ``vjp(cotangent, result, *args)`` returns a tuple with one cotangent per argument,
-            ``None`` standing for zero. Forward mode is then its transpose.
-        jvp: its forward-mode derivative: ``jvp(tangents, result, *args)`` returns the tangent of the result, linear in the
-            tangents, of which there is one per argument. Reverse mode is then its transpose, unless there is a ``vjp``.
-        results: what it returns, as `pure_callback` has it. Left out, it is called to see, so that values must be known: not
-            under `jit` and `vmap`, nor of a cotangent in a rule.
-        vmap: how it is mapped, as `pure_callback` has it.
-
-    Both rules are differentiated in turn, so they are written in NumPy, in this primitive and in others; and may be set
-    later, with ``defvjp`` and ``defjvp``. Without a rule, the function cannot be differentiated.
+            ``None`` for zero. Forward mode is then its transpose.
+        jvp: its forward-mode derivative: ``jvp(tangents, result, *args)`` returns the tangent of the result, linear in
+            ``tangents``, a tuple with one tangent per argument. Reverse mode is its transpose, unless there is a ``vjp``.
+        results: the shapes and dtypes that it returns: a pytree of `ShapeDtype` or of arrays, or a function of the
+            arguments' `ShapeDtype` that returns one. Left out, ``f`` is called to find out, which needs concrete arguments:
+            not under `jit` and `vmap`, nor on a cotangent in a rule.
+        vmap: rule for `functrace.vmap`: ``"sequential"`` calls ``f`` once per example; ``"expand_dims"`` once with the batch
+            axis in front, of length 1 where an argument is not mapped; ``"broadcast_all"`` with the same length everywhere.
 
     Returns:
-        a function with the results of ``f``, to be used under any transform, and on plain arrays; there, too, ``f`` gets
-        arrays of its own, and what it returns is checked.
+        a function with the results of ``f``, for use under any transform and on plain arrays.
 
     Raises:
+        ArgumentError: if ``f`` is not a function, or ``vmap`` is not one of the three.
         NotDifferentiableError: if it is differentiated, and has no rule.
-        ConcretizationError: if values are not known, and ``results`` is not given.
-        TreeError, ShapeError, DtypeError: if ``f`` or a rule returns something else than it should.
+        ConcretizationError: if arguments are abstract, and ``results`` is not given.
+        TreeError, ShapeError, DtypeError: if ``f`` or a rule returns another structure, shape or dtype than it should.
 
     Example:
         >>> import math
@@ -169,12 +172,20 @@ class primitive(Generic[P, R]):
         return self if instance is None else functools.partial(self, instance)  # type: ignore[arg-type]
 
     def defvjp(self, vjp: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the reverse-mode rule; returns it, so that it can be used as a decorator."""
+        """Set the reverse-mode rule; returns it, so that it can be used as a decorator.
+
+        Args:
+            vjp: ``vjp(cotangent, result, *args)`` returns a tuple with one cotangent per argument, ``None`` for zero.
+        """
         self.vjp = vjp
         return vjp
 
     def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the forward-mode rule; returns it."""
+        """Set the forward-mode rule; returns it, so that it can be used as a decorator.
+
+        Args:
+            jvp: ``jvp(tangents, result, *args)`` returns the tangent of the result.
+        """
         self.jvp = jvp
         return jvp
 

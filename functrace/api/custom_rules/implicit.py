@@ -38,26 +38,28 @@ Function = Callable[..., Any]
 
 @entry
 def custom_root(f: Function, initial_guess: PyTree, solve: Function, tangent_solve: Function, has_aux: bool = False) -> Any:
-    """Solve ``f(x) = 0`` in a way of your own; derivatives are those of the solution, not of the way.
+    """Solve ``f(x) = 0`` with a solver of one's own, and differentiate the solution instead of the solver.
 
-    By the implicit function theorem: ``x_dot = -(df/dx)^-1 (df/da) a_dot`` for whatever ``f`` closes over.
+    By the implicit function theorem: ``x_dot = -(df/dx)^-1 (df/da) a_dot`` for all values ``a`` that ``f`` closes over.
 
     Args:
-        f: from a point, like the guess, to what is zero at the solution, of the same nest and shapes. It may close over
-            traced values. It is recorded, so it may not ask for values.
-        initial_guess: where ``solve`` starts: a pytree of arrays. The solution does not depend on it.
-        solve: ``solve(f, initial_guess)`` returns the solution. Where values are known (``grad``, ``jvp`` …), Python's own
-            ``while`` and ``if`` on them work in it.
+        f: a function of a point like the guess, to a pytree of the same structure and shapes, which is zero at the solution.
+            It may close over traced values. It is recorded, so it may not read concrete values.
+        initial_guess: start of ``solve``: a pytree of arrays. The solution does not depend on it.
+        solve: ``solve(f, initial_guess)`` returns the solution. Where values are concrete (``grad``, ``jvp`` …), it may use
+            Python's own ``while`` and ``if``.
         tangent_solve: ``tangent_solve(g, y)`` solves ``g(x) = y`` for a linear ``g``: the derivative of ``f`` at the
-            solution. It is differentiated for second derivatives, and transposed for reverse mode: `custom_linear_solve`
-            makes any way of solving fit for that.
-        has_aux: whether ``solve`` returns a pair ``(solution, aux)``; ``aux`` carries no derivative.
+            solution. It is differentiated for second derivatives, and transposed for reverse mode; `custom_linear_solve`
+            makes any linear solver suitable.
+        has_aux: True if ``solve`` returns a pair ``(solution, aux)``; ``aux`` carries no derivative.
 
     Returns:
-        the solution, or the pair.
+        the solution, or ``(solution, aux)`` with ``has_aux``.
 
     Raises:
-        TreeError, ShapeError, DtypeError: if a solution, or what a function returns, is not like the guess.
+        ArgumentError: if ``f``, ``solve`` or ``tangent_solve`` is not a function.
+        TreeError, ShapeError, DtypeError: if a solution, or the result of a function, does not fit the guess.
+        ConcretizationError: if ``f`` reads a concrete value.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -139,26 +141,29 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """Solve ``matvec(x) = b`` for a linear ``matvec`` in a way of your own; derivatives are those of the solution.
+    """Solve ``matvec(x) = b`` with a solver of one's own, and differentiate the solution instead of the solver.
 
     Args:
-        matvec: the linear map, from what is like ``b`` to what is like ``b``. It may close over traced values. It is
-            recorded, so it may not ask for values.
+        matvec: a linear map between pytrees like ``b``. It may close over traced values. It is recorded, so it may not read
+            concrete values.
         b: the right-hand side: a pytree of arrays.
-        solve: ``solve(matvec, b)`` returns the solution. Where values are known (``grad``, ``jvp`` …), Python's own
-            ``while`` and ``if`` on them work in it, for a first derivative in forward mode; a loop that has to run in
-            reverse mode, too, is a ``functrace.scan``, or foreign code.
-        transpose_solve: likewise for the transposed map: ``transpose_solve(vecmat, b)``. Reverse mode needs it, unless
+        solve: ``solve(matvec, b)`` returns the solution. Where values are concrete (``grad``, ``jvp`` …), it may use
+            Python's own ``while`` and ``if``, for a first derivative in forward mode. A loop that must run in reverse mode
+            as well is a `functrace.scan`, or foreign code.
+        transpose_solve: ``transpose_solve(vecmat, b)`` solves with the transposed map. Reverse mode needs it, unless
             ``symmetric``.
-        symmetric: whether the map is its own transpose; then ``solve`` is used for both.
-        has_aux: whether ``solve`` (and ``transpose_solve``) return a pair ``(solution, aux)``; ``aux`` has no derivative.
+        symmetric: True if the map is its own transpose; ``solve`` is then used for both.
+        has_aux: True if ``solve`` (and ``transpose_solve``) return a pair ``(solution, aux)``; ``aux`` carries no
+            derivative.
 
     Returns:
-        the solution, or the pair.
+        the solution, or ``(solution, aux)`` with ``has_aux``.
 
     Raises:
-        TreeError, ShapeError, DtypeError: if a solution, or what the map returns, is not like ``b``.
+        ArgumentError: if ``matvec``, ``solve`` or ``transpose_solve`` is not a function.
+        TreeError, ShapeError, DtypeError: if a solution, or the result of the map, does not fit ``b``.
         NotDifferentiableError: if ``matvec`` is not linear; in reverse mode without ``transpose_solve``.
+        ConcretizationError: if ``matvec`` reads a concrete value.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -229,14 +234,20 @@ def custom_linear_solve(
 
 @entry
 def closure_convert(fun: Function, *example_args: PyTree) -> tuple[Function, list[Any]]:
-    """Make arguments of the traced values that a function closes over.
+    """Convert a closure over traced values to a function that takes these values as arguments.
 
     Args:
-        fun: a function of pytrees of arrays. It is recorded, so it may not ask for values.
-        example_args: what says the shapes and dtypes of its arguments.
+        fun: a function of pytrees of arrays. It is recorded, so it may not read concrete values.
+        example_args: arguments with the shapes and dtypes that it will be called with.
 
     Returns:
-        a function to be called as ``converted(*args, *captured)``, and the list of the values captured.
+        a function, which is called as ``converted(*args, *captured)``, and the list of captured values.
+
+    Raises:
+        ArgumentError: if ``fun`` is not a function.
+        ConcretizationError: if ``fun`` reads a concrete value.
+        TreeError: from ``converted``, if the arguments have another structure, or the captured values are left out.
+        ShapeError, DtypeError: from ``converted``, if an argument has another shape or dtype than the example.
 
     Example:
         >>> import functrace as ft

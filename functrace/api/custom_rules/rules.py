@@ -1,6 +1,6 @@
-"""Rules that users bring: from functions to the programs that `custom_vjp` and `custom_jvp` operations hold.
+"""Custom rules: from the user's functions to the programs that `custom_vjp` and `custom_jvp` operations hold.
 
-Whatever a rule raises while it is recorded is raised where the derivative is asked for (`Failed`).
+An error that a rule raises while it is recorded is raised where the derivative is computed (`Failed`).
 
 Layer: 8.
 """
@@ -33,10 +33,27 @@ from functrace.tree import unflatten
 @final
 @dataclass(frozen=True, slots=True)
 class SymbolicZero:
-    """Stands for a tangent or cotangent that is known to be zero, in rules with ``symbolic_zeros=True``.
+    """Tangent or cotangent that is known to be zero, in rules with ``symbolic_zeros=True``.
 
     Args:
         aval: its shape and dtype.
+
+    Example:
+        >>> import functrace as ft
+        >>> from functrace.custom_derivatives import SymbolicZero
+        >>> @ft.custom_jvp
+        ... def product(x, y):
+        ...     return x * y
+        >>> @lambda rule: product.defjvp(rule, symbolic_zeros=True)
+        ... def rule(primals, tangents):
+        ...     (x, y), (x_dot, y_dot) = primals, tangents
+        ...     skipped = isinstance(y_dot, SymbolicZero)
+        ...     return x * y, x_dot * y if skipped else x_dot * y + x * y_dot
+        >>> ft.grad(product)(2.0, 3.0)
+        np.float64(3.0)
+
+    Source:
+        ``jax.custom_derivatives.SymbolicZero``.
     """
 
     aval: ShapeDtype
@@ -55,11 +72,28 @@ class SymbolicZero:
 @final
 @dataclass(frozen=True, slots=True)
 class CustomVJPPrimal:
-    """What a forward rule with ``symbolic_zeros=True`` gets in place of an argument's leaf.
+    """Argument leaf in a forward rule with ``symbolic_zeros=True``.
 
     Args:
         value: the leaf.
-        perturbed: whether a derivative by it is taken.
+        perturbed: True if the derivative by it is needed.
+
+    Example:
+        >>> import functrace as ft
+        >>> @ft.custom_vjp
+        ... def product(x, y):
+        ...     return x * y
+        >>> def fwd(x, y):  # CustomVJPPrimal each
+        ...     return x.value * y.value, (x.value if y.perturbed else None, y.value if x.perturbed else None)
+        >>> def bwd(residuals, z_bar):
+        ...     x, y = residuals
+        ...     return None if y is None else z_bar * y, None if x is None else z_bar * x
+        >>> product.defvjp(fwd, bwd, symbolic_zeros=True)
+        >>> ft.grad(product)(2.0, 3.0)
+        np.float64(3.0)
+
+    Source:
+        ``jax.custom_derivatives.CustomVJPPrimal``.
     """
 
     value: Any
@@ -67,7 +101,7 @@ class CustomVJPPrimal:
 
 
 class Inputs(Protocol):
-    """What a rule is recorded on: `Operands`, or what has them in another dress."""
+    """Operands that a rule is recorded on: `Operands`, or an object with the same two members."""
 
     avals: list[ShapeDtype]
 
@@ -77,13 +111,13 @@ class Inputs(Protocol):
 
 
 class VjpRule(NamedTuple):
-    """What `record_vjp` returns.
+    """Result of `record_vjp`.
 
     Args:
         forward: a closed program from operands to outputs and residuals, or the exception that recording raised.
         backward: a closed program from residuals and cotangents to cotangents.
-        captured: what the rules captured.
-        asked: whether they asked for values.
+        captured: values that the rules captured.
+        asked: True if they read concrete values.
     """
 
     forward: Rule
@@ -93,13 +127,13 @@ class VjpRule(NamedTuple):
 
 
 class JvpRule(NamedTuple):
-    """What `record_jvp` returns.
+    """Result of `record_jvp`.
 
     Args:
-        program: closed, from operands, what the rule captured, and tangents, to outputs, then tangents; or the exception
-            that recording raised.
-        captured: what the rule captured.
-        asked: whether it asked for values.
+        program: closed, from operands, captured values and tangents, to outputs, then tangents; or the exception that
+            recording raised.
+        captured: values that the rule captured.
+        asked: True if it read concrete values.
     """
 
     program: Rule

@@ -62,21 +62,23 @@ def jacrev(
 def jacrev(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
-    """Return a function that computes the Jacobian of ``f`` in reverse mode: one pullback per output element, mapped.
+    """Make a function that computes the Jacobian of ``f`` in reverse mode: one pullback per output element, mapped.
 
     Args:
         f: a function of arrays (pytrees of them).
-        argnums: which positional arguments to differentiate.
-        has_aux: ``f`` returns ``(result, aux)``; the returned function then returns ``(jacobian, aux)``.
-        holomorphic: ``f`` is a holomorphic function of complex arguments. Otherwise results must be real; arguments may be
-            complex, as for `grad`.
+        argnums: position of the argument to differentiate. A sequence of positions gives a tuple of Jacobians.
+        has_aux: True if ``f`` returns ``(result, aux)``; ``aux`` is returned unchanged, without a derivative.
+        holomorphic: True if ``f`` is a holomorphic function of complex arguments. Otherwise its results must be real;
+            arguments may be complex, and the derivative by them is not conjugated.
 
     Returns:
-        a nest like the result; in place of each leaf a nest like the argument, with arrays of shape
+        a function of ``f``'s arguments that returns the Jacobian, or ``(jacobian, aux)`` with ``has_aux``. The Jacobian is a
+        pytree like the result, with a pytree like the argument in place of each leaf; its arrays have the shape
         ``result.shape + argument.shape``.
 
     Raises:
-        DtypeError: for integer arguments or results, complex results without ``holomorphic``, real ones with it.
+        ArgumentError: if ``argnums`` names an argument that the call does not have.
+        DtypeError: for integer arguments or results, for complex results without ``holomorphic``, for real ones with it.
 
     Example:
         >>> import numpy as np
@@ -86,8 +88,8 @@ def jacrev(
 
     Cost:
         ``f`` and (number of output elements) pullbacks, in one mapped run. Where the program shows that rows have no column
-        in common (elementwise functions, neighbours, bands), one pullback for all of these: zeros outside of the pattern are
-        then zeros, also where a pullback of their own would be NaN.
+        in common (elementwise functions, neighbours, bands), these rows share one pullback. Entries outside of the sparsity
+        pattern are then zeros, even where a separate pullback would give NaN.
     """
     check_argnums(argnums, "jacrev")
     name = function_name(f)
@@ -175,10 +177,24 @@ def jacfwd(
 def jacfwd(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
-    """Return a function that computes the Jacobian of ``f`` in forward mode: one tangent per input element, mapped.
+    """Make a function that computes the Jacobian of ``f`` in forward mode: one tangent per input element, mapped.
 
-    Arguments, results and errors are those of `jacrev`, but without ``holomorphic`` it is the arguments that must be real,
-    and results may be complex; integer results have zeros.
+    Args:
+        f: a function of arrays (pytrees of them).
+        argnums: position of the argument to differentiate. A sequence of positions gives a tuple of Jacobians.
+        has_aux: True if ``f`` returns ``(result, aux)``; ``aux`` is returned unchanged, without a derivative.
+        holomorphic: True if ``f`` is a holomorphic function of complex arguments. Otherwise its arguments must be real;
+            results may be complex. The Jacobian of an integer result is zero.
+
+    Returns:
+        a function of ``f``'s arguments that returns the Jacobian, or ``(jacobian, aux)`` with ``has_aux``. The Jacobian is a
+        pytree like the result, with a pytree like the argument in place of each leaf; its arrays have the shape
+        ``result.shape + argument.shape``.
+
+    Raises:
+        ArgumentError: if ``argnums`` names an argument that the call does not have.
+        DtypeError: for integer arguments, for complex arguments without ``holomorphic``, for real ones (or real results)
+            with it.
 
     Example:
         >>> import numpy as np
@@ -188,8 +204,8 @@ def jacfwd(
 
     Cost:
         ``f`` and (number of input elements) tangents, in one mapped run. Where the program shows that columns have no row in
-        common (elementwise functions, neighbours, bands), one tangent for all of these: zeros outside of the pattern are
-        then zeros, also where a tangent of their own would be NaN.
+        common (elementwise functions, neighbours, bands), these columns share one tangent. Entries outside of the sparsity
+        pattern are then zeros, even where a separate tangent would give NaN.
     """
     check_argnums(argnums, "jacfwd")
     owner = f"jacfwd of {function_name(f)}"
@@ -264,7 +280,23 @@ def hessian(
 def hessian(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
-    """Return a function that computes the Hessian of ``f``: ``jacfwd(jacrev(f))``; with ``has_aux``, ``(hessian, aux)``.
+    """Make a function that computes the Hessian of ``f``: ``jacfwd(jacrev(f))``.
+
+    Args:
+        f: a function of arrays (pytrees of them), usually to one real number.
+        argnums: position of the argument to differentiate twice. A sequence of positions gives a tuple of tuples: the second
+            derivatives by every pair.
+        has_aux: True if ``f`` returns ``(result, aux)``; ``aux`` is returned unchanged, without a derivative.
+        holomorphic: True if ``f`` is a holomorphic function of complex arguments. Otherwise arguments and results must be
+            real.
+
+    Returns:
+        a function of ``f``'s arguments that returns the Hessian, or ``(hessian, aux)`` with ``has_aux``. The Hessian of a
+        number by an array has the shape ``x.shape + x.shape``; pytrees nest as in `jacrev`.
+
+    Raises:
+        ArgumentError: if ``argnums`` names an argument that the call does not have.
+        DtypeError: for integer arguments or results, for complex ones without ``holomorphic``, for real ones with it.
 
     Example:
         >>> import numpy as np
@@ -273,7 +305,7 @@ def hessian(
                [ 0., 12.]])
 
     Cost:
-        (number of input elements) times a few ``f``, in one mapped run; with bands, their number (see `jacfwd`).
+        (number of input elements) times a few ``f``, in one mapped run; for a banded Hessian, the number of bands instead.
     """
     inner = jacrev(f, argnums, has_aux=has_aux, holomorphic=holomorphic)
     return transformed("hessian", f)(jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic))
@@ -289,16 +321,20 @@ def hvp(
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: object) -> Any: ...
 @entry
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: object) -> Any:
-    """Return the product of the Hessian of ``f`` with ``tangents``, forward over reverse.
+    """Compute the product of the Hessian of ``f`` with ``tangents``, forward over reverse.
 
     Args:
         f: a function that returns one real number.
-        primals: tuple of arguments.
-        tangents: tuple like it.
-        kwargs: passed to ``f``.
+        primals: tuple of arguments of ``f``.
+        tangents: tuple with the structure and shapes of ``primals``; ``None`` within it stands for zeros.
+        kwargs: keyword arguments of ``f``, which are not differentiated.
 
     Returns:
-        a value like the first argument, or a tuple if there are several.
+        a value like the argument, or a tuple with one value per argument if there are several.
+
+    Raises:
+        TreeError, ShapeError: if primals and tangents differ in structure or shape; if ``f`` does not return a scalar.
+        DtypeError: if an argument is not of floating-point dtype, or ``f`` returns no real number.
 
     Example:
         >>> import numpy as np
@@ -306,7 +342,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
         array([6., 0.])
 
     Cost:
-        4 to 8 times ``f``; the Hessian is never formed.
+        4 to 8 times the time of ``f``; the Hessian is never formed.
     """
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
     return jvp(lambda *xs: grad(f, argnums)(*xs, **kwargs), primals, tangents)[1]
@@ -322,14 +358,29 @@ def elementwise_grad(f: Callable[P, Any], argnums: int) -> Callable[P, Any]: ...
 def elementwise_grad(f: Callable[P, Any], argnums: Sequence[int]) -> Callable[P, tuple[Any, ...]]: ...
 @entry
 def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
-    """Return a function that computes the derivative of an elementwise function at every element.
+    """Make a function that computes the derivative of an elementwise function at every element.
 
-    The gradient of the sum of ``f``'s outputs: for a function that works element by element, that is its derivative.
+    It computes the gradient of the sum of ``f``'s outputs. For a function that works element by element, this is the
+    derivative at each element.
+
+    Args:
+        f: a function of arrays to one array, each of whose elements depends on the same element of the arguments only.
+        argnums: position of the argument to differentiate. A sequence of positions gives a tuple of derivatives.
+
+    Returns:
+        a function of ``f``'s arguments that returns the derivatives, with the shape and dtype of the argument.
+
+    Raises:
+        ArgumentError: if ``argnums`` names an argument that the call does not have.
+        DtypeError: if an argument is not of floating-point dtype, or ``f`` returns no real numbers.
 
     Example:
         >>> import numpy as np
         >>> elementwise_grad(np.sin)(np.zeros(2))
         array([1., 1.])
+
+    Cost:
+        2 to 4 times the time of ``f``.
     """
 
     @functools.wraps(f, updated=())

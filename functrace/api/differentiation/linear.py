@@ -31,12 +31,12 @@ from functrace.typing import PyTree
 
 @entry
 def linear_transpose(f: Callable[..., Any], *primals: object, **kwargs: object) -> Callable[[Any], Any]:
-    """Return the transpose of a linear function.
+    """Transpose a linear function.
 
     Args:
-        f: a function that is linear in all its arguments; also one of integers.
-        primals: arrays or `ShapeDtype` that say the shapes and dtypes; their values do not matter.
-        kwargs: passed to ``f`` as they are.
+        f: a function that is linear in all its arguments; integer arguments are allowed.
+        primals: arrays or `ShapeDtype` with the shapes and dtypes of the arguments; their values are not used.
+        kwargs: keyword arguments of ``f``, which are constants.
 
     Returns:
         a function from a cotangent like the result to a tuple of cotangents, one per argument. ``None`` within the cotangent
@@ -44,9 +44,19 @@ def linear_transpose(f: Callable[..., Any], *primals: object, **kwargs: object) 
 
     Raises:
         NotDifferentiableError: if ``f`` is not linear; ``x + 1`` is not.
+        TreeError, ShapeError, DtypeError: from the returned function, if the cotangent does not fit the result.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> transposed = ft.linear_transpose(lambda x: 2.0 * x[:2], np.ones(3))
+        >>> transposed(np.array([1.0, 5.0]))
+        (array([ 2., 10.,  0.]),)
 
     Cost:
-        one run of ``f`` at zero, which must be zero.
+        one run of ``f`` at zero, where its result must be zero.
+
+    Source:
+        ``jax.linear_transpose``.
     """
     owner = f"linear_transpose of {function_name(f)}"
     leaves, in_tree = flatten(primals)
@@ -68,7 +78,7 @@ def linear_transpose(f: Callable[..., Any], *primals: object, **kwargs: object) 
 
 @final
 class LinearTranspose:
-    """What `linear_transpose` returns: from a cotangent of the result to cotangents of the arguments. It can be pickled."""
+    """Linear map from a cotangent of the result to cotangents of the arguments, as `linear_transpose` returns it."""
 
     __slots__ = ("captured", "in_tree", "out_avals", "out_tree", "owner", "runner")
 

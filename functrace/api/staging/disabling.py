@@ -17,16 +17,18 @@ ENTERED: list[bool] = []
 
 @contextmanager
 def disable_jit(disable: bool = True) -> Iterator[None]:
-    """Let jitted functions run as plain Python inside of a ``with`` block: a debugger stops in them, ``print`` shows values.
+    """Run jitted functions as plain Python inside of a ``with`` block: a debugger stops in them, ``print`` shows values.
 
-    A function under `jit` is then called itself, on copies of its arguments, and returns arrays of its own, as ever; it is
-    not staged, and no program is kept. `scan`, `while_loop`, `fori_loop` and `map` are Python loops wherever values are
-    known. (Where they are not, as under ``trace``, they are recorded.) Donated arrays are not taken.
+    Jitted functions are then called on copies of their arguments, and return fresh arrays; nothing is staged or cached.
+    `scan`, `while_loop`, `fori_loop` and `map` are Python loops wherever values are concrete, and are recorded where they
+    are not (as under ``trace``). Arrays are not donated. The setting holds for this thread and the tasks that it starts, and
+    may be nested.
 
     Args:
-        disable: False lets what is inside be compiled again.
+        disable: False to compile again within an enclosing block.
 
-    It holds for this thread (and for tasks that it starts), and may be nested.
+    Returns:
+        a context manager.
 
     Example:
         >>> import numpy as np

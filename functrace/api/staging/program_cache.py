@@ -49,7 +49,21 @@ MOST_BYTES = 256 << 20
 
 
 class CacheInfo(NamedTuple):
-    """Result of ``f.cache_info()``: numbers of cache hits and misses, and of signatures that are kept."""
+    """Statistics that ``f.cache_info()`` of a jitted function returns.
+
+    Args:
+        hits: number of calls that found their program.
+        misses: number of calls that were staged.
+        maxsize: largest number of cached signatures.
+        currsize: number of cached signatures.
+
+    Example:
+        >>> import functrace as ft
+        >>> double = ft.jit(lambda x: x * 2.0)
+        >>> _ = double(1.0), double(2.0)
+        >>> double.cache_info()
+        CacheInfo(hits=1, misses=1, maxsize=256, currsize=1)
+    """
 
     hits: int
     misses: int
@@ -58,16 +72,23 @@ class CacheInfo(NamedTuple):
 
 
 class GuardsInfo(NamedTuple):
-    """Result of ``f.cache_info()`` of a function that is jitted with guards.
+    """Statistics that ``f.cache_info()`` of a function jitted with guards returns.
 
     Args:
-        hits: calls that found their path.
-        misses: calls that were recorded.
-        maxsize: how many signatures are kept.
-        currsize: how many there are.
-        paths: how many paths they have.
-        max_paths: how many paths of one signature are kept.
-        guard_misses: calls that were recorded although there were paths: their guards had other values.
+        hits: number of calls that found their path.
+        misses: number of calls that were recorded.
+        maxsize: largest number of cached signatures.
+        currsize: number of cached signatures.
+        paths: number of cached paths.
+        max_paths: largest number of cached paths per signature.
+        guard_misses: number of calls that were recorded because guards of all cached paths failed.
+
+    Example:
+        >>> import functrace as ft
+        >>> leaky = ft.jit(lambda x: x if x > 0 else x * 0.1, guards=True)
+        >>> _ = leaky(1.0), leaky(2.0), leaky(-1.0)
+        >>> leaky.cache_info().misses, leaky.cache_info().paths
+        (2, 2)
     """
 
     hits: int

@@ -29,12 +29,45 @@ def _like(x: Values) -> Any:
 
 
 def isinstance(x: object, kinds: Given) -> bool:
-    """Say whether a value, or what a traced one stands for, is an instance of a class."""
+    """Check that a value, or the value that a traced one stands for, is an instance of a class.
+
+    Args:
+        x: any object.
+        kinds: a class, or a tuple of classes.
+
+    Returns:
+        True if it is.
+
+    Example:
+        >>> import numpy as np
+        >>> from functrace.compat.autograd import grad, isinstance
+        >>> grad(lambda x: np.sum(x * isinstance(x, np.ndarray)))(np.ones(2))
+        array([1., 1.])
+
+    Source:
+        ``autograd.builtins.isinstance``.
+    """
     return builtins.isinstance(_like(x), kinds) or builtins.isinstance(x, kinds)
 
 
 def type(x: object) -> builtins.type:
-    """Return the class of a value, or of what a traced one stands for."""
+    """Return the class of a value, or of the value that a traced one stands for.
+
+    Args:
+        x: any object.
+
+    Returns:
+        the class.
+
+    Example:
+        >>> import numpy as np
+        >>> from functrace.compat.autograd import grad, type
+        >>> grad(lambda x: np.sum(x * (type(x) is np.ndarray)))(np.ones(2))
+        array([1., 1.])
+
+    Source:
+        ``autograd.builtins.type``.
+    """
     return builtins.type(_like(x))
 
 

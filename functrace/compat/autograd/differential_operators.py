@@ -89,19 +89,29 @@ def _one_number(fun: Function, operator: str, shaped: type[Exception] | None = N
 
 
 def grad(fun: Function, argnum: Argnum = 0) -> Function:
-    """Return a function that computes the gradient of ``fun``, whose result has one real element.
+    """Make a function that computes the gradient of ``fun``, whose result has one real element.
 
     Args:
-        fun: of arrays, numbers and containers of them.
-        argnum: which positional argument, or a tuple of positions, for a tuple of gradients.
+        fun: a function of arrays, numbers and containers of them.
+        argnum: position of the argument to differentiate, or a tuple of positions, for a tuple of gradients.
+
+    Returns:
+        a function of ``fun``'s arguments that returns the gradient, like the argument.
 
     Raises:
-        ArgumentError: if the result is something else.
+        ArgumentError: if the result is not one real number.
         DtypeError: if an argument holds integers.
 
-    Cost: 2 to 4 times ``fun``.
+    Example:
+        >>> import functrace.compat.autograd.numpy as anp
+        >>> grad(lambda x: anp.sum(x**2))(anp.array([1.0, 2.0]))
+        array([2., 4.])
 
-    Source: ``autograd.grad``.
+    Cost:
+        2 to 4 times ``fun``.
+
+    Source:
+        ``autograd.grad``.
     """
     return differentiate.grad(_one_number(fun, "grad"), _argnums(argnum, "grad"))
 
@@ -112,7 +122,29 @@ class _Shaped(Exception):
 
 
 def value_and_grad(fun: Function, argnum: Argnum = 0) -> Function:
-    """Return a function that computes ``(value, gradient)``; arguments and errors are those of `grad`."""
+    """Make a function that computes the value and the gradient of ``fun``, whose result has one real element.
+
+    Args:
+        fun: a function of arrays, numbers and containers of them.
+        argnum: position of the argument to differentiate, or a tuple of positions, for a tuple of gradients.
+
+    Returns:
+        a function of ``fun``'s arguments that returns ``(value, gradient)``.
+
+    Raises:
+        ArgumentError: if the result is not one real number.
+        DtypeError: if an argument holds integers.
+
+    Example:
+        >>> value_and_grad(lambda x: x**2)(3.0)
+        (np.float64(9.0), np.float64(6.0))
+
+    Cost:
+        2 to 4 times ``fun``.
+
+    Source:
+        ``autograd.value_and_grad``.
+    """
     argnums = _argnums(argnum, "value_and_grad")
     of_numbers = differentiate.value_and_grad(_one_number(fun, "value_and_grad", _Shaped), argnums)
 
@@ -144,10 +176,25 @@ def value_and_grad(fun: Function, argnum: Argnum = 0) -> Function:
 
 
 def elementwise_grad(fun: Function, argnum: Argnum = 0) -> Function:
-    """Return a function that computes the sum of the rows of the Jacobian: of elementwise functions, the derivative.
+    """Make a function that computes the sum of the rows of the Jacobian: for elementwise functions, the derivative.
+
+    Args:
+        fun: a function of arrays, numbers and containers of them.
+        argnum: position of the argument to differentiate, or a tuple of positions, for a tuple of derivatives.
+
+    Returns:
+        a function of ``fun``'s arguments that returns the derivative, with the shape of the argument.
 
     Raises:
         ArgumentError: if the result is not real.
+
+    Example:
+        >>> import functrace.compat.autograd.numpy as anp
+        >>> elementwise_grad(anp.sin)(anp.zeros(2))
+        array([1., 1.])
+
+    Source:
+        ``autograd.elementwise_grad``.
     """
 
     @wraps(fun)
@@ -161,12 +208,29 @@ def elementwise_grad(fun: Function, argnum: Argnum = 0) -> Function:
 
 
 def jacobian(fun: Function, argnum: Argnum = 0) -> Function:
-    """Return a function that computes the Jacobian: its shape is that of the result and that of the argument.
+    """Make a function that computes the Jacobian.
+
+    Args:
+        fun: a function of arrays to one real array.
+        argnum: position of the argument to differentiate, or a tuple of positions, for a tuple of Jacobians.
+
+    Returns:
+        a function of ``fun``'s arguments that returns an array with the shape of the result, then that of the argument.
 
     Raises:
         ArgumentError: if the result is not one real array.
 
-    Cost: one backward pass per element of the result, at once for all.
+    Example:
+        >>> import functrace.compat.autograd.numpy as anp
+        >>> jacobian(lambda x: x**2)(anp.array([1.0, 2.0]))
+        array([[2., 0.],
+               [0., 4.]])
+
+    Cost:
+        one pullback per element of the result, in one mapped run.
+
+    Source:
+        ``autograd.jacobian``.
     """
 
     @wraps(fun)
@@ -180,12 +244,50 @@ def jacobian(fun: Function, argnum: Argnum = 0) -> Function:
 
 
 def hessian(fun: Function, argnum: Argnum = 0) -> Function:
-    """Return a function that computes the Jacobian of the Jacobian."""
+    """Make a function that computes the Hessian: the Jacobian of the Jacobian.
+
+    Args:
+        fun: a function of arrays to one real array.
+        argnum: position of the argument to differentiate twice.
+
+    Returns:
+        a function of ``fun``'s arguments that returns an array with the shape of the result, then twice that of the
+        argument.
+
+    Raises:
+        ArgumentError: if the result is not one real array.
+
+    Example:
+        >>> import functrace.compat.autograd.numpy as anp
+        >>> hessian(lambda x: anp.sum(x**3))(anp.array([1.0, 2.0]))
+        array([[ 6.,  0.],
+               [ 0., 12.]])
+
+    Source:
+        ``autograd.hessian``.
+    """
     return jacobians.jacfwd(jacobian(fun, argnum), _argnums(argnum, "hessian"))
 
 
 def holomorphic_grad(fun: Function, argnum: Argnum = 0) -> Function:
-    """Return a function that computes the complex derivative of a holomorphic function of a complex argument."""
+    """Make a function that computes the complex derivative of a holomorphic function of a complex argument.
+
+    A real argument gives a warning.
+
+    Args:
+        fun: a holomorphic function to one complex number.
+        argnum: position of the argument to differentiate.
+
+    Returns:
+        a function of ``fun``'s arguments that returns the derivative.
+
+    Example:
+        >>> holomorphic_grad(lambda z: z**2)(1.0 + 2.0j)
+        np.complex128(2+4j)
+
+    Source:
+        ``autograd.holomorphic_grad``.
+    """
     gradient = grad(wraps(fun)(lambda *args, **kwargs: np.real(fun(*args, **kwargs))), argnum)
 
     @wraps(fun)
@@ -198,12 +300,49 @@ def holomorphic_grad(fun: Function, argnum: Argnum = 0) -> Function:
 
 
 def grad_named(fun: Function, argname: str) -> Function:
-    """Return a function that computes the gradient by the argument of a name."""
+    """Make a function that computes the gradient by the argument of a given name.
+
+    Args:
+        fun: a function of arrays, numbers and containers of them, to one real number.
+        argname: name of the parameter; the argument is passed by position.
+
+    Returns:
+        a function of ``fun``'s arguments that returns the gradient.
+
+    Raises:
+        ValueError: if there is no parameter of this name.
+
+    Example:
+        >>> grad_named(lambda x, y: x * y, "y")(3.0, 4.0)
+        np.float64(3.0)
+
+    Source:
+        ``autograd.grad_named``.
+    """
     return grad(fun, list(inspect.signature(fun).parameters).index(argname))
 
 
 def grad_and_aux(fun: Function, argnum: Argnum = 0) -> Function:
-    """Return a function that computes ``(gradient, aux)`` of a function that returns ``(result, aux)``."""
+    """Make a function that computes the gradient of a function with auxiliary results.
+
+    Args:
+        fun: a function of arrays, numbers and containers of them that returns ``(result, aux)``.
+        argnum: position of the argument to differentiate, or a tuple of positions, for a tuple of gradients.
+
+    Returns:
+        a function of ``fun``'s arguments that returns ``(gradient, aux)``.
+
+    Raises:
+        ArgumentError: if the result is not one real number.
+        DtypeError: if an argument holds integers.
+
+    Example:
+        >>> grad_and_aux(lambda x: (x**2, "aux"))(3.0)
+        (np.float64(6.0), 'aux')
+
+    Source:
+        ``autograd.differential_operators.grad_and_aux``.
+    """
 
     @wraps(fun)
     def pair(*args: object, **kwargs: object) -> tuple[Any, Any]:
@@ -220,7 +359,24 @@ def grad_and_aux(fun: Function, argnum: Argnum = 0) -> Function:
 
 
 def multigrad_dict(fun: Function) -> Function:
-    """Return a function that computes the gradients by all arguments: a dict of gradients by name."""
+    """Make a function that computes the gradients by all arguments.
+
+    Args:
+        fun: a function of arrays, numbers and containers of them, to one real number.
+
+    Returns:
+        a function of ``fun``'s arguments that returns a dict of gradients by parameter name.
+
+    Raises:
+        ArgumentError: if the result is not one real number.
+
+    Example:
+        >>> multigrad_dict(lambda x, y: x * y)(3.0, 4.0)
+        {'x': np.float64(4.0), 'y': np.float64(3.0)}
+
+    Source:
+        ``autograd.multigrad_dict``.
+    """
     parameters = inspect.signature(fun)
     kinds = {name: parameter.kind for name, parameter in parameters.parameters.items()}
 
@@ -249,7 +405,25 @@ def multigrad_dict(fun: Function) -> Function:
 
 
 def make_vjp(fun: Function, argnum: Argnum = 0) -> Function:
-    """Return a function of the arguments of ``fun`` that computes ``(vjp, result)``; ``vjp`` takes a cotangent."""
+    """Make a function that computes the pullback of ``fun``.
+
+    Args:
+        fun: a function of arrays, numbers and containers of them.
+        argnum: position of the argument to differentiate.
+
+    Returns:
+        a function of ``fun``'s arguments that returns ``(vjp, result)``; ``vjp`` maps a cotangent of the result to one of
+        the argument.
+
+    Example:
+        >>> import functrace.compat.autograd.numpy as anp
+        >>> pullback, result = make_vjp(anp.sin)(0.0)
+        >>> pullback(2.0)
+        np.float64(2.0)
+
+    Source:
+        ``autograd.make_vjp``.
+    """
     return unary_to_nary(vjp_of)(fun, argnum)
 
 
@@ -287,14 +461,54 @@ def _fitted(direction: Values, like: Values) -> Any:
 
 
 def make_hvp(fun: Function, argnum: Argnum = 0) -> Function:
-    """Return a function of the arguments of ``fun`` that computes ``(hvp, gradient)``; ``hvp(v)`` is ``H v``."""
+    """Make a function that computes the gradient and Hessian-vector products.
+
+    Args:
+        fun: a function of arrays to one real number.
+        argnum: position of the argument to differentiate twice.
+
+    Returns:
+        a function of ``fun``'s arguments that returns ``(hvp, gradient)``; ``hvp(v)`` is the product of the Hessian with
+        ``v``.
+
+    Raises:
+        ArgumentError: if the result is not one real number.
+
+    Example:
+        >>> import functrace.compat.autograd.numpy as anp
+        >>> product, gradient = make_hvp(lambda x: anp.sum(x**3))(anp.array([1.0, 2.0]))
+        >>> product(anp.array([1.0, 0.0]))
+        array([6., 0.])
+
+    Source:
+        ``autograd.differential_operators.make_hvp``.
+    """
     return make_vjp(grad(fun, argnum), argnum)
 
 
 def hessian_tensor_product(fun: Function, argnum: int = 0) -> Function:
-    """Return a function of the arguments of ``fun`` and a tensor that computes the Hessian times the tensor.
+    """Make a function that computes the product of the Hessian with a tensor.
 
-    Cost: about 4 times ``fun``.
+    Args:
+        fun: a function of arrays to one real number.
+        argnum: position of the argument to differentiate twice.
+
+    Returns:
+        a function of ``fun``'s arguments and a tensor like the differentiated one, which returns the product.
+
+    Raises:
+        ArgumentError: if the result is not one real number.
+
+    Example:
+        >>> import functrace.compat.autograd.numpy as anp
+        >>> hessian_tensor_product(lambda x: anp.sum(x**3))(anp.array([1.0, 2.0]), anp.array([1.0, 0.0]))
+        array([6., 0.])
+
+    Cost:
+        about 4 times ``fun``.
+
+    Source:
+        ``autograd.hessian_tensor_product``.
     """
     gradient = grad(fun, argnum)
 
@@ -309,7 +523,26 @@ hessian_vector_product = hessian_tensor_product
 
 
 def tensor_jacobian_product(fun: Function, argnum: int = 0) -> Function:
-    """Return a function of the arguments of ``fun`` and a tensor that computes the tensor times the Jacobian."""
+    """Make a function that computes the product of a tensor with the Jacobian.
+
+    Args:
+        fun: a function of arrays to one real array.
+        argnum: position of the argument to differentiate.
+
+    Returns:
+        a function of ``fun``'s arguments and a tensor like the result, which returns the product.
+
+    Raises:
+        ArgumentError: if the result is not one real array.
+
+    Example:
+        >>> import functrace.compat.autograd.numpy as anp
+        >>> tensor_jacobian_product(lambda x: x**2)(anp.array([1.0, 2.0]), anp.array([1.0, 1.0]))
+        array([2., 4.])
+
+    Source:
+        ``autograd.tensor_jacobian_product``.
+    """
 
     def dotted(*args: Given, **kwargs: object) -> Any:
         *rest, vector = args
@@ -325,7 +558,23 @@ vector_jacobian_product = tensor_jacobian_product
 
 
 def make_jvp(fun: Function, argnum: Argnum = 0) -> Function:
-    """Return a function of the arguments of ``fun`` that returns ``tangent ↦ (result, tangent)``."""
+    """Make a function that computes tangents of ``fun``.
+
+    Args:
+        fun: a function of arrays, numbers and containers of them.
+        argnum: position of the argument to differentiate.
+
+    Returns:
+        a function of ``fun``'s arguments, which returns the function from a tangent to ``(result, tangent)``.
+
+    Example:
+        >>> import functrace.compat.autograd.numpy as anp
+        >>> make_jvp(anp.sin)(0.0)(2.0)
+        (np.float64(0.0), np.float64(2.0))
+
+    Source:
+        ``autograd.make_jvp``.
+    """
     return unary_to_nary(jvp_of)(fun, argnum)
 
 
@@ -339,7 +588,26 @@ def jvp_of(fun: Function, x: Values) -> Function:
 
 
 def deriv(fun: Function, argnum: Argnum = 0) -> Function:
-    """Return a function that computes the derivative in the direction of ones."""
+    """Make a function that computes the derivative of ``fun`` in the direction of ones.
+
+    Args:
+        fun: a function of arrays, numbers and containers of them.
+        argnum: position of the argument to differentiate.
+
+    Returns:
+        a function of ``fun``'s arguments that returns the tangent of the result.
+
+    Example:
+        >>> import functrace.compat.autograd.numpy as anp
+        >>> deriv(anp.sin)(0.0)
+        np.float64(1.0)
+
+    Cost:
+        2 to 3 times ``fun``.
+
+    Source:
+        ``autograd.deriv``.
+    """
 
     @wraps(fun)
     def along(*args: object, **kwargs: object) -> Any:
@@ -366,7 +634,24 @@ def _half_square(x: Values) -> Any:
 
 
 def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: int = 0) -> Function:
-    """Return a function of the arguments of ``f`` that returns ``v ↦ Jᵀ H J v``, with ``H`` of ``g``."""
+    """Make a function that computes products of the generalized Gauss-Newton matrix: ``v ↦ Jᵀ H J v``.
+
+    Args:
+        f: a function of arrays, with the Jacobian ``J``.
+        g: a function of the result of ``f`` to one real number, with the Hessian ``H``; half the sum of squares by default.
+        f_argnum: position of the argument of ``f`` to differentiate.
+
+    Returns:
+        a function of ``f``'s arguments, which returns the function from ``v`` to the product.
+
+    Example:
+        >>> import functrace.compat.autograd.numpy as anp
+        >>> make_ggnvp(lambda x: x**2)(anp.array([1.0, 2.0]))(anp.array([1.0, 1.0]))
+        array([ 4., 16.])
+
+    Source:
+        ``autograd.make_ggnvp``.
+    """
 
     @wraps(f)
     def at(*args: object, **kwargs: object) -> Function:

@@ -49,19 +49,31 @@ _ARRAYS = (Tracer, np.ndarray, np.generic)
 
 @final
 class primitive:
-    """Make a function that is called with plain values, and has the derivatives that `defvjp` and `defjvp` give it.
+    """Make an operation of a function of plain values, with derivatives given by `defvjp` and `defjvp`.
 
     Args:
-        fun: the function, of positional arguments that are differentiated, and others.
+        fun: a function of positional arguments, which may be differentiated, and keyword arguments.
 
     Raises:
-        ConcretizationError: if it is called where values are not known (`functrace.jit`, `functrace.vmap`).
+        ConcretizationError: if it is called with abstract values (under `functrace.jit`, `functrace.vmap`).
         NotDifferentiableError: if it is differentiated by an argument without a rule.
 
-    Cost:
-        about 0.2 ms per call under a transform, beside the function and its rules.
+    Example:
+        >>> import math
+        >>> from functrace.compat.autograd import grad
+        >>> from functrace.compat.autograd.extend import defvjp
+        >>> @primitive
+        ... def sine(x):
+        ...     return math.sin(x)
+        >>> defvjp(sine, lambda ans, x: lambda g: g * math.cos(x))
+        >>> grad(sine)(0.0)
+        np.float64(1.0)
 
-    Source: ``autograd.extend.primitive``.
+    Cost:
+        about 0.2 ms per call under a transform, besides the function and its rules.
+
+    Source:
+        ``autograd.extend.primitive``.
     """
 
     def __init__(self, fun: Callable[..., Any]) -> None:

@@ -20,14 +20,17 @@ _HERE = __name__.rpartition(".")[0]
 
 @contextlib.contextmanager
 def replace_autograd(*packages: str) -> Iterator[None]:
-    """Let ``import autograd`` mean this package while a block runs, in the whole process.
+    """Make ``import autograd`` import this package inside of a ``with`` block, in the whole process.
 
-    What is imported in the block keeps what it has imported. HIPS autograd need not be installed; if it has been imported
-    before, all its modules are set aside, and put back afterwards, so that the two never mix. What imports autograd later,
-    inside a function, needs a block around the call.
+    Modules that are imported in the block keep their imports. HIPS autograd need not be installed. If it is imported
+    already, its modules are set aside, and put back afterwards, so that the two never mix. A function that imports autograd
+    when it is called needs a block around the call.
 
     Args:
-        packages: names of packages that are about to be imported: checked not to have been imported on HIPS autograd.
+        packages: names of packages that the block imports; it is checked that they have not been imported on HIPS autograd.
+
+    Returns:
+        a context manager.
 
     Raises:
         ImportError: if one of ``packages`` uses HIPS autograd already, since importing it again would change nothing.

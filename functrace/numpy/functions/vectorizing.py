@@ -20,7 +20,7 @@ from functrace.tracing.tracer import Tracer
 
 
 class Vectorized(np.vectorize):
-    """As ``numpy.vectorize``; inside a traced function elements are traced, and results joined by `functrace.numpy.stack`.
+    """``numpy.vectorize``, for traced arrays too: their elements are traced, and results are joined by ``np.stack``.
 
     Cost:
         Python calls the function once per element, as NumPy does; `functrace.vmap` calls it once.

@@ -19,7 +19,7 @@ from functrace.ops.shaping import broadcast_to
 
 
 class Enumerated(np.ndenumerate):  # type: ignore[type-arg]
-    """As ``numpy.ndenumerate``; the elements of a traced array are traced."""
+    """``numpy.ndenumerate``, for traced arrays too: their elements are traced."""
 
     def __init__(self, arr: Operand) -> None:
         if holds_tracer(arr):
@@ -58,7 +58,7 @@ class _BroadcastKind(type):
 
 @final
 class Broadcast(metaclass=_BroadcastKind):
-    """As ``numpy.broadcast``: the shape that arrays have together, and their elements side by side.
+    """``numpy.broadcast``, for traced arrays too: the common shape of arrays, and an iterator over their elements.
 
     Raises:
         ShapeError: if the shapes do not fit together.
@@ -106,7 +106,7 @@ class _IteratorKind(type):
 
 @final
 class Iterated(metaclass=_IteratorKind):
-    """As ``numpy.nditer``, of plain arrays."""
+    """``numpy.nditer`` of plain arrays."""
 
     def __new__(cls, op: Operand, *args: Any, **kwargs: Any) -> Any:
         """Return NumPy's own."""

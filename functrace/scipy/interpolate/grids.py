@@ -231,9 +231,16 @@ class Grid:
 
 
 class RegularGridInterpolator(scipy.interpolate.RegularGridInterpolator):
-    """As ``scipy.interpolate.RegularGridInterpolator``; points, values and places may be traced.
+    """``scipy.interpolate.RegularGridInterpolator``; points, values and places may be traced.
 
     Splines of traced values solve their equations to rounding; SciPy's own iterate by default, to about 1e-6.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import interpolate
+        >>> x = np.arange(3.0)
+        >>> ft.grad(lambda v: interpolate.RegularGridInterpolator((x,), v)(np.array([[0.5]]))[0])(x**2)
+        array([0.5, 0.5, 0. ])
     """
 
     def __new__(cls, *args: Operand | Sequence[Operand], **kwargs: object) -> Any:
@@ -260,7 +267,15 @@ def interpn(
     bounds_error: bool = True,
     fill_value: Operand | None = np.nan,
 ) -> Any:
-    """As ``scipy.interpolate.interpn``; points, values and places may be traced (not by "splinef2d")."""
+    """``scipy.interpolate.interpn``; points, values and places may be traced (not by "splinef2d").
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import interpolate
+        >>> x = np.arange(3.0)
+        >>> ft.grad(lambda v: interpolate.interpn((x,), v, np.array([[0.5]]))[0])(x**2)
+        array([0.5, 0.5, 0. ])
+    """
     if not any(map(holds_tracer, (points, values, xi, fill_value))):
         return scipy.interpolate.interpn(points, values, xi, method, bounds_error, fill_value)  # type: ignore[arg-type]
     return Grid(points, values, method, bounds_error, fill_value)(xi)

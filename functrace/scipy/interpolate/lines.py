@@ -127,7 +127,15 @@ class Line:
 
 
 class interp1d(scipy.interpolate.interp1d):
-    """As ``scipy.interpolate.interp1d``; positions, values and places may be traced."""
+    """``scipy.interpolate.interp1d``; positions, values and places may be traced.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import interpolate
+        >>> x = np.arange(3.0)
+        >>> ft.grad(lambda y: interpolate.interp1d(x, y)(0.5))(x**2)
+        array([0.5, 0.5, 0. ])
+    """
 
     def __new__(cls, *args: Operand, **kwargs: Operand) -> Any:
         """Make SciPy's own of plain arguments, and a `Line` of traced ones."""

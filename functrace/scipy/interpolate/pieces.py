@@ -402,30 +402,70 @@ class Asked:
 
 
 class PPoly(Asked, scipy.interpolate.PPoly):
-    """As ``scipy.interpolate.PPoly``; coefficients, breakpoints and places may be traced."""
+    """``scipy.interpolate.PPoly``; coefficients, breakpoints and places may be traced.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import interpolate
+        >>> ft.grad(lambda c: interpolate.PPoly(c, np.array([0.0, 1.0]))(0.5))(np.array([[1.0], [2.0]]))
+        array([[0.5],
+               [1. ]])
+    """
 
     traced = staticmethod(Pieces)
 
 
 class CubicHermiteSpline(Asked, scipy.interpolate.CubicHermiteSpline):
-    """As ``scipy.interpolate.CubicHermiteSpline``; positions, values, slopes and places may be traced."""
+    """``scipy.interpolate.CubicHermiteSpline``; positions, values, slopes and places may be traced.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import interpolate
+        >>> x = np.arange(2.0)
+        >>> ft.grad(lambda y: interpolate.CubicHermiteSpline(x, y, np.zeros(2))(0.5))(np.ones(2))
+        array([0.5, 0.5])
+    """
 
     traced = staticmethod(_hermite)
 
 
 class CubicSpline(Asked, scipy.interpolate.CubicSpline):
-    """As ``scipy.interpolate.CubicSpline``; positions, values, conditions at the ends and places may be traced."""
+    """``scipy.interpolate.CubicSpline``; positions, values, conditions at the ends and places may be traced.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import interpolate
+        >>> x = np.arange(4.0)
+        >>> np.round(ft.grad(lambda y: interpolate.CubicSpline(x, y)(1.5))(x**2), 4)
+        array([-0.0625,  0.5625,  0.5625, -0.0625])
+    """
 
     traced = staticmethod(_cubic)
 
 
 class PchipInterpolator(Asked, scipy.interpolate.PchipInterpolator):
-    """As ``scipy.interpolate.PchipInterpolator``; positions, values and places may be traced."""
+    """``scipy.interpolate.PchipInterpolator``; positions, values and places may be traced.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import interpolate
+        >>> x = np.arange(4.0)
+        >>> np.round(ft.grad(lambda y: interpolate.PchipInterpolator(x, y)(1.5))(x**2), 4)
+        array([-0.1406,  0.7227,  0.4531, -0.0352])
+    """
 
     traced = staticmethod(_pchip)
 
 
 class Akima1DInterpolator(Asked, scipy.interpolate.Akima1DInterpolator):
-    """As ``scipy.interpolate.Akima1DInterpolator``; positions, values and places may be traced."""
+    """``scipy.interpolate.Akima1DInterpolator``; positions, values and places may be traced.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import interpolate
+        >>> x = np.arange(5.0)
+        >>> np.round(ft.grad(lambda y: interpolate.Akima1DInterpolator(x, y)(1.5))(x**2), 4)
+        array([-0.0625,  0.5312,  0.6562, -0.1562,  0.0312])
+    """
 
     traced = staticmethod(_akima)

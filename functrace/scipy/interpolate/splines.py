@@ -163,7 +163,15 @@ class Spline:
 
 
 class BSpline(scipy.interpolate.BSpline):
-    """As ``scipy.interpolate.BSpline``; knots, coefficients and places may be traced."""
+    """``scipy.interpolate.BSpline``; knots, coefficients and places may be traced.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import interpolate
+        >>> knots = np.array([0.0, 0.0, 1.0, 2.0, 2.0])
+        >>> ft.grad(lambda c: interpolate.BSpline(knots, c, 1)(0.5))(np.array([1.0, 2.0, 4.0]))
+        array([0.5, 0.5, 0. ])
+    """
 
     def __new__(cls, *args: Operand, **kwargs: Operand) -> Any:
         """Make SciPy's own of plain arguments, and a `Spline` of traced ones."""
@@ -288,10 +296,17 @@ def make_interp_spline(
     axis: int = 0,
     check_finite: bool = True,
 ) -> Any:
-    """As ``scipy.interpolate.make_interp_spline``; positions, values, knots and conditions may be traced.
+    """``scipy.interpolate.make_interp_spline``; positions, values, knots and conditions may be traced.
 
     Returns:
         a spline that takes traced places, whether the points are or not.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import interpolate
+        >>> x = np.arange(3.0)
+        >>> np.round(ft.grad(lambda y: interpolate.make_interp_spline(x, y, k=2)(0.5))(x**2), 4)
+        array([ 0.375,  0.75 , -0.125])
 
     Cost:
         a banded system of as many equations as there are points; of a closed spline, a full one.

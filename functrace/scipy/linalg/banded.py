@@ -30,13 +30,20 @@ def solve_banded(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """As ``scipy.linalg.solve_banded``: derivatives are banded solves, too.
+    """``scipy.linalg.solve_banded``: derivatives are banded solves, too.
 
     Args:
         l_and_u: how many diagonals there are below and above the main one.
         ab: shape (..., l + u + 1, n).
         b: shape (n,) or (..., n, k).
-        overwrite_ab, overwrite_b, check_finite: see `functrace.scipy.linalg`.
+        overwrite_ab, overwrite_b, check_finite: accepted for SciPy's signature; they have no effect on traced values.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> ab = np.array([[0.0, 1.0], [4.0, 3.0], [1.0, 0.0]])
+        >>> np.round(ft.grad(lambda x: np.sum(linalg.solve_banded((1, 1), ab, x)))(np.array([1.0, 2.0])), 4)
+        array([0.1818, 0.2727])
     """
     diagonals = matrices("solve_banded", ab, square=False)
     columns, is_vector = right_sides(b)
@@ -87,7 +94,15 @@ def solveh_banded(
     lower: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """As ``scipy.linalg.solveh_banded``: by LU of both triangles; that the matrix is positive is not found out."""
+    """``scipy.linalg.solveh_banded``: by LU of both triangles; that the matrix is positive is not found out.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> ab = np.array([[0.0, 1.0], [4.0, 3.0]])
+        >>> np.round(ft.grad(lambda x: np.sum(linalg.solveh_banded(ab, x)))(np.array([1.0, 2.0])), 4)
+        array([0.1818, 0.2727])
+    """
     diagonals = matrices("solveh_banded", ab, square=False)
     width = diagonals.shape[-2] - 1
     return solve_banded((width, width), _both_triangles(diagonals, lower), b)
@@ -95,7 +110,15 @@ def solveh_banded(
 
 @on_traced(scipy.linalg.cholesky_banded)
 def cholesky_banded(ab: Operand, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True) -> Any:
-    """As ``scipy.linalg.cholesky_banded``, by the dense factorization: n**3 flops."""
+    """``scipy.linalg.cholesky_banded``, by the dense factorization: n**3 flops.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> np.round(ft.grad(lambda x: np.sum(linalg.cholesky_banded(x)))(np.array([[0.0, 1.0], [4.0, 3.0]])), 4)
+        array([[1.    , 0.3492],
+               [0.2063, 0.3015]])
+    """
     diagonals = matrices("cholesky_banded", ab, square=False)
     width = diagonals.shape[-2] - 1
     whole = _dense(_both_triangles(diagonals, lower), width, width)
@@ -106,7 +129,16 @@ def cholesky_banded(ab: Operand, overwrite_ab: bool = False, lower: bool = False
 def cho_solve_banded(
     cb_and_lower: tuple[Operand, bool], b: Operand, overwrite_b: bool = False, check_finite: bool = True
 ) -> Any:
-    """As ``scipy.linalg.cho_solve_banded``: solve with what `cholesky_banded` gives, by two banded solves."""
+    """``scipy.linalg.cho_solve_banded``: solve with what `cholesky_banded` gives, by two banded solves.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> ab = np.array([[0.0, 1.0], [4.0, 3.0]])
+        >>> solve = lambda x: linalg.cho_solve_banded((linalg.cholesky_banded(ab), False), x)
+        >>> np.round(ft.grad(lambda x: np.sum(solve(x)))(np.array([1.0, 2.0])), 4)
+        array([0.1818, 0.2727])
+    """
     factor, lower = cb_and_lower
     diagonals = matrices("cho_solve_banded", factor, square=False)
     columns, is_vector = right_sides(b)
@@ -152,7 +184,15 @@ def eig_banded(
     max_ev: int = 0,
     check_finite: bool = True,
 ) -> Any:
-    """As ``scipy.linalg.eig_banded``, by the dense matrix: n**3 flops. ``select="v"`` is not possible on traced values."""
+    """``scipy.linalg.eig_banded``, by the dense matrix: n**3 flops. ``select="v"`` is not possible on traced values.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> values, vectors = ft.jit(linalg.eig_banded)(np.array([[0.0, 1.0], [4.0, 3.0]]))
+        >>> np.round(values, 4)
+        array([2.382, 4.618])
+    """
     diagonals = matrices("eig_banded", a_band, square=False)
     width = diagonals.shape[-2] - 1
     whole = _dense(_both_triangles(diagonals, lower), width, width)
@@ -168,7 +208,14 @@ def eigvals_banded(
     select_range: tuple[float, float] | None = None,
     check_finite: bool = True,
 ) -> Any:
-    """As ``scipy.linalg.eigvals_banded``; see `eig_banded`."""
+    """``scipy.linalg.eigvals_banded``; see `eig_banded`.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> np.round(ft.jit(linalg.eigvals_banded)(np.array([[0.0, 1.0], [4.0, 3.0]])), 4)
+        array([2.382, 4.618])
+    """
     return eig_banded(a_band, lower, True, select=select, select_range=select_range)
 
 
@@ -183,7 +230,7 @@ def eigh_tridiagonal(
     tol: float = 0.0,
     lapack_driver: str = "auto",
 ) -> Any:
-    """As ``scipy.linalg.eigh_tridiagonal``, by the dense matrix: n**3 flops.
+    """``scipy.linalg.eigh_tridiagonal``, by the dense matrix: n**3 flops.
 
     Args:
         d: the diagonal, shape (n,).
@@ -192,6 +239,13 @@ def eigh_tridiagonal(
         select: "a" for all, "i" for those whose positions are in ``select_range``.
         select_range: the first and the last.
         check_finite, tol, lapack_driver: not needed here.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> values, vectors = ft.jit(linalg.eigh_tridiagonal)(np.array([4.0, 3.0]), np.array([1.0]))
+        >>> np.round(values, 4)
+        array([2.382, 4.618])
     """
     diagonal, beside = together(arrayed(d), arrayed(e))  # type: ignore[arg-type]
     n = diagonal.shape[-1]
@@ -213,7 +267,14 @@ def eigvalsh_tridiagonal(
     tol: float = 0.0,
     lapack_driver: str = "auto",
 ) -> Any:
-    """As ``scipy.linalg.eigvalsh_tridiagonal``; see `eigh_tridiagonal`."""
+    """``scipy.linalg.eigvalsh_tridiagonal``; see `eigh_tridiagonal`.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> np.round(ft.jit(linalg.eigvalsh_tridiagonal)(np.array([4.0, 3.0]), np.array([1.0])), 4)
+        array([2.382, 4.618])
+    """
     return eigh_tridiagonal(d, e, True, select, select_range)
 
 

@@ -64,7 +64,7 @@ def solve_triangular(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """As ``scipy.linalg.solve_triangular``: one triangle of ``a`` is read.
+    """``scipy.linalg.solve_triangular``: one triangle of ``a`` is read.
 
     Args:
         a: shape (..., n, n).
@@ -76,6 +76,13 @@ def solve_triangular(
 
     Raises:
         ShapeError: if ``trans`` is none of these, or shapes do not fit.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> matrix = np.array([[4.0, 1.0], [1.0, 3.0]])
+        >>> np.round(ft.grad(lambda x: np.sum(linalg.solve_triangular(matrix, x)))(np.array([1.0, 2.0])), 4)
+        array([0.25, 0.25])
     """
     matrix = matrices("solve_triangular", a)
     columns, vector = right_sides(b)
@@ -130,7 +137,15 @@ def solve(
     assume_a: str | None = None,
     transposed: bool = False,
 ) -> Any:
-    """As ``scipy.linalg.solve``; ``assume_a`` says what is read of ``a``, and all is solved by LU."""
+    """``scipy.linalg.solve``; ``assume_a`` says what is read of ``a``, and all is solved by LU.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> matrix = np.array([[4.0, 1.0], [1.0, 3.0]])
+        >>> np.round(ft.grad(lambda x: np.sum(linalg.solve(matrix, x)))(np.array([1.0, 2.0])), 4)
+        array([0.1818, 0.2727])
+    """
     matrix = _assumed("solve", a, assume_a, lower)
     columns, vector = right_sides(b)
     if transposed:
@@ -148,13 +163,29 @@ def solve(
 def inv(
     a: Operand, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None, lower: bool = False
 ) -> Any:
-    """As ``scipy.linalg.inv``."""
+    """``scipy.linalg.inv``, for traced values too.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> np.round(ft.grad(lambda x: np.trace(linalg.inv(x)))(np.array([[4.0, 1.0], [1.0, 3.0]])), 4)
+        array([[-0.0826,  0.0579],
+               [ 0.0579, -0.1405]])
+    """
     return np.linalg.inv(_assumed("inv", a, assume_a, lower))
 
 
 @on_traced(scipy.linalg.det)
 def det(a: Operand, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """As ``scipy.linalg.det``."""
+    """``scipy.linalg.det``, for traced values too.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> np.round(ft.grad(lambda x: linalg.det(x))(np.array([[4.0, 1.0], [1.0, 3.0]])), 4)
+        array([[ 3., -1.],
+               [-1.,  4.]])
+    """
     return np.linalg.det(matrices("det", a))
 
 
@@ -163,20 +194,45 @@ def det(a: Operand, overwrite_a: bool = False, check_finite: bool = True) -> Any
 
 @on_traced(scipy.linalg.cholesky)
 def cholesky(a: Operand, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """As ``scipy.linalg.cholesky``; its derivative is that of the function of the symmetric part."""
+    """``scipy.linalg.cholesky``; its derivative is that of the function of the symmetric part.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> np.round(ft.grad(lambda x: np.sum(linalg.cholesky(x)))(np.array([[4.0, 1.0], [1.0, 3.0]])), 4)
+        array([[0.2063, 0.1746],
+               [0.1746, 0.3015]])
+    """
     matrix = matrices("cholesky", a)
     return np.linalg.cholesky(matrix) if lower else adjoint(np.linalg.cholesky(adjoint(matrix)))
 
 
 @on_traced(scipy.linalg.cho_factor)
 def cho_factor(a: Operand, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Pair:
-    """As ``scipy.linalg.cho_factor``; the triangle that is not the factor's is 0 (SciPy leaves anything there)."""
+    """``scipy.linalg.cho_factor``; the triangle that is not the factor's is 0 (SciPy leaves anything there).
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> factor, lower = ft.jit(linalg.cho_factor)(np.array([[4.0, 1.0], [1.0, 3.0]]))
+        >>> np.round(factor, 4)
+        array([[2.    , 0.5   ],
+               [0.    , 1.6583]])
+    """
     return cholesky(a, lower), lower
 
 
 @on_traced(scipy.linalg.cho_solve)
 def cho_solve(c_and_lower: Pair, b: Operand, overwrite_b: bool = False, check_finite: bool = True) -> Any:
-    """As ``scipy.linalg.cho_solve``: solve with what `cho_factor` gives, by two triangular solves."""
+    """``scipy.linalg.cho_solve``: solve with what `cho_factor` gives, by two triangular solves.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> matrix = np.array([[4.0, 1.0], [1.0, 3.0]])
+        >>> np.round(ft.grad(lambda x: np.sum(linalg.cho_solve(linalg.cho_factor(matrix), x)))(np.array([1.0, 2.0])), 4)
+        array([0.1818, 0.2727])
+    """
     c, lower = c_and_lower
     c = matrices("cho_solve", c)
     first = "N" if lower else "C"
@@ -186,14 +242,31 @@ def cho_solve(c_and_lower: Pair, b: Operand, overwrite_b: bool = False, check_fi
 
 @on_traced(scipy.linalg.lu_factor)
 def lu_factor(a: Operand, overwrite_a: bool = False, check_finite: bool = True) -> Pair:
-    """As ``scipy.linalg.lu_factor``: both factors in one matrix, and LAPACK's pivots."""
+    """``scipy.linalg.lu_factor``: both factors in one matrix, and LAPACK's pivots.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> factors, pivots = ft.jit(linalg.lu_factor)(np.array([[4.0, 1.0], [1.0, 3.0]]))
+        >>> np.round(factors, 4)
+        array([[4.  , 1.  ],
+               [0.25, 2.75]])
+    """
     factors, pivots, _ = mf.lu(matrices("lu_factor", a, square=False))
     return factors, pivots
 
 
 @on_traced(scipy.linalg.lu_solve)
 def lu_solve(lu_and_piv: Pair, b: Operand, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True) -> Any:
-    """As ``scipy.linalg.lu_solve``: solve with what `lu_factor` gives; ``trans`` as in `solve_triangular`."""
+    """``scipy.linalg.lu_solve``: solve with what `lu_factor` gives; ``trans`` as in `solve_triangular`.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> matrix = np.array([[4.0, 1.0], [1.0, 3.0]])
+        >>> np.round(ft.grad(lambda x: np.sum(linalg.lu_solve(linalg.lu_factor(matrix), x)))(np.array([1.0, 2.0])), 4)
+        array([0.1818, 0.2727])
+    """
     factors, pivots = lu_and_piv
     factors = matrices("lu_solve", factors)
     columns, vector = right_sides(b)
@@ -214,13 +287,21 @@ def lu_solve(lu_and_piv: Pair, b: Operand, trans: int = 0, overwrite_b: bool = F
 def lu(
     a: Operand, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False
 ) -> tuple[Any, ...]:
-    """As ``scipy.linalg.lu``: ``a = P L U``; the order of rows has no derivative.
+    """``scipy.linalg.lu``: ``a = P L U``; the order of rows has no derivative.
 
     Args:
         a: shape (..., m, n).
         permute_l: whether to return ``P L`` and ``U``.
         overwrite_a, check_finite: see the module.
         p_indices: whether P is returned as positions of rows: ``a = L[p] U``.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> p, l, u = ft.jit(linalg.lu)(np.array([[4.0, 1.0], [1.0, 3.0]]))
+        >>> np.round(u, 4)
+        array([[4.  , 1.  ],
+               [0.  , 2.75]])
     """
     factors, _, order = mf.lu(matrices("lu", a, square=False))
     lower, upper = mf.lu_parts(factors)
@@ -245,7 +326,7 @@ def eigh(
     subset_by_value: tuple[float, float] | None = None,
     driver: str | None = None,
 ) -> Any:
-    """As ``scipy.linalg.eigh``: eigenvalues and vectors of ``a v = w b v`` for symmetric ``a`` and positive ``b``.
+    """``scipy.linalg.eigh``: eigenvalues and vectors of ``a v = w b v`` for symmetric ``a`` and positive ``b``.
 
     Args:
         a: shape (..., n, n), of which one triangle is read.
@@ -256,6 +337,13 @@ def eigh(
         type: 1 for ``a v = w b v``, 2 for ``a b v = w v``, 3 for ``b a v = w v``.
         subset_by_index: the first and the last eigenvalue that are wanted.
         subset_by_value: not possible on traced values: how many there are depends on values.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> values, vectors = ft.jit(linalg.eigh)(np.array([[4.0, 1.0], [1.0, 3.0]]))
+        >>> np.round(values, 4)
+        array([2.382, 4.618])
     """
     if subset_by_value is not None:
         raise UnsupportedFunctionError(
@@ -293,7 +381,15 @@ def svd(
     check_finite: bool = True,
     lapack_driver: str = "gesdd",
 ) -> Any:
-    """As ``scipy.linalg.svd``; all drivers are the same here."""
+    """``scipy.linalg.svd``; all drivers are the same here.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> u, s, vh = ft.jit(linalg.svd)(np.array([[4.0, 1.0], [1.0, 3.0]]))
+        >>> np.round(s, 4)
+        array([4.618, 2.382])
+    """
     matrix = matrices("svd", a, square=False)
     return tuple(np.linalg.svd(matrix, full_matrices)) if compute_uv else np.linalg.svd(matrix, compute_uv=False)
 
@@ -306,9 +402,15 @@ def _function(name: str) -> Any:
         return mf.matrix_function(matrices(name, A), name)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = (
-        f"""As ``scipy.linalg.{name}``; its derivative is a block of the function of a matrix of twice the size."""
-    )
+    function.__doc__ = f"""``scipy.linalg.{name}``; its derivative is a block of the function of a matrix of twice the size.
+
+    Example:
+        >>> import numpy as np, scipy.linalg, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> x = np.array([[0.5, 0.1], [0.2, 0.4]])
+        >>> bool(np.allclose(ft.jit(linalg.{name})(x), scipy.linalg.{name}(x)))
+        True
+    """
     return on_traced(getattr(scipy.linalg, name))(function)
 
 

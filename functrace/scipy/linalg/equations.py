@@ -35,25 +35,51 @@ Equation: TypeAlias = Callable[..., Any]
 
 @on_traced(scipy.linalg.solve_sylvester)
 def solve_sylvester(a: Operand, b: Operand, q: Operand) -> Any:
-    """As ``scipy.linalg.solve_sylvester``: solve ``a x + x b = q``."""
+    """``scipy.linalg.solve_sylvester``: solve ``a x + x b = q``.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> matrix = np.array([[4.0, 1.0], [1.0, 3.0]])
+        >>> np.round(ft.jit(linalg.solve_sylvester)(matrix, np.eye(2), np.eye(2)), 4)
+        array([[ 0.2105, -0.0526],
+               [-0.0526,  0.2632]])
+    """
     left, right = matrices("solve_sylvester", a), matrices("solve_sylvester", b)
     return mf.sylvester(*together(left, right, matrices("solve_sylvester", q, square=False)))
 
 
 @on_traced(scipy.linalg.solve_continuous_lyapunov)
 def solve_continuous_lyapunov(a: Operand, q: Operand) -> Any:
-    """As ``scipy.linalg.solve_continuous_lyapunov``: solve ``a x + x a^H = q``."""
+    """``scipy.linalg.solve_continuous_lyapunov``: solve ``a x + x a^H = q``.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> matrix = np.array([[4.0, 1.0], [1.0, 3.0]])
+        >>> np.round(ft.jit(linalg.solve_continuous_lyapunov)(matrix, np.eye(2)), 4)
+        array([[ 0.1364, -0.0455],
+               [-0.0455,  0.1818]])
+    """
     matrix = matrices("solve_continuous_lyapunov", a)
     return solve_sylvester(matrix, adjoint(matrix), q)
 
 
 @on_traced(scipy.linalg.solve_discrete_lyapunov)
 def solve_discrete_lyapunov(a: Operand, q: Operand, method: str | None = None) -> Any:
-    """As ``scipy.linalg.solve_discrete_lyapunov``: solve ``a x a^H - x + q = 0``.
+    """``scipy.linalg.solve_discrete_lyapunov``: solve ``a x a^H - x + q = 0``.
 
     Args:
         a, q: shape (..., n, n).
         method: "direct" solves n**2 equations, "bilinear" a continuous one; by default the former for n < 10.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> matrix = np.array([[4.0, 1.0], [1.0, 3.0]])
+        >>> np.round(ft.jit(linalg.solve_discrete_lyapunov)(0.1 * matrix, np.eye(2)), 4)
+        array([[1.2128, 0.0943],
+               [0.0943, 1.1184]])
     """
     if method not in (None, "direct", "bilinear"):
         raise ShapeError(f"Unknown solver {method}", fix="leave method out")
@@ -85,7 +111,7 @@ def solve_continuous_are(
     s: Operand | None = None,
     balanced: bool = True,
 ) -> Any:
-    """As ``scipy.linalg.solve_continuous_are``: ``e^H x a + a^H x e - (e^H x b + s) r^-1 (b^H x e + s^H) + q = 0``.
+    """``scipy.linalg.solve_continuous_are``: ``e^H x a + a^H x e - (e^H x b + s) r^-1 (b^H x e + s^H) + q = 0``.
 
     Args:
         a, b, q, r, e, s: shapes (n, n), (n, k), (n, n), (k, k), (n, n) and (n, k). Map stacks with `functrace.vmap`.
@@ -93,6 +119,13 @@ def solve_continuous_are(
 
     Raises:
         ValueError, LinAlgError: SciPy's, when the program runs: ``q`` and ``r`` are to be symmetric (Hermitian).
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> np.round(ft.jit(lambda q: linalg.solve_continuous_are(np.eye(2), np.eye(2), q, np.eye(2)))(np.eye(2)), 4)
+        array([[2.4142, 0.    ],
+               [0.    , 2.4142]])
 
     Cost:
         SciPy's; a derivative adds one Lyapunov equation. See Note [Derivatives of Riccati equations].
@@ -110,7 +143,7 @@ def solve_discrete_are(
     s: Operand | None = None,
     balanced: bool = True,
 ) -> Any:
-    """As ``scipy.linalg.solve_discrete_are``.
+    """``scipy.linalg.solve_discrete_are``, for traced values too.
 
     ``a^H x a - e^H x e - (a^H x b + s) (r + b^H x b)^-1 (b^H x a + s^H) + q = 0``
 
@@ -120,6 +153,13 @@ def solve_discrete_are(
 
     Raises:
         ValueError, LinAlgError: SciPy's, when the program runs: ``q`` and ``r`` are to be symmetric (Hermitian).
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> np.round(ft.jit(lambda q: linalg.solve_discrete_are(np.eye(2), np.eye(2), q, np.eye(2)))(np.eye(2)), 4)
+        array([[1.618, 0.   ],
+               [0.   , 1.618]])
 
     Cost:
         SciPy's; a derivative adds one Lyapunov equation. See Note [Derivatives of Riccati equations].

@@ -18,11 +18,19 @@ from functrace.scipy.linalg.dense import right_sides, together
 
 @on_traced(scipy.linalg.toeplitz)
 def toeplitz(c: Operand, r: Operand | None = None) -> Any:
-    """As ``scipy.linalg.toeplitz``: constant diagonals, from the first column and the first row.
+    """``scipy.linalg.toeplitz``: constant diagonals, from the first column and the first row.
 
     Args:
         c: shape (..., m).
         r: shape (..., n), whose first element is not read; the conjugate of ``c`` by default.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> ft.jit(linalg.toeplitz)(np.array([1.0, 2.0, 3.0]))
+        array([[1., 2., 3.],
+               [2., 1., 2.],
+               [3., 2., 1.]])
     """
     column: Any = arrayed(c)
     row: Any = np.conj(column) if r is None else arrayed(r)
@@ -35,7 +43,16 @@ def toeplitz(c: Operand, r: Operand | None = None) -> Any:
 
 @on_traced(scipy.linalg.block_diag)
 def block_diag(*arrs: Operand) -> Any:
-    """As ``scipy.linalg.block_diag``; vectors are rows, and stacks broadcast."""
+    """``scipy.linalg.block_diag``; vectors are rows, and stacks broadcast.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> ft.jit(linalg.block_diag)(np.eye(1), 2.0 * np.eye(2))
+        array([[1., 0., 0.],
+               [0., 2., 0.],
+               [0., 0., 2.]])
+    """
     blocks: list[Any] = [np.atleast_2d(arrayed(x)) for x in arrs]
     stack = np.broadcast_shapes(*[x.shape[:-2] for x in blocks])
     width = sum(x.shape[-1] for x in blocks)
@@ -50,7 +67,16 @@ def block_diag(*arrs: Operand) -> Any:
 
 @on_traced(scipy.linalg.circulant)
 def circulant(c: Operand) -> Any:
-    """As ``scipy.linalg.circulant``: each column is the one before, turned by one; shape (..., n) makes (..., n, n)."""
+    """``scipy.linalg.circulant``: each column is the one before, turned by one; shape (..., n) makes (..., n, n).
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> ft.jit(linalg.circulant)(np.arange(3.0))
+        array([[0., 2., 1.],
+               [1., 0., 2.],
+               [2., 1., 0.]])
+    """
     column: Any = arrayed(c)
     n = column.shape[-1]
     return np.take(column, (np.arange(n)[:, None] - np.arange(n)) % n, axis=-1)
@@ -58,11 +84,19 @@ def circulant(c: Operand) -> Any:
 
 @on_traced(scipy.linalg.hankel)
 def hankel(c: Operand, r: Operand | None = None) -> Any:
-    """As ``scipy.linalg.hankel``: constant anti-diagonals, from the first column and the last row.
+    """``scipy.linalg.hankel``: constant anti-diagonals, from the first column and the last row.
 
     Args:
         c: shape (..., m).
         r: shape (..., n), whose first element is not read; zeros by default.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> ft.jit(linalg.hankel)(np.array([1.0, 2.0, 3.0]))
+        array([[1., 2., 3.],
+               [2., 3., 0.],
+               [3., 0., 0.]])
     """
     column: Any = arrayed(c)
     row: Any = np.zeros_like(column) if r is None else arrayed(r)
@@ -75,7 +109,15 @@ def hankel(c: Operand, r: Operand | None = None) -> Any:
 
 @on_traced(scipy.linalg.companion)
 def companion(a: Operand) -> Any:
-    """As ``scipy.linalg.companion``: the matrix whose characteristic polynomial has coefficients, shape (..., n)."""
+    """``scipy.linalg.companion``: the matrix whose characteristic polynomial has coefficients, shape (..., n).
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> ft.jit(linalg.companion)(np.array([1.0, -3.0, 2.0]))
+        array([[ 3., -2.],
+               [ 1.,  0.]])
+    """
     coefficients: Any = arrayed(a)
     n = coefficients.shape[-1]
     if n < 2:
@@ -87,18 +129,34 @@ def companion(a: Operand) -> Any:
 
 @on_traced(scipy.linalg.fiedler)
 def fiedler(a: Operand) -> Any:
-    """As ``scipy.linalg.fiedler``: absolute differences of all pairs of elements, shape (..., n, n)."""
+    """``scipy.linalg.fiedler``: absolute differences of all pairs of elements, shape (..., n, n).
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> ft.jit(linalg.fiedler)(np.array([1.0, 3.0, 4.0]))
+        array([[0., 2., 3.],
+               [2., 0., 1.],
+               [3., 1., 0.]])
+    """
     values: Any = arrayed(a)
     return np.abs(values[..., :, None] - values[..., None, :])
 
 
 @on_traced(scipy.linalg.leslie)
 def leslie(f: Operand, s: Operand) -> Any:
-    """As ``scipy.linalg.leslie``: births in the first row, survivors below the diagonal.
+    """``scipy.linalg.leslie``: births in the first row, survivors below the diagonal.
 
     Args:
         f: shape (..., n).
         s: shape (..., n - 1).
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> ft.jit(linalg.leslie)(np.array([0.1, 2.0]), np.array([0.5]))
+        array([[0.1, 2. ],
+               [0.5, 0. ]])
     """
     births, survivors = together(arrayed(f), arrayed(s))  # type: ignore[arg-type]
     n = births.shape[-1]
@@ -112,7 +170,16 @@ def leslie(f: Operand, s: Operand) -> Any:
 
 @on_traced(scipy.linalg.convolution_matrix)
 def convolution_matrix(a: Operand, n: int, mode: str = "full") -> Any:
-    """As ``scipy.linalg.convolution_matrix``: what convolves a vector of length ``n`` with ``a``, shape (..., m)."""
+    """``scipy.linalg.convolution_matrix``: what convolves a vector of length ``n`` with ``a``, shape (..., m).
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> ft.jit(lambda a: linalg.convolution_matrix(a, 2))(np.array([1.0, 2.0]))
+        array([[1., 0.],
+               [2., 1.],
+               [0., 2.]])
+    """
     values: Any = arrayed(a)
     if mode not in ("full", "valid", "same"):
         raise ShapeError("'mode' argument must be one of ('full', 'valid', 'same')", fix="leave it out for 'full'")
@@ -131,7 +198,15 @@ def convolution_matrix(a: Operand, n: int, mode: str = "full") -> Any:
 
 @on_traced(scipy.linalg.khatri_rao)
 def khatri_rao(a: Operand, b: Operand) -> Any:
-    """As ``scipy.linalg.khatri_rao``: Kronecker products column by column, shapes (..., m, k) and (..., n, k)."""
+    """``scipy.linalg.khatri_rao``: Kronecker products column by column, shapes (..., m, k) and (..., n, k).
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> ft.jit(linalg.khatri_rao)(np.eye(2), np.ones((1, 2)))
+        array([[1., 0.],
+               [0., 1.]])
+    """
     x, y = (np.atleast_2d(arrayed(v)) for v in (a, b))
     if x.shape[-1] != y.shape[-1]:
         raise ShapeError("The number of columns for both arrays should be equal.", fix="pass shapes (m, k) and (n, k)")
@@ -150,7 +225,15 @@ def _first_row(c_or_cr: Operand) -> tuple[Any, Any]:
 
 @on_traced(scipy.linalg.solve_toeplitz)
 def solve_toeplitz(c_or_cr: Operand, b: Operand, check_finite: bool = True) -> Any:
-    """As ``scipy.linalg.solve_toeplitz``, by LU of the matrix: n**3 flops, where Levinson's recursion has n**2."""
+    """``scipy.linalg.solve_toeplitz``, by LU of the matrix: n**3 flops, where Levinson's recursion has n**2.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> column = np.array([2.0, 1.0])
+        >>> np.round(ft.grad(lambda x: np.sum(linalg.solve_toeplitz(column, x)))(np.array([1.0, 2.0])), 4)
+        array([0.3333, 0.3333])
+    """
     columns, is_vector = right_sides(b)
     matrix, columns = together(toeplitz(*_first_row(c_or_cr)), columns)
     x = np.linalg.solve(matrix, columns)
@@ -159,7 +242,14 @@ def solve_toeplitz(c_or_cr: Operand, b: Operand, check_finite: bool = True) -> A
 
 @on_traced(scipy.linalg.matmul_toeplitz)
 def matmul_toeplitz(c_or_cr: Operand, x: Operand, check_finite: bool = False, workers: int | None = None) -> Any:
-    """As ``scipy.linalg.matmul_toeplitz``: the product with a Toeplitz matrix, by FFT of length m + n - 1."""
+    """``scipy.linalg.matmul_toeplitz``: the product with a Toeplitz matrix, by FFT of length m + n - 1.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> np.round(ft.jit(linalg.matmul_toeplitz)(np.array([1.0, 2.0]), np.array([1.0, 2.0])), 4)
+        array([5., 4.])
+    """
     column, row = _first_row(c_or_cr)
     at: Any = arrayed(x)
     columns = at.reshape(at.shape[0], -1)
@@ -187,10 +277,17 @@ def solve_circulant(
     baxis: int = 0,
     outaxis: int = 0,
 ) -> Any:
-    """As ``scipy.linalg.solve_circulant`` with ``singular="raise"`` and a regular matrix, by FFT.
+    """``scipy.linalg.solve_circulant`` with ``singular="raise"`` and a regular matrix, by FFT.
 
     Raises:
         ShapeError: if ``singular="lstsq"``, which depends on which eigenvalues are 0, or shapes do not fit.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> column = np.array([2.0, 1.0])
+        >>> np.round(ft.grad(lambda x: np.sum(linalg.solve_circulant(column, x)))(np.array([1.0, 2.0])), 4)
+        array([0.3333, 0.3333])
     """
     if singular != "raise":
         raise ShapeError("solve_circulant of traced values takes singular='raise' only", fix="use circulant and pinv")

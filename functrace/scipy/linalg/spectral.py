@@ -36,13 +36,21 @@ def qr(
     pivoting: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """As ``scipy.linalg.qr``; the order of columns has no derivative.
+    """``scipy.linalg.qr``; the order of columns has no derivative.
 
     Args:
         a: shape (..., m, n).
-        overwrite_a, lwork, check_finite: see `functrace.scipy.linalg`.
+        overwrite_a, lwork, check_finite: accepted for SciPy's signature; they have no effect on traced values.
         mode: "full", "economic", or "r" for the triangular factor alone; "raw" is LAPACK's, of plain values.
         pivoting: whether columns are put in an order of falling diagonals, which is returned as well.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> q, r = ft.jit(linalg.qr)(np.array([[4.0, 1.0], [1.0, 3.0]]))
+        >>> np.round(np.abs(r), 4)
+        array([[4.1231, 1.6977],
+               [0.    , 2.6679]])
     """
     modes = {"full": "complete", "economic": "reduced", "r": "r"}
     if mode not in modes:
@@ -64,7 +72,15 @@ def qr(
 
 @on_traced(scipy.linalg.svdvals)
 def svdvals(a: Operand, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """As ``scipy.linalg.svdvals``."""
+    """``scipy.linalg.svdvals``, for traced values too.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> np.round(ft.grad(lambda x: linalg.svdvals(x)[0])(np.array([[4.0, 1.0], [1.0, 3.0]])), 4)
+        array([[0.7236, 0.4472],
+               [0.4472, 0.2764]])
+    """
     return np.linalg.svd(matrices("svdvals", a, square=False), compute_uv=False)
 
 
@@ -82,7 +98,15 @@ def eigvalsh(
     subset_by_value: tuple[float, float] | None = None,
     driver: str | None = None,
 ) -> Any:
-    """As ``scipy.linalg.eigvalsh``: the eigenvalues of `functrace.scipy.linalg.eigh`."""
+    """``scipy.linalg.eigvalsh``: the eigenvalues of `functrace.scipy.linalg.eigh`.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> np.round(ft.grad(lambda x: linalg.eigvalsh(x)[0])(np.array([[4.0, 1.0], [1.0, 3.0]])), 4)
+        array([[ 0.2764, -0.4472],
+               [-0.4472,  0.7236]])
+    """
     return eigh(
         a, b, lower=lower, eigvals_only=True, type=type, subset_by_index=subset_by_index, subset_by_value=subset_by_value
     )
@@ -103,7 +127,14 @@ def eigvals(
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
 ) -> Any:
-    """As ``scipy.linalg.eigvals`` of one matrix: complex, always."""
+    """``scipy.linalg.eigvals`` of one matrix: complex, always.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> np.round(np.sort(ft.jit(linalg.eigvals)(np.array([[4.0, 1.0], [1.0, 3.0]])).real), 4)
+        array([2.382, 4.618])
+    """
     _no_second("eigvals", b, homogeneous_eigvals)
     return np.linalg.eigvals(matrices("eigvals", a) + 0j)
 
@@ -119,7 +150,15 @@ def eig(
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
 ) -> Any:
-    """As ``scipy.linalg.eig`` of one matrix, and with right vectors: all complex, where SciPy returns real ones as such."""
+    """``scipy.linalg.eig`` of one matrix, and with right vectors: all complex, where SciPy returns real ones as such.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> values, vectors = ft.jit(linalg.eig)(np.array([[4.0, 1.0], [1.0, 3.0]]))
+        >>> np.round(np.sort(values.real), 4)
+        array([2.382, 4.618])
+    """
     _no_second("eig", b, homogeneous_eigvals)
     if left:
         raise UnsupportedFunctionError(
@@ -131,11 +170,19 @@ def eig(
 
 @on_traced(scipy.linalg.polar)
 def polar(a: Operand, side: str = "right") -> Any:
-    """As ``scipy.linalg.polar``: an orthogonal factor and a positive one, by singular values.
+    """``scipy.linalg.polar``: an orthogonal factor and a positive one, by singular values.
 
     Args:
         a: shape (..., m, n).
         side: whether ``a = u p`` ("right") or ``a = p u`` ("left").
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> factor, positive = ft.jit(linalg.polar)(np.array([[4.0, 1.0], [1.0, 3.0]]))
+        >>> np.round(positive, 4)
+        array([[4., 1.],
+               [1., 3.]])
     """
     if side not in ("right", "left"):
         raise ShapeError("`side` must be either 'right' or 'left'", fix="leave it out for 'right'")
@@ -148,7 +195,15 @@ def polar(a: Operand, side: str = "right") -> Any:
 def pinv(
     a: Operand, *, atol: float | None = None, rtol: float | None = None, return_rank: bool = False, check_finite: bool = True
 ) -> Any:
-    """As ``scipy.linalg.pinv``: singular values up to ``atol + rtol * largest`` count as 0."""
+    """``scipy.linalg.pinv``: singular values up to ``atol + rtol * largest`` count as 0.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> np.round(ft.grad(lambda x: np.trace(linalg.pinv(x)))(np.array([[4.0, 1.0], [1.0, 3.0]])), 4)
+        array([[-0.0826,  0.0579],
+               [ 0.0579, -0.1405]])
+    """
     matrix = matrices("pinv", a, square=False)
     s = np.linalg.svd(stop_gradient(matrix), compute_uv=False)
     largest = np.max(s, axis=-1, initial=0.0)
@@ -168,7 +223,15 @@ def pinvh(
     return_rank: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """As ``scipy.linalg.pinvh``: of the Hermitian matrix of which one triangle is read."""
+    """``scipy.linalg.pinvh``: of the Hermitian matrix of which one triangle is read.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> np.round(ft.jit(linalg.pinvh)(np.array([[4.0, 1.0], [1.0, 3.0]])), 4)
+        array([[ 0.2727, -0.0909],
+               [-0.0909,  0.3636]])
+    """
     matrix = matrices("pinvh", a)
     half = np.tril(matrix, -1) if lower else np.triu(matrix, 1)
     diagonal = matrix * np.eye(matrix.shape[-1], dtype=mf.real_dtype(matrix))
@@ -185,7 +248,15 @@ def lstsq(
     check_finite: bool = True,
     lapack_driver: str | None = None,
 ) -> Any:
-    """As ``scipy.linalg.lstsq``: solution, residuals, rank and singular values; by `numpy.linalg.lstsq`."""
+    """``scipy.linalg.lstsq``: solution, residuals, rank and singular values; by `numpy.linalg.lstsq`.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> matrix = np.array([[4.0, 1.0], [1.0, 3.0]])
+        >>> np.round(ft.grad(lambda b: linalg.lstsq(matrix, b)[0][0])(np.array([1.0, 2.0])), 4)
+        array([ 0.2727, -0.0909])
+    """
     matrix = matrices("lstsq", a, square=False)
     right: Any = arrayed(b)
     dtype = np.result_type(matrix.dtype, right.dtype)
@@ -198,7 +269,14 @@ def lstsq(
 def norm(
     a: Operand, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False, check_finite: bool = True
 ) -> Any:
-    """As ``scipy.linalg.norm``."""
+    """``scipy.linalg.norm``, for traced values too.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> np.round(ft.grad(lambda x: linalg.norm(x))(np.array([3.0, 4.0])), 4)
+        array([0.6, 0.8])
+    """
     return np.linalg.norm(arrayed(a), ord, axis, keepdims)  # type: ignore[arg-type]
 
 
@@ -206,7 +284,17 @@ def norm(
 def expm_frechet(
     A: Operand, E: Operand, method: str | None = None, compute_expm: bool = True, check_finite: bool = True
 ) -> Any:
-    """As ``scipy.linalg.expm_frechet``: the exponential, and its derivative in a direction, by a block matrix."""
+    """``scipy.linalg.expm_frechet``: the exponential, and its derivative in a direction, by a block matrix.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> matrix = np.array([[4.0, 1.0], [1.0, 3.0]])
+        >>> exponential, derivative = ft.jit(linalg.expm_frechet)(np.zeros((2, 2)), matrix)
+        >>> np.round(derivative, 4)
+        array([[4., 1.],
+               [1., 3.]])
+    """
     at, direction = together(matrices("expm_frechet", A), matrices("expm_frechet", E))
     change = bind(mf.frechet_p, (at, direction), ("expm",))
     return (mf.matrix_function(at, "expm"), change) if compute_expm else change
@@ -214,7 +302,16 @@ def expm_frechet(
 
 @on_traced(scipy.linalg.orthogonal_procrustes)
 def orthogonal_procrustes(A: Operand, B: Operand, check_finite: bool = True) -> Any:
-    """As ``scipy.linalg.orthogonal_procrustes``: the orthogonal ``R`` with ``A R`` nearest to ``B``, and a scale."""
+    """``scipy.linalg.orthogonal_procrustes``: the orthogonal ``R`` with ``A R`` nearest to ``B``, and a scale.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import linalg
+        >>> matrix = np.array([[4.0, 1.0], [1.0, 3.0]])
+        >>> rotation, scale = ft.jit(linalg.orthogonal_procrustes)(matrix, np.eye(2))
+        >>> np.round(scale, 4)
+        np.float64(7.0)
+    """
     a, b = together(matrices("orthogonal_procrustes", A, square=False), matrices("orthogonal_procrustes", B, square=False))
     u, s, vh = np.linalg.svd(np.swapaxes(np.swapaxes(b, -1, -2) @ np.conj(a), -1, -2), full_matrices=False)
     return u @ vh, np.sum(s, axis=-1)
@@ -233,7 +330,7 @@ def _undifferentiated(name: str, because: str) -> Any:
         )
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""As ``scipy.linalg.{name}`` on plain values; on traced ones it raises: {because}."""
+    function.__doc__ = f"""``scipy.linalg.{name}`` of plain values; traced ones raise: {because}."""
     return on_traced(getattr(scipy.linalg, name))(function)
 
 

@@ -52,7 +52,14 @@ def correlate1d(
     cval: Operand = 0.0,
     origin: int = 0,
 ) -> Any:
-    """As ``scipy.ndimage.correlate1d``; differentiable by the input, the weights and ``cval``."""
+    """``scipy.ndimage.correlate1d``; differentiable by the input, the weights and ``cval``.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> ft.grad(lambda w: ndimage.correlate1d(np.arange(4.0), w)[1])(np.ones(3))
+        array([0., 1., 2.])
+    """
     x = image("correlate1d", input)
     made = _weights("correlate1d", weights, conjugate=True)
     found = _one_axis("correlate1d", x, made, one_axis(axis, x.ndim), mode, cval, origin)
@@ -69,7 +76,14 @@ def convolve1d(
     cval: Operand = 0.0,
     origin: int = 0,
 ) -> Any:
-    """As ``scipy.ndimage.convolve1d``; differentiable by the input, the weights and ``cval``."""
+    """``scipy.ndimage.convolve1d``; differentiable by the input, the weights and ``cval``.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> ft.grad(lambda w: ndimage.convolve1d(np.arange(4.0), w)[1])(np.ones(3))
+        array([2., 1., 0.])
+    """
     x = image("convolve1d", input)
     made = _weights("convolve1d", weights, conjugate=False)[::-1]
     moved = -origin - (made.shape[0] % 2 == 0)
@@ -124,7 +138,7 @@ def correlate(
     *,
     axes: Axis = None,
 ) -> Any:
-    """As ``scipy.ndimage.correlate``; differentiable by the input, the weights and ``cval``.
+    """``scipy.ndimage.correlate``; differentiable by the input, the weights and ``cval``.
 
     Args:
         input: shape (n, ...).
@@ -134,6 +148,12 @@ def correlate(
         cval: what does for "constant".
         origin: where the filter's middle is moved, per axis.
         axes: which are filtered along; all by default.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> ft.grad(lambda w: ndimage.correlate(np.arange(4.0), w)[1])(np.ones(3))
+        array([0., 1., 2.])
 
     Cost:
         the product of the sizes of the input and of the weights.
@@ -152,7 +172,14 @@ def convolve(
     *,
     axes: Axis = None,
 ) -> Any:
-    """As ``scipy.ndimage.convolve``; see `correlate`."""
+    """``scipy.ndimage.convolve``; see `correlate`.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> ft.grad(lambda w: ndimage.convolve(np.arange(4.0), w)[1])(np.ones(3))
+        array([2., 1., 0.])
+    """
     return _several("convolve", input, weights, output, mode, cval, origin, axes, True)
 
 
@@ -211,7 +238,14 @@ def gaussian_filter1d(
     *,
     radius: int | None = None,
 ) -> Any:
-    """As ``scipy.ndimage.gaussian_filter1d``; see `gaussian_filter`."""
+    """``scipy.ndimage.gaussian_filter1d``; see `gaussian_filter`.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> np.round(ft.grad(lambda s: ndimage.gaussian_filter1d(np.arange(4.0), s)[1])(1.0), 4)
+        np.float64(0.2369)
+    """
     x = image("gaussian_filter1d", input)
     kernel = _kernel("gaussian_filter1d", sigma, order, truncate, radius)
     found = _one_axis("gaussian_filter1d", x, kernel, one_axis(axis, x.ndim), mode, cval)
@@ -253,7 +287,7 @@ def gaussian_filter(
     radius: int | Sequence[int] | None = None,
     axes: Axis = None,
 ) -> Any:
-    """As ``scipy.ndimage.gaussian_filter``; differentiable by the input, ``cval``, and ``sigma``.
+    """``scipy.ndimage.gaussian_filter``; differentiable by the input, ``cval``, and ``sigma``.
 
     Args:
         input: shape (n, ...).
@@ -265,6 +299,12 @@ def gaussian_filter(
         truncate: of how many standard deviations weights are taken.
         radius: how many weights there are on either side; while staging, it must be given if ``sigma`` is traced.
         axes: which are filtered along; all by default.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> np.round(ft.grad(lambda s: ndimage.gaussian_filter(np.eye(3), s)[1, 1])(1.0), 4)
+        np.float64(-0.0733)
     """
     x = image("gaussian_filter", input)
     _check_passes("gaussian_filter", len(places("gaussian_filter", axes, x.ndim)), input, output)
@@ -282,7 +322,14 @@ def uniform_filter1d(
     cval: Operand = 0.0,
     origin: int = 0,
 ) -> Any:
-    """As ``scipy.ndimage.uniform_filter1d``: the mean of so many neighbours."""
+    """``scipy.ndimage.uniform_filter1d``: the mean of so many neighbours.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> ft.jit(lambda x: ndimage.uniform_filter1d(x, 3))(np.array([0.0, 3.0, 6.0]))
+        array([1., 3., 5.])
+    """
     x = image("uniform_filter1d", input)
     found = _uniform("uniform_filter1d", x, size, one_axis(axis, x.ndim), mode, cval, origin)
     return finished("uniform_filter1d", found, input, output)
@@ -305,7 +352,14 @@ def uniform_filter(
     *,
     axes: Axis = None,
 ) -> Any:
-    """As ``scipy.ndimage.uniform_filter``: the mean of the neighbours in a box."""
+    """``scipy.ndimage.uniform_filter``: the mean of the neighbours in a box.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> ft.jit(ndimage.uniform_filter)(np.array([0.0, 3.0, 6.0]))
+        array([1., 3., 5.])
+    """
     x = image("uniform_filter", input)
     along = places("uniform_filter", axes, x.ndim)
     _check_passes("uniform_filter", len(along), input, output)
@@ -338,7 +392,15 @@ def _edge_filter(name: str, smooth: Sequence[float]) -> Callable[..., Any]:
         return finished(name, made, input, output)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"As ``scipy.ndimage.{name}``: differences along an axis, smoothed along the others."
+    function.__doc__ = f"""``scipy.ndimage.{name}``: differences along an axis, smoothed along the others.
+
+    Example:
+        >>> import numpy as np, scipy.ndimage, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> x = np.arange(9.0).reshape(3, 3) ** 2
+        >>> bool(np.allclose(ft.jit(ndimage.{name})(x), scipy.ndimage.{name}(x)))
+        True
+    """
     return on_traced(getattr(scipy.ndimage, name))(function)
 
 
@@ -350,7 +412,14 @@ sobel = _edge_filter("sobel", (1.0, 2.0, 1.0))
 def laplace(
     input: Operand, output: Output | None = None, mode: Modes = "reflect", cval: Operand = 0.0, *, axes: Axis = None
 ) -> Any:
-    """As ``scipy.ndimage.laplace``: the sum of second differences."""
+    """``scipy.ndimage.laplace``: the sum of second differences.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> ft.jit(ndimage.laplace)(np.arange(4.0) ** 2)
+        array([ 1.,  2.,  2., -5.])
+    """
     x = image("laplace", input)
     along = places("laplace", axes, x.ndim)
     _check_passes("laplace", len(along), input, output)
@@ -400,7 +469,16 @@ def gaussian_laplace(
     truncate: float = 4.0,
     radius: int | Sequence[int] | None = None,
 ) -> Any:
-    """As ``scipy.ndimage.gaussian_laplace``: the sum of second derivatives, by those of a Gaussian."""
+    """``scipy.ndimage.gaussian_laplace``: the sum of second derivatives, by those of a Gaussian.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> np.round(ft.jit(lambda x: ndimage.gaussian_laplace(x, 1.0))(np.eye(3)), 3)
+        array([[-0.385,  0.037,  0.348],
+               [ 0.037, -0.073,  0.037],
+               [ 0.348,  0.037, -0.385]])
+    """
     _check_passes("gaussian_laplace", 2, input, output)
     x, parts = _derivatives("gaussian_laplace", input, sigma, mode, cval, axes, 2, truncate, radius)
     return finished("gaussian_laplace", functools.reduce(operator.add, parts) if parts else x, input, output)
@@ -418,7 +496,16 @@ def gaussian_gradient_magnitude(
     truncate: float = 4.0,
     radius: int | Sequence[int] | None = None,
 ) -> Any:
-    """As ``scipy.ndimage.gaussian_gradient_magnitude``: the length of the gradient; where that is 0, its derivative is 0."""
+    """``scipy.ndimage.gaussian_gradient_magnitude``: the length of the gradient; where that is 0, its derivative is 0.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> np.round(ft.jit(lambda x: ndimage.gaussian_gradient_magnitude(x, 1.0))(np.eye(3)), 3)
+        array([[0.153, 0.202, 0.132],
+               [0.202, 0.   , 0.202],
+               [0.132, 0.202, 0.153]])
+    """
     _check_passes("gaussian_gradient_magnitude", 2, input, output)
     x, parts = _derivatives("gaussian_gradient_magnitude", input, sigma, mode, cval, axes, 1, truncate, radius)
     if not parts:

@@ -50,7 +50,14 @@ def spline_filter1d(
     output: Output = np.float64,
     mode: str = "mirror",
 ) -> Any:
-    """As ``scipy.ndimage.spline_filter1d``: coefficients of the spline through the elements along an axis."""
+    """``scipy.ndimage.spline_filter1d``: coefficients of the spline through the elements along an axis.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> np.round(ft.jit(ndimage.spline_filter1d)(np.arange(4.0)), 4)
+        array([-0.6,  1.2,  1.8,  3.6])
+    """
     _checked("spline_filter1d", order, mode)
     x = image("spline_filter1d", input)
     if order > 1:
@@ -64,7 +71,14 @@ def _promoted(x: Array, output: Output) -> Any:
 
 @on_traced(scipy.ndimage.spline_filter)
 def spline_filter(input: Operand, order: int = 3, output: Output = np.float64, mode: str = "mirror") -> Any:
-    """As ``scipy.ndimage.spline_filter``: coefficients of the spline through all elements."""
+    """``scipy.ndimage.spline_filter``: coefficients of the spline through all elements.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> np.round(ft.jit(ndimage.spline_filter)(np.arange(4.0)), 4)
+        array([-0.6,  1.2,  1.8,  3.6])
+    """
     _checked("spline_filter", order, mode)
     if order < 2:
         raise ShapeError(f"scipy.ndimage.spline_filter: spline order {order} not supported", fix="pass 2 to 5")
@@ -237,7 +251,7 @@ def map_coordinates(
     cval: Operand = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """As ``scipy.ndimage.map_coordinates``; differentiable by the input, the coordinates and ``cval``.
+    """``scipy.ndimage.map_coordinates``; differentiable by the input, the coordinates and ``cval``.
 
     Args:
         input: shape (n, m, ...), real or complex.
@@ -247,6 +261,12 @@ def map_coordinates(
         mode: what stands beyond the edges: "constant", "grid-constant", "nearest", "mirror", "reflect", "wrap", "grid-wrap".
         cval: what does for the first two.
         prefilter: whether the input holds elements; else it holds the spline's coefficients (`spline_filter`).
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> ft.grad(lambda c: ndimage.map_coordinates(np.arange(4.0) ** 2, c, order=1)[0])(np.array([[1.5]]))
+        array([[3.]])
 
     Cost:
         ``(order + 1) ** d`` reads per place.
@@ -277,7 +297,14 @@ def shift(
     cval: Operand = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """As ``scipy.ndimage.shift``; differentiable by the input and by the shift, a number or one per axis."""
+    """``scipy.ndimage.shift``; differentiable by the input and by the shift, a number or one per axis.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> ft.grad(lambda s: ndimage.shift(np.arange(4.0) ** 2, s, order=1)[2])(0.5)
+        np.float64(-3.0)
+    """
     _checked("shift", order, mode)
     x, by = image("shift", input), image("shift", shift, real=True)
     if by.ndim > 1 or (by.ndim and by.shape[0] != x.ndim) or not x.ndim:
@@ -301,7 +328,14 @@ def zoom(
     *,
     grid_mode: bool = False,
 ) -> Any:
-    """As ``scipy.ndimage.zoom``; the factors are static, as the shape of the result depends on them."""
+    """``scipy.ndimage.zoom``; the factors are static, as the shape of the result depends on them.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> ft.jit(lambda x: ndimage.zoom(x, 2.0, order=1))(np.array([0.0, 3.0]))
+        array([0., 1., 2., 3.])
+    """
     _checked("zoom", order, mode)
     x = image("zoom", input)
     factors = each("zoom", zoom, x.ndim)
@@ -348,7 +382,7 @@ def affine_transform(
     cval: Operand = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """As ``scipy.ndimage.affine_transform``; differentiable by the input, the matrix and the offset.
+    """``scipy.ndimage.affine_transform``; differentiable by the input, the matrix and the offset.
 
     Args:
         input: shape (n, m, ...), d axes.
@@ -357,6 +391,14 @@ def affine_transform(
         output_shape: of the result; the input's by default.
         output: a dtype, or a traced array that the result is written into.
         order, mode, cval, prefilter: as in `map_coordinates`.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> image = np.arange(9.0).reshape(3, 3)
+        >>> moved = lambda offset: np.sum(ndimage.affine_transform(image, np.eye(2), offset, order=1))
+        >>> ft.grad(moved)(np.array([0.25, 0.25]))
+        array([12.,  4.])
     """
     name = "affine_transform"
     _checked(name, order, mode)
@@ -399,7 +441,16 @@ def rotate(
     cval: Operand = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """As ``scipy.ndimage.rotate``; differentiable by the input, and with ``reshape=False`` by the angle, in degrees."""
+    """``scipy.ndimage.rotate``; differentiable by the input, and with ``reshape=False`` by the angle, in degrees.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> image = np.arange(9.0).reshape(3, 3)
+        >>> turned = lambda angle: ndimage.rotate(image, angle, reshape=False, order=1)[0, 1]
+        >>> np.round(ft.grad(turned)(10.0), 4)
+        np.float64(0.0263)
+    """
     _checked("rotate", order, mode)
     x = image("rotate", input)
     if x.ndim < 2 or len(axes) != 2:
@@ -444,7 +495,14 @@ def geometric_transform(
     extra_arguments: tuple[Operand, ...] = (),
     extra_keywords: Mapping[str, Operand] | None = None,
 ) -> Any:
-    """As ``scipy.ndimage.geometric_transform``; differentiable by the input and by what ``mapping`` depends on."""
+    """``scipy.ndimage.geometric_transform``; differentiable by the input and by what ``mapping`` depends on.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> ft.grad(lambda x: ndimage.geometric_transform(x, lambda at: (at[0] - 0.5,), order=1)[1])(np.arange(3.0))
+        array([0.5, 0.5, 0. ])
+    """
     given: Any = arrayed(input)
     shape = tuple(given.shape if output_shape is None else output_shape)
     rows = [

@@ -102,7 +102,14 @@ def maximum_filter(
     *,
     axes: Axis = None,
 ) -> Any:
-    """As ``scipy.ndimage.maximum_filter``; differentiable by the input and ``cval``."""
+    """``scipy.ndimage.maximum_filter``; differentiable by the input and ``cval``.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> ft.grad(lambda x: np.sum(ndimage.maximum_filter(x, 3)))(np.array([1.0, 3.0, 2.0]))
+        array([0., 3., 0.])
+    """
     return _filtered("maximum_filter", input, size, footprint, output, mode, cval, origin, axes, _largest)
 
 
@@ -118,7 +125,14 @@ def minimum_filter(
     *,
     axes: Axis = None,
 ) -> Any:
-    """As ``scipy.ndimage.minimum_filter``; differentiable by the input and ``cval``."""
+    """``scipy.ndimage.minimum_filter``; differentiable by the input and ``cval``.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> ft.grad(lambda x: np.sum(ndimage.minimum_filter(x, 3)))(np.array([1.0, 3.0, 2.0]))
+        array([2., 0., 1.])
+    """
     return _filtered("minimum_filter", input, size, footprint, output, mode, cval, origin, axes, _smallest)
 
 
@@ -132,7 +146,14 @@ def maximum_filter1d(
     cval: Operand = 0.0,
     origin: int = 0,
 ) -> Any:
-    """As ``scipy.ndimage.maximum_filter1d``; differentiable by the input and ``cval``."""
+    """``scipy.ndimage.maximum_filter1d``; differentiable by the input and ``cval``.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> ft.grad(lambda x: np.sum(ndimage.maximum_filter1d(x, 3)))(np.array([1.0, 3.0, 2.0]))
+        array([0., 3., 0.])
+    """
     along = one_axis(axis, arrayed(input).ndim)
     return _filtered("maximum_filter1d", input, size, None, output, mode, cval, origin, along, _largest)
 
@@ -147,7 +168,14 @@ def minimum_filter1d(
     cval: Operand = 0.0,
     origin: int = 0,
 ) -> Any:
-    """As ``scipy.ndimage.minimum_filter1d``; differentiable by the input and ``cval``."""
+    """``scipy.ndimage.minimum_filter1d``; differentiable by the input and ``cval``.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> ft.grad(lambda x: np.sum(ndimage.minimum_filter1d(x, 3)))(np.array([1.0, 3.0, 2.0]))
+        array([2., 0., 1.])
+    """
     along = one_axis(axis, arrayed(input).ndim)
     return _filtered("minimum_filter1d", input, size, None, output, mode, cval, origin, along, _smallest)
 
@@ -165,7 +193,14 @@ def rank_filter(
     *,
     axes: Axis = None,
 ) -> Any:
-    """As ``scipy.ndimage.rank_filter``; differentiable by the input and ``cval``."""
+    """``scipy.ndimage.rank_filter``; differentiable by the input and ``cval``.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> ft.jit(lambda x: ndimage.rank_filter(x, 0, 3))(np.array([1.0, 3.0, 2.0]))
+        array([1., 1., 2.])
+    """
     at = operator.index(rank)
     return _filtered("rank_filter", input, size, footprint, output, mode, cval, origin, axes, lambda _: at)
 
@@ -182,7 +217,14 @@ def median_filter(
     *,
     axes: Axis = None,
 ) -> Any:
-    """As ``scipy.ndimage.median_filter``, which takes the upper one of two in the middle."""
+    """``scipy.ndimage.median_filter``, which takes the upper one of two in the middle.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> ft.jit(lambda x: ndimage.median_filter(x, 3))(np.array([1.0, 3.0, 2.0]))
+        array([1., 2., 2.])
+    """
     return _filtered("median_filter", input, size, footprint, output, mode, cval, origin, axes, lambda count: count // 2)
 
 
@@ -199,7 +241,14 @@ def percentile_filter(
     *,
     axes: Axis = None,
 ) -> Any:
-    """As ``scipy.ndimage.percentile_filter``, which rounds down to an element's rank."""
+    """``scipy.ndimage.percentile_filter``, which rounds down to an element's rank.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import ndimage
+        >>> ft.jit(lambda x: ndimage.percentile_filter(x, 50, 3))(np.array([1.0, 3.0, 2.0]))
+        array([1., 2., 2.])
+    """
     share = float(percentile) + (100.0 if percentile < 0 else 0.0)
     if not 0 <= share <= 100:
         raise ArgumentError("scipy.ndimage.percentile_filter: invalid percentile", fix="pass one from -100 to 100")

@@ -79,7 +79,13 @@ def _turned(x: Array) -> Any:
 
 @on_traced(scipy.signal.fftconvolve)
 def fftconvolve(in1: Operand, in2: Operand, mode: str = "full", axes: Axis = None) -> Any:
-    """As ``scipy.signal.fftconvolve``: along axes, all by default; the others broadcast.
+    """``scipy.signal.fftconvolve``: along axes, all by default; the others broadcast.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> np.round(ft.jit(signal.fftconvolve)(np.arange(3.0), np.ones(2)), 4)
+        array([0., 1., 3., 2.])
 
     Cost:
         three real Fourier transforms of the size of the result (complex ones of complex numbers).
@@ -89,7 +95,13 @@ def fftconvolve(in1: Operand, in2: Operand, mode: str = "full", axes: Axis = Non
 
 @on_traced(scipy.signal.oaconvolve)
 def oaconvolve(in1: Operand, in2: Operand, mode: str = "full", axes: Axis = None) -> Any:
-    """As ``scipy.signal.oaconvolve``, of which only the cost differs from `fftconvolve`: along one axis, in blocks.
+    """``scipy.signal.oaconvolve``, of which only the cost differs from `fftconvolve`: along one axis, in blocks.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> np.round(ft.jit(signal.oaconvolve)(np.arange(3.0), np.ones(2)), 4)
+        array([0., 1., 3., 2.])
 
     Cost:
         Fourier transforms of blocks a few times as long as the shorter operand, where it is along one axis; else those of
@@ -191,13 +203,19 @@ def _method(name: str, x: Array, y: Array, mode: str, method: str) -> str:
 
 @on_traced(scipy.signal.convolve)
 def convolve(in1: Operand, in2: Operand, mode: str = "full", method: str = "auto") -> Any:
-    """As ``scipy.signal.convolve``, of arrays of any rank; differentiable by both.
+    """``scipy.signal.convolve``, of arrays of any rank; differentiable by both.
 
     Args:
         in1: shape (n, ...).
         in2: of as many axes.
         mode: "full", "same" (as large as ``in1``), or "valid" (where they overlap wholly).
         method: "direct", "fft", or "auto" for what is estimated to be faster, as SciPy does.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> ft.grad(lambda w: signal.convolve(np.arange(4.0), w)[2])(np.ones(2))
+        array([2., 1.])
     """
     return _convolve("convolve", in1, in2, mode, method)
 
@@ -222,7 +240,14 @@ def _convolve(name: str, in1: Operand, in2: Operand, mode: str, method: str) -> 
 
 @on_traced(scipy.signal.correlate)
 def correlate(in1: Operand, in2: Operand, mode: str = "full", method: str = "auto") -> Any:
-    """As ``scipy.signal.correlate``: of ``in1`` with the complex conjugate of ``in2``; see `convolve`."""
+    """``scipy.signal.correlate``: of ``in1`` with the complex conjugate of ``in2``; see `convolve`.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> ft.jit(signal.correlate)(np.arange(3.0), np.ones(2))
+        array([0., 1., 3., 2.])
+    """
     x, y = _checked("correlate", in1, in2, mode)
     if x.ndim == 0:
         return x * (np.conj(y) if y.dtype.kind == "c" else y)
@@ -273,7 +298,7 @@ def _two_axes(name: str, in1: Operand, in2: Operand, mode: str, boundary: str, f
 
 @on_traced(scipy.signal.convolve2d)
 def convolve2d(in1: Operand, in2: Operand, mode: str = "full", boundary: str = "fill", fillvalue: Operand = 0) -> Any:
-    """As ``scipy.signal.convolve2d``: directly, with a choice of what stands beyond the edges of ``in1``.
+    """``scipy.signal.convolve2d``: directly, with a choice of what stands beyond the edges of ``in1``.
 
     Args:
         in1: shape (n, m).
@@ -281,11 +306,26 @@ def convolve2d(in1: Operand, in2: Operand, mode: str = "full", boundary: str = "
         mode: as in `convolve`.
         boundary: "fill", "wrap", or "symm".
         fillvalue: what "fill" puts there.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> ft.jit(signal.convolve2d)(np.eye(2), np.ones((1, 2)))
+        array([[1., 1., 0.],
+               [0., 1., 1.]])
     """
     return _two_axes("convolve2d", in1, in2, mode, boundary, fillvalue, False)
 
 
 @on_traced(scipy.signal.correlate2d)
 def correlate2d(in1: Operand, in2: Operand, mode: str = "full", boundary: str = "fill", fillvalue: Operand = 0) -> Any:
-    """As ``scipy.signal.correlate2d``: of ``in1`` with the complex conjugate of ``in2``; see `convolve2d`."""
+    """``scipy.signal.correlate2d``: of ``in1`` with the complex conjugate of ``in2``; see `convolve2d`.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> ft.jit(signal.correlate2d)(np.eye(2), np.ones((1, 2)))
+        array([[1., 1., 0.],
+               [0., 1., 1.]])
+    """
     return _two_axes("correlate2d", in1, in2, mode, boundary, fillvalue, True)

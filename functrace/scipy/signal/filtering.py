@@ -64,7 +64,7 @@ def _filtered(b: Array, a: Array, x: Array, zi: Any | None) -> tuple[Any, Any | 
 
 @on_traced(scipy.signal.lfilter)
 def lfilter(b: Operand, a: Operand, x: Operand, axis: SupportsIndex = -1, zi: Operand | None = None) -> Any:
-    """As ``scipy.signal.lfilter``; differentiable by coefficients, samples and the initial state.
+    """``scipy.signal.lfilter``; differentiable by coefficients, samples and the initial state.
 
     Args:
         b, a: coefficients of the filter, vectors.
@@ -74,6 +74,12 @@ def lfilter(b: Operand, a: Operand, x: Operand, axis: SupportsIndex = -1, zi: Op
 
     Returns:
         the filtered samples; with ``zi``, these and the state in the end.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> ft.grad(lambda b: signal.lfilter(b, np.ones(1), np.arange(4.0))[3])(np.ones(2))
+        array([3., 2.])
 
     Cost:
         SciPy's loop, twice in reverse.
@@ -106,7 +112,14 @@ def lfilter(b: Operand, a: Operand, x: Operand, axis: SupportsIndex = -1, zi: Op
 
 @on_traced(scipy.signal.lfilter_zi)
 def lfilter_zi(b: Operand, a: Operand) -> Any:
-    """As ``scipy.signal.lfilter_zi``: the state of a filter that has always been given ones."""
+    """``scipy.signal.lfilter_zi``: the state of a filter that has always been given ones.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> ft.jit(signal.lfilter_zi)(np.array([0.5, 0.5]), np.array([1.0, -0.5]))
+        array([1.5])
+    """
     numerator, denominator = _coefficients("lfilter_zi", b, a)
     order = max(numerator.shape[0], denominator.shape[0]) - 1
     numerator, denominator = (np.pad(v, (0, order + 1 - v.shape[0])) for v in (numerator, denominator))
@@ -127,7 +140,14 @@ def _sections(name: str, sos: Operand) -> Any:
 
 @on_traced(scipy.signal.sosfilt_zi)
 def sosfilt_zi(sos: Operand) -> Any:
-    """As ``scipy.signal.sosfilt_zi``: the states of a filter that has always been given ones, shape (sections, 2)."""
+    """``scipy.signal.sosfilt_zi``: the states of a filter that has always been given ones, shape (sections, 2).
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> ft.jit(signal.sosfilt_zi)(np.array([[0.5, 0.5, 0.0, 1.0, 0.0, 0.0]]))
+        array([[0.5, 0. ]])
+    """
     sections = _sections("sosfilt_zi", sos)
     states: list[Any] = []
     scale: Any = 1.0
@@ -140,7 +160,7 @@ def sosfilt_zi(sos: Operand) -> Any:
 
 @on_traced(scipy.signal.sosfilt)
 def sosfilt(sos: Operand, x: Operand, axis: SupportsIndex = -1, zi: Operand | None = None) -> Any:
-    """As ``scipy.signal.sosfilt``: one section of second order after the other.
+    """``scipy.signal.sosfilt``: one section of second order after the other.
 
     Args:
         sos: shape (sections, 6).
@@ -150,6 +170,13 @@ def sosfilt(sos: Operand, x: Operand, axis: SupportsIndex = -1, zi: Operand | No
 
     Returns:
         the filtered samples; with ``zi``, these and the states in the end.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> sos = np.array([[0.5, 0.5, 0.0, 1.0, 0.0, 0.0]])
+        >>> ft.jit(lambda x: signal.sosfilt(sos, x))(np.arange(4.0))
+        array([0. , 0.5, 1.5, 2.5])
     """
     sections, samples = _sections("sosfilt", sos), numbers(x)
     if not samples.ndim:
@@ -218,7 +245,15 @@ def filtfilt(
     method: str = "pad",
     irlen: int | None = None,
 ) -> Any:
-    """As ``scipy.signal.filtfilt``: forwards, and backwards; ``method="gust"`` too."""
+    """``scipy.signal.filtfilt``: forwards, and backwards; ``method="gust"`` too.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> values = ft.jit(lambda x: signal.filtfilt(np.array([0.5, 0.5]), 1.0, x))(np.sin(np.arange(64.0)))
+        >>> values.shape
+        (64,)
+    """
     if method not in ("pad", "gust"):
         raise ShapeError(f"scipy.signal.filtfilt: method={method!r} must be 'pad' or 'gust'", fix="leave it out for 'pad'")
     samples = numbers(x)
@@ -279,7 +314,16 @@ def _by_gustafsson(b: Array, a: Array, x: Array, irlen: int | None) -> Any:
 def sosfiltfilt(
     sos: Operand, x: Operand, axis: SupportsIndex = -1, padtype: str | None = "odd", padlen: int | None = None
 ) -> Any:
-    """As ``scipy.signal.sosfiltfilt``: forwards, and backwards, by sections of second order."""
+    """``scipy.signal.sosfiltfilt``: forwards, and backwards, by sections of second order.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> sos = np.array([[0.5, 0.5, 0.0, 1.0, 0.0, 0.0]])
+        >>> values = ft.jit(lambda x: signal.sosfiltfilt(sos, x))(np.sin(np.arange(64.0)))
+        >>> values.shape
+        (64,)
+    """
     sections, samples = _sections("sosfiltfilt", sos), numbers(x)
     place = one_axis(axis, samples.ndim)
     samples = np.moveaxis(samples, place, -1)

@@ -115,7 +115,15 @@ def csd(
     axis: int = -1,
     average: str = "mean",
 ) -> Spectrum:
-    """As ``scipy.signal.csd``: the cross power spectral density of two signals, by Welch's method."""
+    """``scipy.signal.csd``: the cross power spectral density of two signals, by Welch's method.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> values = ft.jit(lambda x: signal.csd(x, x**2, nperseg=16)[1])(np.sin(np.arange(64.0)))
+        >>> values.shape
+        (9,)
+    """
     return _averaged("csd", x, y, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average)
 
 
@@ -133,7 +141,15 @@ def welch(
     axis: int = -1,
     average: str = "mean",
 ) -> Spectrum:
-    """As ``scipy.signal.welch``: the power spectral density, averaged over segments."""
+    """``scipy.signal.welch``: the power spectral density, averaged over segments.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> values = ft.jit(lambda x: signal.welch(x, nperseg=16)[1])(np.sin(np.arange(64.0)))
+        >>> values.shape
+        (9,)
+    """
     return _averaged("welch", x, x, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average)
 
 
@@ -148,7 +164,15 @@ def periodogram(
     scaling: str = "density",
     axis: int = -1,
 ) -> Spectrum:
-    """As ``scipy.signal.periodogram``: the power spectral density of the whole signal."""
+    """``scipy.signal.periodogram``: the power spectral density of the whole signal.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> values = ft.jit(lambda x: signal.periodogram(x)[1])(np.sin(np.arange(64.0)))
+        >>> values.shape
+        (33,)
+    """
     made = numbers(x)
     place = one_axis(axis, made.ndim)
     n = made.shape[place]
@@ -228,7 +252,15 @@ def coherence(
     detrend: Trend = "constant",
     axis: int = -1,
 ) -> Spectrum:
-    """As ``scipy.signal.coherence``: the squared magnitude of the cross spectrum, over both power spectra."""
+    """``scipy.signal.coherence``: the squared magnitude of the cross spectrum, over both power spectra.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> values = ft.jit(lambda x: signal.coherence(x, x**2, nperseg=16)[1])(np.sin(np.arange(64.0)))
+        >>> values.shape
+        (9,)
+    """
     given = (fs, window, nperseg, noverlap, nfft, detrend, True, "density", axis, "mean")
     (frequencies, first), (_, second) = _averaged("coherence", x, x, *given), _averaged("coherence", y, y, *given)
     _, crossed = _averaged("coherence", x, y, *given)
@@ -308,7 +340,15 @@ def stft(
     axis: int = -1,
     scaling: str = "spectrum",
 ) -> tuple[Any, Any, Any]:
-    """As ``scipy.signal.stft``: Fourier transforms of segments, over time."""
+    """``scipy.signal.stft``: Fourier transforms of segments, over time.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> values = ft.jit(lambda x: signal.stft(x, nperseg=16)[2])(np.sin(np.arange(64.0)))
+        >>> values.shape
+        (9, 9)
+    """
     if scaling not in ("spectrum", "psd"):
         raise ShapeError(f"scipy.signal.stft: scaling={scaling!r} not in ['spectrum', 'psd']", fix="leave it out")
     scaling = "density" if scaling == "psd" else scaling
@@ -331,7 +371,15 @@ def spectrogram(
     axis: int = -1,
     mode: str = "psd",
 ) -> tuple[Any, Any, Any]:
-    """As ``scipy.signal.spectrogram``: spectra of segments, over time."""
+    """``scipy.signal.spectrogram``: spectra of segments, over time.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> values = ft.jit(lambda x: signal.spectrogram(x, nperseg=16)[2])(np.sin(np.arange(64.0)))
+        >>> values.shape
+        (9, 4)
+    """
     if mode not in ("psd", "complex", "magnitude", "angle", "phase"):
         raise ShapeError(
             f"scipy.signal.spectrogram: unknown value for mode {mode!r}",
@@ -362,7 +410,15 @@ def istft(
     freq_axis: SupportsIndex = -2,
     scaling: str = "spectrum",
 ) -> Spectrum:
-    """As ``scipy.signal.istft``: the signal that has these transforms of its segments."""
+    """``scipy.signal.istft``: the signal that has these transforms of its segments.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> values = ft.jit(lambda x: signal.istft(signal.stft(x, nperseg=16)[2], nperseg=16)[1])(np.sin(np.arange(64.0)))
+        >>> values.shape
+        (64,)
+    """
     made = numbers(Zxx) + 0j
     if made.ndim < 2:
         raise ShapeError("scipy.signal.istft: input stft must be at least 2d", fix="pass frequencies and times")

@@ -26,7 +26,7 @@ _design: Any = scipy.signal
 def detrend(
     data: Operand, axis: SupportsIndex = -1, type: str = "linear", bp: Operand = 0, overwrite_data: bool = False
 ) -> Any:
-    """As ``scipy.signal.detrend``: without the least-squares line, or the mean, of each part.
+    """``scipy.signal.detrend``: without the least-squares line, or the mean, of each part.
 
     Args:
         data: samples.
@@ -34,6 +34,12 @@ def detrend(
         type: "linear" or "constant".
         bp: where a line ends and another begins.
         overwrite_data: not needed here.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> np.round(ft.jit(signal.detrend)(np.array([0.0, 1.0, 5.0])), 4)
+        array([ 0.5, -1. ,  0.5])
     """
     if type not in ("linear", "l", "constant", "c"):
         raise ShapeError("scipy.signal.detrend: trend type must be 'linear' or 'constant'", fix="leave it out for 'linear'")
@@ -74,7 +80,14 @@ def _half(n: int, last: float = 1.0) -> np.ndarray[Any, Any]:
 
 @on_traced(scipy.signal.hilbert)
 def hilbert(x: Operand, N: int | None = None, axis: SupportsIndex = -1) -> Any:
-    """As ``scipy.signal.hilbert``: the analytic signal, without negative frequencies."""
+    """``scipy.signal.hilbert``: the analytic signal, without negative frequencies.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> np.round(ft.jit(signal.hilbert)(np.array([1.0, 0.0, -1.0, 0.0])), 4)
+        array([ 1.+0.j,  0.+1.j, -1.+0.j,  0.-1.j])
+    """
     made = numbers(x)
     if made.dtype.kind == "c":
         raise DtypeError("scipy.signal.hilbert: x must be real", fix="take its real part")
@@ -89,7 +102,14 @@ def hilbert(x: Operand, N: int | None = None, axis: SupportsIndex = -1) -> Any:
 
 @on_traced(scipy.signal.hilbert2)
 def hilbert2(x: Operand, N: int | tuple[int, int] | None = None, axes: Axis = (-2, -1)) -> Any:
-    """As ``scipy.signal.hilbert2``: the analytic signal of two axes."""
+    """``scipy.signal.hilbert2``: the analytic signal of two axes.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> ft.jit(signal.hilbert2)(np.eye(4)).shape
+        (4, 4)
+    """
     made = numbers(x)
     if made.dtype.kind == "c":
         raise DtypeError("scipy.signal.hilbert2: x must be real", fix="take its real part")
@@ -120,7 +140,14 @@ def savgol_filter(
     mode: str = "interp",
     cval: float = 0.0,
 ) -> Any:
-    """As ``scipy.signal.savgol_filter``: least-squares polynomials through windows, and their derivatives."""
+    """``scipy.signal.savgol_filter``: least-squares polynomials through windows, and their derivatives.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> np.round(ft.jit(lambda x: signal.savgol_filter(x, 3, 1))(np.array([0.0, 3.0, 0.0])), 4)
+        array([1., 1., 1.])
+    """
     if mode not in ("interp", *_EDGES):
         raise ShapeError(
             f"scipy.signal.savgol_filter: mode={mode!r} must be 'mirror', 'constant', 'nearest', 'wrap' or 'interp'",
@@ -188,7 +215,7 @@ def resample(
     window: Operand | str | None = None,
     domain: str = "time",
 ) -> Any:
-    """As ``scipy.signal.resample``: as many samples as are wanted of the band-limited periodic signal.
+    """``scipy.signal.resample``: as many samples as are wanted of the band-limited periodic signal.
 
     Args:
         x: samples, or (``domain="freq"``) their Fourier transform.
@@ -197,6 +224,12 @@ def resample(
         axis: what is resampled along.
         window: factors of frequencies: a vector, a name, or a function of frequencies.
         domain: "time" or "freq".
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> np.round(ft.jit(lambda x: signal.resample(x, 2))(np.array([1.0, 2.0, 3.0, 2.0])), 4)
+        array([1., 3.])
     """
     if domain not in ("time", "freq"):
         raise ShapeError(f"scipy.signal.resample: domain={domain!r} must be 'time' or 'freq'", fix="leave it out")
@@ -255,9 +288,15 @@ def resample(
 def upfirdn(
     h: Operand, x: Operand, up: int = 1, down: int = 1, axis: SupportsIndex = -1, mode: str = "constant", cval: float = 0
 ) -> Any:
-    """As ``scipy.signal.upfirdn``: zeros between samples, a filter, and every so many of the results.
+    """``scipy.signal.upfirdn``: zeros between samples, a filter, and every so many of the results.
 
     Only ``mode="constant"`` with ``cval=0``, as what else there is needs the samples' own extension.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> ft.jit(lambda x: signal.upfirdn(np.ones(2), x, up=2))(np.array([1.0, 2.0]))
+        array([1., 1., 2., 2.])
     """
     if mode != "constant" or cval:
         raise ShapeError(f"scipy.signal.upfirdn: mode={mode!r}, cval={cval} of traced values", fix="pad with np.pad before")
@@ -282,7 +321,7 @@ def resample_poly(
     padtype: str = "constant",
     cval: float | None = None,
 ) -> Any:
-    """As ``scipy.signal.resample_poly``: by a filter between the zeros of a higher rate.
+    """``scipy.signal.resample_poly``: by a filter between the zeros of a higher rate.
 
     Args:
         x: samples.
@@ -291,6 +330,13 @@ def resample_poly(
         window: of the filter's design, or the filter itself.
         padtype: what is taken off before and put back after: "constant" (nothing), "mean", "median", "minimum", "maximum".
         cval: not for traced values.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> values = ft.jit(lambda x: signal.resample_poly(x, 1, 2))(np.sin(np.arange(64.0)))
+        >>> values.shape
+        (32,)
     """
     made = numbers(x)
     place = one_axis(axis, made.ndim)
@@ -339,7 +385,7 @@ def decimate(
     axis: SupportsIndex = -1,
     zero_phase: bool = True,
 ) -> Any:
-    """As ``scipy.signal.decimate``: every so many samples of the filtered ones.
+    """``scipy.signal.decimate``: every so many samples of the filtered ones.
 
     Args:
         x: samples.
@@ -348,6 +394,13 @@ def decimate(
         ftype: "iir", "fir", or a ``scipy.signal.dlti``.
         axis: what is filtered along.
         zero_phase: whether it is filtered both ways.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import signal
+        >>> values = ft.jit(lambda x: signal.decimate(x, 4))(np.sin(np.arange(64.0)))
+        >>> values.shape
+        (16,)
     """
     made = numbers(x)
     place = one_axis(axis, made.ndim)

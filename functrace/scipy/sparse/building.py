@@ -29,11 +29,18 @@ def _part(x: Given) -> Sparse:
 
 
 def kron(A: object, B: object, format: str | None = None) -> Any:
-    """As ``scipy.sparse.kron``: the Kronecker product of two matrices, shape (m p, n q) of (m, n) and (p, q).
+    """``scipy.sparse.kron``: the Kronecker product of two matrices, shape (m p, n q) of (m, n) and (p, q).
 
     Args:
         A, B: sparse or full matrices, whose elements may be traced.
         format: SciPy's; matrices with traced elements have one format.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> sparse.kron(sparse.csr_array(np.eye(2)), sparse.csr_array(np.ones((1, 2)))).toarray()
+        array([[1., 1., 0., 0.],
+               [0., 0., 1., 1.]])
     """
     if not _is_traced(A, B):
         return scipy.sparse.kron(A, B, format)
@@ -69,10 +76,18 @@ def _placed(name: str, parts: Sequence[Any], down: bool, across: bool) -> Any:
 
 
 def vstack(blocks: Sequence[Given], format: str | None = None, dtype: Given = None) -> Any:
-    """As ``scipy.sparse.vstack``, of matrices whose elements may be traced.
+    """``scipy.sparse.vstack``, of matrices whose elements may be traced.
 
     Raises:
         ShapeError: if they have different numbers of columns.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> sparse.vstack([sparse.csr_array(np.eye(2)), sparse.csr_array(np.ones((1, 2)))]).toarray()
+        array([[1., 0.],
+               [0., 1.],
+               [1., 1.]])
     """
     if not _is_traced(*blocks):
         return scipy.sparse.vstack(blocks, format, dtype)
@@ -81,10 +96,17 @@ def vstack(blocks: Sequence[Given], format: str | None = None, dtype: Given = No
 
 
 def hstack(blocks: Sequence[Given], format: str | None = None, dtype: Given = None) -> Any:
-    """As ``scipy.sparse.hstack``, of matrices whose elements may be traced.
+    """``scipy.sparse.hstack``, of matrices whose elements may be traced.
 
     Raises:
         ShapeError: if they have different numbers of rows.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> sparse.hstack([sparse.csr_array(np.eye(2)), sparse.csr_array(np.ones((2, 1)))]).toarray()
+        array([[1., 0., 1.],
+               [0., 1., 1.]])
     """
     if not _is_traced(*blocks):
         return scipy.sparse.hstack(blocks, format, dtype)
@@ -93,7 +115,16 @@ def hstack(blocks: Sequence[Given], format: str | None = None, dtype: Given = No
 
 
 def block_diag(mats: Sequence[Given], format: str | None = None, dtype: Given = None) -> Any:
-    """As ``scipy.sparse.block_diag``, of matrices whose elements may be traced."""
+    """``scipy.sparse.block_diag``, of matrices whose elements may be traced.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> sparse.block_diag([np.eye(1), 2.0 * np.eye(2)]).toarray()
+        array([[1., 0., 0.],
+               [0., 2., 0.],
+               [0., 0., 2.]])
+    """
     if not _is_traced(*mats):
         return scipy.sparse.block_diag(mats, format, dtype)
     made = _placed("block_diag", mats, True, True)

@@ -140,7 +140,7 @@ class Factors:
 
 
 def splu(A: object, *args: object, **options: object) -> Any:
-    """As ``scipy.sparse.linalg.splu``: factors that solve for traced right-hand sides; ``A`` may have traced elements.
+    """``scipy.sparse.linalg.splu``: factors that solve for traced right-hand sides; ``A`` may have traced elements.
 
     Args:
         A: a sparse matrix, shape (n, n).
@@ -159,7 +159,7 @@ def splu(A: object, *args: object, **options: object) -> Any:
 
 
 def factorized(A: object) -> Callable[[Operand], Any]:
-    """As ``scipy.sparse.linalg.factorized``: a function that solves with ``A``, for traced right-hand sides, too.
+    """``scipy.sparse.linalg.factorized``: a function that solves with ``A``, for traced right-hand sides, too.
 
     Args:
         A: a sparse matrix, shape (n, n); its elements may be traced.
@@ -185,7 +185,7 @@ def eigsh(
     return_eigenvectors: bool = True,
     **options: object,
 ) -> Any:
-    """As ``scipy.sparse.linalg.eigsh``, of a symmetric matrix with traced elements.
+    """``scipy.sparse.linalg.eigsh``, of a symmetric matrix with traced elements.
 
     Args:
         A: a real symmetric sparse matrix, shape (n, n).

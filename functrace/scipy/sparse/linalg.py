@@ -30,7 +30,7 @@ def _is_traced(*values: object) -> bool:
 
 
 def spsolve(A: object, b: Operand, permc_spec: str | None = None, use_umfpack: bool = True) -> Any:
-    """As ``scipy.sparse.linalg.spsolve``, by SuperLU; differentiable by the matrix's elements and by ``b``.
+    """``scipy.sparse.linalg.spsolve``, by SuperLU; differentiable by the matrix's elements and by ``b``.
 
     Args:
         A: a sparse matrix, shape (n, n): one of SciPy's, or a `Sparse` with traced elements.
@@ -81,7 +81,7 @@ def _iterative(name: str) -> Callable[..., tuple[Any, Any]]:
         )
 
     solver.__name__ = solver.__qualname__ = name
-    solver.__doc__ = f"""As ``scipy.sparse.linalg.{name}``; differentiable by the matrix's elements and by ``b``.
+    solver.__doc__ = f"""``scipy.sparse.linalg.{name}``; differentiable by the matrix's elements and by ``b``.
 
     Args:
         A: a sparse matrix, shape (n, n): one of SciPy's, or a `Sparse` with traced elements; or a full one.

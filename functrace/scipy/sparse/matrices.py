@@ -495,40 +495,120 @@ for _kind in ("csr", "csc", "coo", "bsr", "dia"):
 
 
 class csr_array(Takes, scipy.sparse.csr_array):
-    """As ``scipy.sparse.csr_array``."""
+    """``scipy.sparse.csr_array``, for traced values too.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> matrix = sparse.csr_array(np.array([[1.0, 0.0], [0.0, 2.0]]))
+        >>> ft.grad(lambda x: np.sum(matrix @ x))(np.ones(2))
+        array([1., 2.])
+    """
 
 
 class csc_array(Takes, scipy.sparse.csc_array):
-    """As ``scipy.sparse.csc_array``."""
+    """``scipy.sparse.csc_array``, for traced values too.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> matrix = sparse.csc_array(np.array([[1.0, 0.0], [0.0, 2.0]]))
+        >>> ft.grad(lambda x: np.sum(matrix @ x))(np.ones(2))
+        array([1., 2.])
+    """
 
 
 class coo_array(Takes, scipy.sparse.coo_array):
-    """As ``scipy.sparse.coo_array``."""
+    """``scipy.sparse.coo_array``, for traced values too.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> matrix = sparse.coo_array(np.array([[1.0, 0.0], [0.0, 2.0]]))
+        >>> ft.grad(lambda x: np.sum(matrix @ x))(np.ones(2))
+        array([1., 2.])
+    """
 
 
 class bsr_array(Takes, scipy.sparse.bsr_array):
-    """As ``scipy.sparse.bsr_array``, of plain elements."""
+    """``scipy.sparse.bsr_array``, of plain elements.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> matrix = sparse.bsr_array(np.array([[1.0, 0.0], [0.0, 2.0]]))
+        >>> ft.grad(lambda x: np.sum(matrix @ x))(np.ones(2))
+        array([1., 2.])
+    """
 
 
 class dia_array(Takes, scipy.sparse.dia_array):
-    """As ``scipy.sparse.dia_array``, of plain elements."""
+    """``scipy.sparse.dia_array``, of plain elements.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> matrix = sparse.dia_array(np.array([[1.0, 0.0], [0.0, 2.0]]))
+        >>> ft.grad(lambda x: np.sum(matrix @ x))(np.ones(2))
+        array([1., 2.])
+    """
 
 
 class csr_matrix(Takes, scipy.sparse.csr_matrix):
-    """As ``scipy.sparse.csr_matrix``."""
+    """``scipy.sparse.csr_matrix``, for traced values too.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> matrix = sparse.csr_matrix(np.array([[1.0, 0.0], [0.0, 2.0]]))
+        >>> ft.grad(lambda x: np.sum(matrix @ x))(np.ones(2))
+        array([1., 2.])
+    """
 
 
 class csc_matrix(Takes, scipy.sparse.csc_matrix):
-    """As ``scipy.sparse.csc_matrix``."""
+    """``scipy.sparse.csc_matrix``, for traced values too.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> matrix = sparse.csc_matrix(np.array([[1.0, 0.0], [0.0, 2.0]]))
+        >>> ft.grad(lambda x: np.sum(matrix @ x))(np.ones(2))
+        array([1., 2.])
+    """
 
 
 class coo_matrix(Takes, scipy.sparse.coo_matrix):
-    """As ``scipy.sparse.coo_matrix``."""
+    """``scipy.sparse.coo_matrix``, for traced values too.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> matrix = sparse.coo_matrix(np.array([[1.0, 0.0], [0.0, 2.0]]))
+        >>> ft.grad(lambda x: np.sum(matrix @ x))(np.ones(2))
+        array([1., 2.])
+    """
 
 
 class bsr_matrix(Takes, scipy.sparse.bsr_matrix):
-    """As ``scipy.sparse.bsr_matrix``, of plain elements."""
+    """``scipy.sparse.bsr_matrix``, of plain elements.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> matrix = sparse.bsr_matrix(np.array([[1.0, 0.0], [0.0, 2.0]]))
+        >>> ft.grad(lambda x: np.sum(matrix @ x))(np.ones(2))
+        array([1., 2.])
+    """
 
 
 class dia_matrix(Takes, scipy.sparse.dia_matrix):
-    """As ``scipy.sparse.dia_matrix``, of plain elements."""
+    """``scipy.sparse.dia_matrix``, of plain elements.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> matrix = sparse.dia_matrix(np.array([[1.0, 0.0], [0.0, 2.0]]))
+        >>> ft.grad(lambda x: np.sum(matrix @ x))(np.ones(2))
+        array([1., 2.])
+    """

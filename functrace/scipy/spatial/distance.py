@@ -129,7 +129,7 @@ def _given(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
 
 @on_traced(scipy.spatial.distance.cdist)
 def cdist(XA: Operand, XB: Operand, metric: Given = "euclidean", *, out: Given = None, **kwargs: Given) -> Any:
-    """As ``scipy.spatial.distance.cdist``: the distances of the points of one set from those of another.
+    """``scipy.spatial.distance.cdist``: the distances of the points of one set from those of another.
 
     Args:
         XA, XB: a row per point.
@@ -149,7 +149,7 @@ def cdist(XA: Operand, XB: Operand, metric: Given = "euclidean", *, out: Given =
 
 @on_traced(scipy.spatial.distance.pdist)
 def pdist(X: Operand, metric: Given = "euclidean", *, out: Given = None, **kwargs: Given) -> Any:
-    """As ``scipy.spatial.distance.pdist``: the distances between all pairs of points, as `squareform` takes them.
+    """``scipy.spatial.distance.pdist``: the distances between all pairs of points, as `squareform` takes them.
 
     Args:
         X: a row per point.
@@ -170,7 +170,7 @@ def _is_foreign(metric: Given) -> bool:
 
 @on_traced(scipy.spatial.distance.squareform)
 def squareform(X: Operand, force: str = "no", checks: bool = True) -> Any:
-    """As ``scipy.spatial.distance.squareform``: distances between pairs as a symmetric matrix, and back; without checks."""
+    """``scipy.spatial.distance.squareform``: distances between pairs as a symmetric matrix, and back; without checks."""
     x: Numbers = arrayed(X)
     if x.ndim == 1 and force.lower() not in ("tomatrix", "no"):
         raise ShapeError("squareform: force='tovector' takes a matrix", fix="leave force out")

@@ -337,7 +337,14 @@ class Distribution:
 
 @final
 class Continuous(Distribution):
-    """A continuous distribution: with ``logpdf`` and ``pdf``."""
+    """A continuous distribution of ``scipy.stats``, with ``logpdf`` and ``pdf`` for traced values, too.
+
+    Example:
+        >>> import functrace as ft
+        >>> from functrace.scipy import stats
+        >>> ft.grad(lambda loc: stats.norm.logpdf(1.0, loc))(0.0)
+        np.float64(1.0)
+    """
 
     __slots__ = ()
 
@@ -354,7 +361,14 @@ class Continuous(Distribution):
 
 @final
 class Discrete(Distribution):
-    """A distribution of integers: with ``logpmf`` and ``pmf``."""
+    """A distribution of integers of ``scipy.stats``, with ``logpmf`` and ``pmf`` for traced values, too.
+
+    Example:
+        >>> import functrace as ft
+        >>> from functrace.scipy import stats
+        >>> ft.grad(lambda rate: stats.poisson.logpmf(3, rate))(1.0)
+        np.float64(2.0)
+    """
 
     __slots__ = ()
 

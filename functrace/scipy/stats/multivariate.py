@@ -112,7 +112,14 @@ class Frozen:
 
 @final
 class MultivariateNormal:
-    """``scipy.stats.multivariate_normal``: ``logpdf`` and ``pdf``, by a Cholesky factor of the covariance."""
+    """``scipy.stats.multivariate_normal``: ``logpdf`` and ``pdf``, by a Cholesky factor of the covariance.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import stats
+        >>> ft.grad(lambda mean: stats.multivariate_normal.logpdf(np.ones(2), mean, np.eye(2)))(np.zeros(2))
+        array([1., 1.])
+    """
 
     def __getattr__(self, name: str) -> Any:
         """Every other method is SciPy's, for plain values."""
@@ -178,7 +185,14 @@ class MultivariateNormal:
 
 @final
 class MultivariateT:
-    """``scipy.stats.multivariate_t``: ``logpdf``, ``pdf`` and ``entropy``, by a Cholesky factor of the shape matrix."""
+    """``scipy.stats.multivariate_t``: ``logpdf``, ``pdf`` and ``entropy``, by a Cholesky factor of the shape matrix.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import stats
+        >>> ft.grad(lambda loc: stats.multivariate_t.logpdf(np.ones(2), loc, np.eye(2), df=2.0))(np.zeros(2))
+        array([1., 1.])
+    """
 
     def __getattr__(self, name: str) -> Any:
         """Every other method is SciPy's, for plain values."""
@@ -242,7 +256,14 @@ class MultivariateT:
 
 @final
 class Dirichlet:
-    """``scipy.stats.dirichlet``: ``logpdf`` and ``pdf``."""
+    """``scipy.stats.dirichlet``: ``logpdf`` and ``pdf``.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import stats
+        >>> np.round(ft.grad(lambda alpha: stats.dirichlet.logpdf(np.array([0.3, 0.7]), alpha))(np.ones(2)), 4)
+        array([-0.204 ,  0.6433])
+    """
 
     def __getattr__(self, name: str) -> Any:
         """Every other method is SciPy's, for plain values."""
@@ -304,7 +325,15 @@ class Dirichlet:
 
 @final
 class Wishart:
-    """``scipy.stats.wishart``: ``logpdf`` and ``pdf`` of positive definite matrices."""
+    """``scipy.stats.wishart``: ``logpdf`` and ``pdf`` of positive definite matrices.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import stats
+        >>> ft.grad(lambda x: stats.wishart.logpdf(x, 3.0, np.eye(2)))(np.eye(2))
+        array([[-0.5,  0. ],
+               [ 0. , -0.5]])
+    """
 
     def __getattr__(self, name: str) -> Any:
         """Every other method is SciPy's, for plain values."""

@@ -67,7 +67,14 @@ def moment(
     center: Operand | None = None,
     keepdims: bool = False,
 ) -> Any:
-    """As ``scipy.stats.moment``: the mean of a power of the distances from the mean, or from ``center``."""
+    """``scipy.stats.moment``: the mean of a power of the distances from the mean, or from ``center``.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import stats
+        >>> np.round(ft.grad(lambda x: stats.moment(x, 2))(np.array([0.0, 2.0])), 4)
+        array([-1.,  1.])
+    """
     x, along = _sample("moment", a, axis, nan_policy)
     middle: Any = np.mean(x, axis=along, keepdims=True) if center is None else arrayed(center)
     return _shape(np.mean((x - middle) ** order, axis=along), a, axis, keepdims)
@@ -77,7 +84,14 @@ def moment(
 def skew(
     a: Operand, axis: int | None = 0, bias: bool = True, nan_policy: str = "propagate", *, keepdims: bool = False
 ) -> Any:
-    """As ``scipy.stats.skew``: the third moment over the variance to the power 3/2; NaN of constants."""
+    """``scipy.stats.skew``: the third moment over the variance to the power 3/2; NaN of constants.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import stats
+        >>> np.round(ft.grad(stats.skew)(np.array([0.0, 1.0, 3.0])), 4)
+        array([ 0.4418, -0.6627,  0.2209])
+    """
     x, along = _sample("skew", a, axis, nan_policy)
     n = x.shape[along]
     m2, m3 = _central(x, 2, along), _central(x, 3, along)
@@ -98,7 +112,14 @@ def kurtosis(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """As ``scipy.stats.kurtosis``: the fourth moment over the squared variance, less 3 (``fisher``); NaN of constants."""
+    """``scipy.stats.kurtosis``: the fourth moment over the squared variance, less 3 (``fisher``); NaN of constants.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import stats
+        >>> np.round(ft.grad(stats.kurtosis)(np.array([0.0, 1.0, 2.0, 5.0])), 4)
+        array([ 0.1224,  0.1224, -0.3673,  0.1224])
+    """
     x, along = _sample("kurtosis", a, axis, nan_policy)
     n = x.shape[along]
     m2, m4 = _central(x, 2, along), _central(x, 4, along)
@@ -112,14 +133,28 @@ def kurtosis(
 
 @on_traced(scipy.stats.sem)
 def sem(a: Operand, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
-    """As ``scipy.stats.sem``: the standard error of the mean."""
+    """``scipy.stats.sem``: the standard error of the mean.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import stats
+        >>> np.round(ft.grad(stats.sem)(np.array([0.0, 1.0, 3.0])), 4)
+        array([-0.252, -0.063,  0.315])
+    """
     x, along = _sample("sem", a, axis, nan_policy)
     return _shape(np.std(x, axis=along, ddof=ddof) / np.sqrt(x.shape[along]), a, axis, keepdims)
 
 
 @on_traced(scipy.stats.zmap)
 def zmap(scores: Operand, compare: Operand, axis: int | None = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
-    """As ``scipy.stats.zmap``: distances from the mean of ``compare``, in its standard deviations; NaN of constants."""
+    """``scipy.stats.zmap``: distances from the mean of ``compare``, in its standard deviations; NaN of constants.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import stats
+        >>> np.round(ft.jit(stats.zmap)(np.array([0.0, 4.0]), np.array([1.0, 3.0])), 4)
+        array([-2.,  2.])
+    """
     x, along = _sample("zmap", compare, axis, nan_policy)
     x = _also(x, scores)
     mean, spread = np.mean(x, axis=along, keepdims=True), np.std(x, axis=along, ddof=ddof, keepdims=True)
@@ -130,7 +165,14 @@ def zmap(scores: Operand, compare: Operand, axis: int | None = 0, ddof: int = 0,
 
 @on_traced(scipy.stats.zscore)
 def zscore(a: Operand, axis: int | None = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
-    """As ``scipy.stats.zscore``: distances from the mean, in standard deviations; NaN of constants."""
+    """``scipy.stats.zscore``: distances from the mean, in standard deviations; NaN of constants.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import stats
+        >>> np.round(ft.jit(stats.zscore)(np.array([1.0, 3.0])), 4)
+        array([-1.,  1.])
+    """
     return zmap(a, a, axis, ddof, nan_policy)
 
 
@@ -143,7 +185,14 @@ def gmean(
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Any:
-    """As ``scipy.stats.gmean``: the exponential of the mean of logarithms."""
+    """``scipy.stats.gmean``: the exponential of the mean of logarithms.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import stats
+        >>> np.round(ft.grad(stats.gmean)(np.array([1.0, 4.0])), 4)
+        array([1.  , 0.25])
+    """
     x, along = _sample("gmean", a, axis, nan_policy)
     x = _also(x, weights)
     found = np.exp(_weighted(np.log(x), along, weights, axis))
@@ -160,7 +209,14 @@ def hmean(
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Any:
-    """As ``scipy.stats.hmean``: the reciprocal of the mean of reciprocals."""
+    """``scipy.stats.hmean``: the reciprocal of the mean of reciprocals.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import stats
+        >>> np.round(ft.grad(stats.hmean)(np.array([1.0, 4.0])), 4)
+        array([1.28, 0.08])
+    """
     x, along = _sample("hmean", a, axis, nan_policy)
     x = _also(x, weights)
     return _shape(1.0 / _weighted(1.0 / x, along, weights, axis), a, axis, keepdims)
@@ -183,13 +239,19 @@ def entropy(
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Any:
-    """As ``scipy.stats.entropy``: of a distribution, or relative to another; both are normalized.
+    """``scipy.stats.entropy``: of a distribution, or relative to another; both are normalized.
 
     Args:
         pk, qk: shape (..., n, ...), not negative.
         base: of the logarithm; e by default.
         axis: along which probabilities add up to 1.
         nan_policy, keepdims: as elsewhere.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import stats
+        >>> np.round(ft.grad(stats.entropy)(np.array([1.0, 3.0])), 4)
+        array([ 0.206 , -0.0687])
     """
     if base is not None and base <= 0:
         raise ShapeError("`base` must be a positive number or `None`.", fix="leave it out")
@@ -208,13 +270,19 @@ def entropy(
 
 @on_traced(scipy.stats.rankdata)
 def rankdata(a: Operand, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate") -> Any:
-    """As ``scipy.stats.rankdata``: numbers from 1, whose derivative is 0, in the dtype that the installed SciPy gives them.
+    """``scipy.stats.rankdata``: numbers from 1, whose derivative is 0, in the dtype that the installed SciPy gives them.
 
     Args:
         a: the sample, without NaN.
         method: what elements that are equal have: "average", "min", "max", "dense" or "ordinal".
         axis: along which elements are ranked; all of them by default.
         nan_policy: as elsewhere.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import stats
+        >>> ft.jit(stats.rankdata)(np.array([0.5, 0.1, 0.9]))
+        array([2., 1., 3.])
     """
     x, along = _sample("rankdata", a, axis, nan_policy)
     rows = np.moveaxis(x, along, -1)

@@ -54,21 +54,27 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether anomaly mode is on."""
+    """Return True if anomaly mode is on."""
     return ANOMALY.enabled
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether anomaly mode, if it is on, looks for NaN."""
+    """Return True if anomaly mode, while it is on, checks for NaN."""
     return ANOMALY.check_nan
 
 
 class set_detect_anomaly:
-    """Switch anomaly mode on or off, at once; as a context, until it ends.
+    """Switch anomaly mode on or off, at once; as a context manager, until it ends.
 
     Args:
-        mode: whether it is on.
-        check_nan: whether gradients that are NaN are an error.
+        mode: True to switch it on.
+        check_nan: True to raise for gradients that are NaN.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> with torch.autograd.set_detect_anomaly(True):
+        ...     torch.is_anomaly_enabled()
+        True
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:

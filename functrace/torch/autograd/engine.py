@@ -477,11 +477,24 @@ def backward(
     """Compute gradients of tensors and add them to the ``.grad`` of leaves.
 
     Args:
-        tensors: what to differentiate: tensors, or gradient edges.
+        tensors: tensors, or gradient edges, to differentiate.
         grad_tensors: a gradient for each; may be left out for scalars.
-        retain_graph: keep what was saved, to run again; by default, if ``create_graph``.
-        create_graph: record the pass itself, for derivatives of derivatives.
-        inputs: leaves (or other tensors) whose gradient is wanted; all leaves by default.
+        retain_graph: True to keep saved tensors for another pass; by default the value of ``create_graph``.
+        create_graph: True to record the pass itself, for higher derivatives.
+        inputs: leaves (or other tensors) to accumulate gradients of; all leaves by default.
+
+    Raises:
+        RuntimeError: if a tensor has no graph, its graph has been freed, or it is not a scalar and has no gradient.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> x = torch.tensor([1.0, 3.0], requires_grad=True)
+        >>> torch.autograd.backward((x * x).sum())
+        >>> x.grad
+        tensor([2., 6.])
+
+    Source:
+        ``torch.autograd.backward``.
     """
     if MODES.functional:
         raise RuntimeError(errors.BACKWARD_IN_FUNC)
@@ -501,19 +514,34 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> Any:
-    """Return gradients of outputs by inputs, and leave every ``.grad`` alone.
+    """Compute gradients of outputs by inputs, without changing any ``.grad``.
 
     Args:
-        outputs: what to differentiate.
-        inputs: by what, in the order of the results; for a dict of tensors, they are a dict with the same keys.
+        outputs: tensors to differentiate.
+        inputs: tensors to differentiate by, in the order of the results; a dict of tensors gives a dict of gradients.
         grad_outputs: a gradient for each output; may be left out for scalars.
-        retain_graph: keep what was saved, to run again; by default, if ``create_graph``.
-        create_graph: record the pass itself, for derivatives of derivatives.
-        only_inputs: True; PyTorch has given it up.
-        allow_unused: return ``None`` for inputs that the outputs do not depend on, instead of raising.
-        is_grads_batched: the first axis of the ``grad_outputs`` is one of several gradients; each of them is pulled back, in
-            one pass.
-        materialize_grads: return zeros for them.
+        retain_graph: True to keep saved tensors for another pass; by default the value of ``create_graph``.
+        create_graph: True to record the pass itself, for higher derivatives.
+        only_inputs: True; deprecated by PyTorch.
+        allow_unused: True to return ``None`` for inputs that the outputs do not depend on, instead of raising.
+        is_grads_batched: True if the first axis of each of ``grad_outputs`` is a batch of gradients, for one pass over all.
+        materialize_grads: True to return zeros for inputs that the outputs do not depend on.
+
+    Returns:
+        a tuple with one gradient per input.
+
+    Raises:
+        RuntimeError: if an output has no graph, or does not depend on an input.
+        ValueError: for ``materialize_grads`` with ``allow_unused=False``.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> torch.autograd.grad(x**2, x)
+        (tensor(6.),)
+
+    Source:
+        ``torch.autograd.grad``.
     """
     if materialize_grads:
         if allow_unused is False:

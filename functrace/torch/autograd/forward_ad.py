@@ -30,11 +30,16 @@ _current_level = -1
 
 
 class UnpackedDualTensor(NamedTuple):
-    """What `unpack_dual` returns.
+    """Result of `unpack_dual`.
 
     Args:
         primal: the tensor without tangent.
-        tangent: its tangent; None if there is none.
+        tangent: its tangent, or ``None``.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> torch.autograd.forward_ad.unpack_dual(torch.ones(2)).tangent is None
+        True
     """
 
     primal: Tensor
@@ -42,10 +47,19 @@ class UnpackedDualTensor(NamedTuple):
 
 
 def enter_dual_level() -> int:
-    """Enter the level at which dual tensors are made; returns its number, 0.
+    """Enter the level at which dual tensors are made.
+
+    Returns:
+        its number, 0.
 
     Raises:
-        RuntimeError: if it is entered.
+        RuntimeError: if it has been entered already.
+
+    Example:
+        >>> from functrace.torch.autograd import forward_ad
+        >>> forward_ad.enter_dual_level()
+        0
+        >>> forward_ad.exit_dual_level()
     """
     global _current_level
     if DUALS.level is not None:
@@ -56,10 +70,18 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Leave the level; all tangents are gone then.
+    """Leave the level of dual tensors, which removes all tangents.
+
+    Args:
+        level: 0, the default.
 
     Raises:
-        RuntimeError: if it is not entered, or another one is named.
+        RuntimeError: if it has not been entered, or another level is named.
+
+    Example:
+        >>> from functrace.torch.autograd import forward_ad
+        >>> level = forward_ad.enter_dual_level()
+        >>> forward_ad.exit_dual_level(level=level)
     """
     global _current_level
     if level is not None and level != _current_level:
@@ -94,16 +116,27 @@ class dual_level(DecoratingContext):
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """Return an alias of a tensor that has a tangent: the very one that is given, or a copy laid out as the tensor is.
+    """Make an alias of a tensor that has a tangent.
 
     Args:
         tensor: the value; backward goes through the alias to it.
-        tangent: a tensor of the same shape.
+        tangent: a tensor of the same shape. It is used itself, or a copy with the memory layout of ``tensor``.
         level: 0, the default.
+
+    Returns:
+        the dual tensor.
 
     Raises:
         RuntimeError: if no level is entered, shapes differ, or one of the two is dual.
         ValueError: if one of the two is not of floats or complex numbers.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> from functrace.torch.autograd import forward_ad
+        >>> with forward_ad.dual_level():
+        ...     x = forward_ad.make_dual(torch.tensor([0.0]), torch.tensor([2.0]))
+        ...     print(forward_ad.unpack_dual(torch.sin(x)).tangent)
+        tensor([2.])
     """
     number = _current_level if level is None else level
     if number < 0:
@@ -120,11 +153,22 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """Return an alias of a tensor without tangent, and the tangent, which is the tensor's own.
+    """Split a tensor into an alias without tangent, and the tangent.
 
     Args:
         tensor: a tensor, dual or not.
         level: 0, the default.
+
+    Returns:
+        the pair ``(primal, tangent)``; the tangent is ``None`` for a tensor that is not dual.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> from functrace.torch.autograd import forward_ad
+        >>> with forward_ad.dual_level():
+        ...     x = forward_ad.make_dual(torch.tensor([1.0]), torch.tensor([2.0]))
+        ...     print(forward_ad.unpack_dual(x).tangent)
+        tensor([2.])
     """
     number = _current_level if level is None else level
     if number < 0:

@@ -72,7 +72,35 @@ class BackwardCFunction(WritingFunctionBase, NodeWithRules):
 
 
 class Function(WritingFunctionBase, _SingleLevelFunction):
-    """Base class of operations with a backward of their own; see the module."""
+    """Base class of operations with their own backward.
+
+    A subclass has the static methods ``forward(ctx, *args)`` and ``backward(ctx, *grads)``, or ``forward(*args)`` and
+    ``setup_context(ctx, inputs, output)``. ``Subclass.apply(*args)`` runs it. ``ctx.save_for_backward(*tensors)`` keeps
+    tensors, which ``backward`` finds in ``ctx.saved_tensors``. ``jvp(ctx, *tangents)`` and ``vmap(info, in_dims, *args)``
+    are optional.
+
+    Raises:
+        RuntimeError: if the class is instantiated and called, PyTorch's form before 1.3.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> class Square(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         (x,) = ctx.saved_tensors
+        ...         return 2.0 * x * grad
+        >>> x = torch.tensor([1.0, 3.0], requires_grad=True)
+        >>> Square.apply(x).sum().backward()
+        >>> x.grad
+        tensor([2., 6.])
+
+    Source:
+        ``torch.autograd.Function``.
+    """
 
     _context_cls = BackwardCFunction
 
@@ -87,8 +115,36 @@ class Function(WritingFunctionBase, _SingleLevelFunction):
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a ``backward`` that cannot be differentiated itself.
 
-    It runs without a graph. If a gradient that comes in requires grad, what goes out leads to an error when it is
-    differentiated; otherwise it is a constant.
+    It runs without a graph. If an incoming gradient requires grad, differentiating an outgoing one raises; otherwise it is a
+    constant.
+
+    Args:
+        fn: the ``backward`` of a `Function`.
+
+    Returns:
+        the decorated function.
+
+    Raises:
+        RuntimeError: when an outgoing gradient is differentiated.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> class Sine(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x.sin()
+        ...     @staticmethod
+        ...     @torch.autograd.function.once_differentiable
+        ...     def backward(ctx, grad):
+        ...         return grad * ctx.saved_tensors[0].cos()
+        >>> x = torch.tensor(0.0, requires_grad=True)
+        >>> Sine.apply(x).backward()
+        >>> x.grad
+        tensor(1.)
+
+    Source:
+        ``torch.autograd.function.once_differentiable``.
     """
 
     @functools.wraps(fn)
@@ -137,10 +193,26 @@ class NestedContext(BackwardCFunction):
 
 
 class NestedIOFunction(Function):
-    """A Function of nests of tensors: lists, tuples and dicts, in and out; ``apply`` takes and returns them.
+    """Function of pytrees of tensors (lists, tuples and dicts); ``apply`` takes and returns them.
 
-    One writes ``forward_extended(ctx, *inputs)`` and ``backward_extended(ctx, *grads)``, whose gradients are nested as the
-    outputs are, and which returns one nest per input.
+    A subclass has ``forward_extended(ctx, *inputs)`` and ``backward_extended(ctx, *grads)``. Its gradients have the
+    structure of the outputs, and it returns one pytree per input.
+
+    Raises:
+        NotImplementedError: if a subclass lacks one of the two methods.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> class Scale(torch.autograd.function.NestedIOFunction):
+        ...     def forward_extended(self, inputs):
+        ...         return {"y": 2.0 * inputs["x"]}
+        ...     def backward_extended(self, grads):
+        ...         return {"x": 2.0 * grads["y"]}
+        >>> issubclass(Scale, torch.autograd.Function)
+        True
+
+    Source:
+        ``torch.autograd.function.NestedIOFunction``.
     """
 
     _context_cls = NestedContext

@@ -187,18 +187,26 @@ def _finished(results: Sequence[Tensor], is_tuple: bool, create_graph: bool) -> 
 def vjp(
     func: Function, inputs: OneOrMore, v: OneOrMore | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return the outputs of a function, and the product of ``v`` with its Jacobian.
+    """Compute the outputs of a function, and the product of ``v`` with its Jacobian.
 
     Args:
         func: a function of tensors that returns a tensor, or a tuple of them.
-        inputs: its inputs.
-        v: a tensor like each output; may be left out where that is one number.
-        create_graph: whether the results have a history of their own.
-        strict: refuse what does not depend on the inputs, in place of zeros.
+        inputs: its inputs: a tensor, or a tuple of them.
+        v: a tensor like each output; may be left out for one output with one element.
+        create_graph: True to record the results, for higher derivatives.
+        strict: True to raise if an output does not depend on an input, instead of returning zeros.
+
+    Returns:
+        the outputs, and a tensor like each input.
 
     Raises:
-        TypeError: for inputs, outputs or ``v`` that are no tensors, nor tuples of them.
-        RuntimeError: for a ``v`` that does not fit, and what ``strict`` refuses.
+        TypeError: for inputs, outputs or ``v`` that are neither tensors nor tuples of them.
+        RuntimeError: if ``v`` does not fit; with ``strict``, if an output does not depend on an input.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> torch.autograd.functional.vjp(lambda x: x**2, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0]))[1]
+        tensor([2., 4.])
 
     Cost:
         one forward and one backward pass.
@@ -216,12 +224,29 @@ def vjp(
 def jvp(
     func: Function, inputs: OneOrMore, v: OneOrMore | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return the outputs of a function, and the product of its Jacobian with ``v``, a tensor like each input.
+    """Compute the outputs of a function, and the product of its Jacobian with ``v``.
 
-    Arguments and errors are those of `vjp`.
+    Args:
+        func: a function of tensors that returns a tensor, or a tuple of them.
+        inputs: its inputs: a tensor, or a tuple of them.
+        v: a tensor like each input; may be left out for one input with one element.
+        create_graph: True to record the results, for higher derivatives.
+        strict: True to raise if an output does not depend on an input, instead of returning zeros.
+
+    Returns:
+        the outputs, and a tensor like each output.
+
+    Raises:
+        TypeError: for inputs, outputs or ``v`` that are neither tensors nor tuples of them.
+        RuntimeError: if ``v`` does not fit; with ``strict``, if an output does not depend on an input.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> torch.autograd.functional.jvp(lambda x: x**2, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0]))[1]
+        tensor([2., 4.])
 
     Cost:
-        one forward and two backward passes: the second one differentiates the first by what it started from.
+        one forward and two backward passes: the second one differentiates the first by its initial gradient.
     """
     with enable_grad():
         is_tuple, given = _several(inputs, "inputs", "jvp")
@@ -242,9 +267,26 @@ def jvp(
 def vhp(
     func: Function, inputs: OneOrMore, v: OneOrMore | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return the number that a function returns, and the product of ``v``, a tensor like each input, with its Hessian.
+    """Compute the result of a function that returns one number, and the product of ``v`` with its Hessian.
 
-    Arguments and errors are those of `vjp`.
+    Args:
+        func: a function of tensors that returns a tensor with one element.
+        inputs: its inputs: a tensor, or a tuple of them.
+        v: a tensor like each input; may be left out for one input with one element.
+        create_graph: True to record the results, for higher derivatives.
+        strict: True to raise if the result does not depend on an input, instead of returning zeros.
+
+    Returns:
+        the result, and a tensor like each input.
+
+    Raises:
+        TypeError: for inputs or ``v`` that are neither tensors nor tuples of them.
+        RuntimeError: if ``v`` does not fit; with ``strict``, if the result does not depend on an input.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> torch.autograd.functional.vhp(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0]))[1]
+        tensor([6., 0.])
 
     Cost:
         one forward and two backward passes.
@@ -264,9 +306,28 @@ def vhp(
 def hvp(
     func: Function, inputs: OneOrMore, v: OneOrMore | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return the number that a function returns, and the product of its Hessian with ``v``, a tensor like each input.
+    """Compute the result of a function that returns one number, and the product of its Hessian with ``v``.
 
-    It equals `vhp`, which takes one backward pass less. Arguments and errors are those of `vjp`.
+    It equals `vhp`, which takes one backward pass less.
+
+    Args:
+        func: a function of tensors that returns a tensor with one element.
+        inputs: its inputs: a tensor, or a tuple of them.
+        v: a tensor like each input; may be left out for one input with one element.
+        create_graph: True to record the results, for higher derivatives.
+        strict: True to raise if the result does not depend on an input, instead of returning zeros.
+
+    Returns:
+        the result, and a tensor like each input.
+
+    Raises:
+        TypeError: for inputs or ``v`` that are neither tensors nor tuples of them.
+        RuntimeError: if ``v`` does not fit; with ``strict``, if the result does not depend on an input.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> torch.autograd.functional.hvp(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0]))[1]
+        tensor([6., 0.])
 
     Cost:
         one forward and three backward passes.
@@ -308,24 +369,29 @@ def jacobian(
     vectorize: bool = False,
     strategy: Strategy = "reverse-mode",
 ) -> Any:
-    """Return the Jacobian of a function: of each output by each input, of shape ``output.shape + input.shape``.
+    """Compute the Jacobian of a function: of each output by each input, of shape ``output.shape + input.shape``.
 
     Args:
         func: a function of tensors that returns a tensor, or a tuple of them.
-        inputs: its inputs.
-        create_graph: whether the result has a history of its own.
-        strict: refuse what does not depend on the inputs, in place of zeros.
-        vectorize: run one backward pass per output, for all of its elements at once: what backward computes must be such
-            that it can be batched.
-        strategy: ``"reverse-mode"``, one backward pass per number that is returned; ``"forward-mode"``, one forward pass per
-            number that comes in (with ``vectorize`` only).
+        inputs: its inputs: a tensor, or a tuple of them.
+        create_graph: True to record the result, for higher derivatives.
+        strict: True to raise if an output does not depend on an input, instead of returning zeros.
+        vectorize: True to run one batched backward pass per output, for all of its elements at once.
+        strategy: ``"reverse-mode"``, one backward pass per element of the outputs; ``"forward-mode"``, one forward pass per
+            element of the inputs (with ``vectorize`` only).
 
     Returns:
         a tensor; a tuple where inputs or outputs are one (of outputs first).
 
     Raises:
-        TypeError: for inputs or outputs that are no tensors, nor tuples of them.
-        RuntimeError: what ``strict`` refuses; ``strict`` with ``vectorize``.
+        TypeError: for inputs or outputs that are neither tensors nor tuples of them.
+        RuntimeError: with ``strict``, if an output does not depend on an input; for ``strict`` with ``vectorize``.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> torch.autograd.functional.jacobian(lambda x: x**2, torch.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
     """
     if strategy not in _STRATEGIES:
         raise AssertionError(
@@ -397,9 +463,30 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: Strategy = "reverse-mode",
 ) -> Any:
-    """Return the Hessian of a function that returns one number: by each two inputs, of shape ``first.shape + second.shape``.
+    """Compute the Hessian of a function that returns one number.
 
-    Arguments and errors are those of `jacobian`; the result is a tensor, or for several inputs a tuple of tuples.
+    Args:
+        func: a function of tensors that returns a tensor with one element.
+        inputs: its inputs: a tensor, or a tuple of them.
+        create_graph: True to record the result, for higher derivatives.
+        strict: True to raise if the result does not depend on an input, instead of returning zeros.
+        vectorize: True to run batched passes.
+        outer_jacobian_strategy: ``"reverse-mode"`` or ``"forward-mode"`` (with ``vectorize`` only) for the outer derivative.
+
+    Returns:
+        a tensor of shape ``input.shape + input.shape``; for several inputs, a tuple of tuples, one tensor per pair of
+        inputs.
+
+    Raises:
+        AssertionError: for another strategy.
+        TypeError: for inputs that are neither tensors nor tuples of them.
+        RuntimeError: if the result has more than one element; with ``strict``, if it does not depend on an input.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> torch.autograd.functional.hessian(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0]))
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
     """
     is_tuple, given = _several(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in _STRATEGIES:

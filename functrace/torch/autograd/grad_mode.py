@@ -67,7 +67,16 @@ MODES = Modes()
 
 
 def is_grad_enabled() -> bool:
-    """Whether operations of this thread are recorded."""
+    """Check that operations of this thread are recorded.
+
+    Returns:
+        True if they are.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> torch.is_grad_enabled()
+        True
+    """
     return MODES.asked if MODES.recording is None else MODES.recording
 
 
@@ -193,7 +202,13 @@ def without_graph(begun: int | None = None) -> Generator[None]:
 
 @final
 class no_grad(GradMode):
-    """Run without recording. As in PyTorch, ``@no_grad()`` and ``@no_grad`` both decorate.
+    """Run operations without recording them: a context manager and a decorator (``@no_grad()`` or ``@no_grad``).
+
+    Args:
+        function: the function, if it is used as a decorator without parentheses.
+
+    Returns:
+        a context manager, or the decorated function.
 
     Example:
         >>> import functrace.torch as torch
@@ -215,7 +230,21 @@ class no_grad(GradMode):
 
 @final
 class enable_grad(GradMode):
-    """Run with recording, inside ``no_grad``."""
+    """Record operations, inside of ``no_grad``: a context manager and a decorator.
+
+    Args:
+        orig_func: the function, if it is used as a decorator without parentheses.
+
+    Returns:
+        a context manager, or the decorated function.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.no_grad(), torch.enable_grad():
+        ...     (x * 2).requires_grad
+        True
+    """
 
     def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
         """Return the context, or a function decorated with it."""
@@ -229,7 +258,17 @@ class enable_grad(GradMode):
 
 @final
 class set_grad_enabled(GradMode):
-    """Switch recording on or off, at once; as a context, until it ends."""
+    """Switch recording on or off, at once; as a context manager, until it ends.
+
+    Args:
+        mode: True to record.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> with torch.set_grad_enabled(False):
+        ...     torch.is_grad_enabled()
+        False
+    """
 
     def __init__(self, mode: bool) -> None:
         super().__init__(bool(mode))
@@ -250,7 +289,7 @@ class set_grad_enabled(GradMode):
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether inference mode is on in this thread."""
+    """Return True if inference mode is on in this thread."""
     return MODES.recording is None
 
 
@@ -326,9 +365,18 @@ class Flag(DecoratingContext):
 
 @final
 class set_multithreading_enabled(Flag):
-    """Say whether backward passes may run in threads of the engine's own. Here they never do: what is set can be asked.
+    """Set whether backward passes may use threads of the engine; they never do here, and only the setting is kept.
 
-    As in PyTorch it stays set by the line that decorates a function.
+    As in PyTorch, it stays set by the line that decorates a function.
+
+    Args:
+        mode: the setting.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> with torch.autograd.set_multithreading_enabled(False):
+        ...     torch.autograd.is_multithreading_enabled()
+        False
     """
 
     _name, _setter = "multithreading", "set_multithreading_enabled"
@@ -356,12 +404,30 @@ class _force_original_view_tracking(Flag):
 
 
 def is_multithreading_enabled() -> bool:
-    """Whether backward passes may run in threads of their own; see `set_multithreading_enabled`."""
+    """Return the setting of `set_multithreading_enabled`, which has no effect here.
+
+    Returns:
+        True by default.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> torch.autograd.is_multithreading_enabled()
+        True
+    """
     return MODES.multithreading
 
 
 def is_view_replay_enabled() -> bool:
-    """Whether nodes of views are made again step by step; see `_force_original_view_tracking`."""
+    """Return the setting of view replay: True if nodes of views are rebuilt step by step.
+
+    Returns:
+        False by default.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> torch.autograd.is_view_replay_enabled()
+        False
+    """
     return MODES.replays_views
 
 

@@ -129,17 +129,39 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """Check gradients of the gradients of a function, by its inputs and by what backward starts from.
+    """Check second derivatives of a function against central differences, by its inputs and by the gradients of its outputs.
 
     Args:
-        func: takes ``inputs``, and returns a tensor or several.
-        inputs: those that require grad are checked.
-        grad_outputs: what backward starts from; random numbers between -1 and 1 by default.
-        gen_non_contig_grad_outputs: make random ones that do not lie in C order.
-        check_fwd_over_rev: check forward mode over backward.
-        check_rev_over_rev: check backward over backward.
+        func: a function of ``inputs`` that returns a tensor or several.
+        inputs: tensors; those that require grad are checked. They should have double precision.
+        grad_outputs: gradients of the outputs; random numbers between -1 and 1 by default.
+        eps: step of the differences.
+        atol: absolute tolerance.
+        rtol: relative tolerance.
+        gen_non_contig_grad_outputs: True for random gradients that are not contiguous.
+        raise_exception: True to raise what is wrong; otherwise False is returned.
+        nondet_tol: largest difference of two backward passes.
+        check_undefined_grad: True to check that backward accepts undefined gradients (``None``).
+        check_grad_dtypes: True to check that gradients have the dtypes of their inputs.
+        check_batched_grad: True to check that backward under ``vmap`` equals a loop.
+        check_fwd_over_rev: True to check forward mode over backward.
+        check_rev_over_rev: True to check backward over backward.
+        fast_mode: True to multiply Jacobians by random vectors instead of computing them in full.
+        masked: accepted for ported code: tensors here are never sparse.
 
-    The other arguments, and the errors, are those of `gradcheck`.
+    Returns:
+        True if all derivatives are right.
+
+    Raises:
+        GradcheckError: if a derivative is wrong.
+        ValueError: if no input requires grad.
+        RuntimeError: for inputs whose elements share memory.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> x = torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
+        >>> torch.autograd.gradgradcheck(torch.log, (x,))
+        True
     """
     assert check_fwd_over_rev or check_rev_over_rev, errors.CHECKS_NOTHING_TWICE
     assert not (check_undefined_grad and not check_rev_over_rev), errors.UNDEFINED_WITHOUT_REVERSE

@@ -69,7 +69,19 @@ NO_EDGE: Edge = (None, 0)
 
 
 class GradientEdge(NamedTuple):
-    """An output of a node, as a root or an input of ``backward``."""
+    """An output of a node, as a root or an input of ``backward``.
+
+    Args:
+        node: the node.
+        output_nr: number of the output.
+        ownership_token: object that keeps the node alive, or ``None``.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> edge = torch.autograd.graph.get_gradient_edge(torch.ones(2, requires_grad=True) * 2.0)
+        >>> edge.output_nr
+        0
+    """
 
     node: GraphNode
     output_nr: int
@@ -226,9 +238,18 @@ class _NodeType(type):
 
 
 class Node(metaclass=_NodeType):
-    """What user code tests with ``isinstance``: every node of the graph, and a Function's ``ctx``, is one.
+    """Class of nodes of the graph, for ``isinstance``: every node, and the ``ctx`` of a Function, is an instance.
 
-    As in PyTorch it stands beside the classes of nodes, not above them, so that nothing in it can be overridden by accident.
+    As in PyTorch it is no base class of the nodes' classes, so that nothing in it can be overridden by accident.
+
+    Raises:
+        TypeError: if it is instantiated.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> y = torch.ones(2, requires_grad=True) * 2.0
+        >>> isinstance(y.grad_fn, torch.autograd.graph.Node)
+        True
     """
 
     def __new__(cls) -> Node:
@@ -469,8 +490,20 @@ def _get_grad_fn_or_grad_acc(t: Tensor | GradientEdge) -> GraphNode:
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """Return the edge at which a tensor's gradient arrives.
 
+    Args:
+        tensor: a tensor that requires grad.
+
+    Returns:
+        the edge, which ``backward`` and ``grad`` accept in place of the tensor.
+
     Raises:
-        RuntimeError: if no gradient flows to it.
+        RuntimeError: if the tensor does not require grad.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> torch.autograd.grad(x**2, torch.autograd.graph.get_gradient_edge(x))
+        (tensor(6.),)
     """
     if not tensor.requires_grad:
         raise RuntimeError(errors.EDGE_WITHOUT_GRAD)
@@ -485,13 +518,20 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Note that tensors were overwritten by means that the shim does not see.
+    """Record that tensors were overwritten in a way that the shim does not detect.
 
     Args:
-        tensor: one, or several.
+        tensor: one tensor, or several.
 
     Raises:
-        RuntimeError: for something else than tensors.
+        RuntimeError: for an object that is not a tensor.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> x = torch.ones(2)
+        >>> torch.autograd.graph.increment_version(x)
+        >>> x._version
+        1
     """
     if not isinstance(tensor, Iterable):
         raise RuntimeError(errors.INCREMENT_VERSION)
@@ -524,17 +564,20 @@ class _MultiHandle(RemovableHandle):
 
 
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., object], *, mode: str = "all") -> RemovableHandle:
-    """Call a function once in a backward pass, when the gradients of several tensors are known.
+    """Register a hook that runs once per backward pass, when the gradients of several tensors are known.
 
     Args:
         tensors: the tensors.
-        fn: with mode ``"all"``, called with a list of the gradients when the last of those arrives that this pass
-            computes; the others are ``None``. With mode ``"any"``, called with the first gradient that arrives.
+        fn: with mode ``"all"``, it gets a list of the gradients when the last of those arrives that this pass computes; the
+            others are ``None``. With mode ``"any"``, it gets the first gradient that arrives.
         mode: ``"all"`` or ``"any"``.
+
+    Returns:
+        a handle, whose ``remove()`` removes the hook.
 
     Raises:
         ValueError: for another mode.
-        AssertionError: with ``"all"``, for a tensor that no gradient flows to.
+        AssertionError: with ``"all"``, for a tensor that does not require grad.
 
     Example:
         >>> import functrace.torch as torch

@@ -58,11 +58,20 @@ class saved_tensors_hooks:
 
 @final
 class save_on_cpu(saved_tensors_hooks):
-    """Keep what is saved in the CPU's memory. It is there already, so nothing is copied: the storage is shared.
+    """Keep saved tensors in the memory of the CPU. They are there already, so nothing is copied.
 
     Args:
-        pin_memory: Accepted for ported code; there is no other device that would copy faster from pinned memory.
-        device_type: Likewise.
+        pin_memory: accepted for ported code; there is no other device.
+        device_type: accepted for ported code.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.autograd.graph.save_on_cpu():
+        ...     y = (x * x).sum()
+        >>> y.backward()
+        >>> x.grad
+        tensor([2., 2.])
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
@@ -99,10 +108,21 @@ def saving_with(pairs: tuple[Pair, ...]) -> Iterator[None]:
 
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Refuse saved-tensor hooks: entering some raises ``error_message``, as does entering this while some are active.
+    """Forbid saved-tensor hooks inside of a ``with`` block.
+
+    Args:
+        error_message: message of the error that registering hooks raises.
+
+    Returns:
+        a context manager.
 
     Raises:
-        RuntimeError: Hooks are active.
+        RuntimeError: if hooks are active when the block begins; with ``error_message``, if hooks are registered in it.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> with torch.autograd.graph.disable_saved_tensors_hooks("no hooks here"):
+        ...     (torch.ones(2, requires_grad=True) * 2.0).sum().backward()
     """
     outer = MODES.refusal
     try:

@@ -104,15 +104,15 @@ def _owner(array: Any) -> int:
 
 @contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
-    """Let tensors be overwritten that were saved for backward: they are copied just before.
+    """Allow overwriting tensors that were saved for backward inside of a ``with`` block: they are copied just before.
 
-    The forward pass and the backward pass must both run in the context.
+    The forward pass and the backward pass must both run in the block.
 
-    Yields:
-        what is kept: ``cloned`` holds the copies.
+    Returns:
+        a context manager; its ``as`` value has the copies in ``cloned``.
 
     Raises:
-        RuntimeError: inside another one.
+        RuntimeError: inside of another such block.
 
     Example:
         >>> import functrace.torch as torch

@@ -18,7 +18,7 @@ def set_warn_always(b: bool, /) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    """Whether those warnings are given every time."""
+    """Return True if such warnings are given every time."""
     return _always[0]
 
 

@@ -25,17 +25,25 @@ from functrace.typing import Array, PyTree
 def jvp(
     func: OfTensors, primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False, has_aux: bool = False
 ) -> Any:
-    """Return ``func(*primals)``, and its derivative along ``tangents``, which are like the primals.
+    """Compute ``func(*primals)`` and its derivative in the direction of ``tangents``.
 
     Args:
-        func: a function of tensors that returns tensors; with ``has_aux`` ``(output, aux)``, and ``aux`` is returned third.
-        primals: where.
-        tangents: in which direction.
-        strict: refuse outputs that do not depend on the primals, in place of zeros.
-        has_aux: whether ``func`` returns auxiliary data.
+        func: a function of tensors that returns tensors; with ``has_aux`` ``(output, aux)``.
+        primals: tuple of its arguments.
+        tangents: tuple of tensors like the primals.
+        strict: True to raise if an output does not depend on the primals, instead of returning zeros.
+        has_aux: True if ``func`` returns auxiliary data.
+
+    Returns:
+        ``(output, tangent)``, or ``(output, tangent, aux)`` with ``has_aux``.
 
     Raises:
-        RuntimeError: if primals and tangents do not fit each other, and what ``strict`` refuses.
+        RuntimeError: if primals and tangents do not fit; with ``strict``, if an output does not depend on the primals.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> torch.func.jvp(torch.sin, (torch.zeros(1),), (torch.ones(1),))
+        (tensor([0.]), tensor([1.]))
 
     Cost:
         2 to 3 times ``func``.
@@ -84,16 +92,29 @@ def depends(program: Program) -> list[bool]:
 
 
 def linearize(func: OfTensors, *primals: PyTree) -> tuple[Any, OfTensors]:
-    """Return ``func(*primals)``, and the linear function from tangents of the primals to tangents of the output.
+    """Compute ``func(*primals)``, and the linear function from tangents of the primals to tangents of the output.
 
     The output has its place in the graph: gradients flow to primals, and to tensors that ``func`` closes over. As in PyTorch
     they do not flow through the linear function, whose coefficients are constants, but to its tangents.
 
+    Args:
+        func: a function of tensors that returns tensors.
+        primals: its arguments.
+
+    Returns:
+        ``(output, f_jvp)``; ``f_jvp(*tangents)`` returns the tangent of the output.
+
     Raises:
-        RuntimeError: if ``func`` returns other things than tensors; from the linear function, if tangents do not fit.
+        RuntimeError: if ``func`` returns other objects than tensors; from the linear function, if tangents do not fit.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> output, f_jvp = torch.func.linearize(torch.sin, torch.zeros(1))
+        >>> f_jvp(torch.ones(1))
+        tensor([1.])
 
     Cost:
-        of the latter: one to two times ``func``.
+        the linear function takes one to two times ``func``.
     """
     call = Call(func, primals, {})
     args = call.arguments([x._array for x in call.tensors])[0]

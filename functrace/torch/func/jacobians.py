@@ -34,13 +34,26 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> OfTensors:
-    """Return a function that computes the Jacobian of ``func`` by reverse mode, of shape ``output.shape + argument.shape``.
+    """Make a function that computes the Jacobian of ``func`` by reverse mode.
 
     Args:
         func: a function of tensors that returns tensors; with ``has_aux`` ``(output, aux)``.
-        argnums: which positional arguments to differentiate; a tuple gives a tuple.
-        has_aux: whether ``func`` returns auxiliary data; then so does the result.
-        chunk_size: taken as PyTorch takes it; the result is the same.
+        argnums: position of the argument to differentiate; a tuple gives a tuple of Jacobians.
+        has_aux: True if ``func`` returns auxiliary data.
+        chunk_size: accepted for ported code; the result is the same.
+
+    Returns:
+        a function of ``func``'s arguments that returns a tensor of shape ``output.shape + argument.shape``, or
+        ``(jacobian, aux)`` with ``has_aux``.
+
+    Raises:
+        RuntimeError: if ``func`` does not return tensors.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> torch.func.jacrev(torch.sin)(torch.zeros(2))
+        tensor([[1., 0.],
+                [0., 1.]])
 
     Cost:
         one backward pass, batched over the elements of the output.
@@ -50,7 +63,26 @@ def jacrev(
 
 
 def jacfwd(func: OfTensors, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> OfTensors:
-    """Return a function that computes the Jacobian of ``func`` by forward mode; see `jacrev`.
+    """Make a function that computes the Jacobian of ``func`` by forward mode.
+
+    Args:
+        func: a function of tensors that returns tensors; with ``has_aux`` ``(output, aux)``.
+        argnums: position of the argument to differentiate; a tuple gives a tuple of Jacobians.
+        has_aux: True if ``func`` returns auxiliary data.
+        randomness: behaviour of random functions: ``"error"`` or ``"same"`` (one draw for all passes).
+
+    Returns:
+        a function of ``func``'s arguments that returns a tensor of shape ``output.shape + argument.shape``, or
+        ``(jacobian, aux)`` with ``has_aux``.
+
+    Raises:
+        RuntimeError: if ``func`` does not return tensors, or calls a random function with ``randomness="error"``.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> torch.func.jacfwd(torch.sin)(torch.zeros(2))
+        tensor([[1., 0.],
+                [0., 1.]])
 
     Cost:
         one forward pass, batched over the elements of the arguments.
@@ -60,7 +92,24 @@ def jacfwd(func: OfTensors, argnums: Argnums = 0, has_aux: bool = False, *, rand
 
 
 def hessian(func: OfTensors, argnums: Argnums = 0) -> OfTensors:
-    """Return a function that computes the Hessian of ``func``: forward mode over reverse mode; see `jacrev`."""
+    """Make a function that computes the Hessian of ``func``: forward mode over reverse mode.
+
+    Args:
+        func: a function of tensors that returns tensors.
+        argnums: position of the argument to differentiate twice; a tuple gives a tuple of tuples.
+
+    Returns:
+        a function of ``func``'s arguments that returns a tensor of shape ``output.shape + argument.shape + argument.shape``.
+
+    Raises:
+        RuntimeError: if ``func`` does not return tensors.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> torch.func.hessian(lambda x: (x**3).sum())(torch.tensor([1.0, 2.0]))
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
+    """
     return jacfwd(jacrev(func, argnums), argnums)
 
 

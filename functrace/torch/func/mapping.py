@@ -20,19 +20,22 @@ from functrace.typing import PyTree
 def vmap(
     func: OfTensors, in_dims: PyTree = 0, out_dims: PyTree = 0, randomness: str = "error", *, chunk_size: int | None = None
 ) -> OfTensors:
-    """Return a function that maps ``func`` over an axis of its arguments.
+    """Make a function that maps ``func`` over an axis of its arguments.
 
     Args:
-        func: a function of tensors (nests of them) that returns tensors.
-        in_dims: which axis of each argument to map over: an int, or a nest of ints and ``None`` (not mapped) like the
-            arguments, or a prefix of it. Keyword arguments are mapped over their first axis.
-        out_dims: where the axis stands in the results.
-        randomness: what functions of random numbers do inside: ``"error"`` or ``"same"`` (one draw for all).
-        chunk_size: taken as PyTorch takes it; the result is the same.
+        func: a function of tensors (pytrees of them) that returns tensors.
+        in_dims: axis of each argument to map over: an int, or a pytree of ints and ``None`` (not mapped) like the arguments,
+            or a prefix of it. Keyword arguments are mapped over their first axis.
+        out_dims: position of the axis in the results.
+        randomness: behaviour of random functions: ``"error"`` or ``"same"`` (one draw for all).
+        chunk_size: accepted for ported code; the result is the same.
+
+    Returns:
+        a function of batches.
 
     Raises:
-        ValueError: if dimensions, sizes or arguments do not fit, or ``func`` returns something else than tensors.
-        RuntimeError: for a function of random numbers inside, unless ``randomness="same"``.
+        ValueError: if dimensions, sizes or arguments do not fit, or ``func`` returns other objects than tensors.
+        RuntimeError: for a random function inside, unless ``randomness="same"``.
 
     Example:
         >>> import functrace.torch as torch

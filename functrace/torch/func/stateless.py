@@ -50,25 +50,28 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module with other tensors in the place of its parameters and buffers, which it gets back in the end.
+    """Call a module with other tensors in place of its parameters and buffers, which are restored afterwards.
 
-    What the module assigns to its buffers stands in the dict afterwards (in a single one, not in several); what it writes
-    into them is written into the tensors that were given.
+    Values that the module assigns to its buffers are in the dict afterwards (in a single one, not in several); writes into
+    buffers go to the given tensors.
 
     Args:
-        module: what is called; see `Module`.
-        parameter_and_buffer_dicts: tensors by name, in one dict or several that have no name in common. Names that it does
-            not have become attributes during the call.
-        args: a tuple of positional arguments, or one that is no tuple.
-        kwargs: named arguments.
-        tie_weights: a tensor that the module has under several names is replaced under all of them.
-        strict: refuse names that the module does not have, and missing ones.
+        module: the module: an object with ``named_parameters()`` and ``named_buffers()``.
+        parameter_and_buffer_dicts: tensors by name, in one dict, or in several that have no name in common. Names that the
+            module does not have become attributes during the call.
+        args: a tuple of positional arguments, or a single one.
+        kwargs: keyword arguments.
+        tie_weights: True to replace a tensor that the module has under several names under all of them.
+        strict: True to raise for unknown and for missing names.
+
+    Returns:
+        the result of the module.
 
     Raises:
         ValueError: if dicts have names in common, are no dicts, or tied names are given different tensors.
-        RuntimeError: what ``strict`` refuses.
-        AttributeError: if a name leads through a module that is not there.
-        TypeError: if what is given, or would be replaced, is no tensor.
+        RuntimeError: with ``strict``, for unknown and for missing names.
+        AttributeError: if a name leads through a module that does not exist.
+        TypeError: if a given or a replaced object is no tensor.
 
     Example:
         >>> import functrace.torch as torch
@@ -223,12 +226,28 @@ class _Members:
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[State, State]:
-    """Return the parameters and the buffers of modules of one class, stacked by name, for ``vmap`` over `functional_call`.
+    """Stack the parameters and the buffers of modules of one class, for ``vmap`` over `functional_call`.
 
-    The stacked parameters are leaves of their own, which want gradients if those of the modules do.
+    The stacked parameters are leaves, which require grad if those of the modules do.
+
+    Args:
+        models: modules of the same class.
+
+    Returns:
+        a dict of parameters and a dict of buffers, by name.
 
     Raises:
-        RuntimeError: if there are none, or they differ in class, in mode, or in which parameters want gradients.
+        RuntimeError: if there are none, or they differ in class, in mode, or in which parameters require grad.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> class Scale:
+        ...     training = True
+        ...     def __init__(self, w): self._parameters, self._buffers = {"w": torch.tensor(w)}, {}
+        ...     def named_parameters(self): return self._parameters.items()
+        ...     def named_buffers(self): return self._buffers.items()
+        >>> torch.func.stack_module_state([Scale(1.0), Scale(2.0)])
+        ({'w': tensor([1., 2.])}, {})
     """
     if not len(models):
         raise RuntimeError(errors.NO_MODELS)

@@ -93,7 +93,7 @@ def typename(obj: object) -> str:
     Example:
         >>> from functrace.torch.functions.creation import ones
         >>> typename(ones(2)), typename(typename), typename(3)
-        ('torch.FloatTensor', 'torch.kinds.typename', 'int')
+        ('torch.FloatTensor', 'torch.functions.constants.typename', 'int')
     """
     if isinstance(obj, Tensor):
         return obj.type()
@@ -104,7 +104,8 @@ def typename(obj: object) -> str:
 
 
 def _older(name: str, dtype: str) -> Any:
-    return _TensorType(name, (), {"dtype": named(dtype).numpy, "__module__": "functrace.torch"})
+    doc = f"Constructor of {dtype} tensors, and their type in ``isinstance``: PyTorch's older form of ``dtype={dtype}``."
+    return _TensorType(name, (), {"dtype": named(dtype).numpy, "__doc__": doc, "__module__": "functrace.torch"})
 
 
 FloatTensor = _older("FloatTensor", "float32")

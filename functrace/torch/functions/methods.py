@@ -115,7 +115,7 @@ def retain_grad(self: Tensor) -> None:
 
 @ROWS.function("function method")
 def is_inference(input: Tensor) -> bool:
-    """Whether a tensor was made in inference mode: it has no version, and is not saved for backward."""
+    """Return True if a tensor was made in inference mode: it has no version, and is not saved for backward."""
     if not isinstance(input, Tensor):
         raise TypeError(errors.is_inference_argument(errors.kind_of(input)))
     return input._counter is UNVERSIONED

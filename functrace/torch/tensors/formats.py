@@ -31,7 +31,7 @@ class memory_format(_Word):
 
 @final
 class layout(_Word):
-    """How elements lie in memory: densely."""
+    """Memory layout of elements; dense ones only."""
 
 
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")

@@ -84,7 +84,16 @@ _SETTINGS = _Settings()
 
 
 def noop_context_fn() -> Contexts:
-    """Return two contexts that do nothing: the default of ``context_fn``."""
+    """Return two contexts that do nothing: the default of ``context_fn``.
+
+    Returns:
+        the pair of contexts.
+
+    Example:
+        >>> first, second = noop_context_fn()
+        >>> with first, second:
+        ...     pass
+    """
     return nullcontext(), nullcontext()
 
 
@@ -98,25 +107,30 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Return ``function(*args, **kwargs)``, keeping its inputs only; backward runs it again.
+    """Run ``function(*args, **kwargs)`` and keep its inputs only; the backward pass runs it again.
 
-    Among values that functrace traces, this is `functrace.checkpoint`.
+    On values that functrace traces, this is `functrace.checkpoint`.
 
     Args:
-        function: What is run once now, and again in each backward pass that needs it. It must do the same every time.
-        args: What it is called with. Tensors that stand here themselves are watched for being overwritten.
-        use_reentrant: False for what the module describes. True for the older variant, which runs the whole of
-            ``function`` again, in a backward pass within the backward pass; None chooses that, and warns.
-        context_fn: Returns two contexts, for the run now and for those in backward; see
+        function: the function to run now, and again in each backward pass that needs it. It must do the same every time.
+        args: its arguments. Tensors among them (not in containers) are checked for being overwritten.
+        use_reentrant: False for the variant that the module describes. True for the older variant, which runs the whole of
+            ``function`` again, in a backward pass within the backward pass; ``None`` chooses that, and warns.
+        context_fn: a function that returns two contexts, for the first run and for those in backward; see
             `create_selective_checkpoint_contexts`.
-        determinism_check: ``"default"`` compares shapes and dtypes of what the runs save, ``"none"`` only their number.
-        debug: List the operations of both runs, in an error about what they saved.
-        early_stop: Stop a second run once everything needed is there; `set_checkpoint_early_stop` wins over it.
-        kwargs: Handed on, but for ``preserve_rng_state=True``: random numbers in backward are those of the first run.
+        determinism_check: ``"default"`` compares shapes and dtypes of the tensors that the runs save, ``"none"`` only their
+            number.
+        debug: True to list the operations of both runs in errors about saved tensors.
+        early_stop: True to stop the second run once everything needed is there; `set_checkpoint_early_stop` overrides it.
+        kwargs: keyword arguments of ``function``, and ``preserve_rng_state=True``: random numbers in backward are then those
+            of the first run.
+
+    Returns:
+        the result of ``function``.
 
     Raises:
-        ValueError: The options exclude each other.
-        CheckpointError: In backward, if the runs differ.
+        ValueError: if the options exclude each other.
+        CheckpointError: in backward, if the runs differ.
 
     Example:
         >>> import functrace.torch as torch
@@ -224,18 +238,29 @@ def checkpoint_sequential(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Apply functions one after the other, in segments that are checkpoints, all but the last.
+    """Apply functions one after the other, in segments; all segments but the last are checkpoints.
 
     Args:
-        functions: The parts of the chain.
-        segments: How many segments; the last one also takes what is left over.
-        input: What the first function is given.
-        use_reentrant: Which variant of `checkpoint`.
-        preserve_rng_state: Whether random numbers in backward are those of the first run.
-        kwargs: None; named for the error that others raise.
+        functions: the functions.
+        segments: number of segments; the last one also takes the remainder.
+        input: argument of the first function.
+        use_reentrant: variant of `checkpoint`.
+        preserve_rng_state: True to repeat random numbers in backward.
+        kwargs: must be empty; other keyword arguments raise.
+
+    Returns:
+        the result of the last function.
 
     Raises:
-        ValueError: There are other keyword arguments, or more segments than functions.
+        ValueError: for other keyword arguments, or more segments than functions.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> from functrace.torch.utils.checkpoint import checkpoint_sequential
+        >>> x = torch.tensor([0.5], requires_grad=True)
+        >>> checkpoint_sequential([torch.sin, torch.exp], 2, x, use_reentrant=False).backward()
+        >>> x.grad
+        tensor([1.4174])
     """
     if use_reentrant is None:
         warnings.warn(errors.SEQUENTIAL_UNDECIDED, UserWarning, stacklevel=2)
@@ -270,10 +295,20 @@ class _Chain:
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Decide whether the checkpoints that are made within stop their second run early.
+    """Override the ``early_stop`` option of all checkpoints that are made inside of a ``with`` block.
 
     Args:
-        enable: Wins over the ``early_stop`` of each call.
+        enable: True to stop the second run once everything needed is there.
+
+    Returns:
+        a context manager.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> from functrace.torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+        >>> with set_checkpoint_early_stop(False):
+        ...     checkpoint(torch.sin, torch.zeros(1), use_reentrant=False)
+        tensor([0.])
     """
     before, _SETTINGS.early_stop = _SETTINGS.early_stop, enable
     try:
@@ -284,10 +319,20 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 @contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Decide whether the checkpoints that are made within list operations in their errors.
+    """Override the ``debug`` option of all checkpoints that are made inside of a ``with`` block.
 
     Args:
-        enabled: Wins over the ``debug`` of each call; None leaves it to them.
+        enabled: True or False; ``None`` leaves the option of each call.
+
+    Returns:
+        a context manager.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> from functrace.torch.utils.checkpoint import checkpoint, set_checkpoint_debug_enabled
+        >>> with set_checkpoint_debug_enabled(True):
+        ...     checkpoint(torch.sin, torch.zeros(1), use_reentrant=False)
+        tensor([0.])
     """
     before, _SETTINGS.debug = _SETTINGS.debug, enabled
     try:

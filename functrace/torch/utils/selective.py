@@ -197,16 +197,19 @@ def _each(function: Callable[[Any], Any], value: Any) -> Any:
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: PolicyFunction | list[OpOverload], allow_cache_entry_mutation: bool = False
 ) -> Contexts:
-    """Return the two contexts of ``checkpoint(context_fn=)`` under which some operations keep their results.
+    """Make the two contexts for ``checkpoint(context_fn=)`` under which some operations keep their results.
 
     Args:
-        policy_fn_or_list: the operations that do (``torch.ops.aten.mm.default``); or a function
-            ``policy(ctx, op, *args, **kwargs)``, asked once for each operation of the first run, that returns a
-            `CheckpointPolicy`, or whether to save the result.
-        allow_cache_entry_mutation: whether what is kept may be overwritten in between; then derivatives are of that.
+        policy_fn_or_list: the operations that keep their results (``torch.ops.aten.mm.default``); or a function
+            ``policy(ctx, op, *args, **kwargs)``, called for each operation of the first run, that returns a
+            `CheckpointPolicy`, or True to save the result.
+        allow_cache_entry_mutation: True to allow that kept results are overwritten; derivatives then use the new values.
+
+    Returns:
+        the pair of contexts.
 
     Raises:
-        ValueError: if something in the list is no operation.
+        ValueError: if an element of the list is not an operation.
         TypeError: for anything else.
 
     Example:
@@ -216,7 +219,7 @@ def create_selective_checkpoint_contexts(
         >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
         >>> contexts = functools.partial(create_selective_checkpoint_contexts, [torch.ops.aten.mm.default])
         >>> y = checkpoint(lambda x: torch.mm(x, x).sin(), x, use_reentrant=False, context_fn=contexts)
-        >>> y.sum().backward()  # sine's operand is there: no product of matrices in the second run
+        >>> y.sum().backward()  # the product of matrices is not computed again
     """
     if isinstance(policy_fn_or_list, list):
         for op in policy_fn_or_list:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import functrace as ft
+from functrace.stages import Jitted
 
 Vector = NDArray[np.float64]
 
@@ -46,7 +47,7 @@ class Model:
         return self.scale * x**n
 
 
-def describe(function: ft.Jitted[..., Any]) -> str:
+def describe(function: Jitted[..., Any]) -> str:
     info = function.cache_info()
     return f"{info.hits} hits, {info.misses} misses"
 
