@@ -1,4 +1,7 @@
-"""What the graph keeps, made smaller by saved-tensor hooks: half precision, compression, the disk, and one after another.
+"""Memory of activations under saved-tensor hooks
+==============================================
+
+What the graph keeps, made smaller by saved-tensor hooks: half precision, compression, the disk, and one after another.
 
 The network is a deep autoencoder of scikit-learn's scanned digits. One step is run without hooks and under each of them;
 shown are the bytes that are held in memory for backward (tracemalloc sees NumPy's arrays), what lies on disk meanwhile, the
@@ -9,6 +12,8 @@ product would save that again: without hooks this is one array, but hooks are ca
 
 The program ends with an error if a lossless way changes any bit of the gradients, if half precision changes them by more
 than one percent, or if a way does not save what it promises.
+
+::
 
     python examples/activation_memory.py
 """

@@ -1,4 +1,7 @@
-"""One ``autograd.Function``, trained twice: as PyTorch's users do, by ``backward()``, and by ``functrace.value_and_grad``.
+"""One autograd.Function, two ways to train
+========================================
+
+One ``autograd.Function``, trained twice: as PyTorch's users do, by ``backward()``, and by ``functrace.value_and_grad``.
 
 The Function is a swish that keeps its input only and computes the rest again. The network around it tells scikit-learn's 569
 breast-cancer biopsies apart. The first loop holds tensors, calls ``backward()`` and writes into the parameters; the second
@@ -6,6 +9,8 @@ holds NumPy arrays in a dict and calls a transform of the same lines. Every loss
 the transform gives comes last: the gradient of each single biopsy, by ``ft.vmap``.
 
 The program ends with an error if the losses differ, or if less than 97 % are told apart.
+
+::
 
     python examples/one_function.py
 """

@@ -1,8 +1,13 @@
-"""Gradients of every single example, by `vmap(grad(...))`: who pulls hardest, and clipping as private training does it.
+"""Gradients of single examples
+============================
+
+Gradients of every single example, by `vmap(grad(...))`: who pulls hardest, and clipping as private training does it.
 
 The data are scikit-learn's 569 breast-cancer biopsies. A logistic regression is trained with clipped per-example gradients
 (Abadi et al. 2016, without the noise): no patient moves a step by more than the clipping norm. The batched gradients are
 checked against a Python loop over the examples.
+
+::
 
     python examples/per_example_gradients.py
 """
