@@ -69,6 +69,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": "^$" if os.environ.get("FUNCTRACE_DOCS_EXAMPLES") == "0" else RUN,
     "image_scrapers": ("examples.picture",),
+    "reset_argv": "examples.arguments",
     "reset_modules": ("examples.stay_in_process",),
     "reset_modules_order": "both",
     "capture_repr": (),

@@ -22,6 +22,12 @@ def picture(block: Any, variables: dict[str, Any], settings: dict[str, Any]) -> 
     return str(figure_rst([target], settings["src_dir"]))
 
 
+def arguments(settings: dict[str, Any], variables: dict[str, Any]) -> list[str]:
+    """Run an example without arguments, and let it know its own file, next to which it saves a picture."""
+    variables["example_globals"]["__file__"] = variables["src_file"]
+    return []
+
+
 def returned(status: int | None = None) -> None:
     """Stand in for `sys.exit`: only a failure is an error."""
     if status:
