@@ -1,8 +1,8 @@
 """Configuration of the documentation site: ``sphinx-build -W -b html docs docs/_build/html``.
 
-Nothing is fetched. Links into the manuals of NumPy, SciPy and JAX are made only if ``FUNCTRACE_DOCS_INVENTORIES`` is ``online``, or a
-directory that holds ``numpy.inv``, ``scipy.inv`` and ``jax.inv``. ``FUNCTRACE_DOCS_EXAMPLES=0`` builds the gallery without running
-the examples.
+Nothing is fetched. Links into the manuals of NumPy, SciPy and JAX are made only if ``FUNCTRACE_DOCS_INVENTORIES`` is
+``online``, or a directory that holds ``numpy.inv``, ``scipy.inv`` and ``jax.inv``. ``FUNCTRACE_DOCS_EXAMPLES=0`` builds the
+gallery without running the examples.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ sphinx_gallery_conf = {
     "reset_modules_order": "both",
     "capture_repr": (),
     "within_subsection_order": "FileNameSortKey",
+    "default_thumb_file": str(HERE / "_static" / "program.png"),
+    "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
     "download_all_examples": False,

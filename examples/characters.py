@@ -34,6 +34,9 @@ STEPS, BATCH, CONTEXT, WIDTH, HEADS, LAYERS, NEAR, RATE = 500, 16, 48, 64, 4, 2,
 PICTURE = Path(__file__).with_suffix(".png")
 
 
+# sphinx_gallery_thumbnail_path = "_static/characters.png"
+
+
 def load():
     """Return the text as numbers, training part and held-out part, and the characters they stand for."""
     names = sorted(topics)

@@ -1,4 +1,4 @@
-"""docs/migration: every name that the tables give for functrace is there. (tests/peers looks the other libraries' names up.)"""
+"""docs/migration: functrace has every name of the tables. (tests/peers resolves the names of other libraries.)"""
 
 from __future__ import annotations
 

@@ -27,9 +27,18 @@ def skip_others(app: Any, what: str, name: str, obj: object, skip: bool, options
     return True if what == "module" and not module.startswith("functrace") else None
 
 
+def find_short_name(app: Any, env: Any, node: Any, content: Any) -> Any:
+    """Link `grad` and `ft.tree.map` to what `import functrace as ft` has under these names."""
+    if node.get("refdomain") != "py" or not re.fullmatch(r"[\w.]+", node["reftarget"]):
+        return None
+    target = "functrace." + node["reftarget"].removeprefix("ft.")
+    return env.domains["py"].resolve_xref(env, node["refdoc"], app.builder, "obj", target, node, content)
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Connect the functions; they act before napoleon, which acts at 500."""
     app.connect("autodoc-process-docstring", drop_layer, priority=300)
     app.connect("autodoc-process-docstring", escape_markup, priority=400)
     app.connect("autodoc-skip-member", skip_others)
+    app.connect("missing-reference", find_short_name)
     return {"parallel_read_safe": True}
