@@ -6,14 +6,30 @@ import re
 from typing import Any
 
 LITERAL = re.compile(r"(``.*?``|`[^`]*`)", re.DOTALL)
+PAGE = re.compile(r"\bdocs/([\w/-]+)\.md")
 MARKUP = re.compile(r"(?<!\\)[*|]|(?<=\w)_(?=\W|$)")
+DOCTEST = re.compile(r"(?=^ *>>> )", re.MULTILINE)
+BLANK = re.compile(r"(\n(?: *\n)+)")
 
 
 def escape_markup(app: Any, what: str, name: str, obj: object, options: Any, lines: list[str]) -> None:
-    """Escape what is markup in reStructuredText and not in docstrings: ``*args``, ``|z|``, ``shape_``."""
-    text = LITERAL.split("\n".join(lines))
-    text[::2] = [MARKUP.sub(lambda found: "\\" + found[0], part) for part in text[::2]]
-    lines[:] = "".join(text).split("\n")
+    """Escape what is markup in reStructuredText and not in docstrings (``*args``, ``|z|``, ``shape_``); link pages."""
+    block: int | None = None  # the indentation of the text to which a literal block belongs
+    pieces = BLANK.split("\n".join(lines))
+    for k, paragraph in enumerate(pieces[::2]):
+        indentation = len(paragraph) - len(paragraph.lstrip(" "))
+        if block is None or indentation <= block:
+            text, *example = DOCTEST.split(paragraph, maxsplit=1)
+            pieces[2 * k] = "".join([escaped(text), *example])
+            block = indentation if text.rstrip().endswith("::") and not example else None
+    lines[:] = "".join(pieces).split("\n")
+
+
+def escaped(text: str) -> str:
+    """Escape markup outside of literals."""
+    pieces = LITERAL.split(text)
+    pieces[::2] = [PAGE.sub(r":doc:`/\1`", MARKUP.sub(lambda found: "\\" + found[0], piece)) for piece in pieces[::2]]
+    return "".join(pieces)
 
 
 def drop_layer(app: Any, what: str, name: str, obj: object, options: Any, lines: list[str]) -> None:
@@ -28,7 +44,7 @@ def skip_others(app: Any, what: str, name: str, obj: object, skip: bool, options
 
 
 def find_short_name(app: Any, env: Any, node: Any, content: Any) -> Any:
-    """Link `grad` and `ft.tree.map` to what `import functrace as ft` has under these names."""
+    """Link `grad` and `ft.tree.map` to what ``import functrace as ft`` has under these names."""
     if node.get("refdomain") != "py" or not re.fullmatch(r"[\w.]+", node["reftarget"]):
         return None
     target = "functrace." + node["reftarget"].removeprefix("ft.")
