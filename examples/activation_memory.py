@@ -1,4 +1,7 @@
-"""What the graph keeps, made smaller by saved-tensor hooks: half precision, compression, the disk, and one after another.
+"""Memory of activations under saved-tensor hooks
+==============================================
+
+What the graph keeps, made smaller by saved-tensor hooks: half precision, compression, the disk, and one after another.
 
 The network is a deep autoencoder of scikit-learn's scanned digits. One step is run without hooks and under each of them;
 shown are the bytes that are held in memory for backward (tracemalloc sees NumPy's arrays), what lies on disk meanwhile, the
@@ -8,7 +11,9 @@ A layer ends with ``where``, which saves a mask of one byte per number. ``torch.
 product would save that again: without hooks this is one array, but hooks are called for both (in PyTorch, too).
 
 The program ends with an error if a lossless way changes any bit of the gradients, if half precision changes them by more
-than one percent, or if a way does not save what it promises.
+than one percent, or if a way does not save what it promises. Next to this file it leaves ``activation_memory.png``.
+
+::
 
     python examples/activation_memory.py
 """
@@ -23,6 +28,11 @@ import time
 import tracemalloc
 from pathlib import Path
 
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 from tqdm import tqdm
@@ -32,6 +42,7 @@ from functrace.torch.autograd.graph import compose, save_compressed, save_on_dis
 from functrace.torch.utils.checkpoint import checkpoint
 
 SIZES = (64, 256, 256, 128, 16, 128, 256, 256, 64)
+PICTURE = Path(__file__).with_suffix(".png")
 
 
 def initial_params(rng):
@@ -98,6 +109,18 @@ def ways(directory):
     }
 
 
+def draw(names, held, on_disk):
+    """Save the bytes that each way holds for backward, in memory and on disk."""
+    figure, axes = plt.subplots(figsize=(8, 3.5), layout="constrained")
+    axes.barh(names, held, label="in memory")
+    axes.barh(names, on_disk, left=held, color="0.8", label="on disk")
+    axes.set(title="what is held for backward", xlabel="MB")
+    axes.invert_yaxis()
+    axes.legend(frameon=False)
+    figure.savefig(PICTURE, dpi=100)
+    plt.close(figure)
+
+
 def main() -> int:
     rng = np.random.default_rng(0)
     pixels, _ = load_digits(return_X_y=True)
@@ -120,6 +143,7 @@ def main() -> int:
         print(f"{way:20s}{megabytes}{1e3 * seconds:6.0f} ms   {gap:.1e}")
         if held > most * whole or gap > (1e-2 if "half" in way else 0.0):
             wrong.append(way)
+    draw([row[0] for row in rows], [row[2] / 1e6 for row in rows], [row[3] / 1e6 for row in rows])
     if wrong or left:
         print(f"not as promised: {', '.join(wrong)}; files left: {left}", file=sys.stderr)
         return 1

@@ -1,9 +1,14 @@
-"""Greeks of options: a sensitivity of a price is a derivative, so every Greek is a transform of the function that prices.
+"""Greeks of options
+=================
+
+Greeks of options: a sensitivity of a price is a derivative, so every Greek is a transform of the function that prices.
 
 European calls have a formula, and their Greeks have formulas too (Hull, *Options, Futures, and Other Derivatives*, chapter
 19), with which a thousand contracts are compared. An American put has none: it is priced by a binomial tree (Cox, Ross &
 Rubinstein 1979), and differentiated through all steps and all decisions to exercise. Next to this file the program leaves
 ``black_scholes.png``.
+
+::
 
     python examples/black_scholes.py
 """

@@ -1,9 +1,14 @@
-"""A language model of characters, trained on a real text: a transformer in plain NumPy.
+"""A transformer on characters
+===========================
+
+A language model of characters, trained on a real text: a transformer in plain NumPy.
 
 The text is the reference that ships with Python (`pydoc_data.topics`, some 450,000 characters). A causal convolution and two
 layers of attention (Vaswani et al. 2017) read 48 characters and predict each next one: `ft.jit(ft.value_and_grad(loss))`
 and Adam. The model has to beat one that counts, on text that neither has seen. Next to this file the program leaves
 ``characters.png``: the learning curve, and what the model looks at.
+
+::
 
     python examples/characters.py            # half a minute; pass a number of steps for more
 """
@@ -27,6 +32,9 @@ import functrace as ft
 
 STEPS, BATCH, CONTEXT, WIDTH, HEADS, LAYERS, NEAR, RATE = 500, 16, 48, 64, 4, 2, 4, 1e-2
 PICTURE = Path(__file__).with_suffix(".png")
+
+
+# sphinx_gallery_thumbnail_path = "_static/characters.png"
 
 
 def load():

@@ -1,9 +1,14 @@
-"""The digits network of ``digits.py``, ported line by line from PyTorch: only the import has changed.
+"""Handwritten digits, ported from PyTorch
+=======================================
+
+The digits network of ``digits.py``, ported line by line from PyTorch: only the import has changed.
 
 What people write for PyTorch runs as it is: an ``autograd.Function`` for the linear layer, saved-tensor hooks that halve
 what the graph keeps (float16 instead of float32), a checkpointed hidden layer, ``backward()``, and an Adam step in place
 under ``no_grad``. The program ends with an error if the held-out accuracy is below 97 %, if the hooks do not halve the saved
 memory, or if the same Function gives other gradients inside ``functrace.grad``.
+
+::
 
     python examples/digits_torch.py            # functrace.torch
     python examples/digits_torch.py --pytorch  # the same lines on PyTorch, if it is installed

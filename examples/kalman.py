@@ -1,4 +1,7 @@
-"""A Kalman smoother that is one gradient, on a hundred years of the Nile.
+"""A Kalman smoother
+=================
+
+A Kalman smoother that is one gradient, on a hundred years of the Nile.
 
 The data are the yearly flow of the Nile at Aswan (Cobb 1978, *Biometrika* 65), the level is a random walk (Durbin & Koopman
 2012, *Time Series Analysis by State Space Methods*, chapter 2). The filter below is `ft.scan` over the years, and gives the
@@ -12,6 +15,8 @@ likelihood; everything else comes from its derivatives:
 
 The smoother of the textbook, a pass backwards through the years, finds the same numbers. Next to this file the program
 leaves ``kalman.png``.
+
+::
 
     python examples/kalman.py
 """

@@ -1,4 +1,7 @@
-"""The orbit of Mars from where it stood in the sky: a differential equation fitted to directions.
+"""The orbit of Mars
+=================
+
+The orbit of Mars from where it stood in the sky: a differential equation fitted to directions.
 
 Tycho Brahe measured where Mars stood, to a minute of arc; Kepler needed six years to find its ellipse from that. Here, Mars
 is where the ephemeris of Standish (1992, JPL) has it, seen from the Earth on 120 nights of four years, with Tycho's errors.
@@ -6,6 +9,8 @@ The unknown is where Mars was and how it moved on the first night; Newton's law 
 `functrace.scipy.integrate.solve_ivp`, and `ft.jacfwd` of it gives SciPy's least squares the Jacobian. The size, eccentricity
 and tilt of the ellipse, with errors by the same Jacobian, are compared with the ephemeris. Next to this file the program
 leaves ``orbit.png``.
+
+::
 
     python examples/orbit.py
 """

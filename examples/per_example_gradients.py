@@ -1,8 +1,13 @@
-"""Gradients of every single example, by `vmap(grad(...))`: who pulls hardest, and clipping as private training does it.
+"""Gradients of single examples
+============================
+
+Gradients of every single example, by `vmap(grad(...))`: who pulls hardest, and clipping as private training does it.
 
 The data are scikit-learn's 569 breast-cancer biopsies. A logistic regression is trained with clipped per-example gradients
 (Abadi et al. 2016, without the noise): no patient moves a step by more than the clipping norm. The batched gradients are
-checked against a Python loop over the examples.
+checked against a Python loop over the examples. Next to this file the program leaves ``per_example_gradients.png``.
+
+::
 
     python examples/per_example_gradients.py
 """
@@ -11,13 +16,20 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
 import functrace as ft
 
 STEPS, RATE, CLIP = 150, 2.0, 0.5
+PICTURE = Path(__file__).with_suffix(".png")
 
 
 def loss(params, x, y):
@@ -44,6 +56,18 @@ def milliseconds(run):
     begin = time.perf_counter()
     result = run()
     return 1e3 * (time.perf_counter() - begin), result
+
+
+def draw(scores, sizes, y):
+    """Save the norm of every example's gradient over its score, and what clipping leaves of it."""
+    figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    for label, name in ((1.0, "benign"), (-1.0, "malignant")):
+        axes.scatter(scores[y == label], sizes[y == label], s=12, label=name)
+    axes.axhline(CLIP, color="0.5", linestyle=":", label="clipped to")
+    axes.set(title="norm of every patient's gradient", xlabel="score (positive: called benign)", ylabel="norm", yscale="log")
+    axes.legend(frameon=False)
+    figure.savefig(PICTURE, dpi=100)
+    plt.close(figure)
 
 
 def main() -> int:
@@ -75,6 +99,7 @@ def main() -> int:
         truth = "benign" if y[i] > 0 else "malignant"
         print(f"  patient {i:3d}: {truth:9s}, probability of benign {1 / (1 + np.exp(-score)):.3f}, norm {size[i]:.2f}")
 
+    draw(x @ params["w"] + params["b"], size, y)
     largest = norms(ft.tree.map(lambda g: g[None], clipped_mean(batched)))[0]
     if gap > 1e-10 or right < 0.95 or largest > CLIP * (1 + 1e-9):
         print("vmap differs from the loop, or the training did not work", file=sys.stderr)

@@ -1,4 +1,7 @@
-"""A reversible network on real handwritten digits: its depth costs no memory, because backward computes the inputs again.
+"""A reversible network
+====================
+
+A reversible network on real handwritten digits: its depth costs no memory, because backward computes the inputs again.
 
 Blocks as in RevNet (Gomez et al. 2017): ``y1 = x1 + f(x2)``, ``y2 = x2 + g(y1)``, from which ``x2 = y2 - g(y1)`` and
 ``x1 = y1 - f(x2)``. One ``autograd.Function`` holds all blocks: it saves the last outputs only, and its backward walks back
@@ -7,6 +10,8 @@ through the blocks, differentiating each by ``autograd.grad`` of its own. The pl
 The memory of one step is measured at several depths (tracemalloc sees NumPy's arrays), then the network is trained. The
 program ends with an error if the two networks' gradients differ, if 64 blocks do not fit into a quarter of the plain
 network's memory, or if the held-out accuracy is below 96 %. Next to this file it leaves ``reversible.png``.
+
+::
 
     python examples/reversible.py
 """

@@ -17,7 +17,7 @@ FILES = [*ROOT.glob("*"), *(path for folder in FOLDERS for path in (ROOT / folde
 TEXTS = [
     path
     for path in FILES
-    if path.is_file() and path.suffix in SUFFIXES and not {"venv", "built"} & set(path.relative_to(ROOT).parts)
+    if path.is_file() and path.suffix in SUFFIXES and not {"venv", "built", "_build"} & set(path.relative_to(ROOT).parts)
 ]
 
 

@@ -79,9 +79,7 @@ def least_squares(
     of the cost, so it has the second derivatives of the residuals, too.
 
     Args:
-        fun, x0, jac, bounds, method, ftol, xtol, gtol, x_scale, loss, f_scale, diff_step, tr_solver, tr_options,
-        jac_sparsity,
-            max_nfev, verbose, args, kwargs, callback, workers: SciPy's.
+        fun, x0, jac, bounds: SciPy's, and so are all other arguments.
 
     Raises:
         NotDifferentiableError: where the result is differentiated and ``success`` is false.

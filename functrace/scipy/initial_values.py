@@ -333,8 +333,8 @@ def odeint(
     """``scipy.integrate.odeint``, differentiated by ``y0``, ``t``, ``args`` and closures; see `solve_ivp`, "adjoint".
 
     Args:
-        func, y0, t, args, Dfun, col_deriv, full_output, ml, mu, rtol, atol, tcrit, h0, hmax, hmin, ixpr, mxstep, mxhnil,
-            mxordn, mxords, printmessg, tfirst: SciPy's. ``func`` is recorded once, so that it may not ask for values.
+        func: SciPy's. It is recorded once, so it must not read concrete values.
+        y0, t, args: SciPy's, and so are all other arguments.
 
     Raises:
         ArgumentError: if the integration fails.

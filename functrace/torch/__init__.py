@@ -1,4 +1,4 @@
-"""PyTorch's face: ``import functrace.torch as torch``.
+"""PyTorch's API: ``import functrace.torch as torch``.
 
 Eager tensors over NumPy arrays with PyTorch 2.13's observable behaviour: ``backward``, graph nodes and hooks,
 ``autograd.Function``, saved-tensor hooks, checkpoint. Every derivative is a program that functrace's core derived.

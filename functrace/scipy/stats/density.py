@@ -98,7 +98,7 @@ class gaussian_kde:
 
     @property
     def covariance(self) -> Any:
-        """The covariance of the kernel, shape (d, d): that of the samples, times the square of the factor."""
+        """Return the covariance of the kernel, shape (d, d), which is that of the samples times the square of the factor."""
         centred = self.dataset - np.sum(self.weights * self.dataset, axis=1, keepdims=True)
         unbiased = 1.0 - np.sum(self.weights**2)
         return (self.weights * centred) @ centred.T / unbiased * self.factor**2

@@ -1,0 +1,15 @@
+"""docs/migration: every name that the tables give for another library is there, in the version that is installed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.migration import resolved, rows
+
+
+@pytest.mark.parametrize(("library", "module"), [("jax", "jax"), ("autograd", "autograd"), ("pytorch", "torch")])
+def test_tables_name_what_is_there(library: str, module: str) -> None:
+    pytest.importorskip(module)
+    for row in rows(library):
+        for name in row.theirs:
+            resolved(name)
