@@ -33,7 +33,7 @@ else:
     Array.register(np.generic)
 
 Scalar: TypeAlias = bool | int | float | complex
-ArrayLike: TypeAlias = "Array | np.generic | Scalar | list[Any] | tuple[Any, ...]"
+ArrayLike: TypeAlias = Array | np.generic | bool | int | float | complex | list[Any] | tuple[Any, ...]
 PyTree: TypeAlias = Any
 """A nest of tuples, lists, dicts … with arrays as leaves (see ``optree``)."""
 

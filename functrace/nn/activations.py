@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
+from jaxtyping import Num
 
 from functrace.errors import ShapeError
-from functrace.nn.operands import floating, numeric, plain_scalar
+from functrace.nn.operands import X, floating, numeric, plain_scalar
 from functrace.ops import elementwise as ew
-from functrace.tracing.tracer import Tracer
-from functrace.typing import Array, ArrayLike
-
-X: TypeAlias = "ArrayLike | Tracer"
-"""What an activation takes: an array of any shape, a number, or a traced value."""
+from functrace.typing import Array
 
 _TAIL = 1000.0
 
@@ -37,7 +34,7 @@ def _with_tails(x: Array, f: Callable[[Any], Any]) -> Any:
 # -- piecewise linear ------------------------------------------------------------------------------------------------------
 
 
-def relu(x: X) -> Any:
+def relu(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
     """Rectified linear unit: ``max(x, 0)``; its derivative at 0 is 0.
 
     Args:
@@ -54,7 +51,7 @@ def relu(x: X) -> Any:
     return ew.relu(numeric(x, "the argument of relu"))
 
 
-def relu6(x: X) -> Any:
+def relu6(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
     """Clip ``x`` to the range from 0 to 6; the derivative at both ends is 0.
 
     Args:
@@ -73,7 +70,7 @@ def relu6(x: X) -> Any:
     return plain_scalar(np.where((value > 0) & (value < 6), value, ew.stop_gradient(bounded)))
 
 
-def leaky_relu(x: X, negative_slope: X = 0.01) -> Any:
+def leaky_relu(x: Num[X, "*shape"], negative_slope: Num[X, "*#shape"] = 0.01) -> Num[Array, "*shape"]:
     """Leaky ReLU: ``x`` where it is positive, else ``negative_slope * x``.
 
     Args:
@@ -93,7 +90,7 @@ def leaky_relu(x: X, negative_slope: X = 0.01) -> Any:
     return plain_scalar(np.where(right, value, negative_slope * _kept(~right, value)))
 
 
-def hard_tanh(x: X) -> Any:
+def hard_tanh(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
     """Clip ``x`` to the range from -1 to 1; the derivative at both ends is 0.
 
     Args:
@@ -111,7 +108,7 @@ def hard_tanh(x: X) -> Any:
     return plain_scalar(np.where(np.abs(value) < 1, value, ew.stop_gradient(np.clip(value, -1, 1))))
 
 
-def hard_sigmoid(x: X) -> Any:
+def hard_sigmoid(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
     """Piecewise linear sigmoid: ``relu6(x + 3) / 6``; its derivative at -3 and at 3 is 0.
 
     Args:
@@ -128,7 +125,7 @@ def hard_sigmoid(x: X) -> Any:
     return relu6(floating(x, "the argument of hard_sigmoid") + 3.0) / 6.0
 
 
-def hard_silu(x: X) -> Any:
+def hard_silu(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
     """Piecewise quadratic SiLU: ``x * hard_sigmoid(x)``; its derivative is 0 at -3, and 1 at 3.
 
     Args:
@@ -154,7 +151,7 @@ hard_swish = hard_silu
 # -- exponential -----------------------------------------------------------------------------------------------------------
 
 
-def elu(x: X, alpha: X = 1.0) -> Any:
+def elu(x: Num[X, "*shape"], alpha: Num[X, "*#shape"] = 1.0) -> Num[Array, "*shape"]:
     """Exponential linear unit: ``x`` where it is positive, else ``alpha * (exp(x) - 1)``.
 
     Args:
@@ -177,7 +174,7 @@ def elu(x: X, alpha: X = 1.0) -> Any:
     return plain_scalar(np.where(right, value, alpha * np.expm1(_kept(~right, value))))
 
 
-def celu(x: X, alpha: X = 1.0) -> Any:
+def celu(x: Num[X, "*shape"], alpha: Num[X, "*#shape"] = 1.0) -> Num[Array, "*shape"]:
     """Continuously differentiable ELU: ``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``.
 
     Args:
@@ -200,7 +197,7 @@ def celu(x: X, alpha: X = 1.0) -> Any:
     return plain_scalar(np.where(right, value, alpha * np.expm1(_kept(~right, value) / alpha)))
 
 
-def selu(x: X) -> Any:
+def selu(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
     """Scaled ELU for self-normalizing networks: ``1.0507 * elu(x, 1.6733)``.
 
     Args:
@@ -226,7 +223,7 @@ _ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.05070098735548049341933498
 # -- smooth ----------------------------------------------------------------------------------------------------------------
 
 
-def sigmoid(x: X) -> Any:
+def sigmoid(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
     """Logistic function ``1 / (1 + exp(-x))``, without overflow.
 
     Args:
@@ -243,7 +240,7 @@ def sigmoid(x: X) -> Any:
     return ew.sigmoid(floating(x, "the argument of sigmoid"))
 
 
-def log_sigmoid(x: X) -> Any:
+def log_sigmoid(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
     """Logarithm of the sigmoid, which is accurate where the sigmoid rounds to 0 or 1.
 
     Args:
@@ -260,7 +257,7 @@ def log_sigmoid(x: X) -> Any:
     return -softplus(-floating(x, "the argument of log_sigmoid"))
 
 
-def softplus(x: X) -> Any:
+def softplus(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
     """Smooth ReLU ``log(1 + exp(x))``, without overflow.
 
     Args:
@@ -277,7 +274,7 @@ def softplus(x: X) -> Any:
     return np.logaddexp(floating(x, "the argument of softplus"), 0.0)
 
 
-def silu(x: X) -> Any:
+def silu(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
     """Sigmoid linear unit ``x * sigmoid(x)``, also called swish.
 
     Args:
@@ -300,7 +297,7 @@ def silu(x: X) -> Any:
 swish = silu
 
 
-def gelu(x: X, approximate: bool = True) -> Any:
+def gelu(x: Num[X, "*shape"], approximate: bool = True) -> Num[Array, "*shape"]:
     """Gaussian error linear unit: ``x`` times the distribution function of the normal distribution at ``x``.
 
     Args:
@@ -341,7 +338,7 @@ def _gelu_by_tanh(x: Array) -> Any:
     return 0.5 * x * (1.0 + np.tanh(_ROOT_TWO_OVER_PI * x * (1.0 + 0.044715 * np.square(x))))
 
 
-def mish(x: X) -> Any:
+def mish(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
     """Mish: ``x * tanh(softplus(x))``. Derivatives of any order are accurate far from 0.
 
     Args:
@@ -370,7 +367,7 @@ def _mish(x: Array) -> Any:
     return np.where(right, x - x * (rest / (1.0 + 2.0 * u + rest)), x * (left / (left + 2.0))).astype(x.dtype)
 
 
-def soft_sign(x: X) -> Any:
+def soft_sign(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
     """Softsign: ``x / (|x| + 1)``, which is -1 and 1 at infinity.
 
     Args:
@@ -390,7 +387,7 @@ def soft_sign(x: X) -> Any:
     return plain_scalar(np.where(infinite, np.sign(value), inner / (np.abs(inner) + 1.0)))
 
 
-def squareplus(x: X, b: X = 4.0) -> Any:
+def squareplus(x: Num[X, "*shape"], b: Num[X, "*#shape"] = 4.0) -> Num[Array, "*shape"]:
     """Smooth ReLU without exponentials: ``(x + sqrt(x**2 + b)) / 2``, accurate for negative ``x``, too.
 
     Args:
@@ -417,7 +414,7 @@ def squareplus(x: X, b: X = 4.0) -> Any:
     return plain_scalar(np.where(infinite, ew.relu(value), result).astype(value.dtype))
 
 
-def glu(x: X, axis: int = -1) -> Any:
+def glu(x: Num[X, ...], axis: int = -1) -> Num[Array, ...]:
     """Gated linear unit: the first half of ``x`` along an axis times the sigmoid of the second half.
 
     Args:

@@ -6,34 +6,32 @@ Layer: 8 (api).
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
+from jaxtyping import Bool, Num
 
 from functrace.errors import DtypeError, ShapeError
 from functrace.nn.normalizing import logsumexp, softmax
-from functrace.nn.operands import floating, numeric
+from functrace.nn.operands import X, floating, numeric
 from functrace.ops.elementwise import stop_gradient
-from functrace.tracing.tracer import Tracer
-from functrace.typing import Array, ArrayLike
-
-X: TypeAlias = "ArrayLike | Tracer"
+from functrace.typing import Array
 
 
 def dot_product_attention(
-    query: X,
-    key: X,
-    value: X,
-    bias: X | None = None,
-    mask: X | None = None,
+    query: Num[X, "*b t n h"],
+    key: Num[X, "*b s k h"],
+    value: Num[X, "*b s k h"],
+    bias: Num[X, ...] | None = None,
+    mask: Bool[X, ...] | None = None,
     *,
     scale: float | None = None,
     is_causal: bool = False,
-    query_seq_lengths: X | None = None,
-    key_value_seq_lengths: X | None = None,
+    query_seq_lengths: Num[X, "*b"] | None = None,
+    key_value_seq_lengths: Num[X, "*b"] | None = None,
     local_window_size: int | tuple[int, int] | None = None,
     return_residual: bool = False,
-) -> Any:
+) -> Num[Array, "*b t n h"] | tuple[Num[Array, "*b t n h"], Num[Array, "*b t n"]]:
     """Return ``softmax(query @ key.T * scale + bias) @ value`` for every head.
 
     Args:

@@ -6,18 +6,16 @@ Layer: 8 (api).
 from __future__ import annotations
 
 import operator
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
+from jaxtyping import Bool, Num
 from numpy.typing import DTypeLike
 
 from functrace.errors import ArgumentError
-from functrace.nn.operands import Axis, floating, numeric, plain_scalar
+from functrace.nn.operands import Axis, X, floating, numeric, plain_scalar
 from functrace.ops.elementwise import stop_gradient
-from functrace.tracing.tracer import Tracer
-from functrace.typing import Array, ArrayLike
-
-X: TypeAlias = "ArrayLike | Tracer"
+from functrace.typing import Array
 
 
 def _axes(axis: Axis) -> Any:
@@ -32,7 +30,7 @@ def _largest(x: Array, axis: Axis, where: Array | None) -> Any:
     return found if where is None else np.where(found == -np.inf, 0.0, found).astype(found.dtype)
 
 
-def softmax(x: X, axis: Axis = -1, where: X | None = None) -> Any:
+def softmax(x: Num[X, "*shape"], axis: Axis = -1, where: Bool[X, "*#shape"] | None = None) -> Num[Array, "*shape"]:
     """Softmax ``exp(x) / sum(exp(x))`` along an axis, without overflow.
 
     Args:
@@ -58,7 +56,7 @@ def softmax(x: X, axis: Axis = -1, where: X | None = None) -> Any:
     return terms / _or_one(np.sum(terms, axis=axes, keepdims=True))
 
 
-def log_softmax(x: X, axis: Axis = -1, where: X | None = None) -> Any:
+def log_softmax(x: Num[X, "*shape"], axis: Axis = -1, where: Bool[X, "*#shape"] | None = None) -> Num[Array, "*shape"]:
     """Logarithm of the softmax, accurate where the softmax rounds to 0 or 1.
 
     Args:
@@ -91,12 +89,12 @@ def _or_one(total: Array) -> Any:
 
 
 def logsumexp(
-    a: X,
+    a: Num[X, "*shape"],
     axis: Axis = None,
-    b: X | None = None,
+    b: Num[X, ...] | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
-    where: X | None = None,
+    where: Bool[X, ...] | None = None,
 ) -> Any:
     """Return ``log(sum(b * exp(a)))`` along axes, without overflow.
 
@@ -149,13 +147,13 @@ def logsumexp(
 
 
 def standardize(
-    x: X,
+    x: Num[X, "*shape"],
     axis: Axis = -1,
-    mean: X | None = None,
-    variance: X | None = None,
-    epsilon: X = 1e-5,
-    where: X | None = None,
-) -> Any:
+    mean: Num[X, "*#shape"] | None = None,
+    variance: Num[X, "*#shape"] | None = None,
+    epsilon: Num[X, ""] = 1e-5,
+    where: Bool[X, "*#shape"] | None = None,
+) -> Num[Array, "*shape"]:
     """Shift and scale to mean 0 and variance 1: ``(x - mean) / sqrt(variance + epsilon)``.
 
     Rows far from 0 keep their digits: float32 numbers near 1e8, which are spaced by 8, agree to 1e-6 with the result in
@@ -191,7 +189,13 @@ def standardize(
     return centred / np.sqrt(variance + epsilon)  # type: ignore[operator]
 
 
-def layer_norm(x: X, scale: X | None = None, bias: X | None = None, axis: Axis = -1, epsilon: float = 1e-5) -> Any:
+def layer_norm(
+    x: Num[X, "*shape"],
+    scale: Num[X, "*#shape"] | None = None,
+    bias: Num[X, "*#shape"] | None = None,
+    axis: Axis = -1,
+    epsilon: float = 1e-5,
+) -> Num[Array, "*shape"]:
     """Standardize along an axis, then scale and shift.
 
     Rows far from 0 keep their digits. Constant rows give 0 with a finite gradient.
@@ -219,7 +223,7 @@ def layer_norm(x: X, scale: X | None = None, bias: X | None = None, axis: Axis =
     return result if bias is None else result + numeric(bias, "bias of layer_norm")
 
 
-def one_hot(x: X, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1) -> Any:
+def one_hot(x: Num[X, ...], num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1) -> Num[Array, ...]:
     """Encode indices as vectors that are 1 at the index, and 0 elsewhere.
 
     Args:

@@ -6,7 +6,7 @@ Layer: 8 (api).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from functrace.typing import Array, ArrayLike
 
 Axis = int | Sequence[int] | None
 """An axis, several, or all."""
+X: TypeAlias = ArrayLike | Tracer
+"""Argument of a function: an array, a number, or a traced value."""
 
 
 def numeric(x: ArrayLike | Tracer, what: str) -> Any:
