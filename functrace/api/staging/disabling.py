@@ -1,4 +1,4 @@
-"""``disable_jit``: for a while, jitted functions are the functions that they were made of.
+"""``disable_jit``: run jitted functions as plain Python.
 
 Layer: 8.
 """
@@ -12,7 +12,8 @@ from contextvars import ContextVar
 _disabled: ContextVar[bool] = ContextVar("whether jitted functions run as plain Python", default=False)
 
 ENTERED: list[bool] = []
-"""One entry per `disable_jit` that has been entered, in any thread: where it is empty nobody needs to look further."""
+"""One entry per `disable_jit` block entered, in any thread; while empty, no further check is
+needed."""
 
 
 @contextmanager
@@ -55,5 +56,5 @@ def disable_jit(disable: bool = True) -> Iterator[None]:
 
 
 def is_jit_disabled() -> bool:
-    """Whether this runs inside of `disable_jit`."""
+    """Return True inside of `disable_jit`."""
     return bool(ENTERED) and _disabled.get()
