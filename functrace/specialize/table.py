@@ -53,9 +53,8 @@ class Guard(Protocol[Call]):
         A node has one guard. Return ``self`` if the other one reads the same property. Return a new
         guard if it can
         replace both: for the calls of existing specializations, it must return the values that both
-            have returned.
-        (`Unchanged` returns ``None`` for all of them.) Return ``None`` if there is no such guard:
-        the node's children are dropped, and the other guard takes its place.
+        have returned. (`Unchanged` returns ``None`` for all of them.) Return ``None`` if there is
+        no such guard: the node's children are dropped, and the other guard takes its place.
         """
         ...
 

@@ -1,8 +1,7 @@
 """Implicit differentiation: ``custom_root`` and ``custom_linear_solve``; and ``closure_convert``.
 
 The caller provides the solver, which is not differentiated: the derivative is that of the equations
-    at
-the solution. The functions are recorded, so derivatives by captured values are not lost.
+at the solution. The functions are recorded, so derivatives by captured values are not lost.
 
 Layer: 8.
 """

@@ -5,12 +5,10 @@ Note [A rule that calls its own function]
     rule. If the call has the key of the outer one (`OwnRule.key`: the same avals and static
     arguments), its rule is the one being recorded,
     which is complete when that ends: nothing is read again, so captured values are those of the
-        call, to any order.
-    Such calls receive them as further operands (`_handing_on`); calls deeper in a body of the rule,
-    as constants, which then take part in the equality of two such rules.
-    Rules refer to themselves in this way, so they are compared like cyclic structures: two are
-        equal if they are
-    under the assumption that they are (`_assumed`).
+    call, to any order. Such calls receive them as further operands (`_handing_on`); calls deeper in
+    a body of the rule, as constants, which then take part in the equality of two such rules. Rules
+    refer to themselves in this way, so they are compared like cyclic structures: two are equal if
+    they are under the assumption that they are (`_assumed`).
 
 Note [A rule for other arguments]
     A call with other static arguments (an order ``n + 1``, a longer axis) has another rule, and

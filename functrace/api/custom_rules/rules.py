@@ -154,8 +154,7 @@ def record_vjp(
     """Record a forward and a backward function as the rule of a function.
 
     The backward function is recorded while the forward recording is still open: every forward value
-        that it reads
-    becomes a residual, whether it is in ``residuals`` or not.
+    that it reads becomes a residual, whether it is in ``residuals`` or not.
 
     Args:
         forward: from the arguments to ``(result, residuals)``.
