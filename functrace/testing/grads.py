@@ -70,8 +70,7 @@ def check_grads(
 
     Raises:
         CheckError: if a derivative is wrong; the message names the argument, the element and the
-        equation. It is an
-            ``AssertionError``.
+            equation. It is an ``AssertionError``.
         ArgumentError: if there is nothing to check; if ``complex_step=True``, and ``f`` accepts no
         complex numbers.
 

@@ -96,9 +96,7 @@ def check_rules(
     if has_derivative and order > 0:
         bars = _bars(plain)
         pulled: Call = lambda *xs: vjp(f, *xs)[1](bars)  # noqa: E731
-        compare(
-            "jit of the pullback", jit(pulled)(*given), pulled(*given), "fix its rules: they depend on more than values"
-        )
+        compare("jit of the pullback", jit(pulled)(*given), pulled(*given), "fix its rules: they depend on more than values")
         calls.append(("vmap of the pullback", pulled))
     for what, call in calls:
         for axes in _axes(given):

@@ -77,7 +77,7 @@ class Static:
 
     def _unhashable(self) -> TreeError:
         name, value = next(pair for pair in zip(self.names, self.values, strict=True) if not has_hash(pair[1]))
-        what = f"{name} of {self.kind.__name__}" if name else f"the static part of {self.kind.__name__}"
+        what = f"{name} of {self.kind.__name__}" if name else f"the non-leaf data of {self.kind.__name__}"
         return TreeError(
             f"{what} is static, and is a {type(value).__name__}, which cannot be hashed and compared",
             fix="use a tuple, a frozen dataclass, or another hashable object; an array is a leaf, and not static",
