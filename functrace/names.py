@@ -140,7 +140,7 @@ def unknown_name(place: str, name: str, known: Iterable[str]) -> AttributeError:
         return AttributeError(what, name=name)
     found = ELSEWHERE.get(place, {}).get(name)
     if found is not None:
-        return AttributeError(f"{what}; its equivalent here is {found}", name=name)
+        return AttributeError(f"{what}; here it is {found}", name=name)
     close = difflib.get_close_matches(name, list(known), n=1)
     if close:
         return AttributeError(f"{what}. Did you mean {close[0]!r}?", name=name)

@@ -464,9 +464,9 @@ def choice(
 
     Raises:
         ShapeError: if there are no elements, or fewer than draws without replacement; if ``p`` does
-        not fit. ArgumentError: if ``p`` has no valid probabilities, and is concrete. If it is
-        traced, the program raises
-            ValueError.
+            not fit.
+        ArgumentError: if ``p`` is concrete and has no valid probabilities. If it is traced, the
+            program raises ValueError.
 
     Example:
         >>> import functrace as ft
@@ -497,7 +497,7 @@ def choice(
     else:
         weights = parameter(p, FLOAT, "choice")  # type: ignore[arg-type]
         if shape_of(weights) != (count,):
-            raise ShapeError(f"random.choice: p is {aval_of(weights)} for {count} elements", fix="pass one number per element")
+            raise ShapeError(f"random.choice: p is {aval_of(weights)} for {count} elements", fix="pass one per element")
         weights = _checked_probabilities(weights)
         if replace:
             places = _places(key, weights, wanted)

@@ -93,7 +93,7 @@ def test_arrays_that_have_changed() -> None:
         jitted(X)
         weights[0] += 1.0
         jitted(X)
-        assert "weights, which it reads from its surroundings, has been changed in place" in jitted.why_retraced()
+        assert "weights, which it reads from its closure or globals, has been changed in place" in jitted.why_retraced()
 
 
 def test_captured_traced_values() -> None:
@@ -117,7 +117,7 @@ def test_another_answer() -> None:
 
     h(1.0)
     h(-1.0)
-    assert "what is asked at test_retracing.py" in h.why_retraced()
+    assert "the value read at test_retracing.py" in h.why_retraced()
     assert "if x > 0" in h.why_retraced()
 
 
