@@ -344,7 +344,8 @@ def categorical(
 
     Raises:
         ShapeError: if the shape does not fit, or there are fewer categories than draws without
-        replacement. ValueError: at run time, if logits are NaN, or all of them -inf.
+            replacement.
+        ValueError: at run time, if logits are NaN, or all of them -inf.
 
     Example:
         >>> import numpy as np

@@ -294,7 +294,7 @@ def hessian(
 
     Returns:
         a function of ``f``'s arguments that returns the Hessian, or ``(hessian, aux)`` with ``has_aux``. The Hessian of a
-        number by an array has the shape ``x.shape + x.shape``; for pytrees, see `jacrev`.
+        number by an array has the shape ``x.shape + x.shape``; pytrees are nested as in `jacrev`.
 
     Raises:
         ArgumentError: if ``argnums`` names an argument that the call does not have.
@@ -423,8 +423,8 @@ def _check_arguments(
             if aval.dtype.kind == "c" and not (holomorphic or complex_is_fine):
                 raise DtypeError(
                     f"{owner}: {name} is {aval}",
-                    fix="pass holomorphic=True for a holomorphic function; use functrace.jacrev for real functions of complex "
-                    "arguments",
+                    fix="pass holomorphic=True for a holomorphic function; use functrace.jacrev for real functions of "
+                    "complex arguments",
                 )
 
 
