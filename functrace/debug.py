@@ -155,7 +155,7 @@ def profile(f: Callable[..., object], *, seconds: float = 0.3, passes: Sequence[
 
     Returns:
         a function of ``f``'s arguments that returns a `Profile`. It prints time, bytes, bytes per second and flops per
-        second by operation, and time by line. Of a fusion group, the total time is measured, and that of each operation is
+        second by operation, and time by line. For a fusion group, the total time is measured, and each operation's is
         estimated. ``profile.svg()`` is a picture; ``rows`` and ``lines`` are the figures. Bytes count operands and results.
 
     Raises:

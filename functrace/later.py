@@ -43,7 +43,7 @@ class LaterTable(dict[K, V], Generic[K, V]):
 
     def get(self, key: K, default: object = None) -> Any:
         """Return the value of a key, or a default."""
-        return self[key] if key in self else default  # noqa: SIM401  # get is what this is
+        return self[key] if key in self else default  # noqa: SIM401  # this is get
 
     def __contains__(self, key: object) -> bool:
         return super().__contains__(key) or (self.fill() and super().__contains__(key))

@@ -15,7 +15,7 @@ parameters: there is no state. So the same key draws the same numbers again; oth
 
 Names, arguments and their order are those of ``jax.random``; dtypes are NumPy's (float64 and int64, unless ``dtype=`` says
 otherwise). The numbers are those of NumPy's Philox: ``key(seed)`` is the key of ``numpy.random.Philox(seed)``, whose
-`numpy.random.Generator` draws what `normal` and `uniform` draw. See docs/random.md, and docs/decisions/0020-random.md.
+`numpy.random.Generator` has the same draws as `normal` and `uniform`. See docs/random.md, and docs/decisions/0020-random.md.
 
 Layer: 8.
 """

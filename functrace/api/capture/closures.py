@@ -1,6 +1,6 @@
 """Functions, arrays and generators that a function reaches through its globals and its closure.
 
-Note [What a function names]
+Note [Names that a function reaches]
     The names in a function's code refer to globals, to closure variables, and to attributes of
     reachable objects. The walk visits globals, closures and defaults, the contents of partials and
     bound methods, the entries of containers, those attributes of objects (of instances, of their
@@ -57,8 +57,9 @@ def named(function: FunctionType) -> dict[str, Any]:
 
 
 def things_named(f: object, kinds: type | tuple[type, ...]) -> list[tuple[str, Any]]:
-    """Return all objects of some types that a function reaches, nearest first; see Note [What a
-    function names].
+    """Return all objects of some types that a function reaches, nearest first.
+
+    See Note [Names that a function reaches].
 
     Args:
         f: the function, a partial, a bound method, or a callable object.

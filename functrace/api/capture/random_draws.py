@@ -1,7 +1,7 @@
 """Warnings about draws from NumPy's and Python's generators during staging: the draws become
 constants.
 
-Note [Draws while staging are seen by the state]
+Note [Detecting draws by a generator's state]
     A generator does not report who draws from it, but a draw changes its state. So the states of
     NumPy's global generator, and of the generators that a function reaches
     (functrace/api/capture/closures.py: NumPy's, `random.Random`, their bound methods), are compared

@@ -553,7 +553,7 @@ def vjp(f: Callable[..., Any], *primals: object, has_aux: bool = False, **kwargs
     Returns:
         ``(result, pullback)``, or ``(result, pullback, aux)`` with ``has_aux``. ``pullback(cotangent)`` takes a cotangent
         with the structure and shapes of the result, and returns a tuple with one cotangent per primal; integer arguments
-        have no derivative, and get ``None``. A ``None`` within the cotangent stands for zeros; cotangents of integer results
+        have no derivative, and get ``None``. A ``None`` within the cotangent means zeros; cotangents of integer results
         are ignored. The pullback may be called many times and never runs ``f`` again.
 
     Raises:
@@ -602,7 +602,7 @@ def jvp(
     Args:
         f: a function of arrays (pytrees of them).
         primals: tuple of arguments of ``f``.
-        tangents: tuple with the structure of ``primals``. A ``None`` within it stands for zeros. Tangents of integers and
+        tangents: tuple with the structure of ``primals``. A ``None`` within it means zeros. Tangents of integers and
             bools are ``None`` or zeros.
         has_aux: True if ``f`` returns ``(result, aux)``; ``aux`` is returned unchanged, without a derivative.
         kwargs: keyword arguments of ``f``, which are not differentiated.
@@ -678,7 +678,7 @@ def linearize(f: Callable[..., Any], *primals: object, has_aux: bool = False, **
 
     Returns:
         ``(result, f_jvp)``, or ``(result, f_jvp, aux)`` with ``has_aux``. ``f_jvp(*tangents)`` takes one tangent per primal
-        (``None`` stands for zeros), and returns the tangent of the result. It may be called many times and never runs ``f``
+        (``None`` means zeros), and returns the tangent of the result. It may be called many times and never runs ``f``
         again.
 
     Raises:

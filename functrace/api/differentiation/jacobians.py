@@ -328,7 +328,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     Args:
         f: a function that returns one real number.
         primals: tuple of arguments of ``f``.
-        tangents: tuple with the structure and shapes of ``primals``; ``None`` within it stands for zeros.
+        tangents: tuple with the structure and shapes of ``primals``; ``None`` within it means zeros.
         kwargs: keyword arguments of ``f``, which are not differentiated.
 
     Returns:

@@ -40,7 +40,7 @@ def linear_transpose(f: Callable[..., Any], *primals: object, **kwargs: object) 
 
     Returns:
         a function from a cotangent like the result to a tuple of cotangents, one per argument. ``None`` within the cotangent
-        stands for zeros.
+        means zeros.
 
     Raises:
         NotDifferentiableError: if ``f`` is not linear; ``x + 1`` is not.

@@ -30,7 +30,7 @@ def check_like(
     """Flatten tangents or cotangents, which must have the shapes and dtypes of avals; Python
     numbers are converted.
 
-    ``None`` inside the pytree stands for zeros, and so do zeros of JAX's dtype float0. Cotangents
+    ``None`` inside the pytree means zeros, and so do zeros of JAX's dtype float0. Cotangents
     of integers are ignored, tangents of integers must be zero; a ``linear`` function is linear in
     integers, too.
     """

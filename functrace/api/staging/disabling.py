@@ -22,8 +22,8 @@ def disable_jit(disable: bool = True) -> Iterator[None]:
 
     Jitted functions are then called on copies of their arguments, and return fresh arrays; nothing is staged or cached.
     `scan`, `while_loop`, `fori_loop` and `map` are Python loops wherever values are concrete, and are recorded where they
-    are not (as under ``trace``). Arrays are not donated. The setting holds for this thread and the tasks that it starts, and
-    may be nested.
+    are not (as under ``trace``). Arrays are not donated. The setting applies to this thread and the tasks that it starts,
+    and may be nested.
 
     Args:
         disable: False to compile again within an enclosing block.

@@ -1,6 +1,6 @@
 """Donated arguments of a jitted function, whose memory is reused for results.
 
-Note [What has been donated says so]
+Note [Donated arrays]
     Other references to a NumPy array cannot be revoked, but its header can be changed: after
     donation its dtype is one of bytes whose name reports the donation. Operations on it raise, and
     the results own its memory. So the array must own this memory (or be its only view), and be

@@ -33,7 +33,7 @@ Note [Passes of one's own]
     inside of another transform, which compiles another program. A pass receives the whole program, and enters the bodies
     of loops and branches by itself (`Rewrite.keep`). See docs/own_transform.md and `functrace.debug.passes`.
 
-Note [What a staged program captures]
+Note [Captured values of a staged program]
     Arrays that the function reads from its closure and globals are copied when it is staged, and compared with the copies at
     every call (`functrace.api.staging.guards.Unchanged`): arrays that were operands, and arrays that its names lead to,
     since Python may have computed with them. If one has changed, the function is staged again. If the new program differs in
@@ -186,7 +186,7 @@ def jit(
         passes: functions from a program to an equal one, which are applied before this function is compiled.
 
     Returns:
-        a function with the results of ``f``, as fresh arrays; a Python number comes back as a NumPy scalar. It has the
+        a function with the results of ``f``, as fresh arrays; a Python number becomes a NumPy scalar. It has the
         methods ``cache_info()``, ``cache_clear()`` and ``why_retraced()``.
 
     Raises:
