@@ -137,7 +137,7 @@ def _check(function: _Function, order: int, modes: Sequence[str], chosen: Settin
                 raise CheckError(
                     f"forward and reverse mode of {function.name} disagree: a cotangent times the tangent is {left:.10g}, "
                     f"and pulled back, times the direction, {right:.10g}",
-                    fix="if it has both rules (defjvp beside defvjp), one must be the transpose of the other",
+                    fix="if it has both rules (defjvp and defvjp), one must be the transpose of the other",
                 )
     if order > 1:
         for mode in modes:

@@ -87,7 +87,7 @@ def check_rules(
     has_derivative = bool(inexact) and any(map(is_inexact, found))
     if has_derivative and order > 0:
         value, pullback = vjp(f, *given)
-        compare("the value under a derivative", value, plain, "let its rules return what the function returns")
+        compare("the value under a derivative", value, plain, "let its rules return the function's result")
         _check_cotangents(pullback(_bars(plain)), given, name)
         check_grads(f, given, order, atol=atol, rtol=rtol, eps=eps)
     if not staged:
@@ -106,7 +106,7 @@ def check_rules(
                 f"{what} over argument {shown}",
                 vmap(call, in_axes=axes)(*batch),
                 _stacked([call(*row) for row in rows]),
-                "mend its batch rule: it is to give what a loop over the examples gives",
+                "fix its batch rule: its result must equal a loop over the examples",
             )
 
 

@@ -340,7 +340,7 @@ def _check_attributes(tree: object, held: dict[str, Any], known: frozenset[str])
         cached = isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)
         if name not in known and not cached and not name.startswith("__"):
             raise TreeError(
-                f"a {kind.__name__} has the attribute {name!r}, which is no field of the dataclass",
+                f"a {kind.__name__} has the attribute {name!r}, which is not a field of the dataclass",
                 fix=f"declare it: as a field, which is a leaf, or as {name}: ... = functrace.tree.static(init=False); "
                 "or make it a property; or register the class with functions of your own (functrace.tree.register)",
             )

@@ -250,7 +250,7 @@ def test_an_attribute_that_is_no_field_is_refused_but_cached_properties_are_made
     assert p.norm == np.sum(X**2)
     np.testing.assert_array_equal(ft.grad(lambda p: p.norm)(p).w, 2 * X)
     p.total = 3.0  # type: ignore[attr-defined]
-    with pytest.raises(TreeError, match="Loose has the attribute 'total', which is no field"):
+    with pytest.raises(TreeError, match="Loose has the attribute 'total', which is not a field"):
         ft.grad(lambda p: p.norm)(p)
 
     @dataclasses.dataclass

@@ -111,7 +111,7 @@ def _warn_of_size(f: object, name: str, word: str, size: int) -> None:
     function = next(iter(functions_named(f)), None)
     warnings.warn_explicit(
         f"jit of {name} names an array{f' ({word})' if word else ''} of {size >> 20:,} MiB, but does not compute with all "
-        "of it: it is too large to be compared at every call, so a change of it in place is not seen. Pass it as an "
+        "of it: it is too large to be compared at every call, so a change in place is not detected. Pass it as an "
         "argument, or declare it read-only (flags.writeable = False)",
         UserWarning,
         __file__ if function is None else function.__code__.co_filename,

@@ -184,7 +184,7 @@ def explain(error: Exception, owner: str) -> None:
         raise error.__cause__ from None
     if "read-only" in str(error) and not isinstance(error, FunctraceError):
         raise CapturedArrayError(
-            f"an array that {owner} was given, or has read, is written in place, and cannot be",
+            f"an argument or captured array of {owner} is written in place, but it is read-only",
             at=source_of_traceback(error.__traceback__),
             fix="write into a copy: x = x.copy()",
         ).with_traceback(error.__traceback__) from None

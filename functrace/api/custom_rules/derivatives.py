@@ -92,7 +92,7 @@ class Custom(Generic[P, R]):
         for leaf in flatten(fixed)[0]:
             if isinstance(leaf, Tracer):
                 raise ArgumentError(
-                    f"{self.name}: an argument in nondiff_argnums is traced", fix="leave it out of nondiff_argnums"
+                    f"{self.name}: an argument in nondiff_argnums is traced", fix="remove it from nondiff_argnums"
                 )
         return fixed, tuple([a for k, a in enumerate(args) if k not in chosen])
 

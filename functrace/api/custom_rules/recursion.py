@@ -187,8 +187,8 @@ class OwnRule:
         if not same:
             name = self.function.name
             raise CapturedArrayError(
-                f"the rule of {name} calls {name} with other arguments, and reads what has changed before that call is "
-                "differentiated",
+                f"the rule of {name} calls {name} with other arguments, and a value that it reads has changed before that "
+                "call is differentiated",
                 fix=f"change what the rule reads after the derivative has been taken, or pass it to {name}",
             )
 

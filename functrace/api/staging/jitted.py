@@ -225,7 +225,7 @@ def jit(
     donated = Parameters(f, donate_argnums, donate_argnames, "donate")
     if donated.any and (guards or donated.both(statics)):
         what = "jit with guards" if guards else "a static argument"
-        raise ArgumentError(f"jit of {name}: {what} takes no donated arrays", fix="leave donate_argnums out there")
+        raise ArgumentError(f"jit of {name}: {what} takes no donated arrays", fix="omit donate_argnums")
     cache = ProgramCache(f, name, donated, rows, maxsize, max_paths if guards else None)
     first, tick, often = cache.root.next, cache.tick, cache.often
     is_static, ndarray = statics.any, np.ndarray

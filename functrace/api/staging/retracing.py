@@ -174,7 +174,7 @@ def _spelled(spec: type | tuple[tuple[int, ...], np.dtype[Any]]) -> str:
 def _differences(new: Described, old: Described) -> Iterator[str]:
     """Describe how a call differs from an earlier one."""
     if new.placed != old.placed:
-        yield f"{new.placed} arguments stand by position, instead of {old.placed}"
+        yield f"{new.placed} positional arguments, instead of {old.placed}"
     for word in sorted({*new.keywords} - {*old.keywords}):
         yield f"{word} is passed by keyword"
     for word in sorted({*old.keywords} - {*new.keywords}):

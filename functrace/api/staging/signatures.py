@@ -54,7 +54,7 @@ class Parameters:
             parameters = list(inspect.signature(f).parameters.values())
         except (TypeError, ValueError):
             if any(k < 0 for k in numbers):
-                raise ArgumentError(f"jit of {function_name(f)}: its parameters are not known", fix="count from 0") from None
+                raise ArgumentError(f"jit of {function_name(f)}: its parameters are unknown", fix="count from 0") from None
             self.positions = frozenset(numbers)
             return
         placed = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
