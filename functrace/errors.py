@@ -142,8 +142,7 @@ class CheckError(FunctraceError, AssertionError):
     """A check of `functrace.testing` found that a derivative, or another rule, is wrong."""
 
 
-# -- public functions
-# -----------------------------------------------------------------------------------------------------
+# -- public functions ------------------------------------------------------------------------------------------------------
 
 
 def entry(function: Callable[P, R]) -> Callable[P, R]:

@@ -258,8 +258,7 @@ def hide_own_frames(error: BaseException) -> None:
 
     Also removes chained errors, unless they passed through frames of the user's, or of another
     library: errors that functrace, or NumPy for it, has raised and handled do not help the user.
-        ``FUNCTRACE_TRACEBACKS=full`` in
-    the environment disables this.
+    ``FUNCTRACE_TRACEBACKS=full`` in the environment disables this.
     """
     if os.environ.get("FUNCTRACE_TRACEBACKS") == "full":
         return
@@ -310,8 +309,7 @@ def _users_part(traceback: TracebackType | None) -> TracebackType | None:
     return kept[0] if kept else None
 
 
-# -- code objects and files
-# -------------------------------------------------------------------------------------------------
+# -- code objects and files ------------------------------------------------------------------------------------------------
 
 
 @final

@@ -200,8 +200,7 @@ def _is_off(
     return abs(found - expected) > weight * (truth.atol + truth.rtol * norms)
 
 
-# -- location of errors
-# ----------------------------------------------------------------------------------------------------
+# -- location of errors ----------------------------------------------------------------------------------------------------
 
 
 def _failure(function: _Function, mode: str, truth: _Truth, along: Values, bars: Values, chosen: Settings) -> CheckError:

@@ -240,8 +240,7 @@ def is_exact(kind: object) -> bool:
     return kind in _registered or kind in _at_sight
 
 
-# -- classes registered on first use
-# ---------------------------------------------------------------------------------------
+# -- classes registered on first use ---------------------------------------------------------------------------------------
 
 
 def see(leaves: Iterable[PyTree], is_leaf: Callable[[Any], bool] | None = None) -> bool:
@@ -296,8 +295,7 @@ def _forget(kind: type) -> None:
         table.pop(kind, None)
 
 
-# -- flattening
-# ------------------------------------------------------------------------------------------------------------
+# -- flattening ------------------------------------------------------------------------------------------------------------
 
 
 def _by_fields(kind: type) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:

@@ -334,8 +334,7 @@ def _stand_in(aval: ShapeDtype) -> Any:
     return np.broadcast_to(np.full((), aval.dtype.kind in "fc", aval.dtype), aval.shape)
 
 
-# -- shared captured values
-# ------------------------------------------------------------------------------------------------
+# -- shared captured values ------------------------------------------------------------------------------------------------
 
 
 def sharing(staged: Sequence[Staged], turned: Sequence[tuple[Staged, bool]] = ()) -> tuple[list[Program], list[Any]]:

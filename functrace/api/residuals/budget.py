@@ -3,9 +3,9 @@
 The recorded program is cut where few bytes cross the cut. Its last part keeps its residuals; the
 parts before become calls that recompute (`functrace.checkpoint`). Gradients run from the end
 backwards: the last part's residuals are freed before an earlier part is rematerialized, so parts
-    may be as large as the last.
-Their size is tried on plans of the derivative (`functrace.executor.Plan.peak_bytes`), and the
-largest parts that fit are used: they recompute least.
+may be as large as the last. Their size is tried on plans of the derivative
+(`functrace.executor.Plan.peak_bytes`), and the largest parts that fit are used: they recompute
+least.
 
 Layer: 8.
 """
