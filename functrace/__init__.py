@@ -51,7 +51,7 @@ _FILES = {
 _HOMES = {name: file for file, names in _FILES.items() for name in names}
 
 
-if _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
     from functrace import compat as compat
     from functrace import custom_derivatives as custom_derivatives
     from functrace import debug as debug
@@ -90,7 +90,7 @@ if _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checker
 else:
 
     def __getattr__(name: str) -> object:
-        """Import a name that many programs do not need, at its first use."""
+        """Import a rarely needed name at its first use."""
         import importlib
 
         if name in _HOMES:
@@ -104,5 +104,5 @@ else:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """List the public names."""
     return sorted({*__all__, "__version__", "errors", *_LATER})

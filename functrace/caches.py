@@ -1,22 +1,27 @@
-"""Caches: all that is kept between calls. Whatever holds programs, compiled functions or arrays is a `Bounded`.
+"""Caches: all state kept between calls. Every store of programs, compiled functions or arrays is a
+`Bounded`.
 
-A `Bounded` is bounded in bytes: what was used longest ago goes first, at the same small cost however much is kept. Small
-pure facts (the avals of an operation's results) stand in `Facts`, dicts that are emptied when full, or under an
-``lru_cache`` of some length. `caches` lists all but the latter, and `clear_caches` empties these.
+A `Bounded` is bounded in bytes: the least recently used entry is evicted first, at a small cost
+independent of the size. Small values of pure functions (the avals of an operation's results) are
+kept in `Facts`, dicts that are cleared when full, or by ``lru_cache``. `caches` lists all but the
+latter, and `clear_caches` empties these.
 
 Note [Eviction at a constant cost]
-    A hit writes one number, the tick of a clock, into the entry: no lock, no reordering, no second hash of the key. Entries
-    stand in a queue in the order in which they were last looked at. When there are too many, the `LOOKS` first ones
-    are: the one that was used longest ago goes, and those that were used since they were last looked at go to the end.
-    Measured with 4,096 entries: 2 us, where a search for the oldest one took 0.5 ms (and 18 ms with long keys).
+    A hit writes one number, the tick of a clock, into the entry: no lock, no reordering, no second
+    hash of the key. Entries form a queue in the order in which they were last examined. When there
+    are too many, the first `LOOKS` entries are examined: the least recently used one is evicted,
+    and those that were used since they were last examined move to the end. Measured with 4,096
+    entries: 2 us, where a search for the oldest one took 0.5 ms (and 18 ms with long keys).
 
 Note [Bytes are measured]
-    `measured` adds up the objects that an entry holds. What a program takes cannot be told from what was recorded (the
-    gradient of 8 operations may have 103), and it grows when it is compiled. To measure takes a fifth to a half of the time
-    of the transform, so the newest entries wait for it, as many as together could not take more than an eighth of the
-    bound (`Kept.assumed`); then the one that has waited longest is measured, and again when it was used since and its turn
-    in the queue comes. So the first calls of a few functions do not pay for it. The sum is within a quarter of what
-    ``tracemalloc`` says is freed with the cache.
+    `measured` adds up the objects that an entry refers to. The recorded operations do not determine
+    the size of a program (the gradient of 8 operations may have 103), and compilation increases
+    it. A measurement takes 0.2 to 0.5 of the time of the transform, so it is deferred for the
+    newest entries, as many as together are unlikely to exceed an eighth of the bound
+    (`Kept.assumed`). Then the entry that has waited longest is measured, and again when it was used
+    since and reaches the head of the queue. So the first calls of a few functions skip the
+    measurement. The sum is within a quarter of what ``tracemalloc`` reports as freed with the
+    cache.
 
 Layer: b (base).
 """
@@ -39,13 +44,13 @@ import numpy as np
 from functrace.locks import Lock
 
 LOOKS = 8
-"""How many entries an eviction chooses from."""
+"""Number of entries that an eviction examines."""
 
 WAITING = 8
-"""Entries that are not measured yet are assumed to take this part of the bound, or less."""
+"""Entries not yet measured are assumed to take at most this fraction (1 / WAITING) of the bound."""
 
 SAMPLED = 8
-"""One fact in so many is measured."""
+"""One entry of `Facts` in so many is measured."""
 
 _listed: weakref.WeakValueDictionary[int, Bounded[Any] | Facts] = weakref.WeakValueDictionary()
 _listing = Lock()
@@ -53,15 +58,16 @@ _numbers = itertools.count()
 
 
 def caches() -> list[Bounded[Any] | Facts]:
-    """Return all caches that there are, in the order in which they were made; those of jitted functions are among them."""
+    """Return all caches, in the order of their creation, including those of jitted functions."""
     with _listing.now:
         return [cache for _, cache in sorted(_listed.items())]
 
 
 def clear_caches() -> None:
-    """Drop everything that functrace caches between calls: transformed and compiled programs, and properties of operations.
+    """Drop everything that functrace caches between calls: transformed and compiled programs, and
+    properties of operations.
 
-    Results do not change: programs that are needed again are made again. Calls that run at the same time are not disturbed.
+    Results do not change: programs are rebuilt when needed. Concurrent calls are not disturbed.
 
     Example:
         >>> import functrace as ft
@@ -81,11 +87,12 @@ def _list(cache: Bounded[Any] | Facts) -> None:
 
 
 class Kept:
-    """What a cache keeps: how many bytes it took when it was measured, and when it was used last (a tick of a clock).
+    """An entry of a cache: its size in bytes when last measured, and its last use (a tick of a
+    clock).
 
     Args:
-        nbytes: what it takes at least, until it is measured: large arrays count at once.
-        assumed: what it hardly exceeds: as long as entries are few enough, they are not measured.
+        nbytes: a lower bound until it is measured: large arrays count at once.
+        assumed: an estimate that it rarely exceeds: while entries are few, they are not measured.
     """
 
     __slots__ = ("assumed", "key", "nbytes", "place", "seen", "used")
@@ -97,7 +104,7 @@ class Kept:
         self.place = self.seen = self.used = 0
 
     def measure(self) -> int:
-        """Return the bytes that it takes now."""
+        """Return its current size in bytes."""
         return measured(self)
 
 
@@ -106,7 +113,8 @@ _shared: set[type] = {Kept}
 
 
 def shared(kind: Class) -> Class:
-    """Say of a class that its instances belong to nobody: what refers to them is not charged for them. A decorator."""
+    """Mark a class as shared: `measured` does not count its instances towards their owners. A
+    decorator."""
     _shared.add(kind)
     return kind
 
@@ -118,10 +126,10 @@ _LEAVES = frozenset({int, float, complex, bool, str, bytes, type(None), range, s
 
 
 def measured(*roots: object) -> int:
-    """Return the bytes of objects and of all that they hold.
+    """Return the bytes of objects and of everything reachable from them.
 
-    Containers and the library's own objects are followed; modules, classes, users' functions and instances of classes that
-    are `shared` are not. See Note [Bytes are measured].
+    It follows containers and the library's own objects, but not modules, classes, users' functions,
+    or instances of classes that are `shared`. See Note [Bytes are measured].
 
     Cost:
         0.25 us per object.
@@ -152,16 +160,17 @@ def measured(*roots: object) -> int:
             else:
                 if issubclass(kind, tuple) or str(kind.__module__).startswith("functrace"):
                     holders.append(x)
-                total += object.__sizeof__(x)  # no method of users' classes is called
+                total += object.__sizeof__(x)  # calls no method of users' classes
                 continue
             total += sys.getsizeof(x)
         level += gc.get_referents(*holders)
-        passed = (type, *_shared)  # but for the roots
+        passed = (type, *_shared)  # except among the roots
     return total
 
 
 def _held_by_function(function: FunctionType) -> list[object]:
-    """What a function of the library holds, and one that it has written, with its text; nothing for users' own."""
+    """Return the objects that the library's, or a generated, function refers to; none for users'
+    functions."""
     where = function.__globals__.get("__name__")
     module = sys.modules.get(where) if isinstance(where, str) else None
     if module is None or vars(module) is not function.__globals__:
@@ -177,14 +186,14 @@ Entry = TypeVar("Entry", bound=Kept)
 
 
 class Bounded(Generic[Entry]):
-    """A cache that is bounded in bytes and in number; safe under threads.
+    """A cache that is bounded in bytes and in number; thread-safe.
 
-    Look an entry up with ``entries.get(key)``, and then let ``entry.used = tick()``.
+    Look an entry up with ``entries.get(key)``, and then set ``entry.used = tick()``.
 
     Args:
-        name: what is kept.
-        most_bytes: how many bytes all entries together may take, as measured; the newest one is kept in any case.
-        most: how many entries are kept.
+        name: of the contents.
+        most_bytes: maximum measured bytes of all entries; the newest one is kept in any case.
+        most: maximum number of entries.
     """
 
     def __init__(self, name: str, most_bytes: int, most: int) -> None:
@@ -196,7 +205,7 @@ class Bounded(Generic[Entry]):
         self.nbytes = 0
         self._queue: OrderedDict[int, Entry] = OrderedDict()
         self._unmeasured: dict[int, Entry] = {}
-        self._waiting = 0  # what these are assumed to take
+        self._waiting = 0  # their assumed bytes
         self._places = itertools.count()
         self._lock = Lock(self.clear)
         _list(self)
@@ -208,17 +217,17 @@ class Bounded(Generic[Entry]):
         return len(self.entries)
 
     def get(self, key: Hashable) -> Entry | None:
-        """Return an entry, which has been used then; where 0.1 us count, its two steps stand in line."""
+        """Return an entry, marked as used; hot paths inline this, where 0.1 us matter."""
         entry = self.entries.get(key)
         if entry is not None:
             entry.used = self.tick()
         return entry
 
     def add(self, key: Any, entry: Entry) -> None:
-        """Keep an entry, in place of one with the same key; those used longest ago go.
+        """Add an entry, replacing one with the same key; evict the least recently used ones.
 
         Raises:
-            ValueError: if it is kept under another key: it would be let go under one of them only.
+            ValueError: if it has another key already: eviction would remove only one of them.
         """
         with self._lock.now:
             if self._queue.get(entry.place) is entry and entry.key != key:
@@ -235,7 +244,7 @@ class Bounded(Generic[Entry]):
             self._shrink()
 
     def changed(self, entry: Entry) -> None:
-        """Measure an entry anew, at once or when others are added."""
+        """Measure an entry again, at once or when others are added."""
         with self._lock.now:
             if self._queue.get(entry.place) is entry:
                 self._let_wait(entry)
@@ -243,7 +252,7 @@ class Bounded(Generic[Entry]):
                 self._shrink()
 
     def measure(self) -> int:
-        """Measure all entries now, let go what is too much, and return the bytes of the rest."""
+        """Measure all entries now, evict the excess, and return the bytes of the rest."""
         with self._lock.now:
             for entry in self._queue.values():
                 self._let_wait(entry)
@@ -252,7 +261,7 @@ class Bounded(Generic[Entry]):
             return self.nbytes
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all entries."""
         with self._lock.now:
             self.entries.clear()
             self._queue.clear()
@@ -260,9 +269,10 @@ class Bounded(Generic[Entry]):
             self.nbytes = self._waiting = 0
 
     def _measure(self, most: int) -> None:
-        """Measure those that wait longest, until the others can hardly take more than so many bytes.
+        """Measure the longest-waiting entries, until the others are unlikely to exceed ``most``
+        bytes.
 
-        The first in the queue is one of them, if it was used since it was looked at.
+        The first in the queue is one of them, if it was used since it was last examined.
         """
         for entry in itertools.islice(self._queue.values(), 1):
             self._look_at(entry)
@@ -273,7 +283,8 @@ class Bounded(Generic[Entry]):
             self.nbytes += entry.nbytes - before
 
     def _look_at(self, entry: Entry) -> None:
-        """Move an entry that was used since it was looked at to the end of the queue: it may have been compiled."""
+        """Move an entry that was used since it was last examined to the end of the queue: it may
+        have been compiled."""
         if entry.used > entry.seen and entry.place in self._queue:
             entry.seen = entry.used
             self._queue.move_to_end(entry.place)
@@ -289,7 +300,7 @@ class Bounded(Generic[Entry]):
             self._waiting -= entry.assumed
 
     def _shrink(self) -> None:
-        # What is freed on the way may have a destructor that adds to this cache.
+        # Freed objects may have destructors that add to this cache.
         while len(self._queue) > 1 and (len(self._queue) > self.most or self.nbytes > self.most_bytes):
             first = list(itertools.islice(self._queue.values(), LOOKS))
             oldest = min(first, key=lambda entry: entry.used)
@@ -307,12 +318,13 @@ class Bounded(Generic[Entry]):
 
 @final
 class Facts(dict[Any, Any]):
-    """Small pure facts by key: a dict to look into, at a dict's cost, which is emptied when it is full.
+    """Memo table of a pure function with small values: a dict, with a dict's cost, cleared when
+    full.
 
     Args:
-        name: what is known.
-        most: how many facts are kept.
-        most_bytes: how many bytes they may take, as measured of one in `SAMPLED`.
+        name: of the contents.
+        most: maximum number of entries.
+        most_bytes: maximum bytes, estimated from one entry in `SAMPLED`.
     """
 
     __slots__ = ("__weakref__", "most", "most_bytes", "name", "nbytes")
@@ -328,7 +340,7 @@ class Facts(dict[Any, Any]):
         return f"<facts: {self.name}, {len(self)} entries>"
 
     def keep(self, key: Hashable, fact: Any) -> Any:
-        """Keep a fact, and return it."""
+        """Store a value, and return it."""
         if len(self) >= self.most or self.nbytes > self.most_bytes:
             self.clear()
         if not len(self) % SAMPLED:
@@ -337,6 +349,6 @@ class Facts(dict[Any, Any]):
         return fact
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all entries."""
         super().clear()
         self.nbytes = 0

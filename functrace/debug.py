@@ -1,8 +1,9 @@
 """Debugging inside of transforms: ``print``, ``callback``, ``breakpoint``, ``profile``, ``passes``, ``cache``.
 
-Where values are concrete (`grad`, `vjp`, `jvp` outside of staging), Python runs at every call, and a debugging function acts
-at once. While staging (`jit`, `vmap`, `scan` …) it becomes an operation that runs in every run of the program, although its
-result is unused: no pass removes it, and such operations of one program keep their order. Derivatives ignore it: neither the
+Where values are concrete (`grad`, `vjp`, `jvp` outside of staging), Python runs at every call, and
+a debugging function runs at once. While staging (`jit`, `vmap`, `scan` …) it becomes an operation
+that runs in every run of the program, although its
+result is unused: no pass removes or reorders such operations. Derivatives ignore it: neither the
 reverse pass nor the recomputation of `functrace.checkpoint` runs it again.
 
 Layer: 8 (api).
@@ -142,9 +143,9 @@ def profile(f: Callable[..., object], *, seconds: float = 0.3, passes: Sequence[
     """Make a function that measures the time of ``jit(f)``, operation by operation.
 
     The program of a jitted call is measured: staged, with all passes, its operations in their order, with their planned
-    buffers. It runs alternately without clocks and with a clock around every operation; a profile has both times, since a
-    clock costs 0.2 us per operation. With clocks, the body of a loop is called at every step, even where it is inlined
-    otherwise: the loop's own time is larger than it is without.
+    buffers. It runs alternately without clocks and with a clock around every operation; a profile
+    has both times, since a clock costs 0.2 us per operation. With clocks, the body of a loop is
+    called at every step, even where it is otherwise inlined, which increases the loop's own time.
 
     Args:
         f: a function of arrays (pytrees of them), jitted or not.
@@ -154,7 +155,7 @@ def profile(f: Callable[..., object], *, seconds: float = 0.3, passes: Sequence[
 
     Returns:
         a function of ``f``'s arguments that returns a `Profile`. It prints time, bytes, bytes per second and flops per
-        second by operation, and time by line. Of a fusion group, the total time is measured, and that of each operation is
+        second by operation, and time by line. For a fusion group, the total time is measured, and each operation's is
         estimated. ``profile.svg()`` is a picture; ``rows`` and ``lines`` are the figures. Bytes count operands and results.
 
     Raises:
@@ -216,19 +217,20 @@ def passes(f: Callable[..., object], *, passes: Sequence[UserPass] = ()) -> Call
 
 
 def _rows(f: object, passes: Sequence[UserPass], owner: str) -> Sequence[Pass]:
-    """The passes that programs of ``jit(f)`` go through besides the library's own, and what leaves some of these out."""
+    """Return the passes for programs of ``jit(f)`` besides the library's own, and markers that
+    disable some of these."""
     rows = as_passes(passes, owner)
     is_jitted = isinstance(f, Transformed) and f.transform == "jit"
     return getattr(f, "passes", ()) if is_jitted and not rows else rows
 
 
 def _stop(variables: dict[str, object]) -> None:
-    """The function that the debugger stops in; ``variables`` are those of the user's function."""
+    """Stop in the debugger; ``variables`` are those of the user's function."""
     builtins.breakpoint()  # noqa: T100
 
 
 def cache() -> list[Tier]:
-    """List the programs that are cached between un-jitted calls, with the way in which each runs.
+    """List the programs that are cached between un-jitted calls, each with its tier.
 
     They run as instruction lists; on large arrays they are compiled at the first call.
 
@@ -251,7 +253,7 @@ def cache() -> list[Tier]:
 
 
 class _Anything:
-    """What fits every field of a format string."""
+    """A placeholder that fits every field of a format string."""
 
     def __format__(self, _spec: str) -> str:
         return ""
@@ -269,7 +271,7 @@ def _check_format(fmt: str, count: int, names: set[str]) -> None:
     except (IndexError, KeyError, ValueError) as error:
         raise ArgumentError(
             f"debug.print: {fmt!r} does not fit {count} arguments and the names {sorted(names)}: {error}",
-            fix="give one argument per field; braces that are meant as such are doubled",
+            fix="pass one argument per field; double literal braces",
         ) from None
 
 
@@ -277,7 +279,7 @@ def _check_format(fmt: str, count: int, names: set[str]) -> None:
 
 
 def _observed(f: Callable[..., object], key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Call a function now, if all values are known, or record an operation that does."""
+    """Call a function now, if all values are concrete, or record an operation that does."""
     args, kwargs = map_leaves(lambda leaf: leaf.strong() if isinstance(leaf, TracedNumber) else leaf, (args, kwargs))
     leaves, tree = flatten((args, kwargs))
     known = [known_value(leaf) for leaf in leaves]
@@ -314,7 +316,7 @@ _TREE = structure((0,)).children()[0]
 
 
 class _Alive:
-    """Equal to all of its kind: it keeps a function alive for as long as its identity is in a key."""
+    """Equal to all instances: keeps a function alive while its id is part of a key."""
 
     def __init__(self, f: object) -> None:
         self.f = f
@@ -327,7 +329,8 @@ class _Alive:
 
 
 def _token() -> Any:
-    """Something traced in the recording that runs here, if it has no values; so constants are observed in every run, too."""
+    """Return a value traced by the running abstract recording, so that constants, too, are observed
+    in every run."""
     recording = running()
     if recording is None or _has_values(recording):
         return None
@@ -339,14 +342,14 @@ def _has_values(recording: Recording) -> bool:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """List the public names."""
     return __all__
 
 
-if not TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+if not TYPE_CHECKING:  # so that type checkers report a misspelt name
 
     def __getattr__(name: str) -> object:
-        """Say what a name that is not here is called."""
+        """Suggest the right name for an unknown one."""
         from functrace.names import unknown_name
 
         raise unknown_name(__name__, name, __all__)

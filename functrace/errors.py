@@ -1,9 +1,8 @@
 """The error tree: every error that functrace raises on purpose.
 
 Each class inherits the builtin that NumPy would raise in the same place, so that
-``except ValueError`` written for NumPy still works. A message is assembled from facts
-in four parts: what was wrong, where in the user's code, where in the program, and what
-to do about it::
+``except ValueError`` written for NumPy still works. A message has four parts: what was wrong,
+where in the user's code, where in the program, and how to fix it::
 
     raise ShapeError("matmul cannot contract f64[3,4] with f64[5]", fix="x should have length 4")
 
@@ -26,11 +25,11 @@ class FunctraceError(Exception):
     """Base of all errors raised by functrace.
 
     Args:
-        what: one sentence, with the values that made it wrong.
+        what: the problem, in one line with the offending values.
         at: the user's line; by default the line that is running now.
-        made: the line that made the offending value, where that is another one.
+        made: the line that created the offending value, if it is another one.
         equation: the equation of the program concerned, as text.
-        fix: the way out, as an instruction.
+        fix: the fix, as an instruction.
     """
 
     def __init__(
@@ -50,13 +49,13 @@ class FunctraceError(Exception):
         super().__init__(self._assemble())
 
     def amend(self, *, what: str | None = None, fix: str | None = None) -> None:
-        """Say more exactly what was wrong, or what to do, in an error that is on its way: it stays the same error."""
+        """Make the message of an error in flight more precise; the object stays the same."""
         self.what = self.what if what is None else what
         self.fix = self.fix if fix is None else fix
         self.args = (self._assemble(),)
 
     def __reduce__(self) -> Any:
-        """Pickle with the message that it has: the line that is running where it is unpickled is not the user's."""
+        """Pickle with the present message: unpickling must not look up a user's line."""
         return _restored, (type(self), self.args, self.__dict__)
 
     def _assemble(self) -> str:
@@ -84,7 +83,7 @@ class ShapeError(FunctraceError, ValueError):
 
 
 class DtypeError(FunctraceError, TypeError):
-    """A dtype is not one that the operation or the transform can work with."""
+    """An operation or a transform does not support a dtype."""
 
 
 class AxisError(ShapeError, IndexError):
@@ -96,7 +95,7 @@ class TracedIndexError(FunctraceError, IndexError):
 
 
 class ConcretizationError(FunctraceError, TypeError):
-    """A Python value was asked of a traced array while no values are known (staging)."""
+    """Python code reads a concrete value of an abstract traced array (staging)."""
 
 
 class TooManyPathsError(FunctraceError, RuntimeError):
@@ -104,19 +103,19 @@ class TooManyPathsError(FunctraceError, RuntimeError):
 
 
 class LostGradientError(FunctraceError, TypeError):
-    """A conversion would cut the derivative in silence (``float(x)``, ``np.array([x, 1.0])``)."""
+    """A conversion would silently drop the derivative (``float(x)``, ``np.array([x, 1.0])``)."""
 
 
 class LeakedTracerError(FunctraceError, RuntimeError):
-    """A traced value was used after the transform that made it had ended."""
+    """A traced value was used after the transform that created it had ended."""
 
 
 class UnsupportedFunctionError(FunctraceError, TypeError):
-    """A NumPy function, or one of its options, has no meaning on traced values."""
+    """A NumPy function, or one of its options, is not supported on traced values."""
 
 
 class NotDifferentiableError(FunctraceError, NotImplementedError):
-    """A derivative was asked through something that is declared to have none."""
+    """A transform differentiates an operation that is declared to have no derivative."""
 
 
 class TreeError(FunctraceError, ValueError, TypeError):
@@ -128,7 +127,7 @@ class ArgumentError(FunctraceError, ValueError, TypeError):
 
 
 class CapturedArrayError(FunctraceError, ValueError):
-    """An array was overwritten while a recording still had to read it."""
+    """An array was overwritten before a recording had finished reading it."""
 
 
 class ProgramError(FunctraceError, ValueError):
@@ -143,15 +142,16 @@ class CheckError(FunctraceError, AssertionError):
     """A check of `functrace.testing` found that a derivative, or another rule, is wrong."""
 
 
-# -- what users call ------------------------------------------------------------------------------------------------------
+# -- public functions ------------------------------------------------------------------------------------------------------
 
 
 def entry(function: Callable[P, R]) -> Callable[P, R]:
-    """Let errors leave a public function without functrace's own frames, and explain options that it does not have.
+    """Remove functrace's own frames from errors of a public function, and explain unknown options.
 
     Cost:
-        0.2 us per call. Functions whose calls take a few microseconds, or that give up what they are called with before
-        they end, call `functrace.source.hide_own_frames` in an ``except`` of their own, which is free.
+        0.2 us per call. Functions whose calls take a few microseconds, or that release their
+        arguments before they end, call `functrace.source.hide_own_frames` in an ``except`` of their
+        own, which is free.
     """
 
     @functools.wraps(function)
@@ -173,7 +173,8 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _unknown_option(function: Callable[..., Any], error: BaseException) -> ArgumentError | None:
-    """Return the error for a keyword that a function does not have; ``None`` if an error is about something else."""
+    """Return the error for an unknown keyword of a function; ``None`` if an error has another
+    cause."""
     traceback = error.__traceback__
     if type(error) is not TypeError or traceback is None or traceback.tb_next is not None:
         return None  # it was raised inside

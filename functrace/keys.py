@@ -1,8 +1,9 @@
-"""Keys that tell apart what ``==`` does not: 1, 1.0 and True, 0.0 and -0.0, in whatever they are held.
+"""Exact keys, which distinguish values that are ``==``: 1, 1.0 and True, 0.0 and -0.0, also inside
+of containers.
 
-Python finds equal values under one key. For a program that was staged for a static argument that is too coarse: 1 and True
-are equal, but ``x * 1`` and ``x * True`` of a bool ``x`` are not. So a key holds the value, with its own ``==``, and
-beside it the types and exact numbers of what it consists of.
+A dict finds equal values under one key. For a program that was staged for a static argument that is
+too coarse: 1 and True are equal, but ``x * 1`` and ``x * True`` of a bool ``x`` are not. So a key
+has the value, with its own ``==``, and the types and exact numbers of its parts.
 
 Layer: b (base).
 """
@@ -20,20 +21,22 @@ import numpy as np
 from functrace.typing import Array, Scalar
 
 _PLAIN = frozenset({str, bytes, int, bool, type(None)})
-"""Types whose values are the same if they are equal."""
+"""Types whose values are identical if they are equal."""
 
 _NUMBERS = (float, complex, np.generic)
 _SEEN_IN_OBJECTS = (int, tuple, frozenset, *_NUMBERS)
 
 
 def exact_key(value: object) -> Hashable:
-    """Return a key for a value that can be hashed; two are equal if the values are, and all their parts are the same.
+    """Return a key for a hashable value; two keys are equal if the values are, and all their parts
+    are identical.
 
-    The parts of tuples, frozensets, ranges and dataclasses are followed; of other objects with an equality of their own, the
-    numbers and tuples among their attributes. Objects without one are equal to themselves only.
+    It covers the parts of tuples, frozensets, ranges and dataclasses; of other objects with an
+    equality of their own, the numbers and tuples among their attributes. Objects without one equal
+    only themselves.
 
     Raises:
-        TypeError: if the value has no hash.
+        TypeError: if the value is not hashable.
 
     Cost:
         0.2 us for a number or a string, 1 us per field of a dataclass.
@@ -48,14 +51,15 @@ def exact_key(value: object) -> Hashable:
 
 
 def number_key(value: Scalar) -> Any:
-    """Return a key for a Python number of a known type: zeros have signs, and nan equals itself."""
+    """Return a key for a Python number of a given type: zeros have signs, and nan equals itself."""
     if type(value) is complex or (type(value) is float and (value == 0 or value != value)):
         return struct.pack("dd", value.real, value.imag)
     return value
 
 
 def static_key(value: object) -> Hashable:
-    """Return a key for any value: exact, or the object itself if it has no hash. Who keeps the key must keep the value."""
+    """Return a key for any value: exact, or its id if it is not hashable. The caller must keep the
+    value alive."""
     try:
         return exact_key(value)
     except TypeError:
@@ -81,7 +85,7 @@ def _exact(value: object, outer: tuple[int, ...]) -> Hashable:
 
 
 def has_hash(value: object) -> bool:
-    """Whether a value can be hashed."""
+    """Return True if a value is hashable."""
     try:
         hash(value)
     except TypeError:
@@ -90,7 +94,7 @@ def has_hash(value: object) -> bool:
 
 
 def _parts(value: object) -> Iterable[Any]:
-    """What a value consists of, where its own equality may overlook differences."""
+    """Return the parts of a value whose own equality may ignore differences."""
     if isinstance(value, tuple | list | set | frozenset):
         return value
     if isinstance(value, dict):
@@ -107,7 +111,7 @@ def _parts(value: object) -> Iterable[Any]:
 
 
 def _is_value(part: object) -> bool:
-    """Whether an attribute is compared by an equality of its own, and can be part of a key."""
+    """Return True for an attribute that has its own equality and is hashable."""
     return type(part).__eq__ is not object.__eq__ and has_hash(part)
 
 
@@ -117,7 +121,8 @@ def _slots(base: type) -> Iterable[str]:
 
 
 def exact_bytes(value: Array | np.generic) -> bytes:
-    """Return an array's elements as bytes; the padding of an 80-bit longdouble, which is noise, as zeros."""
+    """Return an array's elements as bytes, with the undefined padding of an 80-bit longdouble as
+    zeros."""
     array = np.ascontiguousarray(value)
     if array.dtype.char not in "gG" or np.finfo(np.longdouble).nmant != 63:
         return array.tobytes()

@@ -1,4 +1,4 @@
-"""Modules, and rarer rows of tables, that come in when something of them is asked for, so that importing is quick.
+"""Lazy modules and tables: imported, or filled, at first use, for a fast import of the library.
 
 Layer: b (base).
 """
@@ -14,12 +14,13 @@ V = TypeVar("V")
 
 
 class LaterTable(dict[K, V], Generic[K, V]):
-    """A dict that a function fills up before a key is missing, and before anybody looks at the whole.
+    """A dict that a function fills before a lookup fails, and before an iteration.
 
-    ``table[key]`` of a key that is there costs what it costs in a dict.
+    ``table[key]`` of a present key costs as much as in a dict.
 
     Args:
-        fill: adds the rest. It is called once, or by several threads at a time, and may do again what it has done.
+        fill: adds the remaining entries. It runs once, or in several threads at a time, and must be
+            idempotent.
     """
 
     def __init__(self, fill: Callable[[], object]) -> None:
@@ -27,7 +28,7 @@ class LaterTable(dict[K, V], Generic[K, V]):
         self._fill: Callable[[], object] | None = fill
 
     def fill(self) -> bool:
-        """Add the rest, if that has not been done; returns whether this call did."""
+        """Add the remaining entries, if that has not been done; return True if this call did."""
         fill = self._fill
         if fill is None:
             return False
@@ -41,8 +42,8 @@ class LaterTable(dict[K, V], Generic[K, V]):
         raise KeyError(key)
 
     def get(self, key: K, default: object = None) -> Any:
-        """As a dict's."""
-        return self[key] if key in self else default  # noqa: SIM401  # get is what this is
+        """Return the value of a key, or a default."""
+        return self[key] if key in self else default  # noqa: SIM401  # this is get
 
     def __contains__(self, key: object) -> bool:
         return super().__contains__(key) or (self.fill() and super().__contains__(key))
@@ -56,27 +57,27 @@ class LaterTable(dict[K, V], Generic[K, V]):
         return super().__len__()
 
     def keys(self) -> KeysView[K]:  # type: ignore[override]
-        """As a dict's."""
+        """Fill the table, and return its keys."""
         self.fill()
         return super().keys()
 
     def values(self) -> ValuesView[V]:  # type: ignore[override]
-        """As a dict's."""
+        """Fill the table, and return its values."""
         self.fill()
         return super().values()
 
     def items(self) -> ItemsView[K, V]:  # type: ignore[override]
-        """As a dict's."""
+        """Fill the table, and return its items."""
         self.fill()
         return super().items()
 
 
 class LaterModule:
-    """Stands for a module until something of it is asked for; then it is imported, and stands for itself.
+    """A proxy that imports a module at the first attribute access, and then replaces itself by it.
 
     Args:
         name: of the module.
-        place: the globals in which this goes by that name.
+        place: the globals that have this proxy under that name.
     """
 
     def __init__(self, name: str, place: dict[str, Any]) -> None:

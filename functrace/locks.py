@@ -1,12 +1,13 @@
-"""Locks and lazy attributes that neither ``os.fork`` nor the interpreter's exit leaves held.
+"""Locks and lazy attributes that stay usable after ``os.fork`` and at the interpreter's exit.
 
-A forked child has one thread, the one that forked. A lock that another thread held at that moment is never released in the
-child, and whoever waits for it hangs. So every `Lock` is a new one in the child if it was held by a thread that is not
-there, and its owner may repair what was half changed. The same holds at the interpreter's exit, which ends daemon threads
-wherever they are: from then on one thread runs, and takes no lock.
+A forked child has one thread, the one that forked. A lock that another thread held at that moment
+is never released in the child, and acquiring it deadlocks. So the child replaces every `Lock` that
+a missing thread held, and its owner may repair half-changed state. The same holds at the
+interpreter's exit, which ends daemon threads anywhere: from then on one thread runs, and takes no
+lock.
 
-`cached_property` has no lock: ``functools.cached_property`` of Python 3.11 has one per attribute of a class, which is held
-while the value is computed, for whichever instance.
+`cached_property` has no lock: ``functools.cached_property`` of Python 3.11 has one per attribute of
+a class, which is held while the value is computed, for any instance.
 
 Layer: b (base).
 """
@@ -25,20 +26,22 @@ F = TypeVar("F", bound=Callable[[], object])
 T = TypeVar("T")
 
 LONGEST_WAIT = 2.0
-"""Seconds that a fork waits for other threads' imports of functrace's modules; see `_wait_for_imports`."""
+"""Seconds that a fork waits for other threads' imports of functrace's modules; see
+`_wait_for_imports`."""
 
 _locks: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
 @final
 class Lock:
-    """A lock that its thread may take again: ``with lock.now: …``.
+    """A reentrant lock: ``with lock.now: …``.
 
-    That is a lock of Python's own, entered without Python code, in which a signal's handler could raise.
+    ``now`` is a lock of Python's own, entered without Python code in which a signal handler could
+    raise.
 
     Args:
-        repair: a bound method (held weakly), called in a forked child if another thread held the lock: what it guards may be
-            half changed.
+        repair: a bound method (held weakly), called in a forked child if another thread held the
+            lock: the guarded state may be half changed.
 
     Cost:
         0.1 us to take and release; 1 us to make.
@@ -53,11 +56,11 @@ class Lock:
 
     @property
     def now(self) -> threading.RLock:
-        """The lock to take; while the interpreter exits, one that nobody else can hold."""
+        """The lock to acquire; while the interpreter exits, a fresh one."""
         return threading.RLock() if sys.is_finalizing() else self._lock
 
     def _renew(self) -> None:
-        if self._lock.acquire(blocking=False):  # free, or held by the thread that forked, which is here to release it
+        if self._lock.acquire(blocking=False):  # free, or held by the thread that forked, which still runs
             self._lock.release()
             return
         self._lock = threading.RLock()
@@ -67,7 +70,7 @@ class Lock:
 
 
 def after_fork(renew: F) -> F:
-    """Call a function in every forked child: it forgets the threads that are not there. A decorator."""
+    """Call a function in every forked child, to drop the state of missing threads. A decorator."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=renew)
     return renew
@@ -79,9 +82,9 @@ def _renew_locks() -> None:
 
 
 def _wait_for_imports() -> None:
-    """Let other threads end the imports of functrace's modules that they are at, before a fork.
+    """Wait, before a fork, until other threads have finished importing functrace's modules.
 
-    The lock of a module that is being imported is Python's, and would stay held in the child.
+    Python holds a lock for a module during its import, which would stay held in the child.
     """
     end = time.monotonic() + LONGEST_WAIT
     while _importing_elsewhere() and time.monotonic() < end:
@@ -93,7 +96,7 @@ def _importing_elsewhere() -> bool:
     if not any(getattr(getattr(module, "__spec__", None), "_initializing", False) for module in modules):
         return False
     frame = sys._getframe()
-    while frame is not None:  # who forks inside an import would wait for itself
+    while frame is not None:  # a fork inside of an import would wait for itself
         if frame.f_globals.get("__name__") == "importlib._bootstrap":
             return False
         frame = frame.f_back
@@ -106,7 +109,8 @@ if hasattr(os, "register_at_fork"):
 
 @final
 class cached_property(Generic[T]):
-    """An attribute that is computed when it is first read, and kept in the instance's ``__dict__``, without a lock.
+    """An attribute that is computed at its first read, and kept in the instance's ``__dict__``,
+    without a lock.
 
     Threads that read it at the same time may each compute it; all get the value that was kept first.
     """
@@ -128,6 +132,6 @@ class cached_property(Generic[T]):
             return self
         return instance.__dict__.setdefault(self.name, self.function(instance))
 
-    if TYPE_CHECKING:  # it has none: what is assigned stands in the instance's ``__dict__``, where it is found first
+    if TYPE_CHECKING:  # not a data descriptor: assignment writes to the instance's ``__dict__``, which has precedence
 
         def __set__(self, instance: object, value: T) -> None: ...

@@ -1,6 +1,6 @@
-"""Names that are not there: what is called otherwise in other libraries, and what is misspelt.
+"""Unknown names: equivalents of names in other libraries, and suggestions for misspelt ones.
 
-Imported when such a name is looked up.
+Imported only when an unknown name is looked up.
 
 Layer: b (base).
 """
@@ -121,18 +121,19 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "jax_enable_x64": "nothing: dtypes are NumPy's, and float64 is as good as float32",
     },
 }
-"""By place, and by a name that users of JAX, PyTorch or HIPS autograd look for there: what it is called here."""
+"""By module or object, and by the name that users of JAX, PyTorch or HIPS autograd expect there:
+functrace's name."""
 
-_WHERE = {"functrace.torch": "; docs/torch_coverage.md says what of PyTorch is here"}
+_WHERE = {"functrace.torch": "; docs/torch_coverage.md lists the supported names of PyTorch"}
 
 
 def unknown_name(place: str, name: str, known: Iterable[str]) -> AttributeError:
-    """Return the error for a name that is looked up and not there.
+    """Return the error for an unknown name.
 
     Args:
-        place: the dotted name of the module, or of the object, that it is looked up in.
+        place: the dotted name of the module, or of the object, of the lookup.
         name: the name.
-        known: the names that there are.
+        known: the existing names.
     """
     what = f"{'' if place == 'functrace.config' else 'module '}{place!r} has no attribute {name!r}"
     if name.startswith("__"):

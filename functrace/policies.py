@@ -17,10 +17,10 @@ from functrace.errors import ArgumentError
 __all__ = ["budget", "pack", "recompute", "save", "save_names"]
 
 save: Policy = SAVE
-"""Keep every residual as it is."""
+"""Keep every residual unchanged."""
 
 recompute: Policy = RECOMPUTE
-"""Keep the operands of the function only, and compute everything else again."""
+"""Keep only the operands of the function, and recompute everything else."""
 
 
 def save_names(*names: str) -> Policy:
@@ -81,10 +81,11 @@ def pack(pack: Callable[[np.ndarray[Any, Any]], Any], unpack: Callable[[Any], An
 def budget(size: int | str) -> Budget:
     """Keep what fits into a number of bytes, and recompute as little as possible.
 
-    The arrays that the function and its reverse-mode derivative make are counted, with arguments (un-jitted transforms hold
-    copies of them) and results, as ``tracemalloc`` counts them; other memory of the process, and gaps between arrays, are
-    not counted. Under ``vmap``, the arrays of one example are counted. A `while_loop` is counted with ``max_steps`` steps.
-    The result of ``pack`` is counted as the array that was packed.
+    It counts the arrays that the function and its reverse-mode derivative allocate, with arguments
+    (un-jitted transforms hold copies of them) and results, as ``tracemalloc`` counts them, but not
+    other memory of the process, or gaps between arrays. Under ``vmap``, it counts the arrays of one
+    example. A `while_loop` counts with ``max_steps`` steps. The result of ``pack`` counts as the
+    array that was packed.
 
     Args:
         size: a number of bytes, or a string such as ``"300 MB"`` or ``"1.5 GiB"``.
@@ -119,14 +120,14 @@ def budget(size: int | str) -> Budget:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """List the public names."""
     return __all__
 
 
-if not TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+if not TYPE_CHECKING:  # so that type checkers report a misspelt name
 
     def __getattr__(name: str) -> object:
-        """Say what a name that is not here is called."""
+        """Suggest the right name for an unknown one."""
         from functrace.names import unknown_name
 
         raise unknown_name(__name__, name, __all__)

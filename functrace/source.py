@@ -1,15 +1,15 @@
-"""Source positions: which line of the user's an operation came from.
+"""Source positions: the user's line that an operation came from.
 
-A position costs almost nothing while recording: only the caller's code object and the
-offset of its running instruction are kept. File, line, expression and the variables that
-the result was assigned to are worked out when somebody asks (a listing, an error).
-A program that was read from a text, or pickled, knows a line as a `Place`: file and number, no code.
+A position costs almost nothing while recording: it is the caller's code object and the offset of
+its running instruction. File, line, expression and the variables that the result was assigned to
+are computed on demand (for a listing, an error). A program that was parsed or unpickled has a line
+as a `Place`: file and number, no code.
 
 Note [How a variable is found]
-    CPython says which characters of the source an instruction was compiled from (``co_positions``). An assignment is
-    found in the syntax tree of the file by the characters of its value, so nothing is known of instructions themselves,
-    and all versions of Python give the same names. Without the source (``exec``, the prompt before Python 3.13) there are
-    none.
+    ``co_positions`` of CPython gives the source span of an instruction. An assignment is found in
+    the syntax tree of the file by the span of its value; this does not depend on instructions, and
+    all versions of Python give the same names. Without the source (``exec``, the prompt before
+    Python 3.13) there are no names.
 
 Layer: b (base).
 """
@@ -36,22 +36,23 @@ PACKAGE_PREFIX = os.path.dirname(os.path.abspath(__file__)) + os.sep
 """Frames whose file begins with this are functrace's own and are never shown to users."""
 
 SEEN = [""]
-"""The file of the last user's frame that a hot path has met: most come from there again, which is seen by identity."""
+"""The file of the last user's frame on a hot path: most lookups match it, by identity."""
 
 GENERATED_FILES = "<functrace "
-"""Names of files of generated code begin with this."""
+"""Prefix of the file names of generated code."""
 
 OWN_AND_NUMPYS = (PACKAGE_PREFIX, os.path.dirname(np.__file__) + os.sep, GENERATED_FILES)
-"""Frames whose file begins with one of these are not the user's, nor of another library."""
+"""Prefixes of files that are neither the user's nor another library's."""
 CYTHONS = (".pyx", ".pxd", ".pxi", "<stringsource>")
-"""Files of frames that Cython adds to a traceback end with one of these."""
+"""Suffixes of the files of frames that Cython adds to a traceback."""
 
 _STORES = ("STORE_SUBSCR", "STORE_SLICE", "STORE_ATTR")
 _STANDARD_LIBRARY = os.path.dirname(contextlib.__file__) + os.sep
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 Span: TypeAlias = tuple[int | None, int | None, int | None, int | None]
-"""Characters of a file, as ``co_positions`` has them: first and last line, first and last column (in bytes)."""
+"""A span of a file, as in ``co_positions``: first and last line, first and last column (in
+bytes)."""
 
 Names: TypeAlias = tuple[str | None, ...]
 T = TypeVar("T")
@@ -60,12 +61,12 @@ T = TypeVar("T")
 @final
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A line that is known by its number: what a position is without the code object.
+    """A line given by its number, without a code object.
 
     Args:
         file: path of the file; one that is not absolute is shown, never opened.
         line: counted from 1.
-        function: name of the function that the line stands in.
+        function: name of the function with the line.
     """
 
     file: str
@@ -87,7 +88,7 @@ class Source:
 
     @property
     def function(self) -> str:
-        """Name of the function that the line stands in."""
+        """Name of the function with the line."""
         return self.code.function if isinstance(self.code, Place) else self.code.co_name
 
     @property
@@ -99,8 +100,8 @@ class Source:
 
     @property
     def expression(self) -> str:
-        """The text of the line, stripped; empty where the source is not at hand."""
-        # What a text calls a file may be any path of this machine: a device, or what is not source.
+        """The text of the line, stripped; empty without the source."""
+        # A parsed program may name any path of this machine as a file: a device, or other text.
         if isinstance(self.code, Place) and not (os.path.isabs(self.file) and self.file.endswith(".py")):
             return ""
         lines = _lines(self.file)
@@ -108,8 +109,8 @@ class Source:
 
     @property
     def assigned(self) -> Names:
-        """The variables that the result is stored in: one, or several (``None`` for what is no variable) where it is
-        unpacked; empty if it is not stored, or the source is not at hand."""
+        """Variables that the result is stored in, several if it is unpacked (``None`` for other
+        targets); empty if it is not stored, or without the source."""
         if isinstance(self.code, Place):
             return ()
         lines = _lines(self.file)
@@ -117,13 +118,15 @@ class Source:
 
     @property
     def called(self) -> str:
-        """What the instruction calls, as it is written (``np.array``); empty if it is no call, or there is no source."""
+        """Source text of the function that the instruction calls (``np.array``); empty if there is
+        no call, or no source."""
         node = self._expression_tree
         return ast.unparse(node.func) if isinstance(node, ast.Call) else ""
 
     @property
     def stored_into(self) -> str:
-        """The object that the instruction writes into, as it is written: ``y`` of ``y[0] = x`` and of ``y.flat = x``.
+        """Source text of the object that the instruction writes into: ``y`` of ``y[0] = x`` and of
+        ``y.flat = x``.
 
         Empty if the instruction is no assignment to an item or to an attribute; ``"an array"`` without the source.
         """
@@ -134,7 +137,7 @@ class Source:
 
     @property
     def formats(self) -> bool:
-        """Whether the instruction makes a text of a value: in an f-string, or by ``%``."""
+        """True if the instruction formats a value as text: in an f-string, or by ``%``."""
         if isinstance(self.code, Place):
             return False
         if opname[self.code.co_code[self.offset]].startswith("FORMAT"):
@@ -146,7 +149,8 @@ class Source:
 
     @property
     def _expression_tree(self) -> ast.expr | None:
-        """The expression that the instruction was compiled from; ``None`` if it is none, or there is no source."""
+        """The expression that the instruction was compiled from; ``None`` if there is none, or no
+        source."""
         first, last, start, stop = (None,) * 4 if isinstance(self.code, Place) else self._span
         lines = _lines(self.file)
         if first is None or last is None or start is None or stop is None or last > len(lines):
@@ -155,7 +159,7 @@ class Source:
         text = text[start : len(text) - len(lines[last - 1].encode()) + stop]
         try:
             return ast.parse(b"(" + text + b")", mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):  # a file that has been changed since
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # the file has changed since
             return None
 
     @property
@@ -169,7 +173,7 @@ class Source:
         return _spans(_Same(self.code))[self.offset // 2]
 
     def __reduce__(self) -> Any:
-        """Copy and pickle as the line that it is: code objects cannot be pickled."""
+        """Copy and pickle as a `Place`: code objects cannot be pickled."""
         place = self.code if isinstance(self.code, Place) else Place(self.file, self.line, self.function)
         return Source, (place, self.offset if isinstance(self.code, Place) else 0)
 
@@ -180,10 +184,10 @@ class Source:
 
 
 def printable(text: str) -> str:
-    """Return a text with everything that is not printable escaped: the one rule for what may stand in a comment or a name.
+    """Escape everything in a text that is not printable, for comments and names.
 
-    What ends a line for Python's tokenizer, for `str.splitlines` or for a terminal is not printable, nor are the marks that
-    turn the direction of writing.
+    Line ends of Python's tokenizer, of `str.splitlines` or of a terminal are not printable, nor are
+    the marks that change the direction of writing.
     """
     if text.isprintable():
         return text
@@ -191,7 +195,8 @@ def printable(text: str) -> str:
 
 
 def is_users(file: str) -> bool:
-    """Whether a file is the user's own: not functrace's or NumPy's, and of no installed library."""
+    """Return True if a file is the user's own: not functrace's, NumPy's, or another installed
+    library's."""
     if file.startswith(OWN_AND_NUMPYS) or file.endswith(CYTHONS):
         return False
     return not (file.startswith(_STANDARD_LIBRARY) or any(part in file for part in _INSTALLED))
@@ -209,11 +214,12 @@ def user_frame(depth: int = 1) -> FrameType | None:
 
 
 def user_position() -> tuple[CodeType, int] | None:
-    """Return code and offset of what is running in the innermost frame outside of functrace, for what is recorded.
+    """Return code and offset of the innermost running frame outside of functrace, for a recorded
+    operation.
 
-    It is called by what appends to a tape, which is called from within functrace.
+    Only for functions that append to a tape, which functrace calls.
     """
-    frame: Any = sys._getframe(3)  # past this function, its caller and the caller of that
+    frame: Any = sys._getframe(3)  # skip this function, its caller and the caller of that
     code = frame.f_code
     while code.co_filename is not SEEN[0]:
         if code.co_filename.startswith(PACKAGE_PREFIX):
@@ -248,11 +254,11 @@ def source_of_traceback(traceback: TracebackType | None) -> Source | None:
 
 
 def hide_own_frames(error: BaseException) -> None:
-    """Take functrace's own frames out of the traceback of an error that leaves a public function.
+    """Remove functrace's own frames from the traceback of an error that leaves a public function.
 
-    Errors that it is chained to are left out as well, unless they went through frames of the user's, or of another library:
-    those that functrace, or NumPy for it, has raised and handled say nothing to the user. With ``FUNCTRACE_TRACEBACKS=full``
-    in the environment all of this stays.
+    Also removes chained errors, unless they passed through frames of the user's, or of another
+    library: errors that functrace, or NumPy for it, has raised and handled do not help the user.
+    ``FUNCTRACE_TRACEBACKS=full`` in the environment disables this.
     """
     if os.environ.get("FUNCTRACE_TRACEBACKS") == "full":
         return
@@ -272,7 +278,7 @@ def hide_own_frames(error: BaseException) -> None:
 
 
 def _raised_by(error: BaseException, prefix: str) -> bool:
-    """Whether the line that raised an error is in a file whose path starts like this."""
+    """Return True if the line that raised an error is in a file with a given prefix."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
@@ -280,9 +286,9 @@ def _raised_by(error: BaseException, prefix: str) -> bool:
 
 
 def _is_internal(error: BaseException) -> bool:
-    """Whether an error that was handled has gone through functrace's frames and NumPy's only."""
+    """Return True if a handled error has passed only through frames of functrace and NumPy."""
     traceback = error.__traceback__
-    if traceback is None:  # it was not raised: somebody has made it for this
+    if traceback is None:  # never raised: created as a cause
         return False
     while traceback is not None:
         if not traceback.tb_frame.f_code.co_filename.startswith(OWN_AND_NUMPYS):
@@ -303,12 +309,12 @@ def _users_part(traceback: TracebackType | None) -> TracebackType | None:
     return kept[0] if kept else None
 
 
-# -- of a code object, and of a file ----------------------------------------------------------------------------------------
+# -- code objects and files ------------------------------------------------------------------------------------------------
 
 
 @final
 class _Same(Generic[T]):
-    """An object as a key by identity: code objects that are equal may stand in different files."""
+    """A key that compares an object by identity: equal code objects may be in different files."""
 
     __slots__ = ("object",)
 
@@ -323,7 +329,8 @@ class _Same(Generic[T]):
 
 
 def _lines(file: str) -> list[str]:
-    """The lines of a file: one list for as long as it is not read anew; none where it is not at hand."""
+    """Return the lines of a file, the same list until it is reread; empty if it is not
+    available."""
     try:
         return linecache.getlines(file)
     except ValueError:  # no file can have this name
@@ -332,24 +339,25 @@ def _lines(file: str) -> list[str]:
 
 @functools.lru_cache(maxsize=256)
 def _spans(code: _Same[CodeType]) -> list[Span]:
-    """The span of every instruction, two bytes each."""
+    """Return the span of every instruction, two bytes each."""
     return list(code.object.co_positions())
 
 
 @functools.lru_cache(maxsize=64)
 def _assignments(lines: _Same[list[str]]) -> dict[Span, Names]:
-    """The variables of every assignment in a file, by the span of the instruction that makes the value."""
+    """Map the span of the instruction that computes a value to the variables that it is assigned
+    to, for a file."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python has warned of this file when it compiled it
+            warnings.simplefilter("ignore")  # Python has emitted these warnings when it compiled the file
             tree = ast.parse("".join(lines.object))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a file that has been changed since
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the file has changed since
         return {}
     return {span: names for node in ast.walk(tree) for span, names in _stored_by(node)}
 
 
 def _stored_by(node: ast.AST) -> Iterator[tuple[Span, Names]]:
-    """What one statement or expression stores."""
+    """Yield the spans and targets of one statement or expression."""
     if isinstance(node, ast.Assign):
         for target in reversed(node.targets):  # of `a = b = value`, the first counts
             yield from _stored(target, node.value)
@@ -375,9 +383,10 @@ def _stored(target: ast.expr, value: ast.expr) -> Iterator[tuple[Span, Names]]:
 
 
 def _spans_of(value: ast.expr) -> Iterator[Span]:
-    """The spans that the last instruction of an expression may have.
+    """Yield the spans that the last instruction of an expression may have.
 
-    Those of an attribute, or of a call of a method, that stands on another line than its object begin at its name.
+    The span of an attribute, or of a method call, on another line than its object begins at its
+    name.
     """
     whole = _span(value)
     yield whole

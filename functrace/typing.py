@@ -1,4 +1,4 @@
-"""Types for annotations: ``Array`` and what functions take.
+"""Types for annotations: ``Array`` and the types of arguments.
 
 ``ft.Array`` is an abstract type: ``numpy.ndarray`` is registered with it, and so are
 traced values, so that ``Float[ft.Array, "n d"]`` (jaxtyping) checks a user's function on
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 else:
 
-    class Array(ABC):  # noqa: B024 (what is one is said by registration)
+    class Array(ABC):  # noqa: B024 (membership is by registration)
         """Abstract array: an ndarray, a NumPy scalar or a traced value. For annotations and ``isinstance``.
 
         Example:
@@ -35,9 +35,10 @@ else:
 Scalar: TypeAlias = bool | int | float | complex
 ArrayLike: TypeAlias = Array | np.generic | bool | int | float | complex | list[Any] | tuple[Any, ...]
 PyTree: TypeAlias = Any
-"""A nest of tuples, lists, dicts … with arrays as leaves (see ``optree``)."""
+"""A pytree: tuples, lists, dicts … with arrays as leaves (see ``optree``)."""
 
-# What transforms keep of a function: all parameters, the first ones, the result, auxiliary data, positional arguments.
+# Parts of a function's type that transforms keep: all parameters, the first ones, the result,
+# auxiliary data, positional arguments.
 P = ParamSpec("P")
 A = TypeVar("A", bound=Any)  # the bound lets a lambda compute with it: `grad(lambda x: x**2)`
 B = TypeVar("B", bound=Any)

@@ -227,7 +227,7 @@ row(
 )
 row("scan: no pair", lambda: ft.scan(lambda c, x: c, 0.0, X), "the body returned one value, not a pair", "return carry, y")
 row("pullback", lambda: ft.vjp(np.sin, X)[1]((X, X)), "have the structure of a tuple of 2 values", "the same structure")
-row("in_axes of a dict", lambda: ft.vmap(np.sin, in_axes=({"b": 0},))(X), "where there is one value", "from the top")
+row("in_axes of a dict", lambda: ft.vmap(np.sin, in_axes=({"b": 0},))(X), "in place of one value", "from the top")
 row("vmap: in_axis=", lambda: ft.vmap(np.sin, in_axis=0), "Did you mean 'in_axes'?", "out_axes")  # type: ignore[call-arg]
 row("scan: len=", lambda: ft.scan(np.add, 0.0, lenght=3), "Did you mean 'length'?", "reverse")  # type: ignore[call-arg]
 

@@ -1,9 +1,10 @@
 """Functions of neural networks: activations, softmax, normalisation, attention.
 
-They are written in NumPy: on arrays they return arrays, on traced values they are recorded, and every transform applies.
-Names and arguments are those of ``jax.nn``. Derivatives at kinks are PyTorch's; ``jax.nn`` has 1 at those of ``hard_tanh``
-and ``leaky_relu``. Values and gradients stay finite wherever the limit is, at infinities and in masked rows, too: a row of
-attention that is masked altogether is 0, as in PyTorch, and so is its gradient.
+They are written in NumPy: on arrays they return arrays, on traced values they are recorded, and
+every transform applies. Names and arguments are those of ``jax.nn``. Derivatives at kinks are
+PyTorch's; ``jax.nn`` has 1 at those of ``hard_tanh`` and ``leaky_relu``. Values and gradients are
+finite wherever the limit is, also at infinities and in masked rows: a fully masked row of attention
+is 0, as in PyTorch, and so is its gradient.
 
 Layer: 8 (api).
 """
@@ -43,14 +44,14 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """List the public names."""
     return __all__
 
 
-if not TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+if not TYPE_CHECKING:  # so that type checkers report a misspelt name
 
     def __getattr__(name: str) -> object:
-        """Say what a name that is not here is called."""
+        """Suggest the right name for an unknown one."""
         from functrace.names import unknown_name
 
         raise unknown_name(__name__, name, __all__)

@@ -1,9 +1,10 @@
-"""Activations: functions of every element.
+"""Activations: elementwise functions.
 
 Note [Tails]
-    ``x * sigmoid(x)`` is nan at -inf, and its derivative at +inf; the polynomial in gelu's tanh overflows long before. From
-    some hundred on, all of these functions are ``relu`` to the last bit, in every precision: so they are ``relu`` beyond
-    `_TAIL`, and what overflows is not asked.
+    ``x * sigmoid(x)`` is nan at -inf, and its derivative at +inf; the polynomial in gelu's tanh
+    overflows much earlier. Beyond a few hundred, all of these functions equal ``relu`` to the last
+    bit, in every
+    precision: so they are ``relu`` beyond `_TAIL`, and terms that overflow are not evaluated.
 
 Layer: 8 (api).
 """
@@ -26,7 +27,7 @@ _TAIL = 1000.0
 
 
 def _with_tails(x: Array, f: Callable[[Any], Any]) -> Any:
-    """``f``, which is relu far from 0; see Note [Tails]."""
+    """Return ``f(x)``, which is relu far from 0; see Note [Tails]."""
     far = np.abs(x) > _TAIL
     return plain_scalar(np.where(far, ew.relu(x), f(np.where(far, 0.0, x).astype(x.dtype))))
 
@@ -444,5 +445,5 @@ def glu(x: Num[X, ...], axis: int = -1) -> Num[Array, ...]:
 
 
 def _kept(where: Array, x: Array) -> Any:
-    """``x`` where it is asked for, elsewhere 0: so nothing that is not chosen is infinite, forwards or backwards."""
+    """Return ``x`` where selected, elsewhere 0: then unselected terms are finite in both passes."""
     return np.where(where, x, 0.0).astype(x.dtype)

@@ -38,15 +38,17 @@ def dot_product_attention(
         query: shape ``(B, T, N, H)`` or ``(T, N, H)``: examples, positions, heads, features.
         key, value: shape ``(B, S, K, H)`` or ``(S, K, H)``; N is a multiple of K, and that many heads share a key.
         bias: added to the logits; broadcasts against ``(B, N, T, S)``.
-        mask: bools, which logits take part; broadcasts likewise. Where none of a row does, or all of its logits are -inf by
-            ``bias``, the result is 0, and so is its gradient, as in PyTorch (``jax.nn`` has the mean of the values there).
+        mask: bools, which logits take part; broadcasts likewise. For a row without any, or with all
+            logits -inf by ``bias``, the result is 0, and so is its gradient, as in PyTorch
+            (``jax.nn`` has the mean of the values there).
         scale: of the logits; ``1 / sqrt(H)`` by default.
-        is_causal: whether positions see only those before them, and themselves.
-        query_seq_lengths, key_value_seq_lengths: shape ``(B,)``: how many positions of every example there are. Results of
-            positions that there are not are 0.
-        local_window_size: how many positions to the left and to the right are seen; one number for both.
-        return_residual: whether the logarithms of the softmax's denominators are returned, too, as constants; -inf where
-            nothing takes part.
+        is_causal: whether each position attends only to earlier positions and itself.
+        query_seq_lengths, key_value_seq_lengths: shape ``(B,)``: number of valid positions per
+            example. Results of invalid positions are 0.
+        local_window_size: number of visible positions to the left and to the right; one number for
+            both.
+        return_residual: whether to return the logarithms of the softmax's denominators, too, as
+            constants; -inf where no logit takes part.
 
     Returns:
         an array like ``query``; with ``return_residual`` a pair, the second of shape ``(B, T, N)``.
@@ -125,7 +127,7 @@ def _check(queries: Array, keys: Array, values: Array) -> None:
     if heads % keys.shape[2]:
         raise ShapeError(
             f"dot_product_attention: query has {heads} heads, which is no multiple of the {keys.shape[2]} of key",
-            fix="let as many heads share a key",
+            fix="make the number of heads a multiple of the key's",
         )
 
 
@@ -138,14 +140,14 @@ def _taken(
     query_lengths: Array | None,
     key_lengths: Array | None,
 ) -> Any:
-    """Which logits take part, in a shape that broadcasts against them; ``None`` if all do."""
+    """Return the mask of logits that take part, broadcastable against them; ``None`` if all do."""
     rows, columns = np.arange(targets)[:, None], np.arange(sources)[None, :]
     parts: list[Any] = []
     if mask is not None:
         given = numeric(mask, "the mask of dot_product_attention")
         if given.dtype.kind != "b":
             raise DtypeError(
-                f"dot_product_attention: the mask is {given.dtype}, not bool", fix="pass what is added to the logits as bias"
+                f"dot_product_attention: the mask is {given.dtype}, not bool", fix="pass a term of the logits as bias"
             )
         parts.append(given)
     if is_causal:

@@ -1,4 +1,4 @@
-"""Softmax and its kin, normalisation, and one-hot vectors.
+"""Softmax and related functions, normalisation, and one-hot vectors.
 
 Layer: 8 (api).
 """
@@ -23,7 +23,7 @@ def _axes(axis: Axis) -> Any:
 
 
 def _largest(x: Array, axis: Axis, where: Array | None) -> Any:
-    """The largest elements, as constants; 0 where none takes part."""
+    """Return the largest elements, as constants; 0 where no element takes part."""
     options: dict[str, Any] = {} if where is None else {"where": where}
     found = np.max(np.real(x) if x.dtype.kind == "c" else x, axis=axis, keepdims=True, initial=-np.inf, **options)
     found = stop_gradient(found)
@@ -103,13 +103,14 @@ def logsumexp(
         axis: the axis or axes to sum along; all by default.
         b: factors, which broadcast against ``a``; they may be negative or 0.
         keepdims: whether summed axes stay, with size 1.
-        return_sign: whether the sign of the sum is returned beside the logarithm of its absolute value. Without it, the
-            logarithm of a negative sum is nan.
-        where: which elements take part.
+        return_sign: whether to return the sign of the sum, with the logarithm of its absolute
+            value. Without it, the logarithm of a negative sum is nan.
+        where: mask of the elements that take part.
 
     Returns:
-        the logarithms, -inf where no element takes part or all are -inf, the derivative being 0 there (in JAX and in
-        PyTorch it is nan, which one masked row hands to all parameters); with ``return_sign`` a pair.
+        the logarithms, -inf where no element takes part or all are -inf, with derivative 0 there
+        (in JAX and in PyTorch it is nan, which spreads from one masked row to all parameters); with
+        ``return_sign`` a pair.
 
     Example:
         >>> import numpy as np
@@ -134,7 +135,7 @@ def logsumexp(
     sign = np.sign(total)
     if return_sign:
         total = np.abs(total)
-    # Where the sum is 0, its logarithm is -inf, and the derivative is taken as 0.
+    # Where the sum is 0, its logarithm is -inf, and its derivative is defined as 0.
     empty = total == 0
     usual = ~empty if total.dtype.kind == "c" else ~empty & ~(total < 0)
     result = np.where(usual, np.log(np.where(usual, total, 1.0)) + largest, np.nan)
@@ -163,8 +164,8 @@ def standardize(
     Args:
         x: any array of floats.
         axis: the axis or axes of mean and variance.
-        mean: the mean, if it is known; an array that broadcasts against ``x``.
-        variance: the variance, if it is known; an array that broadcasts against ``x``.
+        mean: the mean, if known; an array that broadcasts against ``x``.
+        variance: the variance, if known; an array that broadcasts against ``x``.
         epsilon: added to the variance, so that the root is not 0.
         where: mask of elements that mean and variance are taken of.
 
@@ -180,7 +181,7 @@ def standardize(
     options: dict[str, Any] = {} if where is None else {"where": numeric(where, "where of standardize")}
     if mean is None:
         centred = value - np.mean(value, axis=axes, keepdims=True, **options)
-        # The mean of large numbers is rounded; that of the differences, which are not, says by how much.
+        # The mean of large numbers is rounded; the mean of the exact differences corrects it.
         centred = centred - stop_gradient(np.mean(centred, axis=axes, keepdims=True, **options))
     else:
         centred = value - mean
@@ -250,7 +251,7 @@ def one_hot(x: Num[X, ...], num_classes: int, *, dtype: DTypeLike | None = None,
         count = operator.index(num_classes)
     except TypeError:
         raise ArgumentError(
-            f"one_hot: num_classes is a {type(num_classes).__name__}", fix="pass an int: it is a size, and sizes are known"
+            f"one_hot: num_classes is a {type(num_classes).__name__}", fix="pass an int: sizes must be concrete"
         ) from None
     expanded = np.expand_dims(indices, axis)
     place = axis % expanded.ndim

@@ -1,4 +1,4 @@
-"""Operands of this package's functions: arrays, numbers and traced values, converted for NumPy's functions.
+"""Conversion of operands of this package's functions: arrays, numbers and traced values.
 
 Layer: 8 (api).
 """
@@ -21,7 +21,7 @@ X: TypeAlias = ArrayLike | Tracer
 
 
 def numeric(x: ArrayLike | Tracer, what: str) -> Any:
-    """An argument as an array, a NumPy scalar or a traced value.
+    """Return an argument as an array, a NumPy scalar or a traced value.
 
     Raises:
         DtypeError: if it is not numeric.
@@ -30,11 +30,11 @@ def numeric(x: ArrayLike | Tracer, what: str) -> Any:
 
 
 def floating(x: ArrayLike | Tracer, what: str) -> Any:
-    """The same, as floats: integers and bools in double precision."""
+    """Return an argument as floats: integers and bools in double precision."""
     value = numeric(x, what)
     return value if value.dtype.kind in "fc" else value.astype(np.float64)
 
 
 def plain_scalar(result: Array) -> Any:
-    """A result, as a scalar where it is a plain array without axes, as NumPy's own functions return it."""
+    """Return a plain 0-d result as a scalar, like NumPy's own functions."""
     return result[()] if isinstance(result, np.ndarray) and not result.ndim else result

@@ -1,8 +1,9 @@
 """Random numbers from explicit keys: the same under every transform, and in every thread.
 
-A key is an array of two uint64. Every function takes one first, and what it draws depends on nothing but the key, the shape
-and the parameters: there is no state that would be moved on. So the same key draws the same numbers again, and who wants
-others makes other keys:
+A key is an array of two uint64. Every function takes one first, and its draws depend only on the
+key, the shape and the
+parameters: there is no state. So the same key draws the same numbers again; other numbers need
+    other keys:
 
     >>> import functrace as ft
     >>> key = ft.random.key(0)
@@ -14,7 +15,7 @@ others makes other keys:
 
 Names, arguments and their order are those of ``jax.random``; dtypes are NumPy's (float64 and int64, unless ``dtype=`` says
 otherwise). The numbers are those of NumPy's Philox: ``key(seed)`` is the key of ``numpy.random.Philox(seed)``, whose
-`numpy.random.Generator` draws what `normal` and `uniform` draw. See docs/random.md, and docs/decisions/0020-random.md.
+`numpy.random.Generator` has the same draws as `normal` and `uniform`. See docs/random.md, and docs/decisions/0020-random.md.
 
 Layer: 8.
 """
@@ -65,10 +66,10 @@ __all__ = [
 ]  # fmt: skip
 
 
-if not _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+if not _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
 
     def __getattr__(name: str) -> object:
-        """Say what a name that is not here is called."""
+        """Suggest the right name for an unknown one."""
         from functrace.names import unknown_name
 
         raise unknown_name(__name__, name, __all__)

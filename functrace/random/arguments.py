@@ -17,13 +17,13 @@ from functrace.ops.shaping import broadcast_to, convert
 
 Shape = tuple[int, ...]
 ShapeLike: TypeAlias = "SupportsIndex | Sequence[SupportsIndex]"
-"""``shape=``: an integer, or several."""
+"""Type of ``shape=``: an integer, or several."""
 FLOAT = np.dtype(np.float64)
 INT = np.dtype(np.int64)
 
 
 def sizes(shape: ShapeLike, name: str) -> Shape:
-    """Return a shape as a tuple; raises `ShapeError` if it is none."""
+    """Return a shape as a tuple; raise `ShapeError` if it is invalid."""
     if type(shape) is tuple and all(type(n) is int and n >= 0 for n in shape):  # 0.3 us, of 1.5
         return shape
     try:
@@ -36,15 +36,17 @@ def sizes(shape: ShapeLike, name: str) -> Shape:
 
 
 def float_dtype(dtype: DtypeLike, name: str, kinds: str = "f") -> np.dtype[Any]:
-    """Return the dtype of a continuous draw, float64 by default; raises `DtypeError` if it is not of these kinds."""
+    """Return the dtype of a continuous draw, float64 by default; raise `DtypeError` if it is not of
+    these kinds."""
     found = FLOAT if dtype is None else np.dtype(dtype)
     if found.kind not in kinds:
-        raise DtypeError(f"random.{name} does not draw {found}", fix="pass a float dtype, and convert what is drawn")
+        raise DtypeError(f"random.{name} does not draw {found}", fix="pass a float dtype, and convert the result")
     return found
 
 
 def int_dtype(dtype: DtypeLike, name: str, kinds: str = "iuf") -> np.dtype[Any]:
-    """Return the dtype of a discrete draw, int64 by default; raises `DtypeError` if it is not of these kinds."""
+    """Return the dtype of a discrete draw, int64 by default; raise `DtypeError` if it is not of
+    these kinds."""
     found = INT if dtype is None else np.dtype(dtype)
     if found.kind not in kinds:
         raise DtypeError(f"random.{name} does not draw {found}", fix="pass an integer dtype")
@@ -52,7 +54,8 @@ def int_dtype(dtype: DtypeLike, name: str, kinds: str = "iuf") -> np.dtype[Any]:
 
 
 def parameter(x: Operand, dtype: np.dtype[Any], name: str) -> Any:
-    """Return a parameter as an array of a dtype; raises `DtypeError` if it is complex and the dtype is not."""
+    """Return a parameter as an array of a dtype; raise `DtypeError` if it is complex and the dtype
+    is not."""
     found = arrayed(x)
     if found.dtype.kind not in "biuf" + dtype.kind:
         raise DtypeError(f"random.{name}: a parameter is {aval_of(found)}", fix="pass real numbers")
@@ -60,10 +63,10 @@ def parameter(x: Operand, dtype: np.dtype[Any], name: str) -> Any:
 
 
 def joint_shape(name: str, shape: ShapeLike | None, *shapes: Shape) -> Shape:
-    """Return the shape of a draw: what the shapes of parameters broadcast to, or what was asked for.
+    """Return the shape of a draw: ``shape``, or by default the broadcast shape of the parameters.
 
     Raises:
-        ShapeError: if they do not broadcast to it.
+        ShapeError: if the parameters do not broadcast to it.
     """
     try:
         found = broadcast_shapes(*shapes)
@@ -77,7 +80,7 @@ def joint_shape(name: str, shape: ShapeLike | None, *shapes: Shape) -> Shape:
     shown = " and ".join(map(str, shapes))
     raise ShapeError(
         f"random.{name}: parameters of shape {shown} do not broadcast" + ("" if shape is None else f" to {shape}"),
-        fix="leave out shape=, or let it end with the shape that the parameters have",
+        fix="omit shape=, or let it end with the shape of the parameters",
     )
 
 
@@ -88,5 +91,5 @@ def parameters(name: str, shape: ShapeLike | None, dtype: np.dtype[Any], *given:
 
 
 def shaped(x: Arrayed, shape: Shape) -> Any:
-    """Return a draw with its shape: parameters may have been all that gave it one."""
+    """Broadcast a draw to its shape: parameters may have determined all of it."""
     return x if shape_of(x) == shape else broadcast_to(x, shape)

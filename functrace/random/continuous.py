@@ -1,6 +1,6 @@
-"""Continuous distributions that uniform, normal and exponential samples are turned into, each by one formula.
+"""Continuous distributions, as formulas of uniform, normal and exponential samples.
 
-All of them are reparameterised: a sample is a smooth function of the parameters, whose derivative is that of the sample.
+All are reparameterised: a sample is a differentiable function of the parameters.
 
 Layer: 8.
 """
@@ -28,7 +28,8 @@ def uniform(
     Args:
         key: uint64, shape (2,).
         shape: of the result.
-        dtype: float16, float32, float64 (the default) or longdouble, of 11, 24, 53 and 53 random bits.
+        dtype: float16, float32, float64 (the default) or longdouble, of 11, 24, 53 and 53 random
+            bits.
         minval, maxval: broadcast to the shape; rounding may reach ``maxval`` where it is not 1.
 
     Returns:
@@ -60,8 +61,8 @@ def normal(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
     Args:
         key: uint64, shape (2,).
         shape: of the result.
-        dtype: float, float64 by default: narrower ones are float64 draws, rounded. Of a complex dtype, real and imaginary
-            part are independent, with variances of 1/2.
+        dtype: float, float64 by default: narrower ones are float64 draws, rounded. For a complex
+            dtype, real and imaginary part are independent, with variances of 1/2.
 
     Returns:
         an array of that shape; scale and shift it with ``loc + scale * normal(key, shape)``.
@@ -400,7 +401,7 @@ def triangular(
     width = high - low
     is_low = drawn * width < top - low
     area = np.where(is_low, drawn * width * (top - low), (1.0 - drawn) * width * (high - top))
-    distance = np.sqrt(np.where(area > 0, area, 1.0)) * (area > 0)  # a root at 0 has no derivative
+    distance = np.sqrt(np.where(area > 0, area, 1.0)) * (area > 0)  # the root has no derivative at 0
     return shaped(np.where(is_low, low + distance, high - distance)[()], shape)
 
 
@@ -437,7 +438,8 @@ def truncated_normal(
     shape, (first, last) = parameters("truncated_normal", shape, dtype, lower, upper)
     drawn = sample(random_uniform_p, one_key(key, "truncated_normal"), shape, dtype)
     drawn = np.maximum(drawn, float(np.finfo(dtype).epsneg) / 2)
-    # In the lower tail, where logarithms of probabilities tell numbers apart; the upper one is its mirror image.
+    # Compute in the lower tail, where log-probabilities keep precision; mirror intervals in the
+    # upper tail.
     is_mirrored = first > 0
     low, high = np.where(is_mirrored, -last, first), np.where(is_mirrored, -first, last)
     has_end = low > -np.inf
@@ -469,7 +471,8 @@ def wald(key: Arrayed, mean: Operand, shape: ShapeLike | None = None, dtype: Dty
         array([1.4961, 1.3313])
 
     Cost:
-        3 us, and some 30 ns per number. The derivative by the mean is that of a quantile, and takes SciPy's ``erfcx``.
+        3 us, and about 30 ns per number. The derivative by the mean is that of a quantile, and uses
+        SciPy's ``erfcx``.
     """
     dtype = float_dtype(dtype, "wald")
     shape, (middle,) = parameters("wald", shape, dtype, mean)

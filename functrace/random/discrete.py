@@ -1,7 +1,8 @@
-"""Discrete distributions, and choices among things: bits, integers, categories, permutations.
+"""Discrete distributions, and random choices: bits, integers, categories, permutations.
 
-What is drawn is piecewise constant in the parameters: its derivative by them is 0, as that of ``np.floor``. The derivative
-of an expectation is to be had from the logarithm of the probability, by the score function; or from a smooth distribution.
+Draws are piecewise constant in the parameters, so their derivative is 0, like that of ``np.floor``.
+For the derivative of an expectation, use the score function (the logarithm of the probability), or
+a smooth distribution.
 
 Layer: 8.
 """
@@ -36,7 +37,7 @@ from functrace.tracing.tracer import Tracer
 
 _WORD = np.dtype(np.uint64)
 _MOST = float(2**63 - 1024)
-"""The largest double that an int64 holds."""
+"""The largest double that fits into an int64."""
 
 
 def bits(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
@@ -107,7 +108,7 @@ def _bound(x: int | Operand) -> Any:
     if isinstance(x, int) and not isinstance(x, bool):
         if not -(2**63) <= x < 2**64:
             raise ArgumentError(
-                f"random.randint: the bound {x} has more than 64 bits", fix="random.bits draws all that 64 bits hold"
+                f"random.randint: the bound {x} has more than 64 bits", fix="random.bits draws all values of 64 bits"
             )
         return np.asarray(x, INT if x < 2**63 else _WORD)
     found = arrayed(x)
@@ -287,7 +288,7 @@ def multinomial(
     """
     kind, chances, count = int_dtype(dtype, "multinomial"), parameter(p, FLOAT, "multinomial"), _counts(n, "multinomial")
     if not shape_of(chances):
-        raise ShapeError("random.multinomial: p is a scalar", fix="pass one probability per way, shape (…, k)")
+        raise ShapeError("random.multinomial: p is a scalar", fix="pass one probability per outcome, shape (…, k)")
     *stack, ways = shape_of(chances)
     shape = joint_shape("multinomial", shape, (*shape_of(count), 1), (*stack, ways))
     chances = chances / np.sum(chances, axis=-1, keepdims=True)
@@ -298,19 +299,22 @@ def multinomial(
 
 
 def _order(key: Arrayed, shape: Shape, axis: int) -> Any:
-    """Places in random order along an axis."""
+    """Return indices in random order along an axis."""
     return np.argsort(sample(random_bits_p, key, shape, _WORD), axis=axis)
 
 
 def _without_replacement(key: Arrayed, logits: Arrayed, shape: Shape) -> Any:
-    """Places along the last axis in the order in which they are drawn, each with the probability that is left to it."""
-    # The first of exponential clocks to ring, Efraimidis and Spirakis (2006); what has no probability never does.
+    """Return indices along the last axis in the order of draws without replacement, by their
+    probabilities."""
+    # The order of exponential clocks, Efraimidis and Spirakis (2006); those with probability 0
+    # never ring.
     drawn = np.log(sample(random_exponential_p, key, shape, FLOAT))
     return np.argsort(drawn - logits, axis=-1)
 
 
 def _places(key: Arrayed, weights: Arrayed, shape: Shape) -> Any:
-    """Places along the last axis of weights, with replacement: where a uniform number falls among their sums."""
+    """Return indices along the last axis of weights, with replacement, by inversion of their
+    cumulative sums."""
     total = np.cumsum(weights, axis=-1)
     drawn = sample(random_uniform_p, key, shape, FLOAT) * total[..., -1]
     if len(shape_of(total)) == 1:
@@ -330,17 +334,18 @@ def categorical(
     Args:
         key: uint64, shape (2,).
         logits: logarithms of probabilities that need not add up to 1; -inf for a category that is never drawn.
-        axis: along which the categories are.
-        shape: of the result; it ends with the shape of ``logits`` without ``axis``, which it is by default.
-        replace: whether a category may be drawn again; otherwise, those along the axes that the shape has in front are
-            all different.
+        axis: the axis of the categories.
+        shape: of the result; by default, and at its end, the shape of ``logits`` without ``axis``.
+        replace: whether a category may be drawn again; otherwise, draws along the leading axes of
+            the shape are all different.
 
     Returns:
         int64.
 
     Raises:
-        ShapeError: if the shape does not fit, or there are fewer categories than are to be different.
-        ValueError: when it is drawn, if logits are NaN, or all of them -inf.
+        ShapeError: if the shape does not fit, or there are fewer categories than draws without
+            replacement.
+        ValueError: at run time, if logits are NaN, or all of them -inf.
 
     Example:
         >>> import numpy as np
@@ -363,7 +368,7 @@ def categorical(
     message = "random.categorical: logits are NaN, or all of them -inf"
     scores = require(scores, most > -np.inf, "ValueError", message)
     if replace:
-        is_most = scores == most  # also where it is infinite
+        is_most = scores == most  # also for an infinite maximum
         weights = np.exp(np.where(is_most, 0.0, scores) - np.where(is_most, 0.0, most))
         return convert(_places(key, weights, wanted), INT)
     front = wanted[: len(wanted) - len(stack)]
@@ -380,7 +385,7 @@ def categorical(
 def _enough(name: str, wanted: int, there: int) -> None:
     if wanted > there:
         raise ShapeError(
-            f"random.{name}: {wanted} are to be drawn of {there} without replacement", fix="draw fewer, or replace=True"
+            f"random.{name}: {wanted} draws without replacement from {there} elements", fix="draw fewer, or replace=True"
         )
 
 
@@ -406,7 +411,7 @@ def permutation(key: Arrayed, x: int | Operand, axis: SupportsIndex = 0, indepen
         array([0, 3, 1, 2, 4])
 
     Cost:
-        a sort of random numbers, one per thing: 30 ns each.
+        a sort of random numbers, one per element: 30 ns each.
     """
     key = one_key(key, "permutation")
     if _is_count(x):
@@ -422,18 +427,18 @@ def permutation(key: Arrayed, x: int | Operand, axis: SupportsIndex = 0, indepen
 
 
 def _checked_probabilities(p: Arrayed) -> Any:
-    """Return probabilities; those that are traced are checked when the program runs."""
+    """Check and return probabilities; a traced array is checked when the program runs."""
     if isinstance(p, Tracer):
         total = np.sum(p)
         holds = np.all(p >= 0) & (total > 0) & (total < np.inf)
-        return require(p, holds, "ValueError", "random.choice: p is no probabilities, but negative, NaN, infinite or all 0")
+        return require(p, holds, "ValueError", "random.choice: p is not probabilities: negative, NaN, infinite or all 0")
     if not (np.all(p >= 0) and 0 < np.sum(p) < np.inf):
-        raise ArgumentError(f"random.choice: p is {p}, no probabilities", fix="pass numbers from 0 on, not all 0")
+        raise ArgumentError(f"random.choice: p is {p}, not probabilities", fix="pass non-negative numbers, not all 0")
     return p
 
 
 def _is_count(x: object) -> bool:
-    """Whether a number of things is passed, not the things."""
+    """Return True if an argument is a count of elements, not an array of them."""
     return isinstance(x, int | np.integer) and not isinstance(x, bool | Tracer)
 
 
@@ -445,23 +450,24 @@ def choice(
     p: Operand | Sequence[float] | None = None,
     axis: SupportsIndex = 0,
 ) -> Any:
-    """Draw things out of an array.
+    """Draw elements of an array.
 
     Args:
         key: uint64, shape (2,).
         a: an array, or an integer n for ``np.arange(n)``.
-        shape: how many, which stand in the place of the axis.
-        replace: whether a thing may be drawn again.
-        p: the things' probabilities, which are divided by their sum; all alike by default.
-        axis: along which the things are.
+        shape: shape of the draws, which replaces the axis.
+        replace: whether an element may be drawn again.
+        p: probabilities of the elements, which are divided by their sum; uniform by default.
+        axis: axis of the elements.
 
     Returns:
         an array of shape ``(*a.shape[:axis], *shape, *a.shape[axis + 1:])``.
 
     Raises:
-        ShapeError: if there is nothing to choose from, or less than is to be drawn without replacement; if ``p`` does not
-            fit.
-        ArgumentError: if ``p`` is no probabilities, and known. Where it is traced, the program raises ValueError.
+        ShapeError: if there are no elements, or fewer than draws without replacement; if ``p`` does
+            not fit.
+        ArgumentError: if ``p`` is concrete and has no valid probabilities. If it is traced, the
+            program raises ValueError.
 
     Example:
         >>> import functrace as ft
@@ -469,7 +475,7 @@ def choice(
         array([ 0, 72, 31])
 
     Cost:
-        5 ns per thing that is drawn; without replacement, a sort of all things.
+        5 ns per draw; without replacement, a sort of all elements.
     """
     key, wanted = one_key(key, "choice"), sizes(shape, "choice")
     things = None if _is_count(a) else arrayed(a)  # type: ignore[arg-type]
@@ -479,7 +485,7 @@ def choice(
     count = sizes(a, "choice")[0] if things is None else shape_of(things)[k]  # type: ignore[arg-type]
     size = math.prod(wanted)
     if not count and size:
-        raise ShapeError("random.choice: there is nothing to choose from", fix="pass at least one thing")
+        raise ShapeError("random.choice: there is nothing to choose from", fix="pass at least one element")
     if not replace:
         _enough("choice", size, count)
     if p is None:
@@ -492,7 +498,7 @@ def choice(
     else:
         weights = parameter(p, FLOAT, "choice")  # type: ignore[arg-type]
         if shape_of(weights) != (count,):
-            raise ShapeError(f"random.choice: p is {aval_of(weights)} for {count} things", fix="pass one number per thing")
+            raise ShapeError(f"random.choice: p is {aval_of(weights)} for {count} elements", fix="pass one per element")
         weights = _checked_probabilities(weights)
         if replace:
             places = _places(key, weights, wanted)

@@ -1,7 +1,8 @@
-"""The gamma distribution and what is made of it: beta, Dirichlet, Student's t, chi-square, F.
+"""The gamma distribution and derived ones: beta, Dirichlet, Student's t, chi-square, F.
 
-A gamma sample moves with its shape as the quantile that it is, which has a derivative to every order
-(`functrace.ops.gamma_slope`); the others are formulas of gamma samples, in logarithms, which small shapes do not underflow.
+A gamma sample is a quantile, which is differentiable in the shape parameter to any order
+(`functrace.ops.gamma_slope`); the others are formulas of logarithms of gamma samples, which do not
+underflow for small shapes.
 
 Layer: 8.
 """
@@ -74,7 +75,7 @@ def gamma(key: Arrayed, a: Operand, shape: ShapeLike | None = None, dtype: Dtype
         1.0
 
     Cost:
-        3 us, and some 40 ns per number; its derivative by ``a`` takes about 3 us per number.
+        3 us, and about 40 ns per number; its derivative by ``a`` takes about 3 us per number.
 
     Source:
         ``numpy.random.Generator.standard_gamma``; Figurnov, Mohamed and Mnih, "Implicit reparameterization

@@ -1,4 +1,4 @@
-"""Keys: made from a seed, split into others, combined with a number.
+"""Random keys: creation from a seed, splitting, and folding in of a number.
 
 Layer: 8.
 """
@@ -25,11 +25,11 @@ _MAKE = "make one of a seed, key = functrace.random.key(0), and pass it first"
 
 
 def one_key(key: Arrayed, name: str) -> Any:
-    """Return a key, if it is one.
+    """Check and return one key.
 
     Args:
-        key: what a user passed.
-        name: the function that takes it, for messages.
+        key: the user's argument.
+        name: the called function, for messages.
 
     Raises:
         DtypeError: if it is not an array of uint64.
@@ -52,7 +52,7 @@ def one_key(key: Arrayed, name: str) -> Any:
 
 
 def key(seed: int | np.integer[Any] | Arrayed) -> Any:
-    """Make a key of a seed.
+    """Make a key from a seed.
 
     Args:
         seed: an integer from 0 on, of any size; it may be traced.
@@ -62,7 +62,7 @@ def key(seed: int | np.integer[Any] | Arrayed) -> Any:
 
     Raises:
         DtypeError: if it is not an integer.
-        ShapeError: if it is not one.
+        ShapeError: if it is not a scalar.
         ArgumentError: if it is negative.
 
     Example:
@@ -96,11 +96,11 @@ def key(seed: int | np.integer[Any] | Arrayed) -> Any:
 
 
 def split(key: Arrayed, num: SupportsIndex | Sequence[SupportsIndex] = 2) -> Any:
-    """Make several keys of one, which are independent of each other, and of what the key itself draws.
+    """Make several keys from one, independent of each other, and of the key's own draws.
 
     Args:
         key: uint64, shape (2,).
-        num: how many, or a shape. The first keys are the same, however many are made.
+        num: number of keys, or a shape. The first keys do not depend on it.
 
     Returns:
         uint64, shape (num, 2), or (*num, 2).

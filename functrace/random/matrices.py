@@ -41,7 +41,7 @@ def multivariate_normal(
 
     Raises:
         LinAlgError: if the covariance is not positive definite, with ``cholesky``.
-        ArgumentError: if ``method`` is none of the three.
+        ArgumentError: if ``method`` is not one of the three.
         ShapeError: if mean, covariance and shape do not fit.
         DtypeError: if ``key`` is not a key, or ``dtype`` not supported.
 
@@ -73,7 +73,7 @@ def multivariate_normal(
         vectors, values, _ = np.linalg.svd(matrix)
         factor = vectors * np.sqrt(values)[..., None, :]
     else:
-        raise ArgumentError(f"random.{name}: method {method!r} is none", fix="pass 'cholesky', 'eigh' or 'svd'")
+        raise ArgumentError(f"random.{name}: method {method!r} is unknown", fix="pass 'cholesky', 'eigh' or 'svd'")
     return middle + np.matmul(factor, drawn[..., None])[..., 0]
 
 

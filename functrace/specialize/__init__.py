@@ -1,4 +1,5 @@
-"""One mechanism for "this program is valid while …": guards, their answers, and what runs where the answers lead.
+"""One mechanism for conditionally valid programs: trees of guards with specialized programs at the
+leaves.
 
 Layer: b (base).
 """

@@ -1,11 +1,12 @@
 """Tables of specializations: a tree of guards, with specialized programs at its leaves.
 
-A *guard* reads one thing of a call (or of the process: a flag, a mode) and returns it as a hashable value, its *answer*. A
-*table* is a tree. Each node has a guard, and one child per answer. The leaves are *specializations*: programs that are valid
-for calls with these answers. Signatures, numbers that a program was specialized to, captured arrays, sizes, and values that
-the function itself has read (``if x > 0``) are found, kept, bounded, explained and dropped in this one way:
+A *guard* reads one property of a call (or of the process: a flag, a mode) as a hashable value. A
+*table* is a tree. Each node has a guard, and one child per value. The leaves are *specializations*:
+programs that are valid for calls with these values. Signatures, numbers that a program was
+specialized to, captured arrays, sizes, and concrete values that the function has read (``if x >
+0``) are looked up, bounded, explained and dropped by this one mechanism:
 
-    guard                              answers                                     used by
+    guard                              values                                      used by
     ``BySignature`` (api/staging/retracing)    structure, shapes, dtypes, static values    `jit`
     ``Unchanged`` (api/staging/guards)         the captured array that was changed         `jit`
     ``Asked`` (api/staging/guards)             a value that the function reads             `jit(guards=True)`
@@ -30,34 +31,36 @@ Call = TypeVar("Call", contravariant=True)
 
 
 class Guard(Protocol[Call]):
-    """Reads one thing of a call, or of the process, that specializations depend on. Any class with these methods will do."""
+    """Reads a property of a call, or of the process, that specializations depend on. A structural
+    type."""
 
     def answer(self, call: Call, /) -> Hashable:
-        """Return what it reads, for a call: one answer per specialization. It is called at every look-up."""
+        """Return the property's value for a call. Every look-up calls it."""
         ...
 
     def why(self, kept: Sequence[Hashable], now: Hashable, /) -> str:
-        """Say why a call has no specialization: how its answer differs from those that have one.
+        """Explain why a call has no specialization: how its value differs from the kept ones.
 
         Args:
-            kept: the answers of the node that lead on; none if the table is empty.
-            now: the answer of the call.
+            kept: the values with children of the node; none if the table is empty.
+            now: the value of the call.
         """
         ...
 
     def merged(self, other: Guard[Any], /) -> Guard[Any] | None:
-        """Return the guard of a node that has this one, when a path with another guard is inserted through the node.
+        """Merge this guard of a node with the guard of a path that is inserted through the node.
 
-        A node has one guard. Return ``self`` if the other one reads the same. Return a new guard if one replaces both: for
-        the calls that specializations were made for, it answers what this one and the other one have answered. (`Unchanged`
-        answers ``None`` for all of them.) Return ``None`` if there is no such guard: what is behind the node is dropped, and
-        the other guard takes its place.
+        A node has one guard. Return ``self`` if the other one reads the same property. Return a new
+        guard if it can
+        replace both: for the calls of existing specializations, it must return the values that both
+        have returned. (`Unchanged` returns ``None`` for all of them.) Return ``None`` if there is
+        no such guard: the node's children are dropped, and the other guard takes its place.
         """
         ...
 
 
 class Specialization(Kept):
-    """A program that is valid for certain answers of guards. Derive a class with its fields.
+    """A program that is valid for certain values of guards. Subclass it to add fields.
 
     Args:
         nbytes: a lower bound of its bytes, until it is measured.
@@ -69,7 +72,7 @@ class Specialization(Kept):
     def __init__(self, nbytes: int = 0, assumed: int = 1 << 16) -> None:
         super().__init__(nbytes, assumed)
         self.guards: tuple[Guard[Any], ...] = ()
-        """The guards on the path from the root; their bytes are counted with it."""
+        """The guards on the path from the root; their bytes count towards it."""
 
 
 S = TypeVar("S", bound=Specialization)
@@ -77,7 +80,7 @@ S = TypeVar("S", bound=Specialization)
 
 @final
 class Node(Generic[S]):
-    """A place in the tree: a guard, and where its answers lead."""
+    """A node of the tree: a guard, and a child per value."""
 
     __slots__ = ("guard", "next")
 
@@ -91,7 +94,7 @@ class Miss(NamedTuple):
 
     Args:
         node: the last node.
-        answer: of its guard, for which the node has no child.
+        ``answer``: the value of its guard, which has no child.
     """
 
     node: Node[Any]
@@ -99,18 +102,19 @@ class Miss(NamedTuple):
 
 
 Path = Sequence[tuple[Guard[Any], Hashable]]
-"""The guards that lead to a specialization, with their answers. The first guard is the table's own, ``root.guard``."""
+"""The guards from the root to a specialization, with their values. The first one is
+``root.guard``."""
 
 
 class Table(Bounded[S]):
-    """The specializations of one function, or of all recordings; bounded, and safe under threads.
+    """The specializations of one function, or of all recordings; bounded, and thread-safe.
 
-    A hot path may look into ``root.next`` by itself; it then lets ``found.used = tick()``.
+    A hot path may look up ``root.next`` directly; it must then set ``found.used = tick()``.
 
     Args:
-        name: what is kept.
+        name: of the table, for statistics.
         root: the first guard.
-        most_bytes, most: as of `Bounded`.
+        most_bytes, most: see `Bounded`.
 
     Example:
         >>> import numpy as np
@@ -134,11 +138,11 @@ class Table(Bounded[S]):
         super().__init__(name, most_bytes, most)
 
     def find(self, call: object) -> S | Miss:
-        """Return the specialization of a call, or the `Miss`. Guards are read from the root on."""
+        """Return the specialization of a call, or the `Miss`. Evaluates guards from the root on."""
         return self.follow(self.root, call)
 
     def follow(self, node: Node[S] | S, call: object) -> S | Miss:
-        """Read guards, from a node on; see `find`."""
+        """Evaluate guards from a node on; see `find`."""
         while type(node) is Node:
             answer = node.guard.answer(call)
             found = node.next.get(answer)
@@ -149,17 +153,17 @@ class Table(Bounded[S]):
         return node
 
     def why(self, miss: Miss) -> str:
-        """Say why a call found no specialization."""
+        """Explain why a call found no specialization."""
         return miss.node.guard.why([*miss.node.next], miss.answer)
 
     def insert(self, path: Path, made: S) -> None:
-        """Put a specialization where its guards lead.
+        """Insert a specialization at the end of a path of guards.
 
-        Dropped are a specialization with the same answers, and what is behind a node whose guard does not merge with that of
-        the path (`Guard.merged`).
+        Drops a specialization with the same values, and the children of a node whose guard does not
+        merge with the path's (`Guard.merged`).
 
         Args:
-            path: see `Path`. Answers are those of the call that it was made for.
+            path: see `Path`. The values are those of the call that the specialization was made for.
             made: the specialization.
 
         Raises:
@@ -192,19 +196,19 @@ class Table(Bounded[S]):
             made.guards = (*guards, *[guard for guard, _ in path[at + 1 :]])
             self._paths[id(made)] = [*nodes, (node, answer), *reversed(below)]
             before = node.next.get(answer)
-            node.next[answer] = child  # at once: an interrupted call leaves no node without a specialization
+            node.next[answer] = child  # assigned last: an interrupted call leaves no node without a specialization
             self._drop(before)
             self.add(id(made), made)
 
     def trim(self, found: Node[S] | S | None, most: int) -> None:
-        """Drop the least recently used specializations behind a node, down to a number."""
+        """Drop the least recently used specializations below a node, down to a number."""
         with self._lock.now:
             leaves = sorted(self.leaves(found), key=lambda leaf: leaf.used)
             for leaf in leaves[: max(0, len(leaves) - most)]:
                 self._drop(leaf)
 
     def drop(self, found: Node[S] | S | None) -> None:
-        """Drop a specialization, or all behind a node."""
+        """Drop a specialization, or all below a node."""
         with self._lock.now:
             self._drop(found)
 
@@ -216,7 +220,7 @@ class Table(Bounded[S]):
             super().clear()
 
     def leaves(self, found: Node[S] | S | None) -> Iterator[S]:
-        """Yield the specializations behind a node."""
+        """Yield the specializations below a node."""
         stack: list[Any] = [found]
         while stack:
             top = stack.pop()

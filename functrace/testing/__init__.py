@@ -1,7 +1,7 @@
 """Checks of derivatives and of rules, for tests: ``check_grads`` and ``check_rules``.
 
-Both compare with values that are found by another route, and say of what is wrong where it is: which argument, which
-element, which equation of the program, in which line.
+Both compare with values computed by an independent route, and locate an error: the argument, the
+element, the equation of the program, and the line.
 
 Layer: 8 (api).
 """
@@ -15,14 +15,14 @@ __all__ = ["check_grads", "check_rules"]
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """List the public names."""
     return __all__
 
 
-if not TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+if not TYPE_CHECKING:  # so that type checkers report a misspelt name
 
     def __getattr__(name: str) -> object:
-        """Say what a name that is not here is called."""
+        """Suggest the right name for an unknown one."""
         from functrace.names import unknown_name
 
         raise unknown_name(__name__, name, __all__)

@@ -1,8 +1,9 @@
-"""Which equation of a program is wrong: the derivative of each is compared with differences by itself.
+"""Search for a wrong equation in a program: compare the derivative of each with differences.
 
-The function is recorded with values, so what Python decides on values is as it was. Each equation is then a function of its
-operands, at the values that they have; the first whose derivative is not what differences give is the one to look at. What
-an equation holds (the body of a loop, the branches of a choice) is looked into in turn.
+The function is recorded with concrete values, so Python's branches are those of the failing run.
+Each equation is then a function of its operands, at their values; the first whose derivative
+disagrees with differences is reported. The search enters sub-programs (the body of a loop, the
+branches of a choice).
 
 Layer: 8 (api).
 """
@@ -54,7 +55,7 @@ class Culprit:
     Args:
         equation: as text, with its number and the name of its program.
         source: the user's line.
-        advice: what to do.
+        advice: the fix.
     """
 
     equation: str
@@ -68,7 +69,8 @@ class Culprit:
 
 
 def culprit(flat: Flat, values: Values, mode: str, chosen: Settings, name: str) -> Culprit | None:
-    """Find the first equation of a function whose derivative is wrong by itself; ``None`` if all are right."""
+    """Find the first equation of a function whose own derivative is wrong; ``None`` if all are
+    right."""
 
     def inputs(recording: Recording) -> Called:
         return [add_input(recording, value, value) for value in values], {}
@@ -105,7 +107,8 @@ class _Walk:
         self.moving.update(i for i in range(k, k + count) if is_inexact(self.env[i]))
 
     def function(self, k: int) -> tuple[Flat, Flat, list[Any]]:
-        """An operation as a function of those operands that carry derivatives: by its rules, by its values, and where."""
+        """Return an operation as a function of its active operands, by rules and by values, and
+        their values."""
         primitive, operands, params = self.program.ops[k]
         moving = sorted({i for i in operands if i in self.moving})
 
@@ -127,7 +130,7 @@ class _Walk:
         return by_rules, plainly, [self.env[i] for i in moving]
 
     def _again(self, i: int, given: dict[int, Any]) -> Any:
-        """An operand where others have other values: what foreign code has returned depends on them, too."""
+        """Return an operand at other values: results of foreign code depend on them, too."""
         if i < 0 or i in given:
             return given.get(i, self.operand(i))
         k = i
@@ -161,7 +164,7 @@ def _first(program: Program, values: Sequence[Any], mode: str, chosen: Settings)
 
 
 def _agrees(by_rules: Flat, by_values: Flat, values: list[Any], mode: str, chosen: Settings) -> bool:
-    """Whether the derivative of a function is what differences give."""
+    """Return True if the derivative of a function agrees with differences."""
     rng = np.random.default_rng(0)
     own = settings(values, None, None, None, None)
     atol, rtol = max(own.atol, chosen.atol), max(own.rtol, chosen.rtol)
@@ -175,17 +178,17 @@ def _agrees(by_rules: Flat, by_values: Flat, values: list[Any], mode: str, chose
         found = [np.zeros(aval(x).shape) if ct is None else ct for x, ct in zip(values, pullback(bars), strict=True)]
         return worst(errors([product(found, along)], [product(bars, expected)], atol, rtol)) <= 1
     except (FunctraceError, ArithmeticError, np.linalg.LinAlgError):
-        return True  # it cannot be taken by itself
+        return True  # it cannot be differentiated separately
 
 
 def _stands_for_foreign(params: Sequence[object]) -> bool:
-    """Whether programs among params return what foreign code has computed before."""
+    """Return True if a sub-program returns precomputed results of foreign code."""
     held = [param for param in params if isinstance(param, Program)]
     return any(op[0] is returned_p or _stands_for_foreign(op[2]) for program in held for op in program.ops)
 
 
 def _inside(walk: _Walk, k: int, mode: str, chosen: Settings) -> Culprit | None:
-    """Look into the programs that an operation holds, at the values of the first run."""
+    """Search the sub-programs of an operation, at the values of the first run."""
     primitive, operands, params = walk.program.ops[k]
     if primitive.holds is None or primitive.holds.feeds is None:
         return None
@@ -220,9 +223,9 @@ def _described(program: Program, k: int, number: int) -> Culprit:
 
 def _advice(name: str, held: str | None) -> str:
     if name == "stop_gradient":
-        return "the result is a constant to derivatives there, by stop_gradient: leave it out, or close over that part"
+        return "stop_gradient makes the result a constant for derivatives there: remove it, or close over that part"
     if held is None:
         return "if the function has a kink or a tie there, check it elsewhere; if not, its derivative is wrong"
     if name.startswith("custom"):
-        return f"mend the rule of {held}: it is not the derivative of what the function computes"
-    return f"mend the rules of the functions that {held} calls"
+        return f"fix the rule of {held}: it is not the derivative of the function"
+    return f"fix the rules of the functions that {held} calls"

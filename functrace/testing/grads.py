@@ -1,4 +1,4 @@
-"""``check_grads``: derivatives against differences, complex steps and each other.
+"""``check_grads``: comparison of derivatives with differences, complex steps and each other.
 
 Layer: 8 (api).
 """
@@ -50,24 +50,29 @@ def check_grads(
 ) -> None:
     """Check the derivatives of ``f`` at ``args`` against numerical ones, along random directions.
 
-    Forward mode is compared with differences, reverse mode with differences by a product with a random cotangent, and both
-    with each other (the dot test, which is exact up to rounding). For higher orders the same is done with the derivatives.
-    If something is wrong, the element is searched for, and the first equation of the program whose own derivative is wrong.
+    Forward mode is compared with differences, reverse mode with differences by a product with a
+    random cotangent, and both with each other (the dot test, which is exact up to rounding). For
+    higher orders, so are the derivatives. On an error, it locates the element, and the first
+    equation of the program whose own derivative is wrong.
 
     Args:
-        f: a function of arrays (pytrees of them) that returns a nest of arrays. Results that are integers are left out.
-        args: a tuple with the arguments; integers, and what is no array, are held constant.
-        order: how many derivatives are checked.
+        f: a function of arrays (pytrees of them) that returns a pytree of arrays. Integer results
+            are ignored.
+        args: a tuple with the arguments; integers and objects that are not arrays are constants.
+        order: order of derivatives to check.
         modes: ``"fwd"``, ``"rev"``, or both.
         atol, rtol: tolerances; by default 1e-5 in double precision, 5e-3 in single.
-        eps: the step of differences; by default 1e-4 in double precision, 2e-2 in single.
-        complex_step: whether to take complex steps, which are exact, of functions of real numbers that take complex ones.
-            By default they are taken where they agree with differences, and derivatives must then agree to 1e-8.
+        eps: step of the differences; by default 1e-4 in double precision, 2e-2 in single.
+        complex_step: whether to use complex steps, which are exact, for real functions that accept
+            complex arguments. By default they are used where they agree with differences, and
+            derivatives must then agree to 1e-8.
         seed: of the random directions.
 
     Raises:
-        CheckError: if a derivative is wrong; names the argument, the element and the equation. It is an ``AssertionError``.
-        ArgumentError: if there is nothing to check; if ``complex_step=True``, and ``f`` takes no complex numbers.
+        CheckError: if a derivative is wrong; the message names the argument, the element and the
+            equation. It is an ``AssertionError``.
+        ArgumentError: if there is nothing to check; if ``complex_step=True``, and ``f`` accepts no
+        complex numbers.
 
     Example:
         >>> import numpy as np
@@ -99,7 +104,7 @@ def check_grads(
 @final
 @dataclass(frozen=True)
 class _Function:
-    """A function of arrays that returns arrays, with what they are called."""
+    """A function from arrays to arrays, with names of both."""
 
     flat: Flat
     values: list[Any]
@@ -132,7 +137,7 @@ def _check(function: _Function, order: int, modes: Sequence[str], chosen: Settin
                 raise CheckError(
                     f"forward and reverse mode of {function.name} disagree: a cotangent times the tangent is {left:.10g}, "
                     f"and pulled back, times the direction, {right:.10g}",
-                    fix="if it has both rules (defjvp beside defvjp), one must be the transpose of the other",
+                    fix="if it has both rules (defjvp and defvjp), one must be the transpose of the other",
                 )
     if order > 1:
         for mode in modes:
@@ -152,7 +157,7 @@ def _derivative(function: _Function, mode: str, along: Values, bars: Values) -> 
 
 @final
 class _Truth:
-    """Numerical derivatives of a function, and how exact they are."""
+    """Numerical derivatives of a function, with their tolerances."""
 
     def __init__(self, function: _Function, along: Values, chosen: Settings) -> None:
         self.function, self.eps = function, chosen.eps
@@ -167,7 +172,7 @@ class _Truth:
         if stepped is None and chosen.complex_step:
             raise ArgumentError(
                 f"check_grads: complex_step=True, but {function.name} does not take complex numbers to complex ones",
-                fix="leave complex_step out",
+                fix="omit complex_step",
             )
         if stepped is not None and (chosen.complex_step or worst(errors(stepped, self(along), self.atol, self.rtol)) <= 1):
             self.exact, self.route = True, "a complex step gives"
@@ -175,7 +180,7 @@ class _Truth:
                 self.rtol, self.atol = chosen.exact, chosen.exact * max(1.0, rounding)
 
     def __call__(self, along: Values) -> list[Any]:
-        """The derivative along a direction."""
+        """Return the derivative along a direction."""
         function = self.function
         if self.exact:
             found = complex_steps(function.flat, function.values, along)
@@ -187,18 +192,19 @@ class _Truth:
 def _is_off(
     found: float, expected: float, truth: _Truth, *terms: tuple[Sequence[Array], Sequence[Array]], weight: float = 4.0
 ) -> bool:
-    """Whether products differ by more than the rounding of their terms, which adds up as a random walk does."""
+    """Return True if products differ by more than the rounding of their terms, which adds up like a
+    random walk."""
     if np.isnan(found) or np.isnan(expected):
         return bool(np.isnan(found) != np.isnan(expected))
     norms = sum(float(np.linalg.norm(np.ravel(np.asarray(a) * np.asarray(b)))) for pair in terms for a, b in zip(*pair))
     return abs(found - expected) > weight * (truth.atol + truth.rtol * norms)
 
 
-# -- where it is -----------------------------------------------------------------------------------------------------------
+# -- location of errors ----------------------------------------------------------------------------------------------------
 
 
 def _failure(function: _Function, mode: str, truth: _Truth, along: Values, bars: Values, chosen: Settings) -> CheckError:
-    """Search for the element and the equation that are wrong."""
+    """Locate the wrong element and equation."""
     flat, values = function.flat, function.values
     pullback = vjp(flat, *values)[1] if mode == "rev" else None
     cotangents = pullback(bars) if pullback is not None else []
@@ -244,7 +250,7 @@ def _distance(a: object, b: object) -> float:
 
 
 def _bisected(along: Values, off: Callable[[list[Any]], float]) -> tuple[int, tuple[int, ...]]:
-    """Halve a direction until one element of it is left, keeping the half that is further off."""
+    """Bisect a direction down to one element, keeping the half with the larger error."""
     arrays = plain(along)
     sizes = [array.size for array in arrays]
     starts = np.cumsum([0, *sizes])
@@ -258,7 +264,7 @@ def _bisected(along: Values, off: Callable[[list[Any]], float]) -> tuple[int, tu
 
 
 def _masked(arrays: Sequence[np.ndarray[Any, Any]], starts: np.ndarray[Any, Any], low: int, high: int) -> list[Any]:
-    """A direction of which only elements from ``low`` to ``high`` are kept."""
+    """Return a direction with only the elements from ``low`` to ``high``."""
     made = []
     for start, array in zip(starts[:-1], arrays, strict=True):
         kept = np.zeros_like(array)
@@ -269,7 +275,8 @@ def _masked(arrays: Sequence[np.ndarray[Any, Any]], starts: np.ndarray[Any, Any]
 
 
 def _unit(values: Values, place: int, index: tuple[int, ...], off: Callable[[list[Any]], float]) -> list[Any]:
-    """The unit direction of an element; of a complex one the real or the imaginary, which is further off."""
+    """Return the unit direction of an element; of a complex one, the real or imaginary one with the
+    larger error."""
 
     def unit(one: complex) -> list[Any]:
         made = [np.zeros(aval(value).shape, aval(value).dtype) for value in values]

@@ -1,4 +1,4 @@
-"""A function at a point, as checks see it: from the leaves that have derivatives to the leaves that have derivatives.
+"""A function at a point, for checks: from differentiable leaves to differentiable leaves.
 
 Layer: 8 (api).
 """
@@ -24,12 +24,12 @@ Flat = Callable[..., list[Any]]
 
 @final
 class Point:
-    """A function, and arguments that it is checked at.
+    """A function, and the arguments of its check.
 
     Args:
         f: the function.
         args: the arguments: a tuple of pytrees.
-        transform: who checks, for messages.
+        transform: the checking function, for messages.
     """
 
     def __init__(self, f: Callable[..., object], args: Sequence[object], transform: str) -> None:
@@ -50,7 +50,7 @@ class Point:
         self.values = [np.asarray(self.leaves[k]).copy()[()] for k in self.places]
 
     def flat(self, *values: object) -> list[Any]:
-        """Call the function with other values; returns those leaves of its result that may have derivatives."""
+        """Call the function with other values; return the differentiable leaves of its result."""
         leaves = list(self.leaves)
         for place, value in zip(self.places, values, strict=True):
             leaves[place] = value
@@ -58,7 +58,7 @@ class Point:
         return [leaf for leaf in flatten(result)[0] if isinstance(leaf, NUMERIC) and is_inexact(leaf)]
 
     def result_names(self) -> list[str]:
-        """Call what `flat` returns by how it is reached in the result."""
+        """Return the access paths of the results of `flat`."""
         result = self.f(*unflatten(self.tree, [x.copy() if isinstance(x, np.ndarray) else x for x in self.leaves]))
         leaves = flatten(result)[0]
         return [
@@ -69,17 +69,17 @@ class Point:
 
 
 def aval(value: PyTree) -> ShapeDtype:
-    """The aval of an array, a number or a traced value."""
+    """Return the aval of an array, a number or a traced value."""
     return aval_of(value if isinstance(value, ARRAYS) else as_array(value))
 
 
 def is_inexact(value: PyTree) -> bool:
-    """Whether a value can have a derivative."""
+    """Return True if a value can have a derivative."""
     return aval(value).dtype.kind in "fc"
 
 
 def plain(values: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-    """Values as arrays."""
+    """Convert values to arrays."""
     return [np.asarray(value) for value in values]
 
 
@@ -96,7 +96,7 @@ def directions(rng: np.random.Generator, values: Values) -> list[Any]:
 
 
 def product(left: Sequence[Any], right: Sequence[Any]) -> float:
-    """The real part of the product of two lists of arrays, which is not conjugated."""
+    """Return the real part of the product of two lists of arrays, without conjugation."""
     total = 0.0
     for a, b in zip(left, right, strict=True):
         kind = np.result_type(aval(a).dtype, aval(b).dtype, np.float64)
@@ -105,7 +105,7 @@ def product(left: Sequence[Any], right: Sequence[Any]) -> float:
 
 
 def size_of(left: Sequence[Any], right: Sequence[Any]) -> float:
-    """The size of the terms of a `product`, which bounds its rounding."""
+    """Return the sum of the absolute terms of a `product`, which bounds its rounding."""
     return sum(float(np.sum(np.abs(np.asarray(a) * np.asarray(b)))) for a, b in zip(left, right, strict=True))
 
 
@@ -115,13 +115,13 @@ def size_of(left: Sequence[Any], right: Sequence[Any]) -> float:
 @final
 @dataclass(frozen=True)
 class Settings:
-    """How exactly things are compared.
+    """Steps and tolerances of the comparisons.
 
     Args:
-        eps: the step of differences.
-        atol, rtol: tolerances of what is compared with differences.
-        exact: tolerance of what should agree up to rounding.
-        complex_step: whether complex steps are taken; ``None`` where they agree with differences.
+        eps: step of differences.
+        atol, rtol: tolerances of comparisons with differences.
+        exact: tolerance of comparisons up to rounding.
+        complex_step: whether to use complex steps; ``None`` where they agree with differences.
     """
 
     eps: float
@@ -135,7 +135,7 @@ class Settings:
 def settings(
     values: Values, eps: float | None, complex_step: bool | None, atol: float | None, rtol: float | None
 ) -> Settings:
-    """Choose what is not given by the coarsest precision."""
+    """Choose defaults from the coarsest precision."""
     coarsest = max(float(np.finfo(aval(value).dtype).eps) for value in values)
     step, tolerance, exact = next(row[1:] for row in _BY_PRECISION if coarsest <= row[0])
     return Settings(
@@ -149,7 +149,7 @@ def settings(
 
 
 _BY_PRECISION = ((1e-10, 1e-4, 1e-5, 1e-8), (1e-6, 2e-2, 5e-3, 1e-3), (1.0, 1e-1, 1e-1, 3e-2))
-"""By the machine epsilon: the step, the tolerance of differences, and that of exact routes."""
+"""Rows of machine epsilon, step, tolerance of differences, and tolerance of exact routes."""
 
 
 def differences(flat: Flat, values: Values, along: Values, eps: float) -> list[Any]:
@@ -167,7 +167,8 @@ def differences(flat: Flat, values: Values, along: Values, eps: float) -> list[A
 
 
 def complex_steps(flat: Flat, values: Values, along: Values) -> list[Any] | None:
-    """Differentiate by a step in the imaginary direction, which is exact; ``None`` where the function takes none."""
+    """Differentiate by a step in the imaginary direction, which is exact; ``None`` if the function
+    does not support it."""
     if any(aval(value).dtype.kind == "c" for value in values):
         return None
     step = 1e-30
@@ -183,7 +184,8 @@ def complex_steps(flat: Flat, values: Values, along: Values) -> list[Any] | None
 
 
 def errors(found: Sequence[Any], expected: Sequence[Any], atol: float, rtol: float) -> list[np.ndarray[Any, Any]]:
-    """How far values are from what is expected, by element, in units of the tolerance; infinite where only one is NaN."""
+    """Return the errors by element, in units of the tolerance; infinite where only one of both is
+    NaN."""
     result = []
     for a, b in zip(found, expected, strict=True):
         a, b = np.asarray(a), np.asarray(b)
@@ -195,5 +197,5 @@ def errors(found: Sequence[Any], expected: Sequence[Any], atol: float, rtol: flo
 
 
 def worst(found: Sequence[np.ndarray[Any, Any]]) -> float:
-    """The largest of errors by element."""
+    """Return the largest of errors by element."""
     return max((float(error.max()) for error in found if error.size), default=0.0)

@@ -1,4 +1,4 @@
-"""``check_rules``: all rules of a user's own operation.
+"""``check_rules``: check all rules of a user-defined operation.
 
 Layer: 8 (api).
 """
@@ -40,9 +40,10 @@ def check_rules(
 ) -> None:
     """Check all rules of a custom operation at ``args``.
 
-    It checks the value when called plainly, recorded, differentiated and under `jit`; the predicted shapes and dtypes of
-    results and cotangents; the derivatives against differences, forward mode against reverse mode, to the given order;
-    `vmap` of the operation and of its pullback against a loop, over each argument and over all of them.
+    It checks the value under a plain call, recording, differentiation and `jit`; the predicted
+    shapes and dtypes of results and cotangents; the derivatives against differences, forward mode
+    against reverse mode, to the given order; `vmap` of the operation and of its pullback against a
+    loop, over each argument and over all of them.
 
     Args:
         function: an operation with rules of its own: `functrace.custom_vjp`, `functrace.custom_jvp`, `functrace.primitive`,
@@ -69,7 +70,7 @@ def check_rules(
         >>> ft.testing.check_rules(log1pexp, np.array([-1.0, 0.5]))
 
     Cost:
-        some hundred calls for small arrays.
+        about a hundred calls for small arrays.
     """
     f, name, given = _of_arrays(function, args, tuple(params))
     found = flatten(f(*given))[0]
@@ -86,7 +87,7 @@ def check_rules(
     has_derivative = bool(inexact) and any(map(is_inexact, found))
     if has_derivative and order > 0:
         value, pullback = vjp(f, *given)
-        compare("the value under a derivative", value, plain, "let its rules return what the function returns")
+        compare("the value under a derivative", value, plain, "let its rules return the function's result")
         _check_cotangents(pullback(_bars(plain)), given, name)
         check_grads(f, given, order, atol=atol, rtol=rtol, eps=eps)
     if not staged:
@@ -95,9 +96,7 @@ def check_rules(
     if has_derivative and order > 0:
         bars = _bars(plain)
         pulled: Call = lambda *xs: vjp(f, *xs)[1](bars)  # noqa: E731
-        compare(
-            "jit of the pullback", jit(pulled)(*given), pulled(*given), "mend its rules: they depend on more than values"
-        )
+        compare("jit of the pullback", jit(pulled)(*given), pulled(*given), "fix its rules: they depend on more than values")
         calls.append(("vmap of the pullback", pulled))
     for what, call in calls:
         for axes in _axes(given):
@@ -107,12 +106,12 @@ def check_rules(
                 f"{what} over argument {shown}",
                 vmap(call, in_axes=axes)(*batch),
                 _stacked([call(*row) for row in rows]),
-                "mend its batch rule: it is to give what a loop over the examples gives",
+                "fix its batch rule: its result must equal a loop over the examples",
             )
 
 
 def _of_arrays(function: Call | Primitive, args: tuple[Any, ...], params: tuple[Hashable, ...]) -> tuple[Call, str, Any]:
-    """Return a function of those arguments that can be traced, what to call it, and these arguments."""
+    """Return a traceable function, its name, and its arguments."""
     if isinstance(function, Primitive):
 
         def applied(*operands: object) -> Any:
@@ -121,7 +120,7 @@ def _of_arrays(function: Call | Primitive, args: tuple[Any, ...], params: tuple[
         applied.__name__ = function.name
         return applied, function.name, tuple(map(_array, args))
     if params:
-        raise ArgumentError("check_rules: params are those of a functrace.ir.Primitive", fix="pass it, or leave them out")
+        raise ArgumentError("check_rules: params are those of a functrace.ir.Primitive", fix="pass it, or omit params")
     point = Point(function, args, "check_rules")
     if not isinstance(function, custom_vjp | custom_jvp) or not function.nondiff_argnums:
         return function, point.name, args
@@ -163,7 +162,7 @@ def _check_avals(f: Call, given: Sequence[Any], plain: PyTree, name: str) -> Non
     for var, leaf in zip(program.outputs, flatten(plain)[0], strict=True):
         if var.aval is not aval(leaf):
             raise CheckError(
-                f"{name} is predicted to return {var.aval}, and returns {aval(leaf)}", fix="mend its aval rule, or results="
+                f"{name} is predicted to return {var.aval}, and returns {aval(leaf)}", fix="fix its aval rule, or results="
             )
 
 
@@ -173,26 +172,26 @@ def _check_cotangents(found: Sequence[Any], given: Sequence[Any], name: str) -> 
             if isinstance(leaf, NUMERIC) and is_inexact(leaf) and aval(ct) is not aval(leaf):
                 raise CheckError(
                     f"the cotangent of {name} for args[{k}]{path} is {aval(ct)}, but that is {aval(leaf)}",
-                    fix="mend the transpose rule, or vjp",
+                    fix="fix the transpose rule, or vjp",
                 )
 
 
 def _bars(result: PyTree) -> Any:
-    """A cotangent of a result."""
+    """Return a random cotangent of a result."""
     leaves, tree = flatten(result)
     drawn = directions(np.random.default_rng(1), [leaf if is_inexact(leaf) else 0.0 for leaf in leaves])
     return unflatten(tree, [ct if is_inexact(leaf) else None for ct, leaf in zip(drawn, leaves, strict=True)])
 
 
 def _axes(given: Sequence[Any]) -> list[tuple[int | None, ...]]:
-    """Which arguments are mapped: each by itself, and all."""
+    """Return the choices of mapped arguments: each by itself, and all."""
     places = [k for k, x in enumerate(given) if flatten(x)[0] and all(isinstance(y, NUMERIC) for y in flatten(x)[0])]
     chosen = {tuple(places), *((k,) for k in places)}
     return [tuple([0 if k in some else None for k in range(len(given))]) for some in sorted(chosen) if some]
 
 
 def _examples(given: Sequence[Any], axes: Sequence[int | None]) -> tuple[list[Any], list[list[Any]]]:
-    """Three examples of arguments: batched, and one by one. They differ a little."""
+    """Return three slightly different examples of arguments: batched, and as a list."""
     rng = np.random.default_rng(2)
 
     def moved(leaf: PyTree) -> Any:

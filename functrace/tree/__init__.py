@@ -1,4 +1,4 @@
-"""Pytrees: tuples, lists, dicts, namedtuples, dataclasses … that nest, with arrays as leaves. The work is optree's.
+"""Pytrees: tuples, lists, dicts, namedtuples, dataclasses … with arrays as leaves, by optree.
 
 ``None`` is an empty subtree, as in JAX. The functions have the names of ``jax.tree``; `functrace.tree.nodes` describes
 which classes are pytree nodes.
@@ -26,7 +26,7 @@ from functrace.typing import PyTree
 if TYPE_CHECKING:
     import optree
     from optree import PyTreeSpec
-else:  # it takes 10 ms, and derivatives by single arrays need none of it
+else:  # the import takes 10 ms, and derivatives by single arrays do not need it
     optree = LaterModule("optree", globals())
 
 __all__ = [
@@ -157,7 +157,7 @@ def map(function: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLe
         {'a': 11, 'b': [22]}
     """
     _check_order("map", function, tree)
-    structure(tree, is_leaf)  # so that its classes are known
+    structure(tree, is_leaf)  # registers its classes
     return optree.tree_map(function, tree, *rest, is_leaf=is_leaf, namespace=NAMESPACE)
 
 
@@ -341,7 +341,7 @@ def reduce_associative(
     found = leaves(tree, is_leaf)
     if not found:
         if identity is None:
-            raise ArgumentError("reduce_associative: the nest has no leaves", fix="give the result for that as identity=")
+            raise ArgumentError("reduce_associative: the pytree has no leaves", fix="pass the result for that as identity=")
         return identity
     while len(found) > 1:
         found = [function(*found[k : k + 2]) if k + 1 < len(found) else found[k] for k in range(0, len(found), 2)]
@@ -428,18 +428,18 @@ def combine(*trees: PyTree) -> Any:
     """
     flat = [_flatten_with_none(tree) for tree in trees]
     if not flat or builtins.any(treedef != flat[0][1] for _, treedef in flat):
-        raise TreeError("combine takes parts of one nest", fix="pass what functrace.tree.partition returned")
+        raise TreeError("combine takes parts of one pytree", fix="pass what functrace.tree.partition returned")
     columns = zip(*[found for found, _ in flat], strict=True)
     return unflatten(flat[0][1], [next((leaf for leaf in column if leaf is not None), None) for column in columns])
 
 
 def _flatten_with_none(tree: PyTree) -> tuple[list[Any], PyTreeSpec]:
-    structure(tree)  # so that its classes are known
+    structure(tree)  # registers its classes
     return optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
 
 
 def _check_order(name: str, function: object, tree: PyTree) -> None:
-    """Check that a function comes first, and then a nest.
+    """Check that the first argument is a function, and the second a pytree.
 
     Raises:
         ArgumentError: if not.
@@ -481,7 +481,7 @@ def ravel(tree: PyTree) -> tuple[Any, Callable[[Any], Any]]:
         if not (hasattr(leaf, "dtype") or isinstance(leaf, bool | int | float | complex)):
             raise DtypeError(
                 f"ravel: the leaf {path or 'itself'} is a {type(leaf).__name__}, not an array or a number",
-                fix="split off what is no array by functrace.tree.partition, or declare it static (functrace.tree.static)",
+                fix="separate other leaves with functrace.tree.partition, or declare them static (functrace.tree.static)",
             )
     shapes = [np.shape(leaf) for leaf in found]
     dtypes = [np.result_type(leaf) if isinstance(leaf, bool | int | float | complex) else leaf.dtype for leaf in found]
@@ -526,7 +526,7 @@ def flatten_like(treedef: PyTreeSpec, tree: PyTree, what: str, of: str) -> list[
         path, given, expected = difference(structure_found, treedef)
         place = f" at {path}" if path else ""
         raise TreeError(
-            f"{what} have the structure of {given}{place}, but {of} that of {expected}{place and ' there'}",
+            f"{what} have the structure of {given}{place}, but {of} have that of {expected}{place and ' there'}",
             fix=f"pass {what} as a pytree with the same structure as {of}",
         )
     return found
@@ -598,14 +598,14 @@ def prefix_leaves(prefix: PyTree, treedef: PyTreeSpec, what: str, *, flags: bool
     pairs = [(prefix, treedef)]
     while pairs:
         p, spec = pairs.pop()
-        # (`A | B` would build a new type at every call)
+        # (`A | B` would build a new type per call)
         if p is None or (isinstance(p, (int, np.integer)) and (flags or not isinstance(p, bool))):
             result += [p if p is None else int(p)] * spec.num_leaves
             continue
         children = _children_like(p, spec)
         if children is None:
             raise TreeError(
-                f"{what} {prefix!r} does not fit the arguments: {p!r} stands where there is {described(spec)}",
+                f"{what} {prefix!r} does not fit the arguments: it has {p!r} in place of {described(spec)}",
                 fix=f"{what} is an int, None, or a pytree of them that has the structure of the arguments from the top",
             )
         pairs += reversed(list(zip(children, spec.children(), strict=True)))
@@ -613,7 +613,8 @@ def prefix_leaves(prefix: PyTree, treedef: PyTreeSpec, what: str, *, flags: bool
 
 
 def _children_like(tree: PyTree, spec: PyTreeSpec) -> list[Any] | None:
-    """Return the children of a pytree whose top level has a given structure; kinds of sequences and of dicts are alike."""
+    """Return the children of a pytree that matches the top level of a structure, up to the kind of
+    sequence or dict."""
     kind = spec.type
     if kind is None:
         return None
@@ -639,7 +640,7 @@ tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten = flatten, l
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """List the public names."""
     return __all__
 
 
@@ -659,7 +660,8 @@ def tree_key(tree: PyTreeSpec) -> Hashable:
 
 
 def _is_exact(tree: PyTreeSpec) -> bool:
-    """Whether the structure's own equality overlooks nothing: dicts have words as keys, and no node is another library's."""
+    """Return True if the structure's own equality is exact: dicts have string keys, and no node is
+    foreign."""
     kind = tree.type
     if tree.is_leaf() or kind is type(None):
         return True

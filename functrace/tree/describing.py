@@ -1,4 +1,4 @@
-"""Pytrees in words, for error messages: what a structure is, and where two of them differ.
+"""Descriptions of pytrees for error messages: their structure, and their first difference.
 
 Layer: b (base).
 """
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from functrace.tree import PyTreeSpec
 
 MOST = 6
-"""Parts of a pytree that are named."""
+"""Maximum number of parts named."""
 
 
 def described(tree: PyTreeSpec) -> str:
-    """Say what a structure is, without the structure below its parts: ``"a tuple of 2 values"``."""
+    """Describe the top level of a structure: ``"a tuple of 2 values"``."""
     if tree.is_leaf():
         return "one value"
     kind, children = tree.type, tree.children()
@@ -35,7 +35,8 @@ def described(tree: PyTreeSpec) -> str:
 
 
 def difference(first: PyTreeSpec, second: PyTreeSpec) -> tuple[str, str, str]:
-    """Return where two structures differ first, as a path (``"['w'][0]"``, empty for the whole), and what they are there."""
+    """Return the path (``"['w'][0]"``, empty for the root) of the first difference of two
+    structures, and both parts there."""
     path = ""
     while True:
         pairs = list(zip(first.children(), second.children(), strict=False))
@@ -51,14 +52,14 @@ def difference(first: PyTreeSpec, second: PyTreeSpec) -> tuple[str, str, str]:
 
 
 def steps(tree: PyTreeSpec) -> list[str]:
-    """Return how the parts of a structure are reached: ``"[0]"``, ``".weights"``."""
+    """Return the access steps to the children of a structure: ``"[0]"``, ``".weights"``."""
     kind, entries = tree.type, tree.entries()
     is_indexed = kind is not None and issubclass(kind, (tuple, list, dict))
     return [f"[{entry!r}]" if is_indexed or not isinstance(entry, str) else f".{entry}" for entry in entries]
 
 
 def _static(tree: PyTreeSpec) -> str:
-    """What a node holds besides its leaves, which is not shown otherwise."""
+    """Describe the static part of a node."""
     found = re.search(r"\((?:CustomTreeNode\()?\w+(\[.*\]), \[", str(tree.one_level()), re.DOTALL)
     return f" with {found[1][1:-1]}" if found else ""
 

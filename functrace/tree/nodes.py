@@ -1,8 +1,9 @@
-"""Which classes are nests: those that are registered, those that optree or JAX know, and dataclasses at sight.
+"""Pytree node classes: registered ones, those of optree and JAX, and dataclasses, registered on
+first use.
 
-A nest is taken apart by optree, in a namespace of ours. What optree finds to be a leaf is looked at by its class: one that
-is a nest after all is registered then, once, and the nest is taken apart again. So arrays, numbers, tuples and dicts cost
-nothing more than a look at the classes of the leaves.
+optree flattens pytrees, in a namespace of this library. The class of each leaf that it finds is
+then checked: a node class is registered, once, and the pytree is flattened again. So for arrays,
+numbers, tuples and dicts, the only extra cost is this check of the leaves' classes.
 
 Layer: b (base).
 """
@@ -32,10 +33,11 @@ else:
     optree = LaterModule("optree", globals())
 
 NAMESPACE = "functrace"
-"""Where our registrations stand in optree: what others flatten by it stays as it is."""
+"""optree namespace of our registrations, which do not affect other users of optree."""
 
 MOST_AT_SIGHT = 4096
-"""How many classes are kept that were registered at sight: a function may define one at every call."""
+"""Maximum number of classes kept that were registered on first use: a function may define one per
+call."""
 
 K = TypeVar("K", bound=type)
 Flatten = Callable[[Any], tuple[Iterable[Any], Any]]
@@ -47,12 +49,12 @@ _foreign: OrderedDict[type, None] = OrderedDict()
 _at_sight: OrderedDict[type, None] = OrderedDict()
 _fields: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 LEAVES: set[type] = {np.ndarray, float, int, bool, complex, str, bytes, np.float64, np.float32, np.int64, np.bool_}
-"""Classes of leaves that are none but leaves."""
+"""Classes that are always leaves."""
 
 
 @final
 class Static:
-    """What a nest holds besides its leaves. Two are equal if their parts are the same: 1 is not True, 0.0 is not -0.0.
+    """The static part of a pytree node. Equality is exact: 1 is not True, 0.0 is not -0.0.
 
     Args:
         kind: the class.
@@ -60,7 +62,7 @@ class Static:
         values: of the fields.
 
     Raises:
-        TreeError: if one of them has no hash.
+        TreeError: if a value is not hashable.
     """
 
     __slots__ = ("_key", "kind", "names", "values")
@@ -75,15 +77,15 @@ class Static:
 
     def _unhashable(self) -> TreeError:
         name, value = next(pair for pair in zip(self.names, self.values, strict=True) if not has_hash(pair[1]))
-        what = f"{name} of {self.kind.__name__}" if name else f"what {self.kind.__name__} holds besides its leaves"
+        what = f"{name} of {self.kind.__name__}" if name else f"the non-leaf data of {self.kind.__name__}"
         return TreeError(
             f"{what} is static, and is a {type(value).__name__}, which cannot be hashed and compared",
-            fix="hold a tuple, a frozen dataclass, or what else has a hash; an array is a leaf, and not static",
+            fix="use a tuple, a frozen dataclass, or another hashable object; an array is a leaf, and not static",
         )
 
     @property
     def key(self) -> Hashable:
-        """The values as a key."""
+        """The values as an exact key."""
         if self._key is None:
             self._key = exact_key(self.values)
         return self._key
@@ -176,7 +178,7 @@ def register(kind: type[PyTree], flatten: Flatten | None = None, unflatten: Unfl
         except ValueError:
             _fields.pop(kind, None)
             raise ArgumentError(
-                f"{kind.__name__} is a nest as it is: its objects are taken apart by optree", fix="leave register out"
+                f"{kind.__name__} is a pytree node already: optree flattens its objects", fix="omit register"
             ) from None
         _registered.add(kind)
     return kind
@@ -220,7 +222,7 @@ def static(
 
 
 def is_value(tree: object) -> bool:
-    """Whether an object may be meant as a value: of a dataclass that was never registered, but is frozen and has a hash."""
+    """Return True for an instance of an unregistered dataclass that is frozen and hashable."""
     kind = type(tree)
     if kind in _registered or kind in _foreign or not dataclasses.is_dataclass(kind) or kind.__eq__ is object.__eq__:
         return False
@@ -228,24 +230,25 @@ def is_value(tree: object) -> bool:
 
 
 def fields_of(kind: object) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """Of a dataclass that is taken apart by its fields: the names of those that are children, and of the static ones."""
+    """Return the names of the children and of the static fields of a dataclass that is flattened by
+    its fields."""
     return _fields.get(kind)  # type: ignore[call-overload]
 
 
 def is_exact(kind: object) -> bool:
-    """Whether nodes of a class are equal only if they are the same, `Static` by `Static`."""
+    """Return True if the equality of a class's nodes is exact, see `Static`."""
     return kind in _registered or kind in _at_sight
 
 
-# -- classes at sight ------------------------------------------------------------------------------------------------------
+# -- classes registered on first use ---------------------------------------------------------------------------------------
 
 
 def see(leaves: Iterable[PyTree], is_leaf: Callable[[Any], bool] | None = None) -> bool:
-    """Look at what was found to be leaves; register the classes of those that are nests, and say whether there are any.
+    """Register the classes of leaves that are pytree nodes; return True if there are any.
 
     Args:
-        leaves: what optree has found.
-        is_leaf: says which of them are leaves whatever their class.
+        leaves: the leaves that optree found.
+        is_leaf: predicate of objects that are leaves whatever their class.
     """
     found = False
     for leaf in leaves:
@@ -265,7 +268,7 @@ def _see(kind: type, leaf: object) -> bool:
     else:
         return False
     with _lock.now:
-        if kind in table or kind in _registered:  # another thread has seen it meanwhile
+        if kind in table or kind in _registered:  # another thread has registered it meanwhile
             return True
         if table is _foreign:
             _enter(kind, _flatten_by_jax, _unflatten_by_jax)
@@ -292,11 +295,12 @@ def _forget(kind: type) -> None:
         table.pop(kind, None)
 
 
-# -- taking apart ----------------------------------------------------------------------------------------------------------
+# -- flattening ------------------------------------------------------------------------------------------------------------
 
 
 def _by_fields(kind: type) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:
-    """How objects of a dataclass are taken apart, and made again without running its ``__init__``."""
+    """Return functions that flatten a dataclass, and rebuild it without running its
+    ``__init__``."""
     fields = dataclasses.fields(kind)
     leaves = tuple([field.name for field in fields if not field.metadata.get("static", False)])
     fixed = tuple([field.name for field in fields if field.metadata.get("static", False)])
@@ -328,13 +332,13 @@ def _by_fields(kind: type) -> tuple[Callable[[Any], Any], Callable[[Any, Any], A
 
 
 def _check_attributes(tree: object, held: dict[str, Any], known: frozenset[str]) -> None:
-    """Refuse attributes that would be lost, or would go on with what they were made of. What is only cached may be lost."""
+    """Refuse attributes that would be lost or stale. Cached properties may be lost."""
     kind = type(tree)
     for name in held:
         cached = isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)
         if name not in known and not cached and not name.startswith("__"):
             raise TreeError(
-                f"a {kind.__name__} has the attribute {name!r}, which is no field of the dataclass",
+                f"a {kind.__name__} has the attribute {name!r}, which is not a field of the dataclass",
                 fix=f"declare it: as a field, which is a leaf, or as {name}: ... = functrace.tree.static(init=False); "
                 "or make it a property; or register the class with functions of your own (functrace.tree.register)",
             )
@@ -343,7 +347,7 @@ def _check_attributes(tree: object, held: dict[str, Any], known: frozenset[str])
 def _by_functions(
     kind: type, flatten: Flatten, unflatten: Unflatten
 ) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:
-    """How objects of a class are taken apart by the user's functions."""
+    """Return functions that flatten and rebuild objects of a class by the user's functions."""
 
     def apart(tree: PyTree) -> tuple[Iterable[Any], Static | None]:
         pair = flatten(tree)
@@ -362,10 +366,11 @@ def _by_functions(
 
 
 def check_depth(tree: PyTree, is_leaf: Callable[[Any], bool] | None = None) -> None:
-    """Check that a nest, which optree did not get to the end of, ends.
+    """Check that a pytree, which optree could not traverse, is finite.
 
     Raises:
-        TreeError: if it contains itself, or is deeper than optree goes; names the place.
+        TreeError: if it contains itself, or is deeper than optree supports; the message names the
+            place.
     """
     waiting: list[tuple[PyTree, tuple[Any, ...], dict[int, str]]] = [(tree, (), {})]
     while waiting:
@@ -374,18 +379,18 @@ def check_depth(tree: PyTree, is_leaf: Callable[[Any], bool] | None = None) -> N
         kind = type(node).__name__
         if id(node) in above:
             raise TreeError(
-                f"a {kind} contains itself: what stands at {name} is the {kind} {above[id(node)] or 'itself'}",
-                fix="let it hold no reference to what holds it, or register its class with functions that leave that out "
+                f"a {kind} contains itself: the object at {name} is the {kind} {above[id(node)] or 'itself'}",
+                fix="remove the reference to the container, or register its class with functions that omit it "
                 "(functrace.tree.register)",
             )
         if len(path) >= optree.MAX_RECURSION_DEPTH:
             raise TreeError(
-                f"a nest is {optree.MAX_RECURSION_DEPTH} levels deep, at {name}",
-                fix="make it flatter: a list of what is chained",
+                f"a pytree is {optree.MAX_RECURSION_DEPTH} levels deep, at {name}",
+                fix="make it flatter: a list instead of a linked chain",
             )
         if is_leaf is not None and is_leaf(node):
             continue
-        asked = iter([False])  # is_leaf is asked of the node itself first
+        asked = iter([False])  # optree calls is_leaf on the node itself first
         children, spec = optree.tree_flatten(node, lambda _: next(asked, True), namespace=NAMESPACE)  # noqa: B023
         if not spec.is_leaf():
             here = {**above, id(node): f"at {name}" if name else ""}
@@ -394,12 +399,12 @@ def check_depth(tree: PyTree, is_leaf: Callable[[Any], bool] | None = None) -> N
 
 
 def shown(entry: optree.PyTreeEntry) -> str:
-    """How one step into a nest is written."""
+    """Format one access step into a pytree."""
     return f".{entry.entry}" if type(entry) is optree.GetAttrEntry else f"[{entry.entry!r}]"
 
 
 def _is_jax_node(leaf: object) -> bool:
-    """Whether JAX, if it is there, takes an object apart. JAX is never imported for that."""
+    """Return True if JAX is loaded and flattens an object. JAX is never imported for that."""
     jax = sys.modules.get("jax.tree_util")
     return isinstance(jax, types.ModuleType) and not jax.all_leaves([leaf])
 

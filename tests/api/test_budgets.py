@@ -188,7 +188,7 @@ def test_budget_of_control_flow_holds_as_measured(name: str) -> None:
 )
 def test_budget_of_a_loop_that_nothing_limits_raises(loop: Any) -> None:
     bounded = ft.checkpoint(lambda x: np.sum(loop(x)), policy=ft.policies.budget("1 GB"))
-    with pytest.raises(ArgumentError, match="nothing limits their number") as caught:
+    with pytest.raises(ArgumentError, match="of an unbounded loop") as caught:
         ft.jit(ft.grad(bounded))(np.ones(3))
     assert "max_steps" in str(caught.value)
 

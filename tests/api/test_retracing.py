@@ -28,7 +28,7 @@ CALLS: list[tuple[tuple[tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...],
     (((X,), {}), ((X.astype(np.float32),), {}), ["args[0] is f32[3], instead of f64[3]"]),
     (((X,), {}), ((np.ones((3, 1)),), {}), ["args[0] is f64[3,1], instead of f64[3]"]),
     (((1.0,), {}), ((1,), {}), ["args[0] is a Python int, instead of a Python float"]),
-    (((X,), {}), ((X, 2.0), {}), ["2 arguments stand by position, instead of 1", "args[1] is there: a Python float"]),
+    (((X,), {}), ((X, 2.0), {}), ["2 positional arguments, instead of 1", "args[1] is there: a Python float"]),
     (((X,), {"scale": X}), ((X,), {}), ["scale is not passed by keyword", "kwargs['scale'] is missing: it was f64[3]"]),
     (((X,), {}), ((X,), {"scale": X}), ["scale is passed by keyword"]),
     (((X,), {"n": 2}), ((X,), {"n": 3}), ["the static argument n is 3, instead of 2"]),
@@ -93,7 +93,7 @@ def test_arrays_that_have_changed() -> None:
         jitted(X)
         weights[0] += 1.0
         jitted(X)
-        assert "weights, which it reads from its surroundings, has been changed in place" in jitted.why_retraced()
+        assert "weights, which it reads from its closure or globals, has been changed in place" in jitted.why_retraced()
 
 
 def test_captured_traced_values() -> None:
@@ -117,7 +117,7 @@ def test_another_answer() -> None:
 
     h(1.0)
     h(-1.0)
-    assert "what is asked at test_retracing.py" in h.why_retraced()
+    assert "the value read at test_retracing.py" in h.why_retraced()
     assert "if x > 0" in h.why_retraced()
 
 

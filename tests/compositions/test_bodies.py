@@ -378,7 +378,7 @@ def test_scan_refuses_writes_into_its_carry() -> None:
 
     with pytest.raises(CapturedArrayError, match="writes into its argument"):
         ft.jit(lambda y: ft.scan(step, np.zeros(3), y))(Y)
-    with pytest.raises(CapturedArrayError, match="scan of step was given, or has read, is written in place"):
+    with pytest.raises(CapturedArrayError, match="captured array of scan of step is written in place"):
         ft.scan(step, np.zeros(3), Y)
     assert_same(ft.scan(step, 0.0, X)[0], np.float64(X.sum()))  # a number without axes never changes
 

@@ -328,7 +328,7 @@ def test_other_static_arguments_after_a_change() -> None:
         return y
 
     np.testing.assert_allclose(ft.grad(g)(X), recurrent_derivative({0: 1.0, 1: 2.0}, 1), rtol=1e-12)
-    with pytest.raises(CapturedArrayError, match="reads what has changed"):
+    with pytest.raises(CapturedArrayError, match="a value that it reads has changed"):
         nth(g, 2)(X)
 
 

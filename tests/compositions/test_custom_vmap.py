@@ -147,7 +147,7 @@ def test_closing_over_traced_values() -> None:
         f.def_vmap(lambda size, batched, y: (y * 2.0, True))
         return f(1.0 * np.max(x) if False else X)
 
-    with pytest.raises(ArgumentError, match="closes over a value that is mapped"):
+    with pytest.raises(ArgumentError, match="closes over a mapped value"):
         ft.vmap(mapped)(X)
 
     def inner(x: Any) -> Any:

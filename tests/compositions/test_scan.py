@@ -134,7 +134,7 @@ def test_length_must_agree_with_xs() -> None:
         ft.scan(lambda c, x: (c + x, None), 0.0, X, length=4)
     with pytest.raises(ShapeError, match=r"xs\['a'\] has 3, xs\['b'\] has 2"):
         ft.scan(lambda c, x: (c, None), 0.0, {"a": X, "b": X[:2]})
-    with pytest.raises(ArgumentError, match="no xs to count the steps by"):
+    with pytest.raises(ArgumentError, match="number of steps is undefined without xs"):
         ft.scan(lambda c, x: (c, None), 0.0)
     with pytest.raises(ShapeError, match="a scalar, which has no axis"):
         ft.scan(lambda c, x: (c, None), 0.0, 1.0)

@@ -360,7 +360,7 @@ def test_results_that_do_not_go_together_name_the_lines() -> None:
         ft.vmap(shapes)(batch)
     with pytest.raises(DtypeError, match=r"f64\[\], another i64\[\](.|\n)*test_vmap_paths.py:\d+ in dtypes"):
         ft.vmap(dtypes)(batch)
-    with pytest.raises(TreeError, match=r"they part at test_vmap_paths.py:\d+ in trees"):
+    with pytest.raises(TreeError, match=r"they diverge at test_vmap_paths.py:\d+ in trees"):
         ft.vmap(trees)(batch)
     with pytest.raises(DtypeError, match="Python float"):
         ft.vmap(number)(batch)

@@ -161,7 +161,7 @@ MISTAKES: dict[str, tuple[Any, type, str]] = {
     "bound": (lambda x: ft.fori_loop(0, x[0], lambda i, v: v, x), DtypeError, "upper is f64.*, not an integer"),
     "branches": (lambda x: ft.switch(0, [], x), ArgumentError, "there are no branches"),
     "sizes": (lambda x: ft.associative_scan(lambda a, b: a, (x, x[1:])), ShapeError, "sizes along axis 0 differ"),
-    "combined": (lambda x: ft.associative_scan(lambda a, b: a > b, x), DtypeError, "elems is f64.* makes of it bool"),
+    "combined": (lambda x: ft.associative_scan(lambda a, b: a > b, x), DtypeError, "elems is f64.* returns bool"),
     "batch": (lambda x: ft.map(np.sin, x, batch_size=0), ArgumentError, "batch_size=0"),
 }  # fmt: skip
 

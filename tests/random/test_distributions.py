@@ -229,7 +229,7 @@ def test_odd_probabilities() -> None:
     assert set(drawn[:, 1]) == {1, 2}
     assert set(rnd.categorical(rnd.key(0), logits[0], shape=(500,))) == {1}
     for p in ([0.5, -0.1], [np.nan, 1.0], [0.0, 0.0], [np.inf, 1.0]):
-        with pytest.raises(ArgumentError, match="no probabilities"):
+        with pytest.raises(ArgumentError, match="not probabilities"):
             rnd.choice(rnd.key(0), 2, (3,), p=np.array(p))
     with np.errstate(divide="raise"):
         assert np.all(np.isfinite(rnd.gumbel(rnd.key(0), (10**6,), np.float16)))
@@ -254,7 +254,7 @@ def test_no_index_is_drawn_where_there_are_no_probabilities(replace: bool) -> No
             with pytest.raises(ValueError, match="logits are NaN, or all of them -inf"):
                 run()
     for bad in ([0.5, -0.1, 0.1], [np.nan, 1.0, 0.0], [0.0, 0.0, 0.0], [np.inf, 1.0, 1.0]):
-        with pytest.raises(ValueError, match="p is no probabilities"):
+        with pytest.raises(ValueError, match="p is not probabilities"):
             ft.jit(lambda p: rnd.choice(rnd.key(0), 3, (2,), replace=replace, p=p))(np.array(bad))
     assert ft.jit(lambda p: rnd.choice(rnd.key(0), 3, (4,), p=p))(np.array([0.0, 2.0, 0.0])).tolist() == [1] * 4
 

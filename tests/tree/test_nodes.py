@@ -250,7 +250,7 @@ def test_an_attribute_that_is_no_field_is_refused_but_cached_properties_are_made
     assert p.norm == np.sum(X**2)
     np.testing.assert_array_equal(ft.grad(lambda p: p.norm)(p).w, 2 * X)
     p.total = 3.0  # type: ignore[attr-defined]
-    with pytest.raises(TreeError, match="Loose has the attribute 'total', which is no field"):
+    with pytest.raises(TreeError, match="Loose has the attribute 'total', which is not a field"):
         ft.grad(lambda p: p.norm)(p)
 
     @dataclasses.dataclass
@@ -354,7 +354,7 @@ def test_a_class_that_cannot_be_a_nest_is_refused() -> None:
         (lambda: ft.tree.register(Other()), "register takes a class, not a Other"),
         (lambda: ft.tree.register(Other, lambda x: ((), None)), "one of flatten and unflatten"),
         (lambda: ft.tree.register(Registered), "registered already"),
-        (lambda: ft.tree.register(tuple, lambda x: (x, None), lambda _, x: x), "tuple is a nest as it is"),
+        (lambda: ft.tree.register(tuple, lambda x: (x, None), lambda _, x: x), "tuple is a pytree node already"),
     ):
         with pytest.raises(ArgumentError, match=message):
             call()
@@ -481,7 +481,7 @@ def loops() -> dict[str, Any]:
 @pytest.mark.parametrize("name", loops())
 def test_a_nest_without_end_is_refused(name: str) -> None:
     tree = loops()[name]
-    says = "levels deep" if name == "depth" else "contains itself: what stands at .* is the"
+    says = "levels deep" if name == "depth" else "contains itself: the object at .* is the"
     for run in (
         ft.tree.leaves, ft.jit(lambda t: X), ft.grad(lambda t: 0.0), ft.vmap(lambda t: X), lambda t: ft.jit(lambda: t)(),
         lambda t: ft.scan(lambda c, _: (c, None), t, length=2), lambda t: ft.tree.partition(callable, t),

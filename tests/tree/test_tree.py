@@ -50,7 +50,7 @@ def test_partition_and_combine() -> None:
     assert ft.tree.combine(arrays, rest)["layers"] == tree["layers"]
     gradient = ft.grad(lambda a: np.sum(ft.tree.combine(a, rest)["w"] ** 2))(arrays)
     assert gradient["w"].tolist() == [2.0, 2.0] and gradient["layers"] == arrays["layers"]
-    with pytest.raises(TreeError, match="parts of one nest"):
+    with pytest.raises(TreeError, match="parts of one pytree"):
         ft.tree.combine({"a": 1}, {"b": 1})
 
 

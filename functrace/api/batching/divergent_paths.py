@@ -1,9 +1,9 @@
-"""The results of a mapped function whose examples took different paths, as if all had taken one.
+"""Results of a mapped function whose examples took divergent paths, merged into one batch.
 
-Results are put together in the order of the examples. What paths return must have one structure, and be of one shape and
-dtype leaf by leaf, as the examples of any batch are; where it is not, the error names the line of each, and the question
-that parted them. A Python number takes the dtype of the arrays that other paths return in its place, as it does where it
-meets them (NEP 50).
+Results are merged in the order of the examples. All paths must return one structure, and the same
+shape and dtype leaf by leaf; the error for a mismatch names the line of each, and the branch
+condition at which the paths diverge. A Python number takes the dtype of the arrays that other
+paths return in its place, by NumPy's promotion (NEP 50).
 
 Layer: 8.
 """
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 class Leaf(NamedTuple):
-    """A leaf of what a path returns.
+    """A leaf of the result of a path.
 
     Args:
-        value: for all examples of the path, which stand along its first axis, if it is mapped.
-        is_mapped: whether it differs between them.
+        value: for all examples of the path, along its first axis if it is mapped.
+        is_mapped: whether it differs between examples.
         aval: of one example.
         number: the Python type, if it is a number; ``None`` for arrays.
-        source: the line that made it.
+        source: the line that created it.
     """
 
     value: Any
@@ -51,11 +51,11 @@ class Leaf(NamedTuple):
 
 
 class Path(NamedTuple):
-    """What the function returned for the examples of one path.
+    """The result of a function for the examples of one path.
 
     Args:
         rows: the examples.
-        forks: the questions that parted them from others.
+        forks: the branch conditions that separate them from others.
         leaves: of the result.
         tree: its structure.
     """
@@ -67,16 +67,17 @@ class Path(NamedTuple):
 
 
 def merged(paths: Sequence[Path], places: Sequence[int | None], owner: str) -> list[Any]:
-    """Return the leaves of all examples, in their order; fresh arrays, with the examples along the first axis.
+    """Return the leaves for all examples, in their order; fresh arrays, with the examples along the
+    first axis.
 
     Args:
-        paths: the paths, of which each example is on one.
-        places: for each leaf ``None`` if it is to be the same for all examples, as ``out_axes`` says.
+        paths: the paths; each example is on one.
+        places: ``None`` for each leaf that must be equal for all examples, as ``out_axes`` says.
         owner: for messages.
 
     Raises:
-        TreeError, ShapeError, DtypeError: if what paths return does not go together.
-        ShapeError: if a leaf that is to be the same for all is not.
+        TreeError, ShapeError, DtypeError: if the results of paths do not fit together.
+        ShapeError: if a leaf that must be equal for all examples is not.
     """
     first = paths[0]
     for path in paths[1:]:
@@ -96,7 +97,7 @@ def merged(paths: Sequence[Path], places: Sequence[int | None], owner: str) -> l
 
 
 def _common(paths: Sequence[Path], leaves: Sequence[Leaf], owner: str) -> np.dtype[Any]:
-    """Check that a leaf has one shape and one dtype on all paths; returns the dtype."""
+    """Check that a leaf has one shape and one dtype on all paths; return the dtype."""
     arrays = [k for k, leaf in enumerate(leaves) if leaf.number is None]
     numbers = [np.zeros((), leaf.aval.dtype)[()].item() for leaf in leaves if leaf.number is not None]
     chosen = arrays[0] if arrays else 0
@@ -125,15 +126,15 @@ def _common(paths: Sequence[Path], leaves: Sequence[Leaf], owner: str) -> np.dty
 
 
 def _parted(one: Path, other: Path) -> str:
-    """Say where two paths part."""
+    """Describe where two paths diverge."""
     for a, b in zip(one.forks, other.forks, strict=False):
         if a != b:
-            return f"they part at {a.source} (answers {a.answer} and {b.answer})"
-    return "they are the same as far as they were asked"
+            return f"they diverge at {a.source} (values {a.answer} and {b.answer})"
+    return "the traces agree on every branch condition"
 
 
 def _batch(paths: Sequence[Path], leaves: Sequence[Leaf], dtype: np.dtype[Any]) -> Any:
-    """Return a leaf of all examples."""
+    """Return a leaf for all examples."""
     size, shape = sum([len(path.rows) for path in paths]), leaves[0].aval.shape
     if not any(isinstance(leaf.value, Tracer) for leaf in leaves):
         if len(leaves) == 1 and leaves[0].is_mapped:
@@ -156,7 +157,7 @@ def _batch(paths: Sequence[Path], leaves: Sequence[Leaf], dtype: np.dtype[Any]) 
 
 
 def _shared(paths: Sequence[Path], leaves: Sequence[Leaf], owner: str) -> Any:
-    """Return a leaf that is the same for all examples."""
+    """Return a leaf that is equal for all examples."""
     first = leaves[0]
     for path, leaf in zip(paths, leaves, strict=True):
         if leaf.is_mapped:
@@ -177,7 +178,7 @@ def _shared(paths: Sequence[Path], leaves: Sequence[Leaf], owner: str) -> Any:
 
 
 def _is_same(a: Value, b: Value) -> bool:
-    """Whether two values are the same: traced ones are if they are one variable."""
+    """Return True if two values are equal; traced ones, if they are one variable."""
     if isinstance(a, Tracer) or isinstance(b, Tracer):
         return isinstance(a, Tracer) and isinstance(b, Tracer) and a._recording is b._recording and a._id == b._id
     return np.asarray(a).tobytes() == np.asarray(b).tobytes()

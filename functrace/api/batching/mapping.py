@@ -87,7 +87,7 @@ def vmap(
     name = function_name(f)
     owner = f"vmap of {name}"
     if max_paths < 0:
-        raise ArgumentError(f"{owner}: max_paths={max_paths}", fix="give the number of paths that are allowed")
+        raise ArgumentError(f"{owner}: max_paths={max_paths} is negative", fix="pass the number of paths that are allowed")
 
     @transformed("vmap", f)
     def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -129,13 +129,13 @@ def vmap(
 
 @final
 class _Call:
-    """One call of a mapped function: runs the function of one example, once or for every path that examples take.
+    """One call of a mapped function: runs the function of one example, once per trace path.
 
     Args:
         f: the function.
-        owner: who maps, for messages.
+        owner: the transform and its function, for messages.
         tree: the structure of its arguments.
-        places: for each leaf whether it is mapped: ``None`` if not.
+        places: the mapped axis of each leaf, or ``None``.
         values: of the leaves; mapped ones have the examples along their first axis.
         size: the number of examples.
         out_axes: of the results.
@@ -156,13 +156,14 @@ class _Call:
         self.out_tree = tree
         self.out_places: list[int | None] = []
         self.held: list[Any] = []
-        """The arguments as they were at the call: what one path writes is not seen by another."""
+        """Snapshots of the arguments at the call: writes on one path do not affect another."""
         self.paths: list[Path] = []
         self.whole: list[Any] | None = None
-        """The results, if the function has asked nothing."""
+        """The results, if the function concretized no value."""
 
     def run(self, paths: Paths, group: Group) -> None:
-        """Run the function for a group of examples, and keep what it returns for those that stay on this path."""
+        """Run the function for a group of examples, and keep the results of those that stay on this
+        path."""
         examples = Examples(paths, group)
         try:
             self._run(examples, is_first=group.before is None)
@@ -202,14 +203,15 @@ class _Call:
             if is_first:
                 self.held.append(held_array(value) if _is_array(place, value) else value)
             elif _is_array(place, value):
-                held_array(value)  # it must not be written while it is read
+                held_array(value)  # write-protect it while it is read
             traced.append(_input(recording, value, self.held[n], place is not None))
-        # Of the caller's plain arrays the function has copies; what is traced outside would have to change there.
+        # The function has copies of the caller's plain arrays; writes to outer traced values must
+        # show outside.
         recording.arguments = tuple([x for x, v in zip(traced, self.values, strict=True) if isinstance(v, Tracer)])
         return unflatten(self.tree, traced)
 
     def _run_whole(self, call: Recorded) -> list[Any]:
-        """Run the program for all examples, as it is in the cache."""
+        """Run the program for all examples, from the cache if possible."""
         recording, size = call.recording, self.size
         flags = tuple([place is not None for place in self.out_places])
         mapped_inputs = tuple([i not in recording.values.known for i in recording.inputs])
@@ -227,12 +229,14 @@ class _Call:
 
 
 def _is_array(place: int | None, value: object) -> bool:
-    """Whether an argument becomes an input; a number, or an outer traced value, goes to the function as it is."""
+    """Return True if an argument becomes an input; numbers and outer traced values are forwarded
+    unchanged."""
     return place is not None or (isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind in "biufc")
 
 
 def _input(recording: Recording, value: Any, array: Any, is_mapped: bool) -> Any:
-    """Add an input: of one example, to run on the whole batch, or an array that is not mapped, whose value is known."""
+    """Add an input: abstract, for one example of a batch, or an unmapped array with its concrete
+    value."""
     if not _is_array(0 if is_mapped else None, value):
         return value
     if is_mapped:
@@ -246,7 +250,7 @@ def _input(recording: Recording, value: Any, array: Any, is_mapped: bool) -> Any
 
 
 def _place(axis: int | None, value: Value) -> int | None:
-    """The mapped axis of a leaf, counted from the front; -1 if the leaf has no such axis."""
+    """Return the mapped axis of a leaf, counted from the front; -1 if the leaf has no such axis."""
     if axis is None:
         return None
     rank = len(shape_of(value))

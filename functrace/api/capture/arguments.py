@@ -1,4 +1,4 @@
-"""What a transform is called with: which arguments it takes, by position, and what they may be.
+"""Arguments of transforms: validation, and selection by position (``argnums``).
 
 Layer: 8.
 """
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from functrace.tree import PyTreeSpec
 
 NUMERIC = (Tracer, np.ndarray, np.generic, bool, int, float, complex)
-"""What stands for an array or a number. (A tuple: ``A | B`` would build a new type at every call.)"""
+"""Types of arrays and numbers, traced or not. (A tuple: ``A | B`` would build a new type per
+call.)"""
 
 ARRAYS = (Tracer, np.ndarray, np.generic)
-"""What can be an operand: numbers of Python's stay what they are."""
+"""Types of operands; Python numbers stay Python numbers."""
 
 
 def function_name(f: Callable[..., Any]) -> str:
-    """The name by which messages call a function."""
+    """Return the name of a function for messages."""
     return getattr(f, "__name__", None) or type(f).__name__
 
 
@@ -56,7 +57,7 @@ def as_value(leaf: Any, what: str) -> Any:
 
 
 def _is_nest(leaf: object) -> bool:
-    """Whether what no transform takes apart is a nest all the same: of a class that is derived from one that they know."""
+    """Return True for an unregistered subclass of a container, which no transform flattens."""
     return isinstance(leaf, dict | set | frozenset | list | tuple) and type(leaf) not in (list, tuple)
 
 
@@ -69,16 +70,16 @@ def argument_names(treedef: PyTreeSpec) -> list[str]:
 def as_values(
     leaves: Sequence[Any], owner: str, names: Callable[[], Sequence[str]], wanted: Sequence[bool] | None = None
 ) -> list[Any]:
-    """Return the leaves of a nest as `as_value` does; those that are not ``wanted`` as they are.
+    """Convert the leaves of a pytree by `as_value`; those that are not ``wanted`` are unchanged.
 
     Args:
-        leaves: of the nest.
-        owner: whose argument it is, for messages.
-        names: names the leaves, where that is needed.
-        wanted: which leaves must be numeric, if not all.
+        leaves: leaves of the pytree.
+        owner: the transform and its function, for messages.
+        names: returns the paths of the leaves; called only for a message.
+        wanted: flags of the leaves that must be numeric; default: all.
 
     Raises:
-        DtypeError: if one is not numeric; it is named by its path.
+        DtypeError: if a leaf is not numeric; the message names its path.
     """
     try:
         if wanted is None:
@@ -104,22 +105,23 @@ def check_leaf(leaf: object, owner: str, name: str) -> None:
 
 
 NO_LEAF = (
-    "what stands among arrays in a nest is split off by functrace.tree.partition, or is a static field of a dataclass "
-    "(functrace.tree.static); a class that is a nest itself is made known by functrace.tree.register"
+    "separate other objects from the arrays of a pytree with functrace.tree.partition, or declare them static fields of "
+    "a dataclass (functrace.tree.static); register a class that is a pytree with functrace.tree.register"
 )
-"""The way out for leaves that no transform takes."""
+"""The fix for leaves that no transform accepts."""
 
 
 def is_position(argnums: object) -> TypeGuard[int]:
-    """Whether ``argnums`` names one argument, so that there is one derivative and not a tuple of them; bools name none."""
+    """Return True if ``argnums`` is one position, so that the result is not a tuple; bools are no
+    positions."""
     return isinstance(argnums, (int, np.integer)) and not isinstance(argnums, bool)
 
 
 def check_argnums(argnums: object, transform: str, name: str = "argnums") -> tuple[int, ...]:
-    """Return ``argnums`` (or what else has that meaning, by name) as a tuple.
+    """Return ``argnums`` (or the parameter called ``name``) as a tuple.
 
     Raises:
-        ArgumentError: if it is no position, nor a sequence of them.
+        ArgumentError: if it is neither a position nor a sequence of positions.
     """
     if type(argnums) is int or is_position(argnums):
         return (argnums,)
@@ -136,7 +138,7 @@ def check_argnums(argnums: object, transform: str, name: str = "argnums") -> tup
 
 
 def check_function(f: object, transform: str, usage: str = "{0}(f) returns a function: call {0}(f)(x)") -> None:
-    """Check that what is to be transformed can be called.
+    """Check that ``f`` is callable.
 
     Raises:
         ArgumentError: if not.

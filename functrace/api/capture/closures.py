@@ -1,11 +1,12 @@
-"""What a function reads of its surroundings, as far as its code names it: functions, arrays, generators.
+"""Functions, arrays and generators that a function reaches through its globals and its closure.
 
-Note [What a function names]
-    The names in a function's code stand for globals, for what it closes over, and for attributes of what it reaches. So
-    globals, closures and defaults are looked at, what partials and bound methods hold, the entries of containers, those
-    attributes of objects (of instances, of their classes, of users' modules) that some name in the code stands for, and the
-    functions among all these, in turn. What is not found: what is reached by a word that is no name (``getattr(x, word)``),
-    or through code that is not Python's.
+Note [Names that a function reaches]
+    The names in a function's code refer to globals, to closure variables, and to attributes of
+    reachable objects. The walk visits globals, closures and defaults, the contents of partials and
+    bound methods, the entries of containers, those attributes of objects (of instances, of their
+    classes, of users' modules) whose name occurs in the code, and the functions among all these,
+    recursively. It does not find objects reached by a computed name (``getattr(x, word)``), or
+    through code that is not Python.
 
 Layer: 8.
 """
@@ -28,17 +29,18 @@ from functrace.tracing.copies import is_mapped, is_read_only
 
 _MOST_FUNCTIONS = 64
 _MOST_THINGS = 1 << 14
-"""How many functions, and other things, are looked at."""
+"""Limits on the number of functions and of other objects visited."""
 
 MOST_COMPARED = 64 << 20
-"""Bytes of arrays that a function names, but that were not captured: these are copied, and compared at every call (2 ms)."""
+"""Bytes of arrays that a function names but did not capture; they are copied, and compared per call
+(2 ms)."""
 
 _CONTAINERS = (list, tuple, set, frozenset, deque)
 _PLAIN = (str, bytes, int, float, complex, type(None), np.generic, CodeType, Iterator)
 
 
 def codes(code: CodeType) -> Iterator[CodeType]:
-    """A function's code, and that of functions in it."""
+    """Yield the code of a function and of the functions defined in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -46,7 +48,7 @@ def codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def named(function: FunctionType) -> dict[str, Any]:
-    """What the names in a function stand for: globals, what it closes over, defaults."""
+    """Map the names in a function to their values: globals, closure variables, defaults."""
     code, known = function.__code__, function.__globals__
     words = {word for part in codes(code) for word in part.co_names}
     defaults = dict(zip(code.co_varnames[: code.co_argcount][::-1], (function.__defaults__ or ())[::-1], strict=False))
@@ -55,35 +57,38 @@ def named(function: FunctionType) -> dict[str, Any]:
 
 
 def things_named(f: object, kinds: type | tuple[type, ...]) -> list[tuple[str, Any]]:
-    """Return everything of some types that a function reaches, nearest first; see Note [What a function names].
+    """Return all objects of some types that a function reaches, nearest first.
+
+    See Note [Names that a function reaches].
 
     Args:
-        f: the function; a partial, a bound method, or an object that is called.
+        f: the function, a partial, a bound method, or a callable object.
         kinds: the types.
 
     Returns:
-        pairs of the name that it goes by (empty where it has none) and the thing.
+        pairs of the object's name (empty if it has none) and the object.
     """
     words: set[str] = set()
     while True:
         before, found = len(words), list(_reached(f, kinds, words))
-        if len(words) == before:  # no name is new: no attribute has been passed by
+        if len(words) == before:  # no new name: no attribute was skipped
             return found
 
 
 def functions_named(f: object) -> list[FunctionType]:
-    """Return the Python function behind wrappers, partials and methods, and those that it reaches."""
+    """Return the Python function behind wrappers, partials and methods, and the functions that it
+    reaches."""
     return [function for _, function in things_named(f, FunctionType)][:_MOST_FUNCTIONS]
 
 
 def reads_of(f: object, name: str, watches: Iterable[Watch], before: Reads | None = None) -> Reads | None:
-    """Return the arrays that a staged function depends on besides its arguments; None if there are none.
+    """Return the arrays that a staged function reads besides its arguments; None if there are none.
 
     Args:
         f: the function.
-        name: what messages call it.
-        watches: arrays that were read while it was recorded.
-        before: what it depends on besides.
+        name: the function's name, for messages.
+        watches: arrays that it read while it was recorded.
+        before: its other dependencies.
     """
     watches = list(watches)
     captured = {id(watch.held.original()) for watch in watches}
@@ -106,7 +111,7 @@ def _warn_of_size(f: object, name: str, word: str, size: int) -> None:
     function = next(iter(functions_named(f)), None)
     warnings.warn_explicit(
         f"jit of {name} names an array{f' ({word})' if word else ''} of {size >> 20:,} MiB, but does not compute with all "
-        "of it: it is too large to be compared at every call, so a change of it in place is not seen. Pass it as an "
+        "of it: it is too large to be compared at every call, so a change in place is not detected. Pass it as an "
         "argument, or declare it read-only (flags.writeable = False)",
         UserWarning,
         __file__ if function is None else function.__code__.co_filename,
@@ -116,9 +121,10 @@ def _warn_of_size(f: object, name: str, word: str, size: int) -> None:
 
 
 def _reached(f: object, kinds: type | tuple[type, ...], words: set[str]) -> Iterator[tuple[str, Any]]:
-    """Walk once; adds the names in functions that are met to ``words``, by which attributes are chosen."""
+    """Walk once; adds the names in functions that are visited to ``words``, which selects
+    attributes."""
     waiting, seen = deque([("", f)]), set[int]()
-    holds = list[Any]()  # what is made here keeps its identity for as long as this runs
+    holds = list[Any]()  # keeps objects that are created here alive, so that their ids stay unique
     while waiting and len(seen) < _MOST_THINGS:
         word, thing = waiting.popleft()
         if id(thing) in seen or isinstance(thing, _PLAIN):
@@ -133,7 +139,8 @@ def _reached(f: object, kinds: type | tuple[type, ...], words: set[str]) -> Iter
 
 
 def _parts(thing: object, words: set[str]) -> Iterable[tuple[str, Any]]:
-    """What may be read of something whose attributes are asked for by some words, with the word that each part goes by."""
+    """Return the reachable parts of an object, with their names; ``words`` selects its
+    attributes."""
     if isinstance(thing, FunctionType):
         if is_users(thing.__code__.co_filename):
             words.update([word for part in codes(thing.__code__) for word in part.co_names])
@@ -158,7 +165,7 @@ def _parts(thing: object, words: set[str]) -> Iterable[tuple[str, Any]]:
         return [("", thing.fget)]
     if isinstance(thing, type):
         return [x for base in thing.__mro__ if _is_users_class(base) for x in _chosen(vars(base), words)]
-    if type(thing).__module__.partition(".")[0] == __name__.partition(".")[0]:  # of ours: what it was made of
+    if type(thing).__module__.partition(".")[0] == __name__.partition(".")[0]:  # its components
         return [("", getattr(thing, word, None)) for word in ("__wrapped__", "rules", "rule", "vjp", "jvp")]
     if isinstance(thing, BuiltinMethodType):  # a method of a generator, bound to a name
         return [("", thing.__self__)]
@@ -166,7 +173,7 @@ def _parts(thing: object, words: set[str]) -> Iterable[tuple[str, Any]]:
 
 
 def _attributes(thing: object, words: set[str]) -> Iterator[tuple[str, Any]]:
-    """The attributes of an instance that are asked for, and its class."""
+    """Yield the attributes of an instance that ``words`` selects, and those of its class."""
     yield from _chosen(getattr(thing, "__dict__", {}), words)
     for base in type(thing).__mro__:
         slots = vars(base).get("__slots__", ())
@@ -179,7 +186,7 @@ def _attributes(thing: object, words: set[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _is_operator(word: str, thing: object) -> bool:
-    """Whether a method is called by what is no name: operators, calls, ``with``."""
+    """Return True for a method that Python calls without its name: operators, calls, ``with``."""
     return word.startswith("__") and word not in ("__init__", "__new__") and isinstance(thing, FunctionType)
 
 
@@ -194,7 +201,8 @@ def _is_users_class(base: type) -> bool:
 
 
 def _visible(function: FunctionType) -> dict[str, Any]:
-    """What a function names; of one that is not the user's what it closes over, as wrappers do."""
+    """Return the variables of a function; of a library's function, only its closure, as in
+    wrappers."""
     return named(function) if is_users(function.__code__.co_filename) else _closure(function)
 
 

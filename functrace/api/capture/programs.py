@@ -1,4 +1,5 @@
-"""Programs from functions: ``trace``, ``evaluate``; marks inside of functions: ``value``, ``is_traced``, ``stop_gradient``.
+"""Program capture: ``trace``, ``evaluate``; inside traced functions: ``value``, ``is_traced``,
+``stop_gradient``.
 
 Layer: 8.
 """
@@ -73,7 +74,7 @@ def trace(f: Callable[P, Any]) -> Callable[..., Program]:
 
         def inputs(recording: Recording) -> Called:
             tracers = [recording.new_input(aval) for aval in avals]
-            for tracer, leaf in zip(tracers, leaves, strict=True):  # of a ShapeDtype, the layout is not known
+            for tracer, leaf in zip(tracers, leaves, strict=True):  # the layout of a ShapeDtype is unknown
                 if isinstance(leaf, np.ndarray):
                     recording.views.layouts[tracer._id] = leaf.strides
                     if not leaf.ndim:
@@ -82,7 +83,8 @@ def trace(f: Callable[P, Any]) -> Callable[..., Program]:
 
         with ArrayRecording(owner) as recording:
             call = Recorded(recording, f, inputs, reads=())
-            # What a transform records by itself stands in the line that calls `trace`, whose variable is the program.
+            # Operations that a transform records itself get the line that calls `trace`, whose
+            # variable is the program.
             names = {i: None for i, position in enumerate(call.lines) if position == here}
             return own_constants(call.program(name, input_names=input_names(f, args, kwargs), names=names))
 
@@ -121,7 +123,7 @@ def eval_shape(f: Callable[..., Any], *args: object, **kwargs: object) -> Any:
 
 
 def input_names(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str | None]:
-    """Name the leaves of the arguments after the parameters that they were passed for."""
+    """Name the leaves of the arguments after their parameters."""
     try:
         parameters = [
             p.name
@@ -155,8 +157,8 @@ def evaluate(program: Program, *arguments: object) -> Any:
         the output, or a tuple of outputs if the program has several; fresh arrays.
 
     Raises:
-        ShapeError: if the number of arguments is not that of inputs, or an argument has another shape or dtype than its
-            input.
+        ShapeError: if the number of arguments is wrong, or an argument differs in shape or dtype
+            from its input.
         DtypeError: if an argument is not numeric.
 
     Example:

@@ -1,12 +1,15 @@
-"""Draws from NumPy's generators, and Python's, while a function is staged: what they draw becomes a constant.
+"""Warnings about draws from NumPy's and Python's generators during staging: the draws become
+constants.
 
-Note [Draws while staging are seen by the state]
-    A generator cannot say who draws from it, but its state moves. So the states of NumPy's global generator, and of those
-    that a function reaches (functrace/api/capture/closures.py: NumPy's, `random.Random`, methods of one that are bound to a
-    name), are compared before and after it is staged: 60 us for the global one, nothing where `numpy.random` is not in use.
-    The warning names the line that has the name of the generator that moved; if none has, the function. What is not seen: a
-    generator that is made inside (with a fixed seed it draws the same at every call anyway), and one that no name leads to.
-    Another thread that draws meanwhile looks as if the function did.
+Note [Detecting draws by a generator's state]
+    A generator does not report who draws from it, but a draw changes its state. So the states of
+    NumPy's global generator, and of the generators that a function reaches
+    (functrace/api/capture/closures.py: NumPy's, `random.Random`, their bound methods), are compared
+    before and after staging: 60 us for the global one, nothing where `numpy.random` is not in use.
+    The warning names the line that mentions the generator that changed, or else the function. It
+    misses a generator that is created inside (with a fixed seed it draws the same numbers in every
+    call anyway), and one that no name refers to. A draw in another thread meanwhile is attributed
+    to the function.
 
 Layer: 8.
 """
@@ -39,11 +42,12 @@ _told: ContextVar[set[int] | None] = ContextVar(
 
 @contextmanager
 def watching(f: Callable[..., Any], name: str) -> Iterator[None]:
-    """Warn, once per line, if NumPy's global generator or one that a function reaches is drawn from meanwhile.
+    """Warn, once per line, of draws from NumPy's global generator or from one that a function
+    reaches.
 
     Args:
         f: the function that is staged.
-        name: what messages call it.
+        name: its name, for messages.
     """
     functions = functions_named(f)
     seen = list(_generators(f, functions))
@@ -85,11 +89,12 @@ def _warn(name: str, function: FunctionType, places: list[tuple[FunctionType, Wo
 
 
 def _generators(f: object, functions: list[FunctionType]) -> Iterator[tuple[FunctionType, Words, Any]]:
-    """NumPy's global generator and Python's, by the names that may stand for them, and those that functions reach."""
+    """Yield NumPy's and Python's global generators, by their names in each function, and reachable
+    ones."""
     every = (code for function in functions for code in codes(function.__code__))
     is_numpys = "numpy.random" in sys.modules or any("random" in code.co_names for code in every)
     module: Any = importlib.import_module("numpy.random") if is_numpys else None
-    random = sys.modules.get("random")  # who draws from it has imported it
+    random = sys.modules.get("random")  # drawing from it requires the import
     pythons: Any = getattr(random, "_inst", None)
     for function in functions:
         if not is_users(function.__code__.co_filename):
@@ -127,7 +132,7 @@ def _equal(a: State, b: State) -> bool:
 
 
 def _line(function: FunctionType, words: Words) -> int | None:
-    """The first line of a function that has a name, or an attribute of one."""
+    """Return the first line of a function that has a name, or an attribute of one."""
     for code in codes(function.__code__) if any(words) else ():
         listed = list(dis.get_instructions(code))
         for k, instruction in enumerate(listed):

@@ -1,9 +1,10 @@
-"""Recording a call of a user's function: the one way from Python to a program.
+"""Recording a call of a user's function: the only way from Python to a program.
 
-`Recorded` calls a function on tracers. Who transforms says how the arguments become inputs, with values or without, and what
-of the result is wanted; everything else is the same for all and stands here: the user's exceptions, auxiliary data, what a
-result may be. `grad`, `vjp`, `vmap` … then look their transformed program up (`Recorded.transformed`), `trace` and `jit`
-freeze the program; what becomes the body of an operation is closed over what it captured (`stage`).
+`Recorded` calls a function on tracers. The transform chooses how the arguments become inputs,
+abstract or concrete, and which leaves of the result are outputs; `Recorded` handles the user's
+exceptions, auxiliary data, and the types of results. `grad`, `vjp`, `vmap` … then look up their
+transformed program (`Recorded.transformed`), `trace` and `jit` freeze the program, and the body of
+an operation becomes a closed program over its captured values (`stage`).
 
 Layer: 8.
 """
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from functrace.tree import PyTreeSpec
 
 Called = tuple[Sequence[Any], dict[str, Any]]
-"""What a function is called with: positional and keyword arguments."""
+"""Positional and keyword arguments of a call."""
 
 # -- one call --------------------------------------------------------------------------------------------------------------
 
@@ -60,27 +61,27 @@ class Recorded:
     """One call of a user's function, recorded.
 
     Args:
-        recording: who records, and goes on after this; that it records is said by a ``with`` block around both.
+        recording: the recording, which stays open; the caller enters it with a ``with`` block.
         f: the function.
-        arguments: makes the inputs of the recording; returns what to call the function with.
-        has_aux: whether the function returns a pair, of which the second part is auxiliary data.
-        wanted: from the result to what of it are outputs; by default all of its leaves.
-        reads: for what Python runs once, but the program any number of times: the arrays that it reads in any case. It must
-            leave those, and all others that it reads, as they are.
+        arguments: creates the inputs of the recording; returns the arguments of the function.
+        has_aux: whether the function returns a pair of a result and auxiliary data.
+        wanted: selects the outputs from the result; default: all of its leaves.
+        reads: for bodies traced once and run many times: arrays that the program reads in any case.
+            The function must not write into them, nor into any other array that it reads.
 
     Raises:
         DtypeError: if the function returned something that is not a number or an array.
-        CapturedArrayError: if it writes into what it may only read.
+        CapturedArrayError: if it writes into an array that it may only read.
         ConcretizationError: if a shape depends on values.
     """
 
     __slots__ = ("_aux", "_aux_tree", "_own", "out_tree", "outputs", "recording", "watches")
     outputs: list[int]
-    """The variables of the result's leaves, or of what else of it was wanted."""
+    """Variables of the outputs: the leaves of the result, or those that ``wanted`` selected."""
     out_tree: PyTreeSpec
     """The structure of the result."""
     watches: list[Watch]
-    """The arrays that were read besides ``reads``, where these were given."""
+    """The arrays that the function read besides ``reads``; set only if ``reads`` was passed."""
 
     def __init__(
         self,
@@ -136,25 +137,27 @@ class Recorded:
 
     @property
     def lines(self) -> Sequence[Position]:
-        """The user's lines, for who runs a transformed program of this recording."""
+        """The user's lines, for running a transformed program of this recording."""
         return self.recording.positions or ()
 
     @property
     def auxiliary(self) -> int:
-        """How many leaves of the auxiliary data are traced here: results of a transformed program, behind the outputs."""
+        """Number of leaves of the auxiliary data that are traced here: a transformed program
+        returns them last."""
         return len(self._own)
 
     def transformed(self, transform: object, build: Callable[[Program], Any]) -> tuple[Any, list[Any]]:
-        """Return what ``build`` makes of the program, which may be in the cache, and the arguments to run it on."""
+        """Return ``build(program)``, from the cache if possible, and the arguments to run it on."""
         own = self._own
         return run_recorded(self.recording, [*self.outputs, *[i for _, i in own]] if own else self.outputs, transform, build)
 
     def program(self, name: str, also: Sequence[int] = (), **details: object) -> Program:
-        """Return the program of the outputs, and of other variables, with what it captured as constants."""
+        """Return the program of the outputs and of other variables, with its captured values as
+        constants."""
         return self.recording.program((*self.outputs, *also), name=identifier(name), **details)
 
     def aux(self, values: Iterable[Any]) -> Any:
-        """Return the auxiliary data, with the values of those leaves that were traced here."""
+        """Return the auxiliary data, with values for the leaves that were traced here."""
         leaves = list(self._aux)
         for (k, _), value in zip(self._own, values, strict=True):
             leaves[k] = value
@@ -162,11 +165,12 @@ class Recorded:
 
 
 def explain(error: Exception, owner: str) -> None:
-    """Undo what NumPy makes of our errors: raise what an exception of the user's function really says, if it is ours."""
+    """Raise the library's error where NumPy replaced it by another one, in an exception from the
+    user's function."""
     if _is_users_own(error):
         return
     if not isinstance(error, FunctraceError):
-        is_operator = str(error).startswith("unsupported operand type(s)")  # of polynomials: `_explain_refusal` says more
+        is_operator = str(error).startswith("unsupported operand type(s)")  # of polynomials, see `_explain_refusal`
         hidden = None if is_operator else replaced_refusal(error.__traceback__)
         if hidden is not None:  # "setting an array element with a sequence", "required argument is not a float"
             raise hidden.with_traceback(error.__traceback__) from None
@@ -180,14 +184,14 @@ def explain(error: Exception, owner: str) -> None:
         raise error.__cause__ from None
     if "read-only" in str(error) and not isinstance(error, FunctraceError):
         raise CapturedArrayError(
-            f"an array that {owner} was given, or has read, is written in place, and cannot be",
+            f"an argument or captured array of {owner} is written in place, but it is read-only",
             at=source_of_traceback(error.__traceback__),
             fix="write into a copy: x = x.copy()",
         ).with_traceback(error.__traceback__) from None
 
 
 def _explain_library(error: Exception) -> None:
-    """Raise what to do where another array library was given a traced value."""
+    """Raise an error with a fix if another array library received a traced value."""
     if "Traced" not in str(error):
         return
     traceback = users = error.__traceback__
@@ -205,7 +209,7 @@ def _explain_library(error: Exception) -> None:
 
 
 def _explain_refusal(error: Exception) -> None:
-    """Raise what to do where compiled code, or a library, does not take a traced value."""
+    """Raise an error with a fix if compiled code, or a library, does not accept a traced value."""
     text = error.args[0] if error.args and isinstance(error.args[0], str) else ""
     line = next((line.strip() for line in text.splitlines() if "Traced" in line), "")
     innermost = _innermost(error.__traceback__)
@@ -222,21 +226,21 @@ def _explain_refusal(error: Exception) -> None:
             f"numpy.polynomial could not compute this with traced coefficients ({text}), and hides why; without their "
             "values it cannot tell which of them are zeros, which it leaves out",
             at=source_of_traceback(error.__traceback__),
-            fix="use np.convolve of the coefficients (p.coef), or np.polymul and its kin, highest coefficient first; "
-            "functrace.jit(f, guards=True), grad and vmap know values",
+            fix="use np.convolve of the coefficients (p.coef), or np.polymul and related functions, highest coefficient "
+            "first; functrace.jit(f, guards=True), grad and vmap have concrete values",
         ).with_traceback(error.__traceback__) from None
     frame, file = innermost.tb_frame, innermost.tb_frame.f_code.co_filename
     if not is_users(file) and not file.startswith(OWN_AND_NUMPYS) and isinstance(error, TypeError) and not line:
         is_raised = frame.f_code.co_code[innermost.tb_lasti] in _RAISE
         if not is_raised and holds_tracer(list(frame.f_locals.values())):
-            line = text  # of compiled code that the library has called
+            line = text  # from compiled code that the library called
     elif not any(words in line for words in ("not Traced", "bytes-like object")) and (
         is_users(file) or file.startswith(PACKAGE_PREFIX)
     ):
         return
     if "bytes-like object" in line:
         raise UnsupportedFunctionError(
-            f"the memory of a traced value was asked for, which it does not have ({line})",
+            f"code accesses the memory of a traced value, which has none ({line})",
             at=source_of_traceback(error.__traceback__),
             fix="np.frombuffer, memoryview, np.ndarray(shape, dtype, x) and subclasses of ndarray that are made so hold "
             "plain values: use a function that takes arrays, x.view(Subclass) under @functrace.numpy.lift, or "
@@ -250,20 +254,22 @@ def _explain_refusal(error: Exception) -> None:
             at=at,
             fix=in_numpy(name)
             or "call it by functrace.pure_callback, or give it a derivative with functrace.primitive "
-            "(docs/foreign_code.md); functrace.scipy has functions of SciPy's; functrace.value(x) gives the plain value, "
-            "without derivative, where it is known",
+            "(docs/foreign_code.md); functrace.scipy has functions of SciPy; functrace.value(x) returns the concrete value, "
+            "without derivative, where there is one",
         ).with_traceback(error.__traceback__) from None
 
 
 _EXPLAINED = ("builtins", "numba.core.errors")
-"""Where errors are defined that are explained. Those of other libraries, as of beartype, say themselves what is wrong."""
+"""Modules whose errors are explained. Errors of other libraries, e.g. beartype, are clear by
+themselves."""
 _CHECKERS = ("beartype", "jaxtyping", "typeguard")
-"""Libraries that check annotations when functions are called."""
+"""Libraries that check annotations at calls."""
 _RAISE = (opmap["RAISE_VARARGS"], opmap["RERAISE"])
 
 
 def _is_users_own(error: Exception) -> bool:
-    """Whether an exception comes from a ``raise`` of the user's, and not from what one of his statements called."""
+    """Return True if a ``raise`` in the user's code raised an exception, not code that it
+    called."""
     traceback = _innermost(error.__traceback__)
     if traceback is None or not is_users(traceback.tb_frame.f_code.co_filename):
         return False
@@ -271,7 +277,7 @@ def _is_users_own(error: Exception) -> bool:
 
 
 def _innermost(traceback: TracebackType | None) -> TracebackType | None:
-    """The innermost frame of Python code; Cython adds frames of its own to a traceback."""
+    """Return the innermost frame of Python code; Cython adds frames of its own to a traceback."""
     found = None
     while traceback is not None:
         if not traceback.tb_frame.f_code.co_filename.endswith(CYTHONS):
@@ -281,12 +287,12 @@ def _innermost(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def identifier(name: str) -> str:
-    """Return a function's name as listings can have it."""
+    """Return a function's name as an identifier for listings."""
     return name if name.isidentifier() else "program"
 
 
 def output_variable(recording: Recording, leaf: object) -> int:
-    """Return the variable of an output leaf; one that is not traced becomes a captured value."""
+    """Return the variable of an output leaf; an untraced leaf becomes a captured value."""
     if isinstance(leaf, TracedNumber):
         leaf = leaf.strong()
     if isinstance(leaf, TracedArray) and leaf._recording is recording:
@@ -299,13 +305,13 @@ def output_variable(recording: Recording, leaf: object) -> int:
         raise leaf.refuse()
     raise DtypeError(
         f"{recording.owner} returned a {type(leaf).__name__}, not an array or a number",
-        fix="return arrays or numbers; has_aux=True carries other results; a class that is a nest is made known by "
+        fix="return arrays or numbers; has_aux=True carries other results; register a class that is a pytree with "
         "functrace.tree.register",
     )
 
 
 def _refuse_result(recording: Recording, leaves: Sequence[Any], tree: PyTreeSpec) -> None:
-    """Raise for the first leaf of a nest that is no result, by its name."""
+    """Raise for the first leaf of a pytree that cannot be a result; the message has its path."""
     for leaf, path in zip(leaves, paths(tree), strict=True):
         if path and not isinstance(leaf, NUMERIC):
             try:
@@ -313,7 +319,7 @@ def _refuse_result(recording: Recording, leaves: Sequence[Any], tree: PyTreeSpec
             except DtypeError as error:
                 kind = type(leaf).__name__
                 raise DtypeError(
-                    f"{recording.owner} returned a nest in which result{path} is a {kind}, not an array or a number",
+                    f"{recording.owner} returned a pytree in which result{path} is a {kind}, not an array or a number",
                     at=error.at,
                     fix=f"{error.fix}; a static field of a dataclass (functrace.tree.static) is no leaf",
                 ) from None
@@ -330,7 +336,7 @@ def _split_aux(result: object, what: str) -> tuple[Any, Any]:
 
 
 def _own_tracers(recording: Recording, leaves: list[Any]) -> list[tuple[int, int]]:
-    """Positions and variables of the leaves of auxiliary data that are traced by this recording.
+    """Return positions and variables of the leaves of auxiliary data that this recording traces.
 
     Raises:
         ConcretizationError: if a leaf is a selection of unknown size.
@@ -350,12 +356,12 @@ def _own_tracers(recording: Recording, leaves: list[Any]) -> list[tuple[int, int
 
 
 def add_input(recording: Recording, value: Value, leaf: object = None) -> Any:
-    """Make an argument an input of the recording; the array is held as it is now.
+    """Make an argument an input of the recording, with a snapshot of its array.
 
     Args:
-        recording: who records.
+        recording: the recording.
         value: the argument, as `as_value` returns it.
-        leaf: the argument as it was passed: a 0-d array is not a scalar to the function.
+        leaf: the original argument: the function must see a 0-d array as an array, not as a scalar.
     """
     if type(value) is np.ndarray or isinstance(value, np.ndarray):
         tracer = recording.new_input(aval_of(value), held_array(value))
@@ -367,27 +373,31 @@ def add_input(recording: Recording, value: Value, leaf: object = None) -> Any:
 
 
 def own_arrays(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Return arguments that are not traced, with copies of the arrays among them: what a function writes stays there."""
+    """Copy the arrays among untraced arguments: the caller does not see what the function
+    writes."""
     return [_own(x) for x in args], {key: _own(x) for key, x in kwargs.items()} if kwargs else kwargs
 
 
 def _own(value: object) -> Any:
-    """A plain array as it is now. What only the function knows (a masked array, a memmap) is handed on as it is."""
+    """Return a snapshot of a plain array. Other values (a masked array, a memmap) are forwarded
+    unchanged."""
     if type(value) is not np.ndarray:
         return value
     return held_array(value) if value.dtype.kind in "biufc" else value.copy()
 
 
 class Operands:
-    """The leaves of a call's arguments: arrays and traced values are operands, whatever else stays as it is.
+    """The leaves of a call's arguments: arrays and traced values are operands, other leaves are
+    not.
 
-    Python numbers stay, too, and those that `jit` traces: so they keep their weak dtype (NEP 50).
+    Python numbers, also those that `jit` traces, are no operands, so they keep their weak dtype
+    (NEP 50).
     """
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.leaves, self.tree = flatten((args, kwargs))
         self.active: tuple[bool, ...] = ()
-        """Which operands have a derivative, where that is known."""
+        """Flags of the operands that have a derivative; empty if unknown."""
         self.places: list[int] = []
         self.avals: list[ShapeDtype] = []
         self._held: list[Held | None] = []
@@ -406,11 +416,13 @@ class Operands:
         return [self.leaves[k] for k in self.places]
 
     def handed_on(self) -> list[Any]:
-        """Return the values as what was recorded is applied to them: the caller's own arrays, if they are what they were."""
+        """Return the values for the recorded program: the caller's own arrays if they are
+        unchanged, else snapshots."""
         return [v if held is None else held.handed_on() for v, held in zip(self.values, self._held, strict=True)]
 
     def if_traced(self) -> Operands:
-        """Return the same operands, or none where no value is traced: then all of them go to the function as they are."""
+        """Return the same operands, or none if no value is traced: then the function gets all
+        leaves unchanged."""
         if any(isinstance(value, Tracer) for value in self.values):
             return self
         made = object.__new__(Operands)
@@ -419,7 +431,8 @@ class Operands:
         return made
 
     def without_values(self) -> Operands:
-        """Return the same operands without their values: what is recorded on them may not ask, and may outlive the call."""
+        """Return the same operands, abstract: recording cannot concretize them, and may outlive the
+        call."""
         made = object.__new__(Operands)
         made.leaves, made.tree, made.places, made.avals = list(self.leaves), self.tree, self.places, self.avals
         made.active = self.active
@@ -429,7 +442,8 @@ class Operands:
         return made
 
     def inputs(self, recording: Recording) -> Called:
-        """Make the operands inputs of a recording, which the function may not write into; returns its arguments."""
+        """Make the operands inputs of a recording, read-only to the function; return its
+        arguments."""
         inputs = [recording.new_input(aval, value) for aval, value in zip(self.avals, self.values, strict=True)]
         recording.arguments = tuple(inputs)
         return self.arguments(inputs)
@@ -449,10 +463,10 @@ class Staged(NamedTuple):
     """A function as a closed program.
 
     Args:
-        program: its inputs are the arguments' array leaves, then what the function captured.
-        captured: values of the latter, arrays or outer traced values.
+        program: its inputs are the operands, then the captured values.
+        captured: arrays or outer traced values.
         out_tree: structure of the result.
-        numbers: the Python type of each leaf of the result that is a number, ``None`` for arrays.
+        numbers: per leaf of the result, its Python type if it is a number, else ``None``.
         origins: of each leaf.
     """
 
@@ -480,17 +494,18 @@ def stage(
     input_names: Sequence[str | None] = (),
     reads: Iterable[Any] | None = None,
 ) -> Staged:
-    """Record a function on the operands of a call, as a program to be held by an operation of the program around it.
+    """Record a function on the operands of a call, as the body of an operation.
 
     Args:
         f: the function.
-        operands: of the call; `Operands.without_values` if the function may not ask for values.
-        owner: who records, for messages.
-        name: what listings call the program.
-        computed_only: whether the program returns `computed_leaves` only, instead of all leaves of the result.
-        input_names: what listings call the operands.
-        is_certain: whether it will run in any case, so that what may fail can do so now.
-        scope: what belongs to it; see Note [A body is what runs inside] in tracing/binding.py.
+        operands: of the call; `Operands.without_values` if the function may not concretize them.
+        owner: the transform, for messages.
+        name: the program's name in listings.
+        computed_only: whether the program returns `computed_leaves` only, instead of all leaves of
+            the result.
+        input_names: names of the operands in listings.
+        is_certain: whether the body will run in any case, so that errors may be raised now.
+        scope: its scope; see Note [A body is what runs inside] in tracing/binding.py.
         reads: see `Recorded`.
     """
     found: list[Any] = []

@@ -1,4 +1,4 @@
-"""Where the memory of a function's results is: what is (a view of) an operand is just that outside of a body, too.
+"""Aliasing of results: a result that is (a view of) an operand stays one outside of a body.
 
 Layer: 8.
 """
@@ -24,17 +24,17 @@ from functrace.typing import Array
 
 
 class Origin(NamedTuple):
-    """Where the memory of a leaf of a result is.
+    """Origin of the memory of a result's leaf.
 
     Args:
-        root: the value, traced or not, that the leaf is or is a view of.
-        place: of the operand that the root is, if it is one.
+        root: the value, traced or not, of which the leaf is a view (or which it is).
+        place: index of the operand that is the root, if one is.
         views: from the root to the leaf.
-        is_own: whether the root was made in the function.
-        beside: whether the leaf is the root, but shows a part of an operand or of a captured value besides, at an index that
-            only the function knows; ``place`` is of that operand, ``captured`` that value.
-        shared: where a program cannot say how the leaf shares memory, as a result of ``cond`` does: the origins of all that
-            it may share it with; else ``None``.
+        is_own: whether the function created the root.
+        beside: whether the root also aliases a part of an operand or of a captured value, at an
+            index that only the function has; ``place`` is the operand's, ``captured`` is the value.
+        shared: where a program cannot express how the leaf shares memory, e.g. a result of
+            ``cond``: the origins of all that it may share memory with; else ``None``.
     """
 
     root: Any
@@ -47,12 +47,12 @@ class Origin(NamedTuple):
 
 
 def origin_of(recording: Recording, leaf: object) -> Origin:
-    """Return the origin of a leaf of a result; its recording is still open."""
+    """Return the origin of a leaf of a result; its recording must still be open."""
     views: list[View] = []
     root = leaf
     shared: tuple[Origin, ...] | None = None
     while isinstance(root, Tracer):
-        if isinstance(root._recording, Unsettled):  # the leaf itself may not be among what the program returns
+        if isinstance(root._recording, Unsettled):  # the leaf itself may be no output of the program
             root._recording.refuse()
         if type(root._view) is SharedView:
             if root._recording is recording:
@@ -73,9 +73,10 @@ def origin_of(recording: Recording, leaf: object) -> Origin:
 
 
 def computed_leaves(origins: Sequence[Origin], leaves: Sequence[Any]) -> list[Any]:
-    """The leaves that a function computes, as against operands, captured values, plain arrays and views of these.
+    """Return the leaves that a function computes: not operands, captured values, plain arrays, or
+    views of these.
 
-    What several leaves are views of stands for them all.
+    Leaves that are views of one root are represented by the root.
     """
     chosen: dict[int, Any] = {}
     for origin, leaf in zip(origins, leaves, strict=True):
@@ -85,13 +86,14 @@ def computed_leaves(origins: Sequence[Origin], leaves: Sequence[Any]) -> list[An
 
 
 def whole_result(origins: Sequence[Origin], computed: Sequence[Any], values: Sequence[Any], owner: str) -> list[Any]:
-    """Return all leaves of a result of which the program has computed `computed_leaves`.
+    """Return all leaves of a result, given the values of its `computed_leaves`.
 
-    So a result that is an operand, or a view of one or of another result, is that outside of the function too.
+    A result that is an operand, or a view of an operand or of another result, aliases it outside of
+    the function too.
 
     Args:
         origins: of the leaves.
-        computed: what the program returns.
+        computed: results of the program.
         values: of the operands, by place.
         owner: for messages.
     """
@@ -114,7 +116,8 @@ def whole_result(origins: Sequence[Origin], computed: Sequence[Any], values: Seq
 
 
 def _guard_shared(results: Sequence[Any], origins: Sequence[Origin], values: Sequence[Any], owner: str) -> None:
-    """Refuse writes to results that share memory in a way that a program cannot say, and to what they share it with."""
+    """Refuse writes to results whose aliasing a program cannot express, and to the values they may
+    alias."""
     for result, origin in zip(results, origins, strict=False):
         if origin.shared is None:
             continue
@@ -132,7 +135,7 @@ def _guard_beside(result: Value, origin: Origin, values: Sequence[Any], owner: s
 
 
 def _captured(value: Value) -> Any:
-    """A captured value that can still be written to; or ``None``."""
+    """Return a captured value that is still writable, or ``None``."""
     return value if isinstance(value, Tracer) and not value._recording.closed else None
 
 
@@ -145,17 +148,19 @@ def guard_results(
     *,
     plain: bool = True,
 ) -> None:
-    """Refuse writes that would have to be seen in an operand, or in another result, of an operation that holds a program.
+    """Refuse writes that must show in an operand, or in another result, of an operation with a
+    body.
 
-    Writes to plain arrays, which nobody sees, are found at the end of the recording.
+    Writes to plain arrays are detected at the end of the recording.
 
     Args:
         results: of the operation.
         origins: of the leaves that the program returns.
         values: of the operands, by place.
         owner: for messages.
-        others: what a result that shares memory with any operand may share it with besides.
-        plain: whether a result that is a plain operand would be that very array; the carry of a loop is a copy.
+        others: values that a result may alias if it aliases any operand.
+        plain: whether a result that is a plain operand is the same array; the carry of a loop is a
+            copy.
     """
     counts = Counter(id(origin.root) for origin in origins if origin.is_own)
     for result, origin in zip(results, origins, strict=False):
@@ -176,13 +181,15 @@ def guard_results(
 
 
 def _lend(recording: Recording, array: Array, owner: str) -> None:
-    """Note that a result of ``owner`` would be (a view of) a plain array, which then nobody may write to."""
+    """Record that a result of ``owner`` would be (a view of) a plain array, which must not be
+    written to any more."""
     if not is_read_only(array):
         recording.captures.lent.append((Watch(array, Held(array)), owner, user_source()))
 
 
 def check_lent(recording: Recording) -> None:
-    """Raise if a plain array was written to that a result would be in NumPy, since a program cannot say that.
+    """Raise if a plain array was written to that a result aliases in NumPy: a program cannot
+    express that.
 
     Raises:
         CapturedArrayError: if one was.
@@ -197,5 +204,6 @@ def check_lent(recording: Recording) -> None:
 
 
 def number_type(leaf: object) -> type | None:
-    """The type of a Python number, traced or not, which has a kind but no width (NEP 50); ``None`` for whatever else."""
+    """Return the type of a Python number, traced or not: it has a kind but no width (NEP 50); else
+    ``None``."""
     return leaf.kind if isinstance(leaf, TracedNumber) else type(leaf) if type(leaf) in LITERALS else None

@@ -1,4 +1,4 @@
-"""`Transformed`: what transforms return, a function that says what it is.
+"""`Transformed`: the functions that transforms return.
 
 Layer: 8.
 """
@@ -17,7 +17,8 @@ from functrace.errors import UnsupportedFunctionError
 
 
 class SignatureOfWrapped:
-    """``__signature__`` of what wraps a function: the signature of the function, for ``inspect`` and what is built on it.
+    """``__signature__`` of a wrapper: the signature of the wrapped function, for ``inspect`` and
+    its users.
 
     ``inspect.signature`` follows ``__wrapped__`` by itself; ``inspect.getfullargspec`` does not.
     """
@@ -32,11 +33,11 @@ class SignatureOfWrapped:
 
 
 @final
-class Transformed(functools.partial):  # type: ignore[type-arg]  # a call costs 0.04 us more than that of a function
-    """A transformed function: it has the name, the documentation and the signature of the function that it was made of."""
+class Transformed(functools.partial):  # type: ignore[type-arg]  # a call costs 0.04 us more than a function
+    """A transformed function, with the name, documentation and signature of the original."""
 
     transform: str
-    """What it was made by, e.g. ``"grad"``."""
+    """Name of the transform, e.g. ``"grad"``."""
 
     __signature__ = SignatureOfWrapped()
 
@@ -54,7 +55,7 @@ class Transformed(functools.partial):  # type: ignore[type-arg]  # a call costs 
         return self
 
     def __reduce__(self) -> Any:
-        """Pickle by reference, as functions are: where it is what its name in its module stands for."""
+        """Pickle by reference, as functions are, if its qualified name refers to it."""
         name: Any = getattr(self, "__qualname__", "")
         found: Any = sys.modules.get(getattr(self, "__module__", None) or "")
         for part in name.split("."):
@@ -62,7 +63,7 @@ class Transformed(functools.partial):  # type: ignore[type-arg]  # a call costs 
         if found is self:
             return name
         raise UnsupportedFunctionError(
-            f"{described(self)} cannot be pickled: it is not what {name!r} stands for in its module",
+            f"{described(self)} cannot be pickled: {name!r} in its module is another object",
             fix="pickle the function and transform it where it is loaded, or decorate it where it is defined",
         )
 
@@ -79,13 +80,14 @@ def transformed(transform: str, f: Callable[..., Any]) -> Callable[[Callable[...
 
 
 def as_transformed(transform: str, f: Callable[..., Any], run: Callable[..., Any], *first: object) -> Transformed:
-    """Return what `transformed` does, of a function that takes ``first`` before what it is called with.
+    """Build the result of `transformed` from a function that takes ``first`` before the call's
+    arguments.
 
     Cost:
         1 us.
     """
     made = Transformed(run, *first)
-    if type(f) is types.FunctionType:  # `functools.update_wrapper`, in line
+    if type(f) is types.FunctionType:  # inlined `functools.update_wrapper`
         made.__dict__ = {
             "__module__": f.__module__,
             "__name__": f.__name__,
@@ -102,7 +104,7 @@ def as_transformed(transform: str, f: Callable[..., Any], run: Callable[..., Any
 
 
 def described(f: object) -> str:
-    """Say what a function is: ``jit(grad(loss))``."""
+    """Describe a function: ``jit(grad(loss))``."""
     if isinstance(f, Transformed):
         return f"{f.transform}({described(f.__wrapped__)})"  # type: ignore[attr-defined]
     return getattr(f, "__qualname__", None) or getattr(f, "__name__", None) or type(f).__name__

@@ -1,4 +1,4 @@
-"""Control flow that programs can hold.
+"""Control flow that can be recorded.
 
 * branches.py: `cond`, `switch`
 * loops.py: `scan`, `while_loop`, `fori_loop`, `map`

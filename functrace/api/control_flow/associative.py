@@ -1,4 +1,4 @@
-"""``associative_scan``: all running combinations of slices, in few and large steps.
+"""``associative_scan``: all prefix combinations of slices, in few vectorized steps.
 
 Layer: 8.
 """
@@ -87,9 +87,9 @@ def associative_scan(fn: Callable[[T, T], T], elems: T, reverse: bool = False, a
         found = [as_value(x, f"{owner}: a result") for x in found]
         for name, before, after in zip(names, first, found, strict=True):
             if aval_of(before) is not aval_of(after):
-                what = f"{owner}: elems{name} is {aval_of(before)}, and what the function makes of it {aval_of(after)}"
+                what = f"{owner}: elems{name} is {aval_of(before)}, but the function returns {aval_of(after)} for it"
                 kind = ShapeError if shape_of(before) != shape_of(after) else DtypeError
-                raise kind(what, fix="return the shape and dtype that it is given")
+                raise kind(what, fix="return the shape and dtype of the arguments")
         return found
 
     def running(values: list[Any]) -> list[Any]:
@@ -97,7 +97,7 @@ def associative_scan(fn: Callable[[T, T], T], elems: T, reverse: bool = False, a
         if count < 2:
             return values
         pairs = combined(parts(values, 0, count - 1, 2), parts(values, 1, count, 2))
-        odd = running(pairs)  # the results at odd places
+        odd = running(pairs)  # the results at odd indices
         rest = parts(values, 2, count, 2)
         before = parts(odd, 0, shape_of(rest[0])[places[0]])
         even = combined(before, rest) if count > 2 else rest
@@ -112,7 +112,7 @@ def associative_scan(fn: Callable[[T, T], T], elems: T, reverse: bool = False, a
 
 
 def _interleaved(even: Array, odd: Array, axis: int) -> Array:
-    """Slices of two arrays in turn; the first has as many as the second, or one more."""
+    """Interleave the slices of two arrays; the first has as many as the second, or one more."""
     count = shape_of(odd)[axis]
     both = (*[slice(None)] * axis, slice(0, count))
     shape = shape_of(odd)

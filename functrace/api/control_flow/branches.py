@@ -1,4 +1,4 @@
-"""Branches that programs can hold: ``cond`` and ``switch``.
+"""Branches that can be recorded: ``cond`` and ``switch``.
 
 Layer: 8.
 """
@@ -134,7 +134,7 @@ def switch(index: int | Array | np.generic | Tracer, branches: Sequence[Callable
 
 
 def _staged(which: Value, operands: tuple[Any, ...], owner: str, functions: dict[str, Callable[..., Any]]) -> Any:
-    """Record all branches, by what messages call them, and apply the choice."""
+    """Record all branches, keyed by their names in messages, and apply the choice."""
     call = Operands(operands, {})
     branches: list[Staged] = []
     for word, f in functions.items():
@@ -158,12 +158,12 @@ def _branch(word: str) -> str:
 
 
 def predicate(pred: Scalar | Array | np.generic | Tracer, what: str, fix: str) -> Any:
-    """Return what a choice is made by as one bool, plain or traced.
+    """Return a condition as one bool, plain or traced.
 
     Args:
         pred: one number or bool.
-        what: what messages call it.
-        fix: what to do if it is more than one.
+        what: its name, for messages.
+        fix: the fix if it is not a scalar.
     """
     value = as_value(pred, what)
     if shape_of(value) != ():
@@ -174,10 +174,11 @@ def predicate(pred: Scalar | Array | np.generic | Tracer, what: str, fix: str) -
 
 
 def _agreeing(owner: str, branches: dict[str, Staged]) -> tuple[list[Staged], list[type | None]]:
-    """Check that branches return the same, up to Python numbers, which are converted to the dtypes of other branches.
+    """Check that branches return the same avals; convert Python numbers to the dtypes of other
+    branches.
 
     Returns:
-        the branches, and which results are Python numbers in all of them.
+        the branches, and the types of results that are Python numbers in all of them.
     """
     (word, first), *others = reversed(branches.items())
     for other, branch in others:
@@ -206,7 +207,7 @@ def _agreeing(owner: str, branches: dict[str, Staged]) -> tuple[list[Staged], li
 
 
 def _rank(aval: ShapeDtype, number: type | None) -> int:
-    """Which result says what the dtype is: an array's, or the widest kind of number."""
+    """Rank a result for the choice of the dtype: arrays first, then the widest kind of number."""
     return -len(_KINDS) if number is None else -_KINDS.index(aval.dtype.kind)
 
 
@@ -214,7 +215,7 @@ def _rank(aval: ShapeDtype, number: type | None) -> int:
 
 
 def takes(number: type | None, dtype: np.dtype[Any]) -> bool:
-    """Whether something is a Python number that becomes ``dtype`` beside an array of it."""
+    """Return True for a Python number that NumPy promotes to ``dtype`` next to an array of it."""
     return number is not None and _KINDS.index(dtype.kind) >= _KINDS.index(np.dtype(number).kind)
 
 
@@ -222,7 +223,7 @@ _KINDS = "biufc"
 
 
 def with_dtypes(program: Program, dtypes: Sequence[np.dtype[Any]]) -> Program:
-    """Return the program with its outputs converted to dtypes."""
+    """Convert the outputs of a program to dtypes."""
     if all(program.avals[i].dtype == dtype for i, dtype in zip(program.output_ids, dtypes, strict=True)):
         return program
     write = Rewrite(program)

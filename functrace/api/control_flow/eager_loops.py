@@ -1,4 +1,4 @@
-"""Loops that are Python's own: where nothing is traced, and where `disable_jit` says so. And what a loop carries.
+"""Loops run by Python, on plain values and under `disable_jit`; and the carry of a loop.
 
 Layer: 8.
 """
@@ -28,34 +28,34 @@ from functrace.typing import PyTree
 
 
 def is_traced(values: Iterable[Any]) -> bool:
-    """Whether there is a traced value."""
+    """Return True if a value is traced."""
     return any(isinstance(x, Tracer) for x in values)
 
 
 @final
 class Carry:
-    """What a loop carries from step to step.
+    """The carry of a loop.
 
     Args:
-        init: a nest of arrays and numbers.
-        owner: who carries it, for messages.
+        init: a pytree of arrays and numbers.
+        owner: the loop, for messages.
     """
 
     def __init__(self, init: PyTree, owner: str) -> None:
         self.owner = owner
         self.given, self.tree = flatten(init)
-        """The leaves as they were passed, and their nest."""
+        """The leaves as they were passed, and their structure."""
         self.numbers = [number_type(leaf) for leaf in self.given]
-        """The type of each leaf that is a Python number."""
+        """The type of each leaf that is a Python number, else ``None``."""
         self.values: list[Any] = as_values(self.given, owner, lambda: [f"carry{path}" for path in paths(self.tree)])
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is traced, neither the carry nor what functions would usually close over."""
+        """True if nothing is traced: neither the carry nor, usually, closures."""
         return running() is None and not is_traced(self.values)
 
     def stage(self, f: Callable[..., Any], owner: str, reads: Sequence[Any], slices: Sequence[ShapeDtype] = ()) -> Staged:
-        """Record a function of the carry, and of slices of arrays if there are any, which it gets as a list."""
+        """Record a function of the carry, and of a list of slices if there are any."""
         weak: list[Numbers] = []
         self.values = [held_array(x) for x in self.values]
         operands = Operands((self.values, [np.empty(0)] * len(slices)), {})
@@ -76,7 +76,7 @@ class Carry:
                 w.close()
 
     def check_tree(self, returned: PyTreeSpec) -> None:
-        """Check the structure of what a step returns."""
+        """Check the structure of a step's result."""
         if returned != self.tree:
             path, before, after = difference(self.tree, returned)
             raise TreeError(
@@ -85,7 +85,8 @@ class Carry:
             )
 
     def widen(self, numbers: Sequence[type | None], avals: Sequence[ShapeDtype]) -> bool:
-        """Give Python numbers the type that a step returned; returns whether that changes anything."""
+        """Give Python numbers the type that a step returned; return True if that changes
+        anything."""
         changed = False
         for k, (start, number) in enumerate(zip(self.values, self.numbers, strict=True)):
             returned, dtype = numbers[k], avals[k].dtype
@@ -95,7 +96,7 @@ class Carry:
         return changed
 
     def check(self, avals: Sequence[ShapeDtype]) -> None:
-        """Check the types of what a step returns."""
+        """Check the avals of a step's result."""
         names = paths(self.tree)
         for path, before, after in zip(names, [aval_of(x) for x in self.values], avals, strict=True):
             if before is not after:
@@ -104,22 +105,22 @@ class Carry:
                     raise DtypeError(
                         what, fix=f"convert it, e.g. with .astype(np.{before.dtype}), or start with np.{after.dtype}"
                     )
-                raise ShapeError(what, fix="return it with the shape that it came with")
+                raise ShapeError(what, fix="return it with its shape before the step")
 
 
-# -- of plain values -------------------------------------------------------------------------------------------------------
+# -- plain values ----------------------------------------------------------------------------------------------------------
 
 
 class Wider(Exception):
-    """A Python number of the carry has to start with another dtype."""
+    """A Python number of the carry must start with another dtype."""
 
 
 class Traced(Exception):
-    """A function closes over a traced value: the loop has to be recorded."""
+    """A function closes over a traced value: the loop must be recorded."""
 
 
 def _locked(carry: Carry) -> Any:
-    """The carry to start with, whose arrays the body may not write into: they are the caller's."""
+    """Return the initial carry with read-only views of the caller's arrays."""
     leaves: list[Any] = []
     for value, number in zip(carry.values, carry.numbers, strict=True):
         if isinstance(value, np.ndarray):
@@ -131,7 +132,8 @@ def _locked(carry: Carry) -> Any:
 
 @final
 class _Checked:
-    """What steps return, checked against the carry and with Python numbers converted: the fast way where nothing changes."""
+    """Checks the results of steps against the carry, and converts Python numbers; fast if nothing
+    changes."""
 
     def __init__(self, carry: Carry) -> None:
         self.carry = carry
@@ -142,14 +144,14 @@ class _Checked:
         ]
         tree = carry.tree
         self.alone: Any = self.kinds[0] if tree.is_leaf() else (_Checked, (), None)
-        """Of a carry that is one leaf: its type, shape and dtype."""
+        """Type, shape and dtype of a carry with one leaf."""
         self.is_flat = tree.type is tuple and all(child.is_leaf() for child in tree.children())
 
     def __call__(self, val: PyTree) -> Any:
-        """Return a carry as the next step gets it.
+        """Return the carry for the next step.
 
         Raises:
-            Wider: if the loop has to start again, with a number of another dtype.
+            Wider: if the loop must start again, with a number of another dtype.
         """
         if self.is_flat and type(val) is tuple and len(val) == len(self.kinds):
             for leaf, (kind, shape, dtype) in zip(val, self.kinds, strict=True):
@@ -185,7 +187,7 @@ class _Checked:
 
 
 def _finished(carry: Carry, val: PyTree) -> Any:
-    """The final carry: arrays of its own, and NumPy's numbers."""
+    """Return the final carry: fresh arrays, and NumPy scalars."""
     leaves, _ = flatten(val)
     return unflatten(
         carry.tree,
@@ -194,10 +196,10 @@ def _finished(carry: Carry, val: PyTree) -> Any:
 
 
 def while_plainly(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carry: Carry, most: int | None) -> Any:
-    """Carry out a loop on plain values.
+    """Run a loop on plain values.
 
     Raises:
-        Traced: if something is traced.
+        Traced: if a value is traced.
     """
     question = f"the condition {function_name(cond_fun)} of {carry.owner}"
     while True:
@@ -228,7 +230,7 @@ def while_plainly(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any]
 def scan_plainly(
     f: Callable[[Any, Any], Any], carry: Carry, arrays: list[Any], arrays_tree: PyTreeSpec, steps: int, reverse: bool
 ) -> tuple[Any, Any]:
-    """Carry out a scan on plain values; raises as `while_plainly`."""
+    """Run a scan on plain values; raises like `while_plainly`."""
     arrays = [x.view() for x in arrays]
     for x in arrays:
         x.flags.writeable = False
@@ -261,7 +263,7 @@ def scan_plainly(
 
 @final
 class _Stacks:
-    """The results of all steps of a scan."""
+    """The stacked results of a scan's steps."""
 
     def __init__(self, owner: str, steps: int) -> None:
         self.owner, self.steps = owner, steps
@@ -271,8 +273,8 @@ class _Stacks:
         self._kinds: list[type] = []
 
     def put(self, t: int, y: PyTree) -> None:
-        """Note what a step returned."""
-        if len(self._kinds) == 1 and type(y) is self._kinds[0]:  # one leaf again: it has no nest to look at
+        """Store the result of a step."""
+        if len(self._kinds) == 1 and type(y) is self._kinds[0]:  # a single leaf again: no structure to compare
             leaves: Sequence[Any] = (y,)
         else:
             leaves, nest = flatten(y)
@@ -294,17 +296,18 @@ class _Stacks:
             stack[t] = leaf
 
     def tree(self) -> Any:
-        """Return the results, stacked."""
+        """Return the stacked results."""
         return None if self._nest is None else unflatten(self._nest, self.stacks)
 
 
-# -- of traced values ------------------------------------------------------------------------------------------------------
+# -- traced values ---------------------------------------------------------------------------------------------------------
 
 
 def while_eagerly(
     cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carry: Carry, most: int | None
 ) -> tuple[bool, Any]:
-    """Carry out a loop on traced values, each step by itself; returns whether values are known, and the last carry."""
+    """Run a loop on traced values, step by step; return whether all values are concrete, and the
+    last carry."""
     question = f"the condition {function_name(cond_fun)} of {carry.owner}"
     while True:
         val, steps = _started(carry), 0
@@ -326,7 +329,7 @@ def while_eagerly(
 def scan_eagerly(
     f: Callable[[Any, Any], Any], carry: Carry, arrays: list[Any], arrays_tree: PyTreeSpec, steps: int, reverse: bool
 ) -> tuple[Any, Any]:
-    """Carry out a scan on traced values, each step by itself."""
+    """Run a scan on traced values, step by step."""
     order = range(steps - 1, -1, -1) if reverse else range(steps)
     arrays = [_read_only(x) for x in arrays]
     while True:
@@ -354,7 +357,7 @@ def scan_eagerly(
 
 
 def _read_only(value: object) -> Any:
-    """A value that a step may not write into."""
+    """Return a read-only view of an array, or another value unchanged."""
     if isinstance(value, np.ndarray):
         value = value.view()
         value.flags.writeable = False
@@ -362,7 +365,7 @@ def _read_only(value: object) -> Any:
 
 
 def _started(carry: Carry) -> Any:
-    """The carry to start with; what is written into it stays there."""
+    """Return the initial carry, copied: the caller does not see writes."""
     leaves: list[Any] = []
     for given, value, number in zip(carry.given, carry.values, carry.numbers, strict=True):
         if number is not None:
@@ -375,7 +378,7 @@ def _started(carry: Carry) -> Any:
 
 
 def _next(carry: Carry, val: PyTree) -> Any:
-    """Return what a step has made of the carry as the next step gets it."""
+    """Check and convert the result of a step to the carry for the next step."""
     leaves, tree = flatten(val)
     carry.check_tree(tree)
     values = [as_value(leaf, f"{carry.owner}: the carry after a step") for leaf in leaves]
@@ -396,7 +399,7 @@ def _ended(carry: Carry, val: PyTree) -> Any:
 
 
 def _other_results(owner: str, found: PyTreeSpec, before: PyTreeSpec) -> TreeError:
-    """The error for steps of a loop that return results of different structures."""
+    """Return the error for steps with results of different structures."""
     path, one, another = difference(found, before)
     what = f"{owner}: a step returned y{path} as {one}, another one as {another}"
     return TreeError(what, fix="return the same structure at every step")

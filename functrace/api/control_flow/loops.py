@@ -1,7 +1,7 @@
-"""Loops that programs can hold: ``scan``, ``while_loop``, ``fori_loop`` and ``map``.
+"""Loops that can be recorded: ``scan``, ``while_loop``, ``fori_loop`` and ``map``.
 
-A body is recorded once, whatever the number of steps. Where nothing is traced nothing is recorded: the loop is then
-Python's own, with the same checks of the carry.
+A body is recorded once, whatever the number of steps. If nothing is traced, Python runs the loop,
+with the same checks of the carry.
 
 Layer: 8.
 """
@@ -251,7 +251,8 @@ def fori_loop(
     kind = int if all(is_python) else None
 
     def number(i: Array | np.integer[Any] | TracedArray) -> Any:
-        """The number of a step as the body gets it: between Python's numbers one of them, which has no width."""
+        """Return the index of a step for the body: a Python number, with a weak dtype, if both
+        bounds are."""
         return i if kind is None else as_number(i, kind) if isinstance(i, TracedArray) else int(i)
 
     dtype = _counter_dtype(*[aval_of(x).dtype for x in bounds])
@@ -267,8 +268,8 @@ def fori_loop(
         return scan(step, init_val, numbers, unroll=unroll or 1)[0]
     if unroll not in (None, 1, False):
         raise ArgumentError(
-            f"fori_loop of {function_name(body_fun)}: unroll={unroll}, but the number of steps is not known",
-            fix="leave unroll out, or pass bounds as Python integers",
+            f"fori_loop of {function_name(body_fun)}: unroll={unroll}, but the number of steps is abstract",
+            fix="omit unroll, or pass bounds as Python integers",
         )
 
     def body(state: tuple[Any, T]) -> tuple[Any, T]:
@@ -280,7 +281,8 @@ def fori_loop(
 
 
 def _counter_dtype(lower: np.dtype[Any], upper: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype that holds every number from a lower bound to an upper one, both included."""
+    """Return the dtype that holds every number from a lower bound to an upper one, both
+    included."""
     dtype = np.result_type(lower, upper)
     if dtype.kind != "f":
         return dtype
@@ -369,7 +371,7 @@ def _count(value: SupportsIndex, owner: str, word: str) -> int:
 
 
 def _unrolled(unroll: int | bool, steps: int, owner: str) -> int:
-    """How many steps are one turn."""
+    """Return the number of steps per iteration."""
     if isinstance(unroll, bool):
         return steps if unroll else 1
     found = _count(unroll, owner, "unroll")
@@ -381,16 +383,16 @@ def _unrolled(unroll: int | bool, steps: int, owner: str) -> int:
 def _length(arrays: list[Any], xs: PyTree, length: int | None, owner: str) -> int:
     sizes = {f"xs{path}": shape_of(x)[0] for path, x in zip(paths(xs), arrays, strict=True) if shape_of(x)}
     if len(sizes) < len(arrays):
-        raise ShapeError(f"{owner}: xs holds a scalar, which has no axis to walk along", fix="close over it instead")
+        raise ShapeError(f"{owner}: xs has a scalar, which has no axis to loop over", fix="close over it instead")
     if length is not None:
         sizes["length"] = operator.index(length)
         if sizes["length"] < 0:
             raise ArgumentError(f"{owner}: length={length} is negative", fix="pass the number of steps, 0 or more")
     if not sizes:
-        raise ArgumentError(f"{owner}: there are no xs to count the steps by", fix="pass length=")
+        raise ArgumentError(f"{owner}: the number of steps is undefined without xs", fix="pass length=")
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} has {n}" for name, n in sizes.items())
-        raise ShapeError(f"{owner}: first axes differ in size: {listed}", fix="walk along axes of one size")
+        raise ShapeError(f"{owner}: first axes differ in size: {listed}", fix="loop over axes of one size")
     return next(iter(sizes.values()))
 
 
@@ -399,7 +401,7 @@ def _length(arrays: list[Any], xs: PyTree, length: int | None, owner: str) -> in
 
 @final
 class _Body:
-    """The body of a loop, recorded: from carry, slices and what it captured to carry and results."""
+    """The recorded body of a loop: from carry, slices and captured values to carry and results."""
 
     def __init__(
         self,
@@ -434,12 +436,12 @@ class _Body:
 
 
 def _constants_first(program: Program, explicit: int) -> Program:
-    """Return a program with what it captured before its own inputs."""
+    """Return a program with its captured values before its explicit inputs."""
     return reordered(program, [*range(explicit, len(program.input_ids)), *range(explicit)])
 
 
 def _scanned(body: _Body, carry: Carry, arrays: list[Any], steps: int, reverse: bool, block: int) -> list[Any]:
-    """Apply a loop, of which ``block`` steps are one turn; what is left over stands behind it, in line."""
+    """Apply a loop with ``block`` steps per iteration; remaining steps are inlined after it."""
     program, captured = _constants_first(body.program, body.carries + len(arrays)), body.staged.captured
     sizes = (len(captured), body.carries)
     if block <= 1 or not steps:

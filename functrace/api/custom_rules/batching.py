@@ -72,7 +72,7 @@ class custom_vmap(Custom[P, R]):
         self.rule: Callable[..., Any] | None = None
 
     def def_vmap(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the rule; returns it, so that it can be used as a decorator.
+        """Set the rule, and return it, so that this is a decorator.
 
         Args:
             rule: ``rule(axis_size, in_batched, *args)`` returns ``(result, out_batched)``.
@@ -82,7 +82,7 @@ class custom_vmap(Custom[P, R]):
 
     @entry
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function; on traced values, as one operation that has the rule."""
+        """Call the function; on traced values, as one operation with the rule."""
         given = self.positional(args, kwargs)
         is_plain, result = self.plain_result(given)
         if is_plain:
@@ -95,7 +95,7 @@ class custom_vmap(Custom[P, R]):
         def record(size: int, is_batched: tuple[bool, ...]) -> Program:
             if any(is_batched[explicit:]):
                 raise ArgumentError(
-                    f"{self.name} has a rule for vmap, and closes over a value that is mapped", fix="pass it as an argument"
+                    f"{self.name} has a rule for vmap, and closes over a mapped value", fix="pass it as an argument"
                 )
             return with_inputs(self._recorded(still, run, size, is_batched[:explicit]), explicit, run.captured, ())
 
@@ -104,7 +104,7 @@ class custom_vmap(Custom[P, R]):
         return unflatten(run.out_tree, results)
 
     def _recorded(self, operands: Operands, run: Staged, size: int, is_batched: tuple[bool, ...]) -> Program:
-        """Record the rule; returns the program of its results, all with the mapped axis."""
+        """Record the rule; return the program of its results, all with the batch axis."""
         rule = self.rule
         if rule is None:
             raise ArgumentError(f"custom_vmap: {self.name} has no rule yet", fix=f"call {self.name}.def_vmap(rule)")

@@ -72,7 +72,7 @@ class Custom(Generic[P, R]):
         return self if instance is None else functools.partial(self, instance)  # type: ignore[arg-type]
 
     def positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Return the arguments by position, with defaults: rules know them by position only."""
+        """Return the arguments by position, with defaults: rules take positional arguments only."""
         return positional(self.f, self.name, args, kwargs)
 
     def split(self, args: tuple[Any, ...]) -> tuple[list[Any], tuple[Any, ...]]:
@@ -92,12 +92,13 @@ class Custom(Generic[P, R]):
         for leaf in flatten(fixed)[0]:
             if isinstance(leaf, Tracer):
                 raise ArgumentError(
-                    f"{self.name}: an argument in nondiff_argnums is traced", fix="leave it out of nondiff_argnums"
+                    f"{self.name}: an argument in nondiff_argnums is traced", fix="remove it from nondiff_argnums"
                 )
         return fixed, tuple([a for k, a in enumerate(args) if k not in chosen])
 
     def plain_result(self, args: tuple[Any, ...]) -> tuple[bool, Any]:
-        """Call the function on plain arguments; returns whether no traced value took part, and the result."""
+        """Call the function on plain arguments; return whether nothing was traced, and the
+        result."""
         if any(isinstance(leaf, Tracer) for leaf in flatten(args)[0]):
             return False, None
         if not is_recording():
@@ -120,13 +121,14 @@ class Custom(Generic[P, R]):
         run: Staged,
         record: Callable[[Operands], MadeRule],
     ) -> MadeRule:
-        """Record the rules of a call, if they are not being recorded: see `functrace.api.custom_rules.recursion`.
+        """Record the rules of a call, unless they are being recorded: see
+        `functrace.api.custom_rules.recursion`.
 
         Args:
             rules: the user's functions, one per program.
             fixed: arguments without derivative.
             operands: of the call.
-            run: the function itself.
+            run: the recorded function.
             record: records the rules on operands.
         """
         chosen = set(operands.places)
@@ -171,7 +173,7 @@ class Custom(Generic[P, R]):
         return MadeRule((Symbolic(recorded),) * count, [], False)
 
     def whole(self, fixed: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-        """Put both kinds of arguments back in order."""
+        """Merge both kinds of arguments in order."""
         total = len(fixed) + len(others)
         chosen = sorted(k % total for k in self.nondiff_argnums)
         args = list(others)
@@ -234,7 +236,7 @@ class custom_vjp(Custom[P, R]):
         self.symbolic_zeros = symbolic_zeros
 
     def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Set a rule for forward mode; returns it, so that it can be used as a decorator.
+        """Set a rule for forward mode, and return it, so that this is a decorator.
 
         Args:
             rule: ``rule(*nondiff, primals, tangents)`` returns ``(result, tangent)``, linear in the tangents.
@@ -303,7 +305,7 @@ def positional(f: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: 
     """Return the arguments of a call by position, with defaults.
 
     Raises:
-        ArgumentError: if one can be passed by keyword only.
+        ArgumentError: if the call passes a keyword-only argument.
     """
     if isinstance(f, np.ufunc) and not kwargs:
         return args  # without out and where
@@ -320,7 +322,7 @@ def positional(f: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: 
 
 
 def _places(f: Callable[..., Any], name: str, names: str | Sequence[str]) -> list[int]:
-    """The positions of parameters by name."""
+    """Return the positions of parameters, by name."""
     wanted = [names] if isinstance(names, str) else list(names)
     if not wanted:
         return []
@@ -344,7 +346,7 @@ def _zeros(aval: ShapeDtype) -> Any:
 
 
 def _primals(args: Sequence[Any], operands: Operands, active: Sequence[bool]) -> tuple[Any, ...]:
-    """Return arguments whose leaves say whether a derivative by them is taken."""
+    """Wrap the leaves of arguments, with the flag whether they are differentiated."""
     leaves, tree = flatten(args)
     known = dict(zip(operands.places, active, strict=True))
     differentiable = dict(zip(operands.places, map(is_differentiable, operands.avals), strict=True))
@@ -353,7 +355,8 @@ def _primals(args: Sequence[Any], operands: Operands, active: Sequence[bool]) ->
 
 
 def _check_cotangents(found: object, args: tuple[Any, ...], name: str) -> list[Any]:
-    """Check what ``bwd`` returned against the arguments; returns a cotangent or ``None`` per operand."""
+    """Check the result of ``bwd`` against the arguments; return a cotangent or ``None`` per
+    operand."""
     what = f"bwd of {name}"
     if not isinstance(found, tuple | list) or len(found) != len(args):
         shown = f"{len(found)} values" if isinstance(found, tuple | list) else f"a {type(found).__name__}"
@@ -377,14 +380,15 @@ def _check_cotangents(found: object, args: tuple[Any, ...], name: str) -> list[A
 def check_like(
     tree: PyTree, treedef: PyTreeSpec, avals: Sequence[ShapeDtype | None], what: str, of: str, *, partial: bool = False
 ) -> list[Any]:
-    """Flatten what a rule returned, which must fit; returns the leaves, cast to the dtype wanted where that is safe.
+    """Flatten and check the result of a rule; return the leaves, cast to the expected dtypes where
+    that is safe.
 
     Args:
-        tree: what it returned.
-        treedef, avals: of what it should be like.
+        tree: the result.
+        treedef, avals: the expected structure and avals.
         what, of: for messages.
-        partial: whether ``None`` in place of parts, JAX's zeros of float0 and `SymbolicZero` stand for zeros, which are
-            returned as ``None``.
+        partial: whether to accept ``None`` for subtrees, JAX's zeros of float0 and `SymbolicZero`
+            as zeros, and return them as ``None``.
 
     Raises:
         TreeError, ShapeError, DtypeError: naming the leaf.
@@ -458,7 +462,7 @@ class custom_jvp(Custom[P, R]):
         self.rule: Callable[..., Any] | None = None
 
     def defjvp(self, rule: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
-        """Set the rule; returns it, so that it can be used as a decorator.
+        """Set the rule, and return it, so that this is a decorator.
 
         Args:
             rule: from primals and tangents to the result and its tangent.

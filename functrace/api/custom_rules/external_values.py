@@ -1,4 +1,4 @@
-"""Values that come from outside of programs, with derivatives that are written in functrace.
+"""Values computed outside of programs, with derivatives that functrace records.
 
 Layer: 8.
 """
@@ -32,21 +32,23 @@ Function = Callable[..., Any]
 def attached(
     name: str, outputs: Sequence[Any], operands: Sequence[Any], key: Hashable, pull: Function, push: Function
 ) -> list[Any]:
-    """Return values as functions of operands, whose derivatives are recorded when they are asked for.
+    """Return values as functions of operands, whose derivatives are recorded on demand.
 
     Args:
-        name: what listings call it.
+        name: for listings.
         outputs: the values, floats.
-        operands: what they depend on.
-        key: what tells these derivatives from others: equal keys, equal derivatives.
-        pull: ``pull(outputs, operands, cotangents, wanted)`` returns one cotangent per differentiable operand; ``wanted``
-            has a bool per operand, and where it is False the cotangent may be ``None``.
-        push: ``push(outputs, operands, tangents)`` returns one tangent per output; ``tangents`` has one per operand,
-            ``None`` for those that do not change.
+        operands: the values that they depend on.
+        key: identifies the derivatives: equal keys, equal derivatives.
+        pull: ``pull(outputs, operands, cotangents, wanted)`` returns one cotangent per
+            differentiable operand; ``wanted`` has a bool per operand, and where it is False the
+            cotangent may be ``None``.
+        push: ``push(outputs, operands, tangents)`` returns one tangent per output; ``tangents`` has
+            one per operand, ``None`` for inactive ones.
 
-    Both see outputs that depend on the operands in turn, so they are differentiated as any function. Which operands change
-    is known when a derivative is recorded, so that a term that is not needed is left out, and not multiplied by 0: where it
-    is infinite, the product would be NaN.
+    Both receive outputs that depend on the operands in turn, so they are differentiated like any
+    function. The activity of the operands is known when a derivative is recorded, so an inactive
+    term is omitted instead of
+    multiplied by 0: where it is infinite, the product would be NaN.
     """
     count = len(outputs)
     avals = [aval_of(x) for x in (*outputs, *operands)]
@@ -110,14 +112,14 @@ def _recorded(f: Function, avals: Sequence[ShapeDtype], name: str) -> Program:
 
 
 def called_later(what: str, f: Function, key: Hashable, operands: Sequence[Any], results: Sequence[ShapeDtype]) -> list[Any]:
-    """Call a function of plain arrays when the program runs; what it returns carries no derivative.
+    """Call a function of plain arrays when the program runs; its results have no derivative.
 
     Args:
         what: its name, for messages.
         f: the function; returns a list of arrays.
         key: equal keys, equal functions.
-        operands: what it is called with.
-        results: the avals of what it returns.
+        operands: its arguments.
+        results: the avals of its results.
     """
     foreign = Foreign(lambda *values: as_declared(f(*values), results), (what, key), what, flatten([0.0] * len(results))[1])
     held = [stop_gradient(x) if isinstance(x, Tracer) else x for x in operands]
@@ -125,9 +127,9 @@ def called_later(what: str, f: Function, key: Hashable, operands: Sequence[Any],
 
 
 def eagerly(what: str, f: Function, key: Hashable, operands: Sequence[Any], results: Sequence[ShapeDtype]) -> list[Any]:
-    """Call a function that functrace differentiates where values are known, when the program runs.
+    """Call a function at run time, on concrete values, and let functrace differentiate it there.
 
-    Its derivatives are such functions again: `vjp` and `jvp` of it are called when the program runs.
+    Its derivatives are such functions again: they call `vjp` and `jvp` of it at run time.
 
     Args:
         what, key, operands, results: see `called_later`.
@@ -169,5 +171,5 @@ def eagerly(what: str, f: Function, key: Hashable, operands: Sequence[Any], resu
 
 
 def zeros_like(x: Value) -> Any:
-    """Return zeros of its shape and dtype."""
+    """Return zeros of the shape and dtype of a value."""
     return np.zeros(shape_of(x), aval_of(x).dtype)[()]

@@ -1,4 +1,4 @@
-"""Functions that no program can see into, inside of transforms: ``pure_callback`` and ``primitive``.
+"""Foreign functions inside of transforms: ``pure_callback`` and ``primitive``.
 
 Layer: 8.
 """
@@ -172,7 +172,7 @@ class primitive(Generic[P, R]):
         return self if instance is None else functools.partial(self, instance)  # type: ignore[arg-type]
 
     def defvjp(self, vjp: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the reverse-mode rule; returns it, so that it can be used as a decorator.
+        """Set the reverse-mode rule, and return it, so that this is a decorator.
 
         Args:
             vjp: ``vjp(cotangent, result, *args)`` returns a tuple with one cotangent per argument, ``None`` for zero.
@@ -181,7 +181,7 @@ class primitive(Generic[P, R]):
         return vjp
 
     def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the forward-mode rule; returns it, so that it can be used as a decorator.
+        """Set the forward-mode rule, and return it, so that this is a decorator.
 
         Args:
             jvp: ``jvp(tangents, result, *args)`` returns the tangent of the result.
@@ -208,8 +208,9 @@ class primitive(Generic[P, R]):
         result = call_foreign(self.f, declared, passed, {}, self.method)
         return self._attached(result, *given) if has_rule else result
 
-    # The result of the call is a constant to derivatives. What has them is a function of it and of the arguments, which
-    # returns it, and brings the rules: so the call is made once, and rules are differentiated as those of any function.
+    # The call's result is constant under differentiation. A second function, the identity of it
+    # with the arguments as further operands, has the rules: so the call is made once, and rules are
+    # differentiated like any function.
 
     def _attached(self, result: PyTree, *args: PyTree) -> Any:
         if self.vjp is None:
@@ -255,14 +256,15 @@ def _constant(leaf: object) -> Any:
 
 
 def _method(vmap: str, what: str) -> str:
-    """Check how a function is to be mapped."""
+    """Check the name of a batching rule."""
     if vmap not in METHODS:
         raise ArgumentError(f"{what}: vmap={vmap!r}", fix=f"choose one of {', '.join(map(repr, METHODS))}")
     return vmap
 
 
 def call_foreign(f: Callable[..., Any], declared: PyTree, args: tuple[Any, ...], kwargs: dict[str, Any], method: str) -> Any:
-    """Call a function on values some of which may be traced; ``declared`` is ``None`` if what it returns is not known."""
+    """Call a function on values that may be traced; ``declared`` is ``None`` if the output avals
+    are unknown."""
     operands = Operands(args, kwargs)
     name = function_name(f)
 
@@ -277,8 +279,8 @@ def call_foreign(f: Callable[..., Any], declared: PyTree, args: tuple[Any, ...],
         known = [known_value(value) for value in operands.values]
         if any(value is None for value in known):
             raise ConcretizationError(
-                f"primitive {name}: what it returns is not known, because values are not known here",
-                fix=f"declare it: functrace.primitive({name}, results=lambda x: x) where it is like x, or a ShapeDtype",
+                f"primitive {name}: cannot infer the output shape: the arguments are abstract",
+                fix=f"declare it: functrace.primitive({name}, results=lambda x: x) if it is like x, or a ShapeDtype",
             )
         result = run(*[np.array(x) if isinstance(x, np.ndarray) else x for x in known])
         declared = map_leaves(functools.partial(_aval_of_result, name), result)
@@ -295,7 +297,7 @@ def call_foreign(f: Callable[..., Any], declared: PyTree, args: tuple[Any, ...],
 
 
 def _identity(f: Callable[..., Any]) -> tuple[Hashable, ...]:
-    """What tells a function from others; a method is made anew whenever it is asked for."""
+    """Return a key for a function; a bound method is a new object at each access."""
     return (id(f.__self__), f.__func__) if isinstance(f, types.MethodType) else (id(f),)
 
 
@@ -310,13 +312,14 @@ def _strong(leaf: object) -> Any:
 
 
 def _boxed(arguments: PyTree) -> Callable[..., Any] | None:
-    """How a function of arrays is called on arguments that stand for arrays, if one does: its class says so."""
+    """Return the ``__functrace_call__`` of an argument whose class wraps arrays, if there is
+    one."""
     kinds = map(type, flatten(arguments)[0])
     return next((kind.__functrace_call__ for kind in kinds if hasattr(kind, "__functrace_call__")), None)
 
 
 def _declared(shapes: PyTree, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PyTree:
-    """Return what is declared, as a nest of avals."""
+    """Return the declared results as a pytree of avals."""
     if callable(shapes) and not hasattr(shapes, "shape"):
         known = lambda leaf: aval_of(leaf) if isinstance(leaf, Tracer | np.ndarray | np.generic) else leaf  # noqa: E731
         placed, named = map_leaves(known, (args, kwargs))
@@ -338,6 +341,6 @@ def _aval(leaf: PyTree) -> ShapeDtype:
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
         return ShapeDtype(tuple(leaf.shape), np.dtype(leaf.dtype))
     raise ArgumentError(
-        f"a {type(leaf).__name__} does not say what a function returns",
-        fix="give a functrace.ShapeDtype(shape, dtype) or an array, or a nest of them, or a function that returns one",
+        f"a {type(leaf).__name__} does not declare a shape and a dtype",
+        fix="pass a functrace.ShapeDtype(shape, dtype) or an array, a pytree of them, or a function that returns one",
     )

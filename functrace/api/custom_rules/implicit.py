@@ -1,7 +1,7 @@
-"""What is defined by equations: ``custom_root`` and ``custom_linear_solve``; and ``closure_convert``.
+"""Implicit differentiation: ``custom_root`` and ``custom_linear_solve``; and ``closure_convert``.
 
-The way to a solution is the caller's, and is not differentiated: the derivative is that of the equations at the solution.
-What functions close over is found by recording them, so that derivatives by it are not lost.
+The caller provides the solver, which is not differentiated: the derivative is that of the equations
+at the solution. The functions are recorded, so derivatives by captured values are not lost.
 
 Layer: 8.
 """
@@ -92,7 +92,7 @@ def root_of(
 
     Args:
         f, guess, solve, tangent_solve, has_aux: see `custom_root`.
-        at_solution: whether the guess is the solution, so that ``f`` may ask for values at it.
+        at_solution: whether the guess is the solution, so that ``f`` may concretize values at it.
     """
     given, tree = flatten(guess)
     leaves = [held_array(as_value(leaf, "custom_root: initial_guess")) for leaf in given]
@@ -103,7 +103,7 @@ def root_of(
         return check_like(found, tree, operands.avals, owner, "the guess")
 
     def equations(*x: object) -> list[Any]:
-        return checked(f"what {name} returns", f(unflatten(tree, x)))
+        return checked(f"the result of {name}", f(unflatten(tree, x)))
 
     def solution(*x: object) -> Any:
         found = solve(f, unflatten(tree, x))
@@ -116,7 +116,7 @@ def root_of(
         def push(x_dot: PyTree) -> Any:
             return jvp(recorded, (x,), (x_dot,))[1]
 
-        return checked("what tangent_solve of custom_root returns", tangent_solve(push, right))
+        return checked("the result of tangent_solve of custom_root", tangent_solve(push, right))
 
     def recorded(x: PyTree) -> Any:
         return unflatten(tree, evaluate_program(zero.program, [*flatten(x)[0], *zero.captured]))
@@ -195,13 +195,13 @@ def custom_linear_solve(
         return check_like(found, tree, operands.avals, what, "b")
 
     def applied(*x: object) -> list[Any]:
-        return checked("what matvec of custom_linear_solve returns", matvec(unflatten(tree, x)))
+        return checked("the result of matvec of custom_linear_solve", matvec(unflatten(tree, x)))
 
     def solving(way: Function, vector_map: Function, word: str) -> Function:
         def solution(*right: object) -> Any:
             found = way(vector_map, unflatten(tree, right))
             found, aux = _split(found, f"custom_linear_solve: {word}") if has_aux else (found, None)
-            return checked(f"what {word} of custom_linear_solve returns", found), aux
+            return checked(f"the result of {word} of custom_linear_solve", found), aux
 
         return solution
 
@@ -216,7 +216,7 @@ def custom_linear_solve(
         pulled = Staged(turned, forward.captured, forward.out_tree, forward.numbers, forward.origins)
 
         def vecmat(y: PyTree) -> Any:
-            given = check_like(y, tree, operands.avals, "what vecmat of custom_linear_solve is given", "b")
+            given = check_like(y, tree, operands.avals, "the argument of vecmat of custom_linear_solve", "b")
             return unflatten(tree, evaluate_program(turned, [*forward.captured, *given]))
 
         back = solving(transpose_solve, vecmat, "transpose_solve")
@@ -270,7 +270,7 @@ def closure_convert(fun: Function, *example_args: PyTree) -> tuple[Function, lis
     count = len(example_args)
 
     def converted(*args: PyTree) -> Any:
-        found = check_like(args[:count], tree, operands.avals, f"what {name} is called with", "the example")
+        found = check_like(args[:count], tree, operands.avals, f"the arguments of {name}", "the example")
         values = list(made.captured)
         if len(args) != count + len(traced):
             raise TreeError(
@@ -285,10 +285,10 @@ def closure_convert(fun: Function, *example_args: PyTree) -> tuple[Function, lis
 
 
 def _check_linear(matvec: Staged, count: int, name: str) -> None:
-    """Check that a recorded function of ``count`` leaves is linear, as far as its program shows it.
+    """Check that a recorded function of ``count`` leaves is linear, as far as its program shows.
 
-    It has a transpose, and is zero at zero, whatever the traced values are that it closes over. Programs that call foreign
-    code, or solve equations in turn, are taken as they are.
+    It must have a transpose, and be zero at zero, for any values of captured tracers. Programs with
+    foreign calls or nested solvers are not checked.
 
     Raises:
         NotDifferentiableError: if it is not linear.
@@ -302,13 +302,13 @@ def _check_linear(matvec: Staged, count: int, name: str) -> None:
         transposed_part(_captured_first(matvec, count), flags)
     except NotDifferentiableError as error:
         raise NotDifferentiableError(f"custom_linear_solve: matvec {name} is not linear: {error.what}", fix=fix) from None
-    # Stand-ins take no memory: an element each.
+    # Placeholders take no memory: an element each.
     captured = [_stand_in(aval_of(x)) if isinstance(x, Tracer) else x for x in matvec.captured]
     zeros = [np.zeros(program.avals[i].shape, program.avals[i].dtype)[()] for i in program.input_ids[:count]]
     try:
         with np.errstate(all="ignore"):
             results = evaluate_program(program, [*zeros, *captured])
-    except (ArithmeticError, ValueError, IndexError):  # stand-ins may be no values that it works with
+    except (ArithmeticError, ValueError, IndexError):  # placeholders may be invalid values
         return
     for result in results:
         wrong = result[(result != 0) & (result == result)]
@@ -319,7 +319,8 @@ def _check_linear(matvec: Staged, count: int, name: str) -> None:
 
 
 def _is_opaque(program: Program) -> bool:
-    """Whether a program does what has an effect, or holds what has no transpose though it may be linear."""
+    """Return True if a program has effects, or an operation that may be linear but has no
+    transpose."""
     return any(
         primitive.effects
         or primitive in (linear_solve_p, root_p)
@@ -329,22 +330,22 @@ def _is_opaque(program: Program) -> bool:
 
 
 def _stand_in(aval: ShapeDtype) -> Any:
-    """An element that is seen in every place: 1, or 0 for what may be an index."""
+    """Return an array broadcast from one element: 1, or 0 for a possible index."""
     return np.broadcast_to(np.full((), aval.dtype.kind in "fc", aval.dtype), aval.shape)
 
 
-# -- what they share -------------------------------------------------------------------------------------------------------
+# -- shared captured values ------------------------------------------------------------------------------------------------
 
 
 def sharing(staged: Sequence[Staged], turned: Sequence[tuple[Staged, bool]] = ()) -> tuple[list[Program], list[Any]]:
-    """Let programs take the same captured values, and these first.
+    """Give programs one common list of captured values, as their first inputs.
 
     Args:
-        staged: functions as closed programs, which take what they captured last.
-        turned: further ones, which take it first.
+        staged: functions as closed programs, with their captured values last.
+        turned: further ones, with their captured values first.
 
     Returns:
-        the programs, which take all values that any of them captured, then their own arguments; and those values.
+        the programs, which take all captured values, then their own arguments; and those values.
     """
     every = [*[(one, False) for one in staged], *turned]
     places: dict[Any, int] = {}

@@ -1,18 +1,20 @@
-"""Rules that call their own function: what the rule of that call is, without recording it without end.
+"""Recursive rules: rules that call their own function, recorded finitely.
 
 Note [A rule that calls its own function]
-    While the rule of a function is recorded, a call of the function is bound with a `Deferred` rule. If it is called as it
-    was outside (`OwnRule.key`: the same avals and static arguments), its rule is the very one that is being recorded, and
-    is known when that ends: nothing is read again, so what the rule closes over is what it was at the call, to any order.
-    It is handed over to such calls as further operands (`_handing_on`); to those that stand deeper, in a body that the rule
-    holds, as constants, which then belong to what makes two such rules equal.
-    Rules refer to themselves in this way, so they are compared as cyclic structures are: two are equal if they are, provided
-    that they are (`_assumed`).
+    While the rule of a function is recorded, a call of the function is bound with a `Deferred`
+    rule. If the call has the key of the outer one (`OwnRule.key`: the same avals and static
+    arguments), its rule is the one being recorded,
+    which is complete when that ends: nothing is read again, so captured values are those of the
+    call, to any order. Such calls receive them as further operands (`_handing_on`); calls deeper in
+    a body of the rule, as constants, which then take part in the equality of two such rules. Rules
+    refer to themselves in this way, so they are compared like cyclic structures: two are equal if
+    they are under the assumption that they are (`_assumed`).
 
 Note [A rule for other arguments]
-    A call with other static arguments (an order ``n + 1``, a longer axis) has another rule, and of these there may be no
-    end. It is recorded when the call is differentiated (`_Later`), and what the enclosing rule reads must not have changed
-    by then. What is made of it then is for this one call: a rule that was recorded later is equal to no other.
+    A call with other static arguments (an order ``n + 1``, a longer axis) has another rule, and
+    there may be infinitely many. It is recorded when the call is differentiated (`_Later`), and the
+    values that the enclosing rule reads must not have changed by then. The result is for this one
+    call: a rule that was recorded later is equal to no other.
 
 Layer: 8.
 """
@@ -45,15 +47,16 @@ _shallow: ContextVar[bool] = ContextVar("whether rules for other arguments are c
 
 
 class MadeRule(NamedTuple):
-    """What recording a rule has made.
+    """Result of recording a rule.
 
     Args:
-        programs: the programs, or the exceptions that recording raised: of a jvp rule; or forward and backward of a vjp
-            rule, and of the jvp rule beside it, if there is one. All but the backward one take the operands, then what was
-            captured.
-        captured: what the rule captured.
-        asked: whether it asked for values, so that its programs may hold for these only.
-        kept: how many residuals the backward program takes, if there is one.
+        programs: the programs, or the exceptions that recording raised: of a jvp rule; or forward
+            and backward of a vjp rule, and of its additional jvp rule, if there is one. All but the
+            backward one take the operands, then the captured values.
+        captured: the captured values.
+        ``asked``: whether the rule read concrete values, so that its programs may be valid for
+        these only.
+        kept: number of residuals that the backward program takes, if there is one.
     """
 
     programs: tuple[Rule, ...]
@@ -63,14 +66,14 @@ class MadeRule(NamedTuple):
 
 
 class Function(Protocol):
-    """A function that brings rules."""
+    """A function with rules."""
 
     name: str
 
 
 @contextmanager
 def recording_rule(function: object, rule: OwnRule | None = None) -> Iterator[None]:
-    """Note that a function's rule is being recorded."""
+    """Mark a function's rule as being recorded."""
     token = _recorded_now.set((*_recorded_now.get(), (function, rule)))
     try:
         yield
@@ -79,19 +82,19 @@ def recording_rule(function: object, rule: OwnRule | None = None) -> Iterator[No
 
 
 def is_in_own_rule(function: object) -> bool:
-    """Whether a function's rule is being recorded, which calls it."""
+    """Return True while a function's rule is being recorded."""
     return any(f is function for f, _ in _recorded_now.get())
 
 
 @final
 class OwnRule:
-    """The rule of one call, as calls inside of it see it.
+    """The rule of one call, for recursive calls.
 
     Args:
-        function: whose rule.
-        key: what the rule is recorded for.
-        explicit: how many explicit operands the call has.
-        record: records it, with the values of the operands or without them.
+        function: the function.
+        key: avals and static arguments that the rule is recorded for.
+        explicit: number of explicit operands of the call.
+        record: records it, with concrete or abstract operands.
     """
 
     __slots__ = ("around", "captured", "count", "explicit", "function", "handed", "key", "programs", "record", "serial")
@@ -110,7 +113,7 @@ class OwnRule:
             rule = self.record(with_values)
             if not self.count or not all(isinstance(p, Program) for p in rule.programs):
                 return rule
-            if rule.asked and with_values:  # what it is for other values, as they are inside
+            if rule.asked and with_values:  # the abstract rule, for the calls inside
                 found = self.record(False)
                 self.programs, self.captured = _handing_on(self, found), found.captured
             else:
@@ -122,18 +125,19 @@ class OwnRule:
         return rule
 
     def deferred(self, between: tuple[ShapeDtype, ...], count: int) -> tuple[Deferred, ...]:
-        """Return what stands for the programs of this rule at a call inside of it.
+        """Return placeholders for the programs of this rule, for a recursive call.
 
         Args:
-            between: avals of what the function itself captured at that call.
-            count: how many programs it has.
+            between: avals of the function's captured values at that call.
+            count: number of programs.
         """
         keys = [_Own(self, between, False, part) for part in _parts(count)]
         self.count += len(keys)
         return _by_place(keys, count)
 
     def same(self, other: OwnRule, *, by_values: bool) -> bool:
-        """Whether two rules do the same, given the same captured values or (``by_values``) with those that they have."""
+        """Return True if two rules are equal, given the same captured values or (``by_values``)
+        with their own."""
         if self is other:
             return True
         if self.programs is None or other.programs is None or len(self.programs) != len(other.programs):
@@ -148,7 +152,7 @@ class OwnRule:
         finally:
             _assumed.reset(token)
         if same and not _shallow.get():
-            for one, another, _ in assumed:  # to compare them again costs nothing
+            for one, another, _ in assumed:  # makes further comparisons free
                 older, newer = sorted((one, another), key=lambda rule: rule.serial)
                 newer.programs = older.programs
         return same
@@ -165,10 +169,10 @@ class OwnRule:
         return mine is theirs or all(map(_is_copy, mine, theirs))
 
     def check_unchanged(self) -> None:
-        """Check that what the rule reads is what it was when it was recorded.
+        """Check that the values that the rule reads have not changed since it was recorded.
 
         Raises:
-            CapturedArrayError: if not.
+            CapturedArrayError: if one has.
         """
         if self.programs is None:  # it is being recorded
             return
@@ -183,18 +187,18 @@ class OwnRule:
         if not same:
             name = self.function.name
             raise CapturedArrayError(
-                f"the rule of {name} calls {name} with other arguments, and reads what has changed before that call is "
-                "differentiated",
+                f"the rule of {name} calls {name} with other arguments, and a value that it reads has changed before that "
+                "call is differentiated",
                 fix=f"change what the rule reads after the derivative has been taken, or pass it to {name}",
             )
 
     def bound(self) -> tuple[Rule, ...]:
-        """Return the programs, with what was captured as constants."""
+        """Return the programs, with the captured values as constants."""
         assert self.programs is not None
         if not self.captured:
             return self.programs
         name = self.function.name
-        if any(isinstance(value, Tracer) for value in self.captured):  # of a transform that is over later
+        if any(isinstance(value, Tracer) for value in self.captured):  # of a transform that ends earlier
             raise ArgumentError(
                 f"the rule of {name} calls {name}, and closes over a traced value", fix="pass the value as an argument"
             )
@@ -202,12 +206,12 @@ class OwnRule:
 
 
 def with_constants(program: Program, first: int, values: Sequence[Any]) -> Program:
-    """Return a program with constants, which are its own, in place of some inputs.
+    """Return a program with own constants in place of some inputs.
 
     Args:
         program: the program.
         first: the first of these inputs.
-        values: of them.
+        values: of the constants.
     """
     places = range(first, first + len(values))
     write = Rewrite(program, [k for k in range(len(program.input_ids)) if k not in places])
@@ -220,24 +224,25 @@ def with_constants(program: Program, first: int, values: Sequence[Any]) -> Progr
 
 
 def _parts(count: int) -> tuple[slice, ...]:
-    """Which of the programs of a rule are recorded together, in place of deferred ones."""
+    """Return slices of the programs of a rule that are recorded together, in place of deferred
+    ones."""
     return (slice(0, 2), slice(2, 3)) if count == 3 else (slice(0, 2),)
 
 
 def _by_place(keys: Sequence[_Own | _Later], count: int) -> tuple[Deferred, ...]:
-    """Return the rules that stand for so many programs, of which the first two are one."""
+    """Return placeholders for ``count`` programs; the first two share one."""
     made = [Deferred(key, key.programs) for key in keys]
     return tuple([made[k // 2] for k in range(count)])
 
 
 def _but_backward(programs: Sequence[Rule], change: Callable[[Program], Program]) -> tuple[Rule, ...]:
-    """Return the programs of a rule, with those changed that take the operands of the call."""
+    """Apply ``change`` to the programs of a rule that take the operands of the call."""
     return tuple([change(p) if k != 1 and isinstance(p, Program) else p for k, p in enumerate(programs)])
 
 
 @final
 class _Own:
-    """What tells apart the rules of calls inside of their own rule, called as outside; see Note [A rule that calls …]."""
+    """Key of the rule of a recursive call; see Note [A rule that calls its own function]."""
 
     __slots__ = ("between", "part", "rule", "takes")
 
@@ -263,8 +268,8 @@ class _Own:
         if rule.programs is None:
             name = rule.function.name
             raise ArgumentError(
-                f"the rule of {name} differentiates {name} itself, for which it would have to be known already",
-                fix=f"write the derivative down, or call {name} without a transform around it",
+                f"the rule of {name} differentiates {name} itself, but that rule is not complete yet",
+                fix=f"write the derivative explicitly, or call {name} without a transform around it",
             )
         programs = rule.programs if self.takes else rule.bound()
         return with_avals(programs, rule.explicit, self.between)[self.part]
@@ -272,7 +277,7 @@ class _Own:
 
 @final
 class _Later:
-    """What tells apart rules that are not recorded yet; see Note [A rule for other arguments]."""
+    """Key of rules that are not recorded yet; see Note [A rule for other arguments]."""
 
     __slots__ = ("is_recorded", "key", "part", "record", "rule")
 
@@ -311,15 +316,16 @@ def rules_inside(
     count: int,
     record: Callable[[], MadeRule],
 ) -> tuple[Deferred, ...] | None:
-    """Return what stands for the programs of a rule, if the call is made inside of a rule of its own function.
+    """Return placeholders for the programs of a rule, for a call inside of a rule of its own
+    function.
 
     Args:
-        function: what is called.
-        key: what its rule is recorded for.
-        explicit: how many explicit operands the call has.
-        between: avals of what the function captured.
-        count: how many programs the rule has.
-        record: records it, without the values of the operands.
+        function: the called function.
+        key: avals and static arguments of the call.
+        explicit: number of explicit operands of the call.
+        between: avals of the function's captured values.
+        count: number of programs of the rule.
+        record: records it, with abstract operands.
     """
     rules = [rule for f, rule in _recorded_now.get() if f is function and rule is not None]
     for rule in rules:
@@ -341,7 +347,7 @@ def rules_inside(
 
 
 def with_avals(programs: Sequence[Rule], explicit: int, avals: Sequence[ShapeDtype]) -> tuple[Rule, ...]:
-    """Let the programs of a rule that take the operands take more of them, which they do not read."""
+    """Add unused operands to those programs of a rule that take the operands."""
     return _but_backward(programs, lambda program: _widened(program, explicit, avals)) if avals else tuple(programs)
 
 
@@ -351,7 +357,7 @@ def _widened(program: Program, explicit: int, avals: Sequence[ShapeDtype]) -> Pr
 
 
 def _handing_on(own: OwnRule, rule: MadeRule) -> tuple[Rule, ...]:
-    """Return the programs of a rule, in which calls of its function are handed what the rule captured."""
+    """Pass the captured values of a rule to the calls of its function in its programs."""
     programs = rule.programs
     if not all(isinstance(program, Program) for program in programs):
         return programs
@@ -379,13 +385,13 @@ def _handing_on(own: OwnRule, rule: MadeRule) -> tuple[Rule, ...]:
 
 
 def _handing(own: OwnRule, write: Rewrite, places: range, taking: dict[int, Deferred], more: Sequence[int] = ()) -> Program:
-    """Return a program in which calls that stand in it itself are handed the inputs in these places.
+    """Return a program whose top-level recursive calls take additional inputs.
 
     Args:
-        own: the rule that the calls have.
-        write: writes it.
+        own: the rule of these calls.
+        write: the rewrite of the program.
         places: of the inputs.
-        taking: by the identity of a deferred rule, the one that takes them.
+        taking: by the id of a deferred rule, its version that takes them.
         more: further outputs.
     """
     program = write.source
@@ -406,12 +412,13 @@ def _handing(own: OwnRule, write: Rewrite, places: range, taking: dict[int, Defe
 
 
 def _is_inside(own: OwnRule, op: Op) -> bool:
-    """Whether an operation is a call that has the rule ``own``."""
+    """Return True for a call with the rule ``own``."""
     return any(isinstance(p, Deferred) and isinstance(p.key, _Own) and p.key.rule is own for p in op[2])
 
 
 def _taking(param: object, made: dict[int, Deferred]) -> Any:
-    """Return a param, in place of a deferred rule one that takes what was captured."""
+    """Replace a deferred rule by its version that takes the captured values; return other params
+    unchanged."""
     if not isinstance(param, Deferred):
         return param
     if id(param) not in made:
@@ -426,7 +433,8 @@ def _is_copy(a: Rule, b: Rule) -> bool:
 
 
 def _same_values(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    """Whether captured values are the same, bit for bit. Traced ones are alike: with them there is an error, not a rule."""
+    """Return True if captured values are equal, bit for bit. Traced ones count as equal: they raise
+    an error elsewhere."""
     return len(a) == len(b) and all(map(_same_value, a, b))
 
 

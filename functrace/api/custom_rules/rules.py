@@ -1,4 +1,5 @@
-"""Custom rules: from the user's functions to the programs that `custom_vjp` and `custom_jvp` operations hold.
+"""Recording of custom rules: the programs in `custom_vjp` and `custom_jvp` operations, from the
+user's functions.
 
 An error that a rule raises while it is recorded is raised where the derivative is computed (`Failed`).
 
@@ -106,7 +107,7 @@ class Inputs(Protocol):
     avals: list[ShapeDtype]
 
     def inputs(self, recording: Recording) -> Called:
-        """Make the operands inputs of a recording; returns the arguments of the forward function."""
+        """Make the operands inputs of a recording; return the arguments of the forward function."""
         ...
 
 
@@ -117,7 +118,7 @@ class VjpRule(NamedTuple):
         forward: a closed program from operands to outputs and residuals, or the exception that recording raised.
         backward: a closed program from residuals and cotangents to cotangents.
         captured: values that the rules captured.
-        asked: True if they read concrete values.
+        ``asked``: True if they read concrete values.
     """
 
     forward: Rule
@@ -133,7 +134,7 @@ class JvpRule(NamedTuple):
         program: closed, from operands, captured values and tangents, to outputs, then tangents; or the exception that
             recording raised.
         captured: values that the rule captured.
-        asked: True if it read concrete values.
+        ``asked``: True if it read concrete values.
     """
 
     program: Rule
@@ -152,18 +153,20 @@ def record_vjp(
 ) -> VjpRule:
     """Record a forward and a backward function as the rule of a function.
 
-    The backward function is recorded while the forward recording is still open: whatever it reads of it becomes a residual,
-    handed over in ``residuals`` or not.
+    The backward function is recorded while the forward recording is still open: every forward value
+    that it reads becomes a residual, whether it is in ``residuals`` or not.
 
     Args:
         forward: from the arguments to ``(result, residuals)``.
-        backward: from ``(residuals, cotangent)`` to a list with a cotangent or ``None`` per operand; ``None`` if only the
-            forward program is wanted. The cotangents of outputs without derivative are zeros.
+        backward: from ``(residuals, cotangent)`` to a list with a cotangent or ``None`` per
+            operand; ``None`` to record only the forward program. The cotangents of outputs without
+            derivative are zeros.
         operands: of the call.
         name: of the function.
-        closed: whether captured values become inputs; otherwise they are constants, and may not be traced.
-        is_function: whether the forward function is the function itself, as in PyTorch, and not a rule beside it: what it
-            raises, it raises here.
+        closed: whether captured values become inputs; otherwise they are constants, and may not be
+            traced.
+        is_function: whether the forward function is the function itself, as in PyTorch, and not a
+            separate rule: then its exceptions are raised here.
     """
     word = "{} of {}" if is_function else "the {} rule of {}"
     residuals: Any = None
@@ -201,7 +204,8 @@ def _record_backward(
     """Record a backward function, on top of a forward one.
 
     Returns:
-        its program, what it read of the forward function, which are its first inputs, and whether it asked for values.
+        its program, the forward values that it read, which are its first inputs, and whether it
+        read concrete values.
     """
     if backward is None:
         return Failed(NotImplementedError()), [], False
@@ -239,12 +243,13 @@ def record_jvp(
         operands: of the call.
         name: of the function.
         out_avals: of its results.
-        active: which operands have a tangent, for a rule that is told: it gets a `SymbolicZero` for the others.
+        active: which operands have a tangent, for a rule with symbolic zeros: the others get a
+            `SymbolicZero`.
     """
 
     def inputs(recording: Recording) -> Called:
         primals, _ = operands.inputs(recording)
-        recording.arguments = ()  # a rule may write into its own, as into what it makes of them
+        recording.arguments = ()  # a rule may write into its own arguments
         leaves = list(map(_no_tangent if active is None else _symbolic, operands.leaves))
         for k, (place, aval) in enumerate(zip(operands.places, operands.avals, strict=True)):
             leaves[place] = _direction(recording, aval)
@@ -269,7 +274,7 @@ def record_jvp(
 
 
 def record_push(push: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]], operands: Inputs, name: str) -> Rule:
-    """Record a function from arguments and tangents of the operands to results and their tangents, for unknown values.
+    """Record a function from arguments and tangents to results and tangents, on abstract operands.
 
     Args:
         push: gets ``None`` for the tangent of an operand without derivative.
@@ -291,23 +296,24 @@ def record_push(push: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]], o
 
 
 def with_captured(rule: Rule, explicit: int, captured: Sequence[Any]) -> Rule:
-    """Let the program of a rule take what the function itself has captured, behind its explicit operands."""
+    """Add the function's captured values as inputs of a rule, after its explicit operands."""
     return with_inputs(rule, explicit, captured, ()) if isinstance(rule, Program) else rule
 
 
 def taking_results(rule: Rule, place: int, count: int) -> Rule:
-    """Let a rule take the results of its function instead of computing them; see Note [Rules that take the results].
+    """Let a rule take the results of its function instead of computing them; see Note [Rules that
+    take the results].
 
     Args:
         rule: a program whose first outputs are the results.
-        place: which of its inputs they are to become.
-        count: how many there are.
+        place: index of the inputs that replace them.
+        count: number of results.
     """
     if not isinstance(rule, Program):
         return rule
     ids, outs = rule.input_ids, rule.output_ids
     given = [i for i in dict.fromkeys(outs[:count]) if i not in ids]
-    later = linear_variables(rule.ops, ids[place:])  # what the function has done besides is not done again
+    later = linear_variables(rule.ops, ids[place:])  # effects of the function must not run twice
     done = [k for k, (primitive, _, params) in enumerate(rule.ops)
             if k in later and primitive.kept is not None and primitive.kept(*params)]  # fmt: skip
     part = restrict(rule, [*ids, *given], [*outs[count:], *done], keep=True, effects=False).program
@@ -318,9 +324,9 @@ def taking_results(rule: Rule, place: int, count: int) -> Rule:
 
 
 def _finished(program: Program, name: str, closed: bool) -> tuple[Program, list[Any]]:
-    """Return the program of a rule, and what it captured, if that becomes inputs of it."""
+    """Return the program of a rule, and its captured values, if they become its inputs."""
     made, captured = closed_over(program) if closed else (program, [])
-    if any(isinstance(value, Tracer) for value in made.constant_values.values()):  # of a transform that is over later
+    if any(isinstance(value, Tracer) for value in made.constant_values.values()):  # of a transform that ends earlier
         raise ArgumentError(
             f"the rule of {name} calls {name}, and closes over a traced value", fix="pass the value as an argument"
         )
@@ -328,7 +334,7 @@ def _finished(program: Program, name: str, closed: bool) -> tuple[Program, list[
 
 
 def _direction(recording: Recording, aval: ShapeDtype) -> Any:
-    """A tangent or cotangent: an input, or zeros where there is no derivative."""
+    """Return a tangent or cotangent: an input, or zeros where there is no derivative."""
     return recording.new_input(aval) if is_differentiable(aval) else _zeros(aval)
 
 
@@ -343,7 +349,8 @@ def _zeros(aval: ShapeDtype) -> Any:
 
 
 def _no_tangent(x: object) -> Any:
-    """The tangent of an argument's leaf that is not an array: zero for numbers, traced or not."""
+    """Return the tangent of an argument's leaf that is not an array: zero for numbers, traced or
+    not."""
     if isinstance(x, TracedNumber):
         return x.kind(0)
     return DTYPES[type(x)].type(0).item() if type(x) in DTYPES else x

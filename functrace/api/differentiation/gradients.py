@@ -227,7 +227,7 @@ def grad(
 def _differentiate(
     f: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, holomorphic: bool, allow_int: bool, with_value: bool
 ) -> Callable[..., Any]:
-    """Make `value_and_grad`, or `grad`: the path that un-jitted gradients take at every call."""
+    """Make `value_and_grad`, or `grad`: the hot path of un-jitted gradients."""
     transform = "value_and_grad" if with_value else "grad"
     if argnums.__class__ is not int:
         positions = check_argnums(argnums, transform)
@@ -239,7 +239,8 @@ def _differentiate(
 
 
 def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> Any:
-    """Compute a gradient; ``of`` is what and how. (A function made for each would cost 1 us per gradient.)"""
+    """Compute a gradient; ``of`` has the function and options. (A closure for each would cost 1 us
+    per gradient.)"""
     try:
         f, owner, argnums, has_aux, holomorphic, allow_int, with_value = of
         first_only = type(argnums) is int and argnums == 0
@@ -291,7 +292,7 @@ def _inputs(
     treedef: PyTreeSpec | None,
     recording: Recording,
 ) -> Called:
-    """Make what is differentiated inputs of a recording; returns the function's arguments."""
+    """Make the differentiated arguments inputs of a recording; return the function's arguments."""
     if treedef is None and len(args) == 1 and not kwargs:
         return (add_input(recording, values[0], leaves[0]),), kwargs
     traced, named = own_arrays(args, kwargs) if len(args) > 1 or kwargs else (list(args), kwargs)
@@ -305,12 +306,13 @@ def _inputs(
 
 
 LEAVES = frozenset({np.ndarray, float, TracedArray})
-"""Types of arguments that are a leaf at sight, without a look by optree."""
+"""Types of arguments that are leaves, without a call of optree."""
 
 
 @functools.lru_cache(maxsize=64)
 def grad_transform(active: int | tuple[bool, ...], with_value: bool) -> tuple[Any, Callable[[Program], Runner]]:
-    """The cache key and the builder of the gradient by the first inputs: so many, or those that are flagged."""
+    """Return the cache key and the builder of a gradient by the first ``active`` inputs, or the
+    flagged ones."""
     chosen = [True] * active if isinstance(active, int) else list(active)
 
     def build(program: Program) -> Runner:
@@ -322,7 +324,7 @@ def grad_transform(active: int | tuple[bool, ...], with_value: bool) -> tuple[An
 
 def _floats(leaf: Any, owner: str, holomorphic: bool, allow_int: bool) -> Any:
     """Return an argument's leaf as a value that can be differentiated."""
-    if not holomorphic:  # what most arguments are
+    if not holomorphic:  # the common case
         kind = type(leaf)
         if kind is float:
             return np.float64(leaf)
@@ -338,7 +340,7 @@ def _floats(leaf: Any, owner: str, holomorphic: bool, allow_int: bool) -> Any:
 
 
 def _refuse_leaf(args: Sequence[Any], chosen: Sequence[int], owner: str, holomorphic: bool, allow_int: bool) -> None:
-    """Raise for the first leaf that cannot be differentiated, by its name."""
+    """Raise for the first leaf that cannot be differentiated; the message has its path."""
     for k in chosen:
         leaves, treedef = flatten(args[k])
         for leaf, path in zip(leaves, paths(treedef), strict=True):
@@ -349,10 +351,10 @@ def _refuse_leaf(args: Sequence[Any], chosen: Sequence[int], owner: str, holomor
 
 
 def check_differentiable(leaf: Any, owner: str, holomorphic: bool, name: str = "an argument") -> None:
-    """Check that a number or an array has a derivative, one as is said.
+    """Check that a number or an array has a derivative, a complex one if ``holomorphic``.
 
     Raises:
-        DtypeError: if not.
+        DtypeError: if it has none.
     """
     aval = aval_of(as_value(leaf, owner))
     if not is_differentiable(aval):
@@ -361,16 +363,16 @@ def check_differentiable(leaf: Any, owner: str, holomorphic: bool, name: str = "
         floats = "floats (x.astype(float))" if is_array or isinstance(leaf, bool) else f"a float ({leaf}.0)"
         raise DtypeError(
             f"{owner}: {name} is {shown}, and integers and bools have no derivative",
-            fix=f"pass {floats}, or leave the argument out of argnums. If only a part of a pytree has derivatives: "
-            "functrace.tree.partition splits it off, functrace.tree.static declares a field of a dataclass to be none of "
-            "them, and allow_int=True of grad gives None for integers",
+            fix=f"pass {floats}, or remove the argument from argnums. If only a part of a pytree has derivatives: separate "
+            "it with functrace.tree.partition, declare the other fields of a dataclass static (functrace.tree.static), or "
+            "pass allow_int=True to grad, which returns None for integers",
         )
     if holomorphic and aval.dtype.kind != "c":
         raise DtypeError(f"{owner}: holomorphic=True needs complex arguments, and {name} is {aval}", fix="pass complex")
 
 
 def _real_scalar(recording: Recording, out: object) -> list[Any]:
-    """Check that a result is one real number that has a derivative."""
+    """Check that a result is one differentiable real number."""
     if type(out) is TracedArray and out._recording is recording and out.aval.shape == () and out.aval.dtype.kind == "f":
         return [out]
     return _scalar(recording, out, holomorphic=False)
@@ -381,7 +383,7 @@ def _holomorphic_scalar(recording: Recording, out: object) -> list[Any]:
 
 
 def _scalar(recording: Recording, out: object, *, holomorphic: bool) -> list[Any]:
-    """Check that a result is one number that has a derivative."""
+    """Check that a result is one differentiable number."""
     owner = recording.owner
     if not isinstance(out, NUMERIC):
         raise DtypeError(
@@ -408,10 +410,10 @@ def _scalar(recording: Recording, out: object, *, holomorphic: bool) -> list[Any
 
 
 def real_output(owner: str, aval: ShapeDtype) -> DtypeError:
-    """The error for a real result of what is said to be holomorphic."""
+    """Return the error for a real result with ``holomorphic=True``."""
     return DtypeError(
         f"{owner}: holomorphic=True needs complex results, and the function returned {aval}",
-        fix="leave holomorphic out: a real function of complex arguments is not holomorphic",
+        fix="omit holomorphic: a real function of complex arguments is not holomorphic",
     )
 
 
@@ -433,23 +435,24 @@ class Primals:
         self.active = tuple([is_differentiable(aval) for aval in self.avals])
 
     def inputs(self, recording: Recording) -> Called:
-        """Make them inputs of a recording."""
+        """Make the arguments inputs of a recording."""
         tracers = [add_input(recording, value, leaf) for value, leaf in zip(self.values, self.leaves, strict=True)]
         return unflatten(self.tree, tracers), own_arrays((), self.kwargs)[1]
 
     def flags(self, program: Program) -> list[bool]:
-        """Say which inputs of a program of the recording carry derivatives."""
+        """Return the activity of the inputs of the recording's program."""
         return [*self.active, *[False] * (len(program.input_ids) - len(self.active))]
 
 
 def _directions(tangents: PyTree, tree: PyTreeSpec, avals: Sequence[ShapeDtype], active: Sequence[bool], owner: str) -> Any:
-    """Return the tangents of those arguments that are differentiated; see `check_like`."""
+    """Return the tangents of the differentiated arguments; see `check_like`."""
     found = check_like(tangents, tree, avals, TANGENTS, f"the primals of {owner}")
     return [tangent for tangent, flag in zip(found, active, strict=True) if flag]
 
 
 class _Linear:
-    """A derivative at a point: a linear program with its residuals. It can be copied and pickled."""
+    """A derivative at a point: a linear program with its residuals. It can be copied and
+    pickled."""
 
     __slots__ = ("active", "in_avals", "in_tree", "lines", "out_avals", "out_tree", "owner", "residuals", "runner")
 
@@ -472,7 +475,8 @@ class _Linear:
 
 @final
 class Pullback(_Linear):
-    """Linear map from a cotangent of the result to cotangents of the arguments, as `vjp` returns it."""
+    """Linear map from a cotangent of the result to cotangents of the arguments, returned by
+    `vjp`."""
 
     __slots__ = ()
 
@@ -490,7 +494,8 @@ class Pullback(_Linear):
 
 @final
 class Pushforward(_Linear):
-    """Linear map from tangents of the arguments to the tangent of the result, as `linearize` returns it."""
+    """Linear map from tangents of the arguments to the tangent of the result, returned by
+    `linearize`."""
 
     __slots__ = ()
 
@@ -505,7 +510,8 @@ class Pushforward(_Linear):
 
 
 def linearized(kind: type[_Linear], call: Recorded, point: Primals, has_aux: bool) -> Any:
-    """Return what `vjp`, or `linearize`, returns: the result, the derivative at a point, and perhaps auxiliary data."""
+    """Return the result, the derivative at a point, and auxiliary data if any, for `vjp` and
+    `linearize`."""
     count = len(call.outputs)
 
     def build(program: Program) -> tuple[Runner, Runner]:
@@ -547,7 +553,7 @@ def vjp(f: Callable[..., Any], *primals: object, has_aux: bool = False, **kwargs
     Returns:
         ``(result, pullback)``, or ``(result, pullback, aux)`` with ``has_aux``. ``pullback(cotangent)`` takes a cotangent
         with the structure and shapes of the result, and returns a tuple with one cotangent per primal; integer arguments
-        have no derivative, and get ``None``. A ``None`` within the cotangent stands for zeros; cotangents of integer results
+        have no derivative, and get ``None``. A ``None`` within the cotangent means zeros; cotangents of integer results
         are ignored. The pullback may be called many times and never runs ``f`` again.
 
     Raises:
@@ -596,7 +602,7 @@ def jvp(
     Args:
         f: a function of arrays (pytrees of them).
         primals: tuple of arguments of ``f``.
-        tangents: tuple with the structure of ``primals``. A ``None`` within it stands for zeros. Tangents of integers and
+        tangents: tuple with the structure of ``primals``. A ``None`` within it means zeros. Tangents of integers and
             bools are ``None`` or zeros.
         has_aux: True if ``f`` returns ``(result, aux)``; ``aux`` is returned unchanged, without a derivative.
         kwargs: keyword arguments of ``f``, which are not differentiated.
@@ -672,7 +678,7 @@ def linearize(f: Callable[..., Any], *primals: object, has_aux: bool = False, **
 
     Returns:
         ``(result, f_jvp)``, or ``(result, f_jvp, aux)`` with ``has_aux``. ``f_jvp(*tangents)`` takes one tangent per primal
-        (``None`` stands for zeros), and returns the tangent of the result. It may be called many times and never runs ``f``
+        (``None`` means zeros), and returns the tangent of the result. It may be called many times and never runs ``f``
         again.
 
     Raises:

@@ -47,7 +47,7 @@ from functrace.tree import flatten, map_leaves, paths, unflatten
 from functrace.typing import A, Aux, B, P, PyTree, Ts
 
 SMALL_BASIS = 64
-"""Elements of a nest: so many unit vectors take 32 KiB."""
+"""Elements of a pytree whose unit vectors are cached: they take 32 KiB."""
 
 
 @overload
@@ -105,7 +105,7 @@ def jacrev(
             call = Recorded(recording, _at(f, args, chosen, kwargs), point.inputs, has_aux=has_aux)
             avals = call.out_avals
             _check_results(avals, owner, holomorphic, complex_is_fine=False)
-            if len(avals) == 1 and not avals[0].shape:  # a gradient: nothing is to be mapped
+            if len(avals) == 1 and not avals[0].shape:  # a gradient: nothing to map
                 runner, arguments = call.transformed(*grad_transform(len(point.avals), with_value=False))
                 flat = runner(arguments, call.lines)
                 found = [x if shape_of(x) else reshape(reshape(x, (1,)), ()) for x in flat[call.auxiliary :]]
@@ -130,12 +130,13 @@ def jacrev(
 
 
 class _InReverse(NamedTuple):
-    """What computes a Jacobian in reverse mode.
+    """Runners of a Jacobian in reverse mode.
 
     Args:
         forward: from the inputs to results, auxiliary data and residuals.
         backward: from residuals to Jacobians.
-        is_whole: whether these have the elements of the results along their first axis. If not, ``backward`` is a pullback.
+        is_whole: whether these have the elements of the results along their first axis. If not,
+            ``backward`` is a pullback.
     """
 
     forward: Runner
@@ -144,7 +145,8 @@ class _InReverse(NamedTuple):
 
 
 def _rows_of(point: Primals, count: int, program: Program) -> _InReverse:
-    """Make the pullback of a function; where the program shows that few do, it computes the whole Jacobian."""
+    """Build the pullback of a function, or the whole Jacobian if its sparsity allows few
+    pullbacks."""
     active = point.flags(program)
     forward, pulled = pullback_programs(program, active, count)
     compressed = compressed_pullback(_without_calls(program), pulled, active, count)
@@ -152,12 +154,12 @@ def _rows_of(point: Primals, count: int, program: Program) -> _InReverse:
 
 
 def _without_calls(program: Program) -> Program:
-    """Put calls in line; functions that bring their derivative stay: it may depend on what they do not."""
+    """Inline calls, but not functions with custom derivatives, which may depend on other values."""
     return inline(program, lambda op: op[2][0] if op[0] is call_p else None)
 
 
 def _rows(pullback: Pullback) -> PyTree:
-    """Pull all unit vectors: the elements of the results stand along the first axis."""
+    """Apply a pullback to all unit vectors: the first axis is the elements of the results."""
     avals, tree = pullback.out_avals, pullback.out_tree
     basis = _basis(avals)
     if len(basis) == 1 and avals[0].size == 1:
@@ -243,12 +245,12 @@ def jacfwd(
 
 
 class _Columns(NamedTuple):
-    """What computes a Jacobian.
+    """Runner of a Jacobian in forward mode.
 
     Args:
         runner: from the inputs to auxiliary data and Jacobians.
-        is_whole: whether these have the elements of the arguments along their last axis. If not, `runner` takes all unit
-            vectors as well, and their derivatives stand along the first axis.
+        is_whole: whether these have the elements of the arguments along their last axis. If not,
+            `runner` takes all unit vectors as well, and their derivatives are along the first axis.
     """
 
     runner: Runner
@@ -256,7 +258,7 @@ class _Columns(NamedTuple):
 
 
 def _columns_of(point: Primals, count: int, auxiliary: int, program: Program) -> _Columns:
-    """Map the derivative of a function, that of `jvp`: no residuals are kept. Tangents stand behind auxiliary data."""
+    """Map the jvp of a function, without residuals. Tangents come after auxiliary data."""
     active = point.flags(program)
     pushed = jvp_program(program, active, count)
     needed = restrict(pushed, pushed.input_ids, pushed.output_ids[count:], keep=True).program
@@ -292,7 +294,7 @@ def hessian(
 
     Returns:
         a function of ``f``'s arguments that returns the Hessian, or ``(hessian, aux)`` with ``has_aux``. The Hessian of a
-        number by an array has the shape ``x.shape + x.shape``; pytrees nest as in `jacrev`.
+        number by an array has the shape ``x.shape + x.shape``; pytrees are nested as in `jacrev`.
 
     Raises:
         ArgumentError: if ``argnums`` names an argument that the call does not have.
@@ -326,7 +328,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     Args:
         f: a function that returns one real number.
         primals: tuple of arguments of ``f``.
-        tangents: tuple with the structure and shapes of ``primals``; ``None`` within it stands for zeros.
+        tangents: tuple with the structure and shapes of ``primals``; ``None`` within it means zeros.
         kwargs: keyword arguments of ``f``, which are not differentiated.
 
     Returns:
@@ -391,7 +393,7 @@ def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) ->
 
 
 def _at(f: Callable[..., Any], args: tuple[Any, ...], chosen: tuple[int, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
-    """``f`` as a function of the chosen arguments only."""
+    """Return ``f`` as a function of the chosen arguments only."""
     if not kwargs and chosen == tuple(range(len(args))):
         return f
 
@@ -407,7 +409,8 @@ def _at(f: Callable[..., Any], args: tuple[Any, ...], chosen: tuple[int, ...], k
 def _check_arguments(
     trees: Sequence[Any], chosen: Sequence[int], owner: str, holomorphic: bool, *, complex_is_fine: bool
 ) -> None:
-    """Check the arguments; complex ones have no unit vectors, but backward none are needed (as in `grad`)."""
+    """Check the arguments; complex ones have no unit vectors, but reverse mode needs none (as in
+    `grad`)."""
     for k, tree in zip(chosen, trees, strict=True):
         if type(tree) in LEAVES and not holomorphic and (type(tree) is float or tree.dtype.kind == "f"):
             continue
@@ -420,13 +423,13 @@ def _check_arguments(
             if aval.dtype.kind == "c" and not (holomorphic or complex_is_fine):
                 raise DtypeError(
                     f"{owner}: {name} is {aval}",
-                    fix="pass holomorphic=True if the function is; use functrace.jacrev for real functions of complex "
-                    "arguments",
+                    fix="pass holomorphic=True for a holomorphic function; use functrace.jacrev for real functions of "
+                    "complex arguments",
                 )
 
 
 def _check_results(avals: Sequence[ShapeDtype], owner: str, holomorphic: bool, *, complex_is_fine: bool) -> None:
-    """Check the results; complex ones have no unit vectors, but forward none are needed."""
+    """Check the results; complex ones have no unit vectors, but forward mode needs none."""
     for aval in avals:
         if aval.dtype.kind != "c" and holomorphic:
             raise real_output(owner, aval)
@@ -446,18 +449,18 @@ def _check_results(avals: Sequence[ShapeDtype], owner: str, holomorphic: bool, *
 
 
 def _count(avals: Sequence[ShapeDtype]) -> int:
-    """How many elements there are, and unit vectors."""
+    """Return the number of elements, and so of unit vectors."""
     return sum([aval.size for aval in avals])
 
 
 def _basis(avals: Sequence[ShapeDtype]) -> Sequence[Any]:
-    """Arrays like the leaves with one more axis in front, along which all unit vectors of the whole nest stand."""
+    """Return arrays like the leaves with a new first axis, the unit vectors of the whole pytree."""
     return _small_basis(tuple(avals)) if _count(avals) <= SMALL_BASIS else _new_basis(avals)
 
 
 @functools.lru_cache(maxsize=64)
 def _small_basis(avals: tuple[ShapeDtype, ...]) -> Sequence[Any]:
-    """Unit vectors that are kept, since making them takes as long as using them; nobody can write to them."""
+    """Return cached, read-only unit vectors: creating them takes as long as using them."""
     made = _new_basis(avals)
     for array in made:
         array.flags.writeable = False
@@ -475,7 +478,8 @@ def _new_basis(avals: Sequence[ShapeDtype]) -> list[Any]:
 
 
 def _split_rows(rows: PyTree, avals: Sequence[ShapeDtype]) -> list[Any]:
-    """Cut the mapped pullbacks' results (a tuple per argument) into one nest per output leaf."""
+    """Split the mapped pullbacks' results (a tuple per argument) into one pytree per output
+    leaf."""
     flat, tree = flatten(rows)
     start, results = 0, []
     for aval in avals:

@@ -1,4 +1,4 @@
-"""``linear_transpose``: the transpose of a function that is linear.
+"""``linear_transpose``: the transpose of a linear function.
 
 Layer: 8.
 """
@@ -40,7 +40,7 @@ def linear_transpose(f: Callable[..., Any], *primals: object, **kwargs: object) 
 
     Returns:
         a function from a cotangent like the result to a tuple of cotangents, one per argument. ``None`` within the cotangent
-        stands for zeros.
+        means zeros.
 
     Raises:
         NotDifferentiableError: if ``f`` is not linear; ``x + 1`` is not.
@@ -70,7 +70,7 @@ def linear_transpose(f: Callable[..., Any], *primals: object, **kwargs: object) 
         program = own_constants(call.program(function_name(f)))
         count, made, captured = len(program.input_ids), program, list[Any]()
         if any(isinstance(value, Tracer) for value in program.constant_values.values()):
-            made, captured = closed_over(program)  # what runs holds no traced values
+            made, captured = closed_over(program)  # the runner must hold no traced values
         runner = Runner(transposed_part(made, [True] * count + [False] * len(captured)))
         _check_zero_at_zero(program, owner)
         return LinearTranspose(owner, runner, in_tree, call.out_tree, call.out_avals, captured)
@@ -78,7 +78,8 @@ def linear_transpose(f: Callable[..., Any], *primals: object, **kwargs: object) 
 
 @final
 class LinearTranspose:
-    """Linear map from a cotangent of the result to cotangents of the arguments, as `linear_transpose` returns it."""
+    """Linear map from a cotangent of the result to cotangents of the arguments, returned by
+    `linear_transpose`."""
 
     __slots__ = ("captured", "in_tree", "out_avals", "out_tree", "owner", "runner")
 
@@ -110,7 +111,7 @@ class LinearTranspose:
 
 
 def _check_zero_at_zero(program: Program, owner: str) -> None:
-    """Check that a function which has a transpose is linear: it is affine, so it is linear if it maps zero to zero.
+    """Check that a function with a transpose is linear: it is affine, so it must map zero to zero.
 
     Raises:
         NotDifferentiableError: if it is only affine.
@@ -128,7 +129,7 @@ def _check_zero_at_zero(program: Program, owner: str) -> None:
             with np.errstate(all="ignore"):
                 results = evaluate_program(known, zeros)
         except IndexError:
-            if number:  # an unknown integer is an index into one element: as a term, it would not raise
+            if number:  # an abstract integer is an index into one element: as a term, it would not raise
                 break
             raise
         for result, i in zip(results, program.output_ids, strict=True):
@@ -137,14 +138,14 @@ def _check_zero_at_zero(program: Program, owner: str) -> None:
                 raise NotDifferentiableError(
                     f"{owner}: the function is not linear: at zero it is {wrong[0]}, not zero",
                     made=program.source(i),
-                    fix="leave constant terms out; functrace.vjp transposes the derivative of a function that is not linear",
+                    fix="omit constant terms; functrace.vjp transposes the derivative of a function that is not linear",
                 )
         if all(is_differentiable(program.avals[i]) for i in unknown):
             break
 
 
 def _is_known(value: Tracer) -> bool:
-    """Whether a traced value can be asked for its value."""
+    """Return True if a traced value is concrete."""
     try:
         value._concrete()
     except ConcretizationError:
@@ -153,7 +154,8 @@ def _is_known(value: Tracer) -> bool:
 
 
 def _plausible(aval: ShapeDtype, number: int) -> Any:
-    """Stand in for a captured value that is not known: for an integer ``number``, else what has an inverse and a root."""
+    """Return a placeholder for an abstract captured value: ``number`` for integers, else an
+    invertible value with a root."""
     if not is_differentiable(aval):
         return np.full(aval.shape, number, aval.dtype)[()]
     value = np.ones(aval.shape, aval.dtype)

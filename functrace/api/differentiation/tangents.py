@@ -1,4 +1,4 @@
-"""Tangents and cotangents as a caller gives them: which nests, shapes and dtypes fit.
+"""Checks of tangents and cotangents from callers: structure, shapes and dtypes.
 
 Layer: 8.
 """
@@ -27,15 +27,17 @@ TANGENTS, COTANGENTS = "tangents", "cotangents"
 def check_like(
     tree: PyTree, treedef: PyTreeSpec, avals: Sequence[ShapeDtype], what: str, of: str, *, linear: bool = False
 ) -> Any:
-    """Flatten tangents or cotangents, which must have the shapes and dtypes of avals; Python numbers take on the dtype.
+    """Flatten tangents or cotangents, which must have the shapes and dtypes of avals; Python
+    numbers are converted.
 
-    ``None`` inside the nest stands for zeros, and so do zeros of JAX's dtype float0. Cotangents of integers are of no
-    consequence, tangents of integers must be zero, and what is ``linear`` is linear in integers, too.
+    ``None`` inside the pytree means zeros, and so do zeros of JAX's dtype float0. Cotangents
+    of integers are ignored, tangents of integers must be zero; a ``linear`` function is linear in
+    integers, too.
     """
     values = []
 
     def place() -> str:
-        """The path of the leaf that is being looked at, to be written behind ``what`` and ``of``."""
+        """Return the path of the current leaf, for messages."""
         path = paths(treedef)[len(values)]
         return f" at {path}" if path else ""
 
@@ -74,5 +76,5 @@ def check_like(
 
 
 def is_float0(leaf: object) -> bool:
-    """Whether this is JAX's tangent of an integer: an array of a dtype without bytes."""
+    """Return True for JAX's tangent of an integer: an array of a dtype without bytes."""
     return isinstance(leaf, np.ndarray) and leaf.dtype.kind == "V" and leaf.dtype.itemsize == 0

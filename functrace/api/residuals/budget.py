@@ -1,9 +1,11 @@
-"""``policies.budget``: a function as a chain of checkpoints, so that its derivative needs no more than so many bytes.
+"""``policies.budget``: checkpoints chosen so that a derivative fits into a number of bytes.
 
-The recorded program is cut where few bytes pass from one operation to the next. Its end is kept as it is; the parts before
-become calls that recompute (`functrace.checkpoint`). Gradients are taken from the end backwards: what the end has kept is
-gone when a part before is computed again, so that parts may be as large as the end. How large is tried on plans of the
-derivative (`functrace.executor.Plan.peak_bytes`), and the largest parts that fit are taken: they recompute least.
+The recorded program is cut where few bytes cross the cut. Its last part keeps its residuals; the
+parts before become calls that recompute (`functrace.checkpoint`). Gradients run from the end
+backwards: the last part's residuals are freed before an earlier part is rematerialized, so parts
+may be as large as the last. Their size is tried on plans of the derivative
+(`functrace.executor.Plan.peak_bytes`), and the largest parts that fit are used: they recompute
+least.
 
 Layer: 8.
 """
@@ -31,31 +33,34 @@ from functrace.transforms import is_differentiable, linearize_program, transpose
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 
 PARTS = tuple([0.85**n for n in range(1, 21)])
-"""How much is kept at a time, over what is kept without a budget: what is tried, until it fits."""
+"""Kept bytes to try, as fractions of the bytes kept without a budget, until the derivative fits."""
 
 PATIENCE = 4
-"""How many smaller parts are tried in vain before what fits, if barely, is taken."""
+"""Number of smaller parts tried without success before a barely fitting one is used."""
 
 SMALLEST = 0.2
-"""Part of the first part's room that every part has, whatever gradients there are already."""
+"""Minimum bytes of every part, as a fraction of the first part's, regardless of existing
+gradients."""
 
 FILLED = 0.8
-"""Part of a budget that arrays are to take, if they can; the rest is for gaps between them, and for Python."""
+"""Fraction of a budget for arrays, if possible; the rest is for gaps between them, and for
+Python."""
 
 ROW, VALUE = 64, 128
-"""Bytes of the tuple that holds the values of one step of a `while_loop`, and of each array's or number's header in it."""
+"""Bytes of the tuple that holds one step's values of a `while_loop`, and of each header of an array
+or number in it."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The policy that keeps a derivative under so many bytes; see `functrace.policies.budget`."""
+    """Policy that limits the bytes of a derivative; see `functrace.policies.budget`."""
 
     nbytes: int
 
 
 def parsed_bytes(size: int | str) -> int:
-    """Return a number of bytes, given as one, or as words like ``"300 MB"`` or ``"1.5 GiB"``.
+    """Parse a number of bytes: an int, or a string like ``"300 MB"`` or ``"1.5 GiB"``.
 
     Raises:
         ArgumentError: if it is neither, or not positive.
@@ -70,18 +75,19 @@ def parsed_bytes(size: int | str) -> int:
     else:
         raise ArgumentError(f"policies.budget takes a number of bytes, not {size!r}", fix='"300 MB", "1.5 GiB", or an int')
     if nbytes <= 0:
-        raise ArgumentError(f"policies.budget: {size!r} is no room for anything", fix='"300 MB", "1.5 GiB", or an int')
+        raise ArgumentError(f"policies.budget: {size!r} is not positive", fix='"300 MB", "1.5 GiB", or an int')
     return nbytes
 
 
 def within(program: Program, nbytes: int) -> Program:
-    """Return an equal program whose reverse-mode derivative needs at most so many bytes, with the operands themselves.
+    """Return an equal program whose reverse-mode derivative needs at most ``nbytes``, including the
+    operands.
 
     Raises:
-        ArgumentError: if there is none among those that are tried; with the least that was found.
+        ArgumentError: if no trial fits; the message has the smallest number found.
 
     Cost:
-        some 5 times that of deriving and planning the gradient, once per program.
+        about 5 times the derivation and planning of the gradient, once per program.
     """
     FREED.has_budget = True
     key = (program, nbytes)
@@ -116,17 +122,17 @@ def _within(program: Program, nbytes: int) -> Program:
         return best.interned()
     raise ArgumentError(
         f"policies.budget: the derivative of {program.name} needs {least:,} bytes, not {nbytes:,}",
-        fix="give it more, or make its largest arrays smaller (smaller batches, a scan)",
+        fix="raise the budget, or make the largest arrays smaller (smaller batches, a scan)",
     )
 
 
 def peak(program: Program) -> int:
-    """Return how many bytes the reverse-mode derivative of a program needs, its operands and cotangents among them.
+    """Return the peak bytes of a program's reverse-mode derivative, with operands and cotangents.
 
-    It is the larger need of two: as un-jitted transforms run the derivative, and as ``jit`` does.
+    The maximum of two executions: by un-jitted transforms, and by ``jit``.
 
     Raises:
-        ArgumentError: if it keeps values of each step of a loop whose number of steps nothing limits.
+        ArgumentError: if it keeps values of each step of a loop with an unbounded number of steps.
     """
     active = [is_differentiable(program.avals[i]) for i in program.input_ids]
     forward, linear = linearize_program(program, active)
@@ -147,12 +153,14 @@ def peak(program: Program) -> int:
 
 
 def _kept_of_steps(program: Program) -> int:
-    """Return how many bytes the loops of a derivative keep of all their steps, for the phases that walk back.
+    """Return the bytes that the loops of a derivative keep for all their steps, for the reverse
+    loops.
 
-    A plan counts one step of a `while_loop`: how many there are is not in the program, but for ``max_steps``. The values of
-    loops that follow each other are kept at once; those of a loop in a loop, for one step of the outer one.
+    A plan counts one step of a `while_loop`: a program has no number of steps, except for
+    ``max_steps``. The values of consecutive loops coexist; those of an inner loop, for one step of
+    the outer one.
     """
-    if "functrace.control.while_loop" not in sys.modules:  # it is imported with the first loop of its kind
+    if "functrace.control.while_loop" not in sys.modules:  # imported with the first while_loop
         return 0
     from functrace.control.while_loop import while_p
     from functrace.control.while_trips import Trip
@@ -170,20 +178,20 @@ def _kept_of_steps(program: Program) -> int:
         each = ROW + sum([VALUE + aval.nbytes for aval in kept])
         if trip.most is None:
             raise ArgumentError(
-                f"policies.budget: the derivative keeps {each:,} bytes of each step of a loop; nothing limits their number",
+                f"policies.budget: the derivative keeps {each:,} bytes of each step of an unbounded loop",
                 made=program.source(k),
-                fix="pass while_loop(max_steps=…), or use scan, or fori_loop with bounds that are known",
+                fix="pass while_loop(max_steps=…), or use scan, or fori_loop with concrete bounds",
             )
         total += trip.most * each
     return total
 
 
 def _cut(program: Program, room: float, share: float) -> Program:
-    """Return the program with parts as calls that recompute, but for the last one.
+    """Replace all parts of a program but the last one by calls that recompute.
 
     Args:
         program: without calls.
-        room: bytes for what a part keeps, and for the gradients that there are when it is computed again.
+        ``room``: bytes for a part's residuals, and for the gradients alive when it is rematerialized.
         share: bytes kept per byte computed.
     """
     steps = [k for k, _ in program.schedule]
@@ -198,7 +206,7 @@ def _cut(program: Program, room: float, share: float) -> Program:
             for i in waiting.intersection(program.ops[steps[start]][1]):
                 waiting.remove(i)
                 room -= program.avals[i].nbytes
-        if start:  # the fewest bytes pass where a part begins
+        if start:  # cut where the fewest bytes cross
             latest = max(start + 1, ends[-1] - max(1, (ends[-1] - start) // 2))
             start = min(range(start, latest), key=lambda n: (crossing[n], n))
         ends.append(start)
@@ -216,7 +224,7 @@ def _results(program: Program, k: int) -> range:
 
 
 def _crossing(program: Program, steps: list[int]) -> list[int]:
-    """By place, the bytes that operations before it have made and those from there on read."""
+    """Return, per cut, the bytes computed before it and read after it."""
     last: dict[int, int] = dict.fromkeys(program.output_ids, len(steps))
     for place in range(len(steps) - 1, -1, -1):
         for i in program.ops[steps[place]][1]:
@@ -234,7 +242,7 @@ def _crossing(program: Program, steps: list[int]) -> list[int]:
 
 
 def _place(write: Rewrite, part: list[int], rest: list[int]) -> None:
-    """Write a part as a call that recomputes, and behind it what is carried out once in any case."""
+    """Write a part as a call that recomputes, followed by operations that must run only once."""
     program = write.source
     seen = [k for k in part if (kept := program.ops[k][0].kept) is not None and kept(*program.ops[k][2])]
     part = [k for k in part if k not in seen]

@@ -1,4 +1,5 @@
-"""Values kept for the derivative: ``checkpoint``, ``checkpoint_name``, ``saved_residuals``.
+"""Residuals, the values kept for the derivative: ``checkpoint``, ``checkpoint_name``,
+``saved_residuals``.
 
 Layer: 8.
 """
@@ -118,14 +119,15 @@ def checkpoint(
 def _with_static(
     f: Callable[..., Any], static: tuple[int, ...], args: tuple[object, ...]
 ) -> tuple[Callable[..., Any], tuple[object, ...]]:
-    """Return a function that has static arguments in their places, and what it is called with: ``None`` there."""
+    """Return a function with its static arguments bound, and the arguments with ``None`` in their
+    places."""
     owner = f"checkpoint of {function_name(f)}"
     fixed = {k: args[k] for k in normalize_argnums(static, len(args), owner, "static_argnums")}
     for k, value in fixed.items():
         if any(isinstance(leaf, Tracer) for leaf in leaves(value)):
             raise ArgumentError(
                 f"{owner}: the static argument {k} is traced",
-                fix=f"leave {k} out of static_argnums: it carries a derivative",
+                fix=f"remove {k} from static_argnums: it carries a derivative",
             )
 
     def called(*rest: object, **kwargs: object) -> Any:
@@ -171,15 +173,16 @@ def checkpoint_name(x: T, name: str) -> T:
 
 @dataclass(frozen=True)
 class Residual:
-    """One value that is kept.
+    """One residual.
 
     Args:
         aval: its shape and dtype.
-        made: what it is: ``argument x``, ``captured array``, ``named 'a'``, or the operation that computes it.
+        made: its origin: ``argument x``, ``captured array``, ``named 'a'``, or the operation that
+            computes it.
         why: the operation whose derivative reads it first, if known.
         source: the user's line that it comes from, if known.
-        each: whether there is one for each step of a loop whose length only a run knows.
-        is_packed: whether a policy packs it, so that only ``pack`` knows how many bytes are kept.
+        each: whether there is one for each step of a loop whose length is known at run time only.
+        is_packed: whether a policy packs it, so that the kept bytes are unknown.
     """
 
     aval: ShapeDtype
@@ -191,7 +194,7 @@ class Residual:
 
     @property
     def nbytes(self) -> int:
-        """Size of the array in bytes, before it is packed if it is; of one step where there is one for each."""
+        """Size of the array in bytes, before packing; of one step if ``each``."""
         return self.aval.nbytes
 
 
@@ -215,17 +218,18 @@ class Residuals:
 
     @property
     def nbytes(self) -> int:
-        """Total size in bytes, of what is not packed and does not depend on a number of steps."""
+        """Total size in bytes of residuals that are neither packed nor per step."""
         return sum(r.nbytes for r in self.kept if not r.each and not r.is_packed)
 
     @property
     def nbytes_each(self) -> int:
-        """Size in bytes of what is kept, not packed, for each step of loops whose length only a run knows."""
+        """Size in bytes, per step, of unpacked residuals of loops whose length is known at run time
+        only."""
         return sum(r.nbytes for r in self.kept if r.each and not r.is_packed)
 
     @property
     def nbytes_packed(self) -> int:
-        """Size in bytes of the arrays that are packed, before they are; of one step's, where there is one for each."""
+        """Size in bytes of packed arrays before packing; of one step for those per step."""
         return sum(r.nbytes for r in self.kept if r.is_packed)
 
     def __iter__(self) -> Any:
@@ -235,10 +239,10 @@ class Residuals:
         return len(self.kept)
 
     def _rows(self) -> list[tuple[str, str, str, str, str]]:
-        """The table: its titles, what is kept, and the total."""
+        """Return the rows of the table: titles, residuals, and the total."""
         counts = Counter((r.aval, r.made, r.why, "" if r.source is None else _line(r.source)) for r in self.kept)
         rows = [("bytes", "value", "what it is", "kept for", "line")]
-        for (aval, made, why, line), count in counts.items():  # a Python loop makes many rows that say the same
+        for (aval, made, why, line), count in counts.items():  # a Python loop makes many equal rows
             rows.append((f"{count * aval.nbytes:,}", f"{count} x {aval}" if count > 1 else str(aval), made, why, line))
         each = f", and {self.nbytes_each:,} for each step of a loop" if self.nbytes_each else ""
         packed = f", and what pack makes of {self.nbytes_packed:,}" if any(r.is_packed for r in self.kept) else ""
@@ -246,7 +250,7 @@ class Residuals:
         return rows
 
     def _repr_html_(self) -> str:
-        """Return the table as notebooks show it."""
+        """Return the table as HTML for notebooks."""
         from functrace.ir.pictures import table
 
         titles, *rows = self._rows()
@@ -322,7 +326,7 @@ def residuals_of(program: Program, forward: Program, linear: Program, name: str)
 
 
 def _of_each_step(linear: Program, operations: dict[Any, set[str]]) -> Iterator[Residual]:
-    """What loops of unknown length keep of each step."""
+    """Yield the residuals that loops of unknown length keep per step."""
     for k, _ in linear.schedule:
         primitive, _, params = linear.ops[k]
         keeps = None if primitive.holds is None else primitive.holds.keeps
@@ -338,7 +342,7 @@ def _of_each_step(linear: Program, operations: dict[Any, set[str]]) -> Iterator[
 
 
 class _Made(NamedTuple):
-    """Where a residual comes from: in words, by line, and whether it is packed."""
+    """Origin of a residual: a description, the line, and whether it is packed."""
 
     text: str
     source: Source | None
@@ -346,7 +350,7 @@ class _Made(NamedTuple):
 
 
 def _made_in(held: Program, place: int, kinds: Sequence[str]) -> _Made:
-    """Say what an output of a program that an operation holds is, and which line it comes from."""
+    """Describe the origin of an output of an operation's body."""
     body = inline_calls(held)
     part = _Part(body, len(body.output_ids), kinds, "")
     made = part.made(body.output_ids[place])
@@ -354,13 +358,13 @@ def _made_in(held: Program, place: int, kinds: Sequence[str]) -> _Made:
 
 
 class _Part:
-    """A forward program, whose residuals are to be described.
+    """A forward program, whose residuals are described.
 
     Args:
         program: without calls.
-        count: how many of its outputs are not residuals.
+        count: number of outputs that are not residuals.
         names: of its inputs.
-        others: what to call the inputs that have none.
+        others: description of unnamed inputs.
     """
 
     def __init__(self, program: Program, count: int, names: Sequence[str | None], others: str) -> None:
@@ -373,7 +377,7 @@ class _Part:
                 self.needed.update(program.ops[k][1])
 
     def made(self, variable: int) -> _Made:
-        """Say what a variable is, and which line it comes from."""
+        """Describe the origin of a variable."""
         program, first = self.program, variable
         while program.ops[first][0] is RESULT:
             first -= 1
@@ -396,7 +400,7 @@ class _Part:
                 made = _made_in(held, place, kinds)
                 return _Made(f"{made.text} of {runs}", made.source or source, made.is_packed)
         only = "" if variable in self.needed else ", for the derivative only"
-        if primitive is cond_p and not params[1]:  # a choice per example unpacks what it picks from
+        if primitive is cond_p and not params[1]:  # a batched choice unpacks the residuals of its branches
             branches: tuple[Program, ...] = params[0]
             names = ["argument"] * len(operands)
             if any(_made_in(branch, variable - first, names).is_packed for branch in branches):
@@ -405,7 +409,7 @@ class _Part:
 
 
 def _operations(program: Program) -> dict[Any, set[str]]:
-    """The user's operations by position, those of programs held by operations too."""
+    """Map positions to the user's operations, including those of sub-programs."""
     found: dict[Any, set[str]] = {}
     program = inline_calls(program)
     for k, (primitive, _, params) in enumerate(program.ops):
@@ -420,7 +424,8 @@ def _operations(program: Program) -> dict[Any, set[str]]:
 
 
 def _reader(linear: Program, variable: int, operations: dict[Any, set[str]]) -> tuple[str, Source | None] | None:
-    """Say what the derivative needs a residual for; ``None`` if it does not."""
+    """Return the operation whose derivative reads a residual, and its line; ``None`` if there is
+    none."""
     reader = next((k for k, _ in linear.schedule if variable in linear.ops[k][1]), None)
     if reader is None:
         return None

@@ -1,4 +1,4 @@
-"""``disable_jit``: for a while, jitted functions are the functions that they were made of.
+"""``disable_jit``: run jitted functions as plain Python.
 
 Layer: 8.
 """
@@ -12,7 +12,8 @@ from contextvars import ContextVar
 _disabled: ContextVar[bool] = ContextVar("whether jitted functions run as plain Python", default=False)
 
 ENTERED: list[bool] = []
-"""One entry per `disable_jit` that has been entered, in any thread: where it is empty nobody needs to look further."""
+"""One entry per `disable_jit` block entered, in any thread; while empty, no further check is
+needed."""
 
 
 @contextmanager
@@ -21,8 +22,8 @@ def disable_jit(disable: bool = True) -> Iterator[None]:
 
     Jitted functions are then called on copies of their arguments, and return fresh arrays; nothing is staged or cached.
     `scan`, `while_loop`, `fori_loop` and `map` are Python loops wherever values are concrete, and are recorded where they
-    are not (as under ``trace``). Arrays are not donated. The setting holds for this thread and the tasks that it starts, and
-    may be nested.
+    are not (as under ``trace``). Arrays are not donated. The setting applies to this thread and the tasks that it starts,
+    and may be nested.
 
     Args:
         disable: False to compile again within an enclosing block.
@@ -55,5 +56,5 @@ def disable_jit(disable: bool = True) -> Iterator[None]:
 
 
 def is_jit_disabled() -> bool:
-    """Whether this runs inside of `disable_jit`."""
+    """Return True inside of `disable_jit`."""
     return bool(ENTERED) and _disabled.get()

@@ -1,10 +1,10 @@
-"""Arguments that are given away to a jitted function, for their memory to become that of results.
+"""Donated arguments of a jitted function, whose memory is reused for results.
 
-Note [What has been donated says so]
-    An array of NumPy's cannot be taken away from whoever else refers to it, but its header can be changed: a donated array
-    is one of bytes afterwards, whose dtype says what has happened. Whatever computes with it raises, and its memory is in
-    the hands of the results. So it has to own this memory (or be the only view of it that there is), and to be passed once.
-    What cannot be found out is whether somebody holds a view of it: that would show what is written there.
+Note [Donated arrays]
+    Other references to a NumPy array cannot be revoked, but its header can be changed: after
+    donation its dtype is one of bytes whose name reports the donation. Operations on it raise, and
+    the results own its memory. So the array must own this memory (or be its only view), and be
+    passed once. Other views of the array cannot be detected: they would show the results.
 
 Layer: 8.
 """
@@ -24,12 +24,12 @@ from functrace.typing import Array
 _GONE: dict[int, np.dtype[Any]] = {}
 
 _TAKEN: dict[int, Donation] = {}
-"""By identity of an array, the call that is running and that it was given to."""
+"""The running call to which an array is donated, by the array's id."""
 
 
 @after_fork
 def _forget_other_threads() -> None:
-    """Forget the calls of threads that a forked child does not have."""
+    """Drop the calls of threads that a forked child does not have."""
     _TAKEN.clear()
 
 
@@ -44,12 +44,13 @@ class Donation:
     Between `claim` and `end` no other call, of another thread, can have the arrays.
 
     Args:
-        donated: the leaves of donated arguments; those that are no arrays (numbers) have nothing to give.
-        leaves: those of all arguments.
+        donated: the leaves of donated arguments; leaves that are no arrays are ignored.
+        leaves: the leaves of all arguments.
         name: of the function.
 
     Raises:
-        ArgumentError: if one is read-only, does not own its memory, or shares it with another argument.
+        ArgumentError: if a donated array is read-only, does not own its memory, or shares it with
+            another argument.
     """
 
     __slots__ = ("arrays", "is_usable", "name")
@@ -76,16 +77,16 @@ class Donation:
                     fix="pass a copy, or do not donate it",
                 )
         self.is_usable = all(x.flags.c_contiguous and x.dtype.isnative for x in leaves if isinstance(x, np.ndarray))
-        """Whether the program that writes into donated memory may run: it takes arrays in C order."""
+        """True if the program that writes into donated memory may run: it requires C order."""
 
     def claim(self) -> None:
-        """Take the arrays for this call alone.
+        """Claim the arrays for this call.
 
         Raises:
-            ArgumentError: if another thread has donated one since it was passed.
+            ArgumentError: if another thread has donated one meanwhile.
         """
         for k, x in enumerate(self.arrays):
-            is_mine = _TAKEN.setdefault(id(x), self) is self  # atomic: of two threads one gets the array
+            is_mine = _TAKEN.setdefault(id(x), self) is self  # atomic: only one thread gets the array
             if is_mine and x.dtype is not _GONE.get(x.dtype.itemsize):
                 continue
             for y in self.arrays[: k + is_mine]:
@@ -107,7 +108,7 @@ class Donation:
         return [x.view() if id(x) in gone else x for x in results]
 
     def end(self) -> None:
-        """Leave bytes of the donated arrays."""
+        """Replace the dtype of the donated arrays by bytes."""
         for x in self.arrays:
             size = x.dtype.itemsize
             if size not in _GONE:
@@ -121,7 +122,7 @@ def _described(x: Array) -> str:
 
 
 def _owner(x: Array) -> object:
-    """What owns an array's memory."""
+    """Return the owner of an array's memory."""
     owner: Any = x
     while True:
         base = owner.base if isinstance(owner, np.ndarray) else owner.obj if isinstance(owner, memoryview) else None
@@ -131,7 +132,8 @@ def _owner(x: Array) -> object:
 
 
 def _is_only_view(x: Array) -> bool:
-    """Whether an array shows all of the memory of one that nobody else refers to, or that has been donated itself."""
+    """Return True for the only view of a whole array without other references, or one that was
+    donated."""
     base = x.base
     if type(base) is not np.ndarray or not base.flags.owndata or base.nbytes != x.nbytes:
         return False
@@ -145,4 +147,4 @@ def _count(x: Array) -> int:
 
 
 _ALONE = _count(np.empty(1)[:])
-"""The reference count of an array to which one view refers."""
+"""The reference count of an array that one view refers to."""

@@ -1,9 +1,11 @@
-"""Guards of jitted functions: arrays that they read from their closure, and values that they read by Python's ``if``.
+"""Guards of jitted functions: arrays captured from the closure, and concrete values that ``if``
+reads.
 
-With ``jit(f, guards=True)`` the function is recorded with the values of a call. A value that it reads (``if x > 0``) is a
-*guard* of the path that was taken, and says where the path goes on. Paths of one signature share their beginnings: a call
-runs the program of the first guard, goes where its value says, runs what the next guard needs beyond that, and at the end
-the results. If there is no way on, the function is recorded once more.
+With ``jit(f, guards=True)`` the function is recorded with the concrete values of a call. A value
+that it reads (``if x > 0``) is a *guard* of the trace path taken. Paths of one signature form a
+tree: a call runs the program of the first guard, follows the branch for its value, runs what the
+next guard needs in addition, and finally computes the results. If no branch has the value, the
+function is recorded again.
 
 Note [Nothing is speculated]
     A piece of a path (`Piece`) computes the value of its guard, which Python code reads at that place. No operation behind a
@@ -11,9 +13,9 @@ Note [Nothing is speculated]
     no error and calls no callback. Later pieces, and a recording that takes another branch, reuse what a piece has computed.
 
 Note [Pieces of one tape]
-    Paths that share guards share the tape up to them, variable by variable, so a piece of one is a piece of the other.
-    A piece may have to return more values for a new path; it is then compiled again. If the tapes differ, the other paths
-    are no longer valid and are dropped.
+    Paths with common guards have equal tapes up to these, variable by variable, so they share
+    pieces. For a new path a piece may have to return more values; it is then recompiled. If the
+    tapes differ, the other paths are invalid and are dropped.
 
 Layer: 8.
 """
@@ -41,7 +43,7 @@ from functrace.tracing.values import evaluated
 from functrace.transforms.examples import same_operation
 
 Answer = bytes
-"""The value that a guard has, bit for bit: its variable says of what shape and dtype."""
+"""The bytes of a guard's value; its variable has the shape and dtype."""
 
 
 @final
@@ -50,7 +52,7 @@ class Unchanged:
 
     Args:
         reads: the captured arrays, if there are any.
-        function: what messages call the function.
+        function: the function's name, for messages.
     """
 
     __slots__ = ("function", "reads")
@@ -64,10 +66,10 @@ class Unchanged:
 
     def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
         """Name the array."""
-        return f"{now or 'an array'}, which it reads from its surroundings, has been changed in place"
+        return f"{now or 'an array'}, which it reads from its closure or globals, has been changed in place"
 
     def merged(self, other: Guard[Any]) -> Unchanged | None:
-        """Return the other one, which was made of this one's arrays, too, if these are what they were."""
+        """Return the other guard, which includes this one's arrays, if these are unchanged."""
         return other if isinstance(other, Unchanged) and self.answer(None) is None else None
 
 
@@ -76,12 +78,13 @@ class Unchanged:
 
 @final
 class Questions:
-    """Answers what a recording is asked by the values of one call, and notes it.
+    """Concretize the values that a recording reads, from those of one call, and record them as
+    guards.
 
     Args:
         values: of the inputs, in order.
-        program: a path whose beginning the call has shared so far; ``None`` if it has shared none.
-        known: what has been computed for it, by variable of that program.
+        program: the path that the call has followed so far; ``None`` if none.
+        known: values computed on it, by variable of that program.
     """
 
     __slots__ = ("_compared", "_dependent", "_inputs", "_judged", "_known", "_program", "answers", "is_faulty", "values")
@@ -95,7 +98,8 @@ class Questions:
         self.answers: dict[int, Answer] = {}
         """The variables whose values were read, in order."""
         self.is_faulty = False
-        """Whether a question has raised: who caught it went a way that no guard tells."""
+        """True if an evaluation has raised: if the function caught it, no guard records the branch
+        taken."""
 
     def answer(self, recording: Recording, variable: int) -> Any:
         """Return the value of a variable, which is a guard from now on."""
@@ -116,7 +120,7 @@ class Questions:
             raise
 
     def _begin(self, recording: Recording) -> None:
-        """Take over what is known: the inputs, and what was computed before, as far as the tape is the same."""
+        """Reuse the inputs, and earlier values as far as the tapes are equal."""
         values, program, known = self.values, self._program, self._known
         if not self._compared:
             values.update(zip(recording.inputs, self._inputs, strict=False))
@@ -133,7 +137,7 @@ class Questions:
             self._program = None
 
     def _is_dependent(self, recording: Recording, variable: int) -> bool:
-        """Whether a value depends on the arguments."""
+        """Return True if a value depends on the arguments."""
         dependent, primitives, operands = self._dependent, recording.primitives, recording.operands
         for k in range(self._judged, len(primitives)):
             if primitives[k] is INPUT or not dependent.isdisjoint(operands[k]):
@@ -143,7 +147,7 @@ class Questions:
 
 
 def answer_of(value: Any) -> Answer:
-    """Return a value as what is compared."""
+    """Return the bytes of a value, for comparison."""
     return value.tobytes() if isinstance(value, np.ndarray | np.generic) else np.asarray(value).tobytes()
 
 
@@ -152,13 +156,13 @@ def answer_of(value: Any) -> Answer:
 
 @final
 class Piece:
-    """What one guard, or the results, need beyond what pieces before have computed.
+    """The part of a path that computes one guard, or the results, from values of earlier pieces.
 
     Args:
-        program: of a path that it is a piece of.
-        wanted: what is to be computed: the guard, or the results.
-        reads: variables that it is given.
-        writes: those that it returns: what is wanted, then what is handed on.
+        program: of a path with this piece.
+        wanted: the guard or the results to compute.
+        reads: input variables.
+        writes: output variables: ``wanted``, then those that later pieces read.
     """
 
     __slots__ = ("_compiled", "is_known", "program", "reads", "wanted", "writes")
@@ -169,16 +173,16 @@ class Piece:
         self.reads = tuple(reads)
         self.writes = tuple(writes)
         self.is_known = set(wanted) <= set(reads)
-        """Whether pieces before have computed all that is wanted."""
+        """True if earlier pieces compute all of ``wanted``."""
         self._compiled: tuple[tuple[int, ...], Callable[[dict[int, Any]], Sequence[Any]]] | None = None
 
     def hand_on(self, variable: int) -> None:
-        """Return one more variable, which a later piece reads."""
+        """Add a result, which a later piece reads."""
         if variable not in self.writes:
             self.writes = (*self.writes, variable)
 
     def run(self, values: dict[int, Any]) -> Sequence[Any]:
-        """Return what is written, computed from the values of variables."""
+        """Compute ``writes`` from the values of variables."""
         compiled = self._compiled
         if compiled is None or compiled[0] is not self.writes:
             compiled = self._compile()
@@ -201,18 +205,18 @@ class Piece:
 
 
 class Outdated(Exception):
-    """Another thread has let pieces hand on more, after this call had run them."""
+    """Another thread has added results to pieces that this call had already run."""
 
 
 class HasVariables(Protocol):
-    """A call whose values guards ask for."""
+    """A call whose values guards read."""
 
     values: Sequence[Any]
     variables: dict[int, Any] | None
 
 
 _FAILED = object()
-"""Answer of a guard whose value raised: Python code raises at that place, too, and may catch it."""
+"""Result of a guard whose value raised: the Python code raises there, too, and may catch it."""
 
 
 @final
@@ -220,8 +224,8 @@ class Asked:
     """Guard: the value of a variable that the function has read.
 
     Args:
-        piece: computes it, beyond what pieces before it have computed.
-        begin: the first variable of the tape that no guard before it depends on.
+        piece: computes it from the results of earlier pieces.
+        begin: the first variable of the tape that no earlier guard depends on.
     """
 
     __slots__ = ("begin", "piece", "variable")
@@ -230,7 +234,7 @@ class Asked:
         self.piece, self.begin, self.variable = piece, begin, piece.wanted[0]
 
     def answer(self, call: HasVariables) -> Hashable:
-        """Return the value, computed now; what it was computed from is kept with the call."""
+        """Compute and return the value; the call keeps the intermediate results."""
         piece, variables = self.piece, call.variables
         if variables is None:
             variables = call.variables = dict(zip(piece.program.input_ids, call.values, strict=True))
@@ -246,7 +250,7 @@ class Asked:
     def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
         """Name the line that reads the value."""
         source = self.piece.program.source(self.variable)
-        return f"what is asked{'' if source is None else f' at {source}'} has an answer that no path that is kept has"
+        return f"the value read{'' if source is None else f' at {source}'} differs from those of all paths kept"
 
     def merged(self, other: Guard[Any]) -> Asked | None:
         """Return itself if the other guard reads the same variable of the same tape."""
@@ -265,12 +269,13 @@ class Asked:
 def asked_path(
     start: Any, program: Program, answers: Mapping[int, Answer]
 ) -> tuple[list[tuple[Guard[Any], Hashable]], Piece]:
-    """Return the guards of a path, those of other paths where these are shared, and what remains to be computed.
+    """Return the guards of a path, reusing those of other paths, and the piece that computes the
+    results.
 
     Args:
-        start: what stands where the path begins.
+        start: the node of the tree where the path begins.
         program: the path.
-        answers: the variables that were read, in order, and their values.
+        ``answers``: the variables that were read, in order, and their values.
     """
     made: dict[int, Piece | None] = dict.fromkeys(program.input_ids)
     path: list[tuple[Guard[Any], Hashable]] = []
@@ -291,13 +296,13 @@ def asked_path(
 def _piece(
     program: Program, wanted: Sequence[int], made: dict[int, Piece | None], *, is_last: bool = False
 ) -> tuple[Piece, list[int]]:
-    """Make a piece of a path; returns it, and the variables that it computes.
+    """Create a piece of a path; return it, and the variables that it computes.
 
     Args:
         program: of the path.
-        wanted: what it is to compute.
-        made: which piece has computed a variable; ``None`` for inputs.
-        is_last: whether nothing follows it.
+        wanted: the variables to compute.
+        made: the piece that computes a variable; ``None`` for inputs.
+        is_last: whether it is the last piece.
     """
     ops = program.ops
     reads: dict[int, None] = {}
@@ -317,6 +322,6 @@ def _piece(
         needed.update(range(head, head + program.result_count(head)))
         stack.extend(ops[head][1])
     computed = sorted([k for k in needed if ops[k][0] is not CONSTANT])
-    lasting = [k for k in computed if ops[ops[k][1][0] if ops[k][0] is RESULT else k][0].effects]  # never again
+    lasting = [k for k in computed if ops[ops[k][1][0] if ops[k][0] is RESULT else k][0].effects]  # run only once
     writes = [*wanted, *[k for k in lasting if k not in wanted and not is_last]]
     return Piece(program, tuple(wanted), sorted(reads), writes), computed

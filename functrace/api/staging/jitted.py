@@ -33,14 +33,14 @@ Note [Passes of one's own]
     inside of another transform, which compiles another program. A pass receives the whole program, and enters the bodies
     of loops and branches by itself (`Rewrite.keep`). See docs/own_transform.md and `functrace.debug.passes`.
 
-Note [What a staged program captures]
+Note [Captured values of a staged program]
     Arrays that the function reads from its closure and globals are copied when it is staged, and compared with the copies at
     every call (`functrace.api.staging.guards.Unchanged`): arrays that were operands, and arrays that its names lead to,
     since Python may have computed with them. If one has changed, the function is staged again. If the new program differs in
     constants only, these become arguments of code that is compiled once. Traced values of an enclosing transform are
-    operands of this one call: a program that captured any is not kept. Rebinding a captured variable after a program was
-        kept is
-    not detected, whatever the new value is: pass it as an argument.
+    operands of this one call: a program that captured any is not kept. Rebinding a captured
+    variable after a program was kept is not detected, whatever the new value is: pass it as an
+    argument.
 
 Layer: 8.
 """
@@ -89,7 +89,7 @@ class Jitted(Protocol[P, R_co]):
     """
 
     passes: tuple[Pass, ...]
-    """The passes of the user's that its programs go through, and what leaves out those of the library's own."""
+    """The user's passes, and markers that disable the library's."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Run the program for these arguments, after staging it if their signature is new."""
@@ -186,7 +186,7 @@ def jit(
         passes: functions from a program to an equal one, which are applied before this function is compiled.
 
     Returns:
-        a function with the results of ``f``, as fresh arrays; a Python number comes back as a NumPy scalar. It has the
+        a function with the results of ``f``, as fresh arrays; a Python number becomes a NumPy scalar. It has the
         methods ``cache_info()``, ``cache_clear()`` and ``why_retraced()``.
 
     Raises:
@@ -215,8 +215,8 @@ def jit(
     rows = as_passes(passes, "jit")
     if rows and guards:
         raise ArgumentError(
-            "jit: with guards, parts of a program are compiled, and passes=, which are given a whole one, have none",
-            fix="leave out guards=True or passes=",
+            "jit: with guards=True, pieces of a program are compiled separately, but passes= need the whole program",
+            fix="omit guards=True or passes=",
         )
     if f is None:
         return functools.partial(jit, **options, donate_argnums=donate_argnums, donate_argnames=donate_argnames)
@@ -225,7 +225,7 @@ def jit(
     donated = Parameters(f, donate_argnums, donate_argnames, "donate")
     if donated.any and (guards or donated.both(statics)):
         what = "jit with guards" if guards else "a static argument"
-        raise ArgumentError(f"jit of {name}: {what} takes no donated arrays", fix="leave donate_argnums out there")
+        raise ArgumentError(f"jit of {name}: {what} takes no donated arrays", fix="omit donate_argnums")
     cache = ProgramCache(f, name, donated, rows, maxsize, max_paths if guards else None)
     first, tick, often = cache.root.next, cache.tick, cache.often
     is_static, ndarray = statics.any, np.ndarray
@@ -246,13 +246,13 @@ def jit(
             found: Any = None
             miss: Any = None
             call: Any = None
-            if not kwargs and not is_static:  # arrays and floats by position: `Signature`, written out
-                if len(args) == 1 and type(x := args[0]) is ndarray and (shape := x.shape):  # 0.1 us less than by the loop
+            if not kwargs and not is_static:  # arrays and floats by position: inlined `Signature`
+                if len(args) == 1 and type(x := args[0]) is ndarray and (shape := x.shape):  # 0.1 us faster
                     found = first.get((shape, x.dtype))
                 else:
                     parts: list[Any] = []
                     for x in args:
-                        if type(x) is ndarray and (shape := x.shape):  # (of no axes, it stands for a scalar)
+                        if type(x) is ndarray and (shape := x.shape):  # (a 0-d array has the signature of a scalar)
                             parts += (shape, x.dtype)
                         elif type(x) is float:
                             parts.append(float)
@@ -270,7 +270,7 @@ def jit(
                         values, found = checked, first.get(key)
                         break
             if found is not None:
-                if found.__class__ is Node and (guard := found.guard).__class__ is Unchanged:  # `Table.follow`, written out
+                if found.__class__ is Node and (guard := found.guard).__class__ is Unchanged:  # inlined `Table.follow`
                     found = found.next.get(guard.answer(None))
                 if found.__class__ is Staged:
                     found.used = tick()
@@ -316,7 +316,7 @@ def _inline(f: Callable[..., Any], signature: Signature) -> Any:
 
 
 def _fresh(leaf: Any) -> Any:
-    """Return a result that shares nothing with an argument."""
+    """Copy a result, so that it shares no memory with an argument."""
     if isinstance(leaf, TracedNumber):
         leaf = leaf.strong()
     if isinstance(leaf, Tracer):
@@ -333,7 +333,7 @@ def _plainly(
     jitted: object,
     again: Jit,
 ) -> Any:
-    """Call a function as it is, on copies of its arguments; see `disable_jit`."""
+    """Call a function without staging, on copies of its arguments; see `disable_jit`."""
     try:
         signature = Signature(statics, args, kwargs, name, jitted)
     except BoxedArrays as found:

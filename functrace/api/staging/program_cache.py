@@ -1,7 +1,8 @@
 """Cache of the staged programs of one jitted function, and staging of a new one.
 
-The cache is a `Table`. A signature leads to a program, or to further guards: captured arrays have not changed (`Unchanged`),
-and, with ``jit(guards=True)``, the concrete values that the function reads are those of the path (`Asked`).
+The cache is a `Table`. A signature selects a program, or further guards: captured arrays are
+unchanged (`Unchanged`), and, with ``jit(guards=True)``, the concrete values that the function reads
+equal those of the path (`Asked`).
 
 Layer: 8.
 """
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
     from functrace.tree import PyTreeSpec
 
 MOST_BYTES = 256 << 20
-"""Estimated bytes of one jitted function's programs, with the constants that they own; the oldest go first."""
+"""Estimated bytes of one jitted function's programs and their constants; the oldest are dropped
+first."""
 
 
 class CacheInfo(NamedTuple):
@@ -102,7 +104,8 @@ class GuardsInfo(NamedTuple):
 
 @final
 class Call:
-    """A call on arrays, as guards read it. (`Signature` is the same for calls of all kinds.)"""
+    """A call on arrays, for guards. (`Signature` has the same interface, for calls of all
+    kinds.)"""
 
     __slots__ = ("leaves", "values", "variables")
     is_traced = False
@@ -110,17 +113,17 @@ class Call:
     def __init__(self, values: Sequence[Any]) -> None:
         self.values = self.leaves = values
         self.variables: dict[int, Any] | None = None
-        """Values that pieces of a path have computed, by variable of its tape."""
+        """Values computed by pieces of a path, by variable of its tape."""
 
 
 class Staged(Specialization):
-    """A staged program, and what it was compiled to.
+    """A staged program and its compiled code.
 
     Args:
         program: its inputs are the leaves of the arguments that are not static.
         out_tree: structure of the result.
-        passes: those of the user's.
-        piece: the rest of the program, behind its guards.
+        passes: the user's passes.
+        piece: the last piece of the path, which computes the results.
     """
 
     def __init__(
@@ -134,7 +137,7 @@ class Staged(Specialization):
         self.program, self.out_tree, self.passes, self.piece = program, out_tree, passes, piece
         self.is_leaf = out_tree.is_leaf()
         self.calls = 0
-        """Those that took the long way to it."""
+        """Calls that did not take the fast path."""
 
     @cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
@@ -143,11 +146,12 @@ class Staged(Specialization):
 
     @cached_property
     def open(self) -> Callable[..., Sequence[Any]]:
-        """The same, which takes the constants as further arguments."""
+        """Generated code that takes the constants as further arguments."""
         return compile_at_once(self.closed[0], passes=self.passes)
 
     def follow(self, before: Staged) -> None:
-        """Take the place of a program of which arrays have changed: if nothing else did, its code serves this one, too."""
+        """Replace a program of which captured arrays have changed; reuse its code if only constants
+        differ."""
         program, constants = self.closed
         if constants and program is before.closed[0]:
             run = self.open = before.open
@@ -160,7 +164,7 @@ class Staged(Specialization):
         return program.interned(), constants
 
     def applied(self, call: Call | Signature) -> Any:
-        """Run on the arguments of a call; as one operation, if a traced value is among its operands."""
+        """Run on the arguments of a call; as one operation if an operand is traced."""
         if call.is_traced:
             program, constants = self.closed
             for guard in self.guards:
@@ -175,7 +179,7 @@ class Staged(Specialization):
         return self.result(results)
 
     def result(self, results: Sequence[Any]) -> Any:
-        """Return the function's result, of its leaves."""
+        """Return the function's result from its leaves."""
         return results[0] if self.is_leaf else unflatten(self.out_tree, results)
 
 
@@ -184,7 +188,7 @@ class StagedWithDonation(Staged):
     """A staged program that may write into donated arguments.
 
     Args:
-        program, out_tree, passes: as of `Staged`.
+        program, out_tree, passes: see `Staged`.
         donated: places of the donated inputs.
         function: name of the function, for messages.
     """
@@ -201,7 +205,7 @@ class StagedWithDonation(Staged):
         return compile_at_once(self.program, self.donated, self.passes)
 
     def applied(self, call: Call | Signature) -> Any:
-        """Run on the arguments of a call, whose donated arrays are gone afterwards."""
+        """Run on the arguments of a call, which invalidates its donated arrays."""
         if call.is_traced:
             return super().applied(call)
         donation = Donation([call.leaves[k] for k in self.donated], call.leaves, self.function)
@@ -211,7 +215,7 @@ class StagedWithDonation(Staged):
 
 
 def _rest(piece: Piece, variables: dict[int, Any]) -> Sequence[Any]:
-    """Run what remains of a path."""
+    """Run the last piece of a path."""
     named = name_warnings()
     try:
         return piece.run(variables)
@@ -228,9 +232,9 @@ class _Made(NamedTuple):
     """Result of recording a call.
 
     Args:
-        result: returns that of the call.
+        result: returns the call's result.
         staged: the program to keep, if it is valid for other calls.
-        path: guards behind the signature, with their answers.
+        path: guards after the signature, with their values.
     """
 
     result: Callable[[], Any]
@@ -244,11 +248,12 @@ class ProgramCache(Table[Staged]):
 
     Args:
         f: the function.
-        name: what messages call it.
-        donated: which parameters are given away.
-        passes: those of the user's.
-        maxsize: how many signatures are kept.
-        max_paths: how many paths of one, if the function may read values; ``None`` if it may not.
+        name: its name, for messages.
+        donated: the donated parameters.
+        passes: the user's passes.
+        maxsize: maximum number of signatures kept.
+        max_paths: maximum number of paths per signature, if the function may concretize values;
+            else ``None``.
     """
 
     def __init__(
@@ -269,12 +274,13 @@ class ProgramCache(Table[Staged]):
         self.retraces = Retraces(name)
         self.misses = self.guard_misses = 0
         self.often: list[tuple[Check, Hashable]] = []
-        """Generated checks of signatures that are hot, and the keys of these."""
-        self._others = 0  # ticks of the clock that are no hits
+        """Generated checks of hot signatures, and their keys."""
+        self._others = 0  # ticks of the clock that are not hits
         super().__init__(f"programs of jit of {name}", self.signatures, MOST_BYTES, maxsize * (max_paths or 1))
 
     def followed(self, node: Node[Staged] | Staged, call: Call | Signature) -> Staged | Miss:
-        """Ask guards, from a node on; warnings of what is computed for them name the user's line."""
+        """Evaluate guards, starting at a node; warnings from their computations name the user's
+        line."""
         if self.max_paths is None:
             return self.follow(node, call)
         named = name_warnings()
@@ -288,7 +294,8 @@ class ProgramCache(Table[Staged]):
             stop_naming(named)
 
     def note_call(self, signature: Signature, staged: Staged) -> None:
-        """Count a call that took the long way; after some of them the check of its signature is generated."""
+        """Count a call that missed the fast path; at `OFTEN` calls, generate the check of its
+        signature."""
         if signature.is_traced:
             return
         staged.calls += 1
@@ -299,7 +306,7 @@ class ProgramCache(Table[Staged]):
                 self.often[:] = [(check, signature.key), *known][:MOST_CHECKS]
 
     def info(self) -> CacheInfo | GuardsInfo:
-        """Say how often a program was found, how often not, and how many are kept."""
+        """Return the counts of hits, misses and kept programs."""
         self._others += 1
         hits, size = self.tick() - self._others, len(self.root.next)
         if self.max_paths is None:
@@ -307,7 +314,7 @@ class ProgramCache(Table[Staged]):
         return GuardsInfo(hits, self.misses, self.maxsize, size, len(self), self.max_paths, self.guard_misses)
 
     def clear(self) -> None:
-        """Forget all programs and counts."""
+        """Drop all programs and counts."""
         super().clear()
         self._others = self.tick()
         self.misses = self.guard_misses = 0
@@ -345,7 +352,7 @@ class ProgramCache(Table[Staged]):
         return signature.leaves_of(self.donated) if self.donated.any else ()
 
     def _staged(self, signature: Signature) -> _Made:
-        """Stage the function without values."""
+        """Stage the function with abstract arguments."""
         f, name = self.f, self.function
         try:
             with watching(f, name), ArrayRecording(f"jit of {name}", scope=BODY) as recording:
@@ -370,17 +377,17 @@ class ProgramCache(Table[Staged]):
         if before is not None:
             staged.follow(before)
         path = [] if reads is None else [(Unchanged(reads, name), None)]
-        return _Made(lambda: Staged.applied(staged, signature), staged, path)  # (the call has made its own donation)
+        return _Made(lambda: Staged.applied(staged, signature), staged, path)  # (the call has its own donation)
 
     def _path(self, signature: Signature, miss: Miss) -> _Made:
-        """Record a path of the function, which may read the values of the call."""
+        """Record a path of the function, which may concretize the values of the call."""
         f, name, asked = self.f, self.function, miss.node.guard
         shared = asked.piece.program if isinstance(asked, Asked) else None
         start = self.root.next.get(signature.key)
         unchanged: Unchanged | None = None
         if start.__class__ is Node and isinstance(start.guard, Unchanged):  # type: ignore[union-attr]
             unchanged = start.guard  # type: ignore[union-attr]
-            if unchanged.answer(signature) is not None:  # what was kept is no longer true
+            if unchanged.answer(signature) is not None:  # the kept paths are invalid
                 unchanged = shared = None
         questions = Questions(signature.values, shared, signature.variables or {})
         try:
@@ -406,7 +413,7 @@ class ProgramCache(Table[Staged]):
         return _Made(lambda: result, staged, [(Unchanged(reads, name), None), *path])
 
     def _keep(self, key: Hashable, path: Sequence[tuple[Guard[Any], Hashable]], staged: Staged) -> None:
-        """Keep a program, and drop the least recently used ones."""
+        """Keep a program; drop the least recently used ones."""
         with self._lock.now:
             self._others += 1
             self.insert([(self.signatures, key), *path], staged)
@@ -418,7 +425,7 @@ class ProgramCache(Table[Staged]):
 
 
 def _once(program: Program, signature: Signature, call: Recorded) -> _Made:
-    """Return what runs a program that has captured traced values: it is valid for this call."""
+    """Return a runner of a program that captured traced values: it is valid for this call only."""
     closed, captured = closed_over(program)
     operands = [*signature.values, *captured]
 
@@ -430,7 +437,7 @@ def _once(program: Program, signature: Signature, call: Recorded) -> _Made:
 
 
 def _add_way_out(error: ConcretizationError) -> None:
-    """Name the way out that only `jit` has."""
+    """Add the fix that only `jit` offers."""
     fix = error.fix or ""
     if "static_arg" not in fix and "functrace.jit" not in fix and not fix.startswith(("use np.", "leave ")):
-        error.amend(fix=f"{fix}; an argument that is no array can be named in static_argnums or static_argnames of jit")
+        error.amend(fix=f"{fix}; an argument that is not an array can be named in static_argnums or static_argnames of jit")

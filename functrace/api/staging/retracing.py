@@ -1,4 +1,4 @@
-"""``f.why_retraced()``: why a jitted function was recorded anew.
+"""``f.why_retraced()``: the reasons why a jitted function was recorded again.
 
 Layer: 8.
 """
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
     from functrace.tree import PyTreeSpec
 
 _RECENT = 8
-"""How many recordings are remembered."""
+"""Number of recordings remembered."""
 
 _COMPARED = 32
-"""With how many signatures a new one is compared."""
+"""Number of signatures that a new one is compared with."""
 
 _MOST_LISTED = 8
-"""How many differences are told."""
+"""Number of differences reported."""
 
 _NONE_KEPT = "it is the first: no program was kept"
 
 
 class Described(NamedTuple):
-    """A signature as messages tell of it.
+    """A signature, described for messages.
 
     Args:
-        number: which recording it was, from 1.
-        at: the line that called.
-        placed: how many arguments stood by position.
-        keywords: the others' names.
-        leaves: by path: what kind of value.
-        statics: by place or name: the key of a static argument, and how it looks.
+        number: of the recording, from 1.
+        at: the calling line.
+        placed: number of positional arguments.
+        keywords: names of the others.
+        leaves: by path: the kind of value.
+        statics: by position or name: the key and representation of a static argument.
         tree: the structure.
     """
 
@@ -77,7 +77,7 @@ class BySignature:
         return call.key
 
     def describe(self, signature: Signature) -> Described:
-        """Describe a call, for which the function will be recorded."""
+        """Describe a call for which the function will be recorded."""
         words = argument_names(signature.tree)
         statics = {
             f"number {place}" if isinstance(place, int) else place: (key, reprlib.repr(signature.static[place]))
@@ -96,7 +96,7 @@ class BySignature:
         return made
 
     def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
-        """Say in what a call differs from the nearest of those that there are programs for."""
+        """Describe how a call differs from the nearest one with a kept program."""
         with self._lock.now:
             new = self._described.get(now)
             others = [other for key in kept if key != now and (other := self._described.get(key)) is not None]
@@ -105,7 +105,7 @@ class BySignature:
         return self.difference(new, others)
 
     def difference(self, new: Described, kept: Sequence[Described]) -> str:
-        """Say in what a call differs from the nearest of some others."""
+        """Describe how a call differs from the nearest of some others."""
         if not kept:
             return _NONE_KEPT
         found = [([*_differences(new, other)], other) for other in kept]
@@ -119,11 +119,11 @@ class BySignature:
         return "\n".join(lines)
 
     def merged(self, other: Guard[Any]) -> BySignature | None:
-        """Return itself: there is one."""
+        """Return itself: the guard is unique."""
         return self if other is self else None
 
     def clear(self) -> None:
-        """Forget all calls."""
+        """Drop all calls."""
         with self._lock.now:
             self._described.clear()
             self.count = 0
@@ -131,7 +131,7 @@ class BySignature:
 
 @final
 class Retraces:
-    """The last recordings of a jitted function, and why there were any.
+    """The last recordings of a jitted function, with their reasons.
 
     Args:
         name: of the function.
@@ -143,12 +143,12 @@ class Retraces:
         self._recent: deque[tuple[Described, str]] = deque(maxlen=_RECENT)
 
     def note(self, described: Described, reason: str) -> None:
-        """Remember a recording, and why there was one."""
+        """Remember a recording and its reason."""
         self.count += 1
         self._recent.append((described, reason))
 
     def text(self) -> str:
-        """Say why the function was recorded, the last time first."""
+        """Return the reasons for the recordings, the last one first."""
         if not self._recent:
             return f"{self.name} has not been recorded"
         times = "once" if self.count == 1 else f"{self.count} times"
@@ -160,7 +160,7 @@ class Retraces:
         return "\n".join(lines)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all recordings."""
         self._recent.clear()
         self.count = 0
 
@@ -172,9 +172,9 @@ def _spelled(spec: type | tuple[tuple[int, ...], np.dtype[Any]]) -> str:
 
 
 def _differences(new: Described, old: Described) -> Iterator[str]:
-    """Say in what a call differs from an earlier one."""
+    """Describe how a call differs from an earlier one."""
     if new.placed != old.placed:
-        yield f"{new.placed} arguments stand by position, instead of {old.placed}"
+        yield f"{new.placed} positional arguments, instead of {old.placed}"
     for word in sorted({*new.keywords} - {*old.keywords}):
         yield f"{word} is passed by keyword"
     for word in sorted({*old.keywords} - {*new.keywords}):

@@ -1,9 +1,9 @@
-"""The check whether a call has a signature that is known, written out for it.
+"""Generated code that checks whether a call has a given signature.
 
-A nest of arguments is flattened by optree in about 0.25 us per leaf, and its key is built and hashed again in every call.
-For a signature that comes often the check is generated instead: lines that take just this nest apart, and compare what they
-find with what the staged program was made for. It answers ``None`` for every other call, also for those that have the same
-key in another way; these take the long way.
+optree flattens the pytree of arguments in about 0.25 us per leaf, and each call would build and
+hash its key again. For a hot signature, generated code unpacks this pytree instead, and compares
+its leaves with those that the program was staged for. The check returns ``None`` for every other
+call, also for those with the same key in another way; these take the slow path.
 
 Layer: 8.
 """
@@ -25,41 +25,41 @@ if TYPE_CHECKING:
     from functrace.tree import PyTreeSpec
 
 Check = Callable[[tuple[Any, ...], dict[str, Any]], list[Any] | None]
-"""Returns the operands of a staged program, if a call's arguments are such as it was made for."""
+"""Returns the operands of a staged program if the arguments match its signature, else ``None``."""
 
 OFTEN = 16
-"""Calls of one signature after which its check is written out: by then it has cost less than they did."""
+"""Calls of one signature after which its check is generated: by then its cost is amortized."""
 
 MOST_CHECKS = 4
-"""Signatures of one jitted function that are checked in this way, one after the other."""
+"""Number of generated checks per jitted function, tried in sequence."""
 
 KNOWN = frozenset({np.ndarray, *DTYPES, *[np.dtype(code).type for code in "?bBhHiIlLqQefdgFDG"]})
-"""What the leaves of arguments may be."""
+"""Supported types of leaves."""
 
 IMMUTABLE = frozenset({str, bytes, int, float, bool, complex, type(None), type})
-"""What static fields may be, to be compared by identity first."""
+"""Types of static fields that may be compared by identity first."""
 
 MOST_LEAVES = 512
-"""Of a nest with more leaves the array work is larger than what is saved."""
+"""Limit on leaves: in larger pytrees the array work outweighs the savings."""
 
 
 def written_check(tree: PyTreeSpec, leaves: Sequence[object]) -> Check | None:
-    """Return the check of calls like one; ``None`` for a nest that holds other things than are known here.
+    """Return the check of calls with a given signature; ``None`` for unsupported pytrees.
 
     Args:
-        tree: the structure of its ``(args, kwargs)``: of tuples, lists, dicts with words as keys, dataclasses that are taken
-            apart by their fields, and ``None``.
-        leaves: of its arguments: arrays, and numbers of Python's and NumPy's. The key of a call, and so the check, is about
-            types, shapes and dtypes only.
+        tree: the structure of its ``(args, kwargs)``: tuples, lists, dicts with names as keys,
+            dataclasses that are flattened by their fields, and ``None``.
+        leaves: of its arguments: arrays, and Python's and NumPy's numbers. Keys and checks depend
+            on types, shapes and dtypes only.
 
     Cost:
-        of making it 0.3 ms and 10 us per leaf; of a check 0.1 us per leaf.
+        generation 0.3 ms and 10 us per leaf; a check 0.1 us per leaf.
     """
     kinds = [type(leaf) for leaf in leaves]
     if len(kinds) > MOST_LEAVES or not KNOWN.issuperset(kinds):
         return None
     specs = [leaf for leaf in leaves if type(leaf) is np.ndarray]
-    if not all(leaf.ndim for leaf in specs):  # of no axes, it stands for a scalar
+    if not all(leaf.ndim for leaf in specs):  # a 0-d array has the signature of a scalar
         return None
     lines: list[str] = []
     bound: dict[str, Any] = {}
@@ -90,7 +90,8 @@ def written_check(tree: PyTreeSpec, leaves: Sequence[object]) -> Check | None:
 
 
 def _taken_apart(tree: PyTreeSpec, roots: Sequence[str], lines: list[str], bound: dict[str, Any]) -> bool:
-    """Write the lines that take a nest apart, of which the first level is there under names; whether all of it is known."""
+    """Generate lines that unpack a pytree whose first level has names; return False if
+    unsupported."""
     nodes = list(zip(roots, tree.children(), strict=True))[::-1]
     count = made = 0
     while nodes:
@@ -136,12 +137,12 @@ def _fields_apart(
     lines: list[str],
     bound: dict[str, Any],
 ) -> None:
-    """Write the lines that take a dataclass apart as `functrace.tree.nodes` does."""
+    """Generate lines that unpack a dataclass as `functrace.tree.nodes` does."""
     kind, (names, fixed) = node.type, fields
     assert kind is not None
     bound |= {f"kind_{name}": kind, f"fields_{name}": fields, "fields_of": fields_of}
     lines.append(f"if type({name}) is not kind_{name} or fields_of(kind_{name}) != fields_{name}: return None")
-    if kind.__dictoffset__:  # its objects may have attributes besides
+    if kind.__dictoffset__:  # its instances may have further attributes
         lines.append(f"if len({name}.__dict__) > {len(names) + len(fixed)}: return None")
     if fixed:
         like = unflatten(node, [0] * node.num_leaves)
@@ -150,7 +151,7 @@ def _fields_apart(
         bound[f"held_{name}"] = Static(kind, fixed, tuple(known))
         values = [f"{name}.{word}" for word in fixed]
         same = "False"
-        if IMMUTABLE.issuperset(map(type, known)):  # objects that are the same one hold the same
+        if IMMUTABLE.issuperset(map(type, known)):  # identical objects are equal
             bound |= {f"known{k}_{name}": value for k, value in enumerate(known)}
             same = " and ".join([f"{value} is known{k}_{name}" for k, value in enumerate(values)])
         lines.append(f"try: held = held_{name} if {same} else Static(kind_{name}, names_{name}, ({', '.join(values)},))")

@@ -1,4 +1,4 @@
-"""Signatures: what of a call the program that is staged for it depends on.
+"""Signatures: the properties of a call that its staged program depends on.
 
 Layer: 8.
 """
@@ -28,13 +28,13 @@ _ONE_PROGRAM_PER_VALUE = "name the argument in static_argnums or static_argnames
 
 @final
 class Parameters:
-    """Some parameters of a function, by position and by name: those that are static, or donated.
+    """Static or donated parameters of a function, by position and by name.
 
     Args:
         f: the function.
         argnums: their positions.
         argnames: their names.
-        word: what they are, as in ``static_argnums``.
+        word: ``static`` or ``donate``, as in ``static_argnums``.
 
     Raises:
         ArgumentError: if the function has no such parameter.
@@ -54,7 +54,7 @@ class Parameters:
             parameters = list(inspect.signature(f).parameters.values())
         except (TypeError, ValueError):
             if any(k < 0 for k in numbers):
-                raise ArgumentError(f"jit of {function_name(f)}: its parameters are not known", fix="count from 0") from None
+                raise ArgumentError(f"jit of {function_name(f)}: its parameters are unknown", fix="count from 0") from None
             self.positions = frozenset(numbers)
             return
         placed = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -76,16 +76,17 @@ class Parameters:
         self.names |= {placed[k].name for k in positions if k < len(placed)}
 
     def both(self, other: Parameters) -> bool:
-        """Whether a parameter is among others, too."""
+        """Return True if two sets of parameters intersect."""
         return not (self.positions.isdisjoint(other.positions) and self.names.isdisjoint(other.names))
 
 
 Jit: TypeAlias = Callable[[object, Callable[..., Any]], Callable[..., Any]]
-"""Returns a function of arrays, jitted with the same options: the one that it returned before for the same key."""
+"""Returns a jitted function of arrays, with the same options; cached by the first argument."""
 
 
 class BoxedArrays(Exception):
-    """An argument stands for an array; its class says by ``__functrace_jit__`` how a function of such arguments is jitted.
+    """An argument wraps arrays; the ``__functrace_jit__`` of its class jits functions of such
+    arguments.
 
     Args:
         run: ``(jit, f, args, kwargs) -> result``, see `Jit`.
@@ -98,7 +99,7 @@ class BoxedArrays(Exception):
 
 @final
 class Signature:
-    """One call: its arguments, and the key of what it needs."""
+    """The arguments of a call, and the key of its program."""
 
     __slots__ = (
         "donation", "is_traced", "key", "leaves", "named", "numbers", "placed", "specs", "static", "statics", "tree",
@@ -122,7 +123,7 @@ class Signature:
         self.leaves, self.tree = flatten((self.placed, self.named))
         self.is_traced = False
         self.variables: dict[int, Any] | None = None
-        """Values that guards have computed, by variable; see `functrace.api.staging.guards.Asked`."""
+        """Values computed by guards, by variable; see `functrace.api.staging.guards.Asked`."""
         self.numbers: Numbers | None = None
         self.specs: list[Any] = []
         self.values: list[Any] = []
@@ -133,7 +134,7 @@ class Signature:
 
     def _key(self, args: tuple[Any, ...], keys: list[Any]) -> Any:
         if not (keys or self.named) and len(self.leaves) == len(args) and all(map(operator.is_, self.leaves, args)):
-            parts: list[Any] = []  # leaves only, as the fast path has it
+            parts: list[Any] = []  # leaves only, as in the fast path
             for spec in self.specs:
                 if isinstance(spec, type):
                     parts.append(spec)
@@ -164,7 +165,7 @@ class Signature:
         else:
             raise ArgumentError(
                 f"jit of {name}: {argument_names(self.tree)[k]} is a {kind.__name__}, not an array or a number",
-                fix="name it in static_argnums or static_argnames if it is hashable; None and nests of arrays are fine; "
+                fix="name it in static_argnums or static_argnames if it is hashable; None and pytrees of arrays are fine; "
                 + NO_LEAF,
             )
 
@@ -177,14 +178,14 @@ class Signature:
         }  # fmt: skip
 
     def leaves_of(self, parameters: Parameters) -> tuple[int, ...]:
-        """Return which leaves belong to some parameters."""
+        """Return the indices of the leaves of some parameters."""
         parts = [(k in parameters.positions, x) for k, x in enumerate(self.placed)]
         parts += [(word in parameters.names, self.named[word]) for word in sorted(self.named)]
         flags = [flag for flag, part in parts for _ in flatten(part)[0]]
         return tuple([k for k, flag in enumerate(flags) if flag])
 
     def inputs(self, recording: Recording) -> Called:
-        """Make the leaves inputs of a recording, without values; returns args and kwargs."""
+        """Make the leaves abstract inputs of a recording; return args and kwargs."""
         self.numbers = numbers = Numbers(recording, _ONE_PROGRAM_PER_VALUE)
         leaves = [
             numbers.number(spec) if isinstance(spec, type) else recording.new_input(ShapeDtype(*spec)) for spec in self.specs
@@ -192,7 +193,7 @@ class Signature:
         return self.arguments(leaves)
 
     def names(self) -> list[str | None]:
-        """Name the leaves for listings, where keywords do."""
+        """Name the leaves of keyword arguments, for listings."""
         placed = len(flatten(self.placed)[0])
         found: list[str | None] = [None] * placed
         for key in sorted(self.named):
@@ -225,16 +226,18 @@ def _static_key(value: object, place: int | str, name: str) -> Any:
 
 
 def _check_value(owner: object, name: str) -> None:
-    """Check that the object of a jitted method is a value: equal by what it holds, so that a change of it is seen.
+    """Check that the object of a jitted method is compared by its contents, so that changes are
+    detected.
 
     Raises:
-        ArgumentError: if it is equal by identity only; the staged program would go on with what its attributes were.
+        ArgumentError: if it is compared by identity only: the staged program would use stale
+            attributes.
     """
     kind = type(owner)
     if kind.__eq__ is object.__eq__ or kind.__hash__ is object.__hash__:
         raise ArgumentError(
-            f"jit of {name}: it is a method of a {kind.__name__}, whose attributes would be frozen as they are now; a later "
-            "change of them would not be seen",
+            f"jit of {name}: it is a method of a {kind.__name__}, whose attributes would be frozen as they are now; later "
+            "changes would not be detected",
             fix="jit a function that takes the arrays as arguments; or make the class a dataclass, or register it "
             "(functrace.tree.register), so that its arrays are arguments; static_argnums=0 declares that the object never "
             "changes",
@@ -245,9 +248,10 @@ _NO_OBJECTS = (*ARRAYS, tuple, list, dict, type(None))
 
 
 def _is_method_of(owner: object, name: str, jitted: object) -> bool:
-    """Whether a first argument is the object whose class has the jitted function as a method, and no pytree or number.
+    """Return True if ``owner`` is an instance with the jitted method, and neither a pytree nor a
+    number.
 
-    A dataclass that has a hash, and holds no array, is a value rather than a pytree, unless it is registered.
+    A hashable dataclass without arrays is a value rather than a pytree, unless it is registered.
     """
     if type(owner) in DTYPES or isinstance(owner, _NO_OBJECTS):
         return False
