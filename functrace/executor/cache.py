@@ -144,7 +144,7 @@ class ByNumbers:
 
     def __init__(self, tape: tuple[Any, ...], arguments: dict[int, ShapeDtype], literals: tuple[Scalar, ...]) -> None:
         self.tape, self.arguments, self.literals = tape, arguments, literals
-        self._last: tuple[Any, tuple[Any, ...]] = (None, ())  # literals that `==` distinguishes, and their key
+        self._last: tuple[Any, tuple[Any, ...]] = (None, ())  # last literals (by `==`), and their key
 
     def answer(self, call: Called) -> tuple[Any, ...]:
         """Return the numbers, except those that are arguments."""
@@ -246,7 +246,7 @@ class TransformCache(Table[Form]):
         arguments = [known[i] for i in recording.inputs]
         if recording.constants:
             arguments.extend(recording.constants.values())
-        call = Called(hash((recording.owner, transform)), tape, literals)  # (a hash keeps no object alive)
+        call = Called(hash((recording.owner, transform)), tape, literals)  # (holds no references)
         found = self.find(call)
         if found.__class__ is Miss:
             found = self._added(call, recording, outputs, build)
@@ -385,7 +385,7 @@ def _lookup_with_more(
     """Look up a recording that has evaluated values or sub-programs."""
 
     def whole(program: Program) -> Any:
-        moved = len(program.avals) - len(recording.avals)  # offset of the literals that are inputs, at the start of the tape
+        moved = len(program.avals) - len(recording.avals)  # offset of literals that are inputs
         if given:
             program = with_given(program, [moved + k for k in given])
         return build(with_inner(program, [moved + k for k in recording.inner or ()]))

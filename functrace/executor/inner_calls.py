@@ -92,7 +92,7 @@ class Inner:
                 recording = value._recording
                 if newest is None or recording.serial > newest.serial:
                     newest = recording
-            elif not isinstance(value, (np.ndarray, np.generic)):  # (a union type would be created at each check)
+            elif not isinstance(value, (np.ndarray, np.generic)):  # (faster than a union type)
                 return None
         if newest is None:
             return None
@@ -113,7 +113,7 @@ class Inner:
         for known, program in self._placed:
             if len(known) != len(lines):
                 continue
-            for one, other in zip(known, lines, strict=True):  # equal functions of two files have equal code
+            for one, other in zip(known, lines, strict=True):  # equal code can be in two files
                 if type(one) is not tuple or type(other) is not tuple:
                     if one != other:
                         break

@@ -161,7 +161,7 @@ def _spelled(value: object, bind: BindValue) -> str:
     to names.
     """
     parts: Any = value
-    is_sizes = type(value) is tuple and all(isinstance(n, int) for n in parts)  # (unknown sizes are instances of int)
+    is_sizes = type(value) is tuple and all(isinstance(n, int) for n in parts)  # (also unknown sizes)
     return spelled_sizes(parts) if is_sizes else bind(value)
 
 
@@ -271,7 +271,7 @@ def _embed(params: Params) -> Kernel:
     parts = decode_index(params[0])
     index = parts[0] if len(parts) == 1 else parts
     margins, shape = _margins(parts, params[1]), params[1]
-    if margins is not None:  # measured on 200 x 200: 15 us, against 18 us if zeros fill the whole array first
+    if margins is not None:  # on 200 x 200: 15 us, against 18 us by `embedded`
         return _named(embedded_between, index, shape, margins)
 
     def call(x: Array) -> Any:

@@ -218,7 +218,7 @@ class Runner:
                 return self._recorded(arguments, lines)
         run, listed = self._compiled, self._listed
         if run is None:
-            if listed is not None:  # only gradients for which compilation is not amortized have lists
+            if listed is not None:  # only if compilation is not amortized
                 return interpreter.run(listed, arguments, lines)
             if not self._is_heavy():
                 return self.interpret(arguments, lines)
