@@ -144,7 +144,7 @@ class ByNumbers:
 
     def __init__(self, tape: tuple[Any, ...], arguments: dict[int, ShapeDtype], literals: tuple[Scalar, ...]) -> None:
         self.tape, self.arguments, self.literals = tape, arguments, literals
-        self._last: tuple[Any, tuple[Any, ...]] = (None, ())  # last literals (by `==`), and their key
+        self._last: tuple[Any, tuple[Any, ...]] = (None, ())  # last literals, and their key
 
     def answer(self, call: Called) -> tuple[Any, ...]:
         """Return the numbers, except those that are arguments."""

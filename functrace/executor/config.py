@@ -81,7 +81,7 @@ class Config:
     def keep_freed_memory(self, is_kept: bool) -> None:
         if is_kept is not True and is_kept is not False:
             raise ArgumentError(
-                f"config.keep_freed_memory is True or False, not {is_kept!r}",
+                f"config.keep_freed_memory must be True or False, not {is_kept!r}",
                 fix="functrace.config.keep_freed_memory = True",
             )
         FREED.is_kept = is_kept
@@ -128,7 +128,9 @@ def _positive(name: str, value: int) -> int:
     except TypeError:
         found = 0
     if found < 1:
-        raise ArgumentError(f"config.{name} is a number from 1, not {value!r}", fix=f"functrace.config.{name} = 1")
+        raise ArgumentError(
+            f"config.{name} must be an integer of at least 1, not {value!r}", fix=f"functrace.config.{name} = 1"
+        )
     return found
 
 

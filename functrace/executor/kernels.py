@@ -161,7 +161,7 @@ def _spelled(value: object, bind: BindValue) -> str:
     to names.
     """
     parts: Any = value
-    is_sizes = type(value) is tuple and all(isinstance(n, int) for n in parts)  # (also unknown sizes)
+    is_sizes = type(value) is tuple and all(isinstance(n, int) for n in parts)  # or unknown
     return spelled_sizes(parts) if is_sizes else bind(value)
 
 

@@ -70,7 +70,7 @@ def _negative_sum(sought: Sought, k: int) -> int | None:
     inner = sought.operands(i, neg)
     if inner is None or inner[0] < 0 or sought.readers[i] > 1 or not sought.is_float(k):
         return None
-    made = program.ops[inner[0]][0]  # the strides of a view may differ from its negative's, and change the summation order
+    made = program.ops[inner[0]][0]  # a view's negative may sum in another order
     if program.avals[k].shape == () or not isinstance(made, Elementwise) or made.view or not _sums_begin_with_zero():
         return None
     found = write.place(reduce_sum_p, (write.operand(inner[0]),), program.ops[k][2], write.position(k))

@@ -82,7 +82,7 @@ def _same(program: Program, is_kept: bool) -> dict[int, int]:
         last[k] = traffic
         if primitive.effects or primitive is name_p or (primitive.kept is not None and primitive.kept(*params)):
             continue
-        if primitive in COMMUTATIVE and avals[k].dtype.kind != "c":  # complex products round in order
+        if primitive in COMMUTATIVE and avals[k].dtype.kind != "c":  # complex: rounds in order
             reads = tuple(sorted(reads, key=_order))
         key = (primitive, reads, params)
         first = found.setdefault(key, k)

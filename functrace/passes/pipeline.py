@@ -518,7 +518,7 @@ def without(name: str) -> Pass:
     """
     names = [row.name for row in REORDERING]
     if name not in names:
-        raise ArgumentError(f"no pass that can be left out is called {name!r}", fix=f"name one of {', '.join(names)}")
+        raise ArgumentError(f"there is no optional pass {name!r}", fix=f"name one of {', '.join(names)}")
     return Pass(name, lambda program: program, "off", "", "")
 
 

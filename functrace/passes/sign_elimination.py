@@ -115,7 +115,7 @@ def _is_made_without(program: Program, i: int, without: Set[int]) -> bool:
 
 def _written(program: Program, without: set[int]) -> Program:
     write = Rewrite(program)
-    bare: dict[int, int] = {}  # replacements of variables without their signs; they get no user names
+    bare: dict[int, int] = {}  # variables without their signs; no user names
 
     def operand(i: int) -> int:
         return bare[i] if i in bare else write.operand(i)

@@ -42,7 +42,7 @@ def as_passes(passes: Sequence[UserPass], owner: str) -> tuple[Pass, ...]:
         ['mine']
     """
     if not isinstance(passes, Iterable) or not all(isinstance(own, Pass) or callable(own) for own in passes):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(f"{owner}: passes={passes!r} is no sequence of passes", fix="pass functions: passes=[mine]")
+        raise ArgumentError(f"{owner}: passes={passes!r} is not a sequence of passes", fix="pass functions: passes=[mine]")
     return tuple([_checked(own if isinstance(own, Pass) else _row_of(own)) for own in passes])
 
 
@@ -66,8 +66,8 @@ def _checked(row: Pass) -> Pass:
         inputs = [[p.avals[i] for i in p.input_ids] for p in (program, made)]
         if inputs[0] != inputs[1] or output_avals(program) != output_avals(made):
             raise ProgramError(
-                f"the pass {name} made of {program!r} a program with other inputs or outputs: {made!r}",
-                fix="keep the number, shapes and dtypes of both, inputs that nothing reads among them",
+                f"the pass {name} changed the inputs or outputs of {program!r}: {made!r}",
+                fix="keep the number, shapes and dtypes of both, including dead inputs",
             )
         return made.check()
 

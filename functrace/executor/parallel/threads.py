@@ -64,7 +64,7 @@ class Threads:
             ValueError: for fewer than one.
         """
         if count < 1:
-            raise ValueError(f"at least one thread works, not {count}")
+            raise ValueError(f"the number of threads must be at least 1, not {count}")
         with self._making.now:
             if count != self.count:
                 self.count, self._pool = count, None
