@@ -293,7 +293,7 @@ def _flattened(x: Array, sizes: tuple[int, int], outer: bool, flag: bool, shape:
 
 
 def _written(write: Writer, specs: Sequence[Spec], branches: Sequence[Program], batched: Flags) -> Spelling:
-    """Spell the choice: a conditional expression, or a call of `choose` for a choice per example."""
+    """Spell the choice: a conditional expression, or a call of `choose` if per example."""
     size = specs[0].shape[0] if batched else 0
     words = ["when_false", "when_true"] if len(branches) == 2 else [f"case_{n}" for n in range(len(branches))]
     runs = [

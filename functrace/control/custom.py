@@ -108,8 +108,8 @@ class Symbolic:
 
     Args:
         record: from flags (which explicit operands have a tangent) to the programs, with the usual
-        inputs and outputs. key: two such rules with equal keys are equal; by default keys are
-        unique.
+            inputs and outputs.
+        key: two such rules with equal keys are equal; by default keys are unique.
     """
 
     record: Callable[[tuple[bool, ...]], tuple[Rule, ...]] = field(compare=False)
@@ -281,7 +281,8 @@ _linearized_now: ContextVar[tuple[Program, ...]] = ContextVar("jvp rules being l
 
 def _custom_jvp_linearized(primals: Values, tangents: Tangents, program: Program, rule: Rule, explicit: int) -> Any:
     (made,) = _ready(tangents[:explicit], rule)
-    if made in _linearized_now.get():  # its own function applied to a tangent: linear by its operations
+    # its own function applied to a tangent: linear by its operations
+    if made in _linearized_now.get():
         return _of_call.linearize(primals, tangents, program, SAVE)
     _refuse_captured(tangents, explicit, "custom_jvp")
     places = [k for k, i in enumerate(program.input_ids[:explicit]) if is_differentiable(program.avals[i])]
@@ -495,7 +496,7 @@ def _mapped_rules(forward: Rule, backward: Rule, size: int, is_batched: Flags, d
 
 
 def _mapped_backward(backward: Program, size: int, flags: Sequence[bool], dots: Sequence[bool]) -> Program:
-    """Batch a backward program; the cotangents of operands without batch axis are summed over it."""
+    """Batch a backward program; sum cotangents of operands without batch axis over it."""
     write = Rewrite(vmap_program(backward, size, flags))
     outputs = zip(write.keep_all(), dots, strict=True)
     return write.finish([i if flag else write.place(reduce_sum_p, (i,), ((0,),)) for i, flag in outputs])
@@ -685,7 +686,8 @@ def _pushforward_differentiated(through: JointRule) -> JointRule:
             avals = [backward.avals[i] for i in backward.output_ids]
             filled = [_zeros(a) if t is None else t for t, a in zip(directions, avals, strict=True)]
             moved = bind(pushforward_p, (*primals[:residuals], *filled), (backward, residuals))
-        if any(t is not None for t in kept):  # the residuals have tangents, too: differentiate the operations on them
+        # the residuals have tangents, too: differentiate the operations on them
+        if any(t is not None for t in kept):
             still = [None] * len(directions)
             _, found = through(primals, (*kept, *still), pushed(backward, residuals), SAVE)
             moved = [t if ct is None else ct if t is None else add(t, ct) for t, ct in zip(moved, found, strict=True)]
@@ -699,7 +701,8 @@ def _pushforward_transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Pr
     avals = [backward.avals[i] for i in backward.input_ids[residuals:]]
     given = [_zeros(a) if ct is None else ct for ct, a in zip(cts, avals, strict=True)]
     linear = [k for k, x in enumerate(operands) if is_linear(x)]
-    if linear[0] < residuals:  # residuals are linear, too, and tangents are not: transpose the operations
+    # residuals are linear, too, and tangents are not: transpose the operations
+    if linear[0] < residuals:
         return call_p.transpose(cts, *operands, pushed(backward, residuals), ())
     wanted = [backward.output_ids[k - residuals] for k in linear]
     part = restrict(backward, backward.input_ids, wanted, keep=True).program

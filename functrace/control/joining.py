@@ -106,7 +106,8 @@ def _run_known(loop: Loop, length: int, avals: Sequence[ShapeDtype], step: Compi
         carry = results[:carries]
         for k, result in enumerate(results[carries:]):
             if isinstance(result, Packed) and isinstance(stacks[k], np.ndarray):
-                stacks[k] = [*stacks[k]]  # some steps took a branch that packs nothing: they have arrays
+                # some steps took a branch that packs nothing: they have arrays
+                stacks[k] = [*stacks[k]]
             stacks[k][t] = result
     stacks = [
         stack if isinstance(stack, np.ndarray) else PackedStack(stack, aval)

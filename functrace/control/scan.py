@@ -333,7 +333,8 @@ scan_p = Primitive(
     kept=holds_kept,
     holds=Holds(
         _runs,
-        kept=lambda read, *params: sorted({*read, *range(params[4])}),  # the next step may need the carries
+        # the next step may need the carries
+        kept=lambda read, *params: sorted({*read, *range(params[4])}),
         feeds=_feeds,
         gives=_gives,
         depends=_depends,

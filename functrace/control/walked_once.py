@@ -194,7 +194,8 @@ class _Numbers:
 
 def _rewritten(program: Program, pairs: dict[int, list[_Pair]]) -> Program:
     write = Rewrite(program)
-    rows: dict[int, tuple[int, tuple[int, ...], int]] = {}  # by trip: rows, indices and number of their values
+    # by trip: rows, indices and number of their values
+    rows: dict[int, tuple[int, tuple[int, ...], int]] = {}
     seconds = {pair.second: pair for group in pairs.values() for pair in group}
     for k, _ in program.schedule:
         _, operands, params = program.ops[k]

@@ -81,7 +81,8 @@ def linearized(trip: Trip, primals: Values, tangents: Tangents) -> tuple[Trip, D
     start, phases = trip.constants, range(len(trip.bodies))
     # Loop-invariant residuals become constants; others are kept by step.
     same: list[Any] = []
-    places: list[dict[int, Any]] = []  # of each phase's residuals: an index in `same`, or (phase, index) of a kept value
+    # of each phase's residuals: an index in `same`, or (phase, index) of a kept value
+    places: list[dict[int, Any]] = []
     extra: list[list[int]] = []
     for phase in phases:
         body, split = trip.bodies[phase], found[phase].split
@@ -175,7 +176,7 @@ def _activity(trip: Trip, tangents: Tangents) -> list[_Active]:
 
 
 def _starts(trip: Trip, tangents: Tangents, found: Sequence[_Active]) -> list[list[Any]]:
-    """Return the initial tangents of each phase's carry; zeros for carries that get one in a step."""
+    """Return the initial tangents of each phase's carry; zeros for carries that get one later."""
     _, groups = trip.groups(tangents)
     made: list[list[Any]] = []
     for body, group, active in zip(trip.bodies, groups, found, strict=True):

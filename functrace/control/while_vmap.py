@@ -135,7 +135,8 @@ def _chosen(trip: Trip, mapped: _Mapped, size: int, phase: int, ask: Program) ->
     into = ArrayRecording(f"vmap of {body.name}", keeps_source=False)
     avals = [body.avals[i] for i in body.input_ids]
     shown = [_stacked(aval, size) if flag else aval for aval, flag in zip(avals, flags, strict=True)]
-    place = start if not phase else start + count  # of the mask: first of the carry, or of the first phase's kept values
+    # of the mask: first of the carry, or of the first phase's kept values
+    place = start if not phase else start + count
     given = [into.new_input(aval) for aval in [*shown[:place], ShapeDtype((size,), _FLAG), *shown[place:]]]
     active = given.pop(place)
     build = Assembly()

@@ -231,7 +231,7 @@ class TransformCache(Table[Form]):
             outputs: its output variables.
             transform: hashable; with the tape, the key.
             build: function of the program, in which captured values are inputs; its result is
-            cached.
+                cached.
 
         Returns:
             the result of ``build``, and the values of its program's inputs, in order: inputs,

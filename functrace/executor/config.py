@@ -17,21 +17,22 @@ from functrace.executor.parallel.threads import THREADS
 
 @final
 class Config:
-    """Settings of the process, which affect time and memory but no result. A call sets them for a
+    """Settings of the process, which affect time and memory but no result; a call sets them for a
     ``with`` block.
 
     Args:
         threads: number of threads that work on one array; by default the number of cores that the
-        process may use. block: elements of a block (65,536 by default); arrays of at least four
-        blocks are tiled. keep_freed_memory: True to keep freed memory of large arrays for the next
-        call (glibc only; False by default).
+            process may use.
+        block: elements of a block (65,536 by default); arrays of at least four blocks are tiled.
+        keep_freed_memory: True to keep freed memory of large arrays for the next call (glibc only;
+            False by default).
 
     Returns:
         a context manager, which restores the settings at the end of the block.
 
     Raises:
         ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` is not a
-        bool.
+            bool.
 
     Example:
         >>> import functrace as ft
@@ -96,7 +97,7 @@ class Config:
 
         Raises:
             ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` is
-            not a bool.
+                not a bool.
         """
         before = self.threads, self.block, self.keep_freed_memory
         try:

@@ -329,7 +329,7 @@ def _write(made: Instructions, numbers: Numbers, k: int, function: Callable[...,
 
 
 def _held(program: Program, k: int) -> Callable[..., Any]:
-    """Return the function of an operation with sub-programs, which run as instruction lists, too."""
+    """Return the function of an operation with sub-programs, which become instruction lists."""
     primitive, operands, params = program.ops[k]
     holds = primitive.holds
     if holds is None or holds.lowers is None:

@@ -78,7 +78,7 @@ FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 def is_exact_number(value: Scalar) -> bool:
-    """Return True if a Python operator and the ufunc agree on the number, next to a single float."""
+    """Return True if Python operator and ufunc agree on the number, next to a single float."""
     return type(value) in (int, float) and math.isfinite(value) and abs(value) < 1 << 53  # type: ignore[arg-type,operator]
 
 

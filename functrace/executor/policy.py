@@ -27,8 +27,9 @@ class Policy:
 
     Args:
         tuned: names of the cost-dependent passes (`Pass.tuned`) that the backend enables. All other
-        passes always apply. group: program → equal program with fusion groups; see
-        `functrace.executor.plan.fusion.write_group`.
+            passes always apply.
+        group: program → equal program with fusion groups; see
+            `functrace.executor.plan.fusion.write_group`.
     """
 
     tuned: frozenset[str] = frozenset()

@@ -111,7 +111,7 @@ class Profile:
         runs: number of timed runs of either kind.
         peak_bytes: peak of live bytes of arrays that the program has allocated.
         rows: the operations, in order; those of a sub-program follow their operation, one level
-        deeper.
+            deeper.
 
     Example:
         >>> import numpy as np, functrace as ft

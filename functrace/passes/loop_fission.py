@@ -492,7 +492,8 @@ def _write(write: Rewrite, k: int, parts: _Parts) -> None:
     given = [write.operand(i) for i in write.source.ops[k][1]]
     position = write.position(k)
     place = _Places(write, position)
-    steps: dict[int, int] = dict(zip(ids[count:], given[count:], strict=True))  # all steps, by variable
+    # all steps, by variable
+    steps: dict[int, int] = dict(zip(ids[count:], given[count:], strict=True))
     fixed: dict[int, int] = dict(zip(ids[: parts.constants], given[: parts.constants], strict=True))
     for name, wanted in (("once", parts.once), ("rows", None)):
         chosen = [i for i in parts.before if (i in parts.once) == (wanted is not None)]

@@ -157,7 +157,7 @@ class _Divided:
         return math.prod(np.broadcast_shapes(x.shape[:-2], y.shape[:-2])) * rows * inner * columns >= LEAST
 
     def _divides_other_work(self, program: Program) -> bool:
-        """Return True if functrace's threads share other operations; BLAS is then single-threaded."""
+        """Return True if functrace's threads run other operations; BLAS is then sequential."""
         if self._last is None or self._last[0] is not program:
             stacks = (op for op in program.ops if op[0] is matmul_p and op[1][1] >= 0 and program.avals[op[1][1]].ndim > 2)
             self._last = program, _has_large_elementwise(program) or any(self(program, op) for op in stacks)

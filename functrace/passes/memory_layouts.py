@@ -39,7 +39,7 @@ def is_made(primitive: Primitive) -> bool:
 
 
 def read_as_they_lie(program: Program) -> set[int]:
-    """Return the variables that the caller reads, or an operation that may depend on their layout."""
+    """Return the variables read by the caller, or by operations that may depend on layout."""
     found = set(program.output_ids)
     for k, _ in program.schedule:
         primitive, operands, _ = program.ops[k]

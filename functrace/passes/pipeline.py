@@ -39,12 +39,15 @@ class Pass:
         name: name of the row.
         run: from a program to an equal one.
         stage: time of application: "early" before the first run, "late" before compilation or
-        recording into another program, "last" before compilation only. "jit" is between the first
-        two, in `functrace.jit`, whose calls all run the same code. "off" marks a disabled pass.
-        before: the example: the listing of a program. after: the listing of the result. exact: True
-        if no bit of any result changes; if not, sums round in another order. Such a row is for
-        "jit". tuned: True if its profitability depends on NumPy's costs; other backends select such
-        passes by name (`functrace.executor.policy.Policy`).
+            recording into another program, "last" before compilation only. "jit" is between the
+            first two, in `functrace.jit`, whose calls all run the same code. "off" marks a disabled
+            pass.
+        before: the example: the listing of a program.
+        after: the listing of the result.
+        exact: True if no bit of any result changes; if not, sums round in another order. Such a row
+            is for "jit".
+        tuned: True if its profitability depends on NumPy's costs; other backends select such passes
+            by name (`functrace.executor.policy.Policy`).
 
     Example:
         >>> import functrace as ft

@@ -85,7 +85,7 @@ def _kept(program: Program, k: int) -> int | None:
 
 
 def _axes_of_maxima(program: Program, i: int) -> Shape | None:
-    """Return the axes of rows, if a variable is above 0 at the extremes of rows, and 0 elsewhere."""
+    """Return the axes of rows, if a variable is above 0 at row extremes, and 0 elsewhere."""
     if i >= 0 and program.ops[i][0] is div:  # divided by the number of ties
         i = program.ops[i][1][0]
     if i < 0 or program.ops[i][0] is not convert_p or program.ops[program.ops[i][1][0]][0] is not equal:
@@ -167,7 +167,7 @@ class _Forms:
         return i >= 0 and self._program.avals[i].shape in (self._rows, self._reduced)
 
     def _fits(self, i: int, shape: Shape) -> bool:
-        """Return True if an operand is a number, or has the result's shape or one element per row."""
+        """Return True for a number, or an operand of the result's shape or one element per row."""
         if i < 0:
             return True
         own = self._program.avals[i].shape

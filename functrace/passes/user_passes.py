@@ -32,7 +32,7 @@ def as_passes(passes: Sequence[UserPass], owner: str) -> tuple[Pass, ...]:
     Raises:
         ArgumentError: if one is not a pass.
         ProgramError: when a row runs, if it does not return a well-formed program with the same
-        inputs and outputs.
+            inputs and outputs.
 
     Example:
         >>> import functrace as ft

@@ -139,7 +139,7 @@ class _Phase:
         return home if primitive.is_ufunc or primitive.eval in (np.matmul, np.dot) else None
 
     def scalars(self) -> set[int]:
-        """Return the inputs of the carry that are NumPy scalars, if the initial carry has scalars."""
+        """Return the carry inputs that are NumPy scalars, if the initial carry has scalars."""
         program = self.plan.program
         found = {i for i in self.inputs if not program.avals[i].shape}
         while True:
@@ -363,7 +363,7 @@ class _Loop:
             self.add(f"    del {', '.join(dict.fromkeys(dead))}")
 
     def in_turn(self, phase: _Phase, copies: bool) -> tuple[dict[int, tuple[str, str]], dict[int, str]]:
-        """Write the buffers of double-buffered carries; returns their names, and those of targets."""
+        """Write the buffers of double-buffered carries; returns names of buffers and targets."""
         spares: dict[int, tuple[str, str]] = {}
         targets: dict[int, str] = {}
         for j in phase.in_turn(copies):

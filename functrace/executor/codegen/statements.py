@@ -265,7 +265,7 @@ class Statements(ABC):
 
     @abstractmethod
     def is_in_line(self, step: Step) -> bool:
-        """Return True if a loop is inlined, instead of a call that gets functions for its bodies."""
+        """Return True if a loop is inlined, not called with functions for its bodies."""
 
     @abstractmethod
     def loop(self, step: Step, loop: Loop, dead: list[str]) -> list[Line]:

@@ -36,8 +36,8 @@ def in_parts(x: Array, y: Array, out: Array | None = None) -> Any:
 
     Args:
         x, y: operands of a product that is large enough for
-        `functrace.passes.matmul_selection.divide_products`. out: an array in C order for the
-        product.
+            `functrace.passes.matmul_selection.divide_products`.
+        out: an array in C order for the product.
 
     Warns:
         RuntimeWarning: as in NumPy.

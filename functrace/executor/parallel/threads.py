@@ -125,7 +125,8 @@ class Threads:
         Args:
             jobs: each is appended at once, so that an interrupted caller can wait for them: fewer
                 than ``given``, or none, if the interpreter exits or the system cannot start
-            threads. work: the function.
+                threads.
+            work: the function.
             given: its arguments, one tuple per job.
         """
         if not given or sys.is_finalizing():

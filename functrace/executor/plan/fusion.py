@@ -243,7 +243,7 @@ class _Group:
 
     @classmethod
     def begun(cls, program: Program, k: int, least: int) -> _Group | None:
-        """Start a group with an operation; returns ``None`` if the operation cannot be in a group."""
+        """Start a group with an operation; returns ``None`` if it cannot be in a group."""
         primitive, operands, _ = program.ops[k]
         if primitive in REDUCTIONS:
             aval = program.avals[operands[0]] if operands[0] >= 0 else None

@@ -52,11 +52,12 @@ class Statement(NamedTuple):
 
     Args:
         first: its variable, which determines the primitive;
-        `functrace.executor.plan.planner.Plan.typed` has its compute dtypes. operands: elements, or
-        numbers. result: the element that is written.
+            `functrace.executor.plan.planner.Plan.typed` has its compute dtypes.
+        operands: elements, or numbers.
+        result: the element that is written.
         by: ufunc of a reduction; it starts with the first element.
         reduced: the axes of the space that are reduced. If they have no elements, the result is the
-        ufunc's identity.
+            ufunc's identity.
     """
 
     first: int

@@ -143,7 +143,7 @@ class Plan:
         return max(found, default=0)
 
     def needs(self, nbytes: int) -> bool:
-        """Return True if the peak of live bytes is at least ``nbytes``; False if a size is unknown."""
+        """Return True if peak live bytes are at least ``nbytes``; False if a size is unknown."""
         avals = self.program.avals
         sizes: list[Any] = [aval.nbytes for aval in set(avals)]
         if any(type(size) is Unknown for size in sizes) or max(sizes, default=0) * len(avals) < nbytes:
