@@ -198,7 +198,7 @@ def custom_vjp_program(program: Program, forward: Rule, backward: Rule, operands
 def _refuse_captured(tangents: Sequence[Any], explicit: int, name: str) -> None:
     if any(t is not None for t in tangents[explicit:]):
         raise NotDifferentiableError(
-            f"{name} of a function that closes over a value which is being differentiated: its rule covers arguments only",
+            f"{name}: the function closes over a differentiated value; its rule has arguments only",
             fix="pass the value as an argument (or through functrace.stop_gradient)",
         )
 
@@ -521,7 +521,7 @@ with a custom vjp.
 """
 
 
-# -- both ------------------------------------------------------------------------------------------------------------------
+# -- custom_jvp and custom_vjp ---------------------------------------------------------------------
 
 
 def custom_derivative_program(
@@ -591,7 +591,7 @@ outputs of a function with a custom jvp, for forward mode, and a custom vjp, for
 """
 
 
-# -- a rule for vmap -------------------------------------------------------------------------------------------------------
+# -- batch rules -----------------------------------------------------------------------------------
 
 
 @final

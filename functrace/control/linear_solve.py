@@ -62,7 +62,7 @@ def _aval(*rest: *tuple[*tuple[ShapeDtype, ...], Pair, Pair | tuple[()], int]) -
         check_operands("linear_solve", solve, operands)
         if output_avals(apply) != right or output_avals(solve)[: len(right)] != right:
             raise ShapeError(
-                "linear_solve: the avals of a map or its solution differ from the right-hand side's", fix="make them equal"
+                "linear_solve: map or solution differs in avals from the right-hand side", fix="make them equal"
             )
     return output_avals(forward[1])
 
@@ -104,7 +104,7 @@ def _transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Pair, Pair | t
     *operands, forward, transposed, captured = rest
     if any(map(is_linear, operands[:captured])):
         raise NotDifferentiableError(
-            "custom_linear_solve is transposed in values that its matvec closes over, in which it is not linear",
+            "custom_linear_solve is not linear in values that its matvec closes over: no transpose",
             fix="differentiate it with respect to them",
         )
     if not transposed:

@@ -69,7 +69,7 @@ class Pack:
         for function in (self.pack, self.unpack):
             if isinstance(function, FunctionType) and not _is_importable(function):
                 raise ProgramError(
-                    f"the policy pack({function.__qualname__}) cannot be pickled: the function is not a module-level name",
+                    f"the policy pack({function.__qualname__}) cannot be pickled: not a module-level name",
                     fix="define it with def, at the level of a module",
                 )
         return Pack, (self.pack, self.unpack)

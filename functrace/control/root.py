@@ -59,7 +59,7 @@ def _aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Program, Program, int]
     check_operands("root", tangent_solve, [*operands, *at])
     found = output_avals(equations), output_avals(solve)[: len(at)], output_avals(tangent_solve)
     if any(avals != tuple(at) for avals in found):
-        raise ShapeError("root: the avals of equations, solution or tangent differ from the guess's", fix="make them equal")
+        raise ShapeError("root: equations, solution or tangent differ in avals from the guess", fix="make them equal")
     return output_avals(solve)
 
 

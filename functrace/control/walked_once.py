@@ -74,7 +74,7 @@ def _walks_twice(program: Program) -> bool:
     return False
 
 
-# -- which loops are the same ----------------------------------------------------------------------------------------------
+# -- equality of loops -----------------------------------------------------------------------------
 
 
 class _Pair(NamedTuple):
@@ -275,7 +275,7 @@ def _needed(program: Program, carries: int, numbers: dict[int, Any], known: dict
     return reversed(found)
 
 
-# -- operations of such programs -------------------------------------------------------------------------------------------
+# -- operations that pass rows ---------------------------------------------------------------------
 
 _NONE = absent(because="rows of a loop occur only in programs that run", instead="this is a bug in functrace")
 

@@ -157,7 +157,7 @@ def _moving(flags: Sequence[bool], *params: Param) -> list[tuple[Program, Sequen
     return moving_inputs(Trip._make(params), flags)
 
 
-# -- forms -----------------------------------------------------------------------------------------------------------------
+# -- properties ------------------------------------------------------------------------------------
 
 
 def _written(write: Writer, _specs: Sequence[Spec], *params: Param) -> Spelling:

@@ -218,7 +218,7 @@ def _source(position: Position, lines: Sequence[Position]) -> Source | None:
     return Source(*position) if isinstance(position, tuple) else None
 
 
-# -- how an operation is called --------------------------------------------------------------------------------------------
+# -- calls of operations ---------------------------------------------------------------------------
 
 
 def called(primitive: Primitive, params: Params) -> Callable[..., Any]:
@@ -350,7 +350,7 @@ def compiled(program: Program, *, fresh: bool) -> Compiled:
     return lambda *arguments: tuple(run(made, arguments, ()))
 
 
-# -- from the walks of differentiation -------------------------------------------------------------------------------------
+# -- from derivative transforms --------------------------------------------------------------------
 
 
 class Row(NamedTuple):

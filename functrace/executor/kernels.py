@@ -47,7 +47,7 @@ class Kernel(NamedTuple):
     spell: Callable[[Sequence[str], BindValue], str]
 
 
-# -- single numbers --------------------------------------------------------------------------------------------------------
+# -- scalars ---------------------------------------------------------------------------------------
 
 
 def _operator(call: Callable[..., Any], text: str) -> Kernel:

@@ -138,7 +138,7 @@ def _computes_again(program: Program) -> bool:
     return name_p in program.kinds
 
 
-# -- which part an operation belongs to ------------------------------------------------------------------------------------
+# -- division of a loop ----------------------------------------------------------------------------
 
 
 class _Term(NamedTuple):
@@ -261,7 +261,7 @@ class _Division:
         """Return the bytes of all steps of a variable."""
         return self.length * self.body.avals[i].nbytes
 
-    # -- carries that are only added to --------------------------------------------------------
+    # -- carries that only accumulate ----------------------------------------------------------
 
     def terms_of(self, place: int) -> tuple[_Term, ...] | None:
         """Return the terms that a step adds to a carry; None if the carry has any other use."""
@@ -356,7 +356,7 @@ class _Division:
             (i,) = self.body.ops[k][1]
         return i
 
-    # -- the cut -------------------------------------------------------------------------------
+    # -- choice of parts -----------------------------------------------------------------------
 
     def parts(self) -> _Parts | None:
         """Choose the operations that stay in the loop."""
@@ -482,7 +482,7 @@ class _Division:
         return list(chosen)
 
 
-# -- the program in parts --------------------------------------------------------------------------------------------------
+# -- the divided program ---------------------------------------------------------------------------
 
 
 def _write(write: Rewrite, k: int, parts: _Parts) -> None:

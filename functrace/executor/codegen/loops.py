@@ -236,7 +236,7 @@ class _Loop:
             outer.free.extend(rest)
         return self.made
 
-    # -- pieces --------------------------------------------------------------------------------
+    # -- helpers -------------------------------------------------------------------------------
 
     def add(self, text: str) -> None:
         """Add a line to the loop."""
@@ -433,7 +433,7 @@ class _Loop:
             self.add("    pass")
         return [*self.ends(phase, carry, spares, length), *stacks]
 
-    # -- loops whose length values say ---------------------------------------------------------
+    # -- loops of data-dependent length --------------------------------------------------------
 
     def unknown(self, carries: list[list[str]], taken: Sequence[str]) -> list[str]:
         """Write a ``while`` statement, and a ``for`` statement over its steps for each further

@@ -117,7 +117,7 @@ def c_strides(aval: ShapeDtype) -> tuple[int, ...]:
     return tuple([math.prod(aval.shape[k + 1 :]) * aval.dtype.itemsize for k in range(len(aval.shape))])
 
 
-# -- one arena -------------------------------------------------------------------------------------------------------------
+# -- arena -----------------------------------------------------------------------------------------
 
 
 class Arena(NamedTuple):

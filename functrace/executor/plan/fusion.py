@@ -457,8 +457,8 @@ class _Group:
         )
 
     def _roles(self, order: Sequence[int]) -> dict[int, bool] | None:
-        """Return the operands from outside, and whether each block reads all of one; None if one is
-        read both ways.
+        """Return captured operands, with flags: True if each block reads all; None if one has both
+        roles.
         """
         ops, avals, count = self.program.ops, self.program.avals, self.count
         rows = self.shape[:count]
@@ -492,7 +492,7 @@ class _Made(NamedTuple):
     Args:
         program: the program.
         order: the operations of the group.
-        roles: the operands, and whether each block reads all of one.
+        roles: the operands, with flags: True if each block reads all of it.
         outputs: variables that are read outside.
         rows: sizes of the axes that blocks divide.
         shown: views that are read outside, recomputed after the group.

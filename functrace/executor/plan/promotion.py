@@ -101,7 +101,7 @@ def typed(program: Program, k: int) -> Typed:
 
 
 def _holds(dtype: DType, value: Scalar) -> bool:
-    """Return whether a dtype can hold an integer."""
+    """Return True if a dtype can hold an integer."""
     return type(value) is not int or dtype.kind not in "iu" or holds(dtype, value)
 
 
