@@ -262,7 +262,7 @@ def _pack(x: Array | Packed, policy: Pack) -> Packed:
         if "read-only" not in str(error):
             raise
         raise CapturedArrayError(
-            "pack writes into its argument, a residual that the program still reads",
+            "pack writes into the residual that it receives, which the program still reads",
             at=source_of_traceback(error.__traceback__),
             fix="write into a copy: x = x.copy()",
         ) from error
