@@ -1,7 +1,9 @@
-"""Primitives that hold programs: call, cond, scan, custom rules, solvers; and the residual policies of a call.
+"""Primitives with sub-programs: call, cond, scan, custom rules, solvers; and the residual policies
+of a call.
 
-Each has the five rules, made of the transforms of what it holds. Programs held are closed: what a user's function
-captured is an operand. A file is imported when one of its primitives is first asked for.
+Each has the five rules, built from transforms of its sub-programs. Sub-programs are closed: values
+that a user's function captures are operands. A file is imported when one of its primitives is first
+accessed.
 
 Layer: 5.
 """

@@ -1,8 +1,10 @@
-"""``call``: a program as one operation, with a residual policy. It is `jit` inside other transforms, and `checkpoint`.
+"""``call``: a program as one operation, with a residual policy. `jit` inside of other transforms,
+and `checkpoint`, use it.
 
-The policy says what the derivative of the call keeps of its forward part (control/residuals.py). With *recompute*, the
-linear part is a call of a program that computes primals again from the operands: transposing it gives the replay. The
-executor runs calls in line (`inline`), so that their values die as early as those of any other operation.
+The policy determines which residuals of the forward part the derivative keeps
+(control/residuals.py). With *recompute*, the linear part is a call of a program that rematerializes
+primals from the operands: its transpose contains the recomputation. The executor inlines calls
+(`inline`), so that their values are freed as early as those of other operations.
 
 Layer: 5.
 """
@@ -43,19 +45,21 @@ if TYPE_CHECKING:
 
 
 def call_program(program: Program, operands: Sequence[Any], policy: Policy = SAVE) -> list[Any]:
-    """Apply a closed program to arrays or traced values, as one operation; returns its outputs.
+    """Apply a closed program to arrays or traced values as one operation; returns its outputs.
 
     Args:
-        program: a program; one without constants makes for shorter keys.
+        program: a program; cache keys are shorter if it has no constants.
         operands: one per input.
-        policy: what the derivative keeps.
+        policy: the residual policy.
     """
     program, operands = _without_repeats(program, operands)
     return list(bind(call_p, tuple(operands), (program, policy)))
 
 
 def _without_repeats(program: Program, operands: Sequence[Any]) -> tuple[Program, Sequence[Any]]:
-    """Make one input of those that are given the same traced value, so that its cotangents are summed in one order."""
+    """Merge inputs with the same traced value, so that one order of summation gives their
+    cotangents.
+    """
     places: dict[Any, int] = {}
     chosen = [places.setdefault((x._recording, x._id) if isinstance(x, Tracer) else k, k) for k, x in enumerate(operands)]
     if len(places) == len(operands):
@@ -76,7 +80,7 @@ def check_operands(name: str, program: Program, specs: Sequence[Any]) -> None:
     """Check that operands fit the inputs of a program.
 
     Raises:
-        ShapeError: naming the operand.
+        ShapeError: for an operand of another aval.
     """
     if len(specs) != len(program.input_ids):
         raise ShapeError(
@@ -92,13 +96,15 @@ def check_operands(name: str, program: Program, specs: Sequence[Any]) -> None:
 
 
 class Transposed(NamedTuple):
-    """What `transposed_program` returns.
+    """Result of `transposed_program`.
 
     Args:
-        program: from values of some operands and from cotangents to the cotangents of ``linear`` operands.
-        values: places of the operands whose values it takes, first.
-        cotangents: the cotangents that it takes, then: of outputs, and those that it adds onto.
-        linear: places of the operands that its outputs belong to.
+        program: from values of some operands and cotangents to the cotangents of ``linear``
+            operands.
+        values: indices of the operands whose values it takes, first.
+        cotangents: the cotangents that it takes, after them: of outputs, and those to which it
+            adds.
+        linear: indices of the operands whose cotangents it returns.
     """
 
     program: Program
@@ -110,13 +116,13 @@ class Transposed(NamedTuple):
 def transposed_program(
     program: Program, linear: Sequence[bool], cotangents: Sequence[Any], before: Sequence[Any] | None = None
 ) -> Transposed:
-    """Transpose a program for the cotangents that there are, without inputs and outputs that do not matter.
+    """Transpose a program for the given cotangents, without dead inputs and outputs.
 
     Args:
-        program: what to transpose.
+        program: the program to transpose.
         linear: one flag per input.
         cotangents: a cotangent or ``None`` per output.
-        before: a cotangent or ``None`` per input, onto which to add.
+        before: a cotangent or ``None`` per input, to which to add.
     """
     reached = [k for k, ct in enumerate(cotangents) if ct is not None]
     part = restrict(program, program.input_ids, [program.output_ids[k] for k in reached])
@@ -154,7 +160,9 @@ def _jvp(primals: Values, tangents: Tangents, program: Program, policy: Policy) 
 
 
 def _pushed(program: Program, active: Sequence[bool]) -> tuple[Program, tuple[bool, ...]]:
-    """Return the program of the outputs and of those tangents that depend on a tangent, and which outputs have one."""
+    """Return the program of the outputs and of their nonzero tangents, with a flag per output: True
+    if it has a tangent.
+    """
     made = jvp_program(program, active)
     count = len(program.output_ids)
     flags = mapped_outputs(made, [False] * len(program.input_ids) + [True] * sum(active))[count:]
@@ -180,7 +188,7 @@ def _linearize(primals: Values, tangents: Tangents, program: Program, policy: Po
 
 
 def _recomputing(primals: Values, moved: list[Any], active: list[bool], program: Program, policy: tuple[str, ...]) -> Any:
-    """Keep the operands and what is named; the linear part computes everything else again."""
+    """Keep the operands and named values; the linear part rematerializes all others."""
     program = inline(program, plain_call)
     names = policy[1:]
     named = [k for k, _ in program.schedule if program.ops[k][0] is name_p and program.ops[k][2][0] in names]
@@ -203,7 +211,7 @@ def _recomputing(primals: Values, moved: list[Any], active: list[bool], program:
 
 
 def packing(split: Split, program: Program, policy: Pack) -> Split:
-    """Let every residual of a split be packed by its forward part, and unpacked by its linear part."""
+    """Pack every residual of a split in its forward part, and unpack it in its linear part."""
     forward, linear = split.forward, split.linear
     count = len(program.output_ids)
     from_word = {"input": forward.input_ids, "output": forward.output_ids[:count], "new": forward.output_ids[count:]}
@@ -217,9 +225,11 @@ def packing(split: Split, program: Program, policy: Pack) -> Split:
 
 
 def _packing_soon(forward: Program, count: int, residuals: list[int], policy: Pack) -> Program:
-    """Return the program of the first ``count`` outputs, then of residuals packed as soon as there is a value to pack.
+    """Return the program of the first ``count`` outputs, then of residuals, each packed as soon as
+    it is computed.
 
-    Operations that only residuals need are carried out at once, too: so what they read can die in between.
+    Operations that only residuals need also run as early as possible, so that their operands can be
+    freed.
     """
     needed = set(forward.output_ids[:count])
     needed.update(k for k, (primitive, _, params) in enumerate(forward.ops) if primitive.kept and primitive.kept(*params))
@@ -236,7 +246,7 @@ def _packing_soon(forward: Program, count: int, residuals: list[int], policy: Pa
     write = Rewrite(forward)
 
     def is_there(*variables: int) -> None:
-        """Pack variables that have a value now, and do what has waited for them."""
+        """Pack variables that have just been computed, and run operations that waited for them."""
         stack = list(variables)
         while stack:
             i = stack.pop()
@@ -264,7 +274,7 @@ def _transpose(
     results = call_program(found.program.interned(), [*[operands[k] for k in found.values], *found.cotangents], policy)
     made = list(at_places(results, found.linear, len(operands)))
     for k, ct in enumerate(before or ()):
-        if made[k] is None:  # an operand that the part which is transposed does not depend on
+        if made[k] is None:  # an operand on which the transposed part does not depend
             made[k] = ct
     return made
 
@@ -278,7 +288,7 @@ def at_places(values: Sequence[Any], places: Sequence[int], count: int) -> tuple
 
 
 def zeros_of(like: Array | ShapeDtype) -> Any:
-    """Return zeros that stand for a tangent which is missing."""
+    """Return zeros for a missing tangent."""
     return np.zeros(shape_of(like), like.dtype)[()]
 
 
@@ -292,12 +302,12 @@ def _mapped(is_batched: Sequence[bool], program: Program, _policy: Policy) -> Se
 
 
 def run_once(_inputs: object, program: Program, *_: object) -> Runs:
-    """Say that an operation runs its program once."""
+    """Return the runs of an operation that runs its program once."""
     return (((1, program),),)
 
 
 def reached_by(flags: Sequence[bool], program: Program, *_: object) -> Sequence[bool]:
-    """Say which results of a program that is run once depend on flagged operands."""
+    """Return the results of a program, run once, that depend on flagged operands."""
     return reached_outputs(program, flags)
 
 
@@ -306,12 +316,12 @@ def _moving(flags: Sequence[bool], program: Program, *_: object) -> list[tuple[P
 
 
 def itself(program: Program, *_: object) -> Program:
-    """Return the program that an operation stands for: its first param."""
+    """Return the called program of an operation: its first param."""
     return program
 
 
 def written(write: Writer, _specs: Sequence[Spec], program: Program, *_: object) -> Spelling:
-    """Spell an operation that stands for a program in NumPy source: a call of its function."""
+    """Spell a call in NumPy source: a call of the program's function."""
     return write.call(program)
 
 
@@ -333,6 +343,6 @@ call_p = Primitive(
 
 
 def plain_call(op: Op) -> Program | None:
-    """Choose calls without a policy of their own."""
+    """Return the program of a call without a policy; None for other operations."""
     primitive, _, params = op
     return params[0] if primitive is call_p and params[1] == SAVE else None

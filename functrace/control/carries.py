@@ -1,7 +1,9 @@
-"""Carries: what a loop hands from step to step, and what is the same at every step.
+"""Carries and constants of loops: fixed points of flags (tangents, batch axes), and hoisting of
+loop invariants.
 
-What begins as a constant may depend on more after a step: a carry that gets a tangent, a cotangent or a batch axis in a step
-has it from the start. Residuals that depend on constants of the loop only are computed once, and not kept for every step.
+A carry that is constant at first may depend on more after a step: a carry that gets a tangent, a
+cotangent or a batch axis in a step has it from the start. Residuals that depend only on constants
+of the loop are computed once, and not stacked.
 
 Layer: 5.
 """
@@ -26,13 +28,13 @@ def settled(
     constants: int,
     carries: int,
 ) -> tuple[list[bool], list[bool]]:
-    """Spread flags from step to step: a carry that gets one in a step has it from the start.
+    """Propagate flags to a fixed point: a carry that gets a flag in a step has it from the start.
 
     Args:
-        flagged_outputs: says which outputs of a program are flagged, where some inputs are.
+        flagged_outputs: from a program and flags of its inputs to flags of its outputs.
         body: from constants, carry and others to carry and others.
         flags: of its inputs, at the first step.
-        constants, carries: how many inputs are such.
+        constants, carries: numbers of these inputs.
 
     Returns:
         the flags of inputs and outputs, at every step.
@@ -48,10 +50,10 @@ def settled(
 
 
 def split_body(body: Program, flags: Sequence[bool], constants: int, carries: int) -> tuple[list[bool], Split]:
-    """Split the body for the carries that have tangents: those that start with one, and those that get one in a step.
+    """Split the body, with tangents for carries that start with one or get one in a step.
 
     Returns:
-        which inputs have tangents at every step, and the split.
+        flags of the inputs that have tangents, and the split.
     """
     inputs = list(flags)
     while True:
@@ -64,19 +66,19 @@ def split_body(body: Program, flags: Sequence[bool], constants: int, carries: in
 
 
 def zeros_where(flags: Sequence[bool], values: Sequence[Any], like: Sequence[ShapeDtype]) -> list[Any]:
-    """The values that there are, and zeros where there should be some."""
+    """Return the flagged values, with zeros for missing ones."""
     return [
         zeros_of(aval) if value is None else value for flag, value, aval in zip(flags, values, like, strict=True) if flag
     ]
 
 
 def source_variables(forward: Program, count: int) -> dict[str, tuple[int, ...]]:
-    """The variables that the sources of residuals name."""
+    """Return the variables to which the sources of residuals refer."""
     return {"input": forward.input_ids, "output": forward.output_ids, "new": forward.output_ids[count:]}
 
 
 def hoisted(split: Split, body: Program, constants: int) -> tuple[list[int], list[int]]:
-    """Tell the residuals that are the same at every step from those that are not."""
+    """Divide the residuals into loop-invariant and per-step ones; returns their indices."""
     forward, count = split.forward, len(body.output_ids)
     varying = set(forward.input_ids[constants:])
     for k, _ in forward.schedule:
@@ -90,7 +92,7 @@ def hoisted(split: Split, body: Program, constants: int) -> tuple[list[int], lis
 def invariants(
     forward: Program, split: Split, invariant: list[int], primals: Values, constants: int, count: int
 ) -> list[Any]:
-    """Compute, once, the residuals that depend on constants only."""
+    """Compute the loop-invariant residuals, once."""
     variable = source_variables(forward, count)
     wanted = [variable[word][place] for word, place in (split.sources[n] for n in invariant)]
     direct = {i: primals[k] for k, i in enumerate(forward.input_ids[:constants])}

@@ -1,13 +1,15 @@
 """``cond``: a choice between programs as one operation.
 
-The first operand says which branch; all branches take the other operands and give results of the same avals. The
-derivative of a choice is a choice between the branches' derivatives, for which their residuals share places.
+The first operand is the branch index; all branches take the other operands and return results of
+the same avals. The derivative of a choice is a choice between the branches' derivatives, whose
+residuals share slots.
 
 Note [A choice per example]
-    Under vmap, a choice that is not batched stays as it is. A batched one runs the branches that any example takes, on all
-    examples, and picks per example. It remains this primitive (``batched`` holds one flag per operand, the branches remain
-    programs of one example), so that its derivative again picks per example, from tangents and cotangents: a NaN in the
-    branch that an example did not take reaches nothing, in whatever order grad and vmap were applied.
+    Under vmap, a choice with an unbatched index stays one. A batched one runs every branch that
+    some example takes, on all examples, and selects per example. It remains this primitive
+    (``batched`` holds one flag per operand, the branches remain programs of one example), so that
+    its derivative also selects per example, among tangents and cotangents: a NaN in a branch that
+    an example did not take does not propagate, in whatever order grad and vmap were applied.
 
 Layer: 5.
 """
@@ -45,10 +47,10 @@ def cond_program(which: Value, operands: Sequence[Any], branches: Sequence[Progr
     """Apply a choice.
 
     Args:
-        which: the number of a branch, a bool or an integer; with ``batched``, one per example.
+        which: the branch index, a bool or an integer; with ``batched``, one per example.
         operands: one per input of the branches.
         branches: closed programs with the same inputs and outputs.
-        batched: for a choice per example, one flag per operand: whether it has the batch axis.
+        batched: for a choice per example, one flag per operand: True if it has the batch axis.
     """
     return list(bind(cond_p, (which, *operands), (tuple([b.interned() for b in branches]), batched)))
 
@@ -59,12 +61,12 @@ def _eval(*rest: *tuple[Array, *tuple[Array, ...], tuple[Program, ...], Flags]) 
 
 
 def stacked(size: int, aval: ShapeDtype) -> ShapeDtype:
-    """The aval of a batch."""
+    """Return the aval of a batch."""
     return ShapeDtype((size, *aval.shape), aval.dtype)
 
 
 def mapped_branch(branch: Program, size: int, batched: Flags) -> Program:
-    """Return a branch over the whole batch, made once."""
+    """Return a branch over the whole batch, memoized."""
     return remembered(vmap_program, branch, size, batched)
 
 
@@ -91,7 +93,7 @@ def _aval(which: Spec, *rest: *tuple[*tuple[ShapeDtype, ...], tuple[Program, ...
 def _check_which(which: Spec, rank: int) -> None:
     if _kind(which) not in "biu" or len(() if isinstance(which, type) else which.shape) != rank:
         wanted = "one bool or integer per example" if rank else "one bool or integer"
-        raise ShapeError(f"cond: what chooses the branch is {which}, not {wanted}", fix="compare with a number")
+        raise ShapeError(f"cond: the branch index is {which}, not {wanted}", fix="compare with a number")
 
 
 def _kind(which: Spec) -> str:
@@ -108,7 +110,9 @@ def _example(x: ShapeDtype, size: int) -> ShapeDtype:
 
 
 def _spread(tangents: Sequence[Array | None], which: Array, branch: Program, batched: Flags) -> list[Any]:
-    """In a choice per example, give every tangent the batch axis, so that it is picked per example too."""
+    """Give every tangent of a choice per example the batch axis, so that it is selected per example
+    too.
+    """
     if not batched:
         return list(tangents)
     size = shape_of(which)[0]
@@ -120,7 +124,7 @@ def _spread(tangents: Sequence[Array | None], which: Array, branch: Program, bat
 
 
 def _flags(batched: Flags, places: Sequence[int], more: int) -> Flags:
-    """The flags of some of the operands, and of ``more`` operands that have the batch axis."""
+    """Return the flags of some operands, and of ``more`` operands that have the batch axis."""
     return (*[batched[k] for k in places], *[True] * more) if batched else ()
 
 
@@ -159,12 +163,12 @@ def _linearize(primals: Values, tangents: Tangents, branches: tuple[Program, ...
 
 
 def _join(splits: Sequence[Split], count: int) -> tuple[list[Program], list[Program], list[int]]:
-    """Give the branches' residuals common places: those of equal avals share one.
+    """Assign the branches' residuals to common slots; residuals of equal avals share one.
 
     Returns:
-        forward programs that return the outputs, then the residuals at their places (zeros where a branch has none);
-        linear programs that take all places, then the operands that some branch keeps, then tangents; and the places
-        of those operands.
+        forward programs that return the outputs, then the residuals in their slots (zeros if a
+        branch has none); linear programs that take all slots, then the operands that some branch
+        keeps, then tangents; and the indices of those operands.
     """
     slots: list[ShapeDtype] = []
     chosen: list[dict[tuple[str, int], int]] = []
@@ -251,7 +255,7 @@ def _batch(operands: Values, is_batched: Flags, branches: tuple[Program, ...], b
         return tuple(cond_program(which, values, mapped))
     if not batched:
         return tuple(cond_program(which, values, branches, tuple(is_batched[1:])))
-    # A choice per example that is mapped again: both axes become one.
+    # A choice per example under a second vmap: merge both axes.
     inner = (shape_of(which)[1:] if is_batched[0] else shape_of(which))[0]
     avals = [branches[0].avals[i].shape for i in branches[0].input_ids]
     both = [_flattened(x, (size, inner), outer, True, ()) for x, outer in [(which, is_batched[0])]]
@@ -265,7 +269,7 @@ def _batch(operands: Values, is_batched: Flags, branches: tuple[Program, ...], b
 
 
 def _mapped(is_batched: Sequence[bool], branches: tuple[Program, ...], batched: Flags) -> list[bool]:
-    """Say which results have a batch axis: if one example chooses for itself, all."""
+    """Return the results that have a batch axis: all, if the choice is per example."""
     if is_batched[0] or batched:
         return [True] * len(branches[0].output_ids)
     return [any(flags) for flags in zip(*[mapped_outputs(b, is_batched[1:]) for b in branches], strict=True)]
@@ -282,14 +286,14 @@ def _moving(flags: Sequence[bool], branches: tuple[Program, ...], _batched: Flag
 
 
 def _flattened(x: Array, sizes: tuple[int, int], outer: bool, flag: bool, shape: tuple[int, ...]) -> Any:
-    """Give ``x`` one axis for both batches."""
+    """Merge both batch axes of ``x``."""
     present = (sizes[0] if outer else 1, sizes[1] if flag else 1)
     full = broadcast_to(reshape(x, (*present, *shape)), (*sizes, *shape))
     return reshape(full, (math.prod(sizes), *shape))
 
 
 def _written(write: Writer, specs: Sequence[Spec], branches: Sequence[Program], batched: Flags) -> Spelling:
-    """Spell the choice: a conditional expression, or a call of `choose` for one per example."""
+    """Spell the choice: a conditional expression, or a call of `choose` if per example."""
     size = specs[0].shape[0] if batched else 0
     words = ["when_false", "when_true"] if len(branches) == 2 else [f"case_{n}" for n in range(len(branches))]
     runs = [
@@ -315,14 +319,16 @@ def _written(write: Writer, specs: Sequence[Spec], branches: Sequence[Program], 
 
 
 def _runs(inputs: Sequence[Any], branches: tuple[Program, ...], batched: Flags) -> Any:
-    """One of the branches; all of them on every example, if examples choose differently."""
+    """Return the runs: one of the branches, or all of them on every example for a choice per
+    example.
+    """
     if batched:
         return (tuple([(inputs[0].size, branch) for branch in branches]),)
     return tuple([((1, branch),) for branch in branches])
 
 
 def _feeds(place: int, branches: tuple[Program, ...], _batched: Flags) -> list[tuple[Program, int]]:
-    """All operands but the first are operands of every branch."""
+    """Map an operand to the inputs of every branch; the first operand is the index."""
     return [(branch, place - 1) for branch in branches] if place else []
 
 
@@ -347,4 +353,4 @@ cond_p = Primitive(
     written=_written,
     mapped=_mapped,
 )
-"""``cond which x {branches=({…}, {…}), batched=()}``: the outputs of the branch that ``which`` numbers."""
+"""``cond which x {branches=({…}, {…}), batched=()}``: the outputs of branch number ``which``."""

@@ -1,18 +1,22 @@
-"""Functions that bring their own derivative: ``custom_jvp``, ``custom_vjp``, and the linear operation of the latter.
+"""Functions with custom derivatives: ``custom_jvp``, ``custom_vjp``, and the linear operation of
+the latter.
 
-The user's rule is a program, recorded at the call together with the function: ``custom_jvp`` holds one from primals and
-tangents to outputs and tangents; ``custom_vjp`` holds one from operands to outputs and residuals, and one from residuals
-and cotangents to cotangents. Where the function is not differentiated, only the function itself is run.
+The user's rule is a program, recorded at the call together with the function: ``custom_jvp`` has
+one from primals and tangents to outputs and tangents; ``custom_vjp`` has one from operands to
+outputs and residuals, and one from residuals and cotangents to cotangents. Without differentiation,
+only the function itself runs.
 
-The tangent of a ``custom_vjp`` is a ``pushforward``, which is linear, and whose transpose is the user's backward program.
-Run forwards, it is the transpose of that program: so forward mode works too, as long as the backward program is linear
-in the cotangents. What it computes besides is told apart by `linear_part`.
+The tangent of a ``custom_vjp`` is a ``pushforward``, which is linear, and whose transpose is the
+user's backward program. In forward mode it runs the transpose of that program: so forward mode
+works too, if the backward program is linear in the cotangents. `linear_part` separates its other
+computations.
 
 Note [Rules that take the results]
-    As in JAX, a rule computes the results of the function anew, and second derivatives differentiate that: a rule
-    that calls its function has the rule again. In PyTorch, what forward computes is never differentiated: what it returned
-    has the rule of the Function at every order, and so has what was saved of that. Such a rule takes the results of the
-    function, behind the operands, and returns residuals (or tangents) alone; the results are those of the operation itself.
+    As in JAX, a rule recomputes the results of the function, and second derivatives differentiate
+    that computation: a rule that calls its function has the rule again. In PyTorch, the computation
+    in forward is never differentiated: its results have the rule of the Function at every order,
+    and so do saved results. Such a rule takes the results of the function, after the operands, and
+    returns only residuals (or tangents); the results come from the operation itself.
 
 Layer: 5.
 """
@@ -61,7 +65,9 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Failed:
-    """Stands for a rule that could not be recorded: the user's exception, raised where the derivative is asked for."""
+    """Placeholder for a rule that failed during recording: the user's exception is raised when the
+    derivative is computed.
+    """
 
     error: Exception
 
@@ -71,7 +77,7 @@ class Failed:
 
 def _in_this_process_only(what: str) -> ProgramError:
     return ProgramError(
-        f"a program holds a custom rule that {what}, so it cannot be pickled",
+        f"a program contains a custom rule that {what}, so it cannot be pickled",
         fix="pickle the function, by its module-level name, and trace it again where it is needed",
     )
 
@@ -79,28 +85,31 @@ def _in_this_process_only(what: str) -> ProgramError:
 @final
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """Stands for the rule of a function that its own rule calls: recorded if that call is differentiated in turn.
+    """Placeholder for the rule of a function that its own rule calls: recorded if that call is
+    differentiated in turn.
 
     Args:
-        key: what makes two such rules equal.
-        record: records the programs, with what they capture as constants.
+        key: two such rules with equal keys are equal.
+        record: records the programs, with captured values as constants.
     """
 
     key: Hashable
     record: Callable[[], tuple[Rule, ...]] = field(compare=False)
 
     def __reduce__(self) -> Any:
-        raise _in_this_process_only("is recorded when it is needed, because it calls its own function")
+        raise _in_this_process_only("calls its own function, and so is recorded on demand")
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Symbolic:
-    """A rule that depends on which tangents are zero: recorded when the function is differentiated.
+    """A rule that depends on which tangents are zero; it is recorded when the function is
+    differentiated.
 
     Args:
-        record: from which explicit operands have a tangent to the programs, as they would be without that knowledge.
-        key: what makes two such rules equal; by default a rule equals no other.
+        record: from flags (which explicit operands have a tangent) to the programs, with the usual
+            inputs and outputs.
+        key: two such rules with equal keys are equal; by default keys are unique.
     """
 
     record: Callable[[tuple[bool, ...]], tuple[Rule, ...]] = field(compare=False)
@@ -113,13 +122,13 @@ class Symbolic:
 Rule = Program | Failed | Deferred | Symbolic
 _of_call: Any = call_p.jvp
 _HOLDS = Holds(run_once, called_program=itself, depends=reached_by)
-"""What runs is the function; how it depends on what moves is what the rules say."""
+"""The function is what runs; the rules determine which results depend on tangents."""
 
 
 def _check_rules(name: str, program: Program, explicit: int, *rules: object) -> None:
-    """Check that rules are such, and that there are as many explicit operands as is said."""
+    """Check the types of rules, and the number of explicit operands."""
     if not all(isinstance(rule, Program | Failed | Deferred | Symbolic) for rule in rules):
-        raise ArgumentError(f"{name}: a rule is no program", fix="use functrace.custom_jvp or functrace.custom_vjp")
+        raise ArgumentError(f"{name}: a rule is not a program", fix="use functrace.custom_jvp or functrace.custom_vjp")
     if explicit > len(program.input_ids):
         raise ArgumentError(
             f"{name}: {explicit} explicit operands of a program with {len(program.input_ids)} inputs", fix="count operands"
@@ -127,10 +136,10 @@ def _check_rules(name: str, program: Program, explicit: int, *rules: object) -> 
 
 
 def _ready(tangents: Sequence[Any], *rules: Rule) -> tuple[Program, ...]:
-    """Return the programs of rules, recorded now if they were deferred.
+    """Return the programs of rules; deferred ones are recorded now.
 
     Args:
-        tangents: of the explicit operands, ``None`` where there is none.
+        tangents: of the explicit operands, ``None`` for none.
         rules: the rules.
     """
     first = rules[0]
@@ -145,7 +154,9 @@ def _ready(tangents: Sequence[Any], *rules: Rule) -> tuple[Program, ...]:
 
 
 def _mapped(rules: tuple[Rule, ...], change: Callable[..., tuple[Program, ...]], key: Hashable) -> tuple[Rule, ...]:
-    """Return rules changed by vmap; deferred ones when they are recorded, failed ones not at all."""
+    """Return rules batched by vmap; deferred ones are batched when they are recorded, failed ones
+    never.
+    """
     first = rules[0]
     if isinstance(first, Deferred):
         return (Deferred((first.key, key), lambda: change(*_ready((), first))),) * len(rules)
@@ -156,29 +167,29 @@ def _mapped(rules: tuple[Rule, ...], change: Callable[..., tuple[Program, ...]],
 
 
 def custom_jvp_program(program: Program, rule: Rule, operands: Sequence[Any], explicit: int) -> list[Any]:
-    """Apply a function with its own jvp.
+    """Apply a function with a custom jvp.
 
     Args:
         program: the function; closed.
-        rule: from its operands, then one tangent per differentiable explicit operand, to its outputs, then one tangent per
-            differentiable output.
-        operands: the explicit ones, then what function and rule captured.
-        explicit: how many of them are explicit.
+        rule: from its operands, then one tangent per differentiable explicit operand, to its
+            outputs, then one tangent per differentiable output.
+        operands: the explicit ones, then values that function and rule captured.
+        explicit: number of explicit operands.
     """
     rule = rule.interned() if isinstance(rule, Program) else rule
     return list(bind(custom_jvp_p, tuple(operands), (program.interned(), rule, explicit)))
 
 
 def custom_vjp_program(program: Program, forward: Rule, backward: Rule, operands: Sequence[Any], explicit: int) -> list[Any]:
-    """Apply a function with its own vjp.
+    """Apply a function with a custom vjp.
 
     Args:
         program: the function; closed.
         forward: from its operands to its outputs, then residuals.
-        backward: from the residuals, then one cotangent per differentiable output, to one cotangent per differentiable
-            explicit operand.
-        operands: the explicit ones, then what function and rules captured.
-        explicit: how many of them are explicit.
+        backward: from the residuals, then one cotangent per differentiable output, to one cotangent
+            per differentiable explicit operand.
+        operands: the explicit ones, then values that function and rules captured.
+        explicit: number of explicit operands.
     """
     parts = [p.interned() if isinstance(p, Program) else p for p in (program, forward, backward)]
     return list(bind(custom_vjp_p, tuple(operands), (*parts, explicit)))
@@ -187,19 +198,21 @@ def custom_vjp_program(program: Program, forward: Rule, backward: Rule, operands
 def _refuse_captured(tangents: Sequence[Any], explicit: int, name: str) -> None:
     if any(t is not None for t in tangents[explicit:]):
         raise NotDifferentiableError(
-            f"{name} of a function that closes over a value which is being differentiated: its rule knows arguments only",
+            f"{name}: the function closes over a differentiated value; its rule has arguments only",
             fix="pass the value as an argument (or through functrace.stop_gradient)",
         )
 
 
 def _eval(*rest: Any, others: int) -> Any:
-    """Run the function itself; ``others`` params stand behind it."""
+    """Run the function itself; ``others`` is the number of params after it."""
     count = len(rest) - others - 1
     return evaluate_fresh(rest[count], rest[:count])
 
 
 def _and_results(rule: Program, others: int, program: Program) -> bool:
-    """Whether a rule takes the results of the function, behind its operands, besides ``others`` inputs."""
+    """Return True if a rule takes the results of the function after its operands, besides
+    ``others`` inputs.
+    """
     return len(rule.input_ids) > len(program.input_ids) + others
 
 
@@ -208,18 +221,18 @@ def _zeros(aval: ShapeDtype) -> Any:
 
 
 def _filled(tangents: Sequence[Any], avals: Sequence[ShapeDtype]) -> list[Any]:
-    """One tangent per differentiable aval, zeros where there is none."""
+    """Return one tangent per differentiable aval, zeros for missing ones."""
     return [_zeros(aval) if t is None else t for t, aval in zip(tangents, avals, strict=True) if is_differentiable(aval)]
 
 
 def _dots(is_batched: Sequence[bool], program: Program, explicit: int) -> list[bool]:
-    """The flags of the differentiable explicit operands."""
+    """Return the flags of the differentiable explicit operands."""
     avals = [program.avals[i] for i in program.input_ids[:explicit]]
     return [flag for flag, aval in zip(is_batched, avals, strict=False) if is_differentiable(aval)]
 
 
 def _spread(found: Sequence[Any], avals: Sequence[ShapeDtype]) -> list[Any]:
-    """The tangents of differentiable outputs at their places, ``None`` at the others."""
+    """Return the tangents of differentiable outputs at their indices, ``None`` at the others."""
     rest = iter(found)
     return [next(rest) if is_differentiable(aval) else None for aval in avals]
 
@@ -257,7 +270,7 @@ def _custom_jvp_rule(primals: Values, tangents: Tangents, program: Program, rule
     _refuse_captured(tangents, explicit, "custom_jvp")
     avals = [program.avals[i] for i in program.input_ids]
     moved = _filled(tangents[:explicit], avals[:explicit])
-    # Bound equation by equation: what depends on primals only is recorded with them, the rest is linear.
+    # Bound equation by equation: the recorder separates the primal part from the linear part.
     results = evaluate_program(_ready(tangents[:explicit], rule)[0], [*primals, *moved])
     count = len(program.output_ids)
     return results[:count], _spread(results[count:], output_avals(program))
@@ -268,7 +281,8 @@ _linearized_now: ContextVar[tuple[Program, ...]] = ContextVar("jvp rules being l
 
 def _custom_jvp_linearized(primals: Values, tangents: Tangents, program: Program, rule: Rule, explicit: int) -> Any:
     (made,) = _ready(tangents[:explicit], rule)
-    if made in _linearized_now.get():  # its own function applied to a tangent: linear by what it does
+    # its own function applied to a tangent: linear by its operations
+    if made in _linearized_now.get():
         return _of_call.linearize(primals, tangents, program, SAVE)
     _refuse_captured(tangents, explicit, "custom_jvp")
     places = [k for k, i in enumerate(program.input_ids[:explicit]) if is_differentiable(program.avals[i])]
@@ -324,11 +338,15 @@ custom_jvp_p = Primitive(
     holds=_HOLDS,
     by_rule=True,
 )
-"""``custom_jvp x {program={…}, rule={…}, explicit=1}``: the outputs of a function that brings its jvp."""
+"""``custom_jvp x {program={…}, rule={…}, explicit=1}``: the outputs of a function with a custom
+jvp.
+"""
 
 
 def _transposed(primitive: Primitive, cts: Tangents, operands: Sequence[Operand], params: tuple[Any, ...]) -> Any:
-    """Transpose an operation that is linear in some operands: by its rules, whose derivative by them is the operation."""
+    """Transpose an operation that is linear in some operands, by its rules: its derivative in them
+    is the operation.
+    """
     if _lacks_transpose(params[0], [is_linear(x) for x in operands]):
         if primitive is custom_jvp_p:
             raise unknown_transpose()
@@ -349,7 +367,7 @@ def _transposed(primitive: Primitive, cts: Tangents, operands: Sequence[Operand]
 def _transposed_by_vjp(
     cts: Tangents, operands: Sequence[Operand], program: Program, forward: Rule, backward: Rule, explicit: int
 ) -> Any:
-    """Transpose foreign code that is linear: its vjp is its transpose."""
+    """Transpose linear foreign code: its vjp is its transpose."""
     linear = [is_linear(x) for x in operands]
     forward, backward = _ready([x if flag else None for x, flag in zip(operands, linear, strict=True)], forward, backward)
     count = len(program.output_ids)
@@ -375,7 +393,7 @@ def _transposed_by_vjp(
 
 
 def _lacks_transpose(program: Program, linear: Sequence[bool]) -> bool:
-    """Tell whether an operation that depends on linear inputs has no transpose."""
+    """Return True if an operation without a transpose depends on linear inputs."""
     reached = {i for i, flag in zip(program.input_ids, linear, strict=True) if flag}
     for k, _ in program.schedule:
         primitive, operands, params = program.ops[k]
@@ -432,7 +450,9 @@ def _by_vjp(
 
 
 def _pulled_back(tangents: Tangents, residuals: Sequence[Any], program: Program, backward: Program) -> list[Any]:
-    """Return the tangents of a function whose backward rule is given: of that, as far as it concerns what has a tangent."""
+    """Return the tangents of a function by the transpose of its backward rule, restricted to inputs
+    that have tangents.
+    """
     inputs = program.input_ids[: len(tangents)]
     wanted = [t is not None for t, i in zip(tangents, inputs, strict=True) if is_differentiable(program.avals[i])]
     part, places = remembered(_backward_part, backward, wanted, len(residuals))
@@ -443,7 +463,9 @@ def _pulled_back(tangents: Tangents, residuals: Sequence[Any], program: Program,
 
 
 def _backward_part(backward: Program, wanted: Sequence[bool], residuals: int) -> tuple[Program, tuple[int, ...]]:
-    """Return the part of a backward program that some of its cotangents need, and the places of its residuals."""
+    """Return the part of a backward program that computes the wanted cotangents, and the indices of
+    its residuals.
+    """
     if all(wanted):
         return backward.interned(), tuple(range(residuals))
     outputs = [i for i, flag in zip(backward.output_ids, wanted, strict=True) if flag]
@@ -474,7 +496,7 @@ def _mapped_rules(forward: Rule, backward: Rule, size: int, is_batched: Flags, d
 
 
 def _mapped_backward(backward: Program, size: int, flags: Sequence[bool], dots: Sequence[bool]) -> Program:
-    """Map a backward program; the cotangents of operands without batch axis are summed over it."""
+    """Batch a backward program; sum cotangents of operands without batch axis over it."""
     write = Rewrite(vmap_program(backward, size, flags))
     outputs = zip(write.keep_all(), dots, strict=True)
     return write.finish([i if flag else write.place(reduce_sum_p, (i,), ((0,),)) for i, flag in outputs])
@@ -494,16 +516,20 @@ custom_vjp_p = Primitive(
     holds=_HOLDS,
     by_rule=True,
 )
-"""``custom_vjp x {program={…}, forward={…}, backward={…}, explicit=1}``: the outputs of a function that brings its vjp."""
+"""``custom_vjp x {program={…}, forward={…}, backward={…}, explicit=1}``: the outputs of a function
+with a custom vjp.
+"""
 
 
-# -- both ------------------------------------------------------------------------------------------------------------------
+# -- custom_jvp and custom_vjp ---------------------------------------------------------------------
 
 
 def custom_derivative_program(
     program: Program, forward: Rule, backward: Rule, rule: Rule, operands: Sequence[Any], explicit: int
 ) -> list[Any]:
-    """Apply a function with its own jvp and its own vjp; see `custom_jvp_program` and `custom_vjp_program`."""
+    """Apply a function with a custom jvp and a custom vjp; see `custom_jvp_program` and
+    `custom_vjp_program`.
+    """
     parts = [p.interned() if isinstance(p, Program) else p for p in (program, forward, backward, rule)]
     return list(bind(custom_derivative_p, tuple(operands), (*parts, explicit)))
 
@@ -560,31 +586,32 @@ custom_derivative_p = Primitive(
     holds=_HOLDS,
     by_rule=True,
 )
-"""``custom_derivative x {program={…}, forward={…}, backward={…}, rule={…}, explicit=1}``: the outputs of a function that
-brings its jvp, for forward mode, and its vjp, for reverse mode."""
+"""``custom_derivative x {program={…}, forward={…}, backward={…}, rule={…}, explicit=1}``: the
+outputs of a function with a custom jvp, for forward mode, and a custom vjp, for reverse mode.
+"""
 
 
-# -- a rule for vmap -------------------------------------------------------------------------------------------------------
+# -- batch rules -----------------------------------------------------------------------------------
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Mapped:
-    """Stands for the rule by which a function is mapped: recorded when `vmap` asks for it, so equal to no other.
+    """Placeholder for a custom batch rule: recorded when `vmap` needs it, so equal to no other.
 
     Args:
-        record: from the length of the mapped axis, and which operands have it (in front), to the program of the results,
-            which all have it in front.
+        record: from the size of the batch axis, and flags of the operands that have it (in front),
+            to the program of the results, which all have it in front.
     """
 
     record: Callable[[int, tuple[bool, ...]], Program]
 
     def __reduce__(self) -> Any:
-        raise _in_this_process_only("says how it is mapped")
+        raise _in_this_process_only("defines its batching")
 
 
 def custom_batch_program(program: Program, rule: Mapped, operands: Sequence[Any]) -> list[Any]:
-    """Apply a closed program that has its own rule for `vmap`."""
+    """Apply a closed program that has a custom batch rule."""
     return list(bind(custom_batch_p, tuple(operands), (program.interned(), rule)))
 
 
@@ -624,14 +651,15 @@ custom_batch_p = Primitive(
     kept=holds_kept,
     holds=call_p.holds,
 )
-"""``custom_batch x {program={…}, rule=…}``: the outputs of a function that says itself how `vmap` maps it."""
+"""``custom_batch x {program={…}, rule=…}``: the outputs of a function with a custom batch rule."""
 
 
 # -- the linear operation --------------------------------------------------------------------------------------------------
 
 
 def pushed(backward: Program, residuals: int) -> Program:
-    """Return the program from residuals and tangents to tangents: the transpose of the backward program, made once.
+    """Return the program from residuals and tangents to tangents: the memoized transpose of the
+    backward program.
 
     Raises:
         NotDifferentiableError: if the backward program is not linear in the cotangents.
@@ -658,7 +686,8 @@ def _pushforward_differentiated(through: JointRule) -> JointRule:
             avals = [backward.avals[i] for i in backward.output_ids]
             filled = [_zeros(a) if t is None else t for t, a in zip(directions, avals, strict=True)]
             moved = bind(pushforward_p, (*primals[:residuals], *filled), (backward, residuals))
-        if any(t is not None for t in kept):  # the residuals change too: differentiate what it computes of them
+        # the residuals have tangents, too: differentiate the operations on them
+        if any(t is not None for t in kept):
             still = [None] * len(directions)
             _, found = through(primals, (*kept, *still), pushed(backward, residuals), SAVE)
             moved = [t if ct is None else ct if t is None else add(t, ct) for t, ct in zip(moved, found, strict=True)]
@@ -672,7 +701,8 @@ def _pushforward_transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Pr
     avals = [backward.avals[i] for i in backward.input_ids[residuals:]]
     given = [_zeros(a) if ct is None else ct for ct, a in zip(cts, avals, strict=True)]
     linear = [k for k, x in enumerate(operands) if is_linear(x)]
-    if linear[0] < residuals:  # a residual moves, too, beside tangents that do not: by what it does
+    # residuals are linear, too, and tangents are not: transpose the operations
+    if linear[0] < residuals:
         return call_p.transpose(cts, *operands, pushed(backward, residuals), ())
     wanted = [backward.output_ids[k - residuals] for k in linear]
     part = restrict(backward, backward.input_ids, wanted, keep=True).program

@@ -1,7 +1,9 @@
-"""Join compiled bodies: build the function of an operation from its structure and the functions of its bodies.
+"""Join compiled bodies: build the function of an operation from its structure and the functions of
+its bodies.
 
-This is the reference semantics of a `Structure`. Eval rules, instruction lists, and the NumPy backend where it does not
-inline a loop all run it. Other backends generate their own code for structures, and fall back to this.
+This is the reference semantics of a `Structure`. Eval rules, instruction lists, and the NumPy
+backend for loops that are not inlined all run it. Other backends generate their own code for
+structures, and fall back to this.
 
 Layer: 5.
 """
@@ -82,7 +84,7 @@ def choose(
         takers = which == number
         if not takers.any():
             continue
-        # Results for examples that do not take the branch are dropped, and so are their warnings.
+        # The results of other examples are dropped, and so are their warnings.
         with np.errstate(all="ignore") if not takers.all() else np.errstate():
             results = run(*operands)
         for out, result in zip(outs, results, strict=True):
@@ -94,7 +96,7 @@ def choose(
 
 
 def _run_known(loop: Loop, length: int, avals: Sequence[ShapeDtype], step: Compiled, *operands: Array) -> tuple[Any, ...]:
-    """Run a loop of static length; ``avals`` are those of the body's outputs."""
+    """Run a loop of static length; ``avals`` are the avals of the body's outputs."""
     constants, (carries,) = loop.constants, loop.carries
     fixed, arrays = operands[:constants], operands[constants + carries :]
     carry = operands[constants : constants + carries]
@@ -104,7 +106,8 @@ def _run_known(loop: Loop, length: int, avals: Sequence[ShapeDtype], step: Compi
         carry = results[:carries]
         for k, result in enumerate(results[carries:]):
             if isinstance(result, Packed) and isinstance(stacks[k], np.ndarray):
-                stacks[k] = [*stacks[k]]  # steps that took a branch which packs nothing have put their arrays there
+                # some steps took a branch that packs nothing: they have arrays
+                stacks[k] = [*stacks[k]]
             stacks[k][t] = result
     stacks = [
         stack if isinstance(stack, np.ndarray) else PackedStack(stack, aval)

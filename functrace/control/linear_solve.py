@@ -1,8 +1,9 @@
-"""``linear_solve``: the solution of linear equations as one operation, whatever the user's way of solving them.
+"""``linear_solve``: the solution of linear equations as one operation, independent of the solver.
 
-The operation holds the linear map, and how to solve with it; and, for reverse mode, the transposed map, and how to solve
-with that. Neither is differentiated through: from ``A x = b`` follows ``A x_dot = b_dot - A_dot x``, which the operation
-itself solves, and the cotangent of ``b`` is solved for with the transposed pair.
+The operation has a linear map and a solver for it; and, for reverse mode, the transposed map and
+its solver. The derivative does not go through the solver: ``A x = b`` implies
+``A x_dot = b_dot - A_dot x``, which the operation itself solves, and the transposed pair solves for
+the cotangent of ``b``.
 
 Layer: 5.
 """
@@ -31,18 +32,19 @@ if TYPE_CHECKING:
 
 
 Pair = tuple[Program, Program]
-"""A linear map and how to solve with it: programs of what was captured, then of a vector (its leaves)."""
+"""A linear map and its solver: programs of the captured values, then of a vector (its leaves)."""
 
 
 def linear_solve_program(
     forward: Pair, transposed: Pair | tuple[()], captured: Sequence[Any], right: Sequence[Any]
 ) -> list[Any]:
-    """Solve linear equations, as one operation; returns the solution's leaves, then what else the way of solving returns.
+    """Solve linear equations as one operation; returns the solution's leaves, then other results of
+    the solver.
 
     Args:
-        forward: the map, and how to solve with it.
-        transposed: likewise for the transposed map; ``()`` if that is not known.
-        captured: what the programs take first.
+        forward: the map and its solver.
+        transposed: the transposed map and its solver; ``()`` if unknown.
+        captured: the first inputs of all programs.
         right: the leaves of the right-hand side.
     """
     pairs = [tuple([p.interned() for p in pair]) for pair in (forward, transposed)]
@@ -59,7 +61,9 @@ def _aval(*rest: *tuple[*tuple[ShapeDtype, ...], Pair, Pair | tuple[()], int]) -
         check_operands("linear_solve", apply, operands)
         check_operands("linear_solve", solve, operands)
         if output_avals(apply) != right or output_avals(solve)[: len(right)] != right:
-            raise ShapeError("linear_solve: a map or its solution is not like the right-hand side", fix="make them alike")
+            raise ShapeError(
+                "linear_solve: map or solution differs in avals from the right-hand side", fix="make them equal"
+            )
     return output_avals(forward[1])
 
 
@@ -83,7 +87,7 @@ def _differentiated(through: JointRule) -> JointRule:
 def solved_tangents(
     forward: Pair, transposed: Pair | tuple[()], known: Sequence[Any], right: Sequence[Any], like: Sequence[Any]
 ) -> list[Any]:
-    """Solve for tangents, of which right-hand sides may be missing."""
+    """Solve for tangents; right-hand sides may be missing."""
     if all(x is None for x in right):
         return [None] * len(right)
     filled = [zeros_of(y) if x is None else x for x, y in zip(right, like, strict=True)]
@@ -100,8 +104,8 @@ def _transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Pair, Pair | t
     *operands, forward, transposed, captured = rest
     if any(map(is_linear, operands[:captured])):
         raise NotDifferentiableError(
-            "custom_linear_solve is transposed as a function of what its matvec closes over, in which it is not linear",
-            fix="differentiate it by that",
+            "custom_linear_solve is not linear in values that its matvec closes over: no transpose",
+            fix="differentiate it with respect to them",
         )
     if not transposed:
         raise NotDifferentiableError(
@@ -123,7 +127,7 @@ def _batch(operands: Values, is_batched: Flags, forward: Pair, transposed: Pair 
 
 
 def with_axis(operands: Sequence[Any], is_batched: Sequence[bool], size: int) -> list[Any]:
-    """Return operands which all have the batch axis."""
+    """Return the operands, all with the batch axis."""
     return [x if flag else broadcast_to(x, (size, *shape_of(x))) for x, flag in zip(operands, is_batched, strict=True)]
 
 
@@ -154,5 +158,6 @@ linear_solve_p = Primitive(
     holds=Holds(_runs, called_program=_solving),
     written=_written,
 )
-"""``linear_solve a b {forward=({…}, {…}), transposed=({…}, {…}), captured=1}``: x of which the map is b, then other
-results of solving."""
+"""``linear_solve a b {forward=({…}, {…}), transposed=({…}, {…}), captured=1}``: the x that the map
+sends to b, then other results of the solver.
+"""

@@ -1,19 +1,21 @@
-"""Residual policies: what happens to the values that the forward part of a call keeps for its derivative.
+"""Residual policies: storage of the values that the forward part of a call keeps for its
+derivative.
 
-A policy is plain data, so that a program that holds one can be compared, written and read back:
+A policy is plain data, so that programs with policies can be compared, written and parsed:
 
 * ``()``: every residual is saved as it is;
-* ``("recompute",)``: only operands are kept, the rest is computed again (`functrace.checkpoint`);
-* ``("recompute", "a", "b")``: values named so by `functrace.checkpoint_name` are kept too;
-* ``Pack(pack, unpack)``: every residual is handed to the user's ``pack`` as it is saved, and what that returned to
-  ``unpack`` as it is fetched.
+* ``("recompute",)``: only operands are kept, all else is rematerialized (`functrace.checkpoint`);
+* ``("recompute", "a", "b")``: values with these names (`functrace.checkpoint_name`) are kept too;
+* ``Pack(pack, unpack)``: the user's ``pack`` receives every residual when it is saved, and
+  ``unpack`` receives the result of ``pack`` when it is read.
 
 Note [Packed values]
-    To every transform, ``pack`` and ``unpack`` are the identity on an array. When the program runs, ``pack`` gives a
-    `Packed`, which says the array's shape and dtype and holds what the user's function made of it. A loop stacks them
-    (`PackedStack`); whatever else reads one as an array makes it unpack itself, so that no composition of transforms
-    can go wrong. What is unpacked has the strides that the array had: BLAS and NumPy's loops sum in an order that depends
-    on them, and a policy without loss is to change no bit, whatever the CPU.
+    To every transform, ``pack`` and ``unpack`` are the identity on an array. When the program runs,
+    ``pack`` returns a `Packed`, which has the array's shape and dtype and holds the result of the
+    user's function. A loop stacks them (`PackedStack`); all other readers convert it to an array,
+    which unpacks it, so that every composition of transforms is correct. The unpacked array has the
+    strides of the original: BLAS and NumPy's loops sum in an order that depends on them, and a
+    lossless policy must not change a bit, on any CPU.
 
 Layer: 5.
 """
@@ -48,11 +50,11 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """The policy that hands residuals to two functions of the user's.
+    """Policy that passes residuals to two user functions.
 
     Args:
-        pack: called with each array that is saved, which it may not write into; returns anything.
-        unpack: called with what ``pack`` returned; returns an array of the same shape and dtype.
+        pack: function of each saved array, which it must not write into; returns anything.
+        unpack: function of the result of ``pack``; returns an array of the same shape and dtype.
     """
 
     pack: Callable[[np.ndarray[Any, Any]], Any]
@@ -67,14 +69,14 @@ class Pack:
         for function in (self.pack, self.unpack):
             if isinstance(function, FunctionType) and not _is_importable(function):
                 raise ProgramError(
-                    f"the policy pack({function.__qualname__}) cannot be pickled: the function is no module-level name",
+                    f"the policy pack({function.__qualname__}) cannot be pickled: not a module-level name",
                     fix="define it with def, at the level of a module",
                 )
         return Pack, (self.pack, self.unpack)
 
 
 def _is_importable(function: FunctionType) -> bool:
-    """Whether pickle finds a function again by its module and name."""
+    """Return True if pickle can find a function by its module and name."""
     found: Any = sys.modules.get(function.__module__)
     for part in function.__qualname__.split("."):
         found = getattr(found, part, None)
@@ -88,14 +90,14 @@ RECOMPUTE: tuple[str, ...] = ("recompute",)
 
 
 def is_policy(value: Param | Pack) -> TypeIs[Policy]:
-    """Whether a value is one of the policies above."""
+    """Return True if a value is one of the policies above."""
     if isinstance(value, tuple):
         return value[:1] in (SAVE, RECOMPUTE) and all(isinstance(word, str) for word in value)
     return isinstance(value, Pack)
 
 
 class Packed:
-    """Stands for an array that ``pack`` was given; see Note [Packed values]."""
+    """An array packed by ``pack``; see Note [Packed values]."""
 
     __slots__ = ("aval", "held", "policy", "strides")
 
@@ -125,18 +127,18 @@ class Packed:
         return self
 
     def unpack(self) -> Any:
-        """Return the array that ``unpack`` gives back, with the strides of the one that was packed.
+        """Return the result of ``unpack``, with the strides of the array that was packed.
 
         Raises:
-            ShapeError: if it has another shape or dtype than was packed.
-            DtypeError: if it is no array of numbers, or one that is more than its values, such as a masked one.
+            ShapeError: if its shape or dtype differs from the packed array's.
+            DtypeError: if it is not a plain array of numbers (for example, a masked array).
         """
         value: Any = self.policy.unpack(self.held)
         is_shared = value is not self.held and _is_shared(value, sys.getrefcount(value))
         array = _checked(value)
         if aval_of(array) is not self.aval:
             raise ShapeError(
-                f"unpack returned {aval_of(array)}, but {self.aval} was packed", fix="give back shape and dtype"
+                f"unpack returned {aval_of(array)}, but {self.aval} was packed", fix="return the same shape and dtype"
             )
         if not array.ndim:
             return array[()]
@@ -144,7 +146,7 @@ class Packed:
         return made.copy("K") if is_shared and made is array else made
 
     def transpose(self, axes: tuple[int, ...]) -> Packed:
-        """Permute the axes of the array, once it is unpacked."""
+        """Permute the axes of the array, lazily."""
         return PackedTranspose(self, axes)
 
     def reshape(self, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -159,16 +161,16 @@ class Packed:
 
 
 def _checked(value: Any) -> Array:
-    """Return what ``unpack`` has returned as an array.
+    """Convert the result of ``unpack`` to an array.
 
     Raises:
-        DtypeError: if it is none.
+        DtypeError: if it is not a plain array of numbers.
     """
     if type(value) is not np.ndarray:
         try:
             check_plain(value)
         except DtypeError as error:
-            raise DtypeError(f"unpack returned what cannot be used: {error.what}", fix=error.fix) from None
+            raise DtypeError(f"unpack returned an unusable value: {error.what}", fix=error.fix) from None
     array = np.asarray(value)
     if array.dtype.kind not in "biufc":
         shown = f"a {type(value).__name__} of dtype {array.dtype}"
@@ -177,11 +179,12 @@ def _checked(value: Any) -> Array:
 
 
 def _is_shared(value: object, references: int) -> bool:
-    """Whether somebody else may write into an array that a function has returned: a buffer that it will use again.
+    """Return True if other code may write into an array that a function has returned, such as a
+    reused buffer.
 
     Args:
-        value: what was returned.
-        references: to it, as counted where it is in a variable.
+        value: the returned value.
+        references: its reference count, while one variable holds it.
     """
     if not isinstance(value, np.ndarray):
         return False
@@ -194,15 +197,16 @@ def _references_to_new() -> int:
 
 
 _ALONE = _references_to_new()
-"""The count of references to a new array in a variable."""
+"""The reference count of a new array in a variable."""
 
 
 @final
 class PackedStack(Packed):
-    """Packed values of the steps of a loop, behind a first axis; arrays where a step took a branch that packs nothing.
+    """Packed values of the steps of a loop, along a first axis; arrays for steps in a branch that
+    packs nothing.
 
     Args:
-        steps: one value per step, of which one or more are packed.
+        steps: one value per step; at least one is packed.
         aval: of each.
     """
 
@@ -222,7 +226,7 @@ class PackedStack(Packed):
 
 @final
 class PackedTranspose(Packed):
-    """A packed value whose axes are to be permuted: mapping a loop moves its batch axis there and back."""
+    """A packed value with permuted axes: vmap of a loop moves its batch axis back and forth."""
 
     __slots__ = ()
 
@@ -235,7 +239,7 @@ class PackedTranspose(Packed):
         return np.transpose(of.unpack(), axes)
 
     def transpose(self, axes: tuple[int, ...]) -> Packed:
-        """Permute the axes again; the way back gives what there was before."""
+        """Permute the axes again; the inverse permutation returns the original value."""
         of, before = self.held
         chosen = tuple([before[k] for k in axes])
         return of if chosen == tuple(range(of.ndim)) else PackedTranspose(of, chosen)
@@ -246,19 +250,19 @@ def _unpack(x: Array | Packed) -> Any:
 
 
 def _pack(x: Array | Packed, policy: Pack) -> Packed:
-    """Hand an array to the user's function; what an inner call has packed already stays as it is."""
+    """Pass an array to the user's function; an array that an inner call has packed stays packed."""
     if isinstance(x, Packed):
         return x
     array = np.asarray(x)
     shown = array.view()
-    shown.flags.writeable = False  # the program reads the array after `pack` has seen it
+    shown.flags.writeable = False  # the program reads the array after `pack`
     try:
         held = policy.pack(shown)
     except ValueError as error:
         if "read-only" not in str(error):
             raise
         raise CapturedArrayError(
-            "pack writes into the residual that it is given, which the program still reads",
+            "pack writes into the residual that it receives, which the program still reads",
             at=source_of_traceback(error.__traceback__),
             fix="write into a copy: x = x.copy()",
         ) from error
@@ -266,9 +270,11 @@ def _pack(x: Array | Packed, policy: Pack) -> Packed:
 
 
 def with_strides(array: np.ndarray[Any, Any], strides: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Return an equal array with given strides, also along axes of one element, in no more memory than they span.
+    """Return an equal array with given strides, also along axes of one element, in no more memory
+    than they span.
 
-    Axes of stride 0, and windows that overlap, must hold equal numbers, as they did in the array that the strides are of.
+    Axes of stride 0, and overlapping windows, must hold equal numbers, as in the array from which
+    the strides come.
     """
     if array.strides == strides or not array.size:
         return array
@@ -282,7 +288,7 @@ def with_strides(array: np.ndarray[Any, Any], strides: tuple[int, ...]) -> np.nd
 
 def _pack_aval(x: ShapeDtype, policy: object) -> ShapeDtype:
     if not isinstance(policy, Pack):
-        raise ArgumentError("pack: the policy is no Pack", fix="use functrace.policies.pack")
+        raise ArgumentError("pack: the policy is not a Pack", fix="use functrace.policies.pack")
     return x
 
 
@@ -300,7 +306,7 @@ pack_p = Primitive(
     params=("policy",),
     effects=True,
 )
-"""``pack x``: hand a residual to the user's function."""
+"""``pack x``: pass a residual to the user's function."""
 
 unpack_p = Primitive(
     "unpack",
@@ -311,15 +317,17 @@ unpack_p = Primitive(
     batch=lambda operands, is_batched, *_: bind(unpack_p, operands),
     effects=True,
     view=True,
-    written="{0}",  # source cannot hold what packs, so nothing is packed there
+    written="{0}",  # source cannot contain the user's functions, so nothing is packed there
 )
-"""``unpack x``: fetch a residual from the user's function."""
+"""``unpack x``: restore a residual by the user's function."""
 
 VIEWS[pack_p] = VIEWS[unpack_p] = unmoved
 
 
 def packs(program: Program) -> bool:
-    """Whether a program, or one that it holds, packs values, so that its outputs may not be arrays."""
+    """Return True if a program or a sub-program packs values, so that its outputs may not be
+    arrays.
+    """
     for primitive, _, params in program.ops:
         if primitive is pack_p or any(packs(held) for param in params for _, held in held_programs(param, "")):
             return True

@@ -1,7 +1,8 @@
-"""``root``: a solution of equations as one operation, whatever the user's way of finding it.
+"""``root``: a solution of equations as one operation, independent of the solver.
 
-The operation holds the equations ``f(x) = 0``, how they are solved, and how linear equations with their derivative are. The
-way to the solution is not differentiated: from ``f(x, a) = 0`` follows ``f_x x_dot = -f_a a_dot``, at the solution.
+The operation has the equations ``f(x) = 0``, their solver, and a solver of linear equations with
+their derivative. The derivative does not go through the solver: ``f(x, a) = 0`` implies
+``f_x x_dot = -f_a a_dot``, at the solution.
 
 Layer: 5.
 """
@@ -33,15 +34,18 @@ if TYPE_CHECKING:
 def root_program(
     equations: Program, solve: Program, tangent_solve: Program, captured: Sequence[Any], guess: Sequence[Any]
 ) -> list[Any]:
-    """Solve equations, as one operation; returns the solution's leaves, then what else the way of solving returns.
+    """Solve equations as one operation; returns the solution's leaves, then other results of the
+    solver.
 
     Args:
-        equations: from what was captured and a point (its leaves) to what is zero at the solution.
-        solve: from what was captured and a guess to the solution, and other results, which carry no derivative.
-        tangent_solve: from what was captured, a point and a right-hand side to the solution of the linear equations that
-            the derivative at the point makes.
-        captured: what the programs take first.
-        guess: its leaves.
+        equations: from captured values and a point (its leaves) to residuals that are zero at the
+            solution.
+        solve: from captured values and a guess to the solution, and other results, which carry no
+            derivative.
+        tangent_solve: from captured values, a point and a right-hand side to the solution of the
+            linear equations given by the derivative at the point.
+        captured: the first inputs of all programs.
+        guess: leaves of the initial guess.
     """
     programs = [p.interned() for p in (equations, solve, tangent_solve)]
     return list(bind(root_p, (*captured, *guess), (*programs, len(captured))))
@@ -55,7 +59,7 @@ def _aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Program, Program, int]
     check_operands("root", tangent_solve, [*operands, *at])
     found = output_avals(equations), output_avals(solve)[: len(at)], output_avals(tangent_solve)
     if any(avals != tuple(at) for avals in found):
-        raise ShapeError("root: equations, a solution or a tangent are not like the guess", fix="make them alike")
+        raise ShapeError("root: equations, solution or tangent differ in avals from the guess", fix="make them equal")
     return output_avals(solve)
 
 
@@ -130,5 +134,6 @@ root_p = Primitive(
     holds=Holds(_runs, called_program=_solving),
     written=_written,
 )
-"""``root a x {equations={…}, solve={…}, tangent_solve={…}, captured=1}``: where the equations hold, then other results of
-solving."""
+"""``root a x {equations={…}, solve={…}, tangent_solve={…}, captured=1}``: the solution, then other
+results of the solver.
+"""

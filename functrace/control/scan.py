@@ -1,10 +1,11 @@
-"""``scan``: a loop of known length as one operation, which holds the program of its body.
+"""``scan``: a loop of known length as one operation, with its body as a sub-program.
 
-Operands are constants of the loop, the initial carry, and arrays whose first axis is walked along; the body takes
-constants, carry and one slice of each array, and returns the new carry and one slice of each result. The derivative of a
-scan is a scan: its forward part stacks the body's residuals, its linear part walks along them. What is the same at every
-step (a constant, or computed from constants only) is not stacked. The transpose walks the other way, with the cotangents
-of the carry, and of the constants, as its carry.
+Operands are constants of the loop, the initial carry, and arrays that are sliced along their first
+axis; the body takes constants, carry and one slice of each array, and returns the new carry and one
+slice of each result. The derivative of a scan is a scan: its forward part stacks the body's
+residuals, and its linear part slices them. Loop-invariant residuals (a constant, or computed from
+constants only) are not stacked. The transpose runs in reverse, with the cotangents of the carry,
+and of the constants, as its carry.
 
 Layer: 5.
 """
@@ -46,8 +47,8 @@ def scan_program(
         body: from constants, carry and slices to carry and slices; closed.
         operands: constants, initial carry, arrays with a first axis of ``length``.
         length: number of steps.
-        reverse: whether it walks from the last slice to the first.
-        constants, carries: how many of the operands are such.
+        reverse: True to run from the last slice to the first.
+        constants, carries: numbers of these operands.
 
     Returns:
         the final carry and the stacked results.
@@ -56,7 +57,7 @@ def scan_program(
 
 
 def stacked_aval(length: int, aval: ShapeDtype) -> ShapeDtype:
-    """The aval of ``length`` slices."""
+    """Return the aval of ``length`` slices."""
     return ShapeDtype((length, *aval.shape), aval.dtype)
 
 
@@ -99,7 +100,7 @@ def _jvp(
     flags, split = split_body(body, [t is not None for t in tangents], constants, carries)
     joint = jvp_program(body, flags)
     count, total = len(body.output_ids), len(body.input_ids)
-    # One tangent per output came out; only those of active outputs are wanted.
+    # There is one tangent per output; keep those of active outputs.
     outs = [joint.output_ids[count + k] if flag else None for k, flag in enumerate(split.active)]
     ends = (constants, constants + carries, total)
     moved = iter(range(total, total + sum(flags)))
@@ -160,8 +161,8 @@ def _linearize(
     step = restrict(forward, forward.input_ids, [*forward.output_ids[:count], *extra], keep=True).program
     results = scan_program(step, primals, length, reverse, constants, carries)
     fixed = invariants(forward, split, invariant, primals, constants, count)
-    # The linear loop: residuals that are the same at every step and tangents of constants; tangents of carries; residuals
-    # that were stacked and tangents of arrays.
+    # The linear loop: invariant residuals and tangents of constants; tangents of carries; stacked
+    # residuals and tangents of arrays.
     residuals = len(split.sources)
     moved = iter(range(residuals, residuals + sum(flags)))
     dots = [next(moved) if flag else None for flag in flags]
@@ -185,7 +186,7 @@ def _transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Program, int, 
     linear, _ = settled(dependent_outputs, body, [is_linear(x) for x in operands], constants, carries)
     if not all(linear[constants : constants + carries]):
         return _transpose_with_known_carry(cts, tuple(operands), linear, body, length, reverse, constants, carries)
-    # Results that have no cotangent are left out of the body.
+    # Drop results without a cotangent from the body.
     given = [n for n in range(carries, len(body.output_ids)) if cts[n] is not None]
     wanted = [*body.output_ids[:carries], *[body.output_ids[n] for n in given]]
     body = restrict(body, body.input_ids, wanted, keep=True).program
@@ -228,7 +229,7 @@ def _transpose_with_known_carry(
     constants: int,
     carries: int,
 ) -> Any:
-    """Transpose a loop that also carries values which are not linear: run these ahead, and walk along what they were."""
+    """Transpose a loop with nonlinear carries, too: run these first, and scan over their values."""
     total = len(body.input_ids)
     known = [k for k in range(constants, constants + carries) if not linear[k]]
     ins = body.input_ids
@@ -240,7 +241,7 @@ def _transpose_with_known_carry(
     ahead = restrict(body, [ins[k] for k in order], outs, keep=True).program
     results = scan_program(ahead, [operands[k] for k in order], length, reverse, len(fixed), len(known))
     before = dict(zip(known, results[len(known) :], strict=True))
-    # The same loop with those carries as arrays behind the others.
+    # The same loop with those carries as arrays after the others.
     order = [k for k in range(total) if k not in known] + known
     kept = [n for n in range(len(body.output_ids)) if n + constants not in known or n >= carries]
     step = restrict(body, [ins[k] for k in order], [body.output_ids[n] for n in kept], keep=True).program
@@ -289,7 +290,7 @@ def _written(
 
 
 def _gives(place: int, body: Program, length: int, _reverse: bool, constants: int, carries: int) -> Any:
-    """A stacked result: the body's output, at each step."""
+    """Return the source of a stacked result: the body's output, at each step."""
     if place < carries:
         return None
     kinds = ["constant"] * constants + ["carry"] * carries + ["slice"] * (len(body.input_ids) - constants - carries)
@@ -332,7 +333,8 @@ scan_p = Primitive(
     kept=holds_kept,
     holds=Holds(
         _runs,
-        kept=lambda read, *params: sorted({*read, *range(params[4])}),  # carries may still serve the next step
+        # the next step may need the carries
+        kept=lambda read, *params: sorted({*read, *range(params[4])}),
         feeds=_feeds,
         gives=_gives,
         depends=_depends,

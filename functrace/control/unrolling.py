@@ -1,4 +1,4 @@
-"""Steps of a loop in line: a body, repeated, as a program of its own.
+"""Loop unrolling: several steps of a body as one program.
 
 Layer: 5.
 """
@@ -18,12 +18,13 @@ def repeated(body: Program, count: int, reverse: bool, constants: int, carries: 
 
     Args:
         body: from constants, carry and slices to carry and slices.
-        count: how many steps.
-        reverse: whether the last slice comes first.
-        constants, carries: how many of the inputs are such.
+        count: number of steps.
+        reverse: True if the last slice is first.
+        constants, carries: numbers of these inputs.
 
     Returns:
-        a program that takes and returns, for each slice, the slices of all steps behind a first axis.
+        a program that takes and returns, for each slice, the slices of all steps along a first
+        axis.
     """
     build = Assembly()
     avals = [body.avals[i] for i in body.input_ids]

@@ -1,13 +1,14 @@
-"""A loop whose steps the reverse pass walks back along is walked forward once: for programs that run.
+"""Share one forward `while_loop` between the primal and the reverse pass, in programs that run.
 
-The reverse derivative of a `while_loop` is an operation of its own, which begins with the loop again (Note [A trip and its
-phases] in control/while_trips.py). Where one program has both, the loop and such an operation, `walk_once` lets the first
-keep, beside what it carries, the residuals of each step, in a list that grows, and lets the second begin with that list.
+The reverse derivative of a `while_loop` is a separate operation, which starts with the same loop
+(Note [A trip and its phases] in control/while_trips.py). If a program has both the loop and such an
+operation, `walk_once` makes the first keep the residuals of each step in a growing list, besides
+its carry, and makes the second start from that list.
 
 Note [Rows]
-    What passes from one to the other has no aval: there are as many rows as steps were taken. So the two operations below
-    stand only in programs that are about to run, and have no derivatives. A loop that belongs to a call with a policy
-    (`functrace.checkpoint`) is left alone: there, walking twice is what the user asked for.
+    The list has no aval: it has as many rows as there were steps. So the two operations below occur
+    only in programs that are about to run, and have no derivatives. A loop in a call with a policy
+    (`functrace.checkpoint`) is unchanged: there, the user chose to run the loop twice.
 
 Layer: 5.
 """
@@ -34,14 +35,14 @@ if TYPE_CHECKING:
     from functrace.ir.primitive import Runs
 
 ROWS = ShapeDtype((0,), np.dtype(bool))
-"""Stands for the aval of rows; see Note [Rows]."""
+"""Placeholder aval of rows; see Note [Rows]."""
 
 
 def walk_once(program: Program) -> Program:
-    """Return an equal program, to be run, in which no loop is walked forward once more for its derivative.
+    """Share forward loops between primal and derivative; returns an equal program, to be run.
 
     Cost:
-        nothing, if there is no such loop; else as much as inlining its calls.
+        nothing without such loops; else the time of inlining its calls.
     """
     if not _walks_twice(program):
         return program
@@ -63,7 +64,7 @@ def walk_once(program: Program) -> Program:
 
 
 def _walks_twice(program: Program) -> bool:
-    """Whether there is a trip that begins with a loop of which it returns nothing."""
+    """Return True if some trip starts with a hidden loop."""
     for op in program.ops:
         if op[0] is while_p and Trip._make(op[2]).hidden:
             return True
@@ -73,15 +74,15 @@ def _walks_twice(program: Program) -> bool:
     return False
 
 
-# -- which loops are the same ----------------------------------------------------------------------------------------------
+# -- equality of loops -----------------------------------------------------------------------------
 
 
 class _Pair(NamedTuple):
-    """A loop, and a trip that begins with it.
+    """A loop, and a trip that starts with it.
 
     Args:
         first, second: the operations.
-        inputs: of the trip's first body, its inputs by those of the loop's body.
+        inputs: inputs of the loop's body, by the inputs of the trip's first body.
     """
 
     first: int
@@ -90,7 +91,7 @@ class _Pair(NamedTuple):
 
 
 def _paired(program: Program, first: int, second: int, trip: Trip, operands: Sequence[int]) -> _Pair | None:
-    """Find out whether a trip begins with a loop: with the same values, steps and condition."""
+    """Return a pair if a trip starts with a loop: with the same values, steps and condition."""
     loop = Trip._make(program.ops[first][2])
     if loop.most != trip.most:
         return None
@@ -127,7 +128,7 @@ def _paired(program: Program, first: int, second: int, trip: Trip, operands: Seq
 
 
 def _inputs(program: Program, first: int) -> dict[int, Any]:
-    """Number the inputs of a loop's body: constants that are one value have one number."""
+    """Assign value numbers to the inputs of a loop's body: equal constants have one number."""
     _, given, params = program.ops[first]
     loop = Trip._make(params)
     ids = loop.bodies[0].input_ids
@@ -139,7 +140,7 @@ def _inputs(program: Program, first: int) -> dict[int, Any]:
 
 
 def _same(program: Program, i: int, j: int) -> bool:
-    """Whether two operands have the same value, in every run."""
+    """Return True if two operands have the same value, in every run."""
     if i == j:
         return True
     a, b = [program.constant_values.get(x) if x >= 0 else None for x in (i, j)]
@@ -150,7 +151,7 @@ def _same(program: Program, i: int, j: int) -> bool:
 
 @final
 class _Other:
-    """What an operation computes that is like no other: it calls the user's code, or depends on what is not there."""
+    """Unique value number, for operations that call user code or have unknown inputs."""
 
 
 def _is_other(number: object) -> bool:
@@ -159,13 +160,17 @@ def _is_other(number: object) -> bool:
 
 @final
 class _Numbers:
-    """Numbers the values of programs: two that are computed in the same way from the same inputs have one number."""
+    """Value numbering: values that are computed in the same way from the same inputs have one
+    number.
+    """
 
     def __init__(self) -> None:
         self._table: dict[Any, int] = {}
 
     def of(self, program: Program, inputs: dict[int, Any]) -> dict[int, Any]:
-        """Return the number of each variable, from those of the inputs; an input without one is like no other."""
+        """Return the number of each variable, from those of the inputs; an input without one gets a
+        unique number.
+        """
         found: dict[int, Any] = {i: inputs.get(i, _Other()) for i in program.input_ids}
         for i, value in program.constant_values.items():
             array = np.asarray(value)
@@ -189,7 +194,8 @@ class _Numbers:
 
 def _rewritten(program: Program, pairs: dict[int, list[_Pair]]) -> Program:
     write = Rewrite(program)
-    rows: dict[int, tuple[int, tuple[int, ...], int]] = {}  # by trip: the rows, which of their values, of how many
+    # by trip: rows, indices and number of their values
+    rows: dict[int, tuple[int, tuple[int, ...], int]] = {}
     seconds = {pair.second: pair for group in pairs.values() for pair in group}
     for k, _ in program.schedule:
         _, operands, params = program.ops[k]
@@ -216,7 +222,9 @@ def _rewritten(program: Program, pairs: dict[int, list[_Pair]]) -> Program:
 
 
 def _keeping(program: Program, loop: Trip, pairs: Sequence[_Pair]) -> tuple[Program, list[tuple[int, ...]]]:
-    """Return the body of a loop that keeps what trips need of each step, and which of it each of them needs."""
+    """Return the body of a loop that keeps the values that trips need of each step, and their
+    indices for each trip.
+    """
     own, table, build = loop.bodies[0], _Numbers(), Assembly()
     inputs = [build.input(own.avals[i]) for i in own.input_ids]
     numbers = table.of(own, _inputs(program, pairs[0].first))
@@ -248,14 +256,14 @@ def _keeping(program: Program, loop: Trip, pairs: Sequence[_Pair]) -> tuple[Prog
             place = next((n for n, other in enumerate(kept) if other == variable and n not in mine), len(kept))
             if place == len(kept):
                 kept.append(variable)
-            mine.append(place)  # each once: whoever reads it lets it go
+            mine.append(place)  # each once: its reader frees it
         chosen.append(tuple(mine))
     made = build.program([*[placed[i] for i in own.output_ids], *kept], own.name)
     return made.interned(), chosen
 
 
 def _needed(program: Program, carries: int, numbers: dict[int, Any], known: dict[Any, int]) -> Iterator[int]:
-    """The operations that what a body keeps depends on, in order."""
+    """Yield the operations on which kept values of a body depend, in order."""
     needed = set(program.output_ids[carries:])
     found: list[int] = []
     for k, _ in reversed(program.schedule):
@@ -267,9 +275,9 @@ def _needed(program: Program, carries: int, numbers: dict[int, Any], known: dict
     return reversed(found)
 
 
-# -- operations of such programs -------------------------------------------------------------------------------------------
+# -- operations that pass rows ---------------------------------------------------------------------
 
-_NONE = absent(because="rows of a loop stand in programs that run only", instead="this is a bug in functrace")
+_NONE = absent(because="rows of a loop occur only in programs that run", instead="this is a bug in functrace")
 
 
 def _walk_eval(*rest: *tuple[*tuple[Array, ...], Program, Program, int, int | None]) -> Any:
@@ -302,7 +310,9 @@ walk_p = Primitive(
     kept=holds_kept,
     holds=Holds(_walk_runs, lowers=_walk_lowers),
 )
-"""``walk c0 h0 {cond={…}, body={…}, constants=1, most=None}``: what the loop carries in the end, and the rows."""
+"""``walk c0 h0 {cond={…}, body={…}, constants=1, most=None}``: the loop's final carry, and the
+rows.
+"""
 
 
 _Phases = tuple[tuple[int, ...], tuple[bool, ...], int, int, tuple[int, ...], int]
@@ -340,4 +350,6 @@ along_p = Primitive(
     kept=holds_kept,
     holds=Holds(_along_runs, lowers=_along_lowers),
 )
-"""``along rows c0 h0 {bodies=({…},), carries=(1,), reverse=(True,), …}``: what further phases carry in the end."""
+"""``along rows c0 h0 {bodies=({…},), carries=(1,), reverse=(True,), …}``: the final carries of
+further phases.
+"""

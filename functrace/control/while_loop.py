@@ -1,7 +1,9 @@
-"""``while_loop``: a loop that ends when a condition says so, as one operation, which holds the programs of its phases.
+"""``while_loop``: a loop with a condition as one operation, with the programs of its phases as
+sub-programs.
 
-See Note [A trip and its phases] in control/while_trips.py. The rules stand in control/while_tangents.py,
-control/while_transpose.py and control/while_vmap.py; here is how a loop runs, and what else there is to say of it.
+See Note [A trip and its phases] in control/while_trips.py. The rules are in
+control/while_tangents.py, control/while_transpose.py and control/while_vmap.py; this file has the
+evaluation, and the other properties of the primitive.
 
 Layer: 5.
 """
@@ -34,17 +36,17 @@ if TYPE_CHECKING:
 
 
 def while_program(trip: Trip, operands: Sequence[Any]) -> list[Any]:
-    """Apply a loop, without what none of its results needs.
+    """Apply a loop, without dead carries and values.
 
     Returns:
-        what the phases that are not hidden carry in the end.
+        the final carries of the phases that are not hidden.
     """
     trip, operands = pruned(trip, operands)
     return list(bind(while_p, tuple(operands), tuple(trip)))
 
 
 def _turn(body: Program, cond: Program, constants: int) -> Program:
-    """The body of the first phase, and whether there is another step after it, which is its first result."""
+    """Return the body of the first phase with the next condition as its first result."""
     build = Assembly()
     inputs = [build.input(body.avals[i]) for i in body.input_ids]
     outputs = build.splice(body, inputs)
@@ -53,7 +55,9 @@ def _turn(body: Program, cond: Program, constants: int) -> Program:
 
 
 def bodies_that_run(cond: Program, bodies: tuple[Program, ...], constants: int) -> tuple[Program, ...]:
-    """What runs: the condition, a turn, and the bodies of further phases."""
+    """Return the programs that run: the condition, the first body with the next condition, and the
+    bodies of further phases.
+    """
     key = (_turn, cond, constants)
     made = bodies[0].derived.get(key)
     if made is None:
@@ -84,7 +88,9 @@ def _aval(*rest: Any) -> Any:
     operands = rest[:-7]
     phases = len(trip.bodies)
     if not phases or not phases == len(trip.carries) == len(trip.reverse) or trip.hidden > phases or trip.reverse[0]:
-        raise ShapeError("while_loop: there are not as many bodies as carries", fix="give one of each per phase")
+        raise ShapeError(
+            "while_loop: the numbers of bodies, carries and directions do not match", fix="give one of each per phase"
+        )
     if trip.constants + sum(trip.carries) != len(operands):
         raise ShapeError(
             f"while_loop: {trip.constants} constants and carries {trip.carries} of {len(operands)} operands",
@@ -151,7 +157,7 @@ def _moving(flags: Sequence[bool], *params: Param) -> list[tuple[Program, Sequen
     return moving_inputs(Trip._make(params), flags)
 
 
-# -- forms -----------------------------------------------------------------------------------------------------------------
+# -- properties ------------------------------------------------------------------------------------
 
 
 def _written(write: Writer, _specs: Sequence[Spec], *params: Param) -> Spelling:
@@ -169,7 +175,8 @@ def _written(write: Writer, _specs: Sequence[Spec], *params: Param) -> Spelling:
         for count in trip.carries[trip.hidden :]:
             names.append(list(outputs[place : place + count]))
             place += count
-        # A result may be called as an operand is that a later phase still starts with: so all start at once.
+        # A result may have the name of an operand with which a later phase starts: so assign all at
+        # once.
         starts = [x for group in groups for x in group]
         targets = [x for group in names for x in group]
         found = [f"{rows} = []"]
@@ -200,7 +207,7 @@ def _written(write: Writer, _specs: Sequence[Spec], *params: Param) -> Spelling:
 
 
 def _runs(_inputs: object, cond: Program, bodies: tuple[Program, ...], *_: object) -> Runs:
-    """One step: how many there are is not known."""
+    """Return the runs, counted for one step: the number of steps is unknown."""
     return (tuple([(1, program) for program in (cond, *bodies)]),)
 
 
@@ -218,7 +225,7 @@ def _feeds(place: int, *params: Param) -> list[tuple[Program, int]]:
 
 
 def _keeps(*params: Param) -> list[tuple[Program, int, list[str], list[tuple[Program, int]]]]:
-    """What hidden phases keep of each step, for the tangents: residuals."""
+    """Return the residuals of each step that hidden phases keep for the tangents."""
     trip = Trip._make(params)
     found: list[tuple[Program, int, list[str], list[tuple[Program, int]]]] = []
     for phase in range(trip.hidden):
@@ -250,5 +257,6 @@ while_p = Primitive(
     written=_written,
     mapped=_mapped,
 )
-"""``while_loop c0 h0 {cond={…}, bodies=({…},), carries=(1,), reverse=(False,), constants=1, hidden=0, most=None}``: what the
-loop carries in the end."""
+"""``while_loop c0 h0 {cond={…}, bodies=({…},), carries=(1,), reverse=(False,), constants=1, hidden=0, most=None}``:
+the final carries.
+"""

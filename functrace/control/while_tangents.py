@@ -1,4 +1,5 @@
-"""Forward derivatives of loops with an unknown number of steps: with tangents beside values, or in phases apart.
+"""Forward derivatives of loops with an unknown number of steps: tangents together with values, or
+in separate phases.
 
 See Note [A trip and its phases] in control/while_trips.py.
 
@@ -21,7 +22,9 @@ from functrace.transforms.derivatives import Split, as_differentiated, jvp_progr
 
 
 def pushed(trip: Trip, primals: Values, tangents: Tangents) -> Derived:
-    """Make the loop of values and tangents; its results are read as outputs and their tangents."""
+    """Build the loop of values and tangents; its results are converted to outputs and their
+    tangents.
+    """
     found = _activity(trip, tangents)
     fixed, groups = trip.groups(primals)
     dots = [t for t in tangents[: trip.constants] if t is not None]
@@ -66,18 +69,20 @@ def pushed(trip: Trip, primals: Values, tangents: Tangents) -> Derived:
 
 
 def linearized(trip: Trip, primals: Values, tangents: Tangents) -> tuple[Trip, Derived]:
-    """Make the linear part of a loop, for which it is walked ahead; and the loop itself, without what differentiates it.
+    """Build the linear part of a loop, which starts with the loop itself; returns it with the loop
+    without derivatives.
 
-    The results of the linear part are read as tangents.
+    The results of the linear part are converted to tangents.
     """
     found = _activity(trip, tangents)
     fixed, groups = trip.groups(primals)
     dots = [t for t in tangents[: trip.constants] if t is not None]
     starts = _starts(trip, tangents, found)
     start, phases = trip.constants, range(len(trip.bodies))
-    # Residuals that are the same at every step become constants; others are kept by step.
+    # Loop-invariant residuals become constants; others are kept by step.
     same: list[Any] = []
-    places: list[dict[int, Any]] = []  # of each phase's residuals: a place among `same`, or what is kept where
+    # of each phase's residuals: an index in `same`, or (phase, index) of a kept value
+    places: list[dict[int, Any]] = []
     extra: list[list[int]] = []
     for phase in phases:
         body, split = trip.bodies[phase], found[phase].split
@@ -150,14 +155,16 @@ def linearized(trip: Trip, primals: Values, tangents: Tangents) -> tuple[Trip, D
 
 
 class _Active(NamedTuple):
-    """Which inputs of a phase's body have tangents, and its split."""
+    """Flags of the inputs of a phase's body that have tangents, and its split."""
 
     inputs: list[bool]
     split: Split
 
 
 def _activity(trip: Trip, tangents: Tangents) -> list[_Active]:
-    """Find out what has tangents: a carry that gets one in a step has one from the start."""
+    """Return the activity of each phase: a carry that gets a tangent in a step has one from the
+    start.
+    """
     fixed, groups = trip.groups([t is not None for t in tangents])
     kept: list[bool] = []
     found: list[_Active] = []
@@ -169,7 +176,7 @@ def _activity(trip: Trip, tangents: Tangents) -> list[_Active]:
 
 
 def _starts(trip: Trip, tangents: Tangents, found: Sequence[_Active]) -> list[list[Any]]:
-    """Of each phase, the tangents of the carry, zeros where one comes only later."""
+    """Return the initial tangents of each phase's carry; zeros for carries that get one later."""
     _, groups = trip.groups(tangents)
     made: list[list[Any]] = []
     for body, group, active in zip(trip.bodies, groups, found, strict=True):
@@ -178,6 +185,6 @@ def _starts(trip: Trip, tangents: Tangents, found: Sequence[_Active]) -> list[li
 
 
 def _tangents_of(trip: Trip, found: Sequence[_Active], moved: Sequence[Any]) -> list[Any]:
-    """One tangent or ``None`` per result, from those that there are."""
+    """Return one tangent or ``None`` per result, from the given ones."""
     left, shown = iter(moved), range(trip.hidden, len(trip.bodies))
     return [next(left) if flag else None for p in shown for flag in found[p].split.active[: trip.carries[p]]]

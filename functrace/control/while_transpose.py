@@ -1,4 +1,4 @@
-"""The transpose of loops with an unknown number of steps: the linear part of each phase, walked the other way round.
+"""Transpose of loops with an unknown number of steps: the linear part of each phase, in reverse.
 
 See Note [A trip and its phases] in control/while_trips.py.
 
@@ -23,7 +23,9 @@ from functrace.transforms.vmap import dependent_outputs
 
 
 def transposed(trip: Trip, operands: Sequence[Operand], cts: Tangents) -> Derived | None:
-    """Make the loop that pulls cotangents back; ``None`` if nothing has any. Its results are read as one per operand."""
+    """Build the loop that pulls cotangents back; ``None`` without cotangents. Its results are
+    converted to one per operand.
+    """
     linear = _linear_inputs(trip, operands)
     backwards = _backwards(trip, linear, cts)
     if not backwards:
@@ -31,7 +33,8 @@ def transposed(trip: Trip, operands: Sequence[Operand], cts: Tangents) -> Derive
     start, phases = trip.constants, range(len(trip.bodies))
     fixed, groups = trip.groups(operands)
     known = [k for k in range(start) if not linear[0][k]]
-    # What is not linear runs ahead. Beside what it keeps anyway, it keeps the carries that a backward phase reads.
+    # The nonlinear part runs first. Besides its own values, it keeps the carries that a backward
+    # phase reads.
     before: dict[int, list[int]] = {
         b.phase: [k for k in b.values if start <= k < start + trip.carries[b.phase]] for b in backwards
     }
@@ -112,14 +115,14 @@ class _Backward(NamedTuple):
     """One phase of a transposed trip.
 
     Args:
-        phase: the one that it is the transpose of.
-        made: from values that are not linear, by place, and cotangents to cotangents.
-        values: the places of those values among the inputs of the phase's body.
-        given: what of it has cotangents that were kept: places among what the phase keeps.
-        sums: places of the constants whose cotangents it sums.
-        carry: places, in its carry, of what is linear.
-        keeps: of what earlier phases keep, that of which it keeps the cotangent.
-        starts: of the carry's cotangents.
+        phase: the phase that it transposes.
+        made: from nonlinear values, in order of index, and cotangents to cotangents.
+        values: indices of those values among the inputs of the phase's body.
+        given: indices of the phase's kept values that have kept cotangents.
+        sums: indices of the constants whose cotangents it sums.
+        carry: indices of linear values in its carry.
+        keeps: values kept by earlier phases whose cotangents it keeps.
+        starts: initial cotangents of the carry.
     """
 
     phase: int
@@ -133,7 +136,7 @@ class _Backward(NamedTuple):
 
 
 def _linear_inputs(trip: Trip, operands: Sequence[Operand]) -> list[list[bool]]:
-    """Of each phase's body, which inputs are linear."""
+    """Return flags of the linear inputs of each phase's body."""
     fixed, groups = trip.groups([is_linear(x) for x in operands])
     kept: list[bool] = []
     found: list[list[bool]] = []
@@ -145,7 +148,7 @@ def _linear_inputs(trip: Trip, operands: Sequence[Operand]) -> list[list[bool]]:
 
 
 def _backwards(trip: Trip, linear: list[list[bool]], cts: Tangents) -> list[_Backward]:
-    """Transpose the linear part of each phase, from the last to the first, where it has cotangents."""
+    """Transpose the linear part of each phase that has cotangents, from the last to the first."""
     start, found = trip.constants, list[_Backward]()
     pulled: set[tuple[int, int]] = set()
     shown = [trip.carries[p] if p >= trip.hidden else 0 for p in range(len(trip.bodies))]

@@ -1,19 +1,22 @@
-"""Trips: what a loop with an unknown number of steps, and all derivatives of it, are made of.
+"""Trips: the representation of a loop with an unknown number of steps, and of all its derivatives.
 
 Note [A trip and its phases]
-    The first phase is the loop itself: its body is carried out as long as the condition on its carry holds. How often, only
-    the run knows; so no value outside of the operation can have an axis of that length. What a derivative needs of every
-    step therefore stays inside of it. A *trip* is the loop, then further phases, which walk the same steps once more,
-    forwards or backwards, each with a carry of its own. Whatever a body returns besides its carry is kept per step, in a
-    list that grows as the trip runs, and is handed to the bodies of later phases at the same step.
+    The first phase is the loop itself: its body runs while the condition on its carry holds. The
+    number of steps is known only at run time; so no value outside of the operation can have an axis
+    of that length, and the residuals of each step stay inside of it. A *trip* is the loop, then
+    further phases, which run over the same steps once more, forwards or backwards, each with its
+    own carry. All results of a body besides its carry are kept per step, in a list that grows as
+    the trip runs, and become inputs of the bodies of later phases at the same step.
 
-    The linear part of a loop is a trip of two phases: the loop, which keeps its residuals, and the tangents, which read
-    them. Its transpose walks the second phase backwards. A derivative of that one adds phases of its own; so trips are
-    closed under every transform, to any order, and a reverse pass takes memory in proportion to the steps that were taken.
-    Before a program runs, control/walked_once.py joins a loop to trips that begin with it, so that it is walked once.
+    The linear part of a loop is a trip of two phases: the loop, which keeps its residuals, and the
+    tangents, which read them. Its transpose runs the second phase backwards. A derivative of that
+    adds its own phases; so trips are closed under every transform, to any order, and a reverse pass
+    takes memory in proportion to the number of steps. Before a program runs, control/walked_once.py
+    joins a loop to trips that start with it, so that it runs once.
 
-The rules of the loop are functions from a trip to a trip (`Derived`): control/while_tangents.py, control/while_transpose.py,
-control/while_vmap.py. The operation that applies them is in control/while_loop.py.
+The rules of the loop are functions from a trip to a trip (`Derived`): control/while_tangents.py,
+control/while_transpose.py, control/while_vmap.py. The operation that applies them is in
+control/while_loop.py.
 
 Layer: 5.
 """
@@ -33,14 +36,16 @@ class Trip(NamedTuple):
     """The params of a loop; see Note [A trip and its phases].
 
     Args:
-        cond: from constants and the carry of the first phase to whether there is another step.
-        bodies: of each phase: from constants, its carry, and what earlier phases kept of this step, to its carry and what it
-            keeps of this step.
-        carries: of each phase, how many values it carries.
-        reverse: of each phase, whether it walks from the last step to the first.
-        constants: how many operands are constants; the others are the initial carries of all phases.
-        hidden: how many of the first phases do not return what they carry.
-        most: the largest number of steps that is allowed, or ``None``.
+        cond: from constants and the carry of the first phase to a bool: True if there is another
+            step.
+        bodies: by phase: from constants, its carry, and values that earlier phases kept of this
+            step, to its carry and the values that it keeps.
+        carries: by phase, number of carried values.
+        reverse: by phase, True if it runs from the last step to the first.
+        constants: number of operands that are constants; the others are the initial carries of all
+            phases.
+        hidden: number of first phases whose carries are not returned.
+        most: maximum number of steps, or ``None``.
     """
 
     cond: Program
@@ -60,22 +65,22 @@ class Trip(NamedTuple):
         return list(values[: self.constants]), found
 
     def kept(self, phase: int) -> int:
-        """How many values a phase keeps of every step."""
+        """Return the number of values that a phase keeps of every step."""
         return len(self.bodies[phase].output_ids) - self.carries[phase]
 
     def stacks(self, phase: int) -> list[tuple[int, int]]:
-        """What the body of a phase is handed of earlier ones: by phase and place there."""
+        """Return the kept values of earlier phases that a body takes, as (phase, index)."""
         return [(j, n) for j in range(phase) for n in range(self.kept(j))]
 
 
 @final
 class Derived(NamedTuple):
-    """What a rule makes of a loop: another one.
+    """Result of a rule: another loop.
 
     Args:
         trip: of the loop to apply.
-        operands: what to apply it to.
-        results: from what that loop returns to what the rule returns.
+        operands: its operands.
+        results: from the results of that loop to the results of the rule.
     """
 
     trip: Trip
@@ -84,7 +89,7 @@ class Derived(NamedTuple):
 
 
 def places_read(program: Program, outputs: Sequence[int]) -> set[int]:
-    """The places of the inputs that variables depend on."""
+    """Return the indices of the inputs on which variables depend."""
     needed = set(outputs)
     for k in range(len(program.ops) - 1, -1, -1):
         if k in needed:
@@ -93,15 +98,16 @@ def places_read(program: Program, outputs: Sequence[int]) -> set[int]:
 
 
 def with_inputs(program: Program, inputs: Sequence[int | ShapeDtype], outputs: Sequence[int]) -> Program:
-    """Return the part of a program that computes some of its variables, with inputs by place, and others that it does not
-    read, by aval."""
+    """Return the part of a program that computes some variables, with reordered inputs: indices, or
+    avals of dead inputs.
+    """
     part = restrict(program, program.input_ids, outputs, keep=True).program
     write = Rewrite(part, inputs)
     return write.finish(write.keep_all())
 
 
 def pruned(trip: Trip, operands: Sequence[Any]) -> tuple[Trip, list[Any]]:
-    """Leave out constants, carries, kept values and phases that no result needs."""
+    """Eliminate dead constants, carries, kept values and phases."""
     fixed, groups = trip.groups(operands)
     phases, start = len(trip.bodies), trip.constants
     kept: set[tuple[int, int]] = set()

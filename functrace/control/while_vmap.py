@@ -1,9 +1,10 @@
 """Loops with an unknown number of steps under vmap.
 
 Note [A loop per example]
-    Under vmap, a loop whose condition differs between examples runs until the last example is done. It carries which of
-    them are still at it, and each step is a choice per example (control/cond.py) between the body and staying as it is: an
-    example that is done keeps its carry, and no derivative of a step that it did not take reaches it, not even a NaN.
+    Under vmap, a loop whose condition differs between examples runs until the last example is done.
+    Its carry includes a mask of active examples, and each step is a choice per example
+    (control/cond.py) between the body and the identity: an example that is done keeps its carry,
+    and derivatives of steps that it did not take do not propagate to it, not even a NaN.
 
 Layer: 5.
 """
@@ -36,7 +37,7 @@ Flagged: TypeAlias = Callable[[Program, Sequence[bool]], Sequence[bool]]
 
 
 def batched(trip: Trip, operands: Values, is_batched: Flags) -> Derived:
-    """Make the loop over all examples."""
+    """Build the loop over all examples."""
     size = batch_size(operands, is_batched)
     mapped = _mapped_flags(trip, is_batched)
     fixed, groups = trip.groups(list(zip(operands, is_batched, strict=True)))
@@ -63,25 +64,31 @@ def batched(trip: Trip, operands: Values, is_batched: Flags) -> Derived:
     )
 
     def results(values: list[Any]) -> tuple[Any, ...]:
-        return tuple(values if trip.hidden else values[1:])  # without the examples that are at it
+        return tuple(values if trip.hidden else values[1:])  # without the mask of active examples
 
     return Derived(made, [*constants, active, *chain(*carries)], results)
 
 
 def mapped_results(trip: Trip, is_batched: Sequence[bool], flagged: Flagged = mapped_outputs) -> list[bool]:
-    """Say which results have a batch axis, or what else ``flagged`` says of the outputs of a program."""
+    """Return flags of the results that have a batch axis, or another property computed by
+    ``flagged``.
+    """
     outputs = _mapped_flags(trip, is_batched, flagged).outputs
     return [flag for p in range(trip.hidden, len(trip.bodies)) for flag in outputs[p][: trip.carries[p]]]
 
 
 def moving_inputs(trip: Trip, flags: Sequence[bool]) -> list[tuple[Program, Sequence[bool]]]:
-    """Return the condition and the bodies, with a flag per input: whether it depends on a flagged operand at any step."""
+    """Return the condition and the bodies, with a flag per input: True if it depends on a flagged
+    operand at any step.
+    """
     inputs = _mapped_flags(trip, flags, reached_outputs).inputs
     return [(trip.cond, inputs[0]), *zip(trip.bodies, inputs, strict=True)]
 
 
 class _Mapped(NamedTuple):
-    """Which inputs of each phase's body have a batch axis, which outputs, and whether examples stop one by one."""
+    """Flags of batched inputs and outputs of each phase's body; ``each`` is True if examples stop
+    one by one.
+    """
 
     inputs: list[list[bool]]
     outputs: list[list[bool]]
@@ -108,7 +115,7 @@ def _mapped_flags(trip: Trip, is_batched: Sequence[bool], flagged: Flagged = map
 
 
 def _any_active(trip: Trip, mapped: _Mapped, size: int) -> Program:
-    """The condition of a loop per example: whether any example is still at it."""
+    """Return the condition of a loop per example: True while any example is active."""
     into = ArrayRecording("vmap of a condition", keeps_source=False)
     given = [
         _stacked(trip.cond.avals[i], size) if f else trip.cond.avals[i]
@@ -121,12 +128,15 @@ def _any_active(trip: Trip, mapped: _Mapped, size: int) -> Program:
 
 
 def _chosen(trip: Trip, mapped: _Mapped, size: int, phase: int, ask: Program) -> Program:
-    """The body of a phase of a loop per example: each example takes the step, or stays as it is."""
+    """Return the body of a phase of a loop per example: active examples take the step, others keep
+    their carry.
+    """
     body, flags, start, count = trip.bodies[phase], mapped.inputs[phase], trip.constants, trip.carries[phase]
     into = ArrayRecording(f"vmap of {body.name}", keeps_source=False)
     avals = [body.avals[i] for i in body.input_ids]
     shown = [_stacked(aval, size) if flag else aval for aval, flag in zip(avals, flags, strict=True)]
-    place = start if not phase else start + count  # of the flag: first of the carry, or of what the first phase keeps
+    # of the mask: first of the carry, or of the first phase's kept values
+    place = start if not phase else start + count
     given = [into.new_input(aval) for aval in [*shown[:place], ShapeDtype((size,), _FLAG), *shown[place:]]]
     active = given.pop(place)
     build = Assembly()

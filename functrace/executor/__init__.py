@@ -1,4 +1,4 @@
-"""The executor: runs programs on arrays, fast. Pipeline of passes → plan → backend.
+"""The executor: run programs on arrays. Pipeline of passes → plan → backend.
 
 Layer: 7.
 """

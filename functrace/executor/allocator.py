@@ -1,13 +1,16 @@
-"""Freed memory: while large arrays are worked on, the C library keeps what they leave behind for those that come next.
+"""Freed memory of large arrays: let glibc keep it for the next arrays, instead of returning it to
+the system.
 
-glibc gives the memory of large arrays back to the operating system as soon as they are freed, and every new one is a page
-fault per 4 KiB: gradients of 100 layers on 2 MiB arrays make 180,000 per call. With ``functrace.config.keep_freed_memory =
-True``, `mallopt` makes glibc keep as much as consecutive calls on large arrays need; a second after the last call,
-`malloc_trim` gives everything back. This is a setting of the whole process, and so off by default. It has no effect with
-other C libraries, and where environment variables configure glibc's malloc.
+glibc returns the memory of large arrays to the operating system as soon as they are freed, and
+every new array costs a page fault per 4 KiB: gradients of 100 layers on 2 MiB arrays cause 180,000
+per call. With ``functrace.config.keep_freed_memory = True``, `mallopt` makes glibc keep as much as
+consecutive calls on large arrays need; a second after the last call, `malloc_trim` returns
+everything. This is a setting of the whole process, and so off by default. It has no effect with
+other C libraries, or if environment variables configure glibc's malloc.
 
-Measured (un-jitted gradient of memory-chain; jitted gradient of jit-elementwise in float64, 32 MiB per array): 1.60 ->
-1.35 s, 181,000 -> 300 page faults; 120 -> 90 ms, 4,200 -> 0. Giving back 300 MiB takes 13 ms.
+Measured (un-jitted gradient of memory-chain; jitted gradient of jit-elementwise in float64, 32 MiB
+per array): 1.60 -> 1.35 s, 181,000 -> 300 page faults; 120 -> 90 ms, 4,200 -> 0. Returning 300 MiB
+takes 13 ms.
 
 Layer: 7.
 """
@@ -31,26 +34,28 @@ if TYPE_CHECKING:
     from ctypes import CDLL
 
 LARGE = 1 << 20
-"""Bytes: a program that needs less takes less time than to note that it has run."""
+"""Bytes: a program that needs less runs faster than its run can be recorded."""
 
 SECONDS = 1.0
-"""How long memory is kept for the next call."""
+"""Seconds for which freed memory is kept for the next call."""
 
 FEWEST_KEPT = 64 << 20
-"""Bytes that may stay with the process in any case: what glibc settles at by itself, after an array of 32 MB."""
+"""Bytes that always stay with the process: glibc's own limit after an array of 32 MB."""
 
 LARGEST_MAPPED = 32 << 20
-"""Bytes: larger arrays have memory of their own, from the operating system, while nothing is kept."""
+"""Bytes: while nothing is kept, larger arrays get their own mapping from the operating system."""
 
 GAPS = 8 << 20
-"""Bytes between arrays that are given back while a large program runs, if the process has grown by as much."""
+"""Growth of the process, in bytes, after which free memory between arrays is returned while a large
+program runs.
+"""
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, in malloc.h
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt, from malloc.h
 
 
 @functools.lru_cache(maxsize=1)
 def _library() -> CDLL | None:
-    """The C library, if it is glibc and nobody has told it what to keep."""
+    """Return the C library, if it is glibc and the environment does not configure its malloc."""
     told = any(name in os.environ for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_"))
     if sys.platform != "linux" or told or "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
         return None
@@ -64,7 +69,7 @@ def _library() -> CDLL | None:
 
 @functools.lru_cache(maxsize=1)
 def _asks(library: CDLL) -> Callable[[], Any]:
-    """glibc's function for what its heap holds: a structure with the ``free`` bytes."""
+    """Return glibc's function for heap statistics: a structure with the ``free`` bytes."""
     import ctypes
 
     names = ("arena", "chunks", "small", "maps", "mapped", "most", "fast", "used", "free", "top")
@@ -74,7 +79,7 @@ def _asks(library: CDLL) -> Callable[[], Any]:
 
 
 def _resident() -> int:
-    """Bytes that the process has in memory; 0 where that cannot be read."""
+    """Return the resident bytes of the process; 0 if they cannot be read."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * mmap.PAGESIZE
@@ -83,17 +88,17 @@ def _resident() -> int:
 
 
 def _free(library: CDLL) -> int:
-    """Bytes that glibc has and nobody uses."""
+    """Return the bytes in glibc's free lists."""
     return _asks(library)().free
 
 
 @final
 class FreedMemory:
-    """What is kept of freed memory, for whom.
+    """Keep freed memory between calls on large arrays.
 
     Args:
-        seconds: how long.
-        is_kept: whether anything is kept.
+        seconds: time for which memory is kept.
+        is_kept: True if memory is kept.
     """
 
     def __init__(self, seconds: float = SECONDS, *, is_kept: bool = False) -> None:
@@ -101,30 +106,32 @@ class FreedMemory:
         self.is_kept = is_kept
         """Setting: True if freed memory is kept."""
         self.kept = 0
-        """Bytes that the largest of the calls needs, for which memory is kept."""
+        """Bytes that the largest recent call needs."""
         self.has_budget = False
-        """Whether somebody has said how many bytes are to suffice: then new pages are the lesser evil."""
-        self._needed = 0  # by the largest call since the thread has looked
-        self._held = 0  # the most bytes that the process had, when it had been looked for gaps
-        self._running: list[tuple[int, int]] = []  # the threads that run large programs, and their bytes
+        """True if the user has set a memory budget: then new page faults cost less than exceeding
+        it.
+        """
+        self._needed = 0  # bytes of the largest call since the last check
+        self._held = 0  # resident bytes at the last search for gaps
+        self._running: list[tuple[int, int]] = []  # threads of large programs, their bytes
         self._is_watched = False
         self._turn = Lock()
 
     def forget(self) -> None:
-        """Start anew: after a fork there is no thread that watches."""
+        """Reset: a forked child has no watching thread."""
         self.kept = self._needed = self._held = 0
         self._is_watched = False
         self._running = [entry for entry in self._running if entry[0] == threading.get_ident()]
 
     def used(self, nbytes: int) -> None:
-        """Note that arrays of so many bytes together are worked on."""
+        """Record work on arrays of ``nbytes`` bytes together."""
         if self.is_kept and nbytes > self._needed:
             self._needed = nbytes
             if nbytes > self.kept:
                 self._keep(nbytes)
 
     def around(self, run: Compiled, nbytes: int) -> Compiled:
-        """Return a function that needs so many bytes as one that says so."""
+        """Wrap a function that needs ``nbytes`` bytes so that it records its runs."""
         if nbytes < LARGE:
             return run
 
@@ -144,9 +151,11 @@ class FreedMemory:
         return keeping
 
     def close_gaps(self) -> None:
-        """Give back what lies between arrays, if there is a budget, and the process has grown; asked while a program runs.
+        """Return free memory between arrays to the system, if there is a budget and the process has
+        grown.
 
-        Arrays that live on, such as gradients, stand where larger ones have died; what is left around them fits nothing.
+        Generated code calls this while a program runs. Arrays with long lifetimes, such as
+        gradients, reuse the memory of larger ones; the gaps around them fit nothing.
         """
         library = _library() if self.has_budget else None
         if library is None or not hasattr(library, "mallinfo2"):
@@ -160,7 +169,7 @@ class FreedMemory:
         self._held = max(self._held, held)
 
     def give_back(self, needed: int = 0) -> None:
-        """Keep only what calls that need so many bytes leave behind."""
+        """Keep only the freed memory of calls that need ``needed`` bytes."""
         library = _library()
         if library is not None:
             self.kept, self._held = needed, 0
@@ -178,11 +187,11 @@ class FreedMemory:
                 self._is_watched = True
                 try:
                     threading.Thread(target=self._watch, name="functrace freed memory", daemon=True).start()
-                except RuntimeError:  # the interpreter is about to exit, and frees all
+                except RuntimeError:  # the interpreter exits, and frees all memory
                     self._is_watched = False
 
     def _watch(self) -> None:
-        """Give memory back when the calls that needed it are over."""
+        """Return memory after the last call that needed it."""
         while self._is_watched:
             time.sleep(self.seconds)
             with self._turn.now:
@@ -192,7 +201,9 @@ class FreedMemory:
                 self._is_watched = self.kept > 0
 
     def _tell(self, library: CDLL) -> None:
-        """Say how much to keep. (Larger arrays than 32 MB can be kept since glibc 2.35; before, it takes no notice.)"""
+        """Set glibc's limits. (It can keep arrays above 32 MB since 2.35; older versions ignore the
+        call.)
+        """
         library.mallopt(_TRIM_THRESHOLD, min(FEWEST_KEPT + 2 * self.kept, (1 << 31) - 1))
         library.mallopt(_MMAP_THRESHOLD, LARGEST_MAPPED)
         if self.kept:

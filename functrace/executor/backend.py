@@ -1,7 +1,9 @@
-"""Backends: what makes a function of a plan. They are siblings, and only spell: what runs when, and where, the plan says.
+"""Backends: compile plans to functions. A backend only spells operations; the plan decides order
+and memory.
 
-The reference evaluator (tracing/evaluate.py) is the meaning of a program; every backend must equal it. To add one, write a
-class with a `Policy` and the method `Backend.compile` in a file of its own; ``docs/architecture.md`` has one of a few lines.
+The reference evaluator (tracing/evaluate.py) defines the meaning of a program; every backend must
+equal it. To add one, write a class with a `Policy` and the method `Backend.compile` in its own
+file; ``docs/architecture.md`` has one of a few lines.
 
 Layer: 7.
 """
@@ -18,7 +20,7 @@ from functrace.ir.parts import Compiled
 
 
 class Backend(Protocol):
-    """Makes functions of plans."""
+    """Compiler from plans to functions."""
 
     policy: Policy
     """Choice of passes and fusion groups for its plans."""
@@ -27,16 +29,18 @@ class Backend(Protocol):
         """Compile a plan.
 
         Returns:
-            a function with one argument per input, which returns a tuple of outputs. It writes into no argument, copies the
-            outputs that ``plan.copied`` marks, and keeps no variable that is freed (`Plan.freed`).
+            a function with one argument per input, which returns a tuple of outputs. It overwrites
+            no argument, copies the outputs that ``plan.copied`` marks, and keeps no freed variable
+            (`Plan.freed`).
         """
         ...
 
 
 def function_of(plan: Plan, step: Step, backend: Backend) -> Callable[..., tuple[Any, ...]]:
-    """Return the function from an operation's operands to its results, with the bodies compiled by a backend.
+    """Return the function from an operation's operands to its results, with the bodies compiled by
+    a backend.
 
-    Where the step is written `into` an operand, it takes that array as ``out``.
+    If the step overwrites an operand (`into`), the function takes that array as ``out``.
     """
     if step.structure is not None:
         programs = [body.program for body in step.bodies]

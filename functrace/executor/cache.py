@@ -1,16 +1,18 @@
-"""The cache of transformed programs: record, then transform and compile once.
+"""Cache of transformed programs: record each time, transform and compile once.
 
 Note [Literals that change]
-    The key of a recording is its tape, which names a Python number by position, not by value. The first transformed
-    form is specialised to the numbers it was made with (so that ``x ** 3`` differentiates as a power with a known
-    exponent). If the same tape comes again with another number at some position, that position becomes an argument
-    of a second, general form, and stays one: a loop counter costs two transforms, not one per value.
+    The key of a recording is its tape, which identifies a Python number by position, not by value.
+    The first transformed form is specialized to the numbers of its recording (so that ``x ** 3``
+    differentiates as a power with a constant exponent). If the same tape returns with another
+    number at some position, that position becomes an argument of a second, general form, and stays
+    one: a loop counter costs two transforms, not one per value.
 
 Note [What may become an argument]
-    NumPy is told a number's value, not only its type: it refuses ``uint8 + 300``, and compares a uint8 with 300.
-    The general form knows a dtype only, the one that NumPy converts the number to in that place. So a number takes part
-    in it only if that dtype holds it, and if the operation then has the same result type. Any other number makes
-    a form of its own, and of these the last few are kept: what a call returns never depends on calls before it.
+    NumPy promotion depends on a Python literal's value, not only its type: it refuses
+    ``uint8 + 300``, and compares a uint8 with 300. The general form has a fixed dtype, to which
+    NumPy converts the number at that position. So a number can be an argument only if that dtype
+    holds it, and if the operation then has the same result type. Any other number gets a form of
+    its own, and the last few of these are kept: results never depend on earlier calls.
 
 Layer: 7.
 """
@@ -41,26 +43,28 @@ from functrace.transforms.given import with_given
 from functrace.typing import Scalar
 
 MOST_BYTES = 128 << 20
-"""Estimated bytes of all cached forms together; the least recently used go first."""
+"""Maximum estimated bytes of all cached forms; the least recently used are evicted first."""
 
 MOST_ENTRIES = 1 << 16
 MOST_GUESSES = 1 << 12
-"""So many transforms of functions, by name, are looked for first where they were found last."""
+"""Number of functions and transforms whose last cache key is remembered and tried first."""
 MOST_PER_OPERATION = 1 << 12
-"""Bytes that a transformed form hardly exceeds for one operation of a tape; 300 to 2,000 as measured."""
+"""Upper estimate of the bytes of a transformed form per operation of its tape; 300 to 2,000 as
+measured.
+"""
 MOST_FORMS = 8
-"""Forms that are kept for one tape and one transform."""
+"""Maximum number of forms of one tape and one transform."""
 
 
 @final
 class Form(Specialization):
-    """Result of a transform, and the numbers of the recording that are passed to it as last arguments.
+    """Result of a transform, and the literals of the recording that are its last arguments.
 
     Args:
         made: the result.
-        arguments: which literals of the recording.
-        avals: theirs.
-        assumed: bytes that it hardly takes, see `Kept`.
+        arguments: indices of literals of the recording.
+        avals: their avals.
+        assumed: upper estimate of its bytes, see `Kept`.
     """
 
     __slots__ = ("arguments", "avals", "made")
@@ -75,12 +79,12 @@ class Form(Specialization):
 
 
 class Called(NamedTuple):
-    """A recording, as guards read it.
+    """View of a recording that guards read.
 
     Args:
-        guess: a number for the function and the transform by name.
-        tape: operations, types of literals, outputs and transform; as the recording has them.
-        literals: the numbers among the operands.
+        guess: hash of the function's name and the transform.
+        tape: operations, types of literals, outputs and transform, in the recording's own lists.
+        literals: the Python numbers among the operands.
     """
 
     guess: int
@@ -90,17 +94,17 @@ class Called(NamedTuple):
 
 @final
 class ByTape:
-    """Guard: which operations were recorded, under which transform.
+    """Guard on the recorded operations and the transform.
 
-    The answer is a number: the hash of the tape, or the next one that is free if another tape has the same hash. (Tapes are
-    long, and to hash one takes longer than to compare it with the one that the same function had the last time.)
+    Its key is a number: the hash of the tape, or the next free number if another tape has the same
+    hash. (Hashing a long tape is slower than comparing it with the last tape of the same function.)
     """
 
     __slots__ = ("_last", "nodes")
 
     def __init__(self) -> None:
         self.nodes: Mapping[Any, Any] = {}
-        """The nodes behind the answers, whose guards hold the tapes."""
+        """Cache nodes by key; their guards hold the tapes."""
         self._last = Facts("transformed programs that were found last", MOST_GUESSES)
 
     def answer(self, call: Called) -> int:
@@ -118,32 +122,32 @@ class ByTape:
         return key
 
     def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
-        """Say that no such recording is known."""
+        """Return the reason of a miss: no such recording is cached."""
         return f"other operations were recorded than those of the {len(kept)} recordings that are kept"
 
     def merged(self, other: Guard[Any]) -> ByTape | None:
-        """Return itself: there is one."""
+        """Return the guard itself: there is one per cache."""
         return self if other is self else None
 
 
 @final
 class ByNumbers:
-    """Guard: which Python numbers stand among the operands; see Note [Literals that change].
+    """Guard on the Python numbers among the operands; see Note [Literals that change].
 
     Args:
-        tape: of the recording, kept from changing.
-        arguments: by literal that may be an argument, its aval.
-        literals: of the recording that this was made for.
+        tape: of the recording; an immutable copy.
+        arguments: avals of the literals that may be arguments, by index.
+        literals: of the recording for which the guard was created.
     """
 
     __slots__ = ("_last", "arguments", "literals", "tape")
 
     def __init__(self, tape: tuple[Any, ...], arguments: dict[int, ShapeDtype], literals: tuple[Scalar, ...]) -> None:
         self.tape, self.arguments, self.literals = tape, arguments, literals
-        self._last: tuple[Any, tuple[Any, ...]] = (None, ())  # literals that `==` tells from others, and the answer
+        self._last: tuple[Any, tuple[Any, ...]] = (None, ())  # last literals, and their key
 
     def answer(self, call: Called) -> tuple[Any, ...]:
-        """Return the numbers, but for those that are arguments."""
+        """Return the numbers, except those that are arguments."""
         literals, (plain, found) = call.literals, self._last
         if literals == plain:
             return found
@@ -156,25 +160,28 @@ class ByNumbers:
         return answer
 
     def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
-        """Say that the numbers are new."""
+        """Return the reason of a miss: the numbers are new."""
         return f"the numbers among the operands are other ones than in {len(kept)} forms that are kept"
 
     def merged(self, other: Guard[Any]) -> ByNumbers | None:
-        """Return itself, unless there are other arguments."""
+        """Return the guard itself, if ``other`` is it."""
         return self if other is self else None
 
     def varying(self, literals: tuple[Scalar, ...]) -> set[int]:
-        """Return which literals have varied so far: those that are arguments, and those that are not what they were."""
+        """Return the indices of literals that have varied so far: arguments, and those that differ
+        from the guard's.
+        """
         pairs = zip(literals, self.literals, strict=True)
         return {k for k, (a, b) in enumerate(pairs) if number_key(a) != number_key(b)}.union(self.arguments)
 
 
 @contextmanager
 def collector_paused() -> Generator[None]:
-    """Keep Python's cycle collector out of a transform by rules, which makes many small tuples and no garbage.
+    """Pause the garbage collector during a transform by rules, which creates many small tuples and
+    no cycles.
 
-    Measured: a tenth of the time of a first pullback through 2,000 operations, half of it through 20,000. (Templates
-    leave nothing that it would walk.) No user code runs inside.
+    Measured: 10% of the time of a first pullback through 2,000 operations, 50% through 20,000.
+    (Templates leave no objects for the collector.) No user code runs inside.
     """
     if not gc.isenabled():
         yield
@@ -190,12 +197,12 @@ def collector_paused() -> Generator[None]:
 
 
 _pausing: set[int] = set()
-"""The threads that keep the collector out now."""
+"""Threads that have paused the collector."""
 
 
 @after_fork
 def _resume_collector() -> None:
-    """Let the collector run in a forked child, where the thread that kept it out is not there."""
+    """Resume the collector in a forked child, if the thread that paused it does not exist there."""
     if _pausing and threading.get_ident() not in _pausing:
         gc.enable()
     _pausing.intersection_update({threading.get_ident()})
@@ -211,23 +218,24 @@ class TransformCache(Table[Form]):
         guard.nodes = self.root.next
 
     def made(self) -> list[Any]:
-        """Return what transforms have made of recordings, that used longest ago first."""
+        """Return the cached results of transforms, least recently used first."""
         return [form.made for form in sorted(self.entries.values(), key=lambda form: form.used)]
 
     def lookup(
         self, recording: Recording, outputs: tuple[int, ...], transform: Hashable, build: Callable[[Program], Any]
     ) -> tuple[Any, list[Any]]:
-        """Return what a transform makes of a recording, and the arguments to run it on.
+        """Return the transformed program of a recording, and its arguments.
 
         Args:
-            recording: what was recorded.
-            outputs: the variables that are its outputs.
+            recording: the recording.
+            outputs: its output variables.
             transform: hashable; with the tape, the key.
-            build: makes it from the program, in which captured values are inputs; whatever it returns is kept.
+            build: function of the program, in which captured values are inputs; its result is
+                cached.
 
         Returns:
-            what ``build`` returned, and the values of its program's inputs, in order: inputs, captured values, numbers
-            that have become arguments.
+            the result of ``build``, and the values of its program's inputs, in order: inputs,
+            captured values, literals that have become arguments.
         """
         literals = tuple(recording.literals)
         tape = (
@@ -238,7 +246,7 @@ class TransformCache(Table[Form]):
         arguments = [known[i] for i in recording.inputs]
         if recording.constants:
             arguments.extend(recording.constants.values())
-        call = Called(hash((recording.owner, transform)), tape, literals)  # (a number: it holds nothing)
+        call = Called(hash((recording.owner, transform)), tape, literals)  # (holds no references)
         found = self.find(call)
         if found.__class__ is Miss:
             found = self._added(call, recording, outputs, build)
@@ -247,7 +255,7 @@ class TransformCache(Table[Form]):
         return found.made, arguments  # type: ignore[union-attr]
 
     def _added(self, call: Called, recording: Recording, outputs: tuple[int, ...], build: Callable[[Program], Any]) -> Form:
-        """Make a form for a recording, and keep it."""
+        """Build a form for a recording, and cache it."""
         key = self.root.guard.answer(call)
         node: Any = self.root.next.get(key)
         before: ByNumbers | None = None if node is None else node.guard
@@ -269,12 +277,13 @@ class TransformCache(Table[Form]):
 def template(
     recording: Recording, outputs: tuple[int, ...], varying: Iterable[int]
 ) -> tuple[Program, tuple[int, ...], tuple[ShapeDtype, ...]]:
-    """Return the program of a recording with captured values as inputs, and those literals that may be.
+    """Return the program of a recording; captured values and eligible literals are inputs.
 
-    The inputs of literals stand at the start of the tape, before all that reads them, and move every other variable.
+    The inputs of literals are at the start of the tape, before their readers, and shift every other
+    variable.
 
     Returns:
-        the program, which literals are inputs of it, and their avals.
+        the program, the indices of the literals that are inputs, and their avals.
     """
     primitives, operands, params = list(recording.primitives), list(recording.operands), list(recording.params)
     avals = list(recording.avals)
@@ -284,7 +293,7 @@ def template(
     users = {i: k for k, read in enumerate(operands) for i in read if i < 0} if varying else {}
     for literal in sorted(varying):
         k = users.get(~literal)
-        if k is None:  # the operation was refused, and the user went on
+        if k is None:  # the operation failed, and the user continued
             continue
         read = operands[k]
         specs = tuple([avals[i] if i >= 0 else type(recording.literals[~i]) for i in read])
@@ -318,7 +327,9 @@ def template(
 def argument_aval(
     primitive: Primitive, specs: tuple[Spec, ...], params: tuple[Any, ...], place: int, value: Scalar
 ) -> ShapeDtype | None:
-    """Return the aval of an argument that may stand for a number; see Note [What may become an argument]."""
+    """Return the aval of an argument that replaces a number; see Note [What may become an
+    argument].
+    """
     kind: type[Scalar] = type(value)
     kinds: list[np.dtype[Any] | type[Any]] = [
         np.dtype(s) if s is bool else s.dtype if isinstance(s, ShapeDtype) else s for s in specs
@@ -355,7 +366,7 @@ def run_recorded(
 ) -> tuple[Any, list[Any]]:
     """Look a recording up in the process's cache; see `TransformCache.lookup`.
 
-    What has been evaluated on the way is among the arguments, and is not evaluated again.
+    Values that were already evaluated are among the arguments, and are not recomputed.
     """
     evaluation = recording.values.evaluation
     given = () if evaluation is None else _read(recording, evaluation.variables)
@@ -371,10 +382,10 @@ def _lookup_with_more(
     build: Callable[[Program], Any],
     given: tuple[int, ...],
 ) -> tuple[Any, list[Any]]:
-    """Look up a recording of which values are known, or whose operations hold programs."""
+    """Look up a recording that has evaluated values or sub-programs."""
 
     def whole(program: Program) -> Any:
-        moved = len(program.avals) - len(recording.avals)  # by the numbers that are inputs, at the start of the tape
+        moved = len(program.avals) - len(recording.avals)  # offset of literals that are inputs
         if given:
             program = with_given(program, [moved + k for k in given])
         return build(with_inner(program, [moved + k for k in recording.inner or ()]))
@@ -387,10 +398,10 @@ def _lookup_with_more(
 
 
 def _read(recording: Recording, variables: Sequence[int]) -> tuple[int, ...]:
-    """Choose which of the values that have been evaluated are read, and not computed by the program.
+    """Choose the evaluated values that the program takes as arguments instead of recomputing them.
 
-    A value that belongs to a recording around this one is differentiated there: by what the operations say that made it. So
-    what depends on a function with rules of its own is computed by these.
+    A value of an enclosing recording is differentiated there, through the operations that computed
+    it. So the program recomputes every value that depends on a function with custom rules.
     """
     values = recording.values.known
     if not any(isinstance(values[k], Tracer) for k in variables):

@@ -17,10 +17,10 @@ from functrace.passes import LAST, LATE, optimized
 
 
 def compile_optimized(program: Program, backend: Backend | None = None, donated: Sequence[int] = ()) -> Compiled:
-    """Compile a program that has gone through the first passes; see `functrace.executor.runner.compile_flat`."""
+    """Compile a program after the first passes; see `functrace.executor.runner.compile_flat`."""
     backend = backend or NUMPY
     policy = backend.policy
     plan = planned(optimized(program, policy.passes(LATE + LAST)), policy, donated=donated)
     run = backend.compile(plan)
-    # A program on large arrays finds the memory of its last run; not one for sizes that are unknown.
+    # A program on large arrays may reuse the memory of its last run, unless sizes are unknown.
     return FREED.around(run, plan.peak_bytes) if not donated and plan.needs(LARGE) else run

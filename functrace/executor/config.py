@@ -1,4 +1,4 @@
-"""``functrace.config``: into which blocks operations on large arrays are divided, over how many threads, and freed memory.
+"""``functrace.config``: block size, number of threads, and freed memory.
 
 Layer: 7.
 """
@@ -17,18 +17,22 @@ from functrace.executor.parallel.threads import THREADS
 
 @final
 class Config:
-    """Settings of the process, which change time and memory but no result. Called, they hold inside a ``with`` block.
+    """Settings of the process, which affect time and memory but no result; a call sets them for a
+    ``with`` block.
 
     Args:
-        threads: number of threads that work on one array; by default the number of cores that the process may use.
-        block: elements of a block (65,536 by default); arrays of at least four blocks are divided.
-        keep_freed_memory: True to keep freed memory of large arrays for the next call (glibc only; False by default).
+        threads: number of threads that work on one array; by default the number of cores that the
+            process may use.
+        block: elements of a block (65,536 by default); arrays of at least four blocks are tiled.
+        keep_freed_memory: True to keep freed memory of large arrays for the next call (glibc only;
+            False by default).
 
     Returns:
         a context manager, which restores the settings at the end of the block.
 
     Raises:
-        ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` is not a bool.
+        ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` is not a
+            bool.
 
     Example:
         >>> import functrace as ft
@@ -41,7 +45,9 @@ class Config:
 
     @property
     def threads(self) -> int:
-        """How many threads work on one array; by default as many as the process may use cores."""
+        """Number of threads that work on one array; by default the number of cores that the process
+        may use.
+        """
         return THREADS.count
 
     @threads.setter
@@ -50,11 +56,12 @@ class Config:
 
     @property
     def block(self) -> int:
-        """Elements of a block; arrays of at least four blocks are divided, in what is compiled from then on.
+        """Elements of a block; programs compiled from then on divide arrays of at least four
+        blocks.
 
-        By default 65,536: a few of them stay in a core's cache. With smaller ones, several threads wait for each other, so
-        where several share an array it is twice as many by default. Of numbers wider than four bytes, a block has as many
-        fewer.
+        The default is 65,536: a few such blocks stay in a core's cache. With smaller blocks,
+        threads wait for each other, so the default doubles where several threads share an array.
+        For numbers wider than four bytes, a block has proportionally fewer elements.
         """
         return THREADS.block
 
@@ -75,7 +82,7 @@ class Config:
     def keep_freed_memory(self, is_kept: bool) -> None:
         if is_kept is not True and is_kept is not False:
             raise ArgumentError(
-                f"config.keep_freed_memory is True or False, not {is_kept!r}",
+                f"config.keep_freed_memory must be True or False, not {is_kept!r}",
                 fix="functrace.config.keep_freed_memory = True",
             )
         FREED.is_kept = is_kept
@@ -86,10 +93,11 @@ class Config:
     def __call__(
         self, *, threads: int | None = None, block: int | None = None, keep_freed_memory: bool | None = None
     ) -> Generator[None]:
-        """Set for a while; other threads of the user's see it too.
+        """Set for a ``with`` block; other threads of the process see the settings too.
 
         Raises:
-            ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` is not a bool.
+            ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` is
+                not a bool.
         """
         before = self.threads, self.block, self.keep_freed_memory
         try:
@@ -103,10 +111,10 @@ class Config:
         finally:
             self.threads, self.block, self.keep_freed_memory = before
 
-    if not TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+    if not TYPE_CHECKING:  # so that type checkers report a misspelt name
 
         def __getattr__(self, name: str) -> object:
-            """Say how a setting that is not here is made."""
+            """Raise an error that lists the settings."""
             from functrace.names import unknown_name
 
             raise unknown_name("functrace.config", name, ("block", "keep_freed_memory", "threads"))
@@ -121,9 +129,11 @@ def _positive(name: str, value: int) -> int:
     except TypeError:
         found = 0
     if found < 1:
-        raise ArgumentError(f"config.{name} is a number from 1, not {value!r}", fix=f"functrace.config.{name} = 1")
+        raise ArgumentError(
+            f"config.{name} must be an integer of at least 1, not {value!r}", fix=f"functrace.config.{name} = 1"
+        )
     return found
 
 
 CONFIG = Config()
-"""The one of the process."""
+"""The settings of the process."""

@@ -1,18 +1,21 @@
-"""A transform inside of another one: what it runs is recorded as one call, not operation by operation.
+"""Nested transforms: record a cached program as one call, not operation by operation.
 
-`grad(grad(f))` records ``f`` for the inner gradient, whose program is in the cache, and runs that on traced values. If all
-its operations were recorded again, the outer recording, which is the key of the outer program, would be as long as the inner
-gradient: every call would write, hash and compare that. So the outer recording gets one operation, in which the
-program stands, by identity. Only when an outer program is made, which is once, the operations are put in place of the call
-(`with_inner`). So what is derived, batched and run is what it would be without calls.
+`grad(grad(f))` records ``f`` for the inner gradient, whose program is cached, and runs that on
+traced values. If it recorded all its operations again, the outer recording, which is the key of the
+outer program, would be as long as the inner gradient: every call would write, hash and compare it.
+So the outer recording gets one operation, with the program as a param that is compared by identity.
+Building the outer program, which happens once, inlines these calls (`with_inner`). So derivatives,
+batching and results are the same as without calls.
 
 Note [When a call stands for its operations]
-    A user can tell whether there is a call: results may depend on some of the arguments only (`functrace.value` gives the
-    plain value of what no derivative can be lost of; what depends on nothing is known at once), and errors are to be
-    raised where they stand. So there is a call only if every result depends on every traced argument, by floats if
-    that is of floats, and nothing in the program may fail, or is kept though nobody reads it. Nor does an operation hold a
-    program: of custom rules only the operation itself tells which of them are equal. Who records what is not
-    run at its end (`jit`, `trace`, bodies) gets all operations, as people read them.
+    A call could be observable: a result may depend on some of the arguments only (`functrace.value`
+    returns the plain value of a result that no derivative can need; a result without dependences is
+    concrete at once), and errors must be raised at their own lines. So there is a call only if
+    every result depends on every traced argument (for float arguments through floats), and no
+    operation in the program may fail, or is kept although it is dead. The program has no
+    sub-programs either: for custom rules only the operation itself determines which are equal.
+    Recordings that are not executed at their end (`jit`, `trace`, bodies) get all operations, as
+    people read them.
 
 Layer: 7.
 """
@@ -38,15 +41,18 @@ from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 
 MOST_PLACED = 8
-"""Forms of one program that are kept, for recordings of the same structure from different lines."""
+"""Maximum number of copies of one program, for recordings of the same structure from different
+lines.
+"""
 
 
 @final
 class Inner:
-    """A program as recordings call it.
+    """A program that recordings can call.
 
     Args:
-        program: what is run, with positions that are numbers; see Note [Positions in cached programs] in tracing/lines.py.
+        program: the program, with positions that are numbers; see Note [Positions in cached
+            programs] in tracing/lines.py.
     """
 
     __slots__ = ("_dependences", "_others", "_placed", "_program", "_used")
@@ -67,10 +73,11 @@ class Inner:
         self._placed: tuple[tuple[list[Position], Program], ...] = ()
 
     def recorded(self, arguments: Sequence[Any], lines: Sequence[Position]) -> list[Any] | None:
-        """Record a call where the newest of the arguments is recorded; returns its results.
+        """Record a call in the newest recording of the arguments; returns its results.
 
         Returns:
-            fresh handles, and copies of constants; ``None`` where the operations are to be recorded themselves.
+            fresh handles, and copies of constants; ``None`` if the operations must be recorded
+            individually.
         """
         if not self._dependences:
             return None
@@ -85,7 +92,7 @@ class Inner:
                 recording = value._recording
                 if newest is None or recording.serial > newest.serial:
                     newest = recording
-            elif not isinstance(value, (np.ndarray, np.generic)):  # (a union would be made anew)
+            elif not isinstance(value, (np.ndarray, np.generic)):  # (faster than a union type)
                 return None
         if newest is None:
             return None
@@ -106,7 +113,7 @@ class Inner:
         for known, program in self._placed:
             if len(known) != len(lines):
                 continue
-            for one, other in zip(known, lines, strict=True):  # equal functions of two files have equal code
+            for one, other in zip(known, lines, strict=True):  # equal code can be in two files
                 if type(one) is not tuple or type(other) is not tuple:
                     if one != other:
                         break
@@ -131,13 +138,15 @@ class Inner:
 
 
 def fresh(value: Any) -> Any:
-    """Give a result a handle, or memory, of its own, so that in-place changes of it do not reach another."""
+    """Return a result with a new handle, or in new memory, so that in-place changes do not affect
+    other results.
+    """
     return value._recording.handle(value._id) if isinstance(value, Tracer) else np.copy(value)
 
 
 def _is_callable(program: Program) -> bool:
-    """Whether nobody can tell a call from the operations by what these do."""
-    for k, _ in program.schedule:  # what is kept in any case is in it
+    """Return True if a call of the program is not observable in its operations."""
+    for k, _ in program.schedule:  # the schedule includes operations that are kept in any case
         primitive, operands, params = program.ops[k]
         if primitive.holds is not None or primitive.effects or primitive.kept is not None:
             return False
@@ -147,7 +156,7 @@ def _is_callable(program: Program) -> bool:
 
 
 def _dependences(program: Program) -> tuple[int, ...]:
-    """Say of each output on which inputs it depends, one bit per input."""
+    """Return, by output, the inputs on which it depends, as bit masks."""
     ops, avals = program.ops, program.avals
     places = {i: place for place, i in enumerate(program.input_ids)}
     by_all, by_floats = [0] * len(ops), [0] * len(ops)
@@ -165,11 +174,11 @@ def _dependences(program: Program) -> tuple[int, ...]:
 
 
 def with_inner(program: Program, calls: Sequence[int]) -> Program:
-    """Return the program with the operations of inner programs in place of their calls.
+    """Inline the calls of inner programs.
 
     Args:
-        program: as it was recorded.
-        calls: variables of the first results of calls; what has become of one in the meantime stays.
+        program: the recorded program.
+        calls: variables of the first results of calls; one that has been replaced since stays.
 
     Cost:
         about 1 us per operation.
@@ -177,13 +186,13 @@ def with_inner(program: Program, calls: Sequence[int]) -> Program:
     inner = {k for k in calls if program.ops[k][0] is call_p}
     if not inner:
         return program
-    moved: dict[int, int] = {}  # first: a value that is given to an operation is an input that stands behind it
+    moved: dict[int, int] = {}  # first: precomputed values of operations are inputs behind them
     starts: dict[int, int] = {}
     count = 0
     for k, (primitive, operands, params) in enumerate(program.ops):
         if k in inner:
             held: Program = params[0]
-            starts[k] = count - len(held.input_ids)  # inputs come first in what `restrict` returns
+            starts[k] = count - len(held.input_ids)  # `restrict` puts inputs first
             moved.update(enumerate([starts[k] + i for i in held.output_ids], k))
             count += len(held.ops) - len(held.input_ids)
         elif primitive is not RESULT or operands[0] not in inner:

@@ -1,11 +1,13 @@
-"""Instruction lists: how un-jitted derivatives run.
+"""Interpreter of un-jitted derivatives: flat instruction lists.
 
-An instruction is a function and the places of its operands and its result in one list of values. All instructions stand in
-one flat list, five entries each. So none is an object of its own, and Python's cycle collector has nothing to walk.
+An instruction is a function with the indices of its operands and its result in one list of values.
+All instructions are in one flat list, five entries each, so Python's cycle collector has no objects
+to traverse.
 
-There are two ways to a list. `listed` makes one of a program. `ListSink` is what the walks of differentiation
-(`functrace.transforms.walk`) write to where there is no program yet: a gradient of 5,000 operations takes 13 ms to derive as
-a program, and 3 as a list. Both use the kernels that generated code uses (`functrace.executor.kernels`).
+There are two ways to create a list. `listed` converts a program. `ListSink` receives the output of
+the derivative transforms (`functrace.transforms.walk`) directly, without a program: a gradient of
+5,000 operations takes 13 ms to derive as a program, and 3 as a list. Both use the kernels of
+generated code (`functrace.executor.kernels`).
 
 Layer: 7.
 """
@@ -47,22 +49,25 @@ from functrace.transforms.walk import NeedsTape, RuleRange, Walked
 from functrace.typing import Scalar
 
 WIDTH = 5
-"""Entries per instruction: kind, function, two places of operands (or a tuple of them, and of those freed), result."""
+"""Entries per instruction: kind, function, two operand indices (or a tuple of them, and one of
+freed operands), result.
+"""
 ANY, ONE, TWO, MANY = 0, 1, 2, 3
-"""Kinds, by what is taken: a tuple of places, one, or two; `MANY` is `ANY` with several results, in places that follow one
-another. Added to `ONE` and `TWO`: which of the operands are freed."""
+"""Kinds, by operands: a tuple of indices, one, or two; `MANY` is `ANY` with several results, at
+consecutive indices. `ONE` and `TWO` can be combined with flags for the operands that are freed.
+"""
 FREES_FIRST, FREES_SECOND = 4, 8
 
 SMALL = 1 << 18
-"""Bytes: what takes less altogether is freed at the end."""
+"""Bytes: smaller programs free all values at the end."""
 
 
 @final
 class Instructions:
-    """A list of instructions; `run` runs it.
+    """A list of instructions; `run` executes it.
 
     Args:
-        program: the program that it was made for: its variables are the first places of the list of values.
+        program: its source program, whose variables are the first indices of the list of values.
     """
 
     __slots__ = ("code", "inputs", "origins", "outputs", "primitives", "program", "values")
@@ -72,20 +77,22 @@ class Instructions:
         self.code: list[Any] = []
         """The instructions, `WIDTH` entries each."""
         self.values: list[Any] = []
-        """What the list of values is at the start: constants, and numbers from its end backwards."""
+        """Initial list of values: constants, and numbers from its end backwards."""
         self.inputs = program.input_ids
         self.outputs: list[tuple[int, bool]] = []
-        """Places of the outputs, each with a flag: whether its value may share memory with something else."""
+        """Indices of the outputs, each with a flag: True if its value may share memory with another
+        value.
+        """
         self.primitives: list[Primitive] = []
-        """Of the places behind the program's variables: what makes them."""
+        """Primitives of the values behind the program's variables."""
         self.origins: list[int] = []
-        """Of the same places: the variable of the program that they belong to."""
+        """For the same values, the program's variable from which each derives."""
 
     def __len__(self) -> int:
         return len(self.code) // WIDTH
 
     def now(self, place: int) -> Now:
-        """Return what makes the value of a place, and where it came from."""
+        """Return the primitive and the origin of a value, by index."""
         program, count = self.program, len(self.program.avals)
         origin = place if place < count else self.origins[place - count]
         position = program.positions[origin] if 0 <= origin < len(program.positions) else None
@@ -97,11 +104,11 @@ class Instructions:
         """Mark last uses of values, if they are large enough to be freed early.
 
         Args:
-            outputs: the places of the outputs.
-            copied: one flag per output: whether its value may share memory with something else.
-            tail: numbers, the first of which stand at the end of the list of values.
-            count: how many other places there are.
-            prunes: whether dead code is left out.
+            outputs: indices of the outputs.
+            copied: one flag per output: True if its value may share memory with another value.
+            tail: numbers; the first is at the end of the list of values.
+            count: number of other values.
+            prunes: True to eliminate dead code.
         """
         code, program = self.code, self.program
         self.outputs = list(zip(outputs, copied, strict=True))
@@ -141,15 +148,15 @@ class Instructions:
 
 
 def run(instructions: Instructions, arguments: Sequence[Any], lines: Sequence[Position]) -> list[Any]:
-    """Run on plain arguments; returns the outputs, which share memory with nothing.
+    """Run on plain arguments; returns the outputs, in memory of their own.
 
     Args:
-        instructions: what to run.
+        instructions: the instructions.
         arguments: one array per input of the program.
-        lines: the positions of the recording that it runs for.
+        lines: positions of the current recording.
 
     Cost:
-        70 ns per instruction beside the array work.
+        70 ns per instruction besides the array work.
     """
     values = instructions.values.copy()
     for place, value in zip(instructions.inputs, arguments, strict=True):
@@ -182,7 +189,7 @@ def run(instructions: Instructions, arguments: Sequence[Any], lines: Sequence[Po
             else:
                 found = function(*[values[i] for i in first])
                 values[result : result + len(found)] = found
-                found = None  # what is freed here must have no other name
+                found = None  # a freed value must have no other reference
                 for i in second:
                     values[i] = None
     except Exception as error:
@@ -211,11 +218,11 @@ def _source(position: Position, lines: Sequence[Position]) -> Source | None:
     return Source(*position) if isinstance(position, tuple) else None
 
 
-# -- how an operation is called --------------------------------------------------------------------------------------------
+# -- calls of operations ---------------------------------------------------------------------------
 
 
 def called(primitive: Primitive, params: Params) -> Callable[..., Any]:
-    """Return the function that evaluates an operation, of its operands alone."""
+    """Return the function that evaluates an operation, with params bound."""
     if not params:
         return primitive.eval
     kernel = KERNELS.get(primitive)
@@ -230,10 +237,10 @@ def called(primitive: Primitive, params: Params) -> Callable[..., Any]:
 
 
 class Numbers:
-    """The numbers that instructions read: behind all other places, from the end of the list of values backwards.
+    """Numbers that instructions read: at the end of the list of values, backwards.
 
     Args:
-        literals: those of the program, which stand there first.
+        literals: the program's literals, which are first.
     """
 
     __slots__ = ("_arrays", "literals", "tail")
@@ -244,12 +251,12 @@ class Numbers:
         self._arrays: dict[Any, int] = {}
 
     def add(self, value: object) -> int:
-        """Add a number, or another constant; returns its place."""
+        """Add a number, or another constant; returns its index."""
         self.tail.append(value)
         return -len(self.tail)
 
     def as_array(self, i: int, dtype: np.dtype[Any]) -> int:
-        """Return the place of a literal as an array, if the dtype holds it; see `number_array`."""
+        """Return the index of a literal as an array, if the dtype holds it; see `number_array`."""
         found = self._arrays.get((i, dtype))
         if found is None:
             array = as_number_array(dtype, self.literals[~i])
@@ -257,7 +264,9 @@ class Numbers:
         return found
 
     def with_literal(self, operands: Operands, primitive: Primitive, specs: Sequence[Spec]) -> Operands:
-        """Return the places of two operands, of which one is a literal; a ufunc gets the literal as a 0-d array."""
+        """Return the indices of two operands, one a literal; for a ufunc the literal becomes a 0-d
+        array.
+        """
         at = 0 if operands[0] < 0 else 1
         dtype = number_dtype(primitive, specs, at)
         if dtype is None:
@@ -270,11 +279,12 @@ class Numbers:
 
 
 def listed(program: Program, *, fresh: bool = True) -> Instructions:
-    """Return the instructions of a program: what `functrace.tracing.evaluate.evaluate_program` does on plain arguments.
+    """Convert a program to instructions, equivalent to
+    `functrace.tracing.evaluate.evaluate_program` on plain arguments.
 
     Args:
         program: the program.
-        fresh: whether results must not share memory with arguments.
+        fresh: True if results must not share memory with arguments.
 
     Cost:
         about 1 us per equation.
@@ -298,9 +308,9 @@ def _write(made: Instructions, numbers: Numbers, k: int, function: Callable[...,
 
     Args:
         made: the list.
-        numbers: those of the list.
+        numbers: of the list.
         k: the operation.
-        function: computes it; of a single number an operator may replace it.
+        function: its implementation; a scalar operator may replace it.
     """
     program = made.program
     primitive, operands, params = program.ops[k]
@@ -319,7 +329,7 @@ def _write(made: Instructions, numbers: Numbers, k: int, function: Callable[...,
 
 
 def _held(program: Program, k: int) -> Callable[..., Any]:
-    """Return the function of an operation with sub-programs: these run as lists, too."""
+    """Return the function of an operation with sub-programs, which become instruction lists."""
     primitive, operands, params = program.ops[k]
     holds = primitive.holds
     if holds is None or holds.lowers is None:
@@ -330,29 +340,29 @@ def _held(program: Program, k: int) -> Callable[..., Any]:
 
 
 def compiled(program: Program, *, fresh: bool) -> Compiled:
-    """Return a function that runs a program as a list.
+    """Return a function that runs a program as an instruction list.
 
     Args:
         program: the program.
-        fresh: whether results must not share memory with arguments.
+        fresh: True if results must not share memory with arguments.
     """
     made = listed(optimized(program, EARLY), fresh=fresh)
     return lambda *arguments: tuple(run(made, arguments, ()))
 
 
-# -- from the walks of differentiation -------------------------------------------------------------------------------------
+# -- from derivative transforms --------------------------------------------------------------------
 
 
 class Row(NamedTuple):
     """A piece of a template as an instruction.
 
     Args:
-        kind: `ANY`, `ONE` or `TWO`; `FIXED` for a constant, `WITH_NUMBERS` if numbers are among the operands, `WITH_LITERAL`
-            if one of two operands is a literal of the program.
-        function: what is called; of a constant, its value.
-        first, second: slots, or a tuple of them. With numbers, what there is for each operand: a slot, or a number or array
-            in a list. With a literal two slots, and a `_Literal`.
-        primitive: what is applied.
+        kind: `ANY`, `ONE` or `TWO`; `FIXED` for a constant, `WITH_NUMBERS` if numbers are among the
+            operands, `WITH_LITERAL` if one of two operands is a literal of the program.
+        function: the function; for a constant, its value.
+        first, second: slots, or a tuple of them. With numbers, one entry per operand: a slot, or a
+            number or array in a list. With a literal, two slots and a `_Literal`.
+        primitive: the primitive.
     """
 
     kind: int
@@ -363,12 +373,12 @@ class Row(NamedTuple):
 
 
 class _Literal(NamedTuple):
-    """How an operation is called of which one operand is a literal of the program.
+    """Call of an operation with one literal of the program as operand.
 
     Args:
-        at: which one.
-        scalar: the operator, if the result is a single number, and the operand exact.
-        dtype: what an array takes it as, if that is a floating dtype.
+        at: index of the literal operand.
+        scalar: the operator, if the result is a single number, and the literal exact.
+        dtype: dtype of the literal next to an array, if floating.
     """
 
     at: int
@@ -384,7 +394,7 @@ class Rows(NamedTuple):
 
     Args:
         own: the operation itself.
-        pieces: those of the template.
+        pieces: pieces of the template.
     """
 
     own: Row
@@ -392,7 +402,7 @@ class Rows(NamedTuple):
 
 
 def _rows(template: Template, primitive: Primitive, params: Params) -> Rows:
-    """Return a template, and the operation that it is of, as instructions."""
+    """Convert a template and its operation to instructions."""
     *given, result, _ = template.specs
     numbers = [(at,) for at, spec in enumerate(given) if isinstance(spec, type)]
     places = [~numbers.index((at,)) if isinstance(spec, type) else at for at, spec in enumerate(given)]
@@ -409,7 +419,7 @@ def _rows(template: Template, primitive: Primitive, params: Params) -> Rows:
 
 
 def _row(piece: Piece, numbers: Sequence[Scalar | tuple[int]], specs: Sequence[Spec]) -> Row:
-    """Return an operation as an instruction; its numbers, and the avals of slots, are given."""
+    """Convert an operation to an instruction, given its numbers and the avals of slots."""
     primitive, operands, params, aval = piece
     places: list[Any] = []
     kinds: list[Spec] = []
@@ -449,19 +459,19 @@ def _row(piece: Piece, numbers: Sequence[Scalar | tuple[int]], specs: Sequence[S
 
 
 def _first(value: Any, *_others: object) -> Any:
-    """Return a value that was given."""
+    """Return the first argument."""
     return value
 
 
 @final
 class ListSink:
-    """A sink of the walks of differentiation: an instruction list.
+    """Sink of the derivative transforms that writes an instruction list.
 
     Args:
-        program: what is walked; its variables are the first places.
+        program: the differentiated program; its variables are the first indices.
 
     Raises:
-        NeedsTape: from the walk, where an operation has no template.
+        NeedsTape: from the transform, if an operation has no template.
     """
 
     __slots__ = ("_code", "_fixed", "_made", "_next", "_numbers", "_program")
@@ -476,7 +486,7 @@ class ListSink:
         self._next = len(program.avals)
 
     def finish(self, outputs: Sequence[int]) -> Instructions:
-        """Return the instructions, with the places of the outputs."""
+        """Return the instructions, with the indices of the outputs."""
         made, program = self._made, self._program
         primitives, count = program.columns.primitives, len(program.avals)
         seen: set[int] = set()
@@ -489,20 +499,20 @@ class ListSink:
         return made.finish(outputs, copied, self._numbers.tail, self._next, prunes=True)
 
     def place(self, i: int) -> int:
-        """Return the place of a variable of the program."""
+        """Return the index of a variable of the program."""
         return i
 
     def constant(self, value: Constant, aval: ShapeDtype) -> int:
-        """Add a constant; returns its place."""
+        """Add a constant; returns its index."""
         return self._numbers.add(value)
 
     # -- forward -------------------------------------------------------------------------------
 
     def begin(self, walked: Walked) -> None:
-        """Refuse what is not to be run as it is recorded.
+        """Raise `NeedsTape` for programs that must not run as recorded.
 
-        The recording holds values that it has computed. If these are large, residuals that depend on them only are better
-        rematerialized, which is a pass over a program.
+        The recording holds precomputed values. If these are large, residuals that depend only on
+        them should be rematerialized, by a pass over a program.
         """
         program = self._program
         for primitive in program.kinds:
@@ -512,7 +522,7 @@ class ListSink:
                 raise NeedsTape
 
     def order(self, program: Program) -> Sequence[int]:
-        """Return all operations: dead code is left out at the end."""
+        """Return all operations; `finish` eliminates dead code."""
         primitives = program.columns.primitives
         return [k for k, p in enumerate(primitives) if p is not INPUT and p is not CONSTANT and p is not RESULT]
 
@@ -521,7 +531,7 @@ class ListSink:
         if type(primitive) is Given:
             if primitive.many:
                 raise NeedsTape
-            # The recording holds the value: it is not computed again.
+            # The recording holds the value: no recomputation.
             self._code += (ONE, _first, operands[0], operands[0], k)
         elif primitive.many:
             self._code += (MANY, called(primitive, params), operands, (), k)
@@ -546,17 +556,17 @@ class ListSink:
         return slots
 
     def by_rule(self, k: int, walked: Walked) -> NoReturn:
-        """Refuse: a rule takes tracers."""
+        """Raise `NeedsTape`: a rule takes tracers."""
         raise NeedsTape
 
     # -- backward ------------------------------------------------------------------------------
 
     def capture(self, template: Template, slots: list[int]) -> NoReturn:
-        """Refuse: there is one list."""
+        """Raise `NeedsTape`: there is one list."""
         raise NeedsTape
 
     def transpose(self, part: RuleRange, cotangents: list[int | None], k: int) -> NoReturn:
-        """Refuse: there is no linear tape."""
+        """Raise `NeedsTape`: there is no linear tape."""
         raise NeedsTape
 
     def add(self, a: int, b: int, k: int) -> int:
@@ -569,7 +579,7 @@ class ListSink:
         return place
 
     def replay(self, template: Template, first: int, end: int, slots: list[int], k: int) -> None:
-        """Write some pieces of a template."""
+        """Write the pieces ``first`` to ``end`` of a template."""
         rows: Rows = template.kernel
         code, made, place = self._code, self._made, self._next
         for row in rows.pieces[first:end]:
@@ -588,7 +598,9 @@ class ListSink:
         self._next = place
 
     def _instruction(self, row: Row, slots: list[int]) -> tuple[int, Callable[..., Any], Any, Any]:
-        """Return an instruction, without its result, of an operation that has numbers, none, or more than two operands."""
+        """Return an instruction, without its result, for an operation with numbers, without
+        operands, or with more than two.
+        """
         kind, function, places, of, _ = row
         if kind == WITH_LITERAL:
             pair: tuple[int, int] = places
@@ -611,7 +623,7 @@ class ListSink:
         return (ANY, function, tuple(read), ())
 
     def _constant(self, value: Any) -> int:
-        """The place of a constant of a template: one for all of its uses."""
+        """Return the index of a constant of a template, shared by all its uses."""
         found = self._fixed.get(id(value))
         if found is None:
             found = self._fixed[id(value)] = self._numbers.add(value)

@@ -1,8 +1,9 @@
 """Policies: a backend's choice of cost-dependent passes and of fusion groups, made before planning.
 
-The meaning of a program and the lifetimes of its arrays are the same for all backends. Profitability is not: whether to
-rematerialize a value, split a loop, tile a product, or fuse operations depends on a backend's costs. A backend has a
-`Policy`, which names the passes of that kind that it wants, and forms its fusion groups.
+The meaning of a program and the lifetimes of its arrays are the same for all backends.
+Profitability is not: whether to rematerialize a value, split a loop, tile a product, or fuse
+operations depends on a backend's costs. A backend's `Policy` selects among such passes, and forms
+its fusion groups.
 
 Layer: 7.
 """
@@ -25,9 +26,10 @@ class Policy:
     """The policy of a backend. Without arguments, no cost-dependent pass runs and nothing is fused.
 
     Args:
-        tuned: the names of the passes that it wants, of those that are tuned to a backend's costs (`Pass.tuned`). All other
-            passes are always applied.
-        group: program → equal program with fusion groups; see `functrace.executor.plan.fusion.write_group`.
+        tuned: names of the cost-dependent passes (`Pass.tuned`) that the backend enables. All other
+            passes always apply.
+        group: program → equal program with fusion groups; see
+            `functrace.executor.plan.fusion.write_group`.
     """
 
     tuned: frozenset[str] = frozenset()
@@ -39,7 +41,7 @@ class Policy:
 
     @property
     def ungrouped(self) -> Policy:
-        """The same policy without groups."""
+        """The same policy without fusion groups."""
         return replace(self, group=None)
 
 

@@ -1,8 +1,8 @@
-"""Profiles: the operations of a plan with a clock around each, what they cost, and the lines that they come from.
+"""Profiles: time, costs and source lines of the operations of a plan.
 
-`Watched` is a backend: it compiles what `NumPySource` compiles, an operation at a time, and reads a clock before and after
-every one, in programs that operations hold, too. The same program is timed without clocks beside it, so that a profile can
-say what measuring has added. `functrace.debug.profile` is what users call.
+`Watched` is a backend that compiles like `NumPySource`, and reads a clock before and after every
+operation, also in sub-programs. The program is also timed without clocks, so that a profile can
+report their overhead. The public function is `functrace.debug.profile`.
 
 Layer: 7.
 """
@@ -41,19 +41,20 @@ MOST_RUNS = 1_000
 @final
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one operation took, or several that are carried out together.
+    """Time and cost of one operation, or of several that run together.
 
     Args:
         text: the operation, as listings show it.
-        seconds: per run of the program, in the median.
-        runs: how often it is carried out in a run of the program.
+        seconds: median time per run of the program.
+        runs: number of executions in a run of the program.
         bytes: bytes of operands and results in a run of the program; 0 for a view.
-        flops: floating-point operations in a run of the program, as `functrace.Program.cost` counts them.
+        flops: floating-point operations in a run of the program, as `functrace.Program.cost` counts
+            them.
         source: the user's line, if known.
-        depth: 0 in the program itself, 1 in a program that one of its operations holds, and so on.
-        estimated: whether it runs block by block in the group above it: its seconds are the group's, divided by what each
-            operation takes on a block of ones. The group's own bytes are those of its operands and results: the rest stays
-            in caches.
+        depth: 0 in the program itself, 1 in a sub-program of one of its operations, and so on.
+        estimated: True if it runs block by block in the fusion group above it: its seconds are the
+            group's, divided in proportion to the time of each operation on a block of ones. The
+            group's own bytes are those of its operands and results: other values stay in cache.
     """
 
     text: str
@@ -84,10 +85,10 @@ class Row:
 @final
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a line of the user's took, all its operations together.
+    """Time of a line of user code, over all its operations.
 
     Args:
-        place: as ``train.py:14``; ``"?"`` for operations of which no line is known.
+        place: as ``train.py:14``; ``"?"`` for operations without a known line.
         text: the line.
         seconds: per run of the program.
     """
@@ -100,15 +101,17 @@ class Line:
 @final
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Time of a program by operation and by line; prints as a table, and is a picture in notebooks (`svg`).
+    """Time of a program by operation and by line; prints as a table, and is a picture in notebooks
+    (`svg`).
 
     Args:
         name: name of the function.
         seconds: median time of a run without clocks.
         watched: median time of a run with a clock around every operation.
         runs: number of timed runs of either kind.
-        peak_bytes: largest number of bytes of arrays that the program has made and that are alive at one time.
-        rows: the operations, in order; those of a sub-program follow their operation, one level deeper.
+        peak_bytes: peak of live bytes of arrays that the program has allocated.
+        rows: the operations, in order; those of a sub-program follow their operation, one level
+            deeper.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -136,7 +139,9 @@ class Profile:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """The lines of the user's that take any time, the longest first; what bodies take counts at their lines."""
+        """The lines of user code, slowest first; operations in sub-programs count for their own
+        lines.
+        """
         seconds: dict[tuple[str, str], float] = {}
         for k, row in enumerate(self.rows):
             inner = 0.0
@@ -150,7 +155,7 @@ class Profile:
         return tuple(sorted(found, key=lambda line: -line.seconds))
 
     def svg(self) -> str:
-        """Return a picture: a bar per operation, as long as it takes, and one per line."""
+        """Return an SVG with a bar per operation, as long as its time, and one per line."""
         from functrace.executor.profile_picture import profile_svg
 
         return profile_svg(self)
@@ -163,20 +168,20 @@ class Profile:
 
 
 def profile_program(program: Program, arguments: Sequence[Array], seconds: float, passes: Sequence[Pass] = ()) -> Profile:
-    """Run a program as it would run compiled, with and without clocks, in turn.
+    """Run a compiled program alternately with and without clocks.
 
     Args:
         program: any program.
         arguments: arrays, one per input.
-        seconds: how long to go on; at least three runs of either kind are made.
-        passes: those that `functrace.jit` was given.
+        seconds: time to spend; there are at least three runs of either kind.
+        passes: the passes that `functrace.jit` was given.
     """
     flat = optimized(Runner(program).flat, (*applied(passes), *LATE, *LAST))
     whole = planned(flat)
     plain = NUMPY.compile(whole)
     backend = Watched()
     watched = backend.compile(whole)
-    for run in (plain, watched):  # what is made at the first run is not counted
+    for run in (plain, watched):  # a first run without measurement: it initializes caches
         run_compiled(run, arguments)
     times: list[float] = []
     slower: list[float] = []
@@ -203,7 +208,7 @@ def _timed(run: Compiled, arguments: Sequence[Array]) -> float:
 @final
 @dataclass(eq=False, slots=True)
 class Entry:
-    """A step of a plan, what it has taken so far, and the compiled programs that its operation holds."""
+    """A step of a plan, its accumulated time, and the compiled sub-programs of its operation."""
 
     plan: Plan
     step: Step
@@ -214,19 +219,19 @@ class Entry:
 
 @final
 class Watched:
-    """The backend; see the module."""
+    """The profiling backend; see the module's docstring."""
 
     def __init__(self) -> None:
         self.policy = NUMPY_POLICY
         self.entries: list[Entry] = []
         self.of: dict[int, list[Entry]] = {}
-        """By id of a compiled program: what it consists of."""
+        """Entries of a compiled program, by its id."""
         self._made: list[Compiled] = []
         self._inner: dict[int, list[Compiled]] = {}
         """Compiled programs by id of their plans."""
 
     def reset(self) -> None:
-        """Begin to count anew."""
+        """Reset all counters."""
         for entry in self.entries:
             entry.seconds, entry.runs = 0.0, 0
 
@@ -267,7 +272,7 @@ def _rows(backend: Watched, run: Compiled, seconds: dict[int, float], depth: int
 
 
 def _group_rows(entry: Entry, seconds: float, costs: dict[int, EquationCost], depth: int) -> Iterator[Row]:
-    """Yield the row of a group that runs block by block, and estimates of those of its operations."""
+    """Yield the row of a group that runs block by block, and estimated rows of its operations."""
     step = entry.step
     (body,) = step.bodies
     program, cost = entry.plan.program, costs[step.first]
@@ -288,7 +293,7 @@ def _group_rows(entry: Entry, seconds: float, costs: dict[int, EquationCost], de
 
 
 def _blocks_of_ones(program: Program, blocks: Blocks) -> dict[int, Array]:
-    """Return an array of ones for every variable of a group's body, as large as what a block takes of it."""
+    """Return an array of ones for every variable of a group's body, in the size of a block."""
     if not blocks.rows:
         return {i: np.ones(aval.shape, aval.dtype) for i, aval in enumerate(program.avals)}
     rows, whole = blocks.rows, {program.input_ids[place] for place in blocks.whole}
@@ -308,7 +313,7 @@ def _blocks_of_ones(program: Program, blocks: Blocks) -> dict[int, Array]:
 
 
 def _seconds_of_block(program: Program, k: int, blocks: Mapping[int, Array]) -> float:
-    """Return what an operation takes on a block; nothing for a view."""
+    """Return the seconds of an operation on a block; 0 for a view."""
     primitive, operands, params = program.ops[k]
     if primitive.view:
         return 0.0
@@ -327,7 +332,7 @@ def _is_view(plan: Plan, k: int, into: int | None) -> bool:
 
 
 def _costs(program: Program) -> dict[int, EquationCost]:
-    """What every operation costs, by its first result."""
+    """Return the cost of every operation, by its first result."""
     makers = [k for k, op in enumerate(program.ops) if op[0] not in (INPUT, CONSTANT, RESULT)]
     return dict(zip(makers, program_cost(program).equations, strict=True))
 

@@ -1,6 +1,6 @@
-"""Profiles as pictures: an SVG with a bar per operation, in the colour of its line, and a bar per line.
+"""Profiles as SVG: a bar per operation, in the colour of its line, and a bar per line.
 
-Everything that comes from the program or its files is escaped.
+All text from the program or its files is escaped.
 
 Layer: 7.
 """
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 WIDTH, ROW, BAR_LEFT, BAR_WIDTH = 960, 20, 150, 240
 MOST_ROWS = 60
-"""Operations that a picture shows: those that take longest, in order."""
+"""Maximum number of operations in the SVG; the slowest, in program order."""
 LONGEST = 62
-"""Characters of an operation."""
+"""Maximum number of characters of an operation."""
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#997700", "#994455", "#004488", "#bb5566")
 
 
@@ -77,7 +77,7 @@ def profile_svg(profile: Profile) -> str:
 
 
 def _facts(row: Row) -> str:
-    """What is shown when the pointer rests on a bar."""
+    """Return the tooltip of a bar."""
     rates = f"{shown(row.bytes)}B, {shown(row.bandwidth)}B/s, {shown(row.flops)}flop, {shown(row.speed)}flop/s"
     return f"{row.text}: {row.time}, {row.runs} times; {rates}"
 

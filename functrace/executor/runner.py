@@ -1,6 +1,8 @@
-"""`Runner`: runs one program on arrays, un-jitted: as an instruction list, or compiled where that is amortized at once.
+"""`Runner`: run one un-jitted program on arrays, as an instruction list, or compiled if that is
+amortized at once.
 
-Results are always fresh arrays: an output that is, or may be a view of, an argument, a constant or another output is copied.
+Results are always fresh arrays: an output that is, or may be a view of, an argument, a constant or
+another output is copied.
 
 Layer: 7.
 """
@@ -44,23 +46,28 @@ if TYPE_CHECKING:
     from functrace.executor.backend import Backend
 
 LONGEST_COMPILED = 20_000
-"""Programs with more equations than this stay with the instruction list: Python's compiler would take seconds."""
+"""Maximum number of equations of a compiled program: Python's compiler would take seconds for
+longer ones.
+"""
 
 HEAVY = 1 << 20
-"""Bytes per equation: to compute so many takes 100 us, to compile an equation 25."""
+"""Bytes per equation, which take 100 us to compute; an equation takes 25 us to compile."""
 
 LARGE = 1 << 17
-"""Bytes per operation: to compute so many takes as long as it takes to derive the operation's derivative by the rules."""
+"""Bytes per operation, which take as long to compute as the operation takes to differentiate by
+rules.
+"""
 
 OVERHEAD = 1 << 13
-"""Bytes that are computed in the overhead of one instruction over compiled code: 0.3 to 0.5 us."""
+"""Bytes that can be computed in the overhead of one instruction over compiled code: 0.3 to 0.5 us.
+"""
 
 STEPS = HEAVY // OVERHEAD
 """Assumed number of steps of a loop of unknown length: enough for it to be compiled."""
 
 
 class Tier(NamedTuple):
-    """Way in which a cached program runs.
+    """Execution tier of a cached program.
 
     Args:
         name: ``"instructions"`` for an instruction list, ``"source"`` for compiled code.
@@ -77,7 +84,9 @@ class Tier(NamedTuple):
 
 
 def mean_work(program: Program) -> float:
-    """Return how many bytes an equation computes in a run, on average; 0 for a program without a large array or a loop."""
+    """Return the average bytes that an equation computes in a run; 0 for a program without a large
+    array or a loop.
+    """
     avals = program.avals
     if max([aval.nbytes for aval in set(avals)], default=0) < LARGE and all(p.holds is None for p in program.kinds):
         return 0.0
@@ -86,7 +95,9 @@ def mean_work(program: Program) -> float:
 
 
 def _work(program: Program) -> tuple[int, int]:
-    """Return how many bytes a run computes, and the number of equations, both with those of loops and branches."""
+    """Return the bytes that a run computes, and the number of equations, both including loops and
+    branches.
+    """
     total = count = 0
     for k, _ in program.schedule:
         primitive, operands, params = program.ops[k]
@@ -105,13 +116,13 @@ def _work(program: Program) -> tuple[int, int]:
 
 @final
 class Runner:
-    """Runs one program.
+    """Run one program.
 
     Args:
         program: the program; its inputs are the arguments. ``None`` with `make`.
-        backend: what compiles it; by default `functrace.executor.codegen.numpy_source.NUMPY`.
-        is_flat: whether the program is one that a runner has made flat (`flat`).
-        make: makes the program at the first access, if only its instructions are given.
+        backend: its compiler; by default `functrace.executor.codegen.numpy_source.NUMPY`.
+        is_flat: True if the program is the `flat` program of another runner.
+        make: builds the program at the first access, if only instructions are given.
         listed: the instructions.
     """
 
@@ -138,14 +149,16 @@ class Runner:
 
     @classmethod
     def of_gradient(cls, program: Program, active: Sequence[bool], with_value: bool) -> Runner:
-        """Return what runs the gradient of a program, see `grad_program`: an instruction list, if no tape is needed for it.
+        """Return the runner of a program's gradient, see `grad_program`: an instruction list, if
+        that needs no tape.
 
         Args:
-            program: whose first output is differentiated.
+            program: the program whose first output is differentiated.
             active: one flag per input.
-            with_value: whether the first output is among the results.
+            with_value: True if the first output is among the results.
         """
-        # On large arrays, the order of operations and rematerialization decide on memory, and operations run on all cores.
+        # For large arrays, operation order and rematerialization determine memory, and operations
+        # run on all cores.
         if mean_work(program) < LARGE and not spread_operations(program):
             sink = ListSink(program)
             try:
@@ -165,7 +178,7 @@ class Runner:
 
     @property
     def program(self) -> Program:
-        """The program. If there is only an instruction list so far, it is made at the first access."""
+        """The program; built at the first access if there is only an instruction list."""
         program = self._program
         if program is None:
             assert self._make is not None
@@ -174,7 +187,7 @@ class Runner:
 
     @property
     def folded(self) -> Program:
-        """The program with constants folded: what is recorded into an outer program, with its calls as they are."""
+        """The program with constants folded, and calls not inlined: outer recordings use it."""
         folded = self._folded
         if folded is None:
             folded = self._folded = optimized(self.program, LATE)
@@ -182,7 +195,7 @@ class Runner:
 
     @property
     def flat(self) -> Program:
-        """The program with its calls inlined: what runs."""
+        """The program with its calls inlined: the executed form."""
         flat = self._flat
         if flat is None:
             rows = EARLY if self._backend is None else self._backend.policy.passes(EARLY)
@@ -190,7 +203,7 @@ class Runner:
         return flat
 
     def __reduce__(self) -> Any:
-        """Copy and pickle as the program: what has been compiled is compiled again where it is needed."""
+        """Copy and pickle as the program; compiled code is recompiled on demand."""
         return Runner, (self.program, self._backend)
 
     def __call__(self, arguments: Sequence[Any], lines: Sequence[Position] = ()) -> Sequence[Any]:
@@ -198,14 +211,14 @@ class Runner:
 
         Args:
             arguments: one per input.
-            lines: positions of the recording that a cached program runs for; see Note [Positions in cached programs].
+            lines: positions of the current recording; see Note [Positions in cached programs].
         """
         for value in arguments:
             if isinstance(value, Tracer):
                 return self._recorded(arguments, lines)
         run, listed = self._compiled, self._listed
         if run is None:
-            if listed is not None:  # a list is made only where compiling is not amortized
+            if listed is not None:  # only if compilation is not amortized
                 return interpreter.run(listed, arguments, lines)
             if not self._is_heavy():
                 return self.interpret(arguments, lines)
@@ -221,14 +234,14 @@ class Runner:
         return [fresh(result) for result in evaluate_program(self.folded, arguments, lines)] if found is None else found
 
     def compile(self) -> Compiled:
-        """Compile now; returns the function of the arguments."""
+        """Compile; returns the function of the arguments."""
         run = self._compiled
         if run is None:
             run = self._compiled = compile_flat(self.flat, self._backend)
         return run
 
     def _is_heavy(self) -> bool:
-        """Return whether operations take longer to run than to compile."""
+        """Return True if operations take longer to run than to compile."""
         heavy = self._heavy
         if heavy is None:
             heavy = self._heavy = mean_work(self.flat) >= HEAVY and len(self.flat.schedule) <= LONGEST_COMPILED
@@ -250,7 +263,7 @@ class Runner:
 
 
 def _walked_once(program: Program) -> Program:
-    """Apply `walk_once`, which comes in with the first loop of its kind: importing both takes 2 ms."""
+    """Apply `walk_once`, if a ``while_loop`` module is loaded: importing both takes 2 ms."""
     if "functrace.control.while_loop" not in sys.modules:
         return program
     from functrace.control.walked_once import walk_once
@@ -263,10 +276,11 @@ def compile_flat(program: Program, backend: Backend | None = None, donated: Sequ
 
     Args:
         program: the program.
-        backend: what compiles it; NumPy source by default.
-        donated: inputs in whose memory results may be written; see `planned`. The memory of such a run is not kept.
+        backend: its compiler; NumPy source by default.
+        donated: inputs whose memory results may overwrite; see `planned`. The memory of such a run
+            is not kept.
     """
-    # What plans and compiles takes 6 ms to import, and many processes compile nothing.
+    # The planner and the compiler take 6 ms to import, and many processes compile nothing.
     from functrace.executor.compilation import compile_optimized
 
     return compile_optimized(program, backend, donated)
@@ -275,13 +289,15 @@ def compile_flat(program: Program, backend: Backend | None = None, donated: Sequ
 def compile_at_once(
     program: Program, donated: Sequence[int] = (), passes: Sequence[Pass] = (), backend: Backend | None = None
 ) -> Callable[..., Sequence[Any]]:
-    """Return generated code for a program, a function of arrays; one that is too long for it is interpreted.
+    """Return generated code for a program, as a function of arrays; very long programs are
+    interpreted.
 
     Args:
         program: the program.
-        donated: inputs in whose memory results may be written; see `planned`.
-        passes: further ones, that it goes through when its calls are inlined; one that is off leaves out the library's own.
-        backend: what compiles it; NumPy source by default.
+        donated: inputs whose memory results may overwrite; see `planned`.
+        passes: additional passes, applied when calls are inlined; one that is off disables the
+            library's own.
+        backend: its compiler; NumPy source by default.
     """
     rows = applied(passes)
     flat = optimized(Runner(program, backend).flat, rows if backend is None else backend.policy.passes(rows))
@@ -295,7 +311,7 @@ def run_compiled(
     compiled: Callable[..., Sequence[Any]], arguments: Sequence[Any], lines: Sequence[Position] = ()
 ) -> Sequence[Any]:
     """Run a compiled program; warnings and exceptions name the user's line (``lines``: see `Runner`)."""
-    is_default = current_modes() is DEFAULT_MODES  # `name_warnings`, in line: 0.2 us of 4
+    is_default = current_modes() is DEFAULT_MODES  # inlined `name_warnings`: 0.2 us of 4
     named = set_modes(NAMING_MODES) if is_default else name_warnings()
     try:
         return compiled(*arguments)

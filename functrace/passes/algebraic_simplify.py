@@ -1,7 +1,8 @@
-"""Algebraic simplification: rewrites that save an operation and are exact (signs, powers of two, broadcasts).
+"""Algebraic simplification: exact rewrites that save an operation (signs, powers of two,
+broadcasts).
 
-Each rewrite is a row with an example, which is its test. The rule says why it is exact in floating point. All nans count as
-equal, whatever their sign and payload.
+Each rewrite is a row with an example, which is its test. The rule's docstring says why it is exact
+in floating point. All NaNs count as equal, whatever their sign and payload.
 
 Layer: 6.
 """
@@ -24,20 +25,20 @@ from functrace.passes.broadcast_factoring import SMALLER
 from functrace.passes.rewrite_rules import Rule, Saving, Sought
 
 MOVES: frozenset[Primitive] = frozenset({roll_p, reshape_p, permute_p, broadcast_to_p})
-"""Operations that only move elements: a sign may be taken before or after."""
+"""Operations that only move elements: they commute with a sign."""
 
 LARGEST_POWER = 1 << 14
-"""Powers of two up to this, and what is 1 over them, are numbers of every float dtype."""
+"""Largest power of two in rewrites: it and its reciprocal are exact in every float dtype."""
 
 LARGEST_SCALED = 1 << 12
-"""Bytes of a constant array that is multiplied for a product to be saved."""
+"""Maximum bytes of a constant array that a rewrite scales."""
 
 
 def simplify(program: Program) -> Program:
-    """Return an equal program with fewer operations, by the rows of `SAVINGS`.
+    """Apply the rules of `SAVINGS`; returns an equal program with fewer operations.
 
     Cost:
-        about 3 us per equation; 5 where a row applies.
+        about 3 us per equation; 5 where a rule applies.
     """
     write = Rewrite(program)
     readers = Counter(program.output_ids)
@@ -57,14 +58,14 @@ def simplify(program: Program) -> Program:
     if not changed:
         return program
     program = write.finish()
-    write = Rewrite(program)  # what nobody reads any more stays behind
+    write = Rewrite(program)  # a second rewrite, for dead code elimination
     for k, _ in program.schedule:
         write.keep(k)
     return write.finish()
 
 
 def _add_negative(sought: Sought, k: int) -> int | None:
-    """a + (-b) is a - b: IEEE 754 defines the difference so; integers wrap around alike."""
+    """a + (-b) is a - b: IEEE 754 defines the difference so; integers wrap identically."""
     return _signed_sum(sought, k, sub, is_ordered=False)
 
 
@@ -83,21 +84,24 @@ def _signed_sum(sought: Sought, k: int, other: Primitive, *, is_ordered: bool) -
 
 
 def _without_sign(sought: Sought, i: int, k: int) -> int | None:
-    """Write what a variable is the negative of, for operation ``k``; None if it is none."""
+    """Write the operand of which a variable is the negative, for operation ``k``; None if it is not
+    a negative.
+    """
     program, write = sought.program, sought.write
     if i < 0 or program.avals[i] is not program.avals[k]:
         return None
     inner = sought.operands(i, neg)
     if inner is not None:
         return write.operand(inner[0]) if inner[0] >= 0 else None
-    if sought.readers[i] > 1:  # it is needed as it is, too
+    if sought.readers[i] > 1:  # another reader needs the sign
         return None
     primitive, operands, params = program.ops[i]
     if primitive in MOVES and sought.readers[operands[0]] == 1:
         inner = sought.operands(operands[0], neg)
         if inner is not None and inner[0] >= 0:
             return write.place(primitive, (write.operand(inner[0]),), params, write.position(i))
-    # (-a) * b is -(a * b): a sign is no rounding; integers wrap, and zeros of complex products have signs of their own
+    # (-a) * b is -(a * b): a sign does not affect rounding. Not for integers (they wrap) or complex
+    # products (signs of zeros)
     if primitive is mul and sought.is_float(i):
         for x, y in (operands, operands[::-1]):
             inner = sought.operands(x, neg)
@@ -130,7 +134,9 @@ def _negative_product(sought: Sought, k: int) -> int | None:
 
 
 def _divided_by_power(sought: Sought, k: int) -> int | None:
-    """x / c is x * (1 / c) for real floats, if c is a power of two: both round the same number, and 1 / c is exact."""
+    """x / c is x * (1 / c) for real floats and a power of two c: 1 / c is exact, so both round the
+    same number.
+    """
     x, y = sought.program.ops[k][1]
     number = sought.number(y)
     if x < 0 or number is None or not (sought.is_float(k) and sought.is_float(x)):
@@ -141,9 +147,11 @@ def _divided_by_power(sought: Sought, k: int) -> int | None:
 
 
 def _merged_powers(sought: Sought, k: int) -> int | None:
-    """(x * c) * d is x * (c * d), for a power of two c and any d, of at least 1: both round, or overflow, alike.
+    """(x * c) * d is x * (c * d), for a power of two c and any d, both at least 1: both round, or
+    overflow, alike.
 
-    The first product is exact, or overflows, and the second one with it. ``d`` is a number, or a small constant array.
+    The first product is exact, or overflows together with the second. ``d`` is a number, or a small
+    constant array.
     """
     program, write = sought.program, sought.write
     for i, second in (program.ops[k][1], program.ops[k][1][::-1]):
@@ -168,7 +176,9 @@ def _is_power(c: float) -> bool:
 
 
 def _scaled(sought: Sought, i: int, c: float, k: int) -> np.ndarray[Any, Any] | None:
-    """A constant array times a power of two; None if it is none, or large, or another dtype, or has elements under 1."""
+    """Return a constant array times a power of two; None if it is not constant, large, of another
+    dtype, or has elements below 1.
+    """
     value = sought.program.constant_values.get(i) if i >= 0 else None
     if not isinstance(value, np.ndarray) or value.nbytes > LARGEST_SCALED or value.dtype != sought.program.avals[k].dtype:
         return None
@@ -180,7 +190,9 @@ def _scaled(sought: Sought, i: int, c: float, k: int) -> np.ndarray[Any, Any] | 
 
 
 def _moved_sign(sought: Sought, k: int) -> int | None:
-    """(-x) * (y * c) is x * (y * -c), for real floats and a number c: a sign is no rounding."""
+    """(-x) * (y * c) is x * (y * -c), for real floats and a number c: a sign does not affect
+    rounding.
+    """
     program, write = sought.program, sought.write
     for i, j in (program.ops[k][1], program.ops[k][1][::-1]):
         inner, factors = sought.operands(i, neg), sought.operands(j, mul)
@@ -195,7 +207,7 @@ def _moved_sign(sought: Sought, k: int) -> int | None:
 
 
 def _sum_of_embedded(sought: Sought, k: int) -> int | None:
-    """Zeros with x in one place, and zeros with y in the same, add up to zeros with x + y there: 0.0 + 0.0 is 0.0."""
+    """embed(x) + embed(y) at the same index is embed(x + y): 0.0 + 0.0 is 0.0."""
     program, write = sought.program, sought.write
     i, j = program.ops[k][1]
     x, y = sought.operands(i, embed_p), sought.operands(j, embed_p)
@@ -348,7 +360,7 @@ SAVINGS = (
     ),
     *SMALLER,
 )
-"""All of them; the first that applies is taken."""
+"""All rules; the first that applies is used."""
 
 _RULES: dict[Primitive, tuple[Rule, ...]] = {
     primitive: tuple([row.rule for row in SAVINGS if row.primitive is primitive])
@@ -357,7 +369,9 @@ _RULES: dict[Primitive, tuple[Rule, ...]] = {
 
 
 def sink_broadcasts(program: Program) -> Program:
-    """Return an equal program in which elementwise operations read what was broadcast for them, if the shape stays."""
+    """Let elementwise operations read the operand of ``broadcast_to``, if another operand has the
+    full shape.
+    """
     ops, avals = program.ops, program.avals
     if broadcast_to_p not in program.kinds:
         return program
@@ -377,12 +391,14 @@ def sink_broadcasts(program: Program) -> Program:
 
 
 def _is_array(program: Program, i: int) -> bool:
-    """Whether an operand has axes; one that has none may be a Python number, which counts as no dtype."""
+    """Return True if an operand has axes; without axes it may be a Python number, which does not
+    affect promotion.
+    """
     return i >= 0 and program.avals[i].shape != ()
 
 
 def _pruned(program: Program) -> Program:
-    """Return the program without operations that nobody reads any more."""
+    """Eliminate dead code."""
     write = Rewrite(program)
     write.keep_all()
     return write.finish()

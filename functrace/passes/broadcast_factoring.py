@@ -1,7 +1,9 @@
-"""Rewrites that move work from large arrays to the small operands that are broadcast against them: signs, quotients.
+"""Rewrites that move work from large arrays to small operands that are broadcast against them:
+signs, quotients.
 
-The derivative of a reduction along rows has one factor per row. These rewrites combine such factors before they are
-broadcast, where that is exact. They are rows of `functrace.passes.algebraic_simplify`; all nans count as equal there.
+The derivative of a row-wise reduction has one factor per row. These rewrites combine such factors
+before broadcasting, if that is exact. They are rows of `functrace.passes.algebraic_simplify`; all
+NaNs count as equal there.
 
 Layer: 6.
 """
@@ -20,7 +22,9 @@ from functrace.passes.rewrite_rules import Saving, Sought
 
 
 def _is_smaller(sought: Sought, i: int, k: int) -> bool:
-    """Whether an operand is a number, or an array of the same floats as operation ``k`` makes, but fewer."""
+    """Return True if an operand is a number, or an array smaller than the result of ``k``, of the
+    same float dtype.
+    """
     if i < 0:
         return sought.number(i) is not None
     mine, whole = sought.program.avals[i], sought.program.avals[k]
@@ -29,7 +33,7 @@ def _is_smaller(sought: Sought, i: int, k: int) -> bool:
 
 
 def _negated(sought: Sought, i: int, k: int) -> int:
-    """Write the negative of an operand that is small."""
+    """Write the negative of a small operand."""
     number = sought.number(i)
     if number is not None:
         return sought.write.literal(-number)
@@ -50,7 +54,7 @@ def _negative_of(sought: Sought, k: int, primitive: Primitive) -> int | None:
 
 
 def _negative_quotient(sought: Sought, k: int) -> int | None:
-    """-(x / y) is x / -y, or -x / y: a sign is no rounding."""
+    """-(x / y) is x / -y, or -x / y: a sign does not affect rounding."""
     return _negative_of(sought, k, div)
 
 
@@ -60,13 +64,13 @@ def _negative_product(sought: Sought, k: int) -> int | None:
 
 
 def _negative_sum(sought: Sought, k: int) -> int | None:
-    """The sum of -x is 0.0 less the sum of x: what is added begins with 0.0, so it is no negative zero."""
+    """The sum of -x is 0.0 - sum(x): the sum starts with 0.0, so it is never -0.0."""
     program, write = sought.program, sought.write
     (i,) = program.ops[k][1]
     inner = sought.operands(i, neg)
     if inner is None or inner[0] < 0 or sought.readers[i] > 1 or not sought.is_float(k):
         return None
-    made = program.ops[inner[0]][0]  # a view may lie otherwise than its negative, and be added in another order
+    made = program.ops[inner[0]][0]  # a view's negative may sum in another order
     if program.avals[k].shape == () or not isinstance(made, Elementwise) or made.view or not _sums_begin_with_zero():
         return None
     found = write.place(reduce_sum_p, (write.operand(inner[0]),), program.ops[k][2], write.position(k))
@@ -78,7 +82,9 @@ def _sums_begin_with_zero() -> bool:
 
 
 def _three_times(sought: Sought, k: int) -> int | None:
-    """(x + x) + x is x * 3 for real floats: to double is exact, or overflows both ways, so both round three times x."""
+    """(x + x) + x is x * 3 for real floats: doubling is exact, or both overflow, so both round
+    three times x.
+    """
     for i, x in (sought.program.ops[k][1], sought.program.ops[k][1][::-1]):
         if x >= 0 and sought.operands(i, add) == (x, x) and sought.is_float(k) and sought.readers[i] == 1:
             return sought.put(k, mul, sought.write.operand(x), sought.write.literal(3.0))
@@ -86,10 +92,12 @@ def _three_times(sought: Sought, k: int) -> int | None:
 
 
 def _shared_by_ties(sought: Sought, k: int) -> int | None:
-    """c * (t / n) is t * (c * (n / n / n)) where t is 0 or 1, n counts the ones among them, and c is small.
+    """c * (t / n) is t * (c * (n / n / n)), if t is 0 or 1, n counts the ones along rows, and c is
+    small.
 
-    The derivative of a maximum. One has the factor c * (1 / n) both ways; the zeros become zeros with the sign of c, or nan
-    if c is not finite. Where n is 0 (the maximum is nan), 0 / 0 is nan both ways.
+    This is the derivative of a maximum. Elements with t = 1 get c * (1 / n) both ways; those with t
+    = 0 get a zero with the sign of c, or NaN if c is not finite. For n = 0 (the maximum is NaN), 0
+    / 0 is NaN both ways.
     """
     program, write = sought.program, sought.write
     for c, i in (program.ops[k][1], program.ops[k][1][::-1]):
@@ -112,7 +120,9 @@ def _shared_by_ties(sought: Sought, k: int) -> int | None:
 
 
 def _counts(sought: Sought, count: int, total: int, ties: int) -> bool:
-    """Whether a variable, a reshape of ``total`` at most, holds for each element how many ones there are beside it."""
+    """Return True if a variable, ``total`` or a reshape of it, is the number of ones in each
+    element's row.
+    """
     avals = sought.program.avals
     if sought.operands(total, reduce_sum_p) != (ties,) or avals[ties].dtype.itemsize < 4:  # float16 ends at 65504
         return False
@@ -123,9 +133,10 @@ def _counts(sought: Sought, count: int, total: int, ties: int) -> bool:
 
 
 def _infinite_and_a_number(sought: Sought, k: int) -> int | None:
-    """A difference of what both operands are, but where x is infinite and equal to c, which no x is if c is finite.
+    """Simplify a difference of two ``where`` with mask isinf(x) and x == c, for finite c: the mask
+    is always False.
 
-    The derivative of ``logaddexp``. A difference from 0.0 is what it is taken from.
+    This occurs in the derivative of ``logaddexp``. A difference ``x - 0.0`` is ``x``.
     """
     program, write = sought.program, sought.write
     a, b = program.ops[k][1]
@@ -146,7 +157,9 @@ def _infinite_and_a_number(sought: Sought, k: int) -> int | None:
 
 
 def _reshaped_twice(sought: Sought, k: int) -> int | None:
-    """A reshape of a reshape is one, back to what it was none, if axes of size 1 come and go: so memory lies as it does."""
+    """A reshape of a reshape is one reshape, or none back to the first shape, if only axes of size
+    1 change: strides agree.
+    """
     program, write = sought.program, sought.write
     (i,) = program.ops[k][1]
     inner = sought.operands(i, reshape_p)
@@ -158,7 +171,9 @@ def _reshaped_twice(sought: Sought, k: int) -> int | None:
 
 
 def _embedded_whole(sought: Sought, k: int) -> int | None:
-    """What is written over all zeros is a reshape, if one axis at most is not 1: several may lie in another order."""
+    """An ``embed`` that covers all zeros is a reshape, if at most one axis is not 1: with several,
+    layouts may differ.
+    """
     program, write = sought.program, sought.write
     _, (i,), (index, shape) = program.ops[k]
     is_whole = all(part is None or type(part) is int or part == (None, None, None) for part in index)
@@ -169,7 +184,7 @@ def _embedded_whole(sought: Sought, k: int) -> int | None:
     root = i
     while (inner := sought.operands(root, reshape_p)) is not None and inner[0] >= 0:
         (root,) = inner
-    made = program.ops[root][0]  # another view may be of every second element, say
+    made = program.ops[root][0]  # another view may have gaps
     if made is not reduce_sum_p and not (isinstance(made, Elementwise) and not made.view):
         return None
     return write.place(reshape_p, (write.operand(root),), (shape,), write.position(k))
@@ -341,4 +356,4 @@ SMALLER = (
             }""",
     ),
 )
-"""All of them."""
+"""All rules of this file."""

@@ -1,7 +1,7 @@
-"""Constant folding, with peephole rewrites and dead code elimination in the same walk.
+"""Constant folding, together with peephole rewrites and dead code elimination.
 
-Operations on constants are evaluated once. Derivative programs have many: the seed of a gradient is a 1.0 that is broadcast
-and multiplied.
+Operations on constants are evaluated once. Derivative programs have many: the seed of a gradient is
+a 1.0 that is broadcast and multiplied.
 
 Layer: 6.
 """
@@ -22,17 +22,17 @@ from functrace.tracing.tracer import Tracer
 from functrace.typing import Array
 
 LARGEST_FOLDED = 1 << 15
-"""Results of more bytes than this are not kept as constants."""
+"""Maximum bytes of a folded constant."""
 
 
 def fold_constants(program: Program) -> Program:
-    """Carry out operations on constants.
+    """Evaluate operations on constants.
 
     Args:
         program: any program.
 
     Returns:
-        a program with the same inputs and outputs; its values are the same, bit for bit.
+        a program with the same inputs and outputs, bit for bit.
 
     Example:
         >>> import functrace as ft
@@ -54,11 +54,11 @@ def fold_constants(program: Program) -> Program:
     write = Rewrite(program)
     known: dict[int, Any] = {k: v for k, v in program.constant_values.items() if not isinstance(v, Tracer)}
     ops, avals, literals = program.ops, program.avals, program.literals
-    standing: dict[int, int] = {}  # by variable that is left out, what stands for it
+    standing: dict[int, int] = {}  # replacements of eliminated variables
     as_they_lie: set[int] | None = None
 
     def place(i: int) -> int:
-        """The operand of the new tape that stands for an operand of the old one."""
+        """Return the operand in the new program for an operand of the old one."""
         if i in known and i not in write.moved:
             write.moved[i] = write.constant(known[i], avals[i])
         return write.operand(i)
@@ -88,7 +88,7 @@ def fold_constants(program: Program) -> Program:
 
 
 def _computed(primitive: Primitive, values: tuple[Any, ...], params: tuple[Any, ...], aval: ShapeDtype) -> Any:
-    """The value of an operation on constants, or None where NumPy has something to say about it at run time."""
+    """Return the value of an operation on constants, or None if NumPy warns or raises."""
     with np.errstate(all="raise"):
         try:
             value: Any = primitive.eval(*values, *params)
@@ -97,17 +97,17 @@ def _computed(primitive: Primitive, values: tuple[Any, ...], params: tuple[Any, 
     if aval_of(value) is not aval:
         return None
     kept = np.copy(value)
-    if _lies(kept) != _lies(value):  # what reads it may round by that
+    if _lies(kept) != _lies(value):  # strides can affect the rounding of readers
         kept = value[...]
-    kept.flags.writeable = False  # then nobody has to see to it that it stays as it is
+    kept.flags.writeable = False  # so no copy is necessary
     return kept[()] if not kept.shape else kept if _room(kept) <= LARGEST_FOLDED else None
 
 
 def _lies(x: Array) -> list[int]:
-    """The strides that matter."""
+    """Return the strides of axes of size other than 1."""
     return [step for step, size in zip(x.strides, x.shape, strict=True) if size != 1] if x.size else []
 
 
 def _room(view: Array) -> int:
-    """The bytes that a view keeps alive."""
+    """Return the bytes that a view keeps alive."""
     return view.nbytes if view.base is None else np.asarray(view.base).nbytes

@@ -1,13 +1,15 @@
-"""Common subexpression elimination (CSE), views of arrays included.
+"""Common subexpression elimination (CSE), for views of arrays, too.
 
-Two operations are equal if they apply the same primitive to the same operands with the same params; the order of the two
-operands of ``add``, ``mul`` … does not matter. Numbers are equal if they have the same bits (0.0 is not -0.0, 1 not 1.0).
+Two operations are equal if they apply the same primitive to the same operands with the same params;
+the order of the two operands of ``add``, ``mul`` … does not matter. Numbers are equal if they have
+the same bits (0.0 is not -0.0, 1 not 1.0).
 
-Note [What is computed again on purpose]
-    `functrace.checkpoint` computes values again so that they need not be kept. Where such a call is put in line, its
-    operands get names (`functrace.ops.naming`), and no two names are one: nothing after them is merged with anything before.
-    Names are dropped when that is done. A large array whose last reader is long past is computed again too, if that takes
-    one pass over memory: to keep it would.
+Note [Deliberate rematerialization]
+    `functrace.checkpoint` recomputes values so that they need not be kept. Where such a call is
+    inlined, its operands get names (`functrace.ops.naming`), and no two names are equal: CSE merges
+    nothing after a name with anything before. Afterwards, names are dropped. CSE also leaves an
+    elementwise recomputation of a large array whose last use is long past: keeping it costs as much
+    memory traffic.
 
 Layer: 6.
 """
@@ -25,24 +27,26 @@ from functrace.ops.elementwise import Elementwise, add, bitwise_and, bitwise_or,
 from functrace.ops.naming import name_p
 
 COMMUTATIVE: frozenset[Primitive] = frozenset({add, mul, equal, not_equal, bitwise_and, bitwise_or, bitwise_xor})
-"""Primitives whose operands may change places, and not a bit of the result with them."""
+"""Bitwise commutative primitives."""
 
 LARGE = 1 << 16
-"""Bytes: smaller results are kept however long it is until they are read again."""
+"""Bytes: smaller results are always merged."""
 
 LONG_PAST = 8
-"""A large result that nobody has read while so many arrays of its size were computed is computed again."""
+"""A large result is recomputed if, since its last use, more arrays of its size than this have been
+computed.
+"""
 
 
 def merge_common_subexpressions(program: Program, *, is_kept: bool = False) -> Program:
-    """Return an equal program in which nothing is computed twice.
+    """Merge equal operations; returns an equal program.
 
     Args:
         program: any program.
-        is_kept: whether large arrays cost nothing to keep, and are not computed again however long they wait.
+        is_kept: True to merge large arrays regardless of the time between uses.
 
     Cost:
-        about 2 us per equation; 4 where there is something to merge.
+        about 2 us per equation; 4 if there is something to merge.
     """
     same = _same(program, is_kept)
     if not same:
@@ -59,14 +63,14 @@ def merge_common_subexpressions(program: Program, *, is_kept: bool = False) -> P
 
 
 def _same(program: Program, is_kept: bool) -> dict[int, int]:
-    """By operation that is computed twice: the one that has computed it."""
+    """Return, by redundant operation, the equal earlier one."""
     ops, avals = program.ops, program.avals
     numbers = [exact_key(value) for value in program.literals]
-    places: dict[int, int] = {}  # variables that stand for another one
+    places: dict[int, int] = {}  # replacements of redundant variables
     found: dict[Any, int] = {}
     same: dict[int, int] = {}
-    traffic = 0  # bytes that have been computed
-    last: dict[int, int] = {}  # by operation, how many they were when it was read last
+    traffic = 0  # bytes computed so far
+    last: dict[int, int] = {}  # by operation, the traffic at its last use
     for k, _ in program.schedule:
         primitive, operands, params = ops[k]
         if not primitive.view:
@@ -78,7 +82,7 @@ def _same(program: Program, is_kept: bool) -> dict[int, int]:
         last[k] = traffic
         if primitive.effects or primitive is name_p or (primitive.kept is not None and primitive.kept(*params)):
             continue
-        if primitive in COMMUTATIVE and avals[k].dtype.kind != "c":  # of complex products, parts are rounded in order
+        if primitive in COMMUTATIVE and avals[k].dtype.kind != "c":  # complex: rounds in order
             reads = tuple(sorted(reads, key=_order))
         key = (primitive, reads, params)
         first = found.setdefault(key, k)
@@ -100,11 +104,11 @@ def _bytes(aval: ShapeDtype) -> int:
 
 
 def _order(read: object) -> tuple[int, int]:
-    return (0, read) if type(read) is int else (1, 0)  # of two numbers, the order is kept
+    return (0, read) if type(read) is int else (1, 0)  # two numbers keep their order
 
 
 def drop_names(program: Program) -> Program:
-    """Return an equal program without names for values: the last that refers to them has run."""
+    """Remove names of values, after the last pass that uses them."""
     if name_p not in program.kinds:
         return program
     write = Rewrite(program)

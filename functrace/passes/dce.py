@@ -53,7 +53,7 @@ def drop_dead_results(program: Program) -> Program:
             continue
         kept = primitive.holds.kept({j for j in range(program.result_count(k)) if k + j in read}, *params)
         if not kept and primitive.kept is not None and primitive.kept(*params):
-            kept = [0]  # it runs for what it does, and an operation without results is none
+            kept = [0]  # it runs for its effects, but an operation needs a result
         if len(kept) == program.result_count(k):
             write.keep(k)
             continue
@@ -63,7 +63,7 @@ def drop_dead_results(program: Program) -> Program:
 
 
 def _with_results(params: Any, places: list[int]) -> Any:
-    """Return the params, with programs that return only some of their results."""
+    """Return the params, with programs restricted to some of their results."""
     if isinstance(params, Program):
         outputs = [params.output_ids[n] for n in places]
         return restrict(params, params.input_ids, outputs, keep=True).program.interned()

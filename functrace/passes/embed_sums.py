@@ -1,7 +1,8 @@
 """Replace a sum of embedded parts that tile an array by a concatenation.
 
-The derivative of ``q, k, v = (x[:, i] for i in range(3))``, or of ``np.split``, is a sum of arrays, each zero but for one
-part (`embed`). Where the parts cover the array, each is written once, to its place.
+The derivative of ``q, k, v = (x[:, i] for i in range(3))``, or of ``np.split``, is a sum of arrays,
+each zero outside of one part (`embed`). If the parts cover the array, each is written once, to its
+final place.
 
 Layer: 6.
 """
@@ -22,10 +23,11 @@ ALL = (None, None, None)
 
 
 def join_embeds(program: Program) -> Program:
-    """Return an equal program in which sums of embedded parts that tile an array are concatenations; -0.0 keeps its sign.
+    """Replace sums of embedded parts that tile an array by concatenations; the sign of -0.0 is
+    preserved.
 
     Args:
-        program: any program; its sub-programs stay as they are.
+        program: any program; its sub-programs are unchanged.
 
     Cost:
         0.1 us per equation.
@@ -53,7 +55,9 @@ def join_embeds(program: Program) -> Program:
 
 
 def _parts(program: Program, k: int, readers: Counter[int]) -> list[int] | None:
-    """Return the embeddings that a sum is made of; None if there is anything else, or somebody else reads a part of it."""
+    """Return the ``embed`` terms of a sum; None if there are other terms, or a term has another
+    reader.
+    """
     found: list[int] = []
     left = [k]
     while left:
@@ -71,7 +75,9 @@ def _parts(program: Program, k: int, readers: Counter[int]) -> list[int] | None:
 
 
 def _joined(program: Program, parts: list[int]) -> tuple[Any, list[int], int] | None:
-    """Say how parts are joined: by what, in which order, along which axis; None if they are not all of the array."""
+    """Return primitive, operands in order, and axis of the concatenation; None if the parts do not
+    cover the array.
+    """
     shape: tuple[Any, ...] = program.avals[parts[0]].shape
     indices = [program.ops[i][2][0] for i in parts]
     axes = [next((n for n, part in enumerate(index) if part != ALL), None) for index in indices]

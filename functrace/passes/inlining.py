@@ -20,13 +20,13 @@ def called_program(op: Op) -> Program | None:
 
 
 def inline_calls(program: Program) -> Program:
-    """Inline calls: replace operations that only stand for programs by the operations of those programs, at any depth.
+    """Inline calls: replace them by the operations of the called programs, recursively.
 
     Args:
         program: any program.
 
     Returns:
-        an equal program without such operations.
+        an equal program without calls.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -41,7 +41,9 @@ def inline_calls(program: Program) -> Program:
 
 
 def _apart(write: Rewrite, k: int, operands: list[int]) -> list[int]:
-    """Name what a call that computes again reads; see Note [What is computed again on purpose] in passes/cse.py."""
+    """Name the operands of a call that rematerializes; see Note [Deliberate rematerialization] in
+    passes/cse.py.
+    """
     primitive, _, params = write.source.ops[k]
     if primitive is not call_p or not params[1] or isinstance(params[1], Pack):
         return operands

@@ -1,21 +1,26 @@
-"""Loops in parts: what a step of a loop computes, but the next step does not need, is computed for all steps at once.
+"""Loop fission: compute for all steps at once whatever the next step of a loop does not need.
 
-A loop of known length falls into what can be computed before it (from slices and constants alone), what one step hands to
-the next, and what can be computed after it, from what is stacked. A carry that is only added to, as cotangents of weights
-are, leaves the loop: the sum of products over all steps is one product of matrices. Only the rest runs step by step.
+A loop of known length is divided into operations before it (on slices and constants alone), the
+recurrence, and operations after it, on stacked values. A carry that only accumulates, such as the
+cotangent of a weight, leaves the loop: the sum of products over all steps is one matrix product.
+Only the recurrence runs step by step.
 
 Note [What a loop is divided by]
-    * Operations are moved if they neither raise nor call the user's code, and if a batch rule says what they are for all
-      steps. Those of linear algebra that may raise are moved behind the loop, never before it: steps raise in their order,
-      unless the same operation for all of them does. A loop whose body calls the user's code stays whole, and so does every
-      loop of a program in which something is computed again on purpose: there, memory counts for more than time.
-    * A step's array of more than `LARGEST` bytes stays in the loop, or one that is not small and leaves the cache if all
-      steps are computed together: a call costs little beside it.
-    * Beside what the loop stacks in any case, no more is stacked than that once more, or `FEWEST` bytes.
-    * What is added to a carry and what is subtracted from it may be large, and their difference small: they meet in each
-      step, before it is summed over steps. Products of which one is added and another one subtracted stay in the loop.
-    * Products and sums over all steps round differently from a product per step: the row says so (`Pass.exact`), and it is
-      applied only by ``jit``, whose calls all run the same code.
+    * Operations are moved if they neither raise nor call user code, and have a batch rule for all
+      steps. Operations of linear algebra that may raise move behind the loop, never before it:
+      errors occur in the order of steps, unless the same operation raises for all of them. A loop
+      whose body calls user code is not divided, nor is any loop of a program with deliberate
+      rematerialization: there, memory has priority over time.
+    * A step's array of more than `LARGEST` bytes stays in the loop, and so does one that is not
+      small and would leave the cache if all steps were computed together: for these, call overhead
+      is negligible.
+    * The additional stacks are at most as large as those that the loop has anyway, or `FEWEST`
+      bytes.
+    * Terms that are added to and subtracted from a carry may be large, and their difference small:
+        they are combined in each step, before the sum over steps. Products with both signs stay in
+        the loop.
+    * Products and sums over all steps round differently from a product per step: the row declares
+        this (`Pass.exact`), and only ``jit`` applies it, as all its calls run the same code.
 
 Layer: 6.
 """
@@ -51,14 +56,16 @@ from functrace.passes.inlining import inline_calls
 from functrace.transforms.vmap import vmap_program
 
 SHORTEST = 4
-"""Steps: shorter loops stay whole."""
+"""Minimum number of steps of a divided loop."""
 LARGEST = 1 << 16
 """Bytes: larger results of a step are computed in the loop."""
 SMALL, IN_CACHE = 1 << 12, 1 << 21
-"""Bytes of a step, and of all steps: of results larger than both, only products are moved. Measured on 1,000 steps of four
-elementwise operations on 8 KiB: 27 ms in the loop, 40 outside; on 100 steps 10 and 5."""
+"""Bytes of a step, and of all steps: among results larger than both, only products are moved.
+Measured on 1,000 steps of four elementwise operations on 8 KiB: 27 ms in the loop, 40 outside;
+on 100 steps 10 and 5.
+"""
 FEWEST = 1 << 20
-"""Bytes that may be stacked beside what is stacked in any case."""
+"""Bytes of additional stacks that are always allowed."""
 
 _ALL = (None, None, None)
 """The index of a whole axis."""
@@ -69,17 +76,17 @@ _MOVED: frozenset[Primitive] = frozenset(
         reduce_min_p, reduce_sum_p, reshape_p, same_p, stack_p,
     }
 )  # fmt: skip
-"""Primitives that may be carried out for all steps, beside elementwise ones."""
+"""Primitives that can run for all steps at once, besides elementwise ones."""
 
 _LAST: frozenset[Primitive] = frozenset({cholesky_p, cofactor_p, inv_p, solve_p, solve_triangular_p})
-"""Primitives that may raise, and be carried out for all steps when the loop has come to its end."""
+"""Primitives that may raise, and can run for all steps after the loop."""
 
 _THROUGH: frozenset[Primitive] = frozenset({reshape_p, permute_p, neg, embed_p, convert_p})
-"""Linear primitives of one operand: the sum over steps may be taken before them."""
+"""Linear primitives of one operand: they commute with the sum over steps."""
 
 
 def fission_loops(program: Program) -> Program:
-    """Return an equal program whose loops do step by step only what has to be done so; sums over steps round differently.
+    """Divide loops so that only recurrences run step by step; sums over steps round differently.
 
     Args:
         program: a program without calls.
@@ -108,7 +115,7 @@ def fission_loops(program: Program) -> Program:
 
 
 def _inside(param: Any) -> Any:
-    """Divide the loops in programs that an operation holds."""
+    """Divide the loops in the sub-programs of an operation."""
     parts: Any = param
     if type(param) is tuple:
         return tuple(map(_inside, parts))
@@ -131,18 +138,18 @@ def _computes_again(program: Program) -> bool:
     return name_p in program.kinds
 
 
-# -- which part an operation belongs to ------------------------------------------------------------------------------------
+# -- division of a loop ----------------------------------------------------------------------------
 
 
 class _Term(NamedTuple):
-    """A part of what a step adds to a carry: how its sum over all steps comes of what is stacked.
+    """A term that a step adds to a carry: rule for its sum over all steps from stacked values.
 
     Args:
-        operands: variables of the body of which all steps are needed.
-        kind: ``"sum"`` over the axes of ``axes``, counted in a step, and over steps; ``"product"`` of matrices, or
+        operands: variables of the body whose stacked values it needs.
+        kind: ``"sum"`` over ``axes`` of a step, and over steps; ``"product"`` of matrices, or
             ``"outer"`` product of vectors, also summed over steps.
-        axes: see above.
-        after: operations, last first, that are applied to the sum.
+        axes: axes of a step's operand that are summed.
+        after: operations that are applied to the sum, last first.
         sign: 1 or -1.
     """
 
@@ -154,7 +161,7 @@ class _Term(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """How a loop is divided; variables are the body's."""
+    """Division of a loop; variables are the body's."""
 
     body: Program
     length: int
@@ -164,28 +171,28 @@ class _Parts(NamedTuple):
     before: tuple[int, ...]
     """Variables that are computed before the loop: once, or for all steps."""
     once: frozenset[int]
-    """The variables that are the same in every step."""
+    """Loop-invariant variables."""
     looped: tuple[int, ...]
-    """Places of carries that stay."""
+    """Indices of carries that stay in the loop."""
     stacked: tuple[int, ...]
     """Variables that the loop stacks."""
     shifted: tuple[int, ...]
-    """Places of carries of which what they were before each step is needed, for all steps."""
+    """Indices of carries whose values before each step are needed."""
     results: dict[int, int]
-    """By place of a result: the variable of which it holds all steps."""
+    """By index of a stacked result, its variable."""
     sums: dict[int, tuple[_Term, ...]]
-    """By place of a carry that leaves the loop: what is added to it."""
+    """By index of a carry that leaves the loop, its terms."""
     wanted: tuple[int, ...]
-    """Variables of which all steps are needed after the loop."""
+    """Variables whose values in all steps are needed after the loop."""
 
 
 def _prepared(body: Program) -> Program:
-    """What the pipeline makes of a body, before it is divided."""
+    """Simplify a body before it is divided, with passes of the pipeline."""
     return merge_common_subexpressions(simplify(sink_broadcasts(fold_constants(drop_dead_results(inline_calls(body))))))
 
 
 def _divided(program: Program, k: int, params: tuple[Any, ...]) -> _Parts | None:
-    """Divide a loop, if there is anything that need not be in it."""
+    """Divide a loop; returns None if everything belongs in it."""
     body, length, reverse, constants, carries = params
     if any(i < 0 for i in program.ops[k][1]):
         return None
@@ -201,7 +208,7 @@ def _divided(program: Program, k: int, params: tuple[Any, ...]) -> _Parts | None
 
 @final
 class _Division:
-    """Finds the parts of one loop."""
+    """Analysis of one loop."""
 
     def __init__(self, body: Program, length: int, reverse: bool, constants: int, carries: int) -> None:
         self.body = body
@@ -229,7 +236,7 @@ class _Division:
                 self.rows.add(k)
 
     def moves(self, k: int) -> bool:
-        """Whether an operation may be carried out outside of the loop."""
+        """Return True if an operation can leave the loop."""
         primitive, _, params = self.body.ops[k]
         body = self.body
         primitive, operands, params = body.ops[k]
@@ -242,22 +249,22 @@ class _Division:
         return self.is_view(k) or (is_small and one <= LARGEST and whole <= self.bound)
 
     def ends(self, k: int) -> bool:
-        """Whether an operation may be carried out after the loop, though it may raise."""
+        """Return True if an operation that may raise can run after the loop."""
         is_small = self.body.avals[k].nbytes <= LARGEST and self.all_bytes(k) <= self.bound
         return self.body.ops[k][0] in _LAST and is_small
 
     def is_view(self, k: int) -> bool:
-        """Whether an operation only looks at its operand in another way."""
+        """Return True if an operation returns a view."""
         return self.body.ops[k][0] in (reshape_p, permute_p, index_p)
 
     def all_bytes(self, i: int) -> int:
-        """The bytes of all steps of a variable."""
+        """Return the bytes of all steps of a variable."""
         return self.length * self.body.avals[i].nbytes
 
-    # -- carries that are only added to --------------------------------------------------------
+    # -- carries that only accumulate ----------------------------------------------------------
 
     def terms_of(self, place: int) -> tuple[_Term, ...] | None:
-        """What a step adds to a carry, if that is all that it does with it."""
+        """Return the terms that a step adds to a carry; None if the carry has any other use."""
         body = self.body
         start, end = body.input_ids[self.constants + place], body.output_ids[place]
         aval = body.avals[start]
@@ -289,11 +296,11 @@ class _Division:
         return tuple(found) if len({self.sign(term) for term in found}) < 2 else None
 
     def sign(self, term: _Term) -> int:
-        """The sign that the sum of a term gets in the end."""
+        """Return the sign of the final sum of a term."""
         return term.sign * (-1) ** sum([self.body.ops[k][0] is neg for k in term.after])
 
     def leads(self, i: int, start: int) -> bool:
-        """Whether additions alone lead from a variable back to another one."""
+        """Return True if only additions connect a variable to ``start``."""
         while i != start:
             k = self.maker.get(i)
             if k is None or self.body.ops[k][0] not in (add, sub):
@@ -308,7 +315,9 @@ class _Division:
         return True
 
     def terms(self, i: int, sign: int, after: tuple[int, ...]) -> list[_Term] | None:
-        """How the sum of a variable over all steps is computed; ``None`` if it is the same in every step."""
+        """Return the terms of the sum of a variable over all steps; ``None`` if it is
+        loop-invariant.
+        """
         body = self.body
         if i in self.once:
             return None
@@ -342,15 +351,15 @@ class _Division:
         return [_Term((i,), "sum", (), after, sign)]
 
     def unshaped(self, i: int) -> int:
-        """What a variable is only another shape of."""
+        """Return the variable of which another is a reshape."""
         while i not in self.once and (k := self.maker.get(i)) is not None and self.body.ops[k][0] is reshape_p:
             (i,) = self.body.ops[k][1]
         return i
 
-    # -- the cut -------------------------------------------------------------------------------
+    # -- choice of parts -----------------------------------------------------------------------
 
     def parts(self) -> _Parts | None:
-        """Choose what stays."""
+        """Choose the operations that stay in the loop."""
         body, carries = self.body, self.carries
         sums = {j: terms for j in range(carries) if (terms := self.terms_of(j)) is not None}
         self.looped: set[int] = set()  # operations in the loop
@@ -381,7 +390,9 @@ class _Division:
         )  # fmt: skip
 
     def keeps_order(self, i: int) -> bool:
-        """Whether all steps of a variable, computed outside of the loop, lie in memory as the loop would stack them."""
+        """Return True if the values of all steps have the layout of the loop's stack when computed
+        outside.
+        """
         waiting, seen = [i], set[int]()
         while waiting:
             i = waiting.pop()
@@ -396,11 +407,13 @@ class _Division:
         return True
 
     def inside(self, i: int) -> bool:
-        """Whether a variable is of a step: neither the same in every step, nor computed from slices alone."""
+        """Return True if a variable depends on carries: it is neither loop-invariant nor computed
+        from slices alone.
+        """
         return i >= 0 and i not in self.once and i not in self.rows
 
     def need(self, variables: Iterable[int]) -> None:
-        """Leave what computes variables in the loop."""
+        """Keep the operations that variables depend on in the loop."""
         waiting = [i for i in variables if self.inside(i)]
         while waiting:
             k = self.maker.get(waiting.pop())
@@ -409,7 +422,9 @@ class _Division:
                 waiting += [i for i in self.body.ops[k][1] if self.inside(i)]
 
     def take(self, variables: Sequence[int], freed: int) -> bool:
-        """Try to compute variables after the loop, from what is stacked; returns whether that needs little enough."""
+        """Try to compute variables after the loop, from stacked values; returns True if the stacks
+        are small enough.
+        """
         stacked: dict[int, None] = {}
         shifted: dict[int, None] = {}
         seen: set[int] = set()
@@ -444,7 +459,7 @@ class _Division:
         return True
 
     def before(self, ends: Sequence[int]) -> list[int]:
-        """The variables that the loop reads and need not compute: those that are no inputs."""
+        """Return the variables that are computed before the loop and read in it, except inputs."""
         body = self.body
         inputs = {*body.input_ids, *body.constant_values}
         read = [i for k in sorted(self.looped) for i in body.ops[k][1] if i >= 0]
@@ -460,24 +475,25 @@ class _Division:
             if cost <= room:
                 room -= cost
                 chosen[i] = None
-            else:  # it is computed in the loop after all
+            else:  # computed in the loop after all
                 self.rows.discard(i)
                 self.looped.add(self.maker[i])
                 waiting += [j for j in body.ops[self.maker[i]][1] if j >= 0]
         return list(chosen)
 
 
-# -- the program in parts --------------------------------------------------------------------------------------------------
+# -- the divided program ---------------------------------------------------------------------------
 
 
 def _write(write: Rewrite, k: int, parts: _Parts) -> None:
-    """Write the operations that take a loop's place."""
+    """Write the operations that replace a loop."""
     body, count = parts.body, parts.constants + parts.carries
     ids = body.input_ids
     given = [write.operand(i) for i in write.source.ops[k][1]]
     position = write.position(k)
     place = _Places(write, position)
-    steps: dict[int, int] = dict(zip(ids[count:], given[count:], strict=True))  # all steps of a variable
+    # all steps, by variable
+    steps: dict[int, int] = dict(zip(ids[count:], given[count:], strict=True))
     fixed: dict[int, int] = dict(zip(ids[: parts.constants], given[: parts.constants], strict=True))
     for name, wanted in (("once", parts.once), ("rows", None)):
         chosen = [i for i in parts.before if (i in parts.once) == (wanted is not None)]
@@ -512,12 +528,12 @@ def _write(write: Rewrite, k: int, parts: _Parts) -> None:
 
 
 def _is_whole(term: _Term) -> bool:
-    """Whether a term is nothing but what a step adds."""
+    """Return True if a term is a step's whole addend."""
     return term.kind == "sum" and not term.axes and not term.after
 
 
 def _mapped(made: Restriction, fixed: dict[int, int], length: int) -> Program:
-    """The part of a body, for all steps at once; ``fixed`` is what is the same in every step."""
+    """Vectorize a part of a body over all steps; ``fixed`` has the loop-invariant variables."""
     return vmap_program(made.program, length, [i not in fixed for i in made.used])
 
 
@@ -530,7 +546,7 @@ def _loop(
     starts: Sequence[int],
     position: Any,
 ) -> Sequence[int]:
-    """Write what is left of a loop; returns its results."""
+    """Write the remaining loop; returns its results."""
     if not outputs:
         return ()
     body, ids = parts.body, parts.body.input_ids
@@ -547,7 +563,7 @@ def _loop(
 
 @final
 class _Places:
-    """Places operations that put results together."""
+    """Writer of the operations that combine stacked values."""
 
     def __init__(self, write: Rewrite, position: Any) -> None:
         self.write, self.position = write, position
@@ -557,17 +573,17 @@ class _Places:
         return self.write.place(primitive, tuple(operands), params, self.position)
 
     def aval(self, i: int) -> ShapeDtype:
-        """The aval of a variable."""
+        """Return the aval of a variable."""
         return self.write.avals[i]
 
     def reshape(self, i: int, shape: tuple[int, ...]) -> int:
-        """Reshape, if that is needed."""
+        """Reshape, if necessary."""
         if self.write.ops[i][0] is reshape_p and self.aval(i).shape != shape:
             (i,) = self.write.ops[i][1]
         return i if self.aval(i).shape == shape else self.op(reshape_p, (i,), shape)
 
     def shifted(self, start: int, after: int, reverse: bool) -> int:
-        """All steps of what a carry was before each step, from what it was after each step."""
+        """Return a carry before each step, stacked, from its stacked values after each step."""
         length = self.aval(after).shape[0]
         own = self.reshape(start, (1, *self.aval(start).shape))
         every = (_ALL,) * self.aval(start).ndim
@@ -579,7 +595,9 @@ class _Places:
         return self.op(add if sign > 0 else sub, (total, term))
 
     def met(self, terms: Sequence[_Term], steps: dict[int, int]) -> int:
-        """The sum over all steps of terms that are added up in each step; its sign is that of the first one."""
+        """Return the sum over all steps of terms that each step combines first; its sign is that of
+        the first one.
+        """
         values = [steps[i] for term in terms for i in term.operands]
         axes = max([self.aval(i).ndim for i in values])
         for k, i in enumerate(values):
@@ -591,17 +609,18 @@ class _Places:
         return self.op(reduce_sum_p, (total,), (0,))
 
     def transposed(self, i: int, axes: tuple[int, ...]) -> int:
-        """Bring axes into another order; of a transpose the other way round, what it was made of."""
+        """Permute axes; cancels with an inverse permutation."""
         primitive, operands, params = self.write.ops[i]
         if primitive is permute_p and tuple([params[0][k] for k in axes]) == tuple(range(len(axes))):
             return operands[0]
         return self.op(permute_p, (i,), axes)
 
     def product(self, x: int, y: int) -> int:
-        """The product of the transpose of a tall matrix and a tall matrix, in blocks of rows where these are small.
+        """Write the product of the transpose of a tall matrix and a tall matrix, in blocks of rows
+        if these are small.
 
-        A block of 2**18 multiplications is done on one core: the whole on two takes 0.40 ms instead of 0.55 (64 x 3200 x
-        64), and 200 if others are at work on both.
+        BLAS runs a block of 2**18 multiplications on one core: the whole product on two takes 0.40
+        ms instead of 0.55 (64 x 3200 x 64), and 200 if other processes use both.
         """
         (length, rows), columns = self.aval(x).shape, self.aval(y).shape[1]
         size = (1 << 18) // max(rows * columns, 1)
@@ -626,7 +645,7 @@ class _Places:
         return self.op(scan_p, (total, *stacks), body, count, False, 0, 1)
 
     def total(self, body: Program, term: _Term, steps: dict[int, int]) -> int:
-        """The sum of a term over all steps."""
+        """Return the sum of a term over all steps."""
         values = [steps[i] for i in term.operands]
         if term.kind == "sum":
             found = self.op(reduce_sum_p, values, (0, *[axis + 1 for axis in term.axes]))

@@ -1,15 +1,16 @@
-"""Products of matrices, by what of NumPy's begins soonest.
+"""Matrix products: choose the NumPy function with the lowest overhead, and divide large products
+among threads.
 
-Small products are by ``dot`` instead of ``matmul``. Measured on 4 x 4: 0.5 us, against 1.4; on 50 x 50 and a vector 0.5 and
-0.9. Both hand over to BLAS, and give the same bits for operands in C or Fortran order without axes of size 1; others ``dot``
-copies, and ``matmul`` sums by itself.
+Small products use ``dot`` instead of ``matmul``. Measured on 4 x 4: 0.5 us, against 1.4; on 50 x 50
+and a vector 0.5 and 0.9. Both call BLAS, and give the same bits for operands in C or Fortran order
+without axes of size 1; for others ``dot`` copies, and ``matmul`` sums without BLAS.
 
-A stack of matrices times one matrix is one product of a tall matrix. Measured on 1,000 x 3 x 3 and 3 x 3: 6.5 us, against
-28; a transformer block (jit-attention) takes 0.92 times as long.
+A stack of matrices times one matrix is one product of a tall matrix. Measured on 1,000 x 3 x 3 and
+3 x 3: 6.5 us, against 28; a transformer block (jit-attention) takes 0.92 times as long.
 
-Large products are divided among functrace's threads (`functrace.executor.parallel.matmul`): stacks always, since NumPy
-computes one matrix after the other; single matrices where other work is divided, too, since BLAS's own threads would stand
-in its way.
+functrace's threads share large products (`functrace.executor.parallel.matmul`): stacks always,
+since NumPy computes one matrix after the other; single matrices if other operations are
+multi-threaded, too, since BLAS's own threads would compete with them.
 
 Layer: 6.
 """
@@ -33,38 +34,43 @@ from functrace.ops.elementwise import Elementwise
 from functrace.ops.shaping import reshape_p
 
 LARGEST = 1 << 16
-"""Bytes of an operand: larger products take long enough."""
+"""Maximum bytes of an operand of a product by ``dot``."""
 
 LEAST = 1 << 23
-"""Multiplications: smaller products take as long as handing half of them over does (float32: 115 us on one thread)."""
+"""Multiplications: below this, dispatching half of a product takes as long as computing it
+(float32: 115 us on one thread).
+"""
 
 NARROWEST = 128
-"""Rows or columns: with fewer, a part takes longer than its share, since BLAS copies the other operand for every part. More
-than two parts have twice as many."""
+"""Minimum rows or columns of a part: BLAS copies the other operand for every part. With more than
+two parts, the minimum is twice as large.
+"""
 
 MOST_PARTS = 16
 
 THREADED = 1 << 18
-"""Multiplications: BLAS would use threads of its own for as many."""
+"""Multiplications from which BLAS uses its own threads."""
 
 BLOCKED = 1 << 18
-"""Elements: elementwise operations on as many run block by block, over several threads (executor/plan/fusion.py)."""
+"""Elements from which elementwise operations run block by block, on several threads
+(executor/plan/fusion.py).
+"""
 
 
 def choose_dot(program: Program) -> Program:
-    """Return an equal program, at any depth, whose small products are by ``dot``.
+    """Use ``dot`` for small products, also in sub-programs.
 
     Args:
         program: any program.
 
     Cost:
-        0.1 us per equation; 2 where there are such products.
+        0.1 us per equation; 2 if there are such products.
     """
     return _rewritten(program, _is_small, _by_dot)
 
 
 def flatten_stacks(program: Program) -> Program:
-    """Return an equal program, at any depth, in which a stack of matrices times one matrix is one product.
+    """Replace products of a stack of matrices and one matrix by one product, also in sub-programs.
 
     Args, cost: see `choose_dot`.
     """
@@ -72,7 +78,7 @@ def flatten_stacks(program: Program) -> Program:
 
 
 def divide_products(program: Program) -> Program:
-    """Return an equal program, at any depth, whose large products are in parts.
+    """Divide large products into parts, also in sub-programs.
 
     Args, cost: see `choose_dot`.
     """
@@ -80,7 +86,9 @@ def divide_products(program: Program) -> Program:
 
 
 def parts_of(rows: int, inner: int, columns: int) -> tuple[bool, int]:
-    """Say whether the columns of a product are divided, and not the rows, and into how many parts; one if it is not."""
+    """Return True if the columns of a product are divided (False: the rows), and the number of
+    parts.
+    """
     longer = max(rows, columns)
     most = min(max(2, longer // (2 * NARROWEST)), MOST_PARTS, longer // NARROWEST)
     is_small = rows * inner * columns < LEAST or most < 2
@@ -129,7 +137,7 @@ def _in_parts(program: Program, write: Rewrite, k: int) -> int:
 
 @final
 class _Divided:
-    """Whether an operation is a product that is to be in parts, of two operands of the same floats."""
+    """Predicate: the operation is a product to divide, of two operands of the same float dtype."""
 
     def __init__(self) -> None:
         self._last: tuple[Program, bool] | None = None
@@ -149,7 +157,7 @@ class _Divided:
         return math.prod(np.broadcast_shapes(x.shape[:-2], y.shape[:-2])) * rows * inner * columns >= LEAST
 
     def _divides_other_work(self, program: Program) -> bool:
-        """Whether other operations are spread over functrace's threads; while they are, BLAS has none of its own."""
+        """Return True if functrace's threads run other operations; BLAS is then sequential."""
         if self._last is None or self._last[0] is not program:
             stacks = (op for op in program.ops if op[0] is matmul_p and op[1][1] >= 0 and program.avals[op[1][1]].ndim > 2)
             self._last = program, _has_large_elementwise(program) or any(self(program, op) for op in stacks)
@@ -175,7 +183,9 @@ def _of_tall(program: Program, write: Rewrite, k: int) -> int:
 
 
 def _is_small(program: Program, op: Op) -> bool:
-    """Whether an operation is a product of a small matrix and a vector or a matrix, of the same floats."""
+    """Return True for a product of a small matrix and a vector or a matrix, of the same float
+    dtype.
+    """
     if op[0] is not matmul_p or any(i < 0 for i in op[1]):
         return False
     x, y = [program.avals[i] for i in op[1]]
@@ -187,7 +197,9 @@ def _fits(aval: ShapeDtype) -> bool:
 
 
 def _is_of_stack(program: Program, op: Op) -> bool:
-    """Whether an operation is a product of a stack of matrices that, so far as is known, lies in order, and one matrix."""
+    """Return True for a product of one matrix with a stack whose layout is C order, as far as is
+    known.
+    """
     if op[0] is not matmul_p or any(i < 0 for i in op[1]):
         return False
     x, y = [program.avals[i] for i in op[1]]

@@ -1,7 +1,8 @@
-"""How what stands for a value lies in memory: an array that stands for another one must lie as that would.
+"""Memory layouts: replacing a variable by another one must preserve its layout.
 
-NumPy adds, and multiplies matrices, in an order that depends on strides. So where an operation is left out whose result
-would be an array of its own, what is read instead is one too, or is only read by operations that do not see a difference.
+The order in which NumPy adds, and multiplies matrices, depends on strides. So where a rewrite
+eliminates an operation whose result would be a contiguous array, the replacement is contiguous,
+too, or only layout-independent operations read it.
 
 Layer: 6.
 """
@@ -20,23 +21,25 @@ from functrace.ops.shaping import permute_p, reshape_p, roll_p
 _MADE: frozenset[Primitive] = frozenset(
     {concatenate_p, dot_p, embed_p, matmul_p, reduce_max_p, reduce_min_p, reduce_sum_p, stack_p}
 )
-"""Primitives whose results have no gaps, beside elementwise ones."""
+"""Primitives with contiguous results, besides elementwise ones."""
 
 
 def is_array_of_its_own(program: Program, i: int) -> bool:
-    """Whether a variable has no gaps in memory, as a result of NumPy has none: arguments, slices and broadcasts may."""
+    """Return True if a variable has no gaps in memory: results of NumPy have none; arguments,
+    slices and broadcasts may.
+    """
     while i >= 0 and program.ops[i][0] in (permute_p, reshape_p, roll_p):
         (i,) = program.ops[i][1]
     return i >= 0 and is_made(program.ops[i][0])
 
 
 def is_made(primitive: Primitive) -> bool:
-    """Whether results of a primitive are arrays of their own."""
+    """Return True if results of a primitive are freshly allocated arrays."""
     return (isinstance(primitive, Elementwise) and not primitive.view) or primitive in _MADE
 
 
 def read_as_they_lie(program: Program) -> set[int]:
-    """The variables that the caller reads, or an operation to which it may matter how they lie."""
+    """Return the variables read by the caller, or by operations that may depend on layout."""
     found = set(program.output_ids)
     for k, _ in program.schedule:
         primitive, operands, _ = program.ops[k]

@@ -1,4 +1,4 @@
-"""What passes do to one program: a trail of what each has changed, and how long it took.
+"""Log of passes: the changes that each pass made to a program, and its time.
 
 Layer: 6.
 """
@@ -21,12 +21,12 @@ from functrace.passes.user_passes import UserPass, as_passes
 @final
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What one pass has done.
+    """Result of one pass.
 
     Args:
         name: of the pass.
         before, after: the program.
-        seconds: how long it took.
+        seconds: time of the pass.
     """
 
     name: str
@@ -35,12 +35,12 @@ class Passed:
     seconds: float
 
     def __str__(self) -> str:
-        """One line, and below it the equations that went (``-``) and came (``+``)."""
+        """One line, followed by the removed (``-``) and the added (``+``) equations."""
         counts = f"{len(self.before.equations)} -> {len(self.after.equations)} equations"
         return "\n".join([f"{self.name}: {counts}, {self.seconds * 1e3:.2f} ms", *self.changes()])
 
     def changes(self) -> Iterator[str]:
-        """The equations that went and came; one that only reads what another one makes now, is the same."""
+        """Yield removed and added equations; a renamed operand is not a change."""
         before, after = self.before.equations, self.after.equations
         matcher = difflib.SequenceMatcher(None, list(map(_kind, before)), list(map(_kind, after)), autojunk=False)
         for tag, i, j, m, n in matcher.get_opcodes():
@@ -52,7 +52,7 @@ class Passed:
 @final
 @dataclass(frozen=True, slots=True)
 class Trail:
-    """Changes that passes make to a program, in order; prints as a listing.
+    """Changes of a program by passes, in order; prints as a listing.
 
     Args:
         steps: one entry per pass.
@@ -68,20 +68,21 @@ class Trail:
 
     @property
     def program(self) -> Program:
-        """The program in the end."""
+        """The final program."""
         return self.steps[-1].after
 
     def __str__(self) -> str:
-        """What each pass has changed, and how long it took."""
+        """Changes and time of each pass."""
         return "\n".join(map(str, self.steps))
 
 
 def trail(program: Program, passes: Sequence[UserPass] = (), pipeline: Sequence[Pass] = PIPELINE) -> Trail:
-    """Apply passes as `functrace.jit` does: the pipeline's, with one's own and those of ``jit`` alone after the early ones.
+    """Apply passes as `functrace.jit` does: the user's and ``jit``'s own run after the early
+    passes.
 
     Args:
         program: any program.
-        passes: one's own.
+        passes: the user's.
         pipeline: the library's.
     """
     early = [row for row in pipeline if row.stage == "early"]
@@ -96,7 +97,7 @@ def trail(program: Program, passes: Sequence[UserPass] = (), pipeline: Sequence[
 
 
 def _kind(equation: Equation) -> tuple[Any, ...]:
-    """What an equation does, whatever its variables are called."""
+    """Return the key of an equation without variable names."""
     numbers = tuple([exact_key(x.value) if isinstance(x, Literal) else None for x in equation.inputs])
     avals = tuple([out.aval for out in equation.outputs])
     return equation.primitive, avals, numbers, tuple(equation.params.values())

@@ -1,6 +1,8 @@
-"""Peephole rewrites: replace a single operation by one of its operands. Each is a row with an example, which is its test.
+"""Peephole rewrites: replace an operation by one of its operands. Each is a row with an example,
+which is its test.
 
-They are exact, bit for bit. `functrace.passes.constant_folding` applies them, since it knows which operands are constants.
+They are exact, bit for bit. `functrace.passes.constant_folding` applies them, since it has the
+values of constants.
 
 Layer: 6.
 """
@@ -20,19 +22,21 @@ from functrace.ops.shaping import broadcast_to_p
 from functrace.typing import Array
 
 Rule = Callable[[Program, int, Mapping[int, Any]], int | None]
-"""From a program, an operation of it and the values of what is constant: the operand that is equal to the result, if any."""
+"""From a program, an operation and the values of constants to the operand that equals the result,
+if any.
+"""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Rewriting:
-    """An operation whose result may be one of its operands.
+    """A rule for operations whose result equals an operand.
 
     Args:
         primitive: the operation.
-        rule: says which operand it is.
+        rule: returns the operand.
         before: an example: the listing of a program.
-        after: what becomes of it.
+        after: the rewritten example.
     """
 
     primitive: Primitive
@@ -61,7 +65,7 @@ def _is_one(i: int, known: Mapping[int, Any], program: Program) -> bool:
 
 
 def _has_no_order(value: Array) -> bool:
-    """Whether an operand does not say in which order the result of an elementwise operation lies in memory."""
+    """Return True if an operand does not determine the layout of an elementwise result."""
     return len([n for n, step in zip(value.shape, value.strides, strict=True) if n > 1 and step]) < 2
 
 
@@ -82,7 +86,7 @@ ROWS = (
             }""",
     ),
 )
-"""All of them."""
+"""All rules."""
 
 _RULES: dict[Primitive, tuple[Rule, ...]] = {
     primitive: tuple([row.rule for row in ROWS if row.primitive is primitive]) for primitive in {r.primitive for r in ROWS}
@@ -90,15 +94,15 @@ _RULES: dict[Primitive, tuple[Rule, ...]] = {
 
 
 def equal_operand(program: Program, k: int, known: Mapping[int, Any]) -> int | None:
-    """Return the operand that an operation's result is equal to by one of the rules, if there is one.
+    """Return the operand that equals an operation's result by one of the rules, if there is one.
 
     Args:
         program: any program.
         k: the variable of the result.
-        known: values of variables that are constant.
+        known: values of constant variables.
 
     Returns:
-        the operand; whether it lies in memory as the result would is for the caller to see.
+        the operand; the caller checks that its layout is the result's.
     """
     for rule in _RULES.get(program.ops[k][0], ()):
         operand = rule(program, k, known)

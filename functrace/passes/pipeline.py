@@ -1,8 +1,10 @@
-"""The pipeline: which passes a program goes through before it runs, in which order. Each row is a pass and its example.
+"""The pipeline: the passes of a program before it runs, in order. Each row is a pass and its
+example.
 
-The same rows are applied to programs that operations hold (bodies of loops, branches of choices) when these are compiled.
-A pass takes a program and returns an equal one: the same inputs, the same outputs bit for bit, effects in the same order.
-To add one, write it in a file of its own and add a row here; tests/passes/test_pipeline.py runs the rows' examples.
+The same rows apply to sub-programs (loop bodies, branches) when these are compiled. A pass takes a
+program and returns an equal one: the same inputs, the same outputs bit for bit, effects in the same
+order. To add one, write it in its own file and add a row here; tests/passes/test_pipeline.py runs
+the rows' examples.
 
 Layer: 6.
 """
@@ -31,19 +33,21 @@ Stage: TypeAlias = Literal["early", "jit", "late", "last", "off"]
 @final
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A pass, with an example of what it does.
+    """A pass, with an example.
 
     Args:
         name: name of the row.
         run: from a program to an equal one.
-        stage: when it is applied: "early" before the program has run at all, "late" before it is compiled or recorded into
-            another program, "last" before it is compiled and only run from then on. "jit" comes between the first two, where
-            `functrace.jit` compiles: all its calls run the same code. "off" marks a pass that is left out.
+        stage: time of application: "early" before the first run, "late" before compilation or
+            recording into another program, "last" before compilation only. "jit" is between the
+            first two, in `functrace.jit`, whose calls all run the same code. "off" marks a disabled
+            pass.
         before: the example: the listing of a program.
         after: the listing of the result.
-        exact: True if no bit of any result changes; if not, sums are rounded in another order. Such a row is for "jit".
-        tuned: True if it is chosen by the cost of operations in NumPy, not because it is less work anywhere: another backend
-            names those that it wants (`functrace.executor.policy.Policy`).
+        exact: True if no bit of any result changes; if not, sums round in another order. Such a row
+            is for "jit".
+        tuned: True if its profitability depends on NumPy's costs; other backends select such passes
+            by name (`functrace.executor.policy.Policy`).
 
     Example:
         >>> import functrace as ft
@@ -63,7 +67,7 @@ class Pass:
 
 
 def _in_parts(program: Program) -> Program:
-    """Divide loops; how that is done is imported with the first program that may hold one."""
+    """Divide loops; imports the pass with the first program that may have one."""
     if all(primitive.holds is None for primitive in program.kinds):
         return program
     from functrace.passes.loop_fission import fission_loops
@@ -72,35 +76,35 @@ def _in_parts(program: Program) -> Program:
 
 
 def _flat(program: Program) -> Program:
-    """Make one product of many, likewise."""
+    """Flatten batched products; lazy import."""
     from functrace.passes.matmul_selection import flatten_stacks
 
     return flatten_stacks(program)
 
 
 def _by_dot(program: Program) -> Program:
-    """Choose ``dot``, likewise."""
+    """Choose ``dot``; lazy import."""
     from functrace.passes.matmul_selection import choose_dot
 
     return choose_dot(program)
 
 
 def _divided(program: Program) -> Program:
-    """Divide large products, likewise."""
+    """Divide large products; lazy import."""
     from functrace.passes.matmul_selection import divide_products
 
     return divide_products(program)
 
 
 def _joined(program: Program) -> Program:
-    """Join parts of arrays, likewise."""
+    """Join parts of arrays; lazy import."""
     from functrace.passes.embed_sums import join_embeds
 
     return join_embeds(program)
 
 
 def _unshifted(program: Program) -> Program:
-    """Leave out derivatives of shifts, likewise."""
+    """Drop derivatives of shifts; lazy import."""
     if program.kinds.isdisjoint(EXTREMES):
         return program
     from functrace.passes.softmax_shift import drop_softmax_shifts
@@ -327,7 +331,7 @@ PIPELINE = (
             }""",
     ),
 )
-"""The passes that every program goes through, in their order."""
+"""The passes of every program, in order."""
 
 REORDERING = (
     Pass(
@@ -488,7 +492,7 @@ REORDERING = (
         tuned=True,
     ),
 )
-"""Passes of `functrace.jit`, between those that are early and those that are late."""
+"""Passes of `functrace.jit`, between the early and the late ones."""
 
 EARLY = tuple([row for row in PIPELINE if row.stage == "early"])
 LATE = tuple([row for row in PIPELINE if row.stage == "late"])
@@ -496,7 +500,7 @@ LAST = tuple([row for row in PIPELINE if row.stage == "last"])
 
 
 def without(name: str) -> Pass:
-    """Leave out one of ``jit``'s own passes: ``jit(f, passes=[without("loop fission")])``.
+    """Disable one of ``jit``'s own passes: ``jit(f, passes=[without("loop fission")])``.
 
     Args:
         name: name of a row of `REORDERING`.
@@ -517,15 +521,15 @@ def without(name: str) -> Pass:
     """
     names = [row.name for row in REORDERING]
     if name not in names:
-        raise ArgumentError(f"no pass that can be left out is called {name!r}", fix=f"name one of {', '.join(names)}")
+        raise ArgumentError(f"there is no optional pass {name!r}", fix=f"name one of {', '.join(names)}")
     return Pass(name, lambda program: program, "off", "", "")
 
 
 def applied(own: Sequence[Pass]) -> tuple[Pass, ...]:
-    """List the passes that ``jit`` applies once calls are inlined.
+    """List the passes that ``jit`` applies after inlining.
 
     Args:
-        own: the user's passes, with markers made by `without`.
+        own: the user's passes, with markers from `without`.
 
     Returns:
         the user's passes, then ``jit``'s own (`REORDERING`) without those that the markers name.
@@ -540,7 +544,7 @@ def applied(own: Sequence[Pass]) -> tuple[Pass, ...]:
 
 
 def optimized(program: Program, passes: Sequence[Pass] = PIPELINE) -> Program:
-    """Apply passes, one after the other.
+    """Apply passes in order.
 
     Args:
         program: any program.

@@ -1,14 +1,17 @@
-"""Values computed again: a large array that waits for the backward part is computed there anew, if that costs no time.
+"""Rematerialization: recompute a large array in the backward part instead of keeping it, if that
+costs no time.
 
-A derivative reads what the forward part has made long before: ``sin(z)`` and ``exp(-h * h)`` beside ``h`` and ``z``. To keep
-an array costs new memory to write to and memory to read from; to compute it again from arrays that are kept in any case
-costs a few passes over what is in cache anyway. So where the most bytes are alive, what can be had so cheaply is not
-kept. The same functions on the same values give the same bits.
+A derivative reads values that the forward part computed long before: ``sin(z)`` and ``exp(-h * h)``
+besides ``h`` and ``z``. Keeping an array means writing to new memory and reading from memory;
+recomputing it from arrays that are kept anyway takes a few passes over data in cache. So values
+that can be recomputed this cheaply are not kept across the peak of live bytes. The same functions
+on the same values give the same bits.
 
-Measured on memory-chain (100 layers ``tanh(sin(h @ w) * exp(-h * h))``, float32): 3 arrays per two layers are kept, not 8:
-423 MiB instead of 914, in 1.22 s instead of 1.10 (1.62 and 1.56, where freed memory is not kept, executor/allocator.py). A
-pass over 2 MiB in cache takes 0.14 ms, ``exp`` 0.22, ``sin`` 0.27; to keep an array and to read it 0.30, and more where
-memory is scarce. In float64 ``sin`` takes 2.5 ms, and is kept.
+Measured on memory-chain (100 layers ``tanh(sin(h @ w) * exp(-h * h))``, float32): 3 arrays per two
+layers are kept, not 8: 423 MiB instead of 914, in 1.22 s instead of 1.10 (1.62 and 1.56 without
+freed memory being kept, executor/allocator.py). A pass over 2 MiB in cache takes 0.14 ms, ``exp``
+0.22, ``sin`` 0.27; to keep an array and to read it 0.30, and more if memory is scarce. In float64
+``sin`` takes 2.5 ms, and is kept.
 
 Layer: 6.
 """
@@ -29,28 +32,30 @@ from functrace.ops.naming import name_p
 from functrace.ops.shaping import convert_p
 
 LEAST_PEAK = 1 << 24
-"""Bytes: programs that keep less alive stay as they are, since most of it is in cache."""
+"""Minimum peak of live bytes; programs with less stay mostly in cache, and are unchanged."""
 
 LEAST_VALUE = 1 << 16
-"""Bytes: smaller arrays are kept."""
+"""Minimum bytes of a rematerialized array."""
 
 IN_CACHE = 1 << 22
-"""Bytes that are computed between two reads of an array: with fewer it is in cache still, and kept."""
+"""Bytes computed between two reads of an array: with fewer, it is still in cache, and kept."""
 
 MOST_PASSES = 4.0
-"""What may be spent on an array, in passes over it: what it costs to keep it."""
+"""Maximum cost of rematerializing an array, in passes over it: the cost of keeping it."""
 
 MOST_OPERATIONS = 16
-"""How many operations may be carried out again for one array."""
+"""Maximum number of operations that rematerialize one array."""
 
 SOON = 16
-"""What is computed again anyway, before so many arrays of its size have been computed, is computed now for two readers."""
+"""A rematerialization due within this many arrays of its size runs earlier, and is shared by two
+readers.
+"""
 
 LEAST_GAIN = 0.05
-"""Part of the peak that has to be saved."""
+"""Minimum reduction of the peak, as a fraction."""
 
 ROUNDS = 12
-"""Once one peak is lower, another one may be the highest."""
+"""Maximum number of rounds: each lowers the highest peak."""
 
 ONE_PASS: frozenset[Primitive] = frozenset(
     {
@@ -60,19 +65,19 @@ ONE_PASS: frozenset[Primitive] = frozenset(
         ew.bitwise_and, ew.bitwise_or, ew.bitwise_xor, ew.invert, convert_p,
     }
 )  # fmt: skip
-"""What takes no longer than the memory that it reads and writes."""
+"""Memory-bound operations."""
 
 SEVERAL: dict[np.dtype[np.float32 | np.float64], dict[Primitive, float]] = {
     np.dtype(np.float32): dict.fromkeys((ew.exp, ew.log, ew.sin, ew.cos, ew.tanh), 2.0),
     np.dtype(np.float64): {ew.exp: 2.0, ew.tanh: 3.0},
 }
-"""Passes, by dtype of the result: functions that NumPy computes with vectors."""
+"""Cost in passes, by dtype of the result, of functions that NumPy vectorizes."""
 
 _NEVER = math.inf
 
 
 def rematerialize_values(program: Program) -> Program:
-    """Rematerialize cheap values, so that fewer bytes are alive at one time.
+    """Rematerialize cheap values, to lower the peak of live bytes.
 
     Args:
         program: any program.
@@ -87,7 +92,8 @@ def rematerialize_values(program: Program) -> Program:
         True
 
     Cost:
-        about 3 us per equation and round, where more than `LEAST_PEAK` bytes are alive; otherwise 0.2 us.
+        about 3 us per equation and round, where more than `LEAST_PEAK` bytes are alive; otherwise
+        0.2 us.
     """
     for _ in range(ROUNDS):
         made = _once(program)
@@ -98,15 +104,15 @@ def rematerialize_values(program: Program) -> Program:
 
 
 class _Lives(NamedTuple):
-    """When the arrays of a program are made and read.
+    """Lifetimes of the arrays of a program.
 
     Args:
-        program: which.
-        owners: by variable, whose memory it is in.
-        made: by variable, the place of its operation in the schedule; -1 for what there is from the start.
+        program: the program.
+        owners: by variable, the owner of its memory.
+        made: by variable, the place of its operation in the schedule; -1 for inputs and constants.
         reads: by owner, the places of the operations that read it or a view of it, ascending.
-        alive: by place, the bytes that are alive.
-        traffic: by place, the bytes that have been computed up to there.
+        alive: by place, the live bytes.
+        traffic: by place, the bytes computed up to there.
         outputs: the owners of the program's outputs.
     """
 
@@ -119,14 +125,16 @@ class _Lives(NamedTuple):
     outputs: set[int]
 
     def is_there(self, i: int, when: int, dropped: Mapping[int, int]) -> bool:
-        """Whether a variable of the first part, or a number, can be read at a time after the peak."""
+        """Return True if a number, or a variable of the part before the peak, is alive at a time
+        after the peak.
+        """
         if i < 0 or self.made[i] < 0:
             return True
         root = self.owners[i]
         return root in self.outputs or (root not in dropped and self.reads[root][-1:] >= [when])
 
     def is_due(self, i: int, when: int, dropped: Mapping[int, int]) -> bool:
-        """Whether a variable is computed again soon after a time in any case."""
+        """Return True if a variable is rematerialized anyway, soon after a time."""
         late = dropped.get(self.owners[i], -1)
         return late >= when and self.traffic[late] - self.traffic[when] <= SOON * self.program.avals[i].nbytes
 
@@ -154,7 +162,7 @@ def _lives(program: Program) -> _Lives:
             last = end - 1 if i in kept else reads[i][-1] if reads[i] else place
             heir = schedule[last][0]
             if last > place and i not in kept and ops[heir][0].is_ufunc and avals[heir] is avals[i] and heir not in heirs:
-                heirs.add(heir)  # which is written into it
+                heirs.add(heir)  # it overwrites i
                 last -= 1
             changes[place] += avals[i].nbytes
             changes[last + 1] -= avals[i].nbytes
@@ -184,13 +192,15 @@ def _once(program: Program) -> Program | None:
 
 
 def _dropped(lives: _Lives, peak: int) -> dict[int, int]:
-    """Choose the arrays that wait past the peak, and are to be computed again there; and by array, when."""
+    """Choose the arrays to rematerialize after the peak; returns the time of each."""
     program, made, reads = lives.program, lives.made, lives.reads
     ops, avals = program.ops, program.avals
     dropped: dict[int, int] = {}
 
     def cost(i: int, when: int, seen: set[int], *, is_paid: bool = False) -> float:
-        """Bytes to read or write in order to have a variable again at a time, beside those that have been seen."""
+        """Return the bytes to read or write to rematerialize a variable at a time, except those
+        already counted.
+        """
         if lives.is_there(i, when, dropped) or i in seen:
             return 0.0
         seen.add(i)
@@ -217,7 +227,9 @@ def _dropped(lives: _Lives, peak: int) -> dict[int, int]:
 
 
 def _cost(program: Program, i: int) -> float:
-    """Bytes that could be read or written in the time of an operation; infinitely many, if it is not to be done again."""
+    """Return the cost of an operation in bytes of memory traffic; infinite if it must not be
+    repeated.
+    """
     primitive, operands, _ = program.ops[i]
     avals = program.avals
     dtype = avals[i].dtype
@@ -229,13 +241,13 @@ def _cost(program: Program, i: int) -> float:
 
 
 def _written(lives: _Lives, peak: int, dropped: Mapping[int, int]) -> Program:
-    """Write the program, with the operations that are carried out again before the first one that reads their results."""
+    """Write the program, with rematerialized operations before their first readers."""
     program, owners = lives.program, lives.owners
     write = Rewrite(program)
     placed: set[int] = set()
 
     def again(i: int, when: int, near: dict[int, int]) -> int:
-        """Return where a variable of the first part can be read at a time after the peak."""
+        """Return the variable that holds a value from before the peak, at a time after it."""
         root = owners[i] if i >= 0 else i
         if lives.is_there(i, when, dropped) or (i in placed and lives.reads[root][-1] >= when):
             return write.operand(i)
@@ -249,14 +261,16 @@ def _written(lives: _Lives, peak: int, dropped: Mapping[int, int]) -> Program:
         return near[i]
 
     def apart(i: int, j: int, given: int) -> int:
-        """Name what an operation reads again; see Note [What is computed again on purpose] in passes/cse.py."""
+        """Name an operand of a repeated operation; see Note [Deliberate rematerialization] in
+        passes/cse.py.
+        """
         is_kept = given >= 0 and write.moved.get(j) == given and program.ops[j][0] is not CONSTANT
         return write.place(name_p, (given,), ("again",), write.position(i)) if is_kept else given
 
     for place, (k, _) in enumerate(program.schedule):
         for i in program.ops[k][1] if place > peak else ():
             if i >= 0 and owners[i] in dropped and lives.made[i] <= peak:
-                for j in (owners[i], i):  # all that shows an array is made of one
+                for j in (owners[i], i):  # all views of an array share one copy
                     if j not in placed:
                         near: dict[int, int] = {}
                         write.moved[j] = again(j, place, near)

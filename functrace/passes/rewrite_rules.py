@@ -1,4 +1,5 @@
-"""What a rewrite that saves an operation looks at, and the row that it stands in with its example.
+"""Data of rewrite rules that save an operation: the context that a rule reads, and a row with its
+example.
 
 Layer: 6.
 """
@@ -21,12 +22,12 @@ from functrace.ir.program import Program
 @final
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What rules look at: the program that is read, the one that is written, and how often variables are read.
+    """Context of rules: the source program, the rewrite, and use counts.
 
     Args:
         program: the program.
-        write: what is written.
-        readers: by variable, how often an operation or the caller reads it.
+        write: the rewrite.
+        readers: by variable, number of reads by operations and the caller.
     """
 
     program: Program
@@ -34,21 +35,25 @@ class Sought:
     readers: Counter[int]
 
     def operands(self, i: int, primitive: Primitive) -> tuple[int, ...] | None:
-        """The operands of a variable that this primitive has made."""
+        """Return the operands of a variable that ``primitive`` computed; None if another primitive
+        did.
+        """
         found = self.program.ops[i] if i >= 0 else None
         return found[1] if found is not None and found[0] is primitive else None
 
     def is_float(self, k: int) -> bool:
-        """Whether a variable is of real floats."""
+        """Return True if a variable has a real floating dtype."""
         return self.program.avals[k].dtype.kind == "f"
 
     def number(self, i: int) -> float | None:
-        """An operand that is a Python number, other than 0 or a bool."""
+        """Return the value of an operand that is a Python number, other than 0 or a bool."""
         value = None if i >= 0 else self.program.literals[~i]
         return value if type(value) in (int, float) and value and not isinstance(value, complex) else None
 
     def finite(self, i: int) -> float | None:
-        """The value of an operand that is a Python number, or a constant of one element, and real and finite."""
+        """Return the value of an operand that is a real, finite number, or a constant of one
+        element.
+        """
         value = self.program.literals[~i] if i < 0 else self.program.constant_values.get(i)
         if not isinstance(value, int | float | np.ndarray | np.generic) or np.size(value) != 1 or np.iscomplexobj(value):
             return None
@@ -61,20 +66,22 @@ class Sought:
 
 
 Rule = Callable[[Sought, int], int | None]
-"""From an operation to what stands for its result in the program that is written; ``None`` where it does not apply."""
+"""From an operation to the replacement of its result in the new program; ``None`` if the rule does
+not apply.
+"""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """A rule, and what it does to an example.
+    """A rule, and its effect on an example.
 
     Args:
-        name: for people.
-        primitive: the operation that it begins at.
-        rule: writes something else.
+        name: for display.
+        primitive: the root operation of its pattern.
+        rule: writes the replacement.
         before: an example: the listing of a program.
-        after: what becomes of it.
+        after: the rewritten example.
     """
 
     name: str

@@ -1,8 +1,10 @@
-"""Signs that are left out: what is read only where a sign may be taken instead is computed without it.
+"""Sign elimination: if all readers of a negated value can absorb the sign, compute the value
+without it.
 
-A derivative rule negates what it hands on. If all that reads ``-x``, or products of it, can take the sign instead
-(``a + (-x)`` is ``a - x``, ``(-x) * 2.0`` is ``x * -2.0``), then ``x`` is handed on, and nothing is negated. IEEE 754 rounds
-a number and its negative alike, so no bit changes; where the sign of a zero would (``-a - x``), nothing is left out.
+Derivative rules negate cotangents. If all readers of ``-x``, or of products of it, can absorb the
+sign (``a + (-x)`` is ``a - x``, ``(-x) * 2.0`` is ``x * -2.0``), then they read ``x``, and the
+negation is dead. IEEE 754 rounds a number and its negative alike, so no bit changes; a rewrite that
+would change the sign of a zero (``-a - x``) is not done.
 
 Layer: 6.
 """
@@ -22,17 +24,17 @@ MOVES: frozenset[Primitive] = frozenset({roll_p, reshape_p, permute_p, broadcast
 """Operations that only move elements."""
 
 EVEN: frozenset[Primitive] = frozenset({square, absolute})
-"""Functions that do not see a sign."""
+"""Even functions."""
 
 MOST = 24
-"""Variables that one sign may go through."""
+"""Maximum number of variables that lose their sign together."""
 
 
 def eliminate_signs(program: Program) -> Program:
-    """Return an equal program in which fewer arrays are negated.
+    """Eliminate negations; returns an equal program.
 
     Cost:
-        0.1 us per equation where nothing is negated; about 3 where something is.
+        0.1 us per equation without negations; about 3 with some.
     """
     ops = program.ops
     if not any(ops[k][0] is neg for k, _ in program.schedule):
@@ -54,7 +56,9 @@ def eliminate_signs(program: Program) -> Program:
 def _reached(
     program: Program, start: int, without: set[int], readers: Mapping[int, Sequence[int]], outputs: set[int]
 ) -> set[int] | None:
-    """What stands without its sign if ``start`` does; ``None`` if somebody needs the sign."""
+    """Return the variables that lose their sign with ``start``; ``None`` if a reader cannot absorb
+    it.
+    """
     ops, avals = program.ops, program.avals
     found: set[int] = set()
     waiting = [start]
@@ -77,12 +81,12 @@ def _reached(
 
 
 def _has_number(program: Program, operands: Sequence[int]) -> bool:
-    """Whether an operand is a number that may take a sign."""
+    """Return True if an operand is a nonzero number, which can absorb a sign."""
     return any(i < 0 and type(program.literals[~i]) in (int, float) and program.literals[~i] for i in operands)
 
 
 def _takes(program: Program, k: int, without: set[int]) -> bool:
-    """Whether an operation gives what it is to give when these variables stand without their signs."""
+    """Return True if an operation is still correct when these variables lose their signs."""
     primitive, operands, _ = program.ops[k]
     signs = [i in without for i in operands]
     if primitive in MOVES:
@@ -103,7 +107,7 @@ def _takes(program: Program, k: int, without: set[int]) -> bool:
 
 
 def _is_made_without(program: Program, i: int, without: Set[int]) -> bool:
-    """Whether what stands for a variable without its sign lies in memory as its negative would."""
+    """Return True if the replacement of a variable has the layout of its negative."""
     while i in without and program.ops[i][0] in (neg, reshape_p, permute_p, roll_p):
         (i,) = program.ops[i][1]
     return is_array_of_its_own(program, i)
@@ -111,7 +115,7 @@ def _is_made_without(program: Program, i: int, without: Set[int]) -> bool:
 
 def _written(program: Program, without: set[int]) -> Program:
     write = Rewrite(program)
-    bare: dict[int, int] = {}  # what stands for a variable without its sign; no name of the user's is given to it
+    bare: dict[int, int] = {}  # variables without their signs; no user names
 
     def operand(i: int) -> int:
         return bare[i] if i in bare else write.operand(i)

@@ -1,10 +1,12 @@
-"""Late values: what only the backward part of a program reads is computed there, if that keeps fewer bytes alive.
+"""Code sinking: move operations towards their readers, if that keeps fewer bytes alive.
 
-A derivative rule computes ``1 - y * y`` beside ``y = tanh(x)``, long before the backward part reads it. If ``y`` is alive
-then in any case, its neighbour need not be. So every operation is moved to its first reader where the bytes times steps
-that its result lives less are not fewer than those that its operands live more. Only the order of evaluation changes.
+A derivative rule computes ``1 - y * y`` next to ``y = tanh(x)``, long before the backward part
+reads it. If ``y`` stays alive anyway, its neighbour need not. So every operation is moved to its
+first reader, unless the bytes times steps that its operands live longer exceed those that its
+result lives shorter. Only the order of evaluation changes.
 
-Measured on 50 layers ``tanh(sin(h @ w) * exp(-h * h))``: the gradient holds 251 arrays at its peak, 302 without.
+Measured on 50 layers ``tanh(sin(h @ w) * exp(-h * h))``: the gradient holds 251 arrays at its peak,
+302 without.
 
 Layer: 6.
 """
@@ -18,18 +20,19 @@ from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.ir.program import Program
 
 FEWEST_BYTES = 1 << 20
-"""Programs whose values are smaller than this together stay as they are: for them, time is what counts."""
+"""Minimum total bytes of a program's values; smaller programs are unchanged, to save time."""
 
 
 def sink_operations(program: Program, *, are_inputs_held: bool = True) -> Program:
-    """Sink operations towards their uses, so that values live shorter.
+    """Sink operations towards their uses, to shorten lifetimes.
 
     Args:
         program: any program.
-        are_inputs_held: True if inputs are alive as long as the program runs.
+        are_inputs_held: True if inputs stay alive while the program runs.
 
     Returns:
-        a program with the same inputs, outputs and operations; those that call the user's code keep their order.
+        a program with the same inputs, outputs and operations; those that call user code keep their
+        order.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -41,7 +44,7 @@ def sink_operations(program: Program, *, are_inputs_held: bool = True) -> Progra
         about 5 us per equation; 0.2 us for programs on small arrays.
     """
     avals = program.avals
-    if len(program.schedule) < 3:  # each is needed by the next one, or by none
+    if len(program.schedule) < 3:  # there is no other order
         return program
     counts = Counter([avals[k] for k, _ in program.schedule])
     if sum([count * aval.nbytes for aval, count in counts.items()]) < FEWEST_BYTES:
@@ -55,10 +58,10 @@ def sink_operations(program: Program, *, are_inputs_held: bool = True) -> Progra
 
 
 def _times(program: Program, are_inputs_held: bool) -> list[int]:
-    """When each operation is to run: at its own place, or just before a later one."""
+    """Return the time at which each operation runs: its own, or just before a later operation."""
     ops, avals = program.ops, program.avals
     end = len(ops)
-    owners = list(range(end))  # whose memory a variable is a view of
+    owners = list(range(end))  # by variable, the owner of its memory
     readers: list[list[int]] = [[] for _ in range(end)]
     direct: dict[int, list[int]] = {}  # by view, its own readers
     for k, _ in program.schedule:
@@ -73,13 +76,13 @@ def _times(program: Program, are_inputs_held: bool) -> list[int]:
             readers[i].append(k)
     outputs = set(program.output_ids)
     kept = {owners[i] for i in outputs}
-    # Arguments and constants are held by others as long as the program runs.
+    # The caller keeps arguments and constants alive while the program runs.
     held = {INPUT, CONSTANT} if are_inputs_held else {CONSTANT}
     kept.update(k for k in range(end) if ops[k][0] in held)
     times = list(range(end))
     for k, _ in reversed(program.schedule):
         primitive, operands, _ = ops[k]
-        if k in direct and k not in outputs:  # it may be shown later, and so its array may be computed later
+        if k in direct and k not in outputs:  # the view, and so its array, may be computed later
             times[k] = min([times[j] for j in direct[k]], default=k)
         if primitive.many or primitive.effects or owners[k] != k or k in kept or not readers[k]:
             continue

@@ -1,14 +1,16 @@
-"""What only shifts a softmax has no derivative: what would be added to the largest elements for it is left out.
+"""Drop derivatives of softmax shifts: a shift by the row maximum cancels, so its cotangent is zero.
 
-``np.exp(x - np.max(x, axis=-1, keepdims=True))`` subtracts the maximum so that nothing overflows. In a softmax, a
-log-sum-exp or a cross-entropy it cancels, so its cotangent is zero; computed, it is what rounding leaves, and it takes a
-mask of the maxima, a count of ties and two sums over all elements. That it is zero follows from the program: sums over rows
-are linear, and what is the same for all of a row can be taken out of them.
+``np.exp(x - np.max(x, axis=-1, keepdims=True))`` subtracts the maximum to prevent overflow. In a
+softmax, a log-sum-exp or a cross-entropy it cancels, so its cotangent is zero; computing it gives
+rounding errors, and takes a mask of the maxima, a count of ties and two sums over all elements. The
+program proves that it is zero: sums over rows are linear, and factors that are constant along a row
+can be moved out of them.
 
 Note [Normal forms]
-    Values are polynomials over atoms, with rational coefficients: a full atom is a variable that differs within a row, a row
-    atom one that does not, or the sum over a row of a product of full atoms. A sum over rows takes row atoms out of every
-    term; a quotient by one term has negative exponents. A value whose polynomial has no terms is zero for all numbers.
+    Values are polynomials over atoms, with rational coefficients: a full atom is a variable that
+    differs within a row, a row atom one that does not, or the sum over a row of a product of full
+    atoms. A sum over rows moves row atoms out of every term; a quotient by one term has negative
+    exponents. A value whose polynomial has no terms is zero for all numbers.
 
 Layer: 6.
 """
@@ -32,21 +34,21 @@ from functrace.passes.dce import without_dead_operations
 
 MOST_TERMS = 8
 MOST_TIMES = 16
-"""Exponents."""
+"""Maximum exponent."""
 MOST_DIGITS = 4096
-"""Binary ones, of the numbers of a rational coefficient."""
+"""Maximum binary digits of the integers in a rational coefficient."""
 DEEPEST = 48
-"""Operations that are looked through; deeper ones are atoms."""
+"""Maximum depth of expanded operations; deeper ones are atoms."""
 
 
 def drop_softmax_shifts(program: Program) -> Program:
-    """Return an equal program that adds nothing to the places of maxima where nothing is to be added.
+    """Remove additions of zero cotangents at the places of maxima.
 
     Args:
-        program: any program; those that are held stay as they are.
+        program: any program; sub-programs are unchanged.
 
     Cost:
-        0.1 us per equation; 100 us where the cotangent of a maximum is looked at.
+        0.1 us per equation; 100 us if a maximum has a cotangent to analyze.
     """
     if program.kinds.isdisjoint(EXTREMES):
         return program
@@ -65,7 +67,7 @@ def drop_softmax_shifts(program: Program) -> Program:
 
 
 def _kept(program: Program, k: int) -> int | None:
-    """Return the operand that a sum is equal to, if the other one is a mask of maxima times zeros."""
+    """Return the operand that equals a sum, if the other one is a mask of maxima times zeros."""
     primitive, operands, _ = program.ops[k]
     if primitive is not add or program.avals[k].dtype.kind != "f":
         return None
@@ -83,8 +85,8 @@ def _kept(program: Program, k: int) -> int | None:
 
 
 def _axes_of_maxima(program: Program, i: int) -> Shape | None:
-    """Return the axes of rows, if a variable is above 0 where elements are extremes of their rows, and 0 elsewhere."""
-    if i >= 0 and program.ops[i][0] is div:  # by the number of ties
+    """Return the axes of rows, if a variable is above 0 at row extremes, and 0 elsewhere."""
+    if i >= 0 and program.ops[i][0] is div:  # divided by the number of ties
         i = program.ops[i][1][0]
     if i < 0 or program.ops[i][0] is not convert_p or program.ops[program.ops[i][1][0]][0] is not equal:
         return None
@@ -98,7 +100,7 @@ def _axes_of_maxima(program: Program, i: int) -> Shape | None:
 
 
 Atom = Any
-"""A variable; or the sum over rows of a product of variables, as that product."""
+"""A variable; or a product of variables, for its sum over rows."""
 Term = frozenset[tuple[Atom, int]]
 """Atoms with their exponents."""
 Form = dict[Term, Fraction]
@@ -113,7 +115,7 @@ class _Forms:
     Args:
         program: the program.
         full: the shape of arrays.
-        axes: those of a row.
+        axes: axes of a row.
     """
 
     def __init__(self, program: Program, full: Shape, axes: Shape) -> None:
@@ -123,7 +125,7 @@ class _Forms:
         self._found: dict[int, Form] = {}
 
     def of(self, i: int, depth: int = 0) -> Form:
-        """Return the form of a variable, or of a literal; one without terms is zero."""
+        """Return the form of a variable or a literal; a form without terms is zero."""
         if i < 0:
             value: Any = self._program.literals[~i]
             if isinstance(value, int | float) and math.isfinite(value):
@@ -139,7 +141,7 @@ class _Forms:
         return self._program.avals[i].dtype.kind == "f"
 
     def _made(self, i: int, depth: int) -> Form | None:
-        """Look through an operation; None where a variable is to be an atom."""
+        """Expand an operation; None if the variable is an atom."""
         program = self._program
         primitive, operands, params = program.ops[i]
         shape = program.avals[i].shape
@@ -165,7 +167,7 @@ class _Forms:
         return i >= 0 and self._program.avals[i].shape in (self._rows, self._reduced)
 
     def _fits(self, i: int, shape: Shape) -> bool:
-        """Whether an operand has elements of their own, or one per row, wherever the result has."""
+        """Return True for a number, or an operand of the result's shape or one element per row."""
         if i < 0:
             return True
         own = self._program.avals[i].shape
@@ -183,12 +185,14 @@ class _Forms:
         return made
 
     def _differs(self, atom: Atom) -> bool:
-        """Whether an atom differs within a row."""
+        """Return True if an atom differs within a row."""
         return type(atom) is int and atom >= 0 and self._program.avals[atom].shape == self._full
 
 
 def _is_long(form: Form) -> bool:
-    """Whether a form is too long to go on with: of squares of squares, exponents and digits double again and again."""
+    """Return True if a form is too long to expand: for repeated squares, exponents and digits
+    double each time.
+    """
     return len(form) > MOST_TERMS or any(
         max(factor.numerator.bit_length(), factor.denominator.bit_length()) > MOST_DIGITS
         or any(abs(n) > MOST_TIMES for _, n in term)

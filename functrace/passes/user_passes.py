@@ -1,4 +1,5 @@
-"""A user's own passes, checked: functions from a program to an equal one, or rows of the pipeline (`Pass`).
+"""User passes, with checks: functions from a program to an equal one, or rows of the pipeline
+(`Pass`).
 
 Layer: 6.
 """
@@ -15,7 +16,7 @@ from functrace.ir.program import Program
 from functrace.passes.pipeline import Pass
 
 UserPass: TypeAlias = Pass | Callable[[Program], Program]
-"""A pass as users give it."""
+"""A pass, as users write it."""
 
 
 def as_passes(passes: Sequence[UserPass], owner: str) -> tuple[Pass, ...]:
@@ -30,8 +31,8 @@ def as_passes(passes: Sequence[UserPass], owner: str) -> tuple[Pass, ...]:
 
     Raises:
         ArgumentError: if one is not a pass.
-        ProgramError: where a row is applied, if it returns no program, one with other inputs or outputs, or one that is not
-            well formed.
+        ProgramError: when a row runs, if it does not return a well-formed program with the same
+            inputs and outputs.
 
     Example:
         >>> import functrace as ft
@@ -41,7 +42,7 @@ def as_passes(passes: Sequence[UserPass], owner: str) -> tuple[Pass, ...]:
         ['mine']
     """
     if not isinstance(passes, Iterable) or not all(isinstance(own, Pass) or callable(own) for own in passes):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(f"{owner}: passes={passes!r} is no sequence of passes", fix="pass functions: passes=[mine]")
+        raise ArgumentError(f"{owner}: passes={passes!r} is not a sequence of passes", fix="pass functions: passes=[mine]")
     return tuple([_checked(own if isinstance(own, Pass) else _row_of(own)) for own in passes])
 
 
@@ -50,7 +51,7 @@ def _row_of(own: Callable[[Program], Program]) -> Pass:
 
 
 def _checked(row: Pass) -> Pass:
-    """Return the row with a check of what it returns."""
+    """Return the row with a check of its result."""
     if row.stage == "off":
         return row
     own, name = row.run, row.name
@@ -65,8 +66,8 @@ def _checked(row: Pass) -> Pass:
         inputs = [[p.avals[i] for i in p.input_ids] for p in (program, made)]
         if inputs[0] != inputs[1] or output_avals(program) != output_avals(made):
             raise ProgramError(
-                f"the pass {name} made of {program!r} a program with other inputs or outputs: {made!r}",
-                fix="keep the number, shapes and dtypes of both, inputs that nothing reads among them",
+                f"the pass {name} changed the inputs or outputs of {program!r}: {made!r}",
+                fix="keep the number, shapes and dtypes of both, including dead inputs",
             )
         return made.check()
 

@@ -170,7 +170,7 @@ def test_blocks_that_threads_share_are_larger_unless_somebody_has_set_them() -> 
 
 
 def test_threads_are_counted() -> None:
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(ValueError, match="at least 1"):
         Threads().resize(0)
     assert Threads(3).count == 3
     assert Threads().count >= 1

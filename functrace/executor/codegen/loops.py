@@ -1,16 +1,18 @@
-"""Loops in line: how the NumPy backend writes an operation that is a loop, with the lines of its bodies inside of it.
+"""Inlined loops: the NumPy backend writes loop operations as ``for`` and ``while`` statements
+around the lines of their bodies.
 
-Carries are local variables, slices and rows of stacks come from iterating over arrays, and results are written where they
-belong.
+Carries are local variables, slices come from iterating over arrays, and stacked results are written
+directly into their rows.
 
 Note [Two arrays in turn]
-    A carry that is an array of the loop's own is written into the memory that it had two steps before: nothing reads that
-    any more. This needs a proof by the body's plan: that no other result shows the array, that no other carry is, or may
-    be, what the carry was before the step, and that it is computed into fresh memory, in C order, by an operation that
-    takes a target. In the first two steps there is no such memory yet, and the target is ``None``: what the loop starts
-    with is the caller's, and is neither copied nor written to. Results kept per step of a loop of known length are copied
-    into their stack, or written there at once; in a loop whose length values say, they are the arrays themselves, which
-    counts as being shown.
+    An array carry of a loop is double-buffered: it is written into the memory that it had two steps
+    before, which nothing reads any more. The body's plan must prove that no other result shares the
+    array, that no other carry is, or may be, the previous value of the carry, and that an operation
+    that takes a target computes it into fresh memory in C order. In the first two steps there is no
+    such memory yet, and the target is ``None``: the initial carry belongs to the caller, and is
+    neither copied nor overwritten. A loop of known length copies stacked results into their stack,
+    or computes them there; a loop whose length depends on values keeps the arrays themselves, which
+    counts as sharing.
 
 Layer: 7.
 """
@@ -32,13 +34,13 @@ from functrace.tracing.lines import Now
 from functrace.typing import Array
 
 LONGEST_IN_LINE = 64
-"""Operations: longer bodies are functions of their own."""
+"""Maximum number of operations of an inlined body; longer bodies are separate functions."""
 DEEPEST = 8
-"""Loops in loops: Python has room for 20."""
+"""Maximum depth of inlined loops; Python allows 20 nested blocks."""
 
 
 def walked(array: Array, reverse: bool) -> Iterable[Any]:
-    """Return what iterates over the slices of an array, or of a stack of packed values."""
+    """Return an iterable over the slices of an array, or of a stack of packed values."""
     if type(array) is np.ndarray:
         return array[::-1] if reverse else array
     order = range(array.shape[0])
@@ -47,7 +49,7 @@ def walked(array: Array, reverse: bool) -> Iterable[Any]:
 
 
 def numbered(array: Array, reverse: bool) -> list[Any]:
-    """Return the elements of an array of integers or bools as Python's."""
+    """Return the elements of an array of integers or bools as Python scalars."""
     found: list[Any] = np.asarray(array).tolist()
     return found[::-1] if reverse else found
 
@@ -59,10 +61,10 @@ def scalar(x: Array) -> Any:
 
 @final
 class WithLoops(Statements):
-    """Statements, among them loops in line."""
+    """Statements, with inlined loops."""
 
     def is_in_line(self, step: Step) -> bool:
-        """Whether a loop is short enough, and not too deep."""
+        """Return True if a loop is short enough to inline, and not nested too deeply."""
         return (
             self.values.bodies is self.values.whole
             and self.depth < DEEPEST
@@ -71,7 +73,7 @@ class WithLoops(Statements):
         )
 
     def loop(self, step: Step, loop: Loop, dead: list[str]) -> list[Line]:
-        """Write a loop; see the module."""
+        """Write a loop; see the module's docstring."""
         return _Loop(self, step, loop, dead).lines()
 
 
@@ -80,18 +82,18 @@ def _length(plan: Plan) -> int:
 
 
 def _over(walks: Sequence[tuple[str, str]]) -> str:
-    """The head of a ``for`` statement."""
+    """Return the head of a ``for`` statement."""
     names, over = zip(*walks, strict=True)
     return f"for {', '.join(names)} in {over[0] if len(over) == 1 else 'zip(' + ', '.join(over) + ')'}:"
 
 
 class _Phase:
-    """One phase of a loop, as far as it is known before its lines are written.
+    """Static properties of one phase of a loop.
 
     Args:
         plan: of its body.
-        first: how many results of the body stand before its carry.
-        count: how many values it carries.
+        first: number of results of the body before its carry.
+        count: number of carried values.
     """
 
     def __init__(self, plan: Plan, constants: int, first: int, count: int) -> None:
@@ -102,16 +104,17 @@ class _Phase:
         self.constants = program.input_ids[:constants]
         self.inputs = program.input_ids[constants : constants + count]
         self.others = program.input_ids[constants + count :]
-        """The inputs that are other in every step: slices, or what earlier phases kept."""
+        """The inputs that change in every step: slices, or values that earlier phases kept."""
         self.outputs = program.output_ids[first : first + count]
         self.kept = program.output_ids[first + count :]
         self.numbers: set[int] = set()
 
     def in_turn(self, copies: bool) -> list[int]:
-        """The places of the carries that may be written into memory of their own; see Note [Two arrays in turn].
+        """Return the indices of the carries that are double-buffered; see Note [Two arrays in
+        turn].
 
         Args:
-            copies: whether what is kept of a step is copied.
+            copies: True if kept values are copied.
         """
         plan, program, end = self.plan, self.plan.program, self.first + self.count
         chosen = [j for j, n in enumerate(range(self.first, end)) if plan.alone[n] and self.home(n) is not None]
@@ -124,11 +127,11 @@ class _Phase:
             if primitive is INPUT or primitive is CONSTANT:
                 before.add(root)
             elif not (plan.alone[n] or i in self.numbers or (not program.avals[i].shape and program.ops[i][0].is_ufunc)):
-                return []  # it might be a view of anything
+                return []  # may be a view of anything
         return [j for j in chosen if self.inputs[j] not in before]
 
     def home(self, n: int) -> int | None:
-        """The operation, of those that take a target, in whose memory a result is."""
+        """Return the operation that allocates output ``n``, if it can write into a given target."""
         home = self.plan.homes[n]
         if home is None:
             return None
@@ -136,7 +139,7 @@ class _Phase:
         return home if primitive.is_ufunc or primitive.eval in (np.matmul, np.dot) else None
 
     def scalars(self) -> set[int]:
-        """The inputs of its carry that are NumPy's scalars, if the carry starts with scalars."""
+        """Return the carry inputs that are NumPy scalars, if the initial carry has scalars."""
         program = self.plan.program
         found = {i for i in self.inputs if not program.avals[i].shape}
         while True:
@@ -151,14 +154,14 @@ class _Phase:
 
 
 class _Kept(NamedTuple):
-    """A list of what a phase has kept of each step.
+    """A list of the values that a phase has kept, by step.
 
     Args:
         name: of the list.
-        width: how many values there are of a step.
-        places: which of them later phases here are given.
-        reverse: whether the last step stands first.
-        tuples: whether even a single value stands in a tuple.
+        width: number of values per step.
+        places: indices of the values that later phases here read.
+        reverse: True if the last step is first.
+        tuples: True if even a single value is in a tuple.
     """
 
     name: str
@@ -169,12 +172,12 @@ class _Kept(NamedTuple):
 
 
 class _Loop:
-    """Writes one loop.
+    """Writer of one loop.
 
     Args:
-        outer: writes the program that the operation stands in.
+        outer: writer of the enclosing program.
         step, loop: the operation.
-        dead: names of operands that nothing reads later.
+        dead: names of operands whose last use this is.
     """
 
     def __init__(self, outer: WithLoops, step: Step, loop: Loop, dead: list[str]) -> None:
@@ -186,14 +189,14 @@ class _Loop:
         self.now: Now = outer.now(step.first)
         self.made: list[Line] = []
         self.local_names: dict[str, None] = {}
-        """Names that nothing reads after the loop."""
+        """Names whose last use is in the loop."""
         self.asks = int(loop.asks)
         bodies = step.bodies[self.asks :]
         first = [self.asks, *[0] * len(bodies)]
         self.phases = [_Phase(plan, loop.constants, f, n) for plan, f, n in zip(bodies, first, loop.carries, strict=False)]
         self.fixed: list[str] = []
         self.twins: dict[int, str] = {}
-        """By place of a constant: under which name it is one of Python's numbers."""
+        """Names of constants as Python numbers, by index."""
 
     def lines(self) -> list[Line]:
         """Write the loop."""
@@ -233,26 +236,26 @@ class _Loop:
             outer.free.extend(rest)
         return self.made
 
-    # -- pieces --------------------------------------------------------------------------------
+    # -- helpers -------------------------------------------------------------------------------
 
     def add(self, text: str) -> None:
-        """Add a line of the loop's own."""
+        """Add a line to the loop."""
         self.made.append((text, self.now))
 
     def new(self, letter: str) -> str:
-        """Return a name that lives as long as the loop."""
+        """Return a name whose lifetime is the loop."""
         name = self.outer.local(letter)
         self.local_names[name] = None
         return name
 
     def assigned(self, expression: str) -> str:
-        """Give an expression a name that lives as long as the loop."""
+        """Assign an expression to a name whose lifetime is the loop."""
         name = self.new("u")
         self.add(f"{name} = {expression}")
         return name
 
     def count_numbers(self) -> None:
-        """Find out which variables are Python's numbers, and give constants among them a name."""
+        """Determine which variables are Python numbers, and name the constants among them."""
         kept: list[list[bool]] = [] if self.order.takes is None else [[False] * (len(self.order.takes) - 1)]
         needed: set[int] = set()
         for number, phase in enumerate(self.phases):
@@ -261,7 +264,7 @@ class _Loop:
             if number or self.order.takes is not None:
                 flags = [flag for group in kept for flag in group]
                 given += [i for i, flag in zip(phase.others, flags, strict=True) if flag]
-            elif not self.asks:  # slices, where that is worth it
+            elif not self.asks:  # slices only if profitable
                 slices = [i for i in phase.others if is_counted(program.avals[i])]
                 found = carried_numbers(program, [*given, *slices], phase.inputs, phase.outputs)
                 given += [i for i in slices if i in asked_of(program, found)]
@@ -281,7 +284,7 @@ class _Loop:
             self.twins[place] = self.assigned(f"{kind}({self.fixed[place]})")
 
     def ask_numbers(self) -> set[int]:
-        """The variables of the condition that are Python's numbers."""
+        """Return the variables of the condition that are Python numbers."""
         ask, phase = self.step.bodies[0].program, self.phases[0]
         count = self.order.constants
         given = [i for i in ask.input_ids[:count] if is_counted(ask.avals[i])]
@@ -289,7 +292,7 @@ class _Loop:
         return carried_numbers(ask, given, (), ())
 
     def start(self, starts: Sequence[str]) -> list[list[str]]:
-        """Write what the carries of all phases start with; returns their names."""
+        """Write the initial carries of all phases; returns their names."""
         found: list[list[str]] = []
         values = iter(starts)
         for phase in self.phases:
@@ -313,7 +316,9 @@ class _Loop:
         targets: dict[int, str],
         ranges: dict[int, Range] | None = None,
     ) -> WithLoops:
-        """Write the lines of a phase's body, indented; returns who wrote them, which knows what results are called."""
+        """Write the lines of a phase's body, indented; returns their writer, which has the names of
+        results.
+        """
         names = dict(zip(phase.constants, self.fixed, strict=True))
         names.update(zip(phase.inputs, carry, strict=True))
         names.update(zip(phase.others, others, strict=True))
@@ -337,7 +342,7 @@ class _Loop:
         return inner
 
     def after(self, phase: _Phase, carry: Sequence[str], inner: WithLoops, spares: dict[int, tuple[str, str]]) -> None:
-        """Write what becomes of the carry at the end of a step."""
+        """Write the carry updates at the end of a step."""
         after = [inner.exact(i) if i in phase.numbers else inner.names[i] for i in phase.outputs]
         for j, (spare, last) in spares.items():
             self.add(f"    {spare} = {last}")
@@ -358,7 +363,7 @@ class _Loop:
             self.add(f"    del {', '.join(dict.fromkeys(dead))}")
 
     def in_turn(self, phase: _Phase, copies: bool) -> tuple[dict[int, tuple[str, str]], dict[int, str]]:
-        """Write what holds the memory of carries that are written in turn; returns its names, and those of targets."""
+        """Write the buffers of double-buffered carries; returns names of buffers and targets."""
         spares: dict[int, tuple[str, str]] = {}
         targets: dict[int, str] = {}
         for j in phase.in_turn(copies):
@@ -371,13 +376,13 @@ class _Loop:
         return spares, targets
 
     def ends(self, phase: _Phase, carry: Sequence[str], spares: dict[int, tuple[str, str]], steps: int) -> list[str]:
-        """Write what the phase returns of its carry: arrays of their own.
+        """Write the final carry that the phase returns, in arrays that the loop owns.
 
         Args:
             phase: the phase.
-            carry: what its carry is called.
-            spares: of carries that are written in turn, the names of their memory.
-            steps: how many steps there are at least.
+            carry: names of its carry.
+            spares: names of the buffers of double-buffered carries.
+            steps: minimum number of steps.
         """
         avals = phase.plan.program.avals
         for j, (i, name) in enumerate(zip(phase.inputs, carry, strict=True)):
@@ -393,7 +398,7 @@ class _Loop:
     # -- loops of known length -----------------------------------------------------------------
 
     def known(self, carries: list[list[str]], arrays: Sequence[str], length: int) -> list[str]:
-        """Write a ``for`` statement over slices; returns what results are called."""
+        """Write a ``for`` statement over slices; returns the names of the results."""
         (phase,), (carry,), (reverse,) = self.phases, carries, self.order.reverse
         program = phase.plan.program
         spares, targets = self.in_turn(phase, copies=True)
@@ -428,14 +433,15 @@ class _Loop:
             self.add("    pass")
         return [*self.ends(phase, carry, spares, length), *stacks]
 
-    # -- loops whose length values say ---------------------------------------------------------
+    # -- loops of data-dependent length --------------------------------------------------------
 
     def unknown(self, carries: list[list[str]], taken: Sequence[str]) -> list[str]:
-        """Write a ``while`` statement, and a ``for`` statement over its steps for each further phase.
+        """Write a ``while`` statement, and a ``for`` statement over its steps for each further
+        phase.
 
         Args:
-            carries: what the carries of phases are called.
-            taken: the name of the list that stands for the first phase, if it has run already.
+            carries: names of the carries of all phases.
+            taken: name of the list of kept values of the first phase, if it has run already.
         """
         loop, results = self.order, list[str]()
         kept: list[_Kept] = []
@@ -469,7 +475,7 @@ class _Loop:
         return [*results, kept[0].name] if loop.gives else results
 
     def first(self, carry: list[str], kept: list[_Kept]) -> list[str]:
-        """Write the ``while`` statement; returns what its results are called."""
+        """Write the ``while`` statement; returns the names of its results."""
         loop, phase = self.order, self.phases[0]
         goes_on = self.asked(carry)
         if loop.gives or len(self.phases) > 1:
@@ -493,13 +499,13 @@ class _Loop:
         return [] if loop.hidden else self.ends(phase, carry, spares, 0)
 
     def rows(self, phase: _Phase, reverse: bool) -> _Kept:
-        """Write a list of what a phase keeps of each step."""
+        """Write an empty list for the values that a phase keeps of each step."""
         name, count = self.new("q"), len(phase.kept)
         self.add(f"{name} = []")
         return _Kept(name, count, tuple(range(count)), reverse, tuples=self.order.gives or count != 1)
 
     def asked(self, carry: Sequence[str]) -> str:
-        """Write whether there is a first step; returns what the answer is called."""
+        """Write the first evaluation of the condition; returns the name of its result."""
         plan, phase = self.step.bodies[0], self.phases[0]
         ids, count = plan.program.input_ids, self.order.constants
         found = self.ask_numbers()
@@ -521,7 +527,7 @@ class _Loop:
         return self.assigned(inner.exact(answer) if answer in found else inner.names[answer])
 
     def row(self, phase: _Phase, inner: WithLoops) -> str:
-        """Spell what a phase keeps of a step; what leaves the loop is NumPy's."""
+        """Spell the values that a phase keeps of a step; values that leave the loop are NumPy's."""
         gives, avals = self.order.gives, phase.plan.program.avals
         kept: list[str] = []
         for i in phase.kept:

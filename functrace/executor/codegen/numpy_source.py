@@ -1,7 +1,7 @@
 """The NumPy backend: a plan becomes straight-line Python over bound NumPy functions.
 
-The lines of an operation are written by `functrace.executor.codegen.statements` and, in loops,
-`functrace.executor.codegen.loops`.
+`functrace.executor.codegen.statements` writes the lines of an operation,
+`functrace.executor.codegen.loops` those of a loop.
 
 Layer: 7.
 """
@@ -25,7 +25,9 @@ from functrace.source import GENERATED_FILES, printable
 from functrace.tracing.lines import GENERATED, Now
 
 BETWEEN_LOOKS = 8
-"""Lines of a program on very large arrays after which it may give back gaps between them."""
+"""Number of lines, in a program on very large arrays, after which it may return free memory between
+arrays to the system.
+"""
 
 CLOSE_GAPS = FREED.close_gaps
 
@@ -34,10 +36,10 @@ _numbers = itertools.count()
 
 @final
 class NumPySource:
-    """The backend; see the module.
+    """The NumPy backend; see the module's docstring.
 
     Args:
-        bodies: compiles the programs that operations hold; by default, this one does, and writes loops in line.
+        bodies: compiles sub-programs; by default, this backend, which inlines loops.
     """
 
     def __init__(self, bodies: Backend | None = None) -> None:
@@ -49,19 +51,21 @@ class NumPySource:
         return self.timed(plan, None)
 
     def timed(self, plan: Plan, tick: Tick | None) -> Compiled:
-        """Compile a plan; after every operation ``tick`` is called, if it is given."""
+        """Compile a plan; if ``tick`` is given, the code calls it after every operation."""
         writer = _Writer(plan, self.bodies)
         return _defined(plan.program.name, writer.source(tick), writer)
 
 
 Tick = Callable[[int, float], float]
-"""Called with the number of a step that has run, and what was returned for the one before (0.0 for the first)."""
+"""Function of the index of a step that has run, and the result of the previous call (0.0 for the
+first).
+"""
 
 NUMPY = NumPySource()
 
 
 def generate(plan: Plan) -> tuple[str, dict[str, Any]]:
-    """Return the source of a plan, and the values that its names are bound to."""
+    """Return the source of a plan, and the values of its names."""
     writer = _Writer(plan, NUMPY)
     return writer.source(None), writer.values.bound
 
@@ -80,7 +84,7 @@ def _defined(name: str, source: str, writer: _Writer) -> Compiled:
 
 @final
 class _Writer:
-    """Writes the source of a plan."""
+    """Writer of the source of a plan."""
 
     def __init__(self, plan: Plan, bodies: Backend) -> None:
         self.plan = plan

@@ -1,8 +1,10 @@
-"""Single integers and bools as Python's own: counters of loops, and what is asked of them, cost NumPy 20 times as much.
+"""Python scalars for single integers and bools: in loop counters and conditions they are 20 times
+as fast as NumPy's.
 
-Measured: ``np.add(n, 1)`` of an int64 takes 0.6 us, ``n + 1`` of Python's 0.01. Only operations with an exact equal in
-Python are among the rules; where a sum leaves 64 bits, it wraps around as NumPy's does, and where ranges prove that it
-cannot, nothing is checked. Whatever else reads such a number gets a NumPy scalar of it.
+Measured: ``np.add(n, 1)`` of an int64 takes 0.6 us, ``n + 1`` in Python 0.01. Only operations with
+an exact Python equivalent have a rule. A sum that leaves 64 bits wraps around as in NumPy; no check
+is generated if ranges prove that it cannot. All other operations read such a number as a NumPy
+scalar.
 
 Layer: 7.
 """
@@ -28,7 +30,9 @@ FULL: Range = (-(1 << 63), (1 << 63) - 1)
 
 
 class _Rule(NamedTuple):
-    """How an operation on Python's integers is spelled, and the range of its result, of those of its operands."""
+    """Python expression of an operation on integers, and the range of its result as a function of
+    its operands' ranges.
+    """
 
     spelled: str
     within: Callable[..., Range] | None = None
@@ -73,12 +77,12 @@ _MIRRORED: dict[Primitive, Primitive] = {
 
 
 def is_counted(aval: ShapeDtype) -> bool:
-    """Whether a value may be one of Python's integers or bools."""
+    """Return True if a value may be a Python integer or bool."""
     return not aval.shape and (aval.dtype is INT or aval.dtype is BOOL or aval.dtype in (INT, BOOL))
 
 
 def numbers(program: Program, given: Iterable[int]) -> set[int]:
-    """Return the variables that may be Python's integers and bools, if some inputs are."""
+    """Return the variables that may be Python integers and bools, if the given inputs are."""
     found = set(given)
     found.update([i for i in program.constant_values if is_counted(program.avals[i])])
     for k, _ in program.schedule:
@@ -88,7 +92,7 @@ def numbers(program: Program, given: Iterable[int]) -> set[int]:
 
 
 def _is_number(program: Program, k: int, found: set[int]) -> bool:
-    """Whether an operation has a rule, and its operands are numbers of the right kind."""
+    """Return True if an operation has a rule, and its operands are numbers of the right kind."""
     primitive, operands, _ = program.ops[k]
     kinds = [_kind(program, i) if i < 0 or i in found else None for i in operands]
     if None in kinds:
@@ -108,13 +112,14 @@ def _kind(program: Program, i: int) -> type | None:
 
 
 def carried_numbers(program: Program, given: Sequence[int], carry: Sequence[int], outputs: Sequence[int]) -> set[int]:
-    """Return what `numbers` does, for a loop: an input of its carry is one only if what becomes of it is one, too.
+    """Like `numbers`, for a loop body: an input of the carry is a number only if its update is one,
+    too.
 
     Args:
         program: the body.
         given: other inputs that are numbers.
-        carry: the inputs that are carried.
-        outputs: what becomes of them.
+        carry: the carried inputs.
+        outputs: their updates.
     """
     mine = {i for i in carry if is_counted(program.avals[i])}
     while True:
@@ -126,7 +131,7 @@ def carried_numbers(program: Program, given: Sequence[int], carry: Sequence[int]
 
 
 def asked_of(program: Program, found: set[int]) -> set[int]:
-    """Return the variables that an operation reads as a number of Python's."""
+    """Return the variables that an operation reads as Python numbers."""
     read: set[int] = set()
     for k, _ in program.schedule:
         primitive, operands, params = program.ops[k]
@@ -136,7 +141,9 @@ def asked_of(program: Program, found: set[int]) -> set[int]:
 
 
 def is_float_of_number(program: Program, k: int) -> bool:
-    """Whether an operation takes a single integer, and floats, and computes a float64 from both, as Python's would."""
+    """Return True if a scalar operation on an integer and a float64 gives a float64 as Python
+    would.
+    """
     primitive, operands, _ = program.ops[k]
     if primitive not in _MIXED or program.avals[k].dtype != np.float64 or program.avals[k].shape:
         return False
@@ -149,11 +156,11 @@ _MIXED = frozenset({ew.add, ew.sub, ew.mul, ew.div})
 
 
 def limits(ask: Program, inputs: Mapping[int, int], of: Program) -> dict[int, Range]:
-    """Return the ranges of a body's inputs where a condition holds.
+    """Return the ranges of a loop body's inputs that the condition implies.
 
     Args:
         ask: the condition.
-        inputs: the inputs of the body by those of the condition.
+        inputs: inputs of the body by those of the condition.
         of: the body.
     """
     found: dict[int, Range] = {}
@@ -170,7 +177,7 @@ def limits(ask: Program, inputs: Mapping[int, int], of: Program) -> dict[int, Ra
             bound(_MIRRORED[primitive], operands[1], operands[0])
 
     def bound(primitive: Primitive, i: int, by: int) -> None:
-        """Note what ``i < by`` says of ``i``."""
+        """Record the bound of ``i`` that ``i < by`` implies."""
         if i not in inputs or not all(x < 0 or is_counted(ask.avals[x]) for x in (i, by)):
             return
         if by < 0 and type(ask.literals[~by]) is not int:
@@ -194,7 +201,7 @@ def _range(program: Program, i: int, known: Mapping[int, Range]) -> Range:
 
 
 def _always(primitive: Primitive, a: Range, b: Range) -> bool:
-    """Whether a question has the answer yes, whatever the operands are within their ranges."""
+    """Return True if a comparison holds for all operands in their ranges."""
     if primitive is ew.less:
         return a[1] < b[0]
     if primitive is ew.less_equal:
@@ -205,7 +212,7 @@ def _always(primitive: Primitive, a: Range, b: Range) -> bool:
 
 
 def wrapped(n: int) -> int:
-    """Return an integer as 64 bits hold it."""
+    """Wrap an integer to 64 bits."""
     return ((n - FULL[0]) & ((1 << 64) - 1)) + FULL[0]
 
 
@@ -217,14 +224,14 @@ def spelled_number(
     ranges: dict[int, Range],
     bind_value: Callable[[Any], str],
 ) -> list[str]:
-    """Write an operation on Python's numbers.
+    """Write an operation on Python numbers.
 
     Args:
         program, k: the operation.
-        name: what its result is called.
-        operands: how its operands are spelled.
-        ranges: by variable, where its value is known to be; that of the result is added.
-        bind_value: gives a value a name.
+        name: of its result.
+        operands: expressions of its operands.
+        ranges: known ranges, by variable; the range of the result is added.
+        bind_value: binds a value to a name.
     """
     primitive, places, params = program.ops[k]
     spans = [_range(program, i, ranges) for i in places]

@@ -1,7 +1,7 @@
-"""Statements: how the NumPy backend writes the operations of a plan, one after the other.
+"""Statements: the NumPy backend's code for the operations of a plan, in order.
 
-One statement per operation; a variable's local name is used again or deleted where the plan says that it dies, so that
-arrays die as early as they can.
+Each operation is one statement. A variable's local name is reused or deleted at its last use in the
+plan, so that arrays are freed as early as possible.
 
 Layer: 7.
 """
@@ -38,16 +38,16 @@ from functrace.tracing.lines import Now
 FLOAT = ShapeDtype((), np.dtype(np.float64))
 
 Line = tuple[str, Now | None]
-"""A line of source, and what it carries out."""
+"""A line of source, and its operation."""
 
 
 @final
 class Values:
-    """What the names in a source are bound to, and names that nothing else has.
+    """Bindings of names in a source, and a supply of unique names.
 
     Args:
-        bodies: compiles programs that are held and not written in line.
-        whole: compiles what runs where blocks cannot; it writes loops in line.
+        bodies: compiles sub-programs that are not inlined.
+        whole: compiles groups that cannot run in blocks; it inlines loops.
     """
 
     def __init__(self, bodies: Backend, whole: Backend) -> None:
@@ -58,7 +58,7 @@ class Values:
         self._numbers = itertools.count()
 
     def bind(self, value: object) -> str:
-        """Give a value a name."""
+        """Bind a value to a name."""
         found = self._names.get(id(value))
         if found is None:
             found = self._names[id(value)] = f"k{len(self.bound)}"
@@ -66,25 +66,25 @@ class Values:
         return found
 
     def local(self, letter: str = "v") -> str:
-        """Return a local name that is new."""
+        """Return a new local name."""
         return f"{letter}{next(self._numbers)}"
 
 
 class Statements(ABC):
-    """Writes operations of one plan. How loops are written stands in `functrace.executor.codegen.loops`.
+    """Writer of the operations of one plan; `functrace.executor.codegen.loops` adds loops.
 
     Args:
         plan: the plan.
-        names: what the inputs are called, by variable.
-        values: what names are bound to.
-        lent: names that are not this plan's to use again: whoever lent them reads them later.
-        targets: by operation, the name of an array that its result is written into, or of ``None``.
-        numbers: variables that are Python's numbers, see `functrace.executor.codegen.python_scalars`.
-        twins: names under which inputs that are arrays are Python's numbers, too.
-        ranges: of such variables whose range is known.
-        scalars: inputs that are NumPy's scalars.
-        within: the operation that holds the program, if it stands in line.
-        depth: how many loops it stands in.
+        names: of the inputs, by variable.
+        values: bindings of names.
+        `lent`: names that this plan must not reuse: enclosing code reads them later.
+        targets: by operation, the name of an array to write the result into, or of ``None``.
+        numbers: variables that are Python numbers, see `functrace.executor.codegen.python_scalars`.
+        twins: names of Python numbers equal to inputs that are arrays.
+        ranges: of such variables, if known.
+        scalars: inputs that are NumPy scalars.
+        within: the operation whose body this is, if it is inlined.
+        depth: number of enclosing loops.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Statements(ABC):
         self.within = within
         self.depth = depth
         self.locals: dict[str, None] = {}
-        """The names that it has made, in order."""
+        """The names that this writer has created, in order."""
         for i, value in program.constant_values.items():
             names[i] = values.bind(value)
             if isinstance(value, np.generic):
@@ -130,19 +130,21 @@ class Statements(ABC):
         return lines
 
     def now(self, k: int) -> Now:
-        """What an operation is, for messages: where its own line is not known, the one of what holds it stands for it."""
+        """Describe an operation for error messages; without a line of its own it has that of the
+        enclosing operation.
+        """
         program, outer = self.plan.program, self.within
         position = program.positions[k] if k < len(program.positions) else None
         return Now(program.ops[k][0], outer.position if position is None and outer is not None else position)
 
     def local(self, letter: str = "v") -> str:
-        """Return a new name of its own."""
+        """Create a local name for this plan."""
         name = self.values.local(letter)
         self.locals[name] = None
         return name
 
     def spelled(self, i: int, k: int) -> str:
-        """Spell an operand of an operation as NumPy takes it."""
+        """Spell an operand of an operation for NumPy."""
         if i < 0:
             return spelled_literal(self.plan.program, i, k, self.values.bind)
         if i in self.numbers and i not in self.plan.program.constant_values:
@@ -150,7 +152,7 @@ class Statements(ABC):
         return self.names[i]
 
     def exact(self, i: int) -> str:
-        """Spell an operand that is one of Python's numbers."""
+        """Spell an operand that is a Python number."""
         program = self.plan.program
         value: Any = program.literals[~i] if i < 0 else program.constant_values.get(i)
         if value is not None:
@@ -161,7 +163,7 @@ class Statements(ABC):
     # -- operations ----------------------------------------------------------------------------
 
     def _step(self, step: Step) -> list[Line]:
-        """Write one operation, and the end of what dies there."""
+        """Write one operation, and free the variables whose last use it is."""
         program, names, now = self.plan.program, self.names, self.now(step.first)
         k, into = step.first, step.into
         primitive, operands, _ = program.ops[k]
@@ -188,12 +190,12 @@ class Statements(ABC):
         return [(line, now) for line in lines]
 
     def _new(self, dead: Sequence[str]) -> str:
-        """Return a name that is free."""
+        """Return a free name."""
         self.free.extend(dead)
         return self.free.pop() if self.free else self.local()
 
     def _dropped(self, dead: Sequence[str], made: Sequence[str]) -> list[str]:
-        """End what has died, and whose name is not used again at once."""
+        """Delete dead names that are not reused at once."""
         unused = [d for d in dead if d not in made]
         return [f"del {', '.join(dict.fromkeys(unused))}"] if unused else []
 
@@ -230,7 +232,7 @@ class Statements(ABC):
         return spread_operations(self.plan.program)
 
     def _operator(self, k: int) -> str | None:
-        """Spell an operation on single floats by an operator; ``None`` where it is another one."""
+        """Spell an operation on single floats as a Python operator; ``None`` if it has none."""
         program = self.plan.program
         primitive, operands, params = program.ops[k]
         if program.avals[k].shape:
@@ -263,7 +265,7 @@ class Statements(ABC):
 
     @abstractmethod
     def is_in_line(self, step: Step) -> bool:
-        """Whether a loop is written out, and not a function that is called with functions for its bodies."""
+        """Return True if a loop is inlined, not called with functions for its bodies."""
 
     @abstractmethod
     def loop(self, step: Step, loop: Loop, dead: list[str]) -> list[Line]:
@@ -271,5 +273,5 @@ class Statements(ABC):
 
         Args:
             step, loop: the operation.
-            dead: names of operands that nothing reads later.
+            dead: names of operands whose last use this is.
         """

@@ -1,14 +1,16 @@
-"""Groups of operations on large arrays run block by block, while a block is in cache, over all cores.
+"""Blocked execution of fusion groups: operations on large arrays run block by block, in cache, on
+all cores.
 
-An intermediate result is a buffer as large as a block, and results are written where they belong, so memory is passed over
-once, however long the group is (executor/plan/fusion.py says what is one). Measured on a million float32, the gradients of a
-quotient: 1.9 -> 0.8 ms on two cores.
+Intermediate results are buffers of one block, and results are written to their final arrays, so a
+group passes over memory once, however long it is (executor/plan/fusion.py forms the groups).
+Measured on a million float32, the gradients of a quotient: 1.9 -> 0.8 ms on two cores.
 
 Note [Blocks, bit for bit the same]
-    Every element is computed by the same ufuncs on the same operands, every row is reduced whole, and a sum over everything
-    is added up in NumPy's order: results depend neither on blocks nor on threads. Where arguments are not in C order,
-    NumPy lays results out otherwise, and the group runs whole. So it does where NumPy's floating-point errors are raised, or
-    go to a function of the user's; warnings are noted in the blocks, and given once.
+    The same ufuncs compute every element from the same operands, every row is reduced whole, and a
+    sum over all axes adds in NumPy's order: results depend neither on blocks nor on threads. If
+    arguments are not in C order, NumPy would choose another layout for results, and the group runs
+    whole. It also runs whole if ``np.errstate`` raises floating-point errors or calls a user
+    function; warnings are collected in the blocks, and issued once.
 
 Layer: 7.
 """
@@ -49,25 +51,29 @@ from functrace.tracing.lines import GENERATED, Now, warn_at
 from functrace.typing import Array
 
 SMALLEST_BUFFER = 16
-"""Elements of NumPy's own buffers while blocks run.
+"""Size of NumPy's own ufunc buffers while blocks run, in elements.
 
-Where an operand is broadcast along rows, NumPy copies it into such a buffer if it is large enough for more than a row.
-Measured on 64 rows of 1,024 float32: times a column 21 us, with small buffers 7.5, like any other product.
+NumPy copies an operand that is broadcast along rows into such a buffer, if the buffer holds more
+than a row. Measured on 64 rows of 1,024 float32: times a column 21 us, with small buffers 7.5, like
+any other product.
 """
 
 USUAL_WIDTH = 4
-"""Bytes: numbers that are wider are taken fewer at a time, so that a block needs as much cache."""
+"""Item size, in bytes, for which block sizes are given; wider items give proportionally smaller
+blocks.
+"""
 
 MOST_SCRATCH = 16 << 20
-"""Bytes: larger buffers are given back after every run."""
+"""Maximum size, in bytes, of buffers that stay allocated between runs."""
 
 
 def in_blocks(step: Step, whole: Backend) -> Compiled:
-    """Compile a group: a function of its operands, which returns its results, fresh arrays.
+    """Compile a fusion group to a function from its operands to its results, which are fresh
+    arrays.
 
     Args:
         step: the group.
-        whole: compiles what runs where blocks cannot.
+        whole: compiles the version without blocks.
     """
     (plan,) = step.bodies
     blocks = step.structure
@@ -80,11 +86,11 @@ def in_blocks(step: Step, whole: Backend) -> Compiled:
 
 @final
 class _Written:
-    """A group as source: a function that computes one block after the other.
+    """Source code of a group: a function that computes one block after the other.
 
     Args:
-        plan: the plan of the group's program.
-        blocks: how it is divided.
+        plan: the plan of the group's body.
+        blocks: its tiling.
     """
 
     def __init__(self, plan: Plan, blocks: Blocks) -> None:
@@ -93,18 +99,18 @@ class _Written:
         self.has_products = blocks.has_products
         self.bound: dict[str, Any] = {}
         self.buffers: list[tuple[int, np.dtype[Any], tuple[int, ...]]] = []
-        """By buffer: which slot it is in, its dtype, and the sizes of a row."""
+        """By buffer: its slot, its dtype, and the shape of a row."""
         self.slots: list[int] = []
         """By slot: its bytes per row."""
         self.totals = [k for k in program.output_ids if not program.avals[k].shape]
         self.contiguous = {i for k in self.totals for i in program.ops[k][1]}
-        """Variables that a sum over everything reads."""
+        """Variables that a sum over all axes reads."""
         self.row = max([self._row_size(step.first) for step in plan.steps if step.first not in self.totals], default=1)
         self.width = max([program.avals[step.first].dtype.itemsize for step in plan.steps], default=4)
-        """Bytes of the widest numbers."""
+        """Largest item size, in bytes."""
         self.operations: dict[int, Now] = {}
         self.converts = any(not _is_taken_as_it_is(program, step.first) for step in plan.steps)
-        """Whether NumPy converts numbers inside of an operation, which it does in its buffers."""
+        """True if an operation makes NumPy convert operands, which uses NumPy's buffers."""
         self._names = {i: f"x{n}" for n, i in enumerate(program.input_ids)}
         self._roots: dict[int, int] = {}
         self._places: dict[int, int] = {}
@@ -112,7 +118,7 @@ class _Written:
         self.source = self._write(plan, blocks)
 
     def tail(self, i: int) -> tuple[int, ...]:
-        """The sizes of a row of a variable."""
+        """Return the shape of a row of a variable."""
         return self.program.avals[i].shape[self.count :]
 
     def _row_size(self, i: int) -> int:
@@ -166,14 +172,14 @@ class _Written:
         return [f"{self._target(i, {})}[...] = {name}"]
 
     def _operation(self, k: int, made: dict[int, str], dying: set[int]) -> list[str]:
-        """Write one operation; ``dying`` are the owners of memory that nobody reads after it."""
+        """Write one operation; ``dying`` are the owners of memory whose last use it is."""
         program, names = self.program, self._names
         primitive, operands, params = program.ops[k]
         arguments = [names[i] if i >= 0 else spelled_literal(program, i, k, self._bind) for i in operands]
         if primitive is reshape_p:
             names[k] = f"v{k}"
             return [f"v{k} = {self._full(operands[0])}.reshape({self._shape(k)})"]
-        if primitive is broadcast_to_p:  # whoever reads it broadcasts
+        if primitive is broadcast_to_p:  # its readers broadcast
             names[k] = arguments[0]
             return []
         if primitive in VIEWS:
@@ -212,17 +218,17 @@ class _Written:
         return [f"{target}[...] = {self._bind(primitive.eval)}({', '.join(arguments)})"]
 
     def _end(self, dying: set[int]) -> None:
-        """Take back the buffers of what nobody reads any more."""
+        """Release the buffers of dead variables."""
         self._free += [self._places.pop(i) for i in dying if i in self._places]
 
     def _target(self, k: int, made: dict[int, str]) -> str:
-        """Where a result is written: an output, or a buffer."""
+        """Return the target of a result: an output, or a buffer."""
         if k in made:
             self._names[k] = made[k]
             return made[k]
         aval = self.program.avals[k]
         nbytes = self._row_size(k) * aval.dtype.itemsize
-        slot = next((s for s in reversed(self._free) if self.slots[s] == nbytes), None)  # what has just died is in cache
+        slot = next((s for s in reversed(self._free) if self.slots[s] == nbytes), None)  # in cache
         if slot is None:
             slot = len(self.slots)
             self.slots.append(nbytes)
@@ -236,20 +242,20 @@ class _Written:
         return self._names[k]
 
     def _full(self, i: int) -> str:
-        """An operand in its own shape."""
+        """Return an operand in its full shape."""
         if self.program.ops[i][0] is not broadcast_to_p:
             return self._names[i]
         return f"{self._bind(np.broadcast_to)}({self._names[i]}, ({self._shape(i)}))"
 
     def _axes(self, axes: Sequence[int]) -> str:
-        """Axes of an array, of which the rows are one in a block."""
+        """Return the axes of an array in a block, where all row axes are one."""
         return spelled_sizes((0, *[axis - self.count + 1 for axis in axes[self.count :]]))
 
     def _index(self, index: tuple[Any, ...]) -> str:
         return self._bind((slice(None), *decode_index(index)[self.count :]))
 
     def _parts(self, k: int) -> Iterator[tuple[str, int]]:
-        """Return where the operands of a join are written."""
+        """Yield the index and the operand of each part of a concatenation or stack."""
         primitive, operands, params = self.program.ops[k]
         axis: int = params[0]
         before = ":, " * (axis - self.count + 1)
@@ -269,12 +275,12 @@ class _Written:
 
 
 _kept = threading.local()
-"""By thread: memory for buffers, as ``scratch``."""
+"""Memory for buffers by thread, as attribute ``scratch``."""
 
 
 @final
 class _Run:
-    """A group as a function of its operands."""
+    """A compiled group, as a function of its operands."""
 
     def __init__(
         self, plan: Plan, written: _Written, rows: Sequence[int], onto: Sequence[int | None], whole: Compiled
@@ -294,7 +300,7 @@ class _Run:
         self._starts: dict[int, list[int] | None] = {}
 
     def _divided(self, block: int) -> list[int] | None:
-        """Where blocks begin, and the last one ends; None if sums are divided within rows."""
+        """Return the bounds of the blocks; None if NumPy's summation order would divide rows."""
         if block not in self._starts:
             row = self._written.row
             if self._written.totals:
@@ -305,7 +311,7 @@ class _Run:
         return self._starts[block]
 
     def __call__(self, *arguments: Array) -> tuple[Any, ...]:
-        """Run."""
+        """Run the group."""
         has_products = self._written.has_products
         block = SHARED * BLOCK if has_products else THREADS.block_of(self._count * self._written.row)
         block = max(1, block * USUAL_WIDTH // max(USUAL_WIDTH, self._written.width))
@@ -343,7 +349,7 @@ class _Run:
         return tuple(results)
 
     def _given(self, arguments: Sequence[Any]) -> list[Any] | None:
-        """Return arguments as blocks take them: by rows, or whole; None if they lie otherwise."""
+        """Return the arguments by rows, or whole; None if their layout does not allow blocks."""
         given: list[Any] = []
         is_divided = False
         whole = self._written.whole
@@ -355,12 +361,14 @@ class _Run:
                 is_divided = True
             elif any(x.strides) or self._contiguous[n]:
                 return None
-            else:  # one number, expanded
+            else:  # one number, broadcast
                 given.append(np.broadcast_to(x[(0,) * x.ndim], (self._count, *self._tails[n])))
         return given if is_divided else None
 
     def _modes(self, noted: set[tuple[int, str]]) -> dict[str, Any] | None:
-        """What NumPy is to do about floating-point errors: warnings are noted; None where it is to do anything else."""
+        """Return arguments of ``np.errstate`` that collect warnings; None if errors have any other
+        effect.
+        """
         code, lines = self._run.__code__, self._written.operations
         last = max(lines)
 
@@ -368,19 +376,21 @@ class _Run:
             frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # documented for CPython
             while frame is not None and frame.f_code is not code:
                 frame = frame.f_back
-            noted.add((last if frame is None else frame.f_lineno, kind))  # without a frame: where parts are added up
+            noted.add((last if frame is None else frame.f_lineno, kind))  # else: partial sums
 
         return modes_noting(note)
 
     def _scratch(self, most: int) -> Array:
-        """Return memory for the buffers of one thread: what the last run has left there, if it is enough."""
+        """Return memory for the buffers of one thread; reuses that of the last run if it is large
+        enough.
+        """
         nbytes = sum([_rounded(slot * most) for slot in self._written.slots])
         found: Array | None = getattr(_kept, "scratch", None)
-        _kept.scratch = None  # a run inside of this one, by the collector or a signal, takes its own
+        _kept.scratch = None  # a nested run, by the collector or a signal, allocates its own
         return found if found is not None and found.nbytes >= nbytes else _aligned(nbytes)
 
     def _views(self, scratch: Array, most: int, size: int) -> Iterator[Array]:
-        """Return the buffers for a block of so many rows."""
+        """Yield the buffers for a block of ``size`` rows."""
         offsets = [0, *itertools.accumulate([_rounded(slot * most) for slot in self._written.slots])]
         for slot, dtype, tail in self._written.buffers:
             nbytes = self._written.slots[slot] * size
@@ -397,7 +407,9 @@ def _buffers_of(size: int) -> Generator[None]:
 
 
 def _is_taken_as_it_is(program: Program, k: int) -> bool:
-    """Whether an operation's ufunc has a loop for the dtypes of its arrays."""
+    """Return True if an operation's ufunc has a loop for the dtypes of its arrays, so that nothing
+    is converted.
+    """
     primitive, operands, _ = program.ops[k]
     ufunc: Any = primitive.eval
     if not isinstance(ufunc, np.ufunc):
@@ -408,9 +420,11 @@ def _is_taken_as_it_is(program: Program, k: int) -> bool:
 
 
 def _aligned(nbytes: int) -> Array:
-    """Return memory that begins with a line of the cache: else half of what is loaded and stored at once lies in two lines.
+    """Allocate memory aligned to a cache line: otherwise half of all vector loads and stores cross
+    two lines.
 
-    Measured on 65,536 float32 in cache, times themselves: 12.2 us where NumPy's own memory begins, 5.7 at a line.
+    Measured on 65,536 float32 in cache, times themselves: 12.2 us at NumPy's own alignment, 5.7 at
+    a line's.
     """
     memory = np.empty(nbytes + 64, np.uint8)
     start = -memory.ctypes.data % 64

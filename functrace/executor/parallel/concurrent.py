@@ -1,10 +1,11 @@
-"""Large operations that do not need each other run side by side: products of matrices, and sums over rows.
+"""Horizontal fusion: independent large operations (matrix products, and sums over rows) run
+concurrently.
 
-The gradients of a layer's weights are a product of matrices and sums over all rows. Each by itself is handed over to other
-threads and waited for; side by side that happens once, and the parts of all are one heap that every thread takes from.
-
-An operation waits until somebody reads its result, or until there is so much work, or so many bytes have been kept for it,
-that more would change nothing. Together they are one operation of the program, ``blocks`` without rows.
+The gradients of a layer's weights are a matrix product and sums over all rows. Separately, each one
+would be distributed to the threads and joined; concurrently, that happens once, and all threads
+take parts of all operations from one queue. An operation is delayed until its first reader, or
+until the delayed operations have enough work or hold too many bytes of operands. Together they
+become one operation of the program, ``blocks`` without rows.
 
 Layer: 7.
 """
@@ -34,22 +35,25 @@ if TYPE_CHECKING:
     from functrace.executor.plan.planner import Plan
 
 ENOUGH = 1 << 28
-"""Multiplications: with as many, threads have about as much to do as each other (float32: 2 ms on one thread)."""
+"""Multiplications after which more delayed work does not balance threads better (float32: 2 ms on
+one thread).
+"""
 
 MOST_WAITING = 32 << 20
-"""Bytes of operands that are kept for operations that wait."""
+"""Maximum bytes of operands that delayed operations may hold."""
 
 LEAST_SUMMED = 1 << 16
-"""Elements: smaller sums do not wait."""
+"""Minimum elements of a sum that is delayed."""
 
 BESIDE = Blocks(())
 
 
 def beside(program: Program) -> Program:
-    """Return an equal program in which large products, and sums over rows, stand side by side.
+    """Fuse independent large products and sums over rows into groups that run concurrently; returns
+    an equal program.
 
     Args:
-        program: a program that is ready to be planned; others than those with large products stay as they are.
+        program: a program that is ready to be planned; it is unchanged without large products.
     """
     if matmul_in_parts_p not in program.kinds or one_thread() is None:
         return program
@@ -65,7 +69,7 @@ def beside(program: Program) -> Program:
 
 @final
 class _Waiting:
-    """The operations that wait."""
+    """The delayed operations."""
 
     def __init__(self, program: Program, write: Rewrite) -> None:
         self._program, self._write = program, write
@@ -75,7 +79,7 @@ class _Waiting:
         self.changed = False
 
     def takes(self, k: int) -> bool:
-        """Let an operation wait, if it is one that may."""
+        """Delay an operation, if possible; returns True if it is delayed."""
         (primitive, operands, params), avals = self._program.ops[k], self._program.avals
         if not all(i >= 0 and all(type(n) is int for n in avals[i].shape) for i in operands):
             return False
@@ -97,12 +101,12 @@ class _Waiting:
         return True
 
     def read(self, operands: tuple[int, ...]) -> None:
-        """Take note of what an operation reads."""
+        """Write the delayed operations before an operation that reads one of them."""
         if not set(self._order).isdisjoint(operands):
             self.end()
 
     def end(self) -> None:
-        """Write what waits."""
+        """Write the delayed operations."""
         program, write, order = self._program, self._write, self._order
         self._order, self._kept, self._work = [], set(), 0
         if len(order) < 2 or not any(program.ops[k][0] is matmul_in_parts_p for k in order):
@@ -115,11 +119,11 @@ class _Waiting:
 
 @final
 class Beside:
-    """Operations side by side, as a function of their operands.
+    """Concurrent operations, as a function of their operands.
 
     Args:
-        plan: the plan of the program that holds them.
-        whole: what runs where NumPy's errors are to be raised, or something is to be warned of.
+        plan: the plan of the program that contains them.
+        whole: sequential version, for floating-point errors that raise or warn.
     """
 
     def __init__(self, plan: Plan, whole: Compiled) -> None:
@@ -129,7 +133,7 @@ class Beside:
         self._steps = [(program.ops[k], tuple([places[i] for i in program.ops[k][1]])) for k in program.output_ids]
 
     def __call__(self, *arguments: Array) -> tuple[Any, ...]:
-        """Run."""
+        """Run the operations."""
         noted: list[str] = []
         modes = modes_noting(lambda kind, _flag: noted.append(kind))
         if modes is None:
@@ -144,7 +148,7 @@ class Beside:
                 products += [_product(*piece) for piece in pieces]
             else:
                 sums.append(_sum(results, n, given[0], params[0]))
-        work = [*products, *sums]  # what takes long first
+        work = [*products, *sums]  # longest first
 
         def take_part(take: Take) -> None:
             while (n := take()) < len(work):

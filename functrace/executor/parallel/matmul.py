@@ -1,13 +1,14 @@
-"""Large products of matrices, spread over functrace's threads.
+"""Large matrix products on functrace's threads.
 
-NumPy computes the matrices of a stack one after the other, on one core. And the threads of its BLAS wait for work by
-spinning, a tenth of a second long, on the cores that the threads of groups (executor/parallel/blocks.py) need meanwhile; on
-a core that somebody else uses, BLAS waits for its own thread. So BLAS is kept to the threads that call it, and these are
-functrace's. See docs/decisions/0036.
+NumPy multiplies the matrices of a stack sequentially, on one core. And the threads of its BLAS spin
+for 0.1 s while they wait for work, on the cores that the threads of fusion groups
+(executor/parallel/blocks.py) need; on a core that another process uses, BLAS waits for its own
+thread. So BLAS runs single-threaded in functrace's threads. See docs/decisions/0036.
 
 Note [Parts depend on shapes]
-    Into which parts a product is divided depends on its shape alone, so bits depend neither on threads nor on what else the
-    machine does. BLAS itself rounds otherwise with two threads than with one.
+    The division of a product into parts depends on its shape alone, so results are bitwise
+    independent of the number of threads and of the load. BLAS itself rounds differently with two
+    threads than with one.
 
 Layer: 7.
 """
@@ -24,18 +25,22 @@ from functrace.passes.matmul_selection import parts_of
 from functrace.typing import Array
 
 IN_TURN = 1 << 20
-"""Multiplications: of smaller matrices, BLAS multiplies by a transpose without a copy, and takes 1.6 times as long."""
+"""Multiplications: for smaller matrices, BLAS multiplies by a transpose without a copy, at 1.6
+times the cost.
+"""
 
 
 def in_parts(x: Array, y: Array, out: Array | None = None) -> Any:
-    """Return ``np.matmul`` of two matrices, or stacks of them, of the same floats; all sizes are 2 or more.
+    """Return ``np.matmul`` of two matrices, or stacks of them, of the same floats; all sizes are 2
+    or more.
 
     Args:
-        x, y: operands whose product is large enough for `functrace.passes.matmul_selection.divide_products`.
+        x, y: operands of a product that is large enough for
+            `functrace.passes.matmul_selection.divide_products`.
         out: an array in C order for the product.
 
     Warns:
-        RuntimeWarning: as NumPy does.
+        RuntimeWarning: as in NumPy.
     """
     limit = one_thread()
     if limit is None:
@@ -53,16 +58,16 @@ def in_parts(x: Array, y: Array, out: Array | None = None) -> Any:
     modes: dict[str, Any] = {kind: "ignore" if mode == "ignore" else "call" for kind, mode in np.geterr().items()}
     with np.errstate(**modes, call=lambda kind, _flag: noted.append(kind)), limit:
         THREADS.share(work, len(pieces))
-    if noted:  # NumPy says so, in the thread and from the line that it is to be said of
+    if noted:  # NumPy repeats the warning, in the caller's thread and line
         return np.matmul(x, y) if out is None else np.matmul(x, y, out)
     return made
 
 
 def multiply(x: Array, y: Array, out: Array) -> None:
-    """Write a product in the thread that calls: of two stacks, or of one or more matrices and one.
+    """Write a product in the calling thread: of two stacks, or of one or more matrices and one.
 
     Args:
-        x, y: operands, all sizes 2 or more but for that of the first axis.
+        x, y: operands; all sizes are 2 or more except the first.
         out: in C order, if ``x`` has more axes than ``y``.
     """
     if y.ndim < x.ndim:
@@ -73,7 +78,7 @@ def multiply(x: Array, y: Array, out: Array) -> None:
 
 
 def pieces_of(x: Array, y: Array, out: Array | None = None) -> tuple[Array, list[Piece]]:
-    """Divide a product of two matrices, or two stacks; returns where it is written, and the pieces."""
+    """Divide a product of two matrices, or two stacks; returns the result array, and the pieces."""
     rows, inner, columns = *x.shape[-2:], y.shape[-1]
     stack = np.broadcast_shapes(x.shape[:-2], y.shape[:-2]) if x.ndim > 2 or y.ndim > 2 else ()
     made = np.empty((*stack, rows, columns), x.dtype) if out is None else out
@@ -81,7 +86,7 @@ def pieces_of(x: Array, y: Array, out: Array | None = None) -> tuple[Array, list
 
 
 Piece = tuple[Array, Array, Array]
-"""Two operands, and where their product is written."""
+"""Two operands, and the target of their product."""
 
 
 def _of_matrices(x: Array, y: Array, out: Array, is_by_columns: bool, count: int) -> list[Piece]:
@@ -93,7 +98,9 @@ def _of_matrices(x: Array, y: Array, out: Array, is_by_columns: bool, count: int
 
 
 def _of_stack(x: Array, y: Array, out: Array) -> list[Piece]:
-    """Divide a stack along one of its axes. How does not matter: each matrix is a product of its own."""
+    """Divide a stack along one of its axes; bits do not depend on the division, as each matrix is a
+    separate product.
+    """
     stack = out.shape[:-2]
     axis = next(k for k, n in enumerate(stack) if n > 1)
     x, y = np.broadcast_to(x, stack + x.shape[-2:]), np.broadcast_to(y, stack + y.shape[-2:])

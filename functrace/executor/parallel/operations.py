@@ -1,13 +1,16 @@
-"""Single operations on large arrays, spread over the cores: un-jitted, in the shim, and where an operation joins no group.
+"""Multi-threaded ufuncs: single operations on large arrays outside of fusion groups, un-jitted or
+in the PyTorch API.
 
-A ufunc computes every element by itself, so each thread calls it on its span of the operands, and of the result. What joins
-a group is spread with it (executor/parallel/blocks.py): block by block, while a block is in cache. One operation alone reads
-and writes each element once, so its spans are as large as they can be.
+A ufunc computes every element separately, so each thread calls it on a span of the operands and the
+result. Operations in a fusion group are threaded with it (executor/parallel/blocks.py): block by
+block, while a block is in cache. A single operation reads and writes each element once, so its
+spans are as large as possible.
 
 Note [Spans, bit for bit the same]
-    NumPy's loops take several numbers at a time, and what is left at the end otherwise. Spans end at multiples of `SPAN`
-    elements, or with rows, so the same numbers are taken together as in the whole array, and only its true end is an end.
-    That belongs to a span of `SPAN` or more: of a single number even the sign of what is not a number may be another one.
+    NumPy's SIMD loops compute several numbers at a time, and the remainder in another way. Spans
+    end at multiples of `SPAN` elements, or with rows, so the same numbers share a vector as in the
+    whole array, and only the last span has a remainder. That span has `SPAN` or more elements: for
+    a single number even the sign of a NaN may differ.
 
 Layer: 7.
 """
@@ -31,31 +34,34 @@ from functrace.tracing.lines import warn
 from functrace.typing import Array, Scalar
 
 LEAST_BYTES = 3 << 20
-"""Of the largest array that is read or written: with less, handing work over takes as long as is gained.
+"""Minimum bytes of the largest operand or result; below it, dispatch costs as much as threads save.
 
-Measured with two threads, float32 products of 2, 3 and 4 MB: 0.21, 0.32 and 0.46 ms whole, 0.24, 0.31 and 0.38 spread.
+Measured with two threads, float32 products of 2, 3 and 4 MB: 0.21, 0.32 and 0.46 ms whole, 0.24,
+0.31 and 0.38 in spans.
 """
 
 SPAN = 1 << 13
-"""Elements; as many as NumPy converts at a time."""
+"""Elements; the number that NumPy converts at a time."""
 
 SLOW: dict[np.ufunc, str] = {
     np.sin: "dFD", np.cos: "dFD", np.tan: "FD", np.tanh: "FD", np.exp: "FD", np.log: "FD", np.sqrt: "FD", np.power: "FD",
     np.hypot: "fd", np.remainder: "fd", np.fmod: "fd", np.floor_divide: "fd",
 }  # fmt: skip
-"""Functions that take `MUCH` times as long as an addition, or longer, by the dtypes for which they do."""
+"""Functions at least `MUCH` times as slow as an addition, with the dtypes for which they are."""
 MUCH = 8
 
 SPINNING = frozenset({matmul_p, dot_p})
-"""Products that BLAS shares between threads of its own. These wait for the next one by spinning, 100 ms long, on the cores
-that are to be used: a program of such a product and a multiplication of 4 MB takes 0.71 ms with spans, and 0.61 without."""
+"""Products that BLAS runs on its own threads. These spin for 100 ms while they wait for the next
+product, on the cores that spans would use: a program of such a product and a multiplication of 4
+MB takes 0.71 ms with spans, and 0.61 without.
+"""
 
 _KINDS = ("divide by zero", "overflow", "underflow", "invalid value")
-"""Floating-point errors, in the order in which NumPy warns of them."""
+"""Floating-point errors, in NumPy's order of warnings."""
 
 
 def spread_operations(program: Program) -> dict[int, Spread]:
-    """Return what computes the operations of a program that are worth it over all cores, as their ufuncs would.
+    """Return multi-threaded ufuncs for the operations of a program that are large enough.
 
     Cost:
         50 ns per operation of a program without large arrays.
@@ -76,15 +82,15 @@ def spread_operations(program: Program) -> dict[int, Spread]:
 
 
 def spread_ufunc(ufunc: np.ufunc, specs: Sequence[Any], made: ShapeDtype | None = None) -> Spread | None:
-    """Return a ufunc of one result that computes large arrays over all cores.
+    """Return a multi-threaded version of a ufunc with one result.
 
     Args:
         ufunc: the function.
-        specs: what it is called with: arrays of these avals, numbers of these types.
-        made: the result's aval; by default, what NumPy says.
+        specs: avals of array arguments, types of scalar arguments.
+        made: the result's aval; by default, NumPy's.
 
     Returns:
-        a function that is called as the ufunc is, also with a target; None where arrays are small.
+        a function with the ufunc's signature, including a target; None if arrays are small.
     """
     avals = [spec for spec in specs if isinstance(spec, ShapeDtype)]
     if ufunc.nout != 1 or not _are_large(ufunc, avals if made is None else [*avals, made]):
@@ -102,13 +108,13 @@ def _are_large(ufunc: np.ufunc, avals: Sequence[ShapeDtype]) -> bool:
 
 
 def _is_known(aval: ShapeDtype) -> bool:
-    """Whether no size is an unknown number."""
+    """Return True if all sizes are known."""
     return all(type(n) is int for n in aval.shape)
 
 
 @final
 class Spread:
-    """A ufunc over all cores.
+    """A multi-threaded ufunc.
 
     Args:
         ufunc: the function.
@@ -122,7 +128,7 @@ class Spread:
         self._shape, self._dtype = made.shape, made.dtype
 
     def __call__(self, *operands: Array | Scalar, out: Array | None = None) -> Any:
-        """Compute."""
+        """Compute the result."""
         if len(operands) > self._count:
             operands, out = operands[:-1], operands[-1]  # type: ignore[assignment]
         noted = set[str]()
@@ -153,9 +159,10 @@ class Spread:
         return made
 
     def _divided(self, operands: Sequence[Any], out: Array | None) -> tuple[list[tuple[Any, bool]], list[int], bool] | None:
-        """Return operands as a span takes them and which are sliced, where spans end, and whether they are of elements.
+        """Return operands with flags (sliced or not), bounds of spans, and True if spans are of
+        elements, not rows.
 
-        None, if operands lie otherwise.
+        None, if the operands' layout does not allow spans.
         """
         shape, count = self._shape, THREADS.count
         arrays = [x for x in operands if _is_array(x)]
@@ -182,26 +189,27 @@ def _is_array(x: object) -> bool:
 
 
 def _is_one(x: NDArray[Any]) -> bool:
-    """Whether an array shows one number, expanded."""
+    """Return True if an array is a broadcast number."""
     return x.ndim > 0 and not any(x.strides)
 
 
 def _number(x: object) -> Any:
-    """Return a number as it is, and that of an array of one number."""
+    """Return a scalar unchanged, and an array of one number as that number."""
     array: Any = x
     return array[(0,) * array.ndim] if _is_array(x) and array.ndim else x
 
 
 def modes_noting(note: Callable[[str, int], object]) -> dict[str, Any] | None:
-    """Return what NumPy is to do about floating-point errors while several threads work: what would warn is noted.
+    """Return arguments of ``numpy.errstate`` that collect floating-point warnings while several
+    threads work.
 
-    A warning is to be given once, and at the user's line, which stands on the caller's stack alone.
+    A warning is issued once, at the user's line, which only the caller's stack contains.
 
     Args:
-        note: is called with the kind of an error, from the thread in which it occurs.
+        note: function of the kind of an error, called in the thread in which it occurs.
 
     Returns:
-        arguments of ``numpy.errstate``; ``None`` where errors are to be raised, or do anything else.
+        arguments of ``numpy.errstate``; ``None`` if errors raise, or have any other effect.
     """
     modes: dict[str, Any] = dict(np.geterr())
     wanted = set(modes.values())

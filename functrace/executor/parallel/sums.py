@@ -1,4 +1,4 @@
-"""Sums over everything in parts, added up as NumPy adds: bit for bit its sums, whatever the parts are.
+"""Sums over all axes from partial sums, in NumPy's pairwise order: bitwise equal to NumPy's.
 
 Layer: 7.
 """
@@ -11,17 +11,21 @@ from typing import Any
 import numpy as np
 
 SUMMED = ("f4", "f8", "c8", "c16")
-"""Dtypes of which a sum over everything joins: NumPy adds them in pairs, see Note [Sums in NumPy's order]."""
+"""Dtypes of sums over all axes that may join a group: NumPy adds these pairwise, see Note [Sums in
+NumPy's order].
+"""
 
 
 def summed_bounds(size: int, most: int, is_complex: bool) -> list[int]:
-    """Return where parts of at most ``most`` elements end, as NumPy divides what it adds.
+    """Return the ends of parts of at most ``most`` elements, as NumPy's pairwise summation divides
+    an array.
 
     Note [Sums in NumPy's order]
-        NumPy adds the numbers of a contiguous array in pairs of halves: the first half has ``n // 2`` numbers, less what is
-        over a multiple of 8; parts of at most 128 are added in one loop. So a sum over everything is the sum of such parts,
-        added up in pairs: bit for bit NumPy's, whatever the blocks and the threads are. Real and imaginary parts count
-        as numbers each. That it is so is asked of the NumPy at hand, once (`sums_are_in_pairs`).
+        NumPy's pairwise summation halves a contiguous array: the first half has ``n // 2`` numbers,
+        rounded down to a multiple of 8; one loop adds parts of at most 128. So a sum over all axes
+        is the sum of such parts, added in pairs: bitwise equal to NumPy's, for any blocks and
+        threads. Real and imaginary parts count as one number each. `sums_are_in_pairs` tests the
+        installed NumPy for this order, once.
     """
     bounds: list[int] = []
     each = 2 if is_complex else 1
@@ -40,7 +44,7 @@ def summed_bounds(size: int, most: int, is_complex: bool) -> list[int]:
 
 
 def added_up(parts: Sequence[Any], size: int, is_complex: bool, most: int) -> Any:
-    """Add up the sums of the parts of `summed_bounds`."""
+    """Add the sums of the parts of `summed_bounds`."""
     found = iter(parts)
     each = 2 if is_complex else 1
 
@@ -59,7 +63,7 @@ _asked: list[bool] = []
 
 
 def sums_are_in_pairs() -> bool:
-    """Whether the NumPy at hand adds as Note [Sums in NumPy's order] says."""
+    """Return True if the installed NumPy adds as in Note [Sums in NumPy's order]."""
     if not _asked:
         _asked.append(all(_is_in_pairs(np.dtype(kind)) for kind in SUMMED))
     return _asked[0]

@@ -1,8 +1,9 @@
-"""Work on large arrays, spread over the cores: NumPy's functions let other threads run while they compute.
+"""Thread pool for work on large arrays: NumPy's functions release the GIL while they compute.
 
-The threads are those of one `ThreadPoolExecutor`, which is imported and started at the first use. Results do not depend on
-the number of threads: work is divided into spans of whole blocks, which must not depend on each other. The calling thread
-does a share of the work, and runs jobs that no thread has begun itself, so nested work cannot deadlock.
+The threads belong to one `ThreadPoolExecutor`, which is imported and started at first use. Results
+do not depend on the number of threads: work is divided into independent spans of whole blocks. The
+calling thread does a share of the work, and runs jobs that no thread has begun, so nested work
+cannot deadlock.
 
 Layer: 7.
 """
@@ -23,24 +24,29 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
 BLOCK = 1 << 16
-"""Elements: arrays of this many stay in a core's cache. With smaller ones two threads wait for each other's Python code."""
+"""Elements of a block: some arrays of this size stay in a core's cache. With smaller ones, threads
+wait for the GIL.
+"""
 
 SHARED = 2
-"""Where several threads share an array, and each has two blocks or more, a block has so many times as many elements, unless
-somebody has set its size. Measured with two threads on 4 million float32, jit-elementwise: 10.2 ms, and 9.0 with larger
-blocks (one thread 14.7, 17.0); jit-rowwise 20.9 and 16.8 (28.8, 29.2)."""
+"""Factor of the block size if several threads share an array and each has two blocks or more,
+unless the user has set the block size. Measured with two threads on 4 million float32,
+jit-elementwise: 10.2 ms, and 9.0 with larger blocks (one thread 14.7, 17.0); jit-rowwise 20.9
+and 16.8 (28.8, 29.2).
+"""
 
 Work = Callable[[int, int], object]
 Take = Callable[[], int]
-"""Returns 0, 1, 2 … in turn, whoever calls it."""
+"""Returns 0, 1, 2 … in turn, from any thread."""
 
 
 @final
 class Threads:
-    """The threads of the process.
+    """The worker threads of the process.
 
     Args:
-        count: how many work at a time, the caller's among them; by default as many as the process may use cores.
+        count: number of threads, the caller's included; by default the number of cores that the
+            process may use.
         block: elements of a block.
     """
 
@@ -52,31 +58,32 @@ class Threads:
         self._making = Lock()
 
     def resize(self, count: int) -> None:
-        """Let this many threads work.
+        """Set the number of threads.
 
         Raises:
             ValueError: for fewer than one.
         """
         if count < 1:
-            raise ValueError(f"at least one thread works, not {count}")
+            raise ValueError(f"the number of threads must be at least 1, not {count}")
         with self._making.now:
             if count != self.count:
                 self.count, self._pool = count, None
 
     def block_of(self, size: int) -> int:
-        """Elements of a block of so many; see `SHARED`."""
+        """Return the elements of a block, for an array of ``size`` elements; see `SHARED`."""
         is_usual = self.block == BLOCK and self.count > 1
         return SHARED * BLOCK if is_usual and size >= 2 * SHARED * BLOCK * self.count else self.block
 
     def forget(self) -> None:
-        """Make threads anew when they are needed: after a fork there are none."""
+        """Recreate the threads at next use: a forked child has none."""
         self._pool = None
 
     def spread(self, work: Work, size: int) -> None:
-        """Call ``work(start, stop)`` for spans that make up ``range(size)``, each of whole blocks but for the last.
+        """Call ``work(start, stop)`` for spans that cover ``range(size)``, each of whole blocks
+        except the last.
 
         Raises:
-            BaseException: what the work raises, once all of it has ended.
+            BaseException: an exception of the work, after all of it has ended.
         """
         blocks = -(-size // self.block)
         count = max(1, min(self.count, blocks))
@@ -84,12 +91,12 @@ class Threads:
         self._together(work, list(itertools.pairwise(bounds)))
 
     def share(self, work: Callable[[Take], object], count: int) -> None:
-        """Call ``work(take)`` in every thread that is free: ``take()`` gives the number of the piece that is next.
+        """Call ``work(take)`` in every free thread: ``take()`` returns the index of the next piece.
 
-        A thread is to go on until that number is ``count`` or more. So who is faster does more of them.
+        A thread continues until that index is ``count`` or more, so faster threads do more pieces.
 
         Raises:
-            BaseException: what the work raises, once all of it has ended.
+            BaseException: an exception of the work, after all of it has ended.
         """
         take = itertools.count().__next__
         self._together(work, [(take,)] * min(self.count, count))
@@ -112,11 +119,13 @@ class Threads:
                 raise failure
 
     def _begin(self, jobs: list[_Job], work: Callable[..., object], given: Sequence[tuple[Any, ...]]) -> None:
-        """Submit jobs to the pool, each in a copy of the caller's context (which contains NumPy's error state).
+        """Submit jobs to the pool, each in a copy of the caller's context (which contains NumPy's
+        error state).
 
         Args:
-            jobs: gets each at once, so that an interrupted caller can wait for them: fewer than given, or none, if
-                the interpreter exits or the system cannot start threads.
+            jobs: each is appended at once, so that an interrupted caller can wait for them: fewer
+                than ``given``, or none, if the interpreter exits or the system cannot start
+                threads.
             work: the function.
             given: its arguments, one tuple per job.
         """
@@ -140,8 +149,9 @@ class Threads:
 class _Job:
     """A call in the pool, in the caller's context.
 
-    It drops its references before it counts as done, and when it is cancelled: the caller may count references to an array
-    then. (The pool's queue itself keeps a cancelled job until a thread reaches it.)
+    It drops its references before it is done, and when it is cancelled: the caller may then count
+    references to an array. (The pool's queue itself keeps a cancelled job until a thread reaches
+    it.)
     """
 
     __slots__ = ("_call", "future")
@@ -155,7 +165,7 @@ class _Job:
         context.run(work, *arguments)
 
     def take_back(self) -> bool:
-        """Cancel; return whether no thread has begun the job."""
+        """Cancel the job; returns True if no thread has begun it."""
         is_mine = self.future.cancel()
         if is_mine:
             self._call = None
@@ -163,7 +173,7 @@ class _Job:
 
 
 def _pool(count: int) -> ThreadPoolExecutor | None:
-    """Return a pool whose threads have all been started; ``None`` where the system has no more of them."""
+    """Return a pool with all threads started; ``None`` if the system cannot start them."""
     try:
         from concurrent.futures import ThreadPoolExecutor
     except RuntimeError:  # it is first imported while the interpreter exits
@@ -171,7 +181,7 @@ def _pool(count: int) -> ThreadPoolExecutor | None:
     pool, gate = ThreadPoolExecutor(count, "functrace worker"), threading.Event()
     try:
         for _ in range(count):
-            pool.submit(gate.wait)  # (a thread that waits is not idle, so that each job starts one)
+            pool.submit(gate.wait)  # (a waiting thread is not idle, so each job starts a new one)
     except RuntimeError:
         pool.shutdown(wait=False)
         return None
@@ -181,10 +191,11 @@ def _pool(count: int) -> ThreadPoolExecutor | None:
 
 
 def _wait_for(jobs: Sequence[_Job]) -> None:
-    """Wait until all jobs are done, also where a signal interrupts: they read and write the caller's arrays.
+    """Wait until all jobs are done, even if a signal interrupts: they read and write the caller's
+    arrays.
 
     Raises:
-        BaseException: what a signal's handler has raised meanwhile (``KeyboardInterrupt``), once all are done.
+        BaseException: an exception of a signal handler (``KeyboardInterrupt``), after all are done.
     """
     interruption: BaseException | None = None
     for job in jobs:

@@ -1,6 +1,6 @@
 """Planning: schedule, liveness, aliasing, buffer reuse and fusion of a program, for every backend.
 
-Start at `functrace.executor.plan.planner.planner.planned`.
+Start at `functrace.executor.plan.planner.planned`.
 
 Layer: 7.
 """

@@ -1,7 +1,7 @@
-"""Memory that is laid out before a program runs: views as offsets and strides, arrays as places in one arena.
+"""Static memory layout: views as offsets and strides, arrays as offsets in one arena.
 
-Everything here follows from a plan, and is computed when a backend asks for it. It holds for backends that lay out arrays in
-C order, inputs included.
+Everything here follows from a plan, and is computed lazily, when a backend reads it. It holds for
+backends that store arrays in C order, inputs included.
 
 Layer: 7.
 """
@@ -32,16 +32,17 @@ if TYPE_CHECKING:
     from functrace.executor.plan.planner import Plan
 
 LINE = 64
-"""Bytes: arrays in an arena begin with a line of the cache."""
+"""Alignment of the arrays in an arena, in bytes: one cache line."""
 
 
 class View(NamedTuple):
-    """A variable that shows memory of another one, its root, which is in C order.
+    """A variable that is a view of another one, its root, which is in C order.
 
-    The root's memory is read as long as the view is, also after the last use of the root itself.
+    The root's memory stays alive until the last use of the view, also past the last use of the
+    root.
 
     Args:
-        root: the variable.
+        root: the variable that owns the memory.
         offset: of the first element, in bytes.
         strides: in bytes, one per axis; 0 along axes that are broadcast.
     """
@@ -52,7 +53,7 @@ class View(NamedTuple):
 
 
 def _index(x: Array, index: tuple[Any, ...]) -> Array:
-    return x[decode_index(index if Ellipsis in index else (*index, ...))]  # never a number: that would be read
+    return x[decode_index(index if Ellipsis in index else (*index, ...))]  # never a scalar
 
 
 def _itself(x: Array, *_: object) -> Array:
@@ -70,20 +71,22 @@ SHOWN: Mapping[Primitive, Callable[..., Any]] = {
     require_p: _itself,
     **{primitive: primitive.eval for primitive in (permute_p, broadcast_to_p, diagonal_p, real, imag)},
 }
-"""Operations that show memory of their first operand: from an array, and params, to the view."""
+"""View operations of their first operand: functions from array and params to the view."""
 
 
 def static_views(program: Program) -> dict[int, View | None]:
-    """Return, by variable that is made by an operation that may return a view, the view.
+    """Return the view of every variable whose operation may return one.
 
-    ``None`` stands where it is none: the operation makes an array of its own (a ``reshape`` of a transposed array), or sizes
-    are unknown, or the result depends on values.
+    The value is ``None`` if the result is not a view (a ``reshape`` of a transposed array copies),
+    sizes are unknown, or the result depends on values.
     """
     shown: dict[int, tuple[int, Array]] = {}
     found: dict[int, View | None] = {}
 
     def in_memory(i: int) -> tuple[int, Array]:
-        """The root of a variable, and an array with its strides; nothing is ever read from that."""
+        """Return the root of a variable, and an array with its strides; the array's elements are
+        never read.
+        """
         if i not in shown:
             aval = program.avals[i]
             nothing = np.empty(1, aval.dtype)
@@ -114,20 +117,21 @@ def c_strides(aval: ShapeDtype) -> tuple[int, ...]:
     return tuple([math.prod(aval.shape[k + 1 :]) * aval.dtype.itemsize for k in range(len(aval.shape))])
 
 
-# -- one arena -------------------------------------------------------------------------------------------------------------
+# -- arena -----------------------------------------------------------------------------------------
 
 
 class Arena(NamedTuple):
-    """Places for the arrays that a program makes, in memory that it has once and uses again and again.
+    """Offsets of the arrays that a program computes, in one buffer that all runs reuse.
 
-    No place have arrays that leave the program (outputs that are not copied, and what a function of the user's is given),
-    arrays of unknown size, and views, which are in their roots' memory. Whoever keeps an array longer than the plan says (a
-    loop that keeps values of its steps) copies it.
+    Three kinds of arrays have no offset: arrays that escape the program (outputs that are not
+    copied, and arguments of user functions), arrays of unknown size, and views, which are in their
+    roots' memory. Code that keeps an array longer than the plan says (a loop that keeps values of
+    its steps) copies it.
 
     Args:
-        nbytes: how large it is.
-        offsets: by variable, where its array begins, in bytes; a multiple of `LINE`.
-        bodies: by operation that holds programs, where their own arenas begin, one for all of them.
+        nbytes: size of the buffer.
+        offsets: start of each variable's array, in bytes; a multiple of `LINE`.
+        bodies: start of the arena that the sub-programs of an operation share, by operation.
     """
 
     nbytes: int
@@ -136,7 +140,7 @@ class Arena(NamedTuple):
 
 
 def memory_roots(plan: Plan) -> dict[int, int]:
-    """Return, by variable that an operation makes, the variable whose memory it is in."""
+    """Return the variable that owns the memory of each variable that an operation computes."""
     roots: dict[int, int] = {}
     for step in plan.steps:
         operands = plan.program.ops[step.first][1]
@@ -150,13 +154,15 @@ def memory_roots(plan: Plan) -> dict[int, int]:
 
 
 def arena_of(plan: Plan) -> Arena:
-    """Assign places: the largest array first, each in the smallest gap between those that are alive at the same time.
+    """Assign offsets: largest array first, each in the smallest gap between arrays alive at that
+    time.
 
     Cost:
-        grows with the square of the number of arrays: 1 ms for 100, 2 s for 5,000.
+        quadratic in the number of arrays: 1 ms for 100, 2 s for 5,000.
 
     Source:
-        Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020), greedy by size.
+        Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020),
+        greedy by size.
     """
     program, roots = plan.program, memory_roots(plan)
     spans: dict[int, tuple[int, int]] = {}
@@ -192,8 +198,8 @@ def arena_of(plan: Plan) -> Arena:
 
 
 def _places(items: Sequence[tuple[int, int, int]]) -> Sequence[int]:
-    """Assign offsets to items of a size, and of a first and a last step."""
-    placed: list[tuple[int, int, int, int]] = []  # offset, end, first, last; in order
+    """Assign offsets to items of (size, first step, last step)."""
+    placed: list[tuple[int, int, int, int]] = []  # offset, end, first, last; sorted
     found = [0] * len(items)
     for k in sorted(range(len(items)), key=lambda k: -items[k][0]):
         nbytes, first, last = items[k]
@@ -212,12 +218,13 @@ def _places(items: Sequence[tuple[int, int, int]]) -> Sequence[int]:
 
 
 class Donation(NamedTuple):
-    """An input whose memory results may be written into.
+    """A donated input, and the results that are written into its memory.
 
     Args:
-        place: of the input.
-        variables: the results, one after the other. Nothing reads what was there before.
-        output: which output is the last of them, or ``None``.
+        place: index of the input.
+        variables: the results, one after the other; each overwrites a value that has had its last
+            use.
+        output: index of the output that is the last of them, or ``None``.
     """
 
     place: int
@@ -226,7 +233,9 @@ class Donation(NamedTuple):
 
 
 def donations_of(plan: Plan) -> tuple[Donation, ...]:
-    """Return what may be written into donated inputs: what the steps write there, or else an output of the same aval."""
+    """Return the results that may overwrite donated inputs: in-place results of steps, or else an
+    output of the same aval.
+    """
     program, roots, last = plan.program, memory_roots(plan), dict[int, int]()
     made = {j: n for n, step in enumerate(plan.steps) for j in plan.results(step)}
     for n, step in enumerate(plan.steps):

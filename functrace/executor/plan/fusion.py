@@ -1,15 +1,18 @@
-"""Groups: operations on large arrays that run together, block by block (executor/parallel/blocks.py).
+"""Fusion groups: operations on large arrays that run together, block by block
+(executor/parallel/blocks.py).
 
-A group is made of elementwise operations, reductions of rows, and what only shows an array otherwise. Its arrays have the
-same leading axes, its *rows*, of which every block takes some: all axes, where nothing is reduced or broadcast along some
-of them, and then a row is one number. A sum over everything may end in a group too. So may large products stand in one, of
-stacks or of rows and one matrix, with what only turns or cuts rows (docs/decisions/0036). A group is one operation of the
-program, ``blocks``, which holds them; where values come from, and what is computed, stays as it was.
+A group consists of elementwise operations, reductions of rows, and views. Its arrays share their
+leading axes, the *rows*; each block (tile) takes some of the rows. If no operation reduces or
+broadcasts along an axis, all axes are rows, and a row is one number. A sum over all axes may end a
+group. A group may also contain large products, of stacks or of rows and one matrix, with views that
+permute or slice rows (docs/decisions/0036). A group is one operation of the program, ``blocks``,
+with the operations as its body; data flow and results do not change.
 
 Note [What joins a group]
-    Operations join in their order, past others that neither need the group nor join it (they run before it), or that need
-    it (they run after it). Past one of the latter only those join that read what the group makes, and past a few none: they
-    would live too long.
+    Operations join in program order. An operation that neither reads the group nor joins it runs
+    before the group; one that reads the group without joining runs after it. Once an operation runs
+    after the group, only operations that read the group's results still join, and after a few of
+    them none: their results would stay alive too long.
 
 Layer: 7.
 """
@@ -67,35 +70,37 @@ REDUCTIONS: dict[Primitive, np.ufunc] = {
     reduce_any_p: np.logical_or,
     reduce_all_p: np.logical_and,
 }
-"""Reductions that may join, and the ufuncs that they are."""
+"""Reductions that may join a group, and their ufuncs."""
 
 WINDOW = 256
-"""Operations: how far from its first one a group looks for others."""
+"""Number of operations after the first one that a group considers."""
 
 LATER = 6
-"""Operations that need a group: past so many nothing joins it."""
+"""Maximum number of operations outside a group that depend on it, before the group is closed."""
 
 LATER_OF_PRODUCTS = 64
-"""Likewise for a group with products, whose weights' gradients wait for all of its rows."""
+"""Likewise for a group with products, whose weight gradients need all of its rows."""
 
 LARGEST_ROW = 8
-"""Blocks: in a group with products, a row may be as large."""
+"""Maximum size of a row in a group with products, in blocks."""
 
 WHOLE_AXIS = (None, None, None)
-"""An axis that an index takes as it is."""
+"""An index entry that selects a whole axis."""
 
 VIEWS: frozenset[Primitive] = frozenset({reshape_p, broadcast_to_p, permute_p, index_p})
-"""What only shows an array otherwise, and may stand in a group."""
+"""View operations that may join a group."""
 
 FEWEST_BLOCKS = 4
-"""Arrays of fewer blocks are computed whole."""
+"""Minimum number of blocks of a group; smaller arrays are computed whole."""
 
 
 LEAST_WORK = 192
-"""Bytes that additions would write, per element of a block: with less, handing work over takes as long as is gained.
+"""Minimum work per element of a block, in bytes that additions would write; below it, dispatch to
+threads costs more than it saves.
 
-Measured with two threads on 400,000 float32: three additions or products 1.9 x as long as whole, ``tanh(x) * exp(-x * x)``
-1.1; on a million 1.08 and 0.64, on four millions 0.8 and 0.5.
+Time with blocks as a multiple of the time without, measured with two threads on 400,000 float32:
+three additions or products 1.9, ``tanh(x) * exp(-x * x)`` 1.1; on a million 1.08 and 0.64, on four
+millions 0.8 and 0.5.
 """
 
 
@@ -110,7 +115,7 @@ def _lowers(_specs: object, program: Program, blocks: Blocks) -> Lowering:
 
 
 def _called(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """The rule of ``call``, for the program."""
+    """Adapt a rule of ``call`` to the params of ``blocks``."""
 
     def of_call(*rest: object) -> Any:
         return rule(*rest[:-1], SAVE)
@@ -122,7 +127,7 @@ def _itself(program: Program, _: Blocks) -> Program:
     return program
 
 
-_CALL: Any = call_p  # whose rules are unions
+_CALL: Any = call_p  # its rules have union types
 
 blocks_p = Primitive(
     "blocks",
@@ -138,17 +143,19 @@ blocks_p = Primitive(
     holds=Holds(run_once, called_program=_itself, lowers=_lowers),
     mapped=_called(_CALL.mapped),
 )
-"""``blocks x y {program={…}}``: a group; planning makes it, so no transform meets it but in a plan's program."""
+"""``blocks x y {program={…}}``: a fusion group. Only planning creates it, so transforms never see
+it.
+"""
 
 
 def grouped(program: Program) -> Program:
-    """Return an equal program in which operations on large arrays stand in groups.
+    """Fuse operations on large arrays into groups; returns an equal program.
 
     Args:
-        program: a program that has been optimised.
+        program: an optimized program.
 
     Cost:
-        0.2 us per equation where no array is large; else about 5.
+        0.2 us per equation if no array is large; else about 5.
     """
     has_products = matmul_in_parts_p in program.kinds and one_thread() is not None
     least = THREADS.block * (1 if has_products else FEWEST_BLOCKS)
@@ -160,7 +167,7 @@ def grouped(program: Program) -> Program:
         for i in program.ops[k][1]:
             readers.setdefault(i, []).append(k)
     write = Rewrite(program)
-    left = [k for k, _ in reversed(program.schedule)]  # the next one stands last
+    left = [k for k, _ in reversed(program.schedule)]  # a stack: the next operation is last
     changed = False
     while left:
         k = left.pop()
@@ -182,12 +189,12 @@ def grouped(program: Program) -> Program:
 
 
 def is_large(aval: ShapeDtype, least: int) -> bool:
-    """Whether an array is worth blocks; one whose sizes are not known is not."""
+    """Return True if an array is large enough for blocks; False if a size is unknown."""
     return all(type(n) is int for n in aval.shape) and math.prod(aval.shape) >= least
 
 
 def _gathered(group: _Group, others: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Let operations join; returns those that run before the group, and those that run after it."""
+    """Add operations to a group; returns those that run before it, and those that run after it."""
     program = group.program
     before: list[int] = []
     after: list[int] = []
@@ -216,7 +223,9 @@ def _gathered(group: _Group, others: Sequence[int]) -> tuple[list[int], list[int
 @final
 @dataclass
 class _Group:
-    """A group while it grows; ``count`` says how many leading axes of ``shape`` are rows, ``least`` what is large."""
+    """A group under construction: ``count`` leading axes of ``shape`` are rows; ``least`` is the
+    size of a large array.
+    """
 
     program: Program
     shape: Shape
@@ -227,12 +236,14 @@ class _Group:
     totals: set[int] = field(default_factory=set[int])
     refused: list[int] = field(default_factory=list[int])
     strided: set[int] = field(default_factory=set[int])
-    """Members that show others in another order: elementwise results would be laid out likewise, so these do not join."""
+    """Members with a permuted layout. Elementwise results would inherit it, so elementwise readers
+    do not join.
+    """
     has_products: bool = False
 
     @classmethod
     def begun(cls, program: Program, k: int, least: int) -> _Group | None:
-        """Return the group that begins with an operation, if one can."""
+        """Start a group with an operation; returns ``None`` if it cannot be in a group."""
         primitive, operands, _ = program.ops[k]
         if primitive in REDUCTIONS:
             aval = program.avals[operands[0]] if operands[0] >= 0 else None
@@ -244,7 +255,7 @@ class _Group:
         return group if group.joins(k) else None
 
     def joins(self, k: int) -> bool:
-        """Take an operation in, if it fits."""
+        """Add an operation if it fits; returns True if it was added."""
         primitive, operands, params = self.program.ops[k]
         if primitive in REDUCTIONS:
             axes = params[0]
@@ -279,11 +290,11 @@ class _Group:
 
     @property
     def _most(self) -> int:
-        """Elements of the largest row."""
+        """Maximum number of elements of a row."""
         return THREADS.block * (LARGEST_ROW if self.has_products else 1)
 
     def _is_divided(self, count: int, has_products: bool) -> bool:
-        """Whether so many axes make enough rows, and rows that are small enough."""
+        """Return True if ``count`` row axes give enough rows, and rows that are small enough."""
         if not count:
             return False
         block = THREADS.block * (LARGEST_ROW if has_products else 1)
@@ -292,7 +303,7 @@ class _Group:
         )
 
     def _prefix(self, shape: Shape) -> int:
-        """How many leading axes a shape shares with the group."""
+        """Return the number of leading axes that a shape shares with the group."""
         count = 0
         for a, b in zip(shape, self.shape, strict=False):
             if a is not b and (type(a) is not int or a != b):
@@ -301,7 +312,9 @@ class _Group:
         return min(count, self.count)
 
     def _pointwise(self, operands: Sequence[int], k: int) -> int:
-        """How many axes stay rows if an operation joins that computes each element from those at its place."""
+        """Return the number of row axes that remain after an elementwise operation joins; 0 if it
+        cannot.
+        """
         avals = self.program.avals
         shape = avals[k].shape
         count = self._prefix(shape)
@@ -335,7 +348,9 @@ class _Group:
         return count if math.prod(shape[count:]) <= self._most else 0
 
     def _multiplying(self, operands: Sequence[int], k: int) -> int:
-        """How many axes stay rows if a product joins: of stacks, or of rows and one matrix."""
+        """Return the number of row axes that remain after a product of stacks, or of rows and one
+        matrix, joins.
+        """
         avals = self.program.avals
         (x, y), shape = operands, avals[k].shape
         left, right = avals[x].shape, avals[y].shape
@@ -348,7 +363,9 @@ class _Group:
         return 0 if len(right) > 2 or y in self.members else count
 
     def _showing(self, i: int, k: int) -> int:
-        """How many axes stay rows if what shows a member otherwise joins, or what writes it among zeros."""
+        """Return the number of row axes that remain after a view of a member, or an ``embed`` of
+        one, joins.
+        """
         primitive, _, params = self.program.ops[k]
         if i not in self.members:
             return 0
@@ -358,7 +375,9 @@ class _Group:
         return min(count, self._prefix(avals[i].shape), self._prefix(avals[k].shape))
 
     def _joining(self, operands: Sequence[int], k: int) -> int:
-        """How many axes stay rows if arrays are joined along another one. NumPy may lay the result out as these are."""
+        """Return the number of row axes that remain after a concatenation or stack joins. NumPy may
+        give the result the layout of its operands.
+        """
         avals, axis = self.program.avals, self.program.ops[k][2][0]
         if not self.has_products or not self.members.issuperset(operands):
             return 0
@@ -367,7 +386,7 @@ class _Group:
         return min(axis, *map(self._prefix, shapes)) if is_same else 0
 
     def _takes_total(self, k: int) -> bool:
-        """Take in a sum over everything."""
+        """Add a sum over all axes; returns True if it was added."""
         (primitive, operands, _), avals = self.program.ops[k], self.program.avals
         if self.has_products:
             return False
@@ -383,7 +402,7 @@ class _Group:
         return True
 
     def made(self, readers: dict[int, list[int]], outputs: set[int]) -> _Made | None:
-        """Finish; returns None where it is not worth it."""
+        """Finish the group; returns None if it is not profitable."""
         if not self.has_products and math.prod(self.shape) < FEWEST_BLOCKS * THREADS.block:
             return None
         program, ops, avals = self.program, self.program.ops, self.program.avals
@@ -418,7 +437,9 @@ class _Group:
         return _Made(program, order, roles, [k for k in order if k in read], self.shape[: self.count], shown, later)
 
     def _is_had_later(self, k: int, readers: Sequence[int], inside: set[int], read: set[int]) -> bool:
-        """Whether others that read a variable make it for nothing: of fewer bytes, or of what is written in any case."""
+        """Return True if the readers outside should recompute a variable: from fewer bytes, or from
+        an array that is written anyway.
+        """
         ops, avals = self.program.ops, self.program.avals
         primitive, operands, _ = ops[k]
         outside = [j for j in readers if j not in inside]
@@ -436,7 +457,9 @@ class _Group:
         )
 
     def _roles(self, order: Sequence[int]) -> dict[int, bool] | None:
-        """By operand from outside: whether every block takes all of it; None where one is taken both ways."""
+        """Return captured operands, with flags: True if each block reads all; None if one has both
+        roles.
+        """
         ops, avals, count = self.program.ops, self.program.avals, self.count
         rows = self.shape[:count]
         roles: dict[int, bool] = {}
@@ -455,23 +478,25 @@ class _Group:
         return roles
 
     def _sums_fit(self) -> bool:
-        """Whether blocks that end where NumPy's sum of everything divides its operand end with rows."""
+        """Return True if block bounds that agree with NumPy's pairwise summation are also bounds of
+        rows.
+        """
         row = math.prod(self.shape[self.count :])
         is_complex = any(self.program.avals[k].dtype.kind == "c" for k in self.totals)
         return all(end % row == 0 for end in summed_bounds(math.prod(self.shape), max(THREADS.block, row), is_complex))
 
 
 class _Made(NamedTuple):
-    """A group that is finished.
+    """A finished group.
 
     Args:
         program: the program.
-        order: its operations.
-        roles: its operands; whether every block takes all of one.
-        outputs: those of its variables that are read outside.
-        rows: the axes that are divided.
-        shown: views of its variables that are read outside.
-        later: of its variables that are read outside, those that are made before they are read.
+        order: the operations of the group.
+        roles: the operands, with flags: True if each block reads all of it.
+        outputs: variables that are read outside.
+        rows: sizes of the axes that blocks divide.
+        shown: views that are read outside, recomputed after the group.
+        later: variables that are read outside, recomputed directly before their readers.
     """
 
     program: Program
@@ -483,7 +508,7 @@ class _Made(NamedTuple):
     later: list[int]
 
     def write(self, write: Rewrite) -> list[int]:
-        """Write the group as one operation; returns what is to be carried out after it all the same."""
+        """Write the group as one operation; returns the views to write after it."""
         whole = tuple([n for n, is_whole in enumerate(self.roles.values()) if is_whole])
         has_products = any(self.program.ops[k][0] is matmul_in_parts_p for k in self.order)
         blocks = Blocks(self.rows, whole, has_products)
@@ -499,15 +524,15 @@ def write_group(
     blocks: Blocks,
     tidy: Callable[[Program], Program] | None = None,
 ) -> None:
-    """Write operations as one: a fusion group.
+    """Write operations as one fusion group.
 
     Args:
         write: the rewrite of the program that contains the operations.
-        order: the operations, in the order in which they are to run.
-        operands: the variables from outside that they read.
-        results: those of their variables that are read outside.
-        blocks: how the group may be divided; a policy that divides nothing gives the shape as ``rows``.
-        tidy: from the program of the group to an equal one.
+        order: the operations, in execution order.
+        operands: captured variables that they read.
+        results: variables that are read outside.
+        blocks: how the group is tiled; a policy without tiling gives the shape as ``rows``.
+        tidy: a pass that simplifies the group's body.
     """
     program, build = write.source, Assembly()
     moved = {i: build.input(program.avals[i]) for i in operands}
@@ -521,20 +546,22 @@ def write_group(
 
 
 def _tidied(body: Program, count: int) -> Program:
-    """Return an equal body without what is superfluous in a group: there, to keep a value costs nothing.
+    """Simplify a group's body: inside a block, keeping a value costs nothing.
 
-    So what was to be computed again is not; and what has become common shows more savings.
+    So rematerialized values become common subexpressions again, and these enable further rewrites.
     """
     made = body
     for _ in range(2):
         made = merge_common_subexpressions(eliminate_signs(simplify(made)), is_kept=True)
-    if len({*made.output_ids} - {*made.input_ids}) < len(body.output_ids):  # each is an array of its own
+    if len({*made.output_ids} - {*made.input_ids}) < len(body.output_ids):  # separate arrays
         made = body
     return in_least_cache(sink_operations(made, are_inputs_held=False), count, CHEAP, VIEWS)
 
 
 def is_pointwise(program: Program, k: int) -> bool:
-    """Whether each element of the one result, an array of its own, comes of the operands' elements at its place."""
+    """Return True if an operation is elementwise: one result, not a view, that reads operands at
+    its own index only.
+    """
     primitive, operands, params = program.ops[k]
     if primitive is convert_p:
         return True
@@ -547,11 +574,11 @@ CHEAP: frozenset[Primitive] = frozenset(
     {*REDUCTIONS, add, sub, mul, neg, square, maximum, minimum, greater, less, equal, not_equal}
     | {convert_p, embed_p, stack_p, concatenate_p, matmul_in_parts_p, *VIEWS}
 )
-"""Operations whose time is memory's."""
+"""Memory-bound operations."""
 
 
 def _weight(primitive: Primitive) -> int:
-    """How long an element takes, as a multiple of an addition."""
+    """Return the time per element, as a multiple of an addition's."""
     return 1 if primitive in CHEAP else 4
 
 
@@ -559,9 +586,11 @@ def _weight(primitive: Primitive) -> int:
 
 
 def brought(body: Program, blocks: Blocks) -> frozenset[int]:
-    """The inputs that every block copies into cache before it reads them: those that are first read while much is computed.
+    """Return the inputs that every block copies into cache: those whose first reader is
+    compute-bound.
 
-    Measured on 65,536 float32: tanh from memory 57 us; 10 to copy, and 20. Who reads memory at its speed copies it as well.
+    Measured on 65,536 float32: tanh from memory 57 us; 10 to copy, and 20. A memory-bound reader
+    copies the data anyway.
     """
     count = len(blocks.rows)
     sizes = {i: math.prod(body.avals[i].shape[count:]) for i in (*body.input_ids, *[k for k, _ in body.schedule])}
@@ -575,12 +604,14 @@ def brought(body: Program, blocks: Blocks) -> frozenset[int]:
 
 
 def replaceable(body: Program, blocks: Blocks) -> list[list[int]]:
-    """By output, the places of the inputs of the same shape and dtype that a block has read when it writes the output."""
+    """Return, by output, the indices of inputs of its shape and dtype that a block has read when it
+    writes the output.
+    """
     if not blocks.rows:
         return [[] for _ in body.output_ids]
     ops, avals = body.ops, body.avals
     copied = brought(body, blocks)
-    read: dict[int, int] = {}  # when memory outside of the block has been read
+    read: dict[int, int] = {}  # when memory outside of the block was last read
     made: dict[int, int] = {}
     for n, (k, _) in enumerate(body.schedule):
         primitive, operands, _ = ops[k]

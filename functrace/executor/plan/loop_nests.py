@@ -1,15 +1,17 @@
-"""Loop nests: elementwise operations, reductions and views as data, from which a backend can emit loops.
+"""Loop nests: elementwise operations, reductions and views as data, for backends that emit loops.
 
-A plan, usually that of a fusion group, becomes a sequence of loop nests and of steps that are not loops over elements. A
-nest runs its statements, in order, at every point of its iteration space. A statement loads elements, computes one, and
-stores it, or reduces it into another element.
+The plan of a fusion group (or another plan) becomes a sequence of loop nests and of steps that are
+not loops over elements. A loop nest runs its statements, in order, at every point of its iteration
+space. A statement loads elements, computes one, and stores it, or reduces it into another element.
 
 Note [Statements of one loop nest]
-    A statement may read an element that an earlier statement of the nest computes at the same point. If it reads another
-    element (through a view), or the result of a reduction, it begins a new nest. So the points of a nest may run in any
-    order, and in parallel except for reductions; a value that only its own nest reads can stay in a register. Results may
-    be written where `functrace.executor.plan.planner.Step.into` says. Places in the arena are valid for steps that run one
-    after the other (a group is one step): within a nest, arrays of the arena may overlap.
+    A statement may read an element that an earlier statement of the loop nest computes at the same
+    point. If it reads another element (through a view), or the result of a reduction, it begins a
+    new loop nest. So the points of a loop nest may run in any order, and in parallel except for
+    reductions; a value that only its own loop nest reads can stay in a register. Results may be
+    written where `functrace.executor.plan.planner.Step.into` says. Places in the arena are valid
+    for steps that run one after the other (a group is one step): within a loop nest, arrays of the
+    arena may overlap.
 
 Layer: 7.
 """
@@ -49,12 +51,13 @@ class Statement(NamedTuple):
     """An operation in a loop nest.
 
     Args:
-        first: its variable, which says the primitive; `functrace.executor.plan.planner.Plan.typed` says in which dtypes it
-            computes.
+        first: its variable, which determines the primitive;
+            `functrace.executor.plan.planner.Plan.typed` has its compute dtypes.
         operands: elements, or numbers.
-        result: where the element goes.
-        by: of a reduction, the ufunc that combines the elements of a result, which starts with the first one.
-        reduced: the axes of the space that are reduced. Without elements along them, the result is the ufunc's identity.
+        result: the element that is written.
+        by: ufunc of a reduction; it starts with the first element.
+        reduced: the axes of the space that are reduced. If they have no elements, the result is the
+            ufunc's identity.
     """
 
     first: int
@@ -80,7 +83,9 @@ Part: TypeAlias = "Nest | Step"
 
 
 def nests_of(plan: Plan) -> Iterator[Part]:
-    """Yield the loop nests of a plan, and the other steps. Views are part of the index maps of statements that read them."""
+    """Yield the loop nests of a plan, and the other steps. Views become index maps of the
+    statements that read them.
+    """
     roots = memory_roots(plan)
     space: tuple[int, ...] = ()
     held: list[Statement] = []
@@ -122,7 +127,9 @@ def _statement(plan: Plan, step: Step) -> tuple[tuple[int, ...], Statement] | No
 
 
 def _access(plan: Plan, i: int, space: tuple[int, ...], axes: tuple[int, ...] | None = None) -> Access:
-    """Return how a variable is read or written; ``axes`` are those of the space that its own are, by default the last."""
+    """Return the index map of a variable; ``axes`` are the axes of the space that its axes
+    correspond to, by default the last.
+    """
     aval = plan.program.avals[i]
     root, offset, strides = plan.views.get(i) or View(i, 0, c_strides(aval))
     each = aval.dtype.itemsize
@@ -134,10 +141,10 @@ def _access(plan: Plan, i: int, space: tuple[int, ...], axes: tuple[int, ...] | 
 
 
 def _fits(held: list[Statement], new: Statement, roots: dict[int, int]) -> bool:
-    """Return whether a statement may join the nest of others."""
+    """Return True if a statement may join a loop nest."""
 
     def clash(a: Access, b: Access, one: Statement) -> bool:
-        """Return whether two accesses share memory, but not the same element at each point."""
+        """Return True if two accesses share memory, but not the same element at each point."""
         shared = roots.get(a.variable, a.variable) == roots.get(b.variable, b.variable)
         return shared and (a[1:] != b[1:] or bool(one.reduced))
 

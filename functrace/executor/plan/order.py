@@ -1,10 +1,12 @@
-"""In which order a group computes: the one in which a block needs the least cache.
+"""Schedule the operations of a fusion group for the smallest cache footprint.
 
-All operations of a group run on one block before any runs on the next one, so what counts is how many blocks' worth of
-results is alive at a time, copies of arguments among them. The fewer, the larger a block may be, and the less often threads
-wait for each other's Python code. Which order needs the fewest is a search; a beam of a few orders finds good ones.
+All operations of a group run on one block before any runs on the next one, so the cost is the
+number of block results alive at a time, copies of inputs included. With fewer of them, a block may
+be larger, and threads wait less often for the GIL. Finding the best order is a search; a narrow
+beam search finds good ones.
 
-Measured with two threads on 4 million float32, jit-elementwise: 6 results alive at a time 8.2 ms, 4 of them 7.2.
+Measured with two threads on 4 million float32, jit-elementwise: 6 results alive at a time 8.2 ms, 4
+of them 7.2.
 
 Layer: 7.
 """
@@ -20,43 +22,45 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 
 WIDTH = 16
-"""Orders that are followed at a time."""
+"""Beam width."""
 
 MOST = 40
-"""Operations: larger groups stay as they are."""
+"""Number of operations; larger groups keep their order."""
 
 COMPARED = 3
-"""Of the beginnings of orders: how many fields say which is better."""
+"""Number of leading fields of `_Begun` that rank partial orders."""
 
 
 class _Begun(NamedTuple):
-    """The beginning of an order."""
+    """A partial order (a prefix of a schedule)."""
 
     most: int
-    """The most bytes that were alive."""
+    """Peak of live bytes."""
     copies: int
-    """How many inputs a block copies before it reads them; see `functrace.executor.plan.fusion.brought`."""
+    """Number of inputs that a block copies before it reads them; see
+    `functrace.executor.plan.fusion.brought`.
+    """
     total: int
-    """The bytes that were alive, summed up over the operations."""
+    """Live bytes, summed over the operations."""
     now: int
-    """The bytes that are alive now."""
+    """Live bytes now."""
     copied: int
-    """The inputs that are copied, as bits."""
+    """The copied inputs, as a bit mask."""
     done: int
-    """The operations, as bits."""
+    """The scheduled operations, as a bit mask."""
     alive: int
-    """The owners of memory that is alive, as bits."""
+    """The owners of live memory, as a bit mask."""
     order: tuple[int, ...]
 
 
 def in_least_cache(body: Program, count: int, cheap: frozenset[Primitive], views: frozenset[Primitive]) -> Program:
-    """Return an equal program whose operations run in the order that keeps the fewest bytes alive.
+    """Reorder the operations to keep the fewest bytes alive; returns an equal program.
 
     Args:
-        body: the program of a group.
-        count: how many leading axes of its arrays are rows.
-        cheap: operations whose time is memory's: one of these had better be the first to read an input.
-        views: operations that only show memory.
+        body: the body of a group.
+        count: number of leading axes of its arrays that are rows.
+        cheap: memory-bound operations: preferably one of these is the first to read an input.
+        views: operations that return views.
 
     Cost:
         2 ms for 20 operations, 8 for 40.
@@ -74,7 +78,7 @@ def in_least_cache(body: Program, count: int, cheap: frozenset[Primitive], views
 
 
 class _Costs:
-    """What the operations of a group read and make, as bits: places among inputs and operations."""
+    """Reads and writes of the operations of a group, as bit masks over operations and inputs."""
 
     def __init__(
         self, body: Program, schedule: Sequence[int], count: int, cheap: frozenset[Primitive], views: frozenset[Primitive]
@@ -85,13 +89,13 @@ class _Costs:
         roots = list(range(len(places)))
         self.sizes = [math.prod(avals[k].shape[count:]) * avals[k].dtype.itemsize if avals[k].shape else 0 for k in places]
         self.needs: list[int] = []
-        """By operation, those that run before it."""
+        """By operation, its predecessors."""
         self.reads: list[list[int]] = []
-        """By operation, whose memory it reads."""
+        """By operation, the owners of the memory that it reads."""
         self.readers = [0] * len(places)
-        """By owner of memory, who reads it."""
+        """By owner of memory, its readers."""
         self.makes: list[bool] = []
-        """By operation, whether it makes an array."""
+        """By operation, True if it allocates an array."""
         self.is_in_place: list[bool] = []
         self.is_slow: list[bool] = []
         for n, k in enumerate(schedule):
@@ -109,7 +113,7 @@ class _Costs:
             self.is_slow.append(primitive not in cheap)
 
     def after(self, begun: _Begun, n: int) -> _Begun:
-        """Return what an order is with one more operation."""
+        """Extend a partial order by one operation."""
         sizes, done = self.sizes, begun.done | 1 << n
         now, alive, dying, copied = begun.now, begun.alive, 0, begun.copied
         for m in self.reads[n]:
@@ -132,7 +136,7 @@ class _Costs:
 
 
 def _best(costs: _Costs) -> tuple[int, ...] | None:
-    """Search; returns ``None`` where nothing is better than the order as it is."""
+    """Search; returns ``None`` if no order is better than the given one."""
     start = as_it_is = _Begun(0, 0, 0, 0, 0, 0, 0, ())
     for n in range(costs.count):
         as_it_is = costs.after(as_it_is, n)

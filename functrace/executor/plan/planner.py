@@ -34,11 +34,11 @@ class Step(NamedTuple):
 
     Args:
         first: the variable of its first result.
-        dies: operands whose last use this is; see `Plan.freed`.
-        into: the operand in whose memory the result is written; this is its last use.
-        bodies: plans of the programs that have to be compiled for it.
-        structure: how it runs them; ``None`` without bodies. See `functrace.ir.structures`.
-        onto: by result of a group, the place of the operand in whose memory it is written, at its last use.
+        `dies`: operands whose last use this is; see `Plan.freed`.
+        into: the operand that the result overwrites, at its last use.
+        bodies: plans of its sub-programs that are compiled.
+        structure: how it runs the bodies; ``None`` without any. See `functrace.ir.structures`.
+        onto: by result of a group, the index of the operand that it overwrites, at its last use.
     """
 
     first: int
@@ -52,20 +52,22 @@ class Step(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """How a program is to run.
+    """An execution plan of a program.
 
     Args:
-        program: the program, optimised; variables are its variables.
-        steps: the operations that matter, in order.
-        owners: by variable, whose memory it is in: a view is in that of what it shows, a result that is written into an
-            operand in the operand's. Two variables with different owners share no memory, unless the operation that made
-            one of them may return a view (`functrace.ir.primitive.Primitive.fresh`).
-        copied: by output, whether it has to be copied, since it may share memory with an argument, a constant or an output
-            before it.
-        alone: by output, whether it is all of an array that the program has made, and that no other output shows.
-        homes: by output, the operation whose result, in C order, has the memory that the output is all of; ``None`` where
-            that is not known. Written there, it could be written into other memory as well.
-        donated: the places of inputs whose memory is the program's own; see `donations`.
+        program: the optimized program; variables are its variables.
+        steps: the live operations, in order.
+        owners: by variable, the owner of its memory: a view has the owner of its operand, an
+            in-place result that of the operand that it overwrites. Two variables with different
+            owners share no memory, unless the operation of one of them may return a view
+            (`functrace.ir.primitive.Primitive.fresh`).
+        copied: by output, True if it is copied, since it may share memory with an argument, a
+            constant or an earlier output.
+        alone: by output, True if it is all of an array that the program has allocated, and no other
+            output shares it.
+        homes: by output, the operation that allocates exactly its memory, in C order, and so could
+            also write into a given target; ``None`` if unknown.
+        donated: indices of the inputs whose memory the program may overwrite; see `donations`.
     """
 
     program: Program
@@ -87,10 +89,10 @@ class Plan:
 
     @cached_property
     def alive(self) -> tuple[int, ...]:
-        """By operation, the bytes of arrays that the program has made and that are alive while it runs; bodies included.
+        """Live bytes of arrays that the program has allocated, by operation; bodies included.
 
-        Arguments and constants are not counted. What functions need inside is, where it is known (`Primitive.scratch`). An
-        operation that may return a view counts as if it did not.
+        Arguments and constants are not counted. Temporaries of kernels are, if known
+        (`Primitive.scratch`). An operation that may return a view counts as if it did not.
         """
         avals, owners = self.program.avals, self.owners
         readers: Counter[int] = Counter()
@@ -116,9 +118,9 @@ class Plan:
         return tuple(found)
 
     def _inside(self, step: Step) -> int:
-        """The bytes that programs held by an operation need, beside its results."""
+        """Return the bytes that the sub-programs of an operation need besides its results."""
         if type(step.structure) is Blocks or not step.bodies:
-            return 0  # what a group needs besides its results stays in cache
+            return 0  # temporaries of a group stay in cache
         if type(step.structure) is Loop:
             count = step.structure.carries[-1]
             return max([body._as_step(body.program.output_ids[:count]) for body in step.bodies])
@@ -128,7 +130,9 @@ class Plan:
         return max(0, most - sum([aval.nbytes for aval in ends])) if ends == results else most
 
     def _as_step(self, carried: Sequence[int]) -> int:
-        """The bytes that are alive in a step of a loop, which writes what it carries into the carries of two steps ago."""
+        """Return the peak bytes of one step of a loop; a step overwrites the carries of two steps
+        before.
+        """
         avals, waiting = self.program.avals, set(carried)
         found: list[int] = []
         for step, alive in zip(self.steps, self.alive, strict=True):
@@ -139,7 +143,7 @@ class Plan:
         return max(found, default=0)
 
     def needs(self, nbytes: int) -> bool:
-        """Whether the arrays take so many bytes at the peak; not if a size is unknown."""
+        """Return True if peak live bytes are at least ``nbytes``; False if a size is unknown."""
         avals = self.program.avals
         sizes: list[Any] = [aval.nbytes for aval in set(avals)]
         if any(type(size) is Unknown for size in sizes) or max(sizes, default=0) * len(avals) < nbytes:
@@ -148,7 +152,7 @@ class Plan:
 
     @cached_property
     def peak_bytes(self) -> int:
-        """The most bytes of arrays that the program has made and that are alive at one time; see `alive`."""
+        """Peak of live bytes of arrays that the program has allocated; see `alive`."""
         avals, owners, outputs = self.program.avals, self.owners, self.program.output_ids
         roots = {owners.get(i, i) for i in outputs}
         ends = sum([avals[r].nbytes for r in roots if r in self._made])
@@ -162,7 +166,9 @@ class Plan:
 
     @cached_property
     def arena(self) -> Arena:
-        """Offsets in one buffer for all arrays that do not leave the program; see `functrace.executor.plan.arena`."""
+        """Offsets in one buffer for all arrays that do not escape the program; see
+        `functrace.executor.plan.arena`.
+        """
         return arena_of(self)
 
     @cached_property
@@ -239,11 +245,11 @@ class Plan:
 
 
 def plan(program: Program, policy: Policy = NUMPY_POLICY) -> Plan:
-    """Optimise a program and plan it.
+    """Optimize a program and plan it.
 
     Args:
         program: any program.
-        policy: the backend's.
+        policy: the backend's policy.
 
     Cost:
         about 15 us per equation.
@@ -252,14 +258,14 @@ def plan(program: Program, policy: Policy = NUMPY_POLICY) -> Plan:
 
 
 def planned(program: Program, policy: Policy = NUMPY_POLICY, *, fresh: bool = True, donated: Sequence[int] = ()) -> Plan:
-    """Plan a program as it is; the programs that its operations hold are optimised.
+    """Plan a program without optimizing it; its sub-programs are optimized.
 
     Args:
-        program: a program that has been optimised.
-        policy: the backend's.
-        fresh: whether no output may share memory with an argument, a constant or another output.
-        donated: places of inputs whose memory is the program's own: results may be written there, and be in it. If there
-            are any, all inputs are in C order.
+        program: an optimized program.
+        policy: the backend's policy.
+        fresh: True if no output may share memory with an argument, a constant or another output.
+        donated: indices of the inputs whose memory results may overwrite and share. If there are
+            any, all inputs are in C order.
     """
     if policy.group is not None:
         program = policy.group(program)

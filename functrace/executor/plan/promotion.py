@@ -1,7 +1,9 @@
-"""Promotion: the dtypes in which operations compute, so that a backend need not know NumPy's rules.
+"""Type promotion: the compute dtypes of operations, so that backends need not implement NumPy's
+rules.
 
-A ufunc converts its operands to the dtypes of one of its loops. The dtype of a Python number depends on the other operand
-(NEP 50), in comparisons also on its value. `typed` resolves this per operation.
+A ufunc converts its operands to the dtypes of one of its loops. The dtype of a Python number
+depends on the other operand (NEP 50), and in comparisons also on the number's value. `typed`
+resolves this per operation.
 
 Layer: 7.
 """
@@ -31,10 +33,10 @@ class Typed(NamedTuple):
     """Compute dtypes of an operation.
 
     Args:
-        numbers: by operand, the number, or ``None`` for a variable. It is a NumPy scalar of the dtype that it takes on, or a
-            Python number where the operation reads it as one.
-        dtypes: of operands; a backend converts them before the operation.
-        results: the dtypes of the results.
+        numbers: by operand, the literal, or ``None`` for a variable: a NumPy scalar of the promoted
+            dtype, or a Python number if the operation takes one as such.
+        dtypes: of the operands; a backend converts them before the operation.
+        results: dtypes of the results.
     """
 
     numbers: tuple[np.generic | Scalar | None, ...]
@@ -67,14 +69,15 @@ COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.gr
 
 
 def typed(program: Program, k: int) -> Typed:
-    """Return the compute dtypes of an operation. One that is neither a ufunc nor in `DTYPES` takes its operands as they are.
+    """Return the compute dtypes of an operation. Only ufuncs and primitives in `DTYPES` convert
+    operands.
 
     Args:
         program: a program.
         k: the variable of the operation's first result.
 
     Raises:
-        OverflowError: as NumPy does when it runs, if an integer does not fit into the dtype that it takes on.
+        OverflowError: as in NumPy, if an integer does not fit into its promoted dtype.
     """
     primitive, operands, _ = program.ops[k]
     count = program.result_count(k) if primitive.many else 1
@@ -85,7 +88,7 @@ def typed(program: Program, k: int) -> Typed:
         dtypes = loop_dtypes(function, [program.spec(i) for i in operands])[: function.nin]
         if function in COMPARISONS:
             ends = [x if x is None or _holds(d, x) else _infinity(x) for x, d in zip(numbers, dtypes, strict=True)]
-            if ends != numbers:  # compared with an infinity of the number's sign, the result is the same
+            if ends != numbers:  # compare with an infinity of the same sign
                 return Typed(tuple(ends), (np.dtype(np.float64),) * 2, results)
     elif primitive in DTYPES:
         dtypes = DTYPES[primitive](results[0], len(operands))
@@ -98,7 +101,7 @@ def typed(program: Program, k: int) -> Typed:
 
 
 def _holds(dtype: DType, value: Scalar) -> bool:
-    """Return whether a dtype can hold an integer."""
+    """Return True if a dtype can hold an integer."""
     return type(value) is not int or dtype.kind not in "iu" or holds(dtype, value)
 
 
