@@ -1,4 +1,4 @@
-"""The two walks of differentiation: `forward` over a program, and `backward` over what that has left.
+"""The walks of differentiation: `forward` over a program, and `backward` over its result.
 
     walked = forward(program, active, sink)         writes each operation and its residuals, in order
     cotangents = backward(walked, seeds, sink)      writes the transpose of each active operation, in reverse order
@@ -58,7 +58,7 @@ class Sink(Protocol):
 
     @property
     def takes_tracers(self) -> bool:
-        """True if rules can record on it."""
+        """True if rules can record to it."""
         ...
 
     @property
