@@ -56,8 +56,8 @@ def sum_segments(x: Value, starts: Array, stops: Array) -> Any:
 
     Args:
         x: along its first axis.
-        starts, stops: bounds of the segments; a stop is the next start if larger, or the end; else
-            the segment has one element.
+        starts, stops: bounds of the segments. A stop is the next start if that is larger, or the
+            end; otherwise it is the start + 1.
     """
     lengths = stops - starts
     segment = np.repeat(np.arange(len(starts)), lengths)

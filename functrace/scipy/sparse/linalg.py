@@ -1,7 +1,7 @@
 """``scipy.sparse.linalg`` for traced values: systems of equations, differentiated as what they define.
 
 Iterative methods are SciPy's own, called while the program runs; a derivative is one more system, solved by the same method
-with the same tolerances, of the transposed matrix in reverse. A name that is not written here is SciPy's own.
+with the same tolerances, of the transposed matrix in reverse. Other names are SciPy's own.
 
 Layer: 9.
 """
@@ -108,10 +108,10 @@ tfqmr = _iterative("tfqmr")
 
 
 def __getattr__(name: str) -> Any:
-    """Every other name is SciPy's."""
+    """Return SciPy's attribute of the same name."""
     return getattr(scipy.sparse.linalg, name)
 
 
 def __dir__() -> list[str]:
-    """SciPy's names."""
+    """List SciPy's names."""
     return sorted({*globals(), *dir(scipy.sparse.linalg)})

@@ -335,7 +335,7 @@ class Sparse(HasOperators):
         return self.toarray()
 
     def sum(self, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Any:
-        """As SciPy's: of all elements, of columns (0), or of rows (1); of a ``…_matrix`` the latter have two axes.
+        """Return of all elements, of columns (0), or of rows (1); of a ``…_matrix`` the latter have two axes.
 
         Raises:
             AxisError: for another axis.
@@ -354,12 +354,12 @@ class Sparse(HasOperators):
         return np.expand_dims(found, 1 - across) if self.is_matrix else found
 
     def mean(self, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Any:
-        """As SciPy's: the sum, divided by how many places there are; raises as `sum`."""
+        """Return the sum, divided by how many places there are; raises as `sum`."""
         rows, columns = self.shape
         return self.sum(axis, dtype, out) / (rows * columns if axis is None else rows if axis % 2 == 0 else columns)
 
     def diagonal(self) -> Any:
-        """As SciPy's: the main diagonal."""
+        """Return the main diagonal."""
         row, column = self.coordinates()
         kept = np.flatnonzero(row == column)
         return scatter_add(gather(self.data, (ARRAY,), (kept,)), (ARRAY,), (row[kept],), (min(self.shape),))
@@ -449,11 +449,11 @@ class Takes(HasOperators):
         return super()._rmatmul_dispatch(other)  # type: ignore[misc]
 
     def dot(self, other: Operand) -> Any:
-        """As SciPy's; the operand may be traced."""
+        """Call SciPy's method; the operand may be traced."""
         return of(self) @ other if holds_tracer(other) else super().dot(other)  # type: ignore[misc]
 
     def multiply(self, other: Operand) -> Any:
-        """As SciPy's; a traced operand makes a `Sparse`."""
+        """Call SciPy's method; a traced operand makes a `Sparse`."""
         return of(self).multiply(other) if holds_tracer(other) else super().multiply(other)  # type: ignore[misc]
 
     def __add__(self, other: Operand) -> Any:

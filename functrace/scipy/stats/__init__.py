@@ -5,7 +5,7 @@ NaN where parameters are not allowed. Derivatives are taken by what is observed 
 support, derivatives are those from inside. ``stats.norm(loc, scale)`` is the distribution with its parameters given.
 
 Samples (``rvs``) are SciPy's for the same ``random_state``, and differentiable by all parameters; those of integers are
-constants. A name that is not written here is SciPy's own.
+constants. Other names are SciPy's own.
 
 Example:
     >>> import numpy as np, functrace as ft
@@ -68,5 +68,5 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Every other name is SciPy's."""
+    """Return SciPy's attribute of the same name."""
     return getattr(scipy.stats, name)

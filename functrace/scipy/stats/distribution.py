@@ -98,11 +98,11 @@ class Distribution:
     is_scaled: bool = True
 
     def __call__(self, *args: Operand, **kwargs: Operand) -> Frozen:
-        """As SciPy's: the distribution with its shapes, ``loc`` and ``scale`` given."""
+        """Return the distribution with its shapes, ``loc`` and ``scale`` given."""
         return Frozen(self, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        """Every other method is SciPy's, for plain values."""
+        """Return SciPy's method of the same name, for plain values."""
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.scipys, name)
@@ -192,17 +192,17 @@ class Distribution:
         return np.where(valid & ~np.isnan(z), found, np.nan)
 
     def cdf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the probability of at most ``x``."""
+        """Return the probability of at most ``x``."""
         done, result = self._plain("cdf", (x, *args), kwargs)
         return result if done else self._function(self._formula("cdf", self.lower), (0.0, 1.0), x, args, kwargs)
 
     def sf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the probability of more than ``x``."""
+        """Return the probability of more than ``x``."""
         done, result = self._plain("sf", (x, *args), kwargs)
         return result if done else self._function(self._formula("sf", self.upper), (1.0, 0.0), x, args, kwargs)
 
     def logcdf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the logarithm of `cdf`."""
+        """Return the logarithm of `cdf`."""
         done, result = self._plain("logcdf", (x, *args), kwargs)
         if done:
             return result
@@ -211,7 +211,7 @@ class Distribution:
         return self._function(formula, (-math.inf, 0.0), x, args, kwargs)
 
     def logsf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the logarithm of `sf`."""
+        """Return the logarithm of `sf`."""
         done, result = self._plain("logsf", (x, *args), kwargs)
         if done:
             return result
@@ -238,22 +238,22 @@ class Distribution:
         return np.where(valid, np.where(fits, found, outer) * scale + loc, np.nan)
 
     def ppf(self, q: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the quantile of a probability ``q``; of integers it is a step function, whose derivative is 0."""
+        """Return the quantile of a probability ``q``; of integers it is a step function, whose derivative is 0."""
         done, result = self._plain("ppf", (q, *args), kwargs)
         return result if done else self._inverse("ppf", self.quantile, q, args, kwargs)
 
     def isf(self, q: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: what is exceeded with a probability ``q``."""
+        """Return what is exceeded with a probability ``q``."""
         done, result = self._plain("isf", (q, *args), kwargs)
         return result if done else self._inverse("isf", self.upper_quantile, q, args, kwargs)
 
     def median(self, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the quantile of one half."""
+        """Return the quantile of one half."""
         done, result = self._plain("median", args, kwargs)
         return result if done else self.ppf(0.5, *args, **kwargs)
 
     def interval(self, confidence: Operand, *args: Operand, **kwargs: Operand) -> tuple[Any, Any]:
-        """As SciPy's: the ends of the interval that has a probability, and as much of it on both sides."""
+        """Return the ends of the interval that has a probability, and as much of it on both sides."""
         done, result = self._plain("interval", (confidence, *args), kwargs)
         if done:
             return result
@@ -261,7 +261,7 @@ class Distribution:
         return self.ppf((1.0 - share) / 2, *args, **kwargs), self.ppf((1.0 + share) / 2, *args, **kwargs)
 
     def support(self, *args: Operand, **kwargs: Operand) -> tuple[Any, Any]:
-        """As SciPy's: the ends of the support."""
+        """Return the ends of the support."""
         done, result = self._plain("support", args, kwargs)
         if done:
             return result
@@ -280,27 +280,27 @@ class Distribution:
         return np.where(valid, result, np.nan)
 
     def mean(self, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the expectation."""
+        """Return the expectation."""
         done, result = self._plain("mean", args, kwargs)
         return result if done else self._moment("mean", self.mean_formula, args, kwargs)
 
     def var(self, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the variance."""
+        """Return the variance."""
         done, result = self._plain("var", args, kwargs)
         return result if done else self._moment("var", self.var_formula, args, kwargs)
 
     def std(self, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the root of the variance."""
+        """Return the root of the variance."""
         done, result = self._plain("std", args, kwargs)
         return result if done else np.sqrt(self._moment("var", self.var_formula, args, kwargs))
 
     def entropy(self, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the differential entropy; of integers, the entropy."""
+        """Return the differential entropy; of integers, the entropy."""
         done, result = self._plain("entropy", args, kwargs)
         return result if done else self._moment("entropy", self.entropy_formula, args, kwargs)
 
     def stats(self, *args: Operand, moments: str = "mv", **kwargs: Operand) -> Any:
-        """As SciPy's: mean and variance (``moments="mv"``, of plain values "s" and "k" as well)."""
+        """Return mean and variance (``moments="mv"``, of plain values "s" and "k" as well)."""
         done, result = self._plain("stats", args, {**kwargs, "moments": moments})
         if done:
             return result
@@ -315,7 +315,7 @@ class Distribution:
     # -- samples -----------------------------------------------------------------------------------------------------------
 
     def rvs(self, *args: Operand, size: Size = None, random_state: RandomState = None, **kwargs: Operand) -> Any:
-        """As SciPy's: a sample, the same that SciPy draws.
+        """Return a sample, the same that SciPy draws.
 
         A continuous one is differentiable by ``loc``, ``scale`` and shapes, as a quantile whose probability is kept; one of
         integers is a constant.
@@ -349,12 +349,12 @@ class Continuous(Distribution):
     __slots__ = ()
 
     def logpdf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the logarithm of the density at ``x``; then shapes, ``loc`` and ``scale``."""
+        """Return the logarithm of the density at ``x``; then shapes, ``loc`` and ``scale``."""
         done, result = self._plain("logpdf", (x, *args), kwargs)
         return result if done else self._logarithm(x, args, kwargs)
 
     def pdf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the density at ``x``."""
+        """Return the density at ``x``."""
         done, result = self._plain("pdf", (x, *args), kwargs)
         return result if done else np.exp(self._logarithm(x, args, kwargs))
 
@@ -373,12 +373,12 @@ class Discrete(Distribution):
     __slots__ = ()
 
     def logpmf(self, k: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the logarithm of the probability of ``k``; then shapes and ``loc``."""
+        """Return the logarithm of the probability of ``k``; then shapes and ``loc``."""
         done, result = self._plain("logpmf", (k, *args), kwargs)
         return result if done else self._logarithm(k, args, kwargs)
 
     def pmf(self, k: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the probability of ``k``."""
+        """Return the probability of ``k``."""
         done, result = self._plain("pmf", (k, *args), kwargs)
         return result if done else np.exp(self._logarithm(k, args, kwargs))
 

@@ -122,19 +122,19 @@ class MultivariateNormal:
     """
 
     def __getattr__(self, name: str) -> Any:
-        """Every other method is SciPy's, for plain values."""
+        """Return SciPy's method of the same name, for plain values."""
         return getattr(scipy.stats.multivariate_normal, name)
 
     def __call__(
         self, mean: Operand | None = None, cov: Operand = 1, allow_singular: bool = False, seed: RandomState = None
     ) -> Any:
-        """As SciPy's: the distribution with these parameters."""
+        """Return the distribution with these parameters."""
         if _is_traced(mean, cov):
             return Frozen(self, {"mean": mean, "cov": cov}, seed, allow_singular=allow_singular)
         return scipy.stats.multivariate_normal(mean, cov, allow_singular, seed)  # type: ignore[arg-type]
 
     def rvs(self, mean: Operand | None = None, cov: Operand = 1, size: Size = 1, random_state: RandomState = None) -> Any:
-        """As SciPy's: a sample, which moves with the mean and with the Cholesky factor of the covariance.
+        """Return a sample, which moves with the mean and with the Cholesky factor of the covariance.
 
         Args:
             mean: shape (d,); zeros by default.
@@ -157,7 +157,7 @@ class MultivariateNormal:
         return _as_scipys(moved)
 
     def logpdf(self, x: Operand, mean: Operand | None = None, cov: Operand = 1, allow_singular: bool = False) -> Any:
-        """As SciPy's: the logarithm of the density.
+        """Return the logarithm of the density.
 
         Args:
             x: shape (..., d).
@@ -179,7 +179,7 @@ class MultivariateNormal:
         return np.squeeze(-0.5 * squares - half - 0.5 * size * _LOG_2PI)
 
     def pdf(self, x: Operand, mean: Operand | None = None, cov: Operand = 1, allow_singular: bool = False) -> Any:
-        """As SciPy's: the density; see `logpdf`."""
+        """Return the density; see `logpdf`."""
         return np.exp(self.logpdf(x, mean, cov, allow_singular))
 
 
@@ -195,7 +195,7 @@ class MultivariateT:
     """
 
     def __getattr__(self, name: str) -> Any:
-        """Every other method is SciPy's, for plain values."""
+        """Return SciPy's method of the same name, for plain values."""
         return getattr(_MULTIVARIATE_T, name)
 
     def __call__(
@@ -206,7 +206,7 @@ class MultivariateT:
         allow_singular: bool = False,
         seed: RandomState = None,
     ) -> Any:
-        """As SciPy's: the distribution with these parameters."""
+        """Return the distribution with these parameters."""
         if not _is_traced(loc, shape, df):
             return _MULTIVARIATE_T(loc, shape, df, allow_singular, seed)
         if allow_singular:
@@ -217,7 +217,7 @@ class MultivariateT:
         return Frozen(self, {"loc": loc, "shape": shape, "df": df}, seed)
 
     def logpdf(self, x: Operand, loc: Operand | None = None, shape: Operand = 1, df: Operand = 1) -> Any:
-        """As SciPy's: the logarithm of the density.
+        """Return the logarithm of the density.
 
         Args:
             x: shape (..., d).
@@ -239,11 +239,11 @@ class MultivariateT:
         return np.squeeze(np.where(is_normal, -0.5 * squares - 0.5 * size * _LOG_2PI, of_t) - half)
 
     def pdf(self, x: Operand, loc: Operand | None = None, shape: Operand = 1, df: Operand = 1) -> Any:
-        """As SciPy's: the density; see `logpdf`."""
+        """Return the density; see `logpdf`."""
         return np.exp(self.logpdf(x, loc, shape, df))
 
     def entropy(self, loc: Operand | None = None, shape: Operand = 1, df: Operand = 1) -> Any:
-        """As SciPy's: the differential entropy in nats, for finite degrees of freedom; see `logpdf`."""
+        """Return the differential entropy in nats, for finite degrees of freedom; see `logpdf`."""
         if not _is_traced(loc, shape, df):
             return _MULTIVARIATE_T.entropy(loc, shape, df)
         centre = np.zeros(np.shape(loc) if loc is not None else np.shape(shape)[-1:])
@@ -266,17 +266,17 @@ class Dirichlet:
     """
 
     def __getattr__(self, name: str) -> Any:
-        """Every other method is SciPy's, for plain values."""
+        """Return SciPy's method of the same name, for plain values."""
         return getattr(scipy.stats.dirichlet, name)
 
     def __call__(self, alpha: Operand, seed: RandomState = None) -> Any:
-        """As SciPy's: the distribution with these parameters."""
+        """Return the distribution with these parameters."""
         if _is_traced(alpha):
             return Frozen(self, {"alpha": alpha}, seed)
         return scipy.stats.dirichlet(alpha, seed)
 
     def rvs(self, alpha: Operand, size: Size = 1, random_state: RandomState = None) -> Any:
-        """As SciPy's: a sample, shape (size, d); each element is a share, with a beta distribution, of what is left.
+        """Return a sample, shape (size, d); each element is a share, with a beta distribution, of what is left.
 
         Args:
             alpha: shape (d,), positive.
@@ -299,7 +299,7 @@ class Dirichlet:
         return np.stack([*parts, left * np.ones(x.shape[:-1])], axis=-1)
 
     def logpdf(self, x: Operand, alpha: Operand) -> Any:
-        """As SciPy's: the logarithm of the density.
+        """Return the logarithm of the density.
 
         Args:
             x: shape (d,) or (d, n), columns that sum to 1; one element less, and it is filled in.
@@ -319,7 +319,7 @@ class Dirichlet:
         return np.sum(factors, axis=0) + special.gammaln(np.sum(powers)) - np.sum(special.gammaln(powers))
 
     def pdf(self, x: Operand, alpha: Operand) -> Any:
-        """As SciPy's: the density; see `logpdf`."""
+        """Return the density; see `logpdf`."""
         return np.exp(self.logpdf(x, alpha))
 
 
@@ -336,17 +336,17 @@ class Wishart:
     """
 
     def __getattr__(self, name: str) -> Any:
-        """Every other method is SciPy's, for plain values."""
+        """Return SciPy's method of the same name, for plain values."""
         return getattr(scipy.stats.wishart, name)
 
     def __call__(self, df: Operand | None = None, scale: Operand | None = None, seed: RandomState = None) -> Any:
-        """As SciPy's: the distribution with these parameters."""
+        """Return the distribution with these parameters."""
         if _is_traced(df, scale):
             return Frozen(self, {"df": df, "scale": scale}, seed)
         return scipy.stats.wishart(df, scale, seed)
 
     def rvs(self, df: Operand, scale: Operand, size: Size = 1, random_state: RandomState = None) -> Any:
-        """As SciPy's: a sample, which moves as Bartlett's decomposition of it: chi-squared diagonals, and normal elements.
+        """Return a sample, which moves as Bartlett's decomposition of it: chi-squared diagonals, and normal elements.
 
         Args:
             df: degrees of freedom, more than d - 1.
@@ -370,7 +370,7 @@ class Wishart:
         return found[0] if _sizes(size) == (1,) else found
 
     def logpdf(self, x: Operand, df: Operand, scale: Operand) -> Any:
-        """As SciPy's: the logarithm of the density.
+        """Return the logarithm of the density.
 
         Args:
             x: shape (d, d), positive definite.
@@ -390,7 +390,7 @@ class Wishart:
         return 0.5 * (freedom - d - 1.0) * log_at - 0.5 * trace - norm
 
     def pdf(self, x: Operand, df: Operand, scale: Operand) -> Any:
-        """As SciPy's: the density; see `logpdf`."""
+        """Return the density; see `logpdf`."""
         return np.exp(self.logpdf(x, df, scale))
 
 
