@@ -1,8 +1,8 @@
-"""What a distribution is here: SciPy's methods, from formulas in standard form.
+"""Distributions: SciPy's methods, from formulas in standard form.
 
-A row (`functrace.scipy.stats.continuous` and its neighbours) says the logarithm of the density, the distribution function
-and its complement, quantiles and moments of the standard form; ``loc``, ``scale``, supports, arguments that are not allowed,
-and samples are the same for all, and stand here.
+A row (`functrace.scipy.stats.continuous` and similar modules) has the logarithm of the density, the
+distribution function and its complement, quantiles and moments of the standard form; ``loc``,
+``scale``, supports, invalid arguments, and samples are common to all, and implemented here.
 
 Layer: 9.
 """
@@ -25,28 +25,28 @@ from functrace.typing import Array
 
 
 def double(x: Operand) -> Any:
-    """An array in double precision, which SciPy computes distributions in."""
+    """Return an array in double precision, in which SciPy computes distributions."""
     made: Any = arrayed(x)
     return made if made.dtype == np.float64 else made.astype(np.float64)
 
 
 def always(*_shapes: object) -> Any:
-    """Shapes without conditions."""
+    """Return True: shapes have no conditions."""
     return True
 
 
 def zero(*_shapes: object) -> float:
-    """The end of a support."""
+    """Return 0, the end of a support."""
     return 0.0
 
 
 def one(*_shapes: object) -> float:
-    """The end of a support."""
+    """Return 1, the end of a support."""
     return 1.0
 
 
 def positive(*shapes: Array) -> Any:
-    """All shapes are."""
+    """Return True where all shapes are positive."""
     fits = shapes[0] > 0
     for shape in shapes[1:]:
         fits = fits & (shape > 0)
@@ -55,25 +55,25 @@ def positive(*shapes: Array) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distribution:
-    """What continuous and discrete distributions share.
+    """Base class of continuous and discrete distributions.
 
     Args:
-        name: SciPy's.
+        name: SciPy's name.
         shapes: names of the shape parameters.
-        log_density: the logarithm of the density (of the mass), of the observed and the shapes.
+        log_density: the logarithm of the density (or mass), a function of the observation and the
+        shapes.
         lower, upper: the distribution function and its complement.
         quantile, upper_quantile: their inverses.
-        allowed: whether shapes are.
+        allowed: returns True where shapes are valid.
         low, high: the ends of the support, from the shapes.
         inside: a point of the support, or a function of the shapes.
-        harmless: shapes that stand in for those that are not allowed; 1 each by default.
-        log_lower, log_upper: logarithms of them, where they keep their digits farther out than `logarithm` of what they
-            compute.
-        mean_formula, var_formula, entropy_formula: of the standard form, where SciPy has one.
-        moved: the derivatives of a sample by the shapes, from the sample and the shapes, where they are known better than
-            from the distribution function.
-        wrapped: what SciPy does to samples at the end.
-        is_scaled: whether it has ``scale``: whether it is continuous.
+        harmless: shapes that replace invalid ones; 1 each by default.
+        log_lower, log_upper: logarithms of ``lower`` and ``upper``, if they are accurate farther
+            out than `logarithm` of these. mean_formula, var_formula, entropy_formula: for the
+            standard form, if SciPy has one.
+        moved: the derivatives of a sample by the shapes, from the sample and the shapes, if more
+            accurate than from the distribution function. wrapped: SciPy's final transformation of
+            samples. is_scaled: True if it has ``scale``, which continuous distributions have.
     """
 
     name: str
@@ -109,7 +109,7 @@ class Distribution:
 
     @property
     def scipys(self) -> Any:
-        """SciPy's distribution of this name."""
+        """SciPy's distribution with this name."""
         return getattr(scipy.stats, self.name)
 
     @property
@@ -117,13 +117,13 @@ class Distribution:
         """The names of all parameters."""
         return (*self.shapes, "loc", *(("scale",) if self.is_scaled else ()))
 
-    # -- reading arguments -------------------------------------------------------------------------------------------------
+    # -- arguments ---------------------------------------------------------------------------------
 
     def placed(self, args: tuple[Any, ...], kwargs: dict[str, Any], more: tuple[str, ...] = ()) -> dict[str, Any]:
         """Return arguments by name.
 
         Raises:
-            ArgumentError: if one is given twice, is missing or is none.
+            ArgumentError: if one is given twice, is missing or is unknown.
         """
         names = (*self.names, *more)
         given = dict(zip(names, args, strict=False))
@@ -136,7 +136,7 @@ class Distribution:
         return given
 
     def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, Any, Any]:
-        """Return shapes, loc and scale, all harmless, and whether they are allowed."""
+        """Return safe shapes, loc and scale, and whether they are valid."""
         given = self.placed(args, kwargs)
         shapes = [double(given[name]) for name in self.shapes]
         loc, scale = double(given.get("loc", 0.0)), double(given.get("scale", 1.0))
@@ -144,16 +144,16 @@ class Distribution:
         return self._sane(shapes, valid), loc, np.where(scale > 0, scale, 1.0), valid
 
     def _sane(self, shapes: list[Any], valid: Array) -> list[Any]:
-        """Shapes, and where they are not allowed numbers that no formula stumbles over."""
+        """Replace invalid shapes by numbers for which the formulas are safe."""
         instead = self.harmless or (1.0,) * len(shapes)
         return [np.where(valid, s, other) for s, other in zip(shapes, instead, strict=True)]
 
     def _within(self, fits: Array, z: Array, shapes: list[Any]) -> Any:
-        """What is observed, and where that is outside of the support a point of it."""
+        """Replace observations outside of the support by a point of it."""
         return np.where(fits, z, self.inside(*shapes) if callable(self.inside) else self.inside)
 
     def _plain(self, method: str, given: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
-        """Whether nothing is traced, and SciPy's own result then."""
+        """Return True and SciPy's own result if nothing is traced."""
         if any(map(holds_tracer, given)) or any(map(holds_tracer, kwargs.values())):
             return False, None
         return True, getattr(self.scipys, method)(*given, **kwargs)
@@ -225,7 +225,7 @@ class Distribution:
         self, method: str, formula: Formula | None, q: Operand, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         given = self.placed(args, kwargs)
-        if not self.is_scaled:  # a step function: plain numbers, whose derivative is 0
+        if not self.is_scaled:  # a step function: plain numbers with derivative 0
             parameters: list[Any] = [arrayed(x) for x in (q, *[given[name] for name in self.shapes], given.get("loc", 0.0))]
             return quantile_of_integers(self.name, method, *parameters)
         shapes, loc, scale, valid = self._read(args, kwargs)
@@ -317,18 +317,19 @@ class Distribution:
     def rvs(self, *args: Operand, size: Size = None, random_state: RandomState = None, **kwargs: Operand) -> Any:
         """Return a sample, the same that SciPy draws.
 
-        A continuous one is differentiable by ``loc``, ``scale`` and shapes, as a quantile whose probability is kept; one of
-        integers is a constant.
+        A continuous sample is differentiable by ``loc``, ``scale`` and shapes, as a quantile of a
+        constant probability; a sample of integers is a constant.
 
         Args:
-            args, kwargs: shapes, ``loc`` and ``scale``, and then ``size``, as SciPy has them.
-            size: of the sample; that of the parameters by default.
-            random_state: a seed, a ``Generator`` or a ``RandomState``; by default NumPy's global state. Where values are not
-                known (`jit`, `vmap`, loops in programs), it must be an integer, with which every call draws the same.
+            args, kwargs: shapes, ``loc`` and ``scale``, and then ``size``, in SciPy's order.
+            size: size of the sample; the parameters' by default.
+            random_state: a seed, a ``Generator`` or a ``RandomState``; by default NumPy's global
+                state. For abstract values (`jit`, `vmap`, loops in programs), it must be an
+                integer: then every call draws the same sample.
 
         Raises:
-            ConcretizationError: if another ``random_state`` is given there.
-            ValueError: if parameters are not allowed, or do not have the size, as in SciPy.
+            ConcretizationError: if another ``random_state`` is given for abstract values.
+            ValueError: if parameters are invalid, or do not have the size, like SciPy.
 
         Source: Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018).
         """
@@ -385,7 +386,7 @@ class Discrete(Distribution):
 
 @final
 class Frozen:
-    """A distribution whose parameters are given: ``stats.norm(loc, scale).logpdf(x)``, as SciPy's.
+    """A frozen distribution, like SciPy's: ``stats.norm(loc, scale).logpdf(x)``.
 
     Args:
         dist: the distribution.
@@ -401,7 +402,8 @@ class Frozen:
         return f"functrace.scipy.stats.{self.dist.name}({', '.join(given)})"
 
     def __getattr__(self, name: str) -> Any:
-        """A method of the distribution, with these parameters; what is not written here is SciPy's."""
+        """Return a method of the distribution with these parameters; SciPy's if there is none
+        here."""
         if name in _OF_ARGUMENT:
             method = getattr(self.dist, name)
             return lambda x: method(x, *self.args, **self.kwds)
@@ -413,15 +415,15 @@ class Frozen:
         return getattr(self.dist.scipys(*self.args, **self.kwds), name)
 
     def rvs(self, size: Size = None, random_state: RandomState = None) -> Any:
-        """A sample; see `Distribution.rvs`."""
+        """Draw a sample; see `Distribution.rvs`."""
         return self.dist.rvs(*self.args, **self.kwds, size=size, random_state=random_state)
 
     def stats(self, moments: str = "mv") -> Any:
-        """Moments; see `Distribution.stats`."""
+        """Return moments; see `Distribution.stats`."""
         return self.dist.stats(*self.args, **self.kwds, moments=moments)
 
     def interval(self, confidence: Operand) -> tuple[Any, Any]:
-        """The ends of an interval; see `Distribution.interval`."""
+        """Return the ends of an interval; see `Distribution.interval`."""
         return self.dist.interval(confidence, *self.args, **self.kwds)
 
 

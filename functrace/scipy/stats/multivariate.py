@@ -38,7 +38,7 @@ def _sizes(size: Size) -> tuple[int, ...]:
 
 
 def _as_scipys(x: Array) -> Any:
-    """A sample of vectors as SciPy returns it: without axes of length 1."""
+    """Return a sample of vectors in SciPy's form: without axes of length 1."""
     return np.squeeze(x) if x.size != 1 else x.reshape(())
 
 
@@ -46,10 +46,11 @@ def _whitened(name: str, x: Operand, centre: Operand | None, scale: Operand) -> 
     """Return squared Mahalanobis distances, half the logarithm of the determinant, and the dimension.
 
     Args:
-        name: of the distribution, for messages.
+        name: name of the distribution, for messages.
         x: shape (..., d).
         centre: shape (d,); zeros by default.
-        scale: shape (d, d), positive definite; a vector is its diagonal, a number that of all elements of it.
+        scale: shape (d, d), positive definite; a vector is its diagonal, a number every diagonal
+            element.
 
     Raises:
         ShapeError: if shapes do not fit.
@@ -75,13 +76,13 @@ def _whitened(name: str, x: Operand, centre: Operand | None, scale: Operand) -> 
 
 @final
 class Frozen:
-    """A distribution whose parameters are given and traced: ``stats.multivariate_normal(mean, cov).logpdf(x)``.
+    """A distribution with traced parameters: ``stats.multivariate_normal(mean, cov).logpdf(x)``.
 
     Args:
         dist: the distribution.
-        parameters: by name.
-        seed: for samples without a ``random_state``.
-        options: by name, of the densities only.
+        parameters: parameters by name.
+        seed: ``random_state`` of samples by default.
+        options: options of the densities, by name.
     """
 
     dist: Any
@@ -90,20 +91,20 @@ class Frozen:
         self.dist, self.parameters, self.seed, self.options = dist, parameters, seed, options
 
     def logpdf(self, x: Operand) -> Any:
-        """The logarithm of the density at ``x``."""
+        """Return the logarithm of the density at ``x``."""
         return self.dist.logpdf(x, **self.parameters, **self.options)
 
     def pdf(self, x: Operand) -> Any:
-        """The density at ``x``."""
+        """Return the density at ``x``."""
         return self.dist.pdf(x, **self.parameters, **self.options)
 
     def rvs(self, size: Size = 1, random_state: RandomState = None) -> Any:
-        """A sample, which moves with the parameters."""
+        """Draw a sample, differentiable by the parameters."""
         random_state = self.seed if random_state is None else random_state
         return self.dist.rvs(**self.parameters, size=size, random_state=random_state)
 
     def __getattr__(self, name: str) -> Any:
-        """Every other method is SciPy's: it raises for what is traced."""
+        """Return SciPy's method: it raises for traced values."""
         if name.startswith("__"):
             raise AttributeError(name)
         method = getattr(self.dist, name)
@@ -139,7 +140,7 @@ class MultivariateNormal:
         Args:
             mean: shape (d,); zeros by default.
             cov: shape (d, d), positive definite; a vector is its diagonal.
-            size: of the sample.
+            size: size of the sample.
             random_state: see `functrace.scipy.stats.distribution.Distribution.rvs`.
         """
         if not _is_traced(mean, cov, random_state):
@@ -162,8 +163,8 @@ class MultivariateNormal:
         Args:
             x: shape (..., d).
             mean: shape (d,); zeros by default.
-            cov: shape (d, d), positive definite; a vector is its diagonal, a number that of all variances.
-            allow_singular: whether a singular covariance is, which has no derivative here.
+            cov: shape (d, d), positive definite; a vector is its diagonal, a number all variances.
+            allow_singular: True to allow a singular covariance, which has no derivative here.
 
         Raises:
             LinAlgError: if the covariance is not positive definite.
@@ -222,8 +223,9 @@ class MultivariateT:
         Args:
             x: shape (..., d).
             loc: shape (d,); zeros by default.
-            shape: shape (d, d), positive definite; a vector is its diagonal, a number that of all elements of it.
-            df: degrees of freedom, positive; of infinity, the density is a normal one.
+            shape: shape (d, d), positive definite; a vector is its diagonal, a number every
+            diagonal element.
+            df: degrees of freedom, positive; infinity gives a normal density.
 
         Raises:
             LinAlgError: if the matrix is not positive definite.
@@ -280,7 +282,7 @@ class Dirichlet:
 
         Args:
             alpha: shape (d,), positive.
-            size: of the sample.
+            size: size of the sample.
             random_state: see `functrace.scipy.stats.distribution.Distribution.rvs`.
         """
         if not _is_traced(alpha, random_state):
@@ -302,7 +304,8 @@ class Dirichlet:
         """Return the logarithm of the density.
 
         Args:
-            x: shape (d,) or (d, n), columns that sum to 1; one element less, and it is filled in.
+            x: shape (d,) or (d, n), columns that sum to 1; if one element is missing, it is
+            computed.
             alpha: shape (d,), positive.
         """
         if not holds_tracer(x) and not holds_tracer(alpha):
@@ -351,7 +354,7 @@ class Wishart:
         Args:
             df: degrees of freedom, more than d - 1.
             scale: shape (d, d), positive definite.
-            size: of the sample.
+            size: size of the sample.
             random_state: see `functrace.scipy.stats.distribution.Distribution.rvs`.
         """
         if not _is_traced(df, scale, random_state):
