@@ -57,7 +57,7 @@ def aligned(operands: Values, is_batched: Flags, cores: Sequence[int]) -> tuple[
 
     Args:
         operands: arrays whose last ``cores`` axes are one example's, and whose other axes are
-        stacks.
+            stacks.
     """
     rank = max(len(shape_of(x)) - core - b for x, core, b in zip(operands, cores, is_batched, strict=True))
     made = []

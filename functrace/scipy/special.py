@@ -53,8 +53,7 @@ def logsumexp(
         b: factors, which broadcast against ``a``; they may be negative or 0.
         keepdims: True to keep summed axes with size 1.
         return_sign: True to return the sign of the sum and the logarithm of its absolute value.
-        Without
-            it, the logarithm of a negative sum is NaN.
+            Without it, the logarithm of a negative sum is NaN.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -152,7 +151,7 @@ def multigammaln(a: Operand, d: SupportsIndex) -> Any:
 
     Args:
         a: argument, larger than ``(d - 1) / 2``; otherwise the result is NaN (SciPy raises, which
-        needs values).
+            needs values).
         d: the dimension, a positive integer.
 
     Example:

@@ -114,10 +114,11 @@ class Split(NamedTuple):
 
     Args:
         forward: the program with additional outputs: residuals that are not inputs or outputs
-        already.
+            already.
         linear: from residuals and tangents of active inputs to the tangents of the active outputs.
         sources: origin of each residual: ``("input", place)``, ``("output", place)`` or ``("new",
-            place)``. active: one flag per output: True if it has a tangent.
+            place)``.
+        active: one flag per output: True if it has a tangent.
     """
 
     forward: Program

@@ -230,8 +230,9 @@ def compressed_jacobian(program: Program, pushed: Program, active: Sequence[bool
         program: the function's program, with calls inlined (else they count as dense), and custom
             derivatives kept (which do); outputs without a derivative come last.
         pushed: from its inputs and one tangent per active input to auxiliary outputs and the other
-            outputs' tangents. active: one flag per input of ``program``. outputs: number of outputs
-            with a derivative.
+            outputs' tangents.
+        active: one flag per input of ``program``.
+        outputs: number of outputs with a derivative.
 
     Returns:
         the program, with the inputs of ``program``; ``None`` if it would not save half of the
@@ -252,9 +253,10 @@ def compressed_pullback(program: Program, pulled: Program, active: Sequence[bool
 
     Args:
         program: the function's program, with calls inlined (else they count as dense), and custom
-            derivatives kept (which do); outputs without a derivative come last. pulled: from
-            residuals and one cotangent per output to cotangents of the active inputs. active: one
-            flag per input of ``program``. outputs: number of outputs with a derivative.
+            derivatives kept (which do); outputs without a derivative come last.
+        pulled: from residuals and one cotangent per output to cotangents of the active inputs.
+        active: one flag per input of ``program``.
+        outputs: number of outputs with a derivative.
 
     Returns:
         the program, of the residuals; ``None`` if it would not save half of the cotangents.
@@ -284,9 +286,11 @@ def _compressed(
     Args:
         linear: its last inputs are the linear ones, its last outputs the derivatives.
         pattern: bool, which elements of those inputs (first axis) reach which elements of those
-            outputs. groups: group of every element of those inputs. seeded, reached: number of
-            these inputs, and of these outputs. name: name of the program. last: True if input
-            elements are along the last axis of a Jacobian, False for the first.
+            outputs.
+        groups: group of every element of those inputs.
+        seeded, reached: number of these inputs, and of these outputs.
+        name: name of the program.
+        last: True if input elements are along the last axis of a Jacobian, False for the first.
     """
     known, auxiliary = len(linear.input_ids) - seeded, len(linear.output_ids) - reached
     size, many = len(groups), int(groups.max()) + 1

@@ -61,7 +61,9 @@ class Piece(NamedTuple):
         operands: slots: from 0 the operands of the operation, then its result, then the result's
             cotangent, then the pieces in order; -1, -2 … are the template's numbers. (For a piece
             that pushes tangents forward: after the residuals the tangents of the operands, then
-            such pieces in order.) params: static parameters. aval: aval of the result.
+            such pieces in order.)
+        params: static parameters.
+        aval: aval of the result.
     """
 
     primitive: Primitive
@@ -78,17 +80,20 @@ class Template(Kept):
         pieces: the operations that it adds to a tape.
         ahead: number of leading pieces that do not depend on the cotangent: residuals.
         numbers: numbers of its pieces; a number that is an operand of the operation is its
-            position, in a tuple. constants: values of constants among its pieces, by index of the
-            piece.
+            position, in a tuple.
+        constants: values of constants among its pieces, by index of the piece.
         contributions: position of an operand, slot of its contribution, and number of pieces before
-            that; see Note [The order of contributions]. moves: True if the result has a tangent.
+            that; see Note [The order of contributions].
+        moves: True if the result has a tangent.
         alias: position of the operand with the same tangent as the result; -1 if the result has its
-            own. captured: slots of the residuals of the linear part, in order. read_behind: slots
-            that the pieces that depend on the cotangent read: residuals, too. pushing: pieces of
-            the linear part itself: from operands' tangents to the result's. tangent: slot of the
-            result's tangent.
+            own.
+        captured: slots of the residuals of the linear part, in order.
+        read_behind: slots that the pieces that depend on the cotangent read: residuals, too.
+        pushing: pieces of the linear part itself: from operands' tangents to the result's.
+        tangent: slot of the result's tangent.
         specs: avals of the operands (or types of numbers), of the result and of its cotangent, for
-            the first slots. exists: False for `nothing`.
+            the first slots.
+        exists: False for `nothing`.
     """
 
     __slots__ = (

@@ -73,8 +73,8 @@ def pull_cotangents(
         into: the recording that receives the operations.
         origins: variable of the user's program for each variable; its own number by default.
         reached: by variable, a list of contributions that are not summed: variable, contribution,
-            and length of the tape then. begin, end: the range of the tape that is transposed; by
-            default all of it.
+            and length of the tape then.
+        begin, end: the range of the tape that is transposed; by default all of it.
 
     Returns:
         ``cotangents``, with those of linear inputs, and of variables before the range.

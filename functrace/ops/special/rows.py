@@ -46,9 +46,10 @@ def special(ufunc: np.ufunc, *deriv: Partial, source: str, named: str = "", jvp:
     Args:
         ufunc: SciPy's function.
         deriv: per operand, the partial derivative ``(*operands, output) -> factor``; or the
-            argument's name, if it has none: then a derivative raises, instead of being 0. source:
-            source of the formula: a DLMF number, or what it follows from. named: name in listings,
-            if it is not the ufunc's. jvp: the rule itself, for functions with several results.
+            argument's name, if it has none: then a derivative raises, instead of being 0.
+        source: source of the formula: a DLMF number, or what it follows from.
+        named: name in listings, if it is not the ufunc's.
+        jvp: the rule itself, for functions with several results.
     """
     name = named or ufunc.__name__
     made = SpecialFunction(

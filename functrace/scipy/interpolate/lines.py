@@ -35,7 +35,7 @@ class Line:
         axis: the axis of the values.
         copy: ignored.
         bounds_error: True to raise for points outside; the default unless there is a
-        ``fill_value``.
+            ``fill_value``.
         fill_value: value outside otherwise: a value, a pair (below, above), or "extrapolate".
         assume_sorted: True if positions increase.
     """

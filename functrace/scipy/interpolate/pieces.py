@@ -56,7 +56,8 @@ class Pieces:
         c: coefficients, shape (k, m, ...), those of the highest power first.
         x: breakpoints, shape (m + 1,), increasing.
         extrapolate: True to use the first or last piece for points outside; "periodic"; otherwise
-            they give NaN. axis: position of the breakpoints' axis in results.
+            they give NaN.
+        axis: position of the breakpoints' axis in results.
     """
 
     def __init__(self, c: Operand, x: Operand, extrapolate: Extrapolate = None, axis: int = 0) -> None:

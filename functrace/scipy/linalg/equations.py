@@ -120,7 +120,7 @@ def solve_continuous_are(
 
     Raises:
         ValueError, LinAlgError: SciPy's, when the program runs: ``q`` and ``r`` must be symmetric
-        (Hermitian).
+            (Hermitian).
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -155,7 +155,7 @@ def solve_discrete_are(
 
     Raises:
         ValueError, LinAlgError: SciPy's, when the program runs: ``q`` and ``r`` must be symmetric
-        (Hermitian).
+            (Hermitian).
 
     Example:
         >>> import numpy as np, functrace as ft

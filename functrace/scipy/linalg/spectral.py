@@ -43,7 +43,7 @@ def qr(
         a: shape (..., m, n).
         overwrite_a, lwork, check_finite: accepted for SciPy's signature; they have no effect on traced values.
         mode: "full", "economic", or "r" for the triangular factor alone; "raw" is LAPACK's, for
-        plain values.
+            plain values.
         pivoting: True to order columns by decreasing diagonals, and to return the order.
 
     Example:

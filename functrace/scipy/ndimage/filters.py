@@ -294,11 +294,14 @@ def gaussian_filter(
     Args:
         input: shape (n, ...).
         sigma: standard deviation, or one per axis. The number of weights depends on its concrete
-            value. order: order of the derivative of the Gaussian, per axis. output: a dtype, or a
-            traced array to write the result into. mode: extension beyond the edges, per axis. cval:
-            value for "constant". truncate: number of standard deviations with weights. radius:
-            number of weights on either side; required when staged with a traced ``sigma``. axes:
-            the axes to filter; all by default.
+            value.
+        order: order of the derivative of the Gaussian, per axis.
+        output: a dtype, or a traced array to write the result into.
+        mode: extension beyond the edges, per axis.
+        cval: value for "constant".
+        truncate: number of standard deviations with weights.
+        radius: number of weights on either side; required when staged with a traced ``sigma``.
+        axes: the axes to filter; all by default.
 
     Example:
         >>> import numpy as np, functrace as ft

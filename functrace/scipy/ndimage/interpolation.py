@@ -264,7 +264,8 @@ def map_coordinates(
         order: order of the spline, 0 to 5. With order 0 it is piecewise constant, without
             derivative by coordinates.
         mode: extension beyond the edges: "constant", "grid-constant", "nearest", "mirror",
-            "reflect", "wrap", "grid-wrap". cval: value for the first two.
+            "reflect", "wrap", "grid-wrap".
+        cval: value for the first two.
         prefilter: True if the input is an image; False if it is the spline's coefficients
             (`spline_filter`).
 

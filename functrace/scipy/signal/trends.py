@@ -331,7 +331,8 @@ def resample_poly(
         axis: the axis to resample.
         window: window of the filter's design, or the filter itself.
         padtype: baseline to subtract before and add after: "constant" (none), "mean", "median",
-            "minimum", "maximum". cval: not possible on traced values.
+            "minimum", "maximum".
+        cval: not possible on traced values.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -42,13 +42,13 @@ def _refused(method: str, shown: str, fix: str) -> Any:
 _REFLECTED = {
     np.add: "__radd__", np.subtract: "__rsub__", np.multiply: "__rmul__", np.matmul: "__rmatmul__",
 }  # fmt: skip
-"""Ufunc of each reflected operator method, for NumPy arrays on the left of a sparse matrix."""
+"""Reflected operator method of each ufunc, for NumPy arrays on the left of a sparse matrix."""
 
 
 def _from_operator(
     self: HasOperators, ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, object]
 ) -> Any:
-    """Return NumPy's operator method for an array on the left, if the operator called the ufunc."""
+    """Return the reflected method if an operator with a NumPy array on the left called the ufunc."""
     if method != "__call__" or kwargs or ufunc not in _REFLECTED or inputs[-1] is not self:
         return None
     other = inputs[0]

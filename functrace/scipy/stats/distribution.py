@@ -61,7 +61,7 @@ class Distribution:
         name: SciPy's name.
         shapes: names of the shape parameters.
         log_density: the logarithm of the density (or mass), a function of the observation and the
-        shapes.
+            shapes.
         lower, upper: the distribution function and its complement.
         quantile, upper_quantile: their inverses.
         allowed: returns True where shapes are valid.
@@ -69,11 +69,12 @@ class Distribution:
         inside: a point of the support, or a function of the shapes.
         harmless: shapes that replace invalid ones; 1 each by default.
         log_lower, log_upper: logarithms of ``lower`` and ``upper``, if they are accurate farther
-            out than `logarithm` of these. mean_formula, var_formula, entropy_formula: for the
-            standard form, if SciPy has one.
+            out than `logarithm` of these.
+        mean_formula, var_formula, entropy_formula: for the standard form, if SciPy has one.
         moved: the derivatives of a sample by the shapes, from the sample and the shapes, if more
-            accurate than from the distribution function. wrapped: SciPy's final transformation of
-            samples. is_scaled: True if it has ``scale``, which continuous distributions have.
+            accurate than from the distribution function.
+        wrapped: SciPy's final transformation of samples.
+        is_scaled: True if it has ``scale``, which continuous distributions have.
     """
 
     name: str

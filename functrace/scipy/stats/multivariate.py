@@ -224,7 +224,7 @@ class MultivariateT:
             x: shape (..., d).
             loc: shape (d,); zeros by default.
             shape: shape (d, d), positive definite; a vector is its diagonal, a number every
-            diagonal element.
+                diagonal element.
             df: degrees of freedom, positive; infinity gives a normal density.
 
         Raises:
@@ -305,7 +305,7 @@ class Dirichlet:
 
         Args:
             x: shape (d,) or (d, n), columns that sum to 1; if one element is missing, it is
-            computed.
+                computed.
             alpha: shape (d,), positive.
         """
         if not holds_tracer(x) and not holds_tracer(alpha):

@@ -85,7 +85,7 @@ def drawn(distribution: str, state: RandomState, shape: Shape, kind: str, parame
     known = [known_value(x) for x in constants]
     if any(x is None for x in known):
         raise ConcretizationError(
-            f"{what} draws with a parameter whose value is not known here",
+            f"{what} draws with an abstract parameter",
             fix="pass an integer as random_state, or draw outside",
         )
     size = shape[: len(shape) - event]
