@@ -1,5 +1,4 @@
-"""Type aliases for arguments and results of other libraries, whose own annotations are not more
-precise.
+"""Type aliases for arguments and results of other libraries.
 
 Layer: 10.
 """

@@ -1,5 +1,4 @@
-"""Banded systems by SciPy's LAPACK, with matrices given by diagonals: ``ab[upper + i - j, j] = a[i,
-j]``.
+"""Banded systems by SciPy's LAPACK, given by diagonals: ``ab[upper + i - j, j] = a[i, j]``.
 
 Layer: 2.
 """
@@ -44,8 +43,7 @@ def _row(ab: Array, k: int) -> Any:
 
 
 def banded_matmul(ab: Array, x: Array, lower: int, upper: int) -> Any:
-    """Multiply banded matrices, shape (..., lower + upper + 1, n), by columns, shape (..., n,
-    k)."""
+    """Multiply banded matrices, (..., lower + upper + 1, n), by columns, (..., n, k)."""
     total = None
     for r in range(lower + upper + 1):
         row = _row(ab, r)

@@ -38,8 +38,7 @@ _FIELDS = 4  # the integers of a call: rows, columns, and the two leading dimens
 
 @functools.lru_cache(maxsize=1)
 def _library() -> Any:
-    """Return the library that NumPy's linear algebra is linked with; ``None`` if there is no
-    access.
+    """Return the library that NumPy's linear algebra is linked with, if accessible.
 
     A symbol lookup in a loaded library also searches its dependencies (except on Windows).
     """

@@ -298,8 +298,7 @@ einsum_p = Primitive(
 
 @functools.lru_cache(4096)
 def _canonical(subscripts: str) -> str:
-    """Return the subscripts with letters a, b, c … by first appearance, so that equal contractions
-    are equal."""
+    """Return the subscripts with letters a, b, c … by first appearance, for caching."""
     names = {a: LETTERS[k] for k, a in enumerate(dict.fromkeys(c for c in subscripts if c not in ",->"))}
     return "".join(names.get(c, c) for c in subscripts)
 

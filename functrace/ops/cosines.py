@@ -1,5 +1,4 @@
-"""Discrete cosine and sine transforms along one axis, and the filter for spline coefficients on a
-grid.
+"""Discrete cosine and sine transforms along one axis, and spline filters.
 
 Note [Transposes of cosine transforms]
     These transforms are unscaled: SciPy's ``norm`` and ``orthogonalize`` are factors around them. A

@@ -33,8 +33,7 @@ def twice_per_input(inputs: Avals, outputs: Avals, params: Mapping[str, Any]) ->
 
 
 def per_added(inputs: Avals, _outputs: Avals, _params: Mapping[str, Any]) -> int:
-    """One addition per written element; which operand has the values differs, but indices are
-    integers."""
+    """One addition per written element; indices are integers."""
     return max((x.size for x in inputs if x.dtype.kind in "fc"), default=0)
 
 

@@ -131,8 +131,7 @@ def ufunc_aval(name: str, ufunc: np.ufunc) -> Rule:
 
 
 def in_loop_dtypes(ufunc: np.ufunc, operands: Values, output: Array) -> Values:
-    """Cast operands to the dtypes of a ufunc's loop; see Note [Precision of partial
-    derivatives]."""
+    """Cast operands to a ufunc's loop dtypes; see Note [Precision of partial derivatives]."""
     dtype = output.dtype
     for x in operands:
         if getattr(x, "dtype", dtype) is not dtype or x.__class__ is bool:
@@ -281,14 +280,12 @@ positive = elementwise("positive", np.positive, jvp=lambda p, o, t: t[0], transp
 
 
 def _typed(x: Value, o: Array) -> Any:
-    """Cast a Python number to the output's dtype, so that computations with it alone use that
-    dtype."""
+    """Cast a Python number to the output's dtype, for computations with it alone."""
     return o.dtype.type(x) if x.__class__ in _EXAMPLES else x
 
 
 def _one_less(n: float, dtype: np.dtype[Any]) -> float:
-    """Return a concrete exponent less 1, rounded like an exponent array of the output's
-    precision."""
+    """Return a concrete exponent less 1, rounded to the output's precision."""
     if type(n) is int and abs(n) < 1000:
         return n - 1
     real_type = dtype.type(0).real.dtype.type
@@ -389,8 +386,7 @@ tan = elementwise("tan", np.tan, lambda x, o: add(square(o), 1.0))
 
 
 def _root_of_rest(x: Array, o: Array, of_output: Callable[[Array], Array]) -> Any:
-    """Return sqrt(1 - x**2); for complex numbers from the output, which determines the side of the
-    cut."""
+    """Return sqrt(1 - x**2); for complex x from the output, which has the side of the cut."""
     return of_output(o) if o.dtype.kind == "c" else sqrt(sub(1.0, square(x)))
 
 
@@ -446,8 +442,7 @@ def _choice(name: str, ufunc: np.ufunc, loses: Callable[[Array, Array], Array]) 
 
 
 def _choice_of_numbers(name: str, ufunc: np.ufunc, wins: Callable[[Array, Array], Array]) -> Elementwise:
-    """A two-way choice that prefers numbers to nan: the first operand's tangent if it wins or
-    ties."""
+    """A two-way choice that prefers numbers to nan; the first operand wins ties."""
 
     def jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
         (x, y), (a, b) = primals, tangents

@@ -1,5 +1,4 @@
-"""Discrete Fourier transforms along one axis: ``fft``, ``ifft``, ``rfft``, ``irfft``, the basis of
-all others.
+"""Discrete Fourier transforms along one axis: ``fft``, ``ifft``, ``rfft``, ``irfft``.
 
 Parameters are those of NumPy's functions: ``n`` (the axis is cut or padded to it first), the axis
 (non-negative), and ``norm``, one of `NORMS`. All four are linear, and each other's transposes.
@@ -48,8 +47,7 @@ def _aval(function: Callable[..., Any], length: Callable[[int], int]) -> Callabl
 
 
 def _flops(inputs: tuple[ShapeDtype, ...], outputs: tuple[ShapeDtype, ...], params: Mapping[str, Any]) -> float:
-    """5 n log2 n per transform, the usual count for split-radix algorithms; half for real
-    numbers."""
+    """5 n log2 n per transform, the usual count of split-radix algorithms; half if real."""
     n, axis = params["n"], params["axis"]
     rows = math.prod(outputs[0].shape) // max(1, outputs[0].shape[axis])
     real = inputs[0].dtype.kind != "c" or outputs[0].dtype.kind != "c"
@@ -67,8 +65,7 @@ def _resized(x: Array, size: int, axis: int) -> Any:
 
 
 def _weighted(x: Array, n: int, axis: int, weight: float) -> Any:
-    """Scale the frequencies of half a spectrum that count twice. See Note [Transposes of real
-    transforms]."""
+    """Scale frequencies that count twice. See Note [Transposes of real transforms]."""
     weights = np.full(n // 2 + 1, weight, x.dtype.type(0).real.dtype)
     weights[0] = 1
     if n % 2 == 0:

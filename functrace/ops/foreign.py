@@ -262,8 +262,7 @@ its side effect, once in every run. The last operand is unused: any value of the
 
 
 def unknown_transpose() -> NotDifferentiableError:
-    """Return the error for transposing a rule that applies foreign code without a vjp to a
-    tangent."""
+    """Return the error for transposing foreign code, without a vjp, on a tangent."""
     return NotDifferentiableError(
         "a jvp rule applies foreign code to a tangent, whose transpose is not known",
         fix="give that code a vjp: functrace.primitive(f, vjp=…), beside its jvp",

@@ -1,5 +1,4 @@
-"""Derivatives of all orders of gamma samples by their shape, and polygamma functions. Without
-SciPy.
+"""Derivatives of gamma samples by their shape, and polygamma functions, without SciPy.
 
 Note [Derivative of a sample by its shape]
     A sample x of shape a is the quantile of a fixed probability: P(a, x) is constant, so dx/da =
@@ -91,8 +90,7 @@ polygamma_p = Primitive(
 
 
 def polygamma(a: Value, order: int = 0) -> Any:
-    """Return the derivative of psi of an order (psi itself by default), for positive floats; NaN
-    elsewhere."""
+    """Return the derivative of psi of an order (0 by default), for positive floats; else NaN."""
     return bind(polygamma_p, (a,), (order,))
 
 
@@ -100,8 +98,7 @@ def polygamma(a: Value, order: int = 0) -> Any:
 
 
 def _width(a: Array, x: Array, s: Array) -> Array:
-    """Find where the exponent of the integrands is -1: it is concave, and Newton's steps start
-    beyond."""
+    """Find where the concave exponent of the integrands is -1, by Newton steps from beyond."""
     distance = np.abs(x - a)
     near = 1.0 / (distance / 2 + np.sqrt(distance**2 / 4 + x / 2))
     v = np.where(s < 0, (1.0 + x) / a, np.log1p(np.maximum(1.0 / x, near)))

@@ -44,8 +44,7 @@ def summed_to(x: Value, shape: Shape) -> Any:
 
 
 def _one_line(x: Array, y: Array, part: Part, axis: int) -> Any:
-    """Convolve with an array that is long along one axis only, for which SciPy's ndimage is
-    fastest."""
+    """Convolve with an array that is long along one axis only, by SciPy's ndimage."""
     import scipy.ndimage
 
     m, n = y.shape[axis], x.shape[axis]

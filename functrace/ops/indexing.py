@@ -213,8 +213,7 @@ def index_static(x: Value, index: StaticIndex) -> Any:
 
 
 def _placement(template: StaticIndex, ndim: int) -> tuple[int, bool]:
-    """Return the position of index arrays' axes in the result, and whether the arrays are
-    adjacent."""
+    """Return the position of index arrays' axes, and True if the arrays are adjacent."""
     advanced = [k for k, entry in enumerate(template) if entry == ARRAY or entry.__class__ is int]
     if ARRAY not in template or advanced[-1] - advanced[0] >= len(advanced):
         return 0, False
@@ -228,8 +227,7 @@ def _ranks(arrays: tuple[Any, ...], is_batched: tuple[bool, ...]) -> int:
 
 
 def _align(arrays: tuple[Any, ...], is_batched: tuple[bool, ...], rank: int) -> tuple[Any, ...]:
-    """Insert axes of size 1 after the batch axis of batched index arrays, so that they
-    broadcast."""
+    """Insert axes of size 1 after the batch axis of index arrays, so that they broadcast."""
     return tuple(
         reshape(a, (shape_of(a)[0],) + (1,) * (rank + 1 - len(shape_of(a))) + shape_of(a)[1:]) if b else a
         for a, b in zip(arrays, is_batched, strict=True)
@@ -479,6 +477,5 @@ scatter_set_p = Primitive(
 
 
 def scatter_set(x: Value, template: StaticIndex, v: Value, arrays: tuple[Any, ...] = ()) -> Any:
-    """Return a copy of ``x`` with ``x[template] = v``; ``v`` broadcasts; the last of repeated
-    writes wins."""
+    """Return a copy of ``x`` with ``x[template] = v``; the last of repeated writes wins."""
     return bind(scatter_set_p, (x, v, *arrays), (template,))

@@ -209,8 +209,7 @@ lost."""
 
 
 def _regular_cofactor(x: Array) -> tuple[Any, Any]:
-    """Return cofactors det(x) x^-T of a stack, and which are accurate: 8x faster than singular
-    values."""
+    """Return cofactors det(x) x^-T, and which are accurate: 8x faster than the SVD."""
     inverse, d = _inv_or_nan_eval(x), np.asarray(np.linalg.det(x))
     with np.errstate(all="ignore"):
         condition = np.abs(x).sum(-1).max(-1) * np.abs(inverse).sum(-1).max(-1)
@@ -225,8 +224,7 @@ def _is_normal(x: Array) -> Any:
 
 
 def _finite(x: Array) -> tuple[Any, Any]:
-    """Replace non-finite matrices, for which LAPACK has no singular values, by 0; return which they
-    are."""
+    """Replace non-finite matrices by 0, for LAPACK; return which they are."""
     is_bad = ~np.isfinite(x).all(axis=(-2, -1), keepdims=True)
     return (np.where(is_bad, x.dtype.type(0), x) if is_bad.any() else x), is_bad
 

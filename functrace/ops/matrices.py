@@ -41,8 +41,7 @@ def not_linear(name: str) -> Absent:
 
 
 def native_batch(primitive_of: Callable[[], Primitive]) -> Any:
-    """Return the batch rule of a primitive on one stack: the batch axis is another axis of the
-    stack."""
+    """Return the batch rule of a primitive on one stack, which gets one more axis."""
 
     def batch(operands: Values, _is_batched: Flags, *params: object) -> Any:
         (stack,) = operands
@@ -52,8 +51,7 @@ def native_batch(primitive_of: Callable[[], Primitive]) -> Any:
 
 
 def aligned(operands: Values, is_batched: Flags, cores: Sequence[int]) -> tuple[Any, ...]:
-    """Insert axes of size 1 after the batch axis of batched operands, so that their stacks
-    broadcast.
+    """Insert axes of size 1 after the batch axis, so that stacks broadcast.
 
     Args:
         operands: arrays whose last ``cores`` axes are one example's, and whose other axes are

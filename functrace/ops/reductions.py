@@ -40,8 +40,7 @@ def dropped_shape(shape: tuple[int, ...], axes: Axes) -> tuple[int, ...]:
 
 
 def expand_reduced(y: Value, shape: tuple[int, ...], axes: Axes) -> Any:
-    """Restore the reduced axes of a result with size 1, so that it broadcasts against the
-    operand."""
+    """Restore reduced axes with size 1, so that the result broadcasts against the operand."""
     return reshape(y, kept_shape(shape, axes))
 
 
@@ -51,8 +50,7 @@ def expand_to(y: Value, shape: tuple[int, ...], axes: Axes) -> Any:
 
 
 def keeping(reduce: Callable[[Any, Axes], Any], x: Value, axes: Axes) -> Any:
-    """Reduce with kept axes of size 1, so that a derivative that uses the result can read it
-    directly."""
+    """Reduce with kept axes of size 1, for derivatives that use the result."""
     shape = shape_of(x)
     others = tuple(k for k in range(len(shape)) if k not in axes)
     apart = reshape(permute(x, (*others, *axes)), (*kept_shape(shape, axes), *(shape[k] for k in axes)))
@@ -107,8 +105,7 @@ def merge_reduced(x: Value, axes: Axes) -> Any:
 
 
 def _prod_jvp(primals: Values, _outputs: Values, tangents: tuple[Array], axes: Axes) -> Any:
-    """Multiply (value, tangent) pairs in a tree: no division, so exact with zeros, to all
-    orders."""
+    """Multiply (value, tangent) pairs in a tree: exact with zeros, to all orders."""
     n = count(primals[0].shape, axes)
     if n == 0:
         return None
@@ -428,8 +425,7 @@ shared_p = Primitive(
 
 
 def shared(x: Value, value: Value) -> Any:
-    """Return an extreme value of ``x``: all elements equal to it (nan to nan) share its
-    derivative."""
+    """Return an extreme value of ``x``; all elements equal to it share its derivative."""
     return bind(shared_p, (x, value))
 
 

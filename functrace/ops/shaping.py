@@ -221,8 +221,7 @@ def written(value: Value | ArrayLike, shape: Shape, dtype: np.dtype[Any]) -> Any
 
 
 def filled(beside: Value, shape: Shape, dtype: DTypeLike, value: Value = 0) -> Any:
-    """Return an array filled with one number, recorded with ``beside``, so that it takes no memory
-    there."""
+    """Return an array filled with one number, recorded with ``beside``: it takes no memory."""
     if not isinstance(beside, Tracer):
         return np.full(shape, value, dtype)
     return filled_in(claimed(beside._recording), shape, np.dtype(dtype), value)

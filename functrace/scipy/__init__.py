@@ -1,5 +1,4 @@
-"""SciPy on traced values: functions that need an implementation here, under SciPy's names and
-signatures.
+"""SciPy on traced values: functions under SciPy's names and signatures.
 
 SciPy's ufuncs (`scipy.special`) take traced values themselves. On plain values, every function here
 is SciPy's own. docs/scipy.md lists the functions; SciPy is an extra, imported with this module.

@@ -38,8 +38,7 @@ def solve_bvp(
     verbose: int = 0,
     bc_tol: float | None = None,
 ) -> Any:
-    """``scipy.integrate.solve_bvp``: ``y``, ``yp``, ``p`` and ``sol`` have derivatives, also by
-    captured values.
+    """``scipy.integrate.solve_bvp``: ``y``, ``yp``, ``p`` and ``sol`` are differentiable.
 
     The derivative is that of the collocation equations on the mesh that SciPy has chosen, and as
     exact as these. There is none by the mesh, or by the guesses ``y`` and ``p``.

@@ -37,8 +37,7 @@ def on_traced(function: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def scipys(module: ModuleType, name: str) -> Any:
-    """Return SciPy's attribute that this package does not implement; a function rejects traced
-    values.
+    """Return SciPy's attribute that is missing here; a function rejects traced values.
 
     For packages whose functions call the user's: SciPy's own error would be raised far from the
     call.

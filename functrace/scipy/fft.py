@@ -109,8 +109,7 @@ fft, ifft, rfft, irfft, hfft, ihfft = map(_one, ("fft", "ifft", "rfft", "irfft",
 
 
 def _real_or_half(kind: str, name: str, x: Operand, s: Counts, axes: Axis, norm: str | None) -> Any:
-    """Transform several axes: a complex transform along all but the last, one of ``kind`` along
-    that."""
+    """Transform several axes: the last one by ``kind``, the others by a complex transform."""
     made, scale = _numbers(x), _checked(name, norm)
     if kind in ("rfft", "ihfft") and made.dtype.kind == "c":
         raise DtypeError(f"scipy.fft.{name}: x must be a real sequence", fix="take its real part, or use fftn")

@@ -73,8 +73,7 @@ def least_squares(
     callback: Function | None = None,
     workers: Given = None,
 ) -> Any:
-    """``scipy.optimize.least_squares``: ``x``, ``fun`` and ``cost`` have derivatives, also by
-    limits and captured values.
+    """``scipy.optimize.least_squares``: differentiable, by limits and captured values too.
 
     It uses functrace's Jacobian, unless ``jac=`` is a function, "3-point" or "cs". The derivative
     is that of a minimum of the cost, so it includes the second derivatives of the residuals.
@@ -173,8 +172,7 @@ def leastsq(
     factor: Given = 100,
     diag: Given = None,
 ) -> Any:
-    """``scipy.optimize.leastsq``: the solution and ``cov_x`` have derivatives, by ``args`` and
-    captured values.
+    """``scipy.optimize.leastsq``: differentiable by ``args`` and captured values.
 
     It uses functrace's Jacobian, unless ``Dfun=`` is a function. The derivative is that of a
     minimum of the sum of squares.
@@ -257,8 +255,7 @@ def curve_fit(
     nan_policy: str | None = None,
     **kwargs: Given,
 ) -> Any:
-    """``scipy.optimize.curve_fit``: parameters and covariance have derivatives, by data, weights
-    and captured values.
+    """``scipy.optimize.curve_fit``: differentiable by data, weights and captured values.
 
     It uses functrace's Jacobian, unless ``jac=`` is a function, "3-point" or "cs".
 
@@ -374,8 +371,7 @@ def _linear(a: Operand, b: Operand, what: str) -> tuple[Any, Any]:
 
 
 def nnls(A: Operand, b: Operand, *, maxiter: int | None = None, **others: Given) -> Any:
-    """``scipy.optimize.nnls``: the minimizer of ``|A x - b|`` for ``x >= 0``, and that norm, have
-    derivatives.
+    """``scipy.optimize.nnls``: minimize ``|A x - b|`` for ``x >= 0``, differentiably.
 
     Args:
         A: shape (m, n).
@@ -421,8 +417,7 @@ def lsq_linear(
     *,
     lsmr_maxiter: int | None = None,
 ) -> Any:
-    """``scipy.optimize.lsq_linear``: ``x``, ``fun`` and ``cost`` have derivatives by ``A``, ``b``
-    and limits.
+    """``scipy.optimize.lsq_linear``: differentiable by ``A``, ``b`` and limits.
 
     Args:
         A, b, bounds, method, tol, lsq_solver, lsmr_tol, max_iter, verbose, lsmr_maxiter: SciPy's; ``A`` is an array.

@@ -102,8 +102,7 @@ def solve_ivp(
     gradient: str = "adjoint",
     **options: Given,
 ) -> Any:
-    """``scipy.integrate.solve_ivp``, differentiable by times, ``y0``, ``args`` and captured values
-    of ``fun``.
+    """``scipy.integrate.solve_ivp``, differentiable by times, ``y0``, ``args`` and captures.
 
     Args:
         fun: ``fun(t, y, *args)``. It is recorded once, so it must not read concrete values.
@@ -188,13 +187,13 @@ def _staged(
     """Integrate when the program runs."""
     if events is not None:
         raise ConcretizationError(
-            f"{_IVP}: how many events there are depends on values, which are not known here",
+            f"{_IVP}: the number of events depends on values, which are abstract here",
             fix="call it on concrete values (functrace.grad, vjp and jvp), or take the time of the event as a root, "
             "with functrace.custom_root",
         )
     if ts is None and not dense_output:
         raise ConcretizationError(
-            f"{_IVP}: how many steps there are depends on values, which are not known here",
+            f"{_IVP}: the number of steps depends on values, which are abstract here",
             fix="pass t_eval=, the times at which the solution is wanted",
         )
     at = _adjoint(flow, t0, y) if gradient == "adjoint" else _later(flow, t0, t1, y)
@@ -212,8 +211,7 @@ def _adjoint(flow: Flow, t0: Numbers, y: Numbers) -> Function:
 
 
 def _later(flow: Flow, t0: Numbers, t1: Numbers, y: Numbers) -> Function:
-    """Return a function of times that computes and differentiates the steps when the program
-    runs."""
+    """Return a function of times that takes the steps when the program runs."""
 
     def at(ts: Numbers) -> Any:
         operands = [*flow.captured, t0, t1, y, ts]
@@ -335,8 +333,7 @@ def odeint(
     printmessg: int = 0,
     tfirst: bool = False,
 ) -> Any:
-    """``scipy.integrate.odeint``, differentiable by ``y0``, ``t``, ``args`` and captured values;
-    see `solve_ivp`, "adjoint".
+    """``scipy.integrate.odeint``, differentiable like `solve_ivp` with "adjoint".
 
     Args:
         func: SciPy's. It is recorded once, so it must not read concrete values.

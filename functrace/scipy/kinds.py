@@ -1,5 +1,4 @@
-"""Type aliases for arguments and results of SciPy's functions, whose own annotations are not more
-precise.
+"""Type aliases for arguments and results of SciPy's functions.
 
 Layer: 9.
 """

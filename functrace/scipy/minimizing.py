@@ -89,8 +89,7 @@ def minimize(
     callback: Function | None = None,
     options: dict[str, Any] | None = None,
 ) -> Any:
-    """``scipy.optimize.minimize``: ``x`` and ``fun`` have derivatives by ``args``, limits and
-    captured values.
+    """``scipy.optimize.minimize``: differentiable by ``args``, limits and captures.
 
     Methods that use a gradient or a Hessian get functrace's, unless ``jac=`` or ``hess=`` is given.
     The derivative is that of the equations at a minimum: the gradient is zero, or balanced by
@@ -312,8 +311,7 @@ def _multipliers(
 
 
 def _is_near(x: Numbers, limit: Numbers) -> Any:
-    """Return True if a constraint may be active: interior methods stop before it. Otherwise its
-    multiplier is 0."""
+    """Return True if a constraint may be active: interior methods stop before it."""
     finite = np.where(np.isfinite(limit), limit, 0.0)
     return np.isfinite(limit) & (np.abs(x - finite) <= 1e-3 * (1 + np.abs(finite)))
 
@@ -383,8 +381,7 @@ def _scalar_fields(raw: Found) -> list[Any]:
 
 
 def projected_near(x: Numbers, gradient: Numbers, lower: Numbers, upper: Numbers) -> Any:
-    """Like `projected` for interior methods: within 1e-4 of a limit, a slope towards it makes it
-    active."""
+    """Like `projected` for interior methods: a limit within 1e-4 may be active."""
     near = 1e-4 * (upper - lower)
     is_lower = (x - lower < near) & (gradient > near)
     is_upper = (upper - x < near) & (gradient < -near)

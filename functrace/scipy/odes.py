@@ -127,8 +127,7 @@ def flow_of(
 
 
 def beside(flow: Flow, f: Function, y: Numbers) -> Flow:
-    """Return the right-hand side of a longer state, for derivatives, with the tolerances of a
-    flow."""
+    """Return a right-hand side for derivatives, of a longer state, with a flow's tolerances."""
     size, own = shape_of(y)[0], flow.program.avals[flow.program.input_ids[1]].shape[0]
     options = []
     for name, value in flow.options:
@@ -205,8 +204,7 @@ def failed(what: str, message: str) -> ArgumentError:
 
 
 def trajectory(flow: Flow, t0: Numbers, y0: Numbers, ts: Numbers, values: Numbers = None) -> Any:
-    """Return the solution at times that are ordered from the start in one direction; shape (times,
-    size).
+    """Return the solution at ordered times, shape (times, size).
 
     Args:
         flow: the equation.
@@ -277,8 +275,7 @@ def _with(values: Sequence[Any], places: Sequence[int], chosen: Sequence[Any]) -
 def _pulled(
     flow: Flow, t0: Numbers, y0: Numbers, ts: Numbers, ys: Numbers, ys_bar: Numbers, wanted: Sequence[bool]
 ) -> list[Any]:
-    """Return the cotangents of a trajectory's inputs, where they are wanted; see Note [The
-    adjoint]."""
+    """Return the wanted cotangents of a trajectory's inputs; see Note [The adjoint]."""
     size = shape_of(y0)[0]
     *by_captured, by_t0, _, by_ts = wanted
     moving = [k for k, flag in enumerate(by_captured) if flag]

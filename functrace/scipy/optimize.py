@@ -1,5 +1,4 @@
-"""``scipy.optimize`` for traced values: solutions have implicit derivatives, independent of the
-solver.
+"""``scipy.optimize`` for traced values: solutions have implicit derivatives.
 
 SciPy's solvers run on plain values, with functrace's derivatives if a method uses some and none are
 given. Solutions are differentiated by the implicit function theorem: by extra arguments, limits,

@@ -1,5 +1,4 @@
-"""Integrals of functions by ``scipy.integrate``, on traced values: differentiable by limits and
-parameters.
+"""Integrals of functions by ``scipy.integrate``, differentiable by limits and parameters.
 
 By Leibniz' rule, the derivative of the integral of ``f`` from ``a`` to ``b`` is ``f(b) db/dp - f(a)
 da/dp`` plus the integral of ``df/dp``, which is computed in the same way, with the same tolerances.
@@ -157,8 +156,7 @@ def _at_end(f: Function, x: Numbers) -> Any:
 
 
 def _by_quad_vec(f: Function, a: Numbers, b: Numbers, options: dict[str, Any]) -> Any:
-    """Return an integral whose integrand may be infinite at the limits and points: no node is
-    rounded to these."""
+    """Return an integral; no node is rounded to a limit or point, where it may be infinite."""
     a, b = float(a), float(b)
     ends = {a, b, *map(float, options.get("points") or ())}
 
@@ -185,8 +183,7 @@ def quad(
     limlst: int = 50,
     complex_func: bool = False,
 ) -> Any:
-    """``scipy.integrate.quad``, differentiable by the limits, ``args`` and captured values of
-    ``func``.
+    """``scipy.integrate.quad``, differentiable by limits, ``args`` and captures of ``func``.
 
     Args:
         func, a, b, args, full_output, epsabs, epsrel, limit, points, weight, wvar, wopts, maxp1, limlst, complex_func:
@@ -263,8 +260,7 @@ def quad_vec(
     *,
     args: tuple[Any, ...] = (),
 ) -> Any:
-    """``scipy.integrate.quad_vec``, differentiable by the limits, ``args`` and captured values of
-    ``f``; see `quad`.
+    """``scipy.integrate.quad_vec``, differentiable by limits, ``args`` and captures; see `quad`.
 
     Args:
         f, a, b, epsabs, epsrel, norm, cache_size, limit, workers, points, quadrature, full_output, args: SciPy's.

@@ -120,8 +120,7 @@ def fsolve(
     factor: Given = 100,
     diag: Given = None,
 ) -> Any:
-    """``scipy.optimize.fsolve``: the root has derivatives by ``args`` and captured values; it uses
-    functrace's Jacobian.
+    """``scipy.optimize.fsolve``: the root is differentiable by ``args`` and captured values.
 
     Args:
         func, x0, args, fprime, full_output, col_deriv, xtol, maxfev, band, epsfcn, factor, diag: SciPy's.
@@ -371,8 +370,7 @@ def toms748(
     full_output: bool = False,
     disp: bool = True,
 ) -> Any:
-    """``scipy.optimize.toms748``: the root has derivatives by ``args`` and captured values; see
-    `root_scalar`.
+    """``scipy.optimize.toms748``: differentiable by ``args`` and captures; see `root_scalar`.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -397,8 +395,7 @@ def newton(
     full_output: bool = False,
     disp: bool = True,
 ) -> Any:
-    """``scipy.optimize.newton``, for a number or elementwise: roots have derivatives by ``args``
-    and captured values.
+    """``scipy.optimize.newton``, a number or elementwise: differentiable by ``args`` and captures.
 
     Without ``fprime``, it is the secant method, like SciPy's.
 
@@ -453,8 +450,7 @@ def newton(
 def fixed_point(
     func: Function, x0: Operand, args: tuple[Any, ...] = (), xtol: float = 1e-08, maxiter: int = 500, method: str = "del2"
 ) -> Any:
-    """``scipy.optimize.fixed_point``: ``x`` with ``func(x) = x`` has derivatives by ``args`` and
-    captured values.
+    """``scipy.optimize.fixed_point``: ``x = func(x)``, differentiable by ``args`` and captures.
 
     Args:
         func, x0, args, xtol, maxiter, method: SciPy's.

@@ -1,5 +1,4 @@
-"""SciPy's solvers on traced values: they run on plain values, and solutions have implicit
-derivatives.
+"""SciPy's solvers on traced values: calls on plain values, implicit derivatives.
 
 A `Solving` is one call of a solver. Its functions are recorded (`Solving.function`), which finds
 their captured values; the solver itself (`Solving.run`) calls them on plain arrays: at once if all
@@ -176,8 +175,7 @@ class Solving:
         return solve(operands, functions)
 
     def run(self, solve: Function, results: Sequence[ShapeDtype]) -> list[Any]:
-        """Run the solver when the program runs; ``solve(operands, functions)`` returns arrays of
-        these avals.
+        """Run the solver when the program runs; ``solve(operands, functions)`` returns arrays.
 
         The results have no derivative.
         """
@@ -221,8 +219,7 @@ class Solving:
         )
 
     def result(self, raw: OptimizeResult, derived: dict[str, Any]) -> Solution:
-        """Return SciPy's result with the given differentiable fields; other fields raise if
-        differentiated.
+        """Return SciPy's result with differentiable fields; others raise if differentiated.
 
         Args:
             raw: SciPy's result, on plain values.

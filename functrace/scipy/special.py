@@ -1,5 +1,4 @@
-"""``scipy.special`` for traced values: all of its names; functions that are not ufuncs are
-implemented here.
+"""``scipy.special`` for traced values: ufuncs are SciPy's, other functions are here.
 
 SciPy's ufuncs take traced values themselves: ``scipy.special.gammaln(x)``. Its other functions
 convert arguments to plain arrays, and so have versions here with the same names and signatures.

@@ -112,8 +112,7 @@ def taken(flow: Flow, t0: Numbers, t1: Numbers, y0: Numbers, ends: Sequence[floa
 
 
 def values_at(flow: Flow, t0: Numbers, t1: Numbers, y0: Numbers, ts: Numbers) -> Any:
-    """Return the solution at times, with steps that SciPy chooses for the concrete values; shape
-    (times, size)."""
+    """Return the solution at times, by steps that SciPy chooses; shape (times, size)."""
     known = [plain(x) for x in flow.captured]
     raw = solved(flow, known, (plain(t0), plain(t1)), plain(y0), dense_output=True)
     if not raw.success:

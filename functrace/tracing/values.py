@@ -185,8 +185,8 @@ def evaluated(recording: Recording, variable: int, values: dict[int, Any] | None
             f"a value is needed, but {recording.owner} records without values",
             made=recording.source(variable),
             fix="use functrace.cond or np.where for a choice that depends on values, functrace.scan or "
-            "while_loop for a loop, or compute the value from something that is not traced (grad, vjp, jvp and "
-            "vmap know values, as does jit(f, guards=True); jit, trace, and the bodies of cond and scan do not)",
+            "while_loop for a loop, or compute the value from something that is not traced (values are "
+            "concrete under grad, vjp, jvp, vmap and jit(f, guards=True), but not under jit, trace, cond and scan)",
         )
     evaluation = evaluation_of(recording)
     if any(k in evaluation.released for k, _ in steps):  # free no more, so that no loop recomputes repeatedly

@@ -268,8 +268,7 @@ class _Call:
         return unflatten(self.tree, leaves)
 
     def _fitting(self, found: list[Any], given: Sequence[int], wanted: Sequence[int], what: str, like: str) -> list[Any]:
-        """Check a rule's result; return the directions of differentiable leaves, in their
-        dtypes."""
+        """Check a rule's result; return directions of differentiable leaves in their dtypes."""
         if len(found) != len(given):
             raise ArgumentError(
                 f"{what} returned {len(found)} arrays, {like} has {len(given)}", fix=f"return what is like {like}"

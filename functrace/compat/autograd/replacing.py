@@ -67,8 +67,7 @@ def _modules(package: str) -> list[str]:
 
 
 def _ours() -> dict[str, ModuleType]:
-    """Return all modules of this package by autograd's names; those of SciPy's functions if it is
-    installed."""
+    """Return all modules of this package by autograd's names; SciPy's if installed."""
     package = importlib.import_module(_HERE)
     found = {"autograd": package}
     has_scipy = importlib.util.find_spec("scipy") is not None

@@ -30,8 +30,7 @@ def scalar_close(a: Values, b: Values) -> bool:
 def check_grads(
     f: Function, argnum: Argnum = 0, modes: Sequence[str] = ("fwd", "rev"), order: int = 2
 ) -> Callable[..., None]:
-    """Return a function of ``f``'s arguments that checks its derivatives by one of them
-    numerically.
+    """Return a function of ``f``'s arguments that checks one derivative numerically.
 
     Raises:
         CheckError: from the function, if one is wrong.

@@ -1,5 +1,4 @@
-"""Vector spaces of values: zeros, ones, random elements, a basis and products, for arrays and
-containers.
+"""Vector spaces of arrays and containers: elements, a basis and products.
 
 Layer: 10.
 """
@@ -23,8 +22,7 @@ _ARRAYS = (Tracer, np.ndarray, np.inexact, float, complex)
 
 
 class VSpace:
-    """The vector space of a value. Two are equal if their elements have equal structure, shapes and
-    dtypes."""
+    """The vector space of a value; equal for equal structure, shapes and dtypes."""
 
     def __init__(self, value: Values) -> None:
         leaves, self.tree = flatten(value)

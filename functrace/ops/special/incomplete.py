@@ -72,8 +72,7 @@ def _bell(order: Order, score: Score) -> Any:
 
 
 def _length(fall: Callable[[Array], Array], slope: Callable[[Array], Array], start: Array) -> Array:
-    """Find where a convex function that rises from 0 reaches `_FALL`, by Newton steps from the
-    right."""
+    """Find where a rising convex function reaches `_FALL`, by Newton steps."""
     s = start
     for _ in range(40):
         s = s - (fall(s) - _FALL) / slope(s)

@@ -110,8 +110,7 @@ def _in_loop_dtypes(ufunc: np.ufunc, rule: Rule) -> Rule:
 
 
 def typed(x: Value, output: Array) -> Any:
-    """Cast a Python number to the output's precision, so that computations with it alone use that
-    dtype."""
+    """Cast a Python number to the output's precision, for computations with it alone."""
     if x.__class__ is not float and x.__class__ is not int:
         return x
     kind: Any = output.dtype.type(0)
@@ -137,6 +136,5 @@ def real_only(name: str, x: Array) -> None:
 
 
 def kept(condition: Array, x: Value, instead: float) -> Any:
-    """Select the operand where a formula is valid, elsewhere a safe number, so that no NaN
-    propagates."""
+    """Select the operand where a formula is valid, elsewhere a safe number."""
     return ew.where(condition, x, instead)

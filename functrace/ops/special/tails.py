@@ -37,8 +37,7 @@ _LEAST = 1e-290
 def _logarithm(
     function: Callable[..., Any], complement: Callable[..., Any], far: Callable[..., Any], *operands: Array
 ) -> Array:
-    """Return the logarithm of a function; where it underflows, by another formula for those
-    elements."""
+    """Return the logarithm of a function; by another formula where it underflows."""
     value, rest = function(*operands), complement(*operands)
     found = np.where(value > 0.5, np.log1p(-rest), np.log(value))
     tiny = np.flatnonzero((value < _LEAST) & (rest > 0.5))

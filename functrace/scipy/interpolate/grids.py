@@ -24,8 +24,7 @@ METHODS = ("linear", "nearest", *DEGREES, "pchip", *[f"{name}_legacy" for name i
 
 
 def _places(name: str, xi: Operand | Sequence[Operand], count: int) -> Any:
-    """Return points from SciPy's forms: an array (..., count), or a tuple of arrays that
-    broadcast."""
+    """Return points from an array (..., count), or a tuple of arrays that broadcast."""
     if isinstance(xi, tuple):
         several: Any = xi
         parts = [real(name, x) for x in several]
@@ -207,8 +206,7 @@ class Grid:
         return self._read(c, index, factors).astype(self.values.dtype)
 
     def _by_pchip(self, at: Sequence[Any]) -> Any:
-        """Interpolate along the last axis for all grid lines, then along the others, point by
-        point."""
+        """Interpolate along the last axis for all lines, then along the others by point."""
         count = len(at)
         # The points become the last axis, along which pieces are chosen.
         values: Any = np.moveaxis(self.values, tuple(range(count)), tuple(range(self.values.ndim - count, self.values.ndim)))

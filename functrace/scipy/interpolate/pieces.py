@@ -295,8 +295,7 @@ def _banded(bands: Array, b: Array) -> Any:
 
 
 def _periodic_slopes(d: Array, dr: Array, mean: Array, middle: Array, inner: Array) -> Any:
-    """Compute slopes of a periodic curve: without the last but one unknown, the system is
-    banded."""
+    """Compute slopes of a periodic curve, by a banded system without one unknown."""
     first = 3 * (dr[0] * mean[-1] + dr[-1] * mean[0])
     last = 3 * (dr[-1] * mean[-2] + dr[-2] * mean[-1])
     b = np.concatenate([first[None], inner[:-1]], axis=0)

@@ -24,8 +24,7 @@ Ends: TypeAlias = "Sequence[tuple[int, Operand]] | str | None"
 
 
 def interval(t: Array, x: Array, k: int) -> Any:
-    """Return the position of the last knot not above each ``x``, within the base interval of degree
-    ``k``."""
+    """Return the position of the last knot not above each ``x``, in the base interval."""
     return np.clip(np.searchsorted(t, x, "right") - 1, k, t.shape[0] - k - 2)
 
 
@@ -54,8 +53,7 @@ def basis(t: Array, x: Array, left: Array, k: int) -> list[Any]:
 
 
 def weights(t: Array, x: Array, left: Array, k: int, nu: int = 0) -> list[Any]:
-    """Return the weights of the k + 1 coefficients at each point in the derivative of order
-    ``nu``."""
+    """Return the weights of k + 1 coefficients per point in the ``nu``-th derivative."""
     if nu > k:
         return [x * 0.0] * (k + 1)
     # Each derivative takes differences of coefficients; here differences of their weights,

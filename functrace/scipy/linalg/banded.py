@@ -94,8 +94,7 @@ def solveh_banded(
     lower: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """``scipy.linalg.solveh_banded``: by LU of both triangles; positive definiteness is not
-    checked.
+    """``scipy.linalg.solveh_banded``: by LU, without a check of positive definiteness.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -130,8 +129,7 @@ def cholesky_banded(ab: Operand, overwrite_ab: bool = False, lower: bool = False
 def cho_solve_banded(
     cb_and_lower: tuple[Operand, bool], b: Operand, overwrite_b: bool = False, check_finite: bool = True
 ) -> Any:
-    """``scipy.linalg.cho_solve_banded``: solve with the result of `cholesky_banded`, by two banded
-    solves.
+    """``scipy.linalg.cho_solve_banded``: two banded solves with `cholesky_banded`.
 
     Example:
         >>> import numpy as np, functrace as ft

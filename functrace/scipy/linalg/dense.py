@@ -137,8 +137,7 @@ def solve(
     assume_a: str | None = None,
     transposed: bool = False,
 ) -> Any:
-    """``scipy.linalg.solve``; ``assume_a`` selects the parts of ``a`` that are read; LU solves all
-    kinds.
+    """``scipy.linalg.solve``; ``assume_a`` selects the parts of ``a`` that are read; always LU.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -259,8 +258,7 @@ def lu_factor(a: Operand, overwrite_a: bool = False, check_finite: bool = True) 
 
 @on_traced(scipy.linalg.lu_solve)
 def lu_solve(lu_and_piv: Pair, b: Operand, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True) -> Any:
-    """``scipy.linalg.lu_solve``: solve with the result of `lu_factor`; ``trans`` as in
-    `solve_triangular`.
+    """``scipy.linalg.lu_solve``: solve with `lu_factor`; ``trans`` as in `solve_triangular`.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -1,5 +1,4 @@
-"""Orthogonal factors, eigenvalues, singular values, and related functions; see
-`functrace.scipy.linalg`.
+"""Orthogonal factors, eigenvalues, singular values …; see `functrace.scipy.linalg`.
 
 Layer: 9.
 """
@@ -152,8 +151,7 @@ def eig(
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
 ) -> Any:
-    """``scipy.linalg.eig`` of one matrix, with right vectors: always complex, where SciPy may
-    return real ones.
+    """``scipy.linalg.eig`` of one matrix, with right vectors: always complex, unlike SciPy.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -173,8 +171,7 @@ def eig(
 
 @on_traced(scipy.linalg.polar)
 def polar(a: Operand, side: str = "right") -> Any:
-    """``scipy.linalg.polar``: an orthogonal factor and a positive semidefinite one, by singular
-    values.
+    """``scipy.linalg.polar``: orthogonal and positive semidefinite factors, by SVD.
 
     Args:
         a: shape (..., m, n).

@@ -472,8 +472,7 @@ def gaussian_laplace(
     truncate: float = 4.0,
     radius: int | Sequence[int] | None = None,
 ) -> Any:
-    """``scipy.ndimage.gaussian_laplace``: the sum of second derivatives, by derivatives of a
-    Gaussian.
+    """``scipy.ndimage.gaussian_laplace``: the sum of second Gaussian derivatives.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -107,8 +107,7 @@ def _coefficients(x: Array, order: int, mode: str, cval: Array, prefilter: bool,
 
 
 def _brought_in(at: Array, n: int, mode: str) -> Any:
-    """Map points into an image of ``n`` elements along an axis (or less than a step beyond) by its
-    mode."""
+    """Map points into an image of ``n`` elements along an axis (or just beyond) by mode."""
     if n == 1 and mode not in ("constant", "grid-constant", "nearest"):
         return at * 0.0
     if mode == "mirror":
@@ -127,8 +126,7 @@ def _brought_in(at: Array, n: int, mode: str) -> Any:
 
 
 def _neighbours(start: Array, order: int, n: int, mode: str) -> Any:
-    """Return integer positions of the coefficients to read, from the first one on, along a new last
-    axis."""
+    """Return integer positions of the coefficients to read, along a new last axis."""
     at = start[..., None] + np.arange(order + 1)
     if n == 1:
         return at * 0
@@ -144,8 +142,7 @@ def _neighbours(start: Array, order: int, n: int, mode: str) -> Any:
 
 
 def _splines(u: Array, order: int) -> Any:
-    """Return the nonzero B-splines between two integer knots at the fraction ``u``, along a new
-    last axis.
+    """Return the nonzero B-splines at the fraction ``u`` between knots, along a new axis.
 
     Source: C. de Boor, A Practical Guide to Splines, chapter X, for integer knots.
     """
@@ -502,8 +499,7 @@ def geometric_transform(
     extra_arguments: tuple[Operand, ...] = (),
     extra_keywords: Mapping[str, Operand] | None = None,
 ) -> Any:
-    """``scipy.ndimage.geometric_transform``; differentiable by the input and captured values of
-    ``mapping``.
+    """``scipy.ndimage.geometric_transform``; differentiable by input and captures.
 
     Example:
         >>> import numpy as np, functrace as ft

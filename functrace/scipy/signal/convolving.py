@@ -52,8 +52,7 @@ def _checked(name: str, in1: Operand, in2: Operand, mode: str) -> tuple[Any, Any
 
 
 def _swapped(name: str, mode: str, x: Array, y: Array, axes: Sequence[int]) -> bool:
-    """Return True if the second operand is the larger one, for "valid"; the first one slides along
-    it."""
+    """Return True if the second operand is the larger one, for "valid"."""
     if mode != "valid" or all(x.shape[k] >= y.shape[k] for k in axes):
         return False
     if all(y.shape[k] >= x.shape[k] for k in axes):

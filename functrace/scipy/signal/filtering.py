@@ -142,8 +142,7 @@ def _sections(name: str, sos: Operand) -> Any:
 
 @on_traced(scipy.signal.sosfilt_zi)
 def sosfilt_zi(sos: Operand) -> Any:
-    """``scipy.signal.sosfilt_zi``: the steady states of a filter for an input of ones, shape
-    (sections, 2).
+    """``scipy.signal.sosfilt_zi``: the steady states for an input of ones, shape (sections, 2).
 
     Example:
         >>> import numpy as np, functrace as ft

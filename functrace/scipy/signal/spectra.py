@@ -1,5 +1,4 @@
-"""Spectra of signals: Fourier transforms of their segments, and averages of these; see
-`functrace.scipy.signal`.
+"""Spectra of signals, from transforms of segments; see `functrace.scipy.signal`.
 
 Layer: 9.
 """
@@ -463,8 +462,7 @@ def istft(
 
 
 def _overlapped(parts: Array, step: int) -> Any:
-    """Add up overlapping segments, shape (..., segments, size), each shifted by ``step``
-    samples."""
+    """Add up overlapping segments, shape (..., segments, size), ``step`` samples apart."""
     segments, size = parts.shape[-2:]
     # Cut into pieces of one step, which form diagonals: piece j of segment i goes to position i +
     # j.

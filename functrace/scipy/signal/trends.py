@@ -69,8 +69,7 @@ def detrend(
 
 
 def _half(n: int, last: float = 1.0) -> np.ndarray[Any, Any]:
-    """Return factors of frequencies: 2 for positive, 0 for negative ones, ``last`` for the Nyquist
-    frequency."""
+    """Return factors of frequencies: 2 if positive, 0 if negative, ``last`` for Nyquist."""
     factors = np.zeros(n)
     factors[0] = 1
     factors[1 : (n + 1) // 2] = 2
@@ -192,8 +191,7 @@ def savgol_filter(
 
 
 def _fitted(size: int, order: int, deriv: int, delta: float, at: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the matrix from a window's samples to a derivative of their polynomial at positions in
-    it."""
+    """Return the matrix from samples to a derivative of their polynomial at positions."""
     middle, half = (size - 1) / 2, max((size - 1) / 2, 1.0)
     basis = np.polynomial.legendre.legvander((np.arange(size) - middle) / half, order)
     wanted = np.zeros((len(at), order + 1))

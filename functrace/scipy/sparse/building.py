@@ -1,5 +1,4 @@
-"""Sparse matrices built from others, whose elements may be traced: ``kron``, ``hstack``,
-``vstack``, ``block_diag``.
+"""Sparse matrices from others, also traced: ``kron``, ``hstack``, ``vstack``, ``block_diag``.
 
 Layer: 9.
 """
@@ -58,8 +57,7 @@ def _is_matrix(*parts: object) -> bool:
 
 
 def _placed(name: str, parts: Sequence[Any], down: bool, across: bool) -> Any:
-    """Stack matrices vertically (``down``), horizontally (``across``), or along the diagonal
-    (both)."""
+    """Stack matrices vertically (``down``), horizontally (``across``), or diagonally."""
     made = [_part(x) for x in parts]
     if not (down and across) and len({x.shape[1 if down else 0] for x in made}) > 1:
         raise ShapeError(

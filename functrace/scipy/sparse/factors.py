@@ -75,8 +75,7 @@ def solved(matrix: Sparse, right: Array, *, backwards: bool = False) -> Any:
 
 @final
 class Factors:
-    """LU factors of a sparse matrix, like ``scipy.sparse.linalg.SuperLU``, for traced right-hand
-    sides.
+    """LU factors like ``scipy.sparse.linalg.SuperLU``, for traced right-hand sides.
 
     Args:
         matrix: the matrix.

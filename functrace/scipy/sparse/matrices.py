@@ -428,8 +428,7 @@ class Takes(HasOperators):
     """A SciPy matrix that also takes traced operands."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> Any:
-        """Defer array operators to this class, and otherwise do what NumPy does for SciPy's
-        matrices."""
+        """Defer array operators to this class; otherwise act like SciPy's matrices."""
         operator = _from_operator(self, ufunc, method, inputs, kwargs)
         return operator(inputs[0]) if operator is not None else getattr(ufunc, method)(*map(_boxed, inputs), **kwargs)
 

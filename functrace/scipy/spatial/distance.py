@@ -102,8 +102,7 @@ def _points(x: Operand, name: str) -> Any:
 
 
 def _distance(metric: Given, given: dict[str, Any], points: list[Any]) -> Metric:
-    """Return the function of a metric, along the last axis; default parameters are computed from
-    the points."""
+    """Return a metric along the last axis; its default parameters come from the points."""
     if callable(metric):
         name = getattr(metric, "__name__", "")
         own = getattr(scipy.spatial.distance, name, None)
@@ -151,8 +150,7 @@ def cdist(XA: Operand, XB: Operand, metric: Given = "euclidean", *, out: Given =
 
 @on_traced(scipy.spatial.distance.pdist)
 def pdist(X: Operand, metric: Given = "euclidean", *, out: Given = None, **kwargs: Given) -> Any:
-    """``scipy.spatial.distance.pdist``: the distances between all pairs of points, in the form of
-    `squareform`.
+    """``scipy.spatial.distance.pdist``: distances between all pairs of points, see `squareform`.
 
     Args:
         X: a row per point.

@@ -248,8 +248,7 @@ def _power(x: Array, beta: Array) -> Any:
 
 
 def _gennorm_size(x: Array, beta: Array) -> tuple[Any, Any]:
-    """Return which points are so near to 0 that the distribution function is linear, and the power
-    for the others."""
+    """Return where the distribution function is linear (near 0), and the power elsewhere."""
     size = _power(x, beta)
     is_near = size < 1e-17
     return is_near, kept(~is_near, size, 1.0)
@@ -364,8 +363,7 @@ def _log_difference(p: Array, q: Array) -> Any:
 
 
 def _log_mass(a: Array, b: Array) -> Any:
-    """Return the logarithm of the standard normal probability between bounds, also if it is
-    small."""
+    """Return the logarithm of the standard normal probability between bounds."""
     is_left, is_right = b <= 0, a > 0
     is_central = ~is_left & ~is_right
     left = _log_difference(log_ndtr(np.where(is_left, b, -1.0)), log_ndtr(np.where(is_left, a, -2.0)))

@@ -25,8 +25,7 @@ def _double(x: Operand) -> Any:
 
 @final
 class gaussian_kde:
-    """``scipy.stats.gaussian_kde``: a kernel density estimate, for traced samples, weights and
-    points.
+    """``scipy.stats.gaussian_kde``: kernel density estimate from traced samples and weights.
 
     Args:
         dataset: samples, shape (n,), or (d, n).
@@ -99,8 +98,7 @@ class gaussian_kde:
 
     @property
     def covariance(self) -> Any:
-        """Return the kernel's covariance, shape (d, d): the samples' covariance times the squared
-        factor."""
+        """Return the kernel's covariance (d, d): the samples' times the squared factor."""
         centred = self.dataset - np.sum(self.weights * self.dataset, axis=1, keepdims=True)
         unbiased = 1.0 - np.sum(self.weights**2)
         return (self.weights * centred) @ centred.T / unbiased * self.factor**2

@@ -403,8 +403,7 @@ class Frozen:
         return f"functrace.scipy.stats.{self.dist.name}({', '.join(given)})"
 
     def __getattr__(self, name: str) -> Any:
-        """Return a method of the distribution with these parameters; SciPy's if there is none
-        here."""
+        """Return a method of the distribution, ours or SciPy's, with these parameters."""
         if name in _OF_ARGUMENT:
             method = getattr(self.dist, name)
             return lambda x: method(x, *self.args, **self.kwds)

@@ -46,8 +46,7 @@ def _shape(result: Array, a: Operand, axis: int | None, keepdims: bool) -> Any:
 
 
 def _is_constant(x: Array, m2: Array, axis: int) -> Any:
-    """Return where all elements are nearly equal, by SciPy's criterion: quotients by the variance
-    are inaccurate."""
+    """Return where all elements are nearly equal, by SciPy's criterion."""
     return m2 <= (np.finfo(x.dtype).eps * np.mean(x, axis=axis)) ** 2
 
 
@@ -113,8 +112,7 @@ def kurtosis(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """``scipy.stats.kurtosis``: the fourth moment over the squared variance, less 3 (``fisher``);
-    NaN for constants.
+    """``scipy.stats.kurtosis``: the standardized fourth moment, less 3 if ``fisher``.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -149,8 +147,7 @@ def sem(a: Operand, axis: int | None = 0, ddof: int = 1, nan_policy: str = "prop
 
 @on_traced(scipy.stats.zmap)
 def zmap(scores: Operand, compare: Operand, axis: int | None = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
-    """``scipy.stats.zmap``: distances from the mean of ``compare``, in its standard deviations; NaN
-    for constants.
+    """``scipy.stats.zmap``: distances from ``compare``'s mean in its standard deviations.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -273,8 +270,7 @@ def entropy(
 
 @on_traced(scipy.stats.rankdata)
 def rankdata(a: Operand, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate") -> Any:
-    """``scipy.stats.rankdata``: ranks from 1, with derivative 0, in the dtype of the installed
-    SciPy.
+    """``scipy.stats.rankdata``: ranks from 1, with derivative 0, in SciPy's dtype.
 
     Args:
         a: the sample, without NaN.

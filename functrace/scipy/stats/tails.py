@@ -21,8 +21,7 @@ Formula = Callable[..., Any]
 
 
 def kept(condition: Array, x: Array, instead: float) -> Any:
-    """Select an operand where a formula applies, elsewhere a number that is safe in both
-    directions."""
+    """Select an operand where a formula applies, elsewhere a safe number."""
     return np.where(condition, x, instead)
 
 

@@ -19,8 +19,7 @@ Function = Callable[..., Any]
 
 
 def flatten(value: Values) -> tuple[Any, Function]:
-    """Return the numbers in tuples, lists and dicts as a vector, and the function that restores the
-    pytree.
+    """Return the numbers in a pytree as a vector, and the function that restores it.
 
     Dict keys are sorted. Restored numbers are NumPy's, in the dtype of the vector.
     """
@@ -51,7 +50,6 @@ def flatten(value: Values) -> tuple[Any, Function]:
 
 
 def flatten_func(func: Function, example: Values) -> tuple[Function, Function, Any]:
-    """Return ``func`` as a function of a vector, the function that restores a pytree, and the
-    example as a vector."""
+    """Return ``func`` of a vector, the function that restores a pytree, and the vector."""
     vector, unflatten = flatten(example)
     return lambda x, *args: flatten(func(unflatten(x), *args))[0], unflatten, vector

@@ -15,6 +15,5 @@ __all__ = ["const_graph"]
 
 
 def const_graph(fun: Callable[..., Any], *args: Given, **kwargs: Given) -> Callable[..., Any]:
-    """Return ``fun`` with some arguments bound; use `functrace.jit` to record a function once and
-    run the program."""
+    """Return ``fun`` with some arguments bound; use `functrace.jit` to record it once."""
     return functools.partial(fun, *args, **kwargs)

@@ -46,8 +46,7 @@ def match_complex(target: Values, x: Values) -> Any:
 
 
 def repeat_to_match_shape(g: Values, shape: Values, dtype: Values, axis: Values, keepdims: bool) -> tuple[Any, Any]:
-    """Return a reduction's cotangent in the argument's shape, and the number of elements reduced to
-    one."""
+    """Return a reduction's cotangent in the argument's shape, and the reduced size."""
     if shape == ():
         return g, 1
     axes = tuple(range(len(shape))) if axis is None else (axis,) if np.ndim(axis) == 0 else tuple(axis)

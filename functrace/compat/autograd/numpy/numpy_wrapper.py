@@ -56,8 +56,7 @@ def metadata(A: Values) -> tuple[tuple[int, ...], int, Any, bool]:
 
 
 def wrap_namespace(old: dict[str, Any], new: dict[str, Any]) -> None:
-    """Make primitives of a namespace's functions, and copy them with its numbers and classes to
-    another one."""
+    """Copy a namespace to another one, with primitives made of its functions."""
     for name, value in old.items():
         if isinstance(value, type) or not callable(value):
             if isinstance(value, type | int | float | None):
