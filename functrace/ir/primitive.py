@@ -87,7 +87,7 @@ def absent(*, because: str, instead: str) -> Absent:
 
     Args:
         because: the reason; a clause with the function's public name as its subject.
-        instead: a way out, as an instruction.
+        instead: the fix, as an instruction.
 
     Returns:
         a marker to put in place of the rule. Using the rule raises `NotDifferentiableError` with both texts.

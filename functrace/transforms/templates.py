@@ -185,7 +185,7 @@ class Missing:
 
 
 def may_have_template(primitive: Primitive) -> bool:
-    """Return whether an operation can have a template."""
+    """Return True if an operation can have a template."""
     return not (
         primitive.many
         or primitive.holds is not None

@@ -446,7 +446,7 @@ def vjp_of(fun: Function, x: Values) -> tuple[Function, Any]:
 
 
 def _fitted(direction: Values, like: Values) -> Any:
-    """Return a tangent or cotangent in the shapes and dtypes of ``like``: numbers stand for arrays of them."""
+    """Return a tangent or cotangent in the shapes and dtypes of ``like``: numbers are broadcast."""
     leaves, tree = flatten(direction)
     likes, wanted = flatten(like)
     if tree != wanted:
