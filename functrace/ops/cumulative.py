@@ -33,7 +33,7 @@ _ALL = (None, None, None)
 
 
 def shift(x: Value, axis: int, *, backwards: bool = False) -> Any:
-    """Shift by one along an axis, with 0 at the end: ``out[k] = x[k - 1]`` (backwards ``x[k + 1]``)."""
+    """Shift by one along an axis: ``out[k] = x[k - 1]`` (backwards ``x[k + 1]``), and 0."""
     kept, to = ((1, None, None), (None, -1, None)) if backwards else ((None, -1, None), (1, None, None))
     lead = (_ALL,) * axis
     return bind(embed_p, (bind(index_p, (x,), ((*lead, kept),)),), ((*lead, to), shape_of(x)))

@@ -120,7 +120,7 @@ def _innermost_body() -> Recording | None:
 
 
 def recorder(tracer: Tracer) -> int:
-    """Return the serial of the recording of an operation on a tracer: its own or the innermost body."""
+    """Return the serial of the recording that records an operation on a tracer, or the body's."""
     body = _innermost_body()
     return tracer._recording.serial if body is None else max(tracer._recording.serial, body.serial)
 

@@ -126,8 +126,7 @@ class Captures:
         """Captured values: variable by key. A traced value's key is (recording, variable), an
         array's its identity."""
         self.lent: list[tuple[Watch, str, Source | None]] = []
-        """Plain arrays aliased by results, with owner and line; see `functrace.api.capture.results`.
-        """
+        """Plain arrays aliased by results, with owner and line (functrace/api/capture/results.py)."""
 
     def held(self, variable: int) -> Held | None:
         """Return the array that a variable holds; ``None`` if it cannot be captured again."""

@@ -431,7 +431,7 @@ class CubicHermiteSpline(Asked, scipy.interpolate.CubicHermiteSpline):
 
 
 class CubicSpline(Asked, scipy.interpolate.CubicSpline):
-    """``scipy.interpolate.CubicSpline``; positions, values, conditions at the ends and points may be traced.
+    """``scipy.interpolate.CubicSpline``; all arrays and points may be traced.
 
     Example:
         >>> import numpy as np, functrace as ft

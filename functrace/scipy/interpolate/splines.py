@@ -146,7 +146,7 @@ class Spline:
         return Spline(t, np.moveaxis(c, 0, self.axis), k, way, self.axis)
 
     def integrate(self, a: Operand, b: Operand, extrapolate: Extrapolate = None) -> Any:
-        """Return the definite integral from ``a`` to ``b``; without extrapolation, of what is inside."""
+        """Return the definite integral from ``a`` to ``b``, clipped without extrapolation."""
         way = self.extrapolate if extrapolate is None else extrapolate
         t, k, n = self.t, self.k, self.c.shape[0]
         whole = Spline(t, self.c, k).antiderivative()

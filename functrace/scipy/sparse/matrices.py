@@ -48,7 +48,7 @@ _REFLECTED = {
 def _from_operator(
     self: HasOperators, ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, object]
 ) -> Any:
-    """Return the reflected method if an operator with a NumPy array on the left called the ufunc."""
+    """Return the reflected method if an operator of a NumPy array called the ufunc."""
     if method != "__call__" or kwargs or ufunc not in _REFLECTED or inputs[-1] is not self:
         return None
     other = inputs[0]
@@ -335,7 +335,9 @@ class Sparse(HasOperators):
         return self.toarray()
 
     def sum(self, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Any:
-        """Return of all elements, of columns (0), or of rows (1); of a ``…_matrix`` the latter have two axes.
+        """Return the sum of all elements, of columns (0) or of rows (1).
+
+        A ``…_matrix`` keeps two axes in sums of rows or columns.
 
         Raises:
             AxisError: for another axis.

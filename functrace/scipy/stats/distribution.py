@@ -239,12 +239,12 @@ class Distribution:
         return np.where(valid, np.where(fits, found, outer) * scale + loc, np.nan)
 
     def ppf(self, q: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """Return the quantile of a probability ``q``; of integers it is a step function, whose derivative is 0."""
+        """Return the quantile of a probability ``q``; for integers a step function."""
         done, result = self._plain("ppf", (q, *args), kwargs)
         return result if done else self._inverse("ppf", self.quantile, q, args, kwargs)
 
     def isf(self, q: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """Return what is exceeded with a probability ``q``."""
+        """Return the value that is exceeded with probability ``q``."""
         done, result = self._plain("isf", (q, *args), kwargs)
         return result if done else self._inverse("isf", self.upper_quantile, q, args, kwargs)
 
@@ -254,7 +254,7 @@ class Distribution:
         return result if done else self.ppf(0.5, *args, **kwargs)
 
     def interval(self, confidence: Operand, *args: Operand, **kwargs: Operand) -> tuple[Any, Any]:
-        """Return the ends of the interval that has a probability, and as much of it on both sides."""
+        """Return the ends of the central interval with a given probability."""
         done, result = self._plain("interval", (confidence, *args), kwargs)
         if done:
             return result

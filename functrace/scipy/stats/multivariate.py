@@ -135,7 +135,7 @@ class MultivariateNormal:
         return scipy.stats.multivariate_normal(mean, cov, allow_singular, seed)  # type: ignore[arg-type]
 
     def rvs(self, mean: Operand | None = None, cov: Operand = 1, size: Size = 1, random_state: RandomState = None) -> Any:
-        """Return a sample, which moves with the mean and with the Cholesky factor of the covariance.
+        """Return a sample, differentiable by mean and covariance (its Cholesky factor).
 
         Args:
             mean: shape (d,); zeros by default.
@@ -278,7 +278,7 @@ class Dirichlet:
         return scipy.stats.dirichlet(alpha, seed)
 
     def rvs(self, alpha: Operand, size: Size = 1, random_state: RandomState = None) -> Any:
-        """Return a sample, shape (size, d); each element is a share, with a beta distribution, of what is left.
+        """Return a sample, shape (size, d): beta-distributed shares of the remainder.
 
         Args:
             alpha: shape (d,), positive.
@@ -349,7 +349,7 @@ class Wishart:
         return scipy.stats.wishart(df, scale, seed)
 
     def rvs(self, df: Operand, scale: Operand, size: Size = 1, random_state: RandomState = None) -> Any:
-        """Return a sample, which moves as Bartlett's decomposition of it: chi-squared diagonals, and normal elements.
+        """Return a sample, differentiated by Bartlett's decomposition.
 
         Args:
             df: degrees of freedom, more than d - 1.
