@@ -1,7 +1,7 @@
-"""The names of other libraries, for code that is written for them.
+"""Compatibility with other libraries: their names, and functrace as their backend.
 
-`functrace.compat.autograd` has HIPS autograd's names; the other modules give functrace as a backend to libraries that have
-such: autoray (cotengra, quimb), POT, tensorly. Nothing here is imported before it is asked for.
+`functrace.compat.autograd` has HIPS autograd's names; the other modules register functrace as a
+backend of autoray (cotengra, quimb), POT and tensorly. Modules are imported on first access.
 
 Layer: 10.
 """
@@ -16,7 +16,7 @@ __all__ = ["autograd", "autoray", "pot", "tensorly"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a module when it is first asked for."""
+    """Import a module on first access."""
     if name in __all__:
         return _importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

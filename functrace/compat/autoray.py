@@ -1,7 +1,7 @@
-"""functrace as a backend of autoray, on which quimb and cotengra are built.
+"""functrace as a backend of autoray, the basis of quimb and cotengra.
 
-``functrace.compat.autoray.register()``, once, and what is written with ``autoray.do`` takes traced values: contractions of
-cotengra, tensor networks and circuits of quimb.
+Call ``functrace.compat.autoray.register()`` once; then code that uses ``autoray.do`` takes traced
+values: contractions of cotengra, tensor networks and circuits of quimb.
 
 Layer: 10.
 """
@@ -21,7 +21,7 @@ from functrace.compat.kinds import Given, Values
 __all__ = ["register"]
 
 BACKEND = "functrace"
-"""What autoray infers from the module of a traced value's class."""
+"""The name that autoray infers from the module of a traced value's class."""
 
 
 def register() -> None:
@@ -37,7 +37,7 @@ def register() -> None:
         >>> ft.grad(lambda x: autoray.do("sum", autoray.do("tanh", x)))(np.zeros(2))  # doctest: +SKIP
         array([1., 1.])
     """
-    autoray: Any = importlib.import_module("autoray.autoray")  # (which type checkers need not find)
+    autoray: Any = importlib.import_module("autoray.autoray")  # (hidden from type checkers)
     autoray.register_module_alias(BACKEND, "functrace.numpy")  # its names are NumPy's, and take lists of traced values
     for name, function in _FUNCTIONS.items():
         autoray.register_function(BACKEND, name, function)
@@ -47,7 +47,7 @@ def register() -> None:
 
 
 def _thin(svd: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a singular value decomposition without the vectors that have no value, as all backends of autoray do."""
+    """Return a reduced singular value decomposition, like all backends of autoray."""
 
     @functools.wraps(svd)
     def thin(a: Values, full_matrices: bool = False, **kwargs: Given) -> Any:
@@ -66,4 +66,4 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "to_numpy": value,
     "size": np.size,
 }
-"""What autoray's programs call that NumPy does not have under the name."""
+"""Functions that autoray's programs call, and that NumPy does not have under these names."""

@@ -1,4 +1,4 @@
-"""What the functions of other libraries take and return, by name; those libraries' own annotations say little more.
+"""Type aliases for arguments and results of other libraries.
 
 Layer: 10.
 """
@@ -10,4 +10,4 @@ from typing import Any, TypeAlias
 Values: TypeAlias = Any
 """A number, an array, a traced value, or a container of them."""
 Given: TypeAlias = Any
-"""What is handed on as it is: arguments of a user's function, an option, an object of the other library."""
+"""A forwarded value: arguments of a user's function, an option, an object of the other library."""

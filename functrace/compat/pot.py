@@ -1,13 +1,15 @@
 """functrace as a backend of POT (Python Optimal Transport).
 
-``functrace.compat.pot.register()``, once, and the functions of ``ot`` take traced values: those that iterate (Sinkhorn) are
-recorded, and those that call compiled code (``ot.emd2``) have the derivative that POT gives them. Where its plan does not
-come from a linear program (Gromov-Wasserstein) that is the first derivative only: a second one raises.
+Call ``functrace.compat.pot.register()`` once; then the functions of ``ot`` take traced values:
+iterative ones (Sinkhorn) are recorded, and those that call compiled code (``ot.emd2``) have the
+derivative that POT gives them. If its plan does not come from a linear program
+(Gromov-Wasserstein), that is only the first derivative: a second one raises.
 
 Note [Plain arrays beside traced ones]
-    POT looks for the backend whose class all arguments are of, so the class here is that of traced values, and while a
-    function is recorded that of plain arrays, too. Its functions are those of POT's NumPy backend, run under
-    `functrace.numpy.lift`: arrays that they make can be written to with traced values.
+    POT selects the backend whose class matches all arguments, so the class here matches traced
+    values and, while a function is recorded, plain arrays, too. Its functions are those of POT's
+    NumPy backend, run under `functrace.numpy.lift`: arrays that they make can be written to with
+    traced values.
 
 Layer: 10.
 """
@@ -38,22 +40,22 @@ _NAME = "FunctraceBackend"
 
 
 class _Traced(type):
-    """The class of `Arrays`."""
+    """The metaclass of `Arrays`."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, TracedArray) or (is_recording() and isinstance(instance, np.ndarray))
 
 
 class Arrays(metaclass=_Traced):
-    """What POT looks for; see Note [Plain arrays beside traced ones]."""
+    """The class that POT tests for; see Note [Plain arrays beside traced ones]."""
 
 
 def _set_gradients(_backend: object, val: Values, inputs: Values, grads: Values) -> Values:
-    """Return ``val`` with the gradients that POT has computed, and no other."""
+    """Return ``val`` with only the gradients that POT has computed."""
     traced: list[tuple[Values, Values]] = [(x, g) for x, g in zip(inputs, grads, strict=True) if isinstance(x, Tracer)]
     if not traced:
         return val
-    # Plans and potentials of linear programs are constant between kinks; others depend on what they were computed from.
+    # Plans and potentials of linear programs are piecewise constant; others depend on their inputs.
     is_linear_program = sys._getframe(1).f_globals.get("__name__", "").startswith("ot.lp.")
     bound = _valued if is_linear_program else _valued_once
     return bound(val, [x for x, _ in traced], [g for _, g in traced])
@@ -104,7 +106,7 @@ def register() -> None:
         >>> import functrace.compat.pot as backend
         >>> backend.register()  # doctest: +SKIP
     """
-    backend: Any = importlib.import_module("ot.backend")  # (which type checkers need not find)
+    backend: Any = importlib.import_module("ot.backend")  # (hidden from type checkers)
     if any(known.__name__ == _NAME for known in backend.get_available_backend_implementations()):
         return
     own: dict[str, Any] = {
@@ -123,7 +125,7 @@ def register() -> None:
 
 
 def _lifted(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method whose code is lifted."""
+    """Return a method with lifted code."""
     within = lift(method)
 
     @functools.wraps(method)

@@ -1,7 +1,8 @@
 """functrace as a backend of tensorly.
 
-``functrace.compat.tensorly.register()``, once; then ``tensorly.set_backend("functrace")``, or ``with
-tensorly.backend_context("functrace")``. Tensors are NumPy's arrays, and traced values under a transform.
+Call ``functrace.compat.tensorly.register()`` once; then ``tensorly.set_backend("functrace")``, or
+``with tensorly.backend_context("functrace")``. Tensors are NumPy arrays, and traced values under a
+transform.
 
 Layer: 10.
 """
@@ -35,7 +36,7 @@ def register() -> None:
         >>> backend.register()  # doctest: +SKIP
         >>> import tensorly; tensorly.set_backend("functrace")  # doctest: +SKIP
     """
-    backend: Any = importlib.import_module("tensorly.backend")  # (which type checkers need not find)
+    backend: Any = importlib.import_module("tensorly.backend")  # (hidden from type checkers)
     numpy_backend: Any = importlib.import_module("tensorly.backend.numpy_backend").NumpyBackend
 
     if "functrace" in backend.BackendManager.available_backend_names:

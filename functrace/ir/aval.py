@@ -1,8 +1,8 @@
 """The abstract value ("aval") of a variable: its shape and dtype.
 
-Avals are interned: two avals that are equal are the same object as long as either is
-alive. So equality is identity, hashing costs nothing, and the commonest question while
-recording ("same shape and dtype?") is one pointer comparison.
+Avals are interned: equal avals are the same object as long as either is alive. So equality is
+identity, hashing is free, and the most frequent test during recording ("same shape and dtype?") is
+one pointer comparison.
 
 Layer: 0.
 """
@@ -43,7 +43,7 @@ _interned: weakref.WeakValueDictionary[tuple[Any, ...], ShapeDtype] = weakref.We
 _interning = Lock()
 
 _recent = Facts("avals asked for lately", 4096)
-"""By shape and dtype: in front of the weak dictionary, which takes 0.5 us."""
+"""Recent avals by shape and dtype: a cache in front of the weak dictionary, which takes 0.5 us."""
 
 
 @shared
@@ -155,7 +155,8 @@ def aval_of(value: Array | np.generic | Scalar | HasAval) -> ShapeDtype:
         its `ShapeDtype`.
 
     Raises:
-        DtypeError: if it is not numeric, or an array subclass that is more than its values, such as a masked array.
+        DtypeError: if it is not numeric, or is an array subclass with more than values, such as a
+            masked array.
 
     Example:
         >>> import numpy as np
@@ -181,10 +182,10 @@ def aval_of(value: Array | np.generic | Scalar | HasAval) -> ShapeDtype:
 
 
 def check_plain(value: object) -> None:
-    """Check that an array is no more than its values, as subclasses of ndarray are; memory maps are arrays.
+    """Check that an array is plain: no subclass of ndarray except memory maps.
 
     Raises:
-        DtypeError: naming the way out.
+        DtypeError: with a fix.
     """
     kind = type(value)
     if isinstance(value, np.ndarray) and kind is not np.ndarray:
@@ -192,10 +193,10 @@ def check_plain(value: object) -> None:
 
 
 def refuse_subclass(kind: type) -> None:
-    """Refuse a subclass of ndarray (see `check_plain`), if it is one that means more than its values.
+    """Reject a subclass of ndarray whose meaning is more than its values (see `check_plain`).
 
     Raises:
-        DtypeError: naming the way out.
+        DtypeError: with a fix.
     """
     if issubclass(kind, np.memmap):
         return
@@ -213,10 +214,10 @@ def refuse_subclass(kind: type) -> None:
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape that shapes broadcast to, as ``numpy.broadcast_shapes``; sizes may be unknown.
+    """Return the broadcast shape, like ``numpy.broadcast_shapes``; sizes may be symbolic.
 
     Raises:
-        ValueError: if they do not.
+        ValueError: if the shapes do not broadcast.
 
     Example:
         >>> broadcast_shapes((3, 1), (4,))
@@ -236,7 +237,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class HasAval(Protocol):
-    """What says its aval: traced values, operands of transpose rules, packed values."""
+    """Objects with an aval: traced values, operands of transpose rules, packed values."""
 
     @property
     def aval(self) -> ShapeDtype:
@@ -245,11 +246,11 @@ class HasAval(Protocol):
 
 
 Constant: TypeAlias = Array | np.generic | HasAval
-"""The value of a constant: a traced one, where the program has been recorded inside another one."""
+"""Value of a constant; a traced one if the program was recorded inside another recording."""
 
 
 class Shaped(Protocol):
-    """What has a shape: arrays, NumPy scalars, avals, traced values, operands of transpose rules."""
+    """Objects with a shape: arrays, NumPy scalars, avals, traced values, transpose operands."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -258,7 +259,7 @@ class Shaped(Protocol):
 
 
 def shape_of(value: Shaped | Scalar | Sequence[Any]) -> tuple[int, ...]:
-    """Return the shape of an array, a nest of numbers or a traced value (``numpy.shape`` would be recorded)."""
+    """Return the shape of an array, nested list or traced value (without recording anything)."""
     try:
         return value.shape  # type: ignore[union-attr]  # numbers have none, and are rare
     except AttributeError:

@@ -1,8 +1,7 @@
-"""Checking that a program is well formed.
+"""Check that a program is well formed.
 
-Run after every transform and pass in tests, and by whoever builds programs by hand. It trusts nothing: a program that
-is wrong in any of these ways would otherwise give wrong numbers, or fail far from the cause.
-
+Tests call it after every transform and pass; call it on programs that you build by hand. It assumes
+nothing: a malformed program would otherwise give wrong numbers, or fail far from the cause.
 Layer: 0.
 """
 
@@ -20,7 +19,7 @@ from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Params, Primitive
 from functrace.ir.program import Param, Program
 
 _AROUND = 2
-"""How many equations before and after the bad one a message shows."""
+"""Number of equations before and after the bad one in a message."""
 _NUMBERS = (bool, int, float, complex)
 
 
@@ -50,13 +49,13 @@ def check_program(program: Program) -> None:
 
 
 def _check_frame(program: Program) -> None:
-    """Tape, avals, inputs and constants must agree about what there is."""
+    """Check that tape, avals, inputs and constants are consistent."""
     if len(program.avals) != len(program.ops):
         raise ProgramError(
             f"{program.name} has {len(program.ops)} variables, but {len(program.avals)} avals",
             fix="append to ops and avals together, as Builder does",
         )
-    # A transform may make an input of a constant (a residual): its entry stays what it was.
+    # A transform may turn a constant into an input (a residual) and leave its entry unchanged.
     inputs, constants = program.input_ids, tuple(program.constant_values)
     on_tape = [k for k, op in enumerate(program.ops) if op[0] is INPUT or op[0] is CONSTANT]
     if sorted((*inputs, *constants)) != on_tape:
@@ -77,7 +76,7 @@ def _check_frame(program: Program) -> None:
 
 
 def _check_entry(program: Program, k: int) -> None:
-    """An input or constant: its entry, its aval and its value fit."""
+    """Check that an input's or constant's entry, aval and value match."""
     primitive, operands, params = program.ops[k]
     if operands or params != (program.avals[k],):
         _fail(program, k, f"the entry of this {primitive} is ({operands}, {params})", "write it with Builder")
@@ -106,7 +105,7 @@ def _check_operands(program: Program, k: int, primitive: Primitive, operands: tu
 
 
 def _check_result(program: Program, k: int, operands: tuple[int, ...], params: Params) -> None:
-    """A further result stands right behind its operation, in order."""
+    """Check that a further result directly follows its operation, in order."""
     first = k
     while first > 0 and program.ops[first][0] is RESULT:
         first -= 1
@@ -125,7 +124,7 @@ def _check_params(program: Program, k: int, primitive: Primitive, params: Params
             "give every declared param, in order",
         )
     for name, value in zip(primitive.params, params, strict=True):
-        for path, held in held_programs(value, name):  # the hash of a program relies on it
+        for path, held in held_programs(value, name):  # required by the hash of programs
             _check_held(program, k, f"param {path} of {primitive}", held)
         try:
             hash(value)
@@ -138,7 +137,7 @@ def _check_params(program: Program, k: int, primitive: Primitive, params: Params
 
 
 def _check_held(program: Program, k: int, what: str, held: Program) -> None:
-    """A program that an equation holds is itself well formed, and the message shows where in both it is not."""
+    """Check a sub-program; the message shows the error's place in both programs."""
     traced = [name for name, value in held.constant_values.items() if not isinstance(value, np.ndarray | np.generic)]
     if traced:
         _fail(program, k, f"{what} has a traced value as constant {traced[0]}", "make it an operand of the equation")
@@ -149,7 +148,7 @@ def _check_held(program: Program, k: int, what: str, held: Program) -> None:
 
 
 def held_programs(value: Param, path: str) -> Iterator[tuple[str, Program]]:
-    """Yield the programs in a param, each with where it stands: ``body``, ``branches[1]``."""
+    """Yield the sub-programs in a param, each with its path: ``body``, ``branches[1]``."""
     if isinstance(value, Program):
         yield path, value
     elif type(value) is tuple:
@@ -158,10 +157,10 @@ def held_programs(value: Param, path: str) -> Iterator[tuple[str, Program]]:
 
 
 def _check_avals(program: Program, k: int, primitive: Primitive, operands: tuple[int, ...], params: Params) -> None:
-    """The avals on the tape are what the primitive's own rule says, asked afresh."""
+    """Check that the avals on the tape are those that the primitive's aval rule computes."""
     try:
         made = primitive.aval(*map(program.spec, operands), *params)
-    except Exception as error:  # rules are made for operands that fit: what they raise about others is not foreseen
+    except Exception as error:  # rules may raise anything for invalid operands
         _fail(program, k, f"{primitive} refuses its operands: {getattr(error, 'what', error)}", "correct the operands")
     expected = made if isinstance(made, tuple) else (made,)
     stated = program.avals[k : k + program.result_count(k)]
@@ -184,7 +183,7 @@ def _fail(program: Program, k: int, what: str, fix: str) -> NoReturn:
 
 
 def _raw_line(program: Program, names: list[str], k: int) -> str:
-    """One entry of the tape as text, whatever is wrong with it."""
+    """Return one entry of the tape as text, even if it is malformed."""
     primitive, operands, params = program.ops[k]
     shown: list[str] = []
     for i in operands:
@@ -201,7 +200,7 @@ def _raw_line(program: Program, names: list[str], k: int) -> str:
 
 
 def _shown(param: Param) -> str:
-    """A param as text; of a program its name only, since its own text relies on its being well formed."""
+    """Return a param as text; for a program only its name, which is always valid."""
     if type(param) is tuple:
         return f"({', '.join(map(_shown, param))}{',' if len(param) == 1 else ''})"
     return f"{{{param.name}}}" if isinstance(param, Program) else repr(param)

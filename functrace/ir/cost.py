@@ -1,13 +1,15 @@
-"""What a program costs: floating-point operations and bytes, per equation and in total.
+"""Cost of a program: floating-point operations and bytes, per equation and in total.
 
 Conventions. One flop per element and elementwise operation, whatever the function (``add`` and ``exp`` alike: on CPUs both
 are mostly bound by memory, and a count must not depend on a library's polynomial). A multiplication with addition is 2. A
-complex operation counts as one. Reductions count their input; moving data costs no flops. Dense linear algebra has its
-leading term (Golub and Van Loan, Matrix Computations, 4th ed.). Bytes are those of operands and results: what would pass
-between memory and processor if nothing stayed in a cache. Views count as well.
+complex operation counts as one. Reductions count their input; moving data costs no flops. Dense
+linear algebra counts its leading term (Golub and Van Loan, Matrix Computations, 4th ed.). Bytes are
+those of operands and results: the traffic between memory and processor without caches. Views count
+as well.
 
-An equation that holds programs costs what they cost: a loop its body times its length, a choice its most expensive branch
-(all branches on every example, if examples choose differently), a function with its own derivative just the function.
+An equation with sub-programs costs what they cost: a loop its body times its length, a branch its
+most expensive case (all cases on every example if the examples differ), a function with a custom
+derivative just the function.
 
 Layer: 0.
 """
@@ -29,14 +31,14 @@ Avals = tuple[ShapeDtype, ...]
 @final
 @dataclass(frozen=True, slots=True)
 class EquationCost:
-    """What one equation costs.
+    """Cost of one equation.
 
     Args:
         text: the equation as listings show it.
         flops: floating-point operations.
         bytes: bytes of its operands and results.
         source: the user's line, if known.
-        held: for an equation that holds programs, those that are counted, each with how often it runs.
+        held: the sub-programs that are counted, each with its number of runs.
     """
 
     text: str
@@ -49,7 +51,7 @@ class EquationCost:
 @final
 @dataclass(frozen=True, slots=True, repr=False)
 class Cost:
-    """What a program costs; equations that no output depends on are counted too.
+    """Cost of a program, including equations that no output depends on.
 
     Args:
         flops: floating-point operations.
@@ -77,7 +79,7 @@ class Cost:
         return "\n".join(lines)
 
     def _rows(self, indentation: str) -> Iterator[tuple[str, str, str]]:
-        """Yield flops, bytes and text of each equation; those of a held program, for one run of it, stand below its own."""
+        """Yield flops, bytes and text of each equation; indent those of its sub-programs."""
         for e in self.equations:
             where = "" if e.source is None else f"  # {e.source.short}"
             first, *rest = e.text.splitlines()
@@ -114,7 +116,7 @@ def _equation_cost(equation: Equation) -> EquationCost:
 
 
 def _held(equation: Equation, inputs: Avals) -> tuple[tuple[int, Cost], ...]:
-    """What the programs that an equation holds cost, each with how often it is run; of alternatives, the most expensive."""
+    """Return the sub-programs' costs with their numbers of runs; of alternatives, the largest."""
     holds = equation.primitive.holds
     if holds is None:
         return ()
@@ -126,7 +128,7 @@ def _held(equation: Equation, inputs: Avals) -> tuple[tuple[int, Cost], ...]:
 
 
 def shown(n: float) -> str:
-    """Return an amount with three digits and the prefix of its unit: ``1.2 M``, ``48 µ``; counts below 1,000 as they are."""
+    """Return a number with three digits and an SI prefix: ``1.2 M``, ``48 µ``; a count as it is."""
     if 0 < n < 1:
         for prefix in ("m", "µ"):
             n *= 1000

@@ -1,4 +1,4 @@
-"""Programs with unknown numbers, and how given numbers are put in: what is unknown is looked for once, and filled often.
+"""Programs with symbolic numbers, and functions that substitute concrete numbers into them.
 
 Layer: 0.
 """
@@ -14,14 +14,14 @@ from functrace.ir.program import Program
 from functrace.ir.unknown import NotKnown, Unknown, reading
 
 Filling = Callable[[Sequence[Any]], Any]
-"""From given numbers, by their places, to what holds them."""
+"""Function from concrete numbers, by position, to a param or aval with these numbers."""
 
 
 def filling(param: object) -> Filling | None:
-    """Return what puts numbers into a parameter, or an aval; None if nothing in it is unknown.
+    """Return the function that substitutes numbers into a param or aval; None if it has no symbols.
 
     Raises:
-        NotKnown: for programs that are held by an operation.
+        NotKnown: for sub-programs.
 
     Example:
         >>> from functrace.ir.unknown import Questions
@@ -58,18 +58,18 @@ def _filling_all(parts: tuple[object, ...]) -> Filling | None:
 
 
 _PLACES = range(1 << 20)
-"""Given this, what reads a given number returns its place."""
+"""Argument with which a reader of a number returns the number's position."""
 
 
 @final
 class Template:
-    """A program that holds unknown numbers.
+    """A program with symbolic numbers.
 
     Args:
-        program: the program; what reads what in it, and when it dies, is worked out once for all that are made of it.
+        program: the program; operands and last uses are computed once for all instances.
 
     Raises:
-        NotKnown: if an operation holds a program.
+        NotKnown: if an operation has a sub-program.
     """
 
     __slots__ = ("_avals", "_literals", "_ops", "is_known", "program")
@@ -82,11 +82,11 @@ class Template:
         self._avals = _filling_all(program.avals)
         runs = {k for k, _ in program.schedule}
         self.is_known = self._literals is None and not any(k in runs for k, _ in self._ops)
-        """Whether what runs holds no unknown numbers: only avals may."""
+        """True if the operations that run contain no symbolic numbers: only avals may."""
         assert len(program.aliasing) == len(program.output_ids)
 
     def fill(self, given: Sequence[Any]) -> Program:
-        """Return the program for given numbers."""
+        """Return the program for concrete numbers."""
         program = self.program
         ops = list(program.ops)
         for k, params in self.params(given):
@@ -96,9 +96,9 @@ class Template:
         return program.with_same_flow(ops, avals, self.literals(given))
 
     def params(self, given: Sequence[Any]) -> list[tuple[int, tuple[Any, ...]]]:
-        """Return the parameters that hold unknown numbers, for given ones, each after the operation that has them."""
+        """Return the filled-in params that have symbolic numbers, by operation."""
         return [(k, fill(given)) for k, fill in self._ops]
 
     def literals(self, given: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the program's literals for given numbers."""
+        """Return the program's literals for concrete numbers."""
         return self.program.literals if self._literals is None else self._literals(given)

@@ -1,7 +1,7 @@
-"""Reading a program back from JSON (ir/serial.py writes it).
+"""Read a program back from JSON (ir/serial.py writes it).
 
-Nothing is taken for granted: every entry's type is asked for, and what is not known is refused. See Note [Reading what
-anybody wrote] in ir/reading.py.
+The reader validates the type of every entry, and rejects what it does not recognize. See Note
+[Reading what anybody wrote] in ir/reading.py.
 
 Layer: 0.
 """
@@ -42,17 +42,17 @@ from functrace.ir.tape import Builder
 _UNCHANGED = "pass what Program.to_json() returned, unchanged"
 _TOGETHER = "keep the two files that Program.save wrote together"
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-"""What a JSON document holds."""
+"""A JSON value."""
 
 
 Arrays: TypeAlias = Callable[[str, ShapeDtype], bytes]
-"""Returns the bytes of an array by its name, of which the aval is stated."""
+"""Returns the bytes of an array with the given name and aval."""
 
 
 def load_program(
     path: str | os.PathLike[str], primitives: Mapping[str, Primitive], root: str | os.PathLike[str] | None = None
 ) -> Program:
-    """Read a program, and its large constants from the file beside it; see `Program.load`."""
+    """Read a program, and its large constants from its ``.npz`` file; see `Program.load`."""
     path = text_path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -63,9 +63,9 @@ def load_program(
 
 
 def _array_beside(path: Path, name: str, aval: ShapeDtype) -> bytes:
-    """Return the bytes of an array of an ``.npz`` file, which has the stated aval, and is not compressed.
+    """Return the bytes of an uncompressed array in an ``.npz`` file, after checking its aval.
 
-    So no more memory is taken than the file has bytes; and nothing in it is unpickled.
+    So memory use is bounded by the file size, and nothing is unpickled.
     """
     what = f"array {shortened(name)} of {path.name}"
     unfit = ParseError(f"{what} is not one of {aval}", fix=_TOGETHER)
@@ -98,11 +98,11 @@ def program_from_json(
     Args:
         text: what `functrace.ir.serial.program_to_json` returned.
         primitives: by name.
-        root: the directory that names of files are relative to, if it is known.
-        arrays: where to find constants that do not stand in the text.
+        root: the directory that file names are relative to, if there is one.
+        arrays: finds constants that are not in the text.
 
     Raises:
-        ParseError: if the text is not a program, or of a version that is not known.
+        ParseError: if the text is not a program, or its version is unknown.
     """
 
     def whole() -> Program:
@@ -159,7 +159,7 @@ class _Decoder:
 
     @staticmethod
     def loaded(text: object) -> Json:
-        """Read JSON's own values."""
+        """Parse JSON text, strictly."""
 
         def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             found = dict(pairs)
@@ -178,7 +178,7 @@ class _Decoder:
             raise ParseError(what, fix="pass what Program.to_json() returned") from None
 
     def program(self, data: Json, depth: int) -> Program:
-        """Read a program that ``depth`` programs and tuples hold."""
+        """Read a program at nesting depth ``depth``."""
         name, inputs, constants, equations, outputs = _record(
             data, ("name", "inputs", "constants", "equations", "outputs"), "the program"
         )
@@ -214,7 +214,7 @@ class _Decoder:
         return var, aval, value if written is None else repeated(value, distinct, aval)
 
     def beside(self, name: Json, stated: Json, aval: ShapeDtype) -> bytes:
-        """Return the bytes of a constant that stands in the file beside the text."""
+        """Return the bytes of a constant that is stored in the ``.npz`` file."""
         what = f"array {shortened(name)}"
         if self.arrays is None:
             raise ParseError(
@@ -258,7 +258,7 @@ class _Decoder:
         return tape.builder.literal(value)
 
     def position(self, data: Json) -> Any:
-        """Read a position; its file is below the root, if there is one."""
+        """Read a position; its file is relative to the root, if there is one."""
         parts = _list(data, "a source")
         if len(parts) != 3:
             raise ParseError(f"a source has {len(parts)} parts", fix="write file, line and function")
@@ -303,7 +303,7 @@ class _Decoder:
 
 
 class _Tape:
-    """One program that is being read: variables are numbered in the order in which they are written."""
+    """Tape of one program that is being read: variables are numbered in order of definition."""
 
     def __init__(self) -> None:
         self.builder = Builder()
@@ -320,7 +320,7 @@ class _Tape:
         self.names[variable] = name
 
     def variable(self, number: object) -> int:
-        """Return the variable of a number."""
+        """Return the variable with a number."""
         if type(number) is not int or not 0 <= number < len(self.ids):
             shown = number if type(number) is int else shortened(number)
             what = f"variable {shown} is used before it is written"
@@ -330,7 +330,7 @@ class _Tape:
 
 def _deeper(depth: int) -> int:
     if depth >= DEEPEST:
-        raise ParseError(f"more than {DEEPEST} programs and tuples in each other", fix="nest less deeply")
+        raise ParseError(f"more than {DEEPEST} programs and tuples in each other", fix="reduce the nesting")
     return depth + 1
 
 
@@ -339,7 +339,7 @@ def _from_base64(data: object, what: str) -> bytes:
         return base64.b64decode(_text(data, what), validate=True)
     except ParseError:
         raise
-    except ValueError as error:  # binascii.Error is one; letters that are not ASCII give a plain one
+    except ValueError as error:  # binascii.Error, or ValueError for non-ASCII letters
         raise ParseError(f"{what} is not base64: {error}", fix="do not edit arrays") from None
 
 

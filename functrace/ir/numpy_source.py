@@ -1,15 +1,16 @@
 """A program as NumPy source that runs on its own and computes the same numbers.
 
-Each equation becomes one line: a primitive's ``written`` template, a call of the NumPy function that evaluates it, or a
-call of a helper whose source stands above the function. Helpers are the primitives' own ``eval`` rules with whatever
-they refer to; their annotations and docstrings are left out, their names kept where these are free. A program that an
-equation holds is a function above the one that it stands in, and a primitive that holds programs says itself, in
-``written``, how the equation uses it (`Spelling`).
+Each equation becomes one line: the primitive's ``written`` template, a call of the NumPy function
+that evaluates it, or a call of a helper defined above the function. Helpers are the primitives' own
+``eval`` rules with their dependencies; annotations and docstrings are dropped, and names kept if
+they are free. A sub-program becomes a function above its caller, and the ``written`` function of a
+primitive with sub-programs spells the equation (`Spelling`).
 
 Note [What a program may bring into source]
-    A program can come from a text of anybody's. Its names become ASCII identifiers of ours (`ascii_name`), which no
-    keyword, builtin or module is called; its strings and numbers are spelled by their type, never by `str`; and its
-    positions are printable (`functrace.source.printable`), so that a comment ends where its line ends.
+    A program can come from an untrusted text. Its names become ASCII identifiers (`ascii_name`)
+    that are no keyword, builtin or module; its strings and numbers are spelled by their type, never
+    by `str`; and its positions are printable (`functrace.source.printable`), so that a comment
+    cannot end before its line does.
 
 Layer: 0.
 """
@@ -52,11 +53,12 @@ if TYPE_CHECKING:
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 Spelling = Callable[[Sequence[str], Sequence[str]], list[str]]
-"""What ``written(writer, operand avals, *params)`` of a primitive that holds programs returns: a function from the names of
-operands and results to lines of source.
+"""Result of ``written(writer, operand avals, *params)`` for a primitive with sub-programs: a
+function from the names of operands and results to lines of source.
 
-By then it has asked the writer for the names of all functions and local variables that the lines need (`Writer.program`,
-`Writer.expression`, `Writer.local`), so that the program's own variables step aside."""
+``written`` first reserves the names of all functions and local variables that the lines need
+(`Writer.program`, `Writer.expression`, `Writer.local`), so that the program's variables avoid
+them."""
 _FIX = "give the primitive written=, a NumPy template such as 'np.sum({0}, axis={axes})'"
 
 
@@ -64,7 +66,7 @@ def program_source(program: Program, name: str | None = None) -> str:
     """Return NumPy source of a function that computes the program.
 
     Args:
-        program: what to write.
+        program: the program.
         name: the function's name; by default the program's.
 
     Raises:
@@ -95,17 +97,17 @@ def ascii_name(name: str) -> str:
 
 
 _RESERVED = frozenset({*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "np"})
-"""Names that emitted source uses: nothing of the program's is called so."""
+"""Names that generated source uses, and that the program's variables must not have."""
 _MODULES = frozenset({*sys.stdlib_module_names, "numpy", "scipy"})
-"""Names of modules that emitted source may import under their own name."""
+"""Modules that generated source may import under their own name."""
 
 
 Expressed: TypeAlias = "Static | Array | list[Any] | set[Any] | frozenset[Any] | dict[Any, Any]"
-"""What is written by its value, as params and what functions refer to."""
+"""Values spelled as expressions: params, and globals that functions refer to."""
 
 
 class Writer:
-    """Collects imports, module-level constants and helpers, under names that are all different."""
+    """Collects imports, module-level constants and helpers under unique names."""
 
     def __init__(self) -> None:
         self.imports: set[str] = set()
@@ -117,13 +119,13 @@ class Writer:
         self.locals: dict[str, str] = {}
 
     def local(self, wanted: str) -> str:
-        """Return a name for a local variable of one equation's lines; the same one whenever it is asked for."""
+        """Return a name for a local variable of an equation's lines; always the same one."""
         if wanted not in self.locals:
             self.locals[wanted] = self.free(wanted)
         return self.locals[wanted]
 
     def free(self, wanted: str) -> str:
-        """Return a name of the module that is not taken yet, and take it."""
+        """Reserve and return a free name of the module."""
         name, k = wanted, 1
         while name in self.taken or name in _MODULES:
             k += 1
@@ -132,7 +134,7 @@ class Writer:
         return name
 
     def module(self, module: str) -> str:
-        """Import a module of Python's, NumPy's or SciPy's; returns how expressions name it."""
+        """Import a module of Python, NumPy or SciPy; return its name in expressions."""
         self.imports.add(f"import {module}")
         self.taken.add(module.partition(".")[0])
         return module
@@ -142,7 +144,7 @@ class Writer:
     def function(self, program: Program, wanted: str) -> str:
         """Return the source of a program as a function."""
         name = self.free(ascii_name(wanted))
-        # Everything of the module is named before the variables are, which step aside.
+        # Reserve all module-level names before the variables, which avoid them.
         spelled = {k: self.spelling(program, k) for k, _ in program.schedule}
         large = {i: self.large_constant(program, i) for i in program.constant_values}
         names = self.variable_names(program)
@@ -169,7 +171,7 @@ class Writer:
         return f"def {name}({', '.join(names[i] for i in program.input_ids)}):\n{body}"
 
     def spelling(self, program: Program, variable: int) -> Spelling:
-        """Return what writes an equation, once its names are known."""
+        """Return the function that spells an equation, given its names."""
         primitive, operands, values = program.ops[variable]
         if callable(primitive.written):
             return primitive.written(self, tuple(map(program.spec, operands)), *values)
@@ -183,7 +185,7 @@ class Writer:
         return spelled
 
     def variable_names(self, program: Program) -> list[str]:
-        """The listing's names in ASCII, with an underscore where the module has the name already."""
+        """Return the listing's names in ASCII, with an underscore if the module uses the name."""
         listed = [str(var.name) for var in program.variables]
         used = {name for name in listed if name.isascii() and name not in self.taken}
         names: list[str] = []
@@ -197,7 +199,7 @@ class Writer:
         return names
 
     def large_constant(self, program: Program, variable: int) -> str | None:
-        """Return what stands for a constant that is too large for a line: it is written at the level of the module."""
+        """Return the name of a constant that is too large for a line, defined at module level."""
         what = str(program.variables[variable].name)
         whole = constant_array(program.constant_values[variable], what)
         array = without_repeats(whole)
@@ -208,7 +210,7 @@ class Writer:
         return None if is_small else self.encoded(array, what)
 
     def encoded(self, array: Array, what: str) -> str:
-        """Write an array at the level of the module; returns its name."""
+        """Define an array at module level; return its name."""
         decode = f"{self.module('base64')}.b64decode"
         name = self.free(f"_{ascii_name(what)}_data")
         data = base64.b64encode(array_bytes(array)).decode("ascii")
@@ -220,7 +222,7 @@ class Writer:
     # -- static parameters -------------------------------------------------------------------------
 
     def params(self, program: Program, variable: int) -> list[tuple[str, str, str]]:
-        """Return per parameter its name, its source in templates and its source in calls of helpers."""
+        """Return for each param its name, and its source in templates and in helper calls."""
         primitive, _, params = program.ops[variable]
         found: list[tuple[str, str, str]] = []
         value: Static
@@ -270,11 +272,11 @@ class Writer:
         return self.callable_source(value, what)
 
     def program(self, program: Program, wanted: str = "program") -> str:
-        """Write a program that an equation holds as a function of the module; returns its name.
+        """Write a sub-program as a function of the module; return its name.
 
         Args:
-            program: what is held. The function returns its output, or a tuple of several.
-            wanted: what it is called if its program has no name of its own.
+        program: the sub-program. The function returns its output, or a tuple of several.
+        wanted: name of the function if the program has none of its own.
         """
         if id(program) not in self.helpers:
             source = self.function(program, wanted if program.name == "program" else program.name)
@@ -284,7 +286,7 @@ class Writer:
         return self.helpers[id(program)]
 
     def call(self, program: Program) -> Spelling:
-        """Spell an operation that runs a program which it holds, once: a call of the function of `program`."""
+        """Spell an operation that runs its sub-program once: call the function of `program`."""
         function = self.program(program)
 
         def lines(inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
@@ -295,7 +297,7 @@ class Writer:
     # -- functions -----------------------------------------------------------------------------------
 
     def evaluator(self, primitive: Primitive) -> str | None:
-        """Return how to call a primitive's eval rule; ``None`` if it has a template."""
+        """Return the call of a primitive's eval rule; ``None`` if it has a template."""
         if primitive.written is not None:
             return None
         try:
@@ -304,7 +306,7 @@ class Writer:
             raise ProgramError(f"the eval rule of {primitive.name} refers to itself in a closure", fix=_FIX) from None
 
     def callable_source(self, function: Any, what: str, wanted: str = "helper") -> str:
-        """Return an expression for a function, a type or a module; Python functions become helpers."""
+        """Return an expression for a function, type or module; Python functions become helpers."""
         if isinstance(function, ModuleType):
             return self.module(function.__name__)
         library = self.library_name(function)
@@ -330,7 +332,7 @@ class Writer:
         raise ProgramError(f"{what} is a {type(function).__name__}, which has no NumPy source: {function!r}", fix=_FIX)
 
     def library_name(self, function: object) -> str | None:
-        """Return the dotted name by which NumPy, SciPy or Python itself know a function or type."""
+        """Return the dotted name of a function or type in NumPy, SciPy or Python itself."""
         name = getattr(function, "__name__", "")
         if getattr(builtins, name, None) is function:
             return name
@@ -353,7 +355,7 @@ class Writer:
         return None
 
     def error_class(self, error: type[FunctraceError]) -> str:
-        """Write a stand-in for one of functrace's errors, with the builtin that it inherits."""
+        """Write a stand-in for an error class of functrace, with its builtin base class."""
         if id(error) not in self.helpers:
             bases = [b.__name__ for b in error.__mro__ if getattr(builtins, b.__name__, None) is b and b is not object]
             self.helpers[id(error)] = name = self.free(error.__name__)
@@ -363,7 +365,7 @@ class Writer:
         return self.helpers[id(error)]
 
     def helper(self, function: FunctionType, what: str, wanted: str) -> None:
-        """Write a Python function, after what it refers to."""
+        """Write a Python function, after its dependencies."""
         tree = _function_tree(function, what)
         own = function.__name__ if function.__name__ != "<lambda>" else f"_{ascii_name(wanted)}"
         name = self.free(own)
@@ -385,12 +387,12 @@ class Writer:
         if held:
             maker = self.free(f"_make{name if name.startswith('_') else '_' + name}")
             lines = textwrap.indent("\n".join([source, "", f"return {own}"]), "    ")
-            # Defaults are evaluated outside: what is captured may be called as the helper that it refers to.
+            # Defaults are evaluated outside: a captured name may equal the helper's own name.
             source = f"def {maker}({', '.join(held)}):\n{lines}\n\n\n{name} = {maker}()"
         self.blocks.append(source)
 
     def reference(self, name: str, value: Any, what: str) -> str:
-        """Return what a helper must call a global of its module."""
+        """Return the name in the generated module for a global of a helper."""
         value = getattr(value, WRITTEN_AS, value)
         if isinstance(value, ModuleType):
             if value is np:
@@ -414,7 +416,7 @@ class Writer:
 
 
 class _Renamed(ast.NodeTransformer):
-    """Puts the emitted module's names in place of those of the module that a helper comes from."""
+    """Replaces the names of a helper's module by those of the generated module."""
 
     def __init__(self, names: dict[str, str]) -> None:
         self.names = names
@@ -428,7 +430,7 @@ class _Renamed(ast.NodeTransformer):
 
 
 class _Bare(ast.NodeTransformer):
-    """Leaves annotations and docstrings out."""
+    """Removes annotations and docstrings."""
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
         """Drop a parameter's annotation."""
@@ -436,7 +438,7 @@ class _Bare(ast.NodeTransformer):
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
-        """Make a plain assignment of an annotated one."""
+        """Replace an annotated assignment by a plain one."""
         if node.value is None:
             return ast.copy_location(ast.Pass(), node)
         return ast.copy_location(ast.Assign([node.target], self.visit(node.value)), node)
@@ -473,7 +475,7 @@ def _function_tree(function: FunctionType, what: str) -> ast.FunctionDef:
 
 
 def _is_body_of(node: ast.Lambda, code: CodeType) -> bool:
-    """Whether a lambda's instructions span its body."""
+    """Return True if a lambda's instructions span its body."""
     if node.lineno != code.co_firstlineno:
         return False
     places = [(a, c, b, d) for a, b, c, d in code.co_positions() if None not in (a, b, c, d) and d]
@@ -529,7 +531,7 @@ def number_source(value: Scalar) -> str:
 
 
 def index_source(index: tuple[Any, ...]) -> str:
-    """Return a static index as it stands between brackets: ``1:, ::-1, None``."""
+    """Return a static index as source between brackets: ``1:, ::-1, None``."""
 
     def bound(value: SupportsIndex | None) -> str:
         return "" if value is None else int.__repr__(operator.index(value))

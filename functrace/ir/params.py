@@ -1,8 +1,9 @@
-"""What static parameters may be: checked where a program comes from outside of the library.
+"""Check static parameters of programs that come from outside of the library.
 
-A param of the library's primitives is known by its name: ``axes`` are axes of the first operand, ``shape`` are sizes,
-wherever they stand. While recording, the NumPy layer has seen to it; a text, or a program built by hand, may say anything,
-and a rule that is given a string for an axis, or an axis of -1, fails in any way, or predicts avals that are not true.
+A param of the library's primitives is identified by its name: ``axes`` are axes of the first
+operand, ``shape`` are sizes, for every primitive. While recording, the NumPy layer validates them;
+but a text, or a program built by hand, may contain anything, and a rule that gets a string for an
+axis, or an axis of -1, fails in any way, or predicts wrong avals.
 
 Layer: 0.
 """
@@ -27,17 +28,17 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 Kind = tuple[str, Callable[[Any, Sequence[Spec]], bool]]
-"""What a param is, in words, and the question whether it is, given the operands too."""
+"""Description of a kind of param, and its test, which gets the operands too."""
 
 _LARGEST_ORDER = 100
 _SUBSCRIPTS = re.compile(r"[A-Za-z]*(?:,[A-Za-z]*)*->[A-Za-z]*")
 
 
 def check_params(primitive: Primitive, specs: Sequence[Spec], params: Sequence[Any]) -> None:
-    """Check the params of one of the library's primitives; those of others are their own business.
+    """Check the params of one of the library's primitives; ignore other primitives.
 
     Raises:
-        ProgramError: naming the param, and what it should be.
+        ProgramError: with the param and its expected kind.
     """
     if PRIMITIVES.get(primitive.name) is not primitive:
         return
@@ -189,7 +190,7 @@ KINDS: dict[str, Kind] = {
     "while_loop.reverse": ("a tuple of bools", _is_tuple_of(lambda k: isinstance(k, bool))),
     "uplo": _is_one_of("L", "U"),
 }
-"""By name, for every param of the library's primitives (a test asks for each); by primitive and name where that differs."""
+"""Kind of each param by name (a test checks that none is missing), or by primitive and name."""
 
 
 def _is_program(value: object) -> bool:

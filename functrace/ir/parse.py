@@ -1,6 +1,6 @@
-"""Reading a program back from its listing (ir/text.py writes it).
+"""Parse a program from its listing (ir/text.py writes it).
 
-See Note [Reading what anybody wrote] in ir/reading.py: every pattern here is matched in time linear in the text.
+See Note [Reading what anybody wrote] in ir/reading.py: every pattern matches in linear time.
 
 Layer: 0.
 """
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from functrace.typing import T, Ts
 
 _MOST_DEFLATED = 1100
-"""Bytes that one byte of zlib's can hold at most (1032), and some for small ones."""
+"""Upper bound for the bytes that one byte of zlib data expands to (1032, more for short data)."""
 _MOST_AXES = 64
 _NUMBER = r"(?:[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|inf|nan)"
 _TOKEN = re.compile(
@@ -61,7 +61,7 @@ def parse_program(text: object, primitives: Mapping[str, Primitive]) -> Program:
     """Read a program back from its listing.
 
     Raises:
-        ParseError: with the line that could not be read.
+        ParseError: with the line that is invalid.
     """
     if not isinstance(text, str):
         raise ParseError(f"a {type(text).__name__} is not a text", fix="pass what Program.text() returned")
@@ -80,7 +80,7 @@ def parse_program(text: object, primitives: Mapping[str, Primitive]) -> Program:
 
 
 class _Parser:
-    """Reads tokens one by one; ``kind`` and ``token`` are the next one."""
+    """Tokenizer and parser; ``kind`` and ``token`` are the lookahead."""
 
     def __init__(self, text: str, primitives: Mapping[str, Primitive]) -> None:
         self.text, self.primitives = text, primitives
@@ -89,14 +89,14 @@ class _Parser:
         self.kind, self.token = "newline", ""
 
     def fail(self, what: str, fix: str = _AS_WRITTEN) -> NoReturn:
-        """Raise with the line that is being read."""
+        """Raise with the current line."""
         lines = self.text.split("\n", self.line)
         shown = lines[self.line - 1].strip() if self.line <= len(lines) else "(end of the text)"
         shown = shown if len(shown) <= 120 else shown[:117] + "..."
         raise ParseError(f"line {self.line}: {what}\n    {shown}", fix=fix)
 
     def advance(self) -> str:
-        """Take the next token; returns the one before it."""
+        """Consume the lookahead token and return it."""
         taken = self.token
         if self.kind == "newline" and taken:
             self.line += 1
@@ -115,25 +115,25 @@ class _Parser:
                 return taken
 
     def skip_lines(self) -> None:
-        """Skip ends of lines, where they mean nothing."""
+        """Skip newlines."""
         while self.kind == "newline":
             self.advance()
 
     def expect(self, mark: str) -> None:
-        """Take a given mark."""
+        """Consume a required token."""
         if self.token != mark or self.kind == "end":
             self.fail(f"expected {mark!r}, found {self._shown()}")
         self.advance()
 
     def accept(self, mark: str) -> bool:
-        """Take a mark if it comes next."""
+        """Consume a token if it is the lookahead."""
         if self.kind != "mark" or self.token != mark:
             return False
         self.advance()
         return True
 
     def name(self, what: str) -> str:
-        """Take a name."""
+        """Consume a name."""
         if self.kind != "name":
             self.fail(f"expected {what}, found {self._shown()}")
         return self.advance()
@@ -142,17 +142,17 @@ class _Parser:
         return {"newline": "the end of the line", "end": "the end of the text"}.get(self.kind, shortened(self.token))
 
     def deeper(self) -> None:
-        """Go into a tuple or a program; whoever does so leaves it by ``depth -= 1``."""
+        """Enter a tuple or a program; the caller leaves it by ``depth -= 1``."""
         self.depth += 1
         if self.depth > DEEPEST:
-            self.fail(f"more than {DEEPEST} programs and tuples in each other", fix="nest less deeply")
+            self.fail(f"more than {DEEPEST} programs and tuples in each other", fix="reduce the nesting")
 
     def program(self) -> Program:
-        """``name(inputs) { lines }``."""
+        """Parse ``name(inputs) { lines }``."""
         return _Listing(self).read()
 
     def variable(self) -> tuple[str, ShapeDtype]:
-        """``x: f64[3]``."""
+        """Parse ``x: f64[3]``."""
         if self.kind == "name" and not is_name(self.token):
             self.fail(
                 f"{shortened(self.token)} cannot be the name of a variable", fix="use a name that is no keyword, in NFKC"
@@ -162,7 +162,7 @@ class _Parser:
         return name, self.aval(self.name("a dtype"))
 
     def aval(self, dtype: str) -> ShapeDtype:
-        """``[3,4]`` after a dtype."""
+        """Parse ``[3,4]`` after a dtype."""
         self.expect("[")
         sizes: list[str] = []
         while not self.accept("]"):
@@ -175,7 +175,7 @@ class _Parser:
         return self.lookup(aval_named, f"{dtype}[{','.join(sizes)}]")
 
     def number(self) -> Any:
-        """A Python number."""
+        """Parse a Python number."""
         if self.kind == "complex":
             return complex(self.advance())
         token = self.token
@@ -184,7 +184,7 @@ class _Parser:
         return value
 
     def string(self) -> str:
-        """A string between double quotes."""
+        """Parse a string between double quotes."""
         if self.kind != "string":
             self.fail(f"expected a string, found {self._shown()}")
         try:
@@ -195,7 +195,7 @@ class _Parser:
         return value
 
     def value(self) -> Any:
-        """A param."""
+        """Parse a param."""
         if self.kind in ("number", "complex"):
             return self.number()
         if self.kind == "string":
@@ -218,7 +218,7 @@ class _Parser:
         return self.word(self.name("a value"))
 
     def word(self, word: str) -> Any:
-        """A value that begins with a word."""
+        """Parse a value that begins with a word."""
         if word in _WORDS:
             return _WORDS[word]
         if word.startswith("np."):
@@ -239,7 +239,7 @@ class _Parser:
         return self.aval(word) if self.token == "[" else self.lookup(named_dtype, word)
 
     def tuple(self) -> tuple[Any, ...]:
-        """Values up to the closing parenthesis."""
+        """Parse values up to the closing parenthesis."""
         values: list[Any] = []
         self.deeper()
         while not self.accept(")"):
@@ -251,14 +251,14 @@ class _Parser:
         return tuple(values)
 
     def lookup(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
-        """Call a look-up whose errors do not know the line."""
+        """Call a look-up function, and add the line to its errors."""
         try:
             return function(*args)
         except FunctraceError as error:
             self.fail(error.what, fix=error.fix or _AS_WRITTEN)
 
     def constant(self, aval: ShapeDtype) -> Any:
-        """The value of a constant."""
+        """Parse the value of a constant."""
         if self.kind == "name" and self.token == "broadcast":
             self.advance()
             distinct = self.aval(self.name("a dtype"))
@@ -279,7 +279,7 @@ class _Parser:
             self.fail(f"the values do not fit {aval}: {error}")
 
     def elements(self, texts: list[str], depth: int = 0) -> tuple[int, ...]:
-        """Collect the leaves of nested brackets; returns the shape of the nest."""
+        """Collect the leaves of nested brackets; return the shape."""
         if depth > _MOST_AXES:
             self.fail(f"an array of more than {_MOST_AXES} axes")
         if self.kind in ("number", "complex") or self.token in ("True", "False"):
@@ -297,7 +297,7 @@ class _Parser:
         return (len(shapes), *(shapes[0] if shapes else ()))
 
     def blob(self, aval: ShapeDtype) -> Any:
-        """``<f64[784,64] zlib:…>``."""
+        """Parse ``<f64[784,64] zlib:…>``."""
         stated, _, body = self.token[1:-1].partition(" ")
         if not body.startswith("zlib:"):
             self.fail(
@@ -310,7 +310,7 @@ class _Parser:
             self.fail(f"so short a text cannot hold {aval}", fix="do not edit encoded arrays")
         try:
             packed = base64.b64decode(body[5:], validate=True)
-            # Never more bytes than the aval says, whatever the compressed text claims.
+            # At most as many bytes as the aval has, whatever the compressed text claims.
             data = zlib.decompressobj().decompress(packed, aval.nbytes + 1)
             value = array_from_bytes(data, aval)
         except (binascii.Error, zlib.error, ValueError) as error:
@@ -320,7 +320,7 @@ class _Parser:
 
 
 class _Listing:
-    """One program that is being read: the tape, and which names stand for which variables."""
+    """Tape of one program that is being parsed, and its names of variables."""
 
     def __init__(self, parser: _Parser) -> None:
         self.parser, self.builder = parser, Builder()
@@ -328,7 +328,7 @@ class _Listing:
         self.positions: dict[int, Position] = {}
 
     def read(self) -> Program:
-        """Read up to the closing brace."""
+        """Parse up to the closing brace."""
         parser = self.parser
         name = parser.advance() if parser.kind == "angle" else parser.name("the program's name")
         if "." in name:
@@ -359,7 +359,7 @@ class _Listing:
         )
 
     def statement(self) -> list[int] | None:
-        """Read one constant, equation or ``return``; returns the outputs if it was the latter."""
+        """Parse a constant, an equation or ``return``; return the outputs of the latter."""
         parser = self.parser
         if parser.accept("("):
             written = [parser.variable()]
@@ -383,7 +383,7 @@ class _Listing:
         return None
 
     def returned(self) -> list[int]:
-        """Read the outputs."""
+        """Parse the outputs."""
         outputs: list[int] = []
         while self.parser.kind == "name":
             outputs.append(self.variable())
@@ -392,7 +392,7 @@ class _Listing:
         return outputs
 
     def equation(self, written: list[tuple[str, ShapeDtype]]) -> None:
-        """Read ``= primitive operands {params}``."""
+        """Parse ``= primitive operands {params}``."""
         parser = self.parser
         parser.expect("=")
         primitive = parser.lookup(named_primitive, parser.name("the name of a primitive"), parser.primitives)
@@ -421,14 +421,14 @@ class _Listing:
         self.position(first)
 
     def position(self, variable: int) -> None:
-        """Read the position in the comment of this line, if it is one."""
+        """Parse the position in the comment of this line, if it is one."""
         line, comment = self.parser.comment
         file, _, number = comment.removeprefix("#").strip().rpartition(":")
         if line == self.parser.line and file and number.isascii() and number.isdigit():
             self.positions[variable] = self.parser.lookup(place, file, self.parser.lookup(integer, number)), 0
 
     def params(self) -> dict[str, Any]:
-        """Read the params, if there are any."""
+        """Parse the params, if there are any."""
         parser, given = self.parser, dict[str, Any]()
         if not parser.accept("{"):
             return given
@@ -446,7 +446,7 @@ class _Listing:
         return given
 
     def variable(self) -> int:
-        """Take the name of a variable that is there."""
+        """Consume the name of a defined variable."""
         name = self.parser.token
         if name not in self.ids:
             self.parser.fail(f"variable {shortened(name)} is used before it is written", fix="write it in an earlier line")

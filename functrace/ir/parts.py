@@ -1,4 +1,4 @@
-"""Parts of programs, and programs from parts.
+"""Extract parts of programs, and assemble programs from parts.
 
 Layer: 0.
 """
@@ -19,7 +19,7 @@ _NO_NAMES: Mapping[int, str | None] = MappingProxyType({})
 
 
 class Assembly(Builder):
-    """A builder that programs are copied into, with the lines that their operations came from."""
+    """A builder with source positions, into which programs are copied."""
 
     __slots__ = ("positions",)
 
@@ -30,17 +30,17 @@ class Assembly(Builder):
     def place(
         self, primitive: Primitive, operands: tuple[int, ...], params: tuple[Any, ...], position: Position = None
     ) -> int:
-        """Add an operation; returns the variable of its first result."""
+        """Add an operation; return the variable of its first result."""
         first = self.append(primitive, operands, tuple([self.spec(i) for i in operands]), params)
         self.positions.extend([None] * (first - len(self.positions)))
         self.positions.extend([position] * (len(self.primitives) - first))
         return first
 
     def splice(self, program: Program, inputs: Sequence[int]) -> list[int]:
-        """Copy the operations of a program that matter, with variables of this builder as its inputs.
+        """Copy the live operations of a program, with variables of this builder as its inputs.
 
         Returns:
-            the variables that its outputs have become.
+            the variables of its outputs.
         """
         moved: dict[int, int] = dict(zip(program.input_ids, inputs, strict=True))
         for k, value in program.constant_values.items():
@@ -50,7 +50,7 @@ class Assembly(Builder):
         return [moved[i] for i in program.output_ids]
 
     def copy(self, program: Program, k: int, moved: dict[int, int]) -> None:
-        """Copy one operation; ``moved`` says where its operands stand here, and is told where its results do."""
+        """Copy one operation; ``moved`` maps operands to variables here, and gets the results."""
         primitive, operands, params = program.ops[k]
         placed = tuple([moved[i] if i >= 0 else self.literal(program.literals[~i]) for i in operands])
         first = self.place(primitive, placed, params, program.positions[k] if k < len(program.positions) else None)
@@ -64,18 +64,19 @@ class Assembly(Builder):
         input_names: Sequence[str | None] = (),
         names: Mapping[int, str | None] = _NO_NAMES,
     ) -> Program:
-        """Freeze what has been assembled."""
+        """Freeze the assembled program."""
         return Program.from_builder(self, outputs, name=name, positions=self.positions, input_names=input_names, names=names)
 
 
 @final
 class Rewrite(Assembly):
-    """A program that is written from another one: operations are kept or replaced, and lines and names go with them.
+    """Rewrite a program: keep or replace operations; source positions and names are preserved.
 
     Args:
-        source: the other program.
-        inputs: the places of those inputs of the source that are inputs here, in order, and the avals of others, which
-            nothing reads; by default all. What an input that is left out has become is to be written into ``moved``.
+        source: the source program.
+        inputs: positions of the source's inputs that stay inputs, in order, and avals of additional
+            unused inputs; by default all. For an omitted input, the caller stores its replacement
+            in ``moved``.
 
     Example:
         >>> import numpy as np
@@ -99,7 +100,7 @@ class Rewrite(Assembly):
         self.source = source
         ids, names = source.input_ids, source.input_names
         self.moved: dict[int, int] = {}
-        """Where variables of the source stand here."""
+        """Variable here for each variable of the source."""
         self._input_names: list[str | None] = []
         for place in range(len(ids)) if inputs is None else inputs:
             if isinstance(place, ShapeDtype):
@@ -110,7 +111,7 @@ class Rewrite(Assembly):
                 self._input_names.append(names[place] if place < len(names) else None)
 
     def operand(self, i: int) -> int:
-        """Return where an operand of the source stands here; a constant is placed when it is first asked for."""
+        """Return the variable here for an operand of the source; add constants on first use."""
         if i < 0:
             return self.literal(self.source.literals[~i])
         found = self.moved.get(i)
@@ -119,7 +120,7 @@ class Rewrite(Assembly):
         return found
 
     def position(self, k: int) -> Position:
-        """The line that an operation of the source came from."""
+        """Return the source position of an operation of the source program."""
         return self.source.positions[k] if k < len(self.source.positions) else None
 
     def keep(self, k: int, bodies: Callable[[Program], Program] | None = None) -> None:
@@ -127,7 +128,7 @@ class Rewrite(Assembly):
 
         Args:
             k: the variable of its first result.
-            bodies: a pass for its sub-programs (of a loop, a branch, a call); by default they stay as they are.
+            bodies: a pass to apply to its sub-programs; by default they stay as they are.
         """
         primitive, operands, params = self.source.ops[k]
         if bodies is not None and primitive.holds is not None:
@@ -137,24 +138,24 @@ class Rewrite(Assembly):
             self.moved[k + j] = first + j
 
     def keep_all(self) -> list[int]:
-        """Copy all operations; returns what the outputs have become."""
+        """Copy all operations; return the variables of the outputs."""
         for k, _ in self.source.schedule:
             self.keep(k)
         return [self.operand(i) for i in self.source.output_ids]
 
     def replace(self, k: int, results: Iterable[int]) -> None:
-        """Let variables of this program stand for the results of an operation."""
+        """Replace the results of an operation by variables of this program."""
         self.moved.update(enumerate(results, k))
 
     def finish(self, outputs: Sequence[int] | None = None) -> Program:
-        """Freeze what has been written; ``outputs`` are variables here, by default what the source's outputs have become."""
+        """Freeze the result; by default the outputs are those of the source."""
         source, moved = self.source, self.moved
         chosen = [self.operand(i) for i in source.output_ids] if outputs is None else outputs
         self.positions.extend([None] * (len(self.primitives) - len(self.positions)))
         names: dict[int, str | None] = {}
         for i, name in source.names.items():
             if i in moved:
-                names.setdefault(moved[i], name)  # what stands for a later variable keeps its own name
+                names.setdefault(moved[i], name)  # the replacement of a later variable keeps its name
         return self.program(chosen, source.name, source.input_names, names)
 
 
@@ -167,12 +168,13 @@ Enter = Callable[[Rewrite, int, list[int]], list[int]]
 
 
 def inline(program: Program, choose: Choose, enter: Enter | None = None) -> Program:
-    """Return an equal program in which operations that stand for programs, of any depth, are replaced by these.
+    """Return an equal program in which calls, at any depth, are replaced by their sub-programs.
 
     Args:
         program: any program.
-        choose: returns the program that an operation stands for, or ``None`` where it is to stay.
-        enter: from what is written, an operation that is replaced and its operands there, to what its program is given.
+        choose: returns the sub-program to inline for an operation, or ``None`` to keep it.
+        enter: maps the rewrite, a replaced operation and its operands there to the arguments of its
+            sub-program.
     """
     if not any(choose(op) is not None for op in program.ops):
         return program
@@ -189,7 +191,7 @@ def inline(program: Program, choose: Choose, enter: Enter | None = None) -> Prog
 
 
 class Restriction(NamedTuple):
-    """What `restrict` returns: the program, and which of the inputs asked for are its inputs."""
+    """Result of `restrict`: the program, and which of the requested inputs it has."""
 
     program: Program
     used: tuple[int, ...]
@@ -200,9 +202,9 @@ def restrict(
 ) -> Restriction:
     """Return the part of a program that computes ``outputs`` from ``inputs``, any variables of it.
 
-    Operations that do not matter for it are left out; what was computed before a variable in ``inputs`` is, too. Inputs
-    that do not matter are not inputs of the result, unless all are to be kept (``keep``). Operations that are carried out in
-    any case (`Primitive.kept`) stay if ``effects`` says so, by default with ``keep``.
+    Dead operations are dropped, as are those before a variable in ``inputs``. Unused inputs are
+    dropped, unless ``keep``. Operations with side effects (`Primitive.kept`) stay if ``effects``,
+    by default if ``keep``.
 
     Raises:
         ProgramError: if an output depends on an input of ``program`` that is not among ``inputs``.
@@ -242,7 +244,7 @@ def restrict(
 
 
 def reordered(program: Program, inputs: Sequence[int]) -> Program:
-    """Return the program with its inputs in another order, given by their places among the present ones."""
+    """Return the program with its inputs permuted: ``inputs`` are their present positions."""
     return Program(
         program.ops,
         program.avals,
@@ -256,12 +258,12 @@ def reordered(program: Program, inputs: Sequence[int]) -> Program:
 
 
 def with_inputs(program: Program, explicit: int, before: Sequence[Any], after: Sequence[Any]) -> Program:
-    """Return the program with more captured inputs, which it does not read: it then takes what its sister programs take.
+    """Add unused captured inputs to a program, so that it has the same signature as related ones.
 
     Args:
         program: a closed program.
         explicit: how many of its inputs are explicit.
-        before, after: the values captured by the others, which stand before and after its own.
+        before, after: captured values of the other programs, placed before and after its own.
     """
     own = range(explicit, len(program.input_ids))
     write = Rewrite(program, [*range(explicit), *map(aval_of, before), *own, *map(aval_of, after)])
@@ -269,7 +271,7 @@ def with_inputs(program: Program, explicit: int, before: Sequence[Any], after: S
 
 
 def closed_over(program: Program) -> tuple[Program, list[Any]]:
-    """Return the program with its constants as further inputs, behind the others, and their values."""
+    """Return the program with its constants as additional last inputs, and their values."""
     ops = list(program.ops)
     for i in program.constant_values:
         ops[i] = (INPUT, (), (program.avals[i],))
@@ -288,7 +290,7 @@ def closed_over(program: Program) -> tuple[Program, list[Any]]:
 
 
 def holds_kept(*params: object) -> bool:
-    """Say whether programs among params hold operations that are carried out in any case; the ``kept`` rule of who holds."""
+    """Return True if sub-programs in params have side effects: a ``kept`` rule."""
     return any(_holds(param) for param in params)
 
 
@@ -300,7 +302,7 @@ def _holds(param: object) -> bool:
 
 
 def without_kept(program: Program) -> Program:
-    """Return the program without the operations that are carried out in any case, at any depth: for a second run of it."""
+    """Return the program without side effects, at any depth: for a second run."""
     if not program.keeps:
         return program
     write = Rewrite(program)
@@ -314,7 +316,7 @@ def without_kept(program: Program) -> Program:
 
 
 def with_programs(param: object, change: Callable[[Program], Program]) -> Any:
-    """Return a static parameter with every program in it changed; tuples are entered."""
+    """Return a static param with ``change`` applied to every program in it, also inside tuples."""
     parts: Any = param
     if type(param) is tuple:
         return tuple([with_programs(part, change) for part in parts])

@@ -1,6 +1,7 @@
 """Programs as pictures: Graphviz text (``to_dot``) and HTML for notebooks (``_repr_html_``).
 
-Everything that a program brings along (names, files, lines of source) is escaped: a program from anybody can be looked at.
+All text from the program (names, files, source lines) is escaped: untrusted programs are safe to
+show.
 
 Layer: 0.
 """
@@ -21,7 +22,7 @@ from functrace.source import printable
 _LONGEST = 60
 """Characters of a line in a picture."""
 _MOST_LINES = 500
-"""Equations that a notebook shows."""
+"""Maximum number of equations in a notebook."""
 
 
 # -- Graphviz ------------------------------------------------------------------------------------------
@@ -30,8 +31,8 @@ _MOST_LINES = 500
 def program_dot(program: Program) -> str:
     """Return a program as a Graphviz graph.
 
-    Ellipses are inputs and outputs, boxes are equations with their params, constants are plain text; an edge is a variable
-    with its aval. A program that an equation holds is a cluster, which a dotted edge leads to.
+    Ellipses are inputs and outputs, boxes are equations with their params, constants are plain
+    text; an edge is a variable with its aval. A sub-program is a cluster, linked by a dotted edge.
     """
     lines = [
         "digraph program {",
@@ -43,7 +44,7 @@ def program_dot(program: Program) -> str:
 
 
 class _Graph:
-    """Writes nodes under names that are all different: those of the n-th program begin with ``pn_``."""
+    """Writes nodes with unique names: those of the n-th program begin with ``pn_``."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -58,7 +59,7 @@ class _Graph:
         return [*lines, "}"]
 
     def nodes(self, program: Program, own: str) -> list[str]:
-        """Return nodes, edges and the clusters of what equations hold."""
+        """Return nodes, edges and the clusters of sub-programs."""
         lines: list[str] = []
         equations = iter(program.equations)
         maker: dict[int, str] = {}
@@ -81,7 +82,7 @@ class _Graph:
     def equation(
         self, program: Program, equation: Equation, operands: tuple[int, ...], node: str, maker: dict[int, str]
     ) -> list[str]:
-        """Return an equation's node, the edges to it, and what it holds."""
+        """Return an equation's node, the edges to it, and its sub-programs' clusters."""
         held = [found for name, value in equation.params.items() for found in held_programs(value, name)]
         shown = {k: v for k, v in equation.params.items() if not list(held_programs(v, k))}
         words = [equation.primitive.name, *[repr(program.literals[~i]) for i in operands if i < 0]]
@@ -101,7 +102,7 @@ class _Graph:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as a string of Graphviz's: what is not printable and backslashes are shown as such."""
+    """Return a text as a Graphviz string; backslashes and unprintable characters are escaped."""
     return '"' + printable(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -113,7 +114,7 @@ def _shortened(text: str) -> str:
 
 
 def program_html(program: Program) -> str:
-    """Return a program's listing as HTML: each equation beside the line of source that it came from."""
+    """Return a program's listing as HTML: each equation next to its source line."""
     listing = program_text(program, full=False).split("\n")
     constants = [f"  {line.strip()}" for line in listing[1 : 1 + len(program.constant_values)]]
     rows = [(listing[0], ""), *[(line, "") for line in constants]]
@@ -129,7 +130,7 @@ def program_html(program: Program) -> str:
 
 
 def _lines_inside(lines: list[str], expressions: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield a row for each line of the programs that an equation holds, with its comment in the second column."""
+    """Yield a row (text, comment) for each line of an equation's sub-programs."""
     for line in lines:
         text, comment, where = line.rpartition("  # ")
         if comment and where in expressions:
@@ -139,7 +140,7 @@ def _lines_inside(lines: list[str], expressions: dict[str, str]) -> Iterator[tup
 
 
 def _expressions(equation: Equation) -> dict[str, str]:
-    """The lines of source of all equations inside of one, by file and number."""
+    """Return the source lines of all equations inside of one, by file and number."""
     found: dict[str, str] = {}
     todo = [equation]
     while todo:
@@ -153,7 +154,7 @@ def _expressions(equation: Equation) -> dict[str, str]:
 
 
 def table(titles: list[str], rows: list[tuple[Any, ...]], *, right: tuple[int, ...] = ()) -> str:
-    """Return an HTML table of texts, escaped.
+    """Return an HTML table of escaped texts.
 
     Args:
         titles: of the columns; none for a table without.

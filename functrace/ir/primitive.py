@@ -1,4 +1,4 @@
-"""Primitives: what an equation applies, with every rule in one frozen record.
+"""Primitives: the operations of equations, with all rules of each in one frozen record.
 
 A primitive has five required rules, always in this order:
 
@@ -7,10 +7,11 @@ A primitive has five required rules, always in this order:
   number, its type; returns one `ShapeDtype` or a tuple.
 * ``jvp(primals, outputs, tangents, *params)`` returns the tangents of the outputs. Tangents of inactive
   operands are ``None``, and the rule is not called if all of them are. `LINEAR` stands for "the same
-  primitive on the tangent", `ZERO` for "no derivative: the output is piecewise constant". A primitive that holds
-  programs has a `Joint` rule.
-* ``transpose(cotangent, *operands, *params)`` returns one cotangent (or ``None``) per operand. Operands that
-  are linear arrive as `LinearOperand`, the others as values.
+  primitive on the tangent", `ZERO` for "no derivative: the output is piecewise constant". A
+  primitive with sub-programs has a `Joint` rule.
+* ``transpose(cotangent, *operands, *params)`` returns one cotangent (or ``None``) per operand.
+Linear operands
+  are passed as `LinearOperand`, the others as values.
 * ``batch(operands, is_batched, *params)`` applies the primitive to operands of which some have one more
   axis, at position 0; all results have the batch axis at 0 (but see ``mapped``).
 
@@ -46,16 +47,16 @@ if TYPE_CHECKING:
 
 Rule = Callable[..., Any]
 Values: TypeAlias = tuple[Array, ...]
-"""What a rule is given of the operands, or of the results: arrays, or traced values."""
+"""Operands or results passed to a rule: arrays, or traced values."""
 Tangents: TypeAlias = tuple[Array | None, ...]
-"""What a jvp rule is given of its operands' tangents: ``None`` where an operand carries no derivative."""
+"""Tangents of the operands passed to a jvp rule: ``None`` for an inactive operand."""
 Flags: TypeAlias = tuple[bool, ...]
 """Which operands have a batch axis."""
 Params: TypeAlias = tuple[Any, ...]
-"""The static parameters of an operation: hashable, each what its primitive says."""
+"""Static parameters of an operation: hashable; each primitive defines its own."""
 
 if TYPE_CHECKING:
-    # The params come last, and are what each primitive says.
+    # The params come last; each primitive defines its own.
     JvpRule = Callable[Concatenate[Values, Values, Any, ...], Any]
     JointRule = Callable[Concatenate[Values, Tangents, ...], Any]
     TransposeRule = Callable[Concatenate[Any, ...], Any]
@@ -65,13 +66,13 @@ if TYPE_CHECKING:
     Runs = Sequence[Sequence[tuple[int, Program]]]
 
 WRITTEN_AS = "functrace_written_as"
-"""Attribute of a function that evaluates: a simpler one, which stands for it in source that is written."""
+"""Attribute of an eval function: a simpler function that replaces it in generated source."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A rule that cannot exist; calling it raises with the declared reason and way out."""
+    """A rule that cannot exist; calling it raises with the declared reason and fix."""
 
     because: str
     instead: str
@@ -85,8 +86,8 @@ def absent(*, because: str, instead: str) -> Absent:
     """Declare that a rule of a primitive cannot exist.
 
     Args:
-        because: the reason, as a sentence that names the function as the user knows it.
-        instead: a way out, as an instruction.
+        because: the reason; a clause with the function's public name as its subject.
+        instead: the fix, as an instruction.
 
     Returns:
         a marker to put in place of the rule. Using the rule raises `NotDifferentiableError` with both texts.
@@ -102,12 +103,12 @@ def absent(*, because: str, instead: str) -> Absent:
 @final
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A rule given by a word; the transform knows what to do (`LINEAR`, `ZERO`)."""
+    """A rule that the transform implements (`LINEAR`, `ZERO`)."""
 
     word: str
 
     def __call__(self, *_args: object, **_kwargs: object) -> Any:
-        """Refuse: a marker is not a function."""
+        """Raise: a marker is not a function."""
         raise AssertionError(f"the marker {self.word} is read, never called")
 
 
@@ -121,68 +122,75 @@ ZERO = Marker("ZERO")
 @final
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """jvp rule of a primitive that holds programs: outputs and tangents come from new operations, which replace it.
+    """jvp rule of a primitive with sub-programs: new operations replace it in the derivative.
 
     Both functions are called as ``(primals, tangents, *params)``, with ``None`` for inactive tangents. They return the
     outputs, and the tangents of the outputs (or ``None``).
 
     Args:
         jvp: computes both together, on one tape.
-        linearize: computes outputs from primals only, and tangents by an operation that is linear in them; what passes from
-            one to the other are residuals.
+        linearize: computes outputs from primals only, and tangents by an operation that is linear
+            in them; the values passed from one to the other are residuals.
     """
 
     jvp: JointRule
     linearize: JointRule
 
     def __call__(self, *_args: object, **_kwargs: object) -> Any:
-        """Refuse: the transform chooses one of the two."""
+        """Raise: the transform calls one of the two functions."""
         raise AssertionError("a joint rule is read, never called")
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Onto:
-    """transpose rule of a primitive that stands for a program: it adds onto the cotangents that there are already.
+    """transpose rule of a primitive with sub-programs: it adds to the existing cotangents.
 
-    So cotangents are summed in the order in which they would be without the primitive around the operations, and the
-    rounding is the same.
+    So cotangents are summed in the same order as without the primitive around the operations, with
+    the same rounding.
 
     Args:
-        rule: called as ``(cotangents, before, *operands, *params)``; ``before`` has a cotangent or ``None`` per operand, and
-            what it returns for a linear operand holds that cotangent already.
+        rule: called as ``(cotangents, before, *operands, *params)``; ``before`` has a cotangent or
+            ``None`` per operand, which the cotangent returned for a linear operand must include.
     """
 
     rule: OntoRule
 
     def __call__(self, cts: Array | Tangents, *rest: Any) -> Any:
-        """Transpose as other rules do, from no cotangents."""
+        """Transpose without existing cotangents."""
         return self.rule(cts, None, *rest)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """What a primitive says of the programs among its params; whatever walks programs asks here, and names no primitive.
+    """Description of a primitive's sub-programs, for all code that walks programs.
 
-    All functions are given the params last. Programs stand among the params themselves, or in tuples there.
+    All functions get the params last. Sub-programs are params, or elements of tuples in params.
 
     Args:
-        runs: called as ``runs(inputs, *params)``, with the avals of the operands: what a run carries out, as alternatives,
-            of which the most expensive one counts. Each is a tuple of programs with how often they run.
-        called_program: called as ``called_program(*params)``: the program that may be inlined in place of the operation.
-        kept: called as ``kept(read, *params)``, with the places of the results that somebody reads: those that the operation
-            must still have, if the others are dropped from the programs that it holds. Without it, all are kept.
-        feeds: called as ``feeds(place, *params)``: which inputs of which programs the operand at a place is.
-        gives: called as ``gives(place, *params)``: which output of which program the result at a place holds, if it is that
-            of many runs; what to call the program's inputs, and each of the runs. For listings.
-        keeps: called as ``keeps(*params)``: what a run keeps of each step for later ones, as a program, the place of its
-            output, what to call the program's inputs, and the programs that read it, with the input's place. For listings.
-        depends: called as ``depends(flags, *params)``, with one flag per operand: which results depend on a flagged one.
-            Without it, all do.
-        moving: called likewise: the programs that run, each with one flag per input: whether that depends on a flagged
-            operand at any step. Without it, what the programs do with their inputs is left to the jvp rule.
-        lowers: called as ``lowers(specs, *params)``, with what ``aval`` is told of the operands: a
+        runs: called as ``runs(inputs, *params)``, with the avals of the operands; returns the
+            alternatives of one run, of which the most expensive one counts. Each is a tuple of
+            programs with their numbers of runs.
+        called_program: called as ``called_program(*params)``; returns the program that may be
+            inlined in place of the operation.
+        kept: called as ``kept(read, *params)``, with the positions of the live results; returns the
+            results that the operation must still have if the others are dropped from its
+            sub-programs. Without it, all are kept.
+        feeds: called as ``feeds(place, *params)``; returns the sub-program inputs that the operand
+            at a position feeds.
+        gives: called as ``gives(place, *params)``, for listings; returns the sub-program output in
+            the result at a position, if it is that of many runs, with names for the program's
+            inputs and for each of the runs.
+        keeps: called as ``keeps(*params)``, for listings; returns the values that each step saves
+            for later ones, as a program, the position of its output, names for the program's
+            inputs, and the programs that read it, with the input's position.
+        depends: called as ``depends(flags, *params)``, with one flag per operand; returns which
+            results depend on a flagged one. Without it, all do.
+        moving: called likewise; returns the sub-programs that run, each with one flag per input:
+            True if it depends on a flagged operand at any step. Without it, the dependence is left
+            to the jvp rule.
+        lowers: called as ``lowers(specs, *params)``, with the arguments of ``aval``; returns a
             `functrace.ir.structures.Lowering`. Without it, the eval rule runs.
     """
 
@@ -199,7 +207,7 @@ class Holds:
 
 @final
 class LinearOperand:
-    """Placeholder for an operand that a transpose rule must return a cotangent for.
+    """Placeholder for a linear operand of a transpose rule, which must return its cotangent.
 
     Args:
         aval: shape and dtype of the operand.
@@ -223,11 +231,11 @@ class LinearOperand:
 
 
 Operand: TypeAlias = Array | LinearOperand
-"""What a transpose rule is given for each operand."""
+"""Operand passed to a transpose rule."""
 
 
 def is_linear(operand: object) -> TypeIs[LinearOperand]:
-    """Check that a transpose rule must return a cotangent for an operand.
+    """Return True if a transpose rule must return a cotangent for an operand.
 
     Args:
         operand: an operand of a transpose rule.
@@ -244,7 +252,7 @@ def is_linear(operand: object) -> TypeIs[LinearOperand]:
 
 
 def always(*_specs_and_params: object) -> bool:
-    """Say, as the ``fails`` rule of a primitive, that its ``eval`` may raise on values of any kind."""
+    """Return True: the ``fails`` rule of a primitive whose ``eval`` may raise on any values."""
     return True
 
 
@@ -256,7 +264,7 @@ class Primitive:
     Args:
         name: name in listings.
         eval: computes the result from plain values.
-        aval: computes shape and dtype of the result.
+        aval: computes shapes and dtypes of the results.
         jvp: the derivative: tangents of the result from primals and tangents.
         transpose: cotangents of linear operands from the cotangent of the result.
         batch: applies the primitive to operands with a batch axis.
@@ -282,8 +290,8 @@ class Primitive:
         by_rule: True if its ``jvp`` computes the results in another way than ``eval``, with other derivatives.
         mapped: called as ``mapped(is_batched, *params)``; returns which of several results ``batch`` gives a batch axis, all
             of them by default. A sub-program computes values that are the same for all examples once.
-        blind: True if the jvp rule never reads the value of a Python number among the operands, but passes it on; see Note
-            [Numbers that rules look at] in transforms/templates.py.
+        blind: True if the jvp rule never reads the value of a Python number among the operands, but
+            forwards it; see Note [Numbers that rules look at] in transforms/templates.py.
         warns: name in warnings, if it is not ``name``.
         scratch: memory that ``eval`` needs besides operands and results, as a multiple of its (first) result.
 
@@ -341,7 +349,7 @@ class Primitive:
         return self
 
     def __reduce__(self) -> Any:
-        """Pickle by reference: as the module-level name in the module that its rules stand in.
+        """Pickle by reference: as a module-level name in the module that defines its rules.
 
         Raises:
             ProgramError: if it has no such name.
@@ -363,7 +371,7 @@ def _named(module: str, name: str) -> Any:
 
 
 PRIMITIVES: ChainMap[str, Primitive] = ChainMap()
-"""The library's primitives by name: a registry, to which each package of primitives adds its own when it is imported."""
+"""The library's primitives by name; each package of primitives adds its own at import."""
 
 
 def add_primitives(table: dict[str, Primitive]) -> None:

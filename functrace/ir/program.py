@@ -1,17 +1,18 @@
 """Programs: frozen, first-order descriptions of a computation.
 
 A program can be printed and parsed back, saved, checked, costed, emitted as NumPy source,
-evaluated, and transformed into another program. It owns its constants. It is stored as a
-tape (see Note [The tape] in ir/tape.py); ``inputs``, ``equations`` and ``outputs`` are views of it for
-people and for their own passes::
+evaluated, and transformed into another program. It owns its constants. It is stored as a tape (see
+Note [The tape] in ir/tape.py); ``inputs``, ``equations`` and ``outputs`` are views of it for
+reading and for custom passes::
 
     for equation in program.equations:
         print(equation.primitive, equation.inputs, equation.params, equation.source)
 
 Note [Forms are imported when they are called]
-    Text, JSON, NumPy source, pictures, check and cost are a file each, which imports this one, since it reads or makes
-    programs. The methods of `Program` import that file when they are called: a program that is only recorded and run
-    needs none of them, and importing functrace stays fast. Only here may two files import each other
+    Text, JSON, NumPy source, pictures, check and cost are a module each, which imports this one,
+    since it reads or makes programs. The methods of `Program` import that module when they are
+    called: a program that is only recorded and run needs none of them, and importing functrace
+    stays fast. Only here may two modules import each other
     (tests/test_import_layers.py).
 
 Layer: 0.
@@ -43,27 +44,28 @@ from functrace.source import Place, Source, printable
 from functrace.typing import Scalar
 
 Position = tuple[CodeType | Place, int] | int | None
-"""Code and offset of one instruction; in cached programs the number of a variable, whose position whoever runs them knows
-(see Note [Positions in cached programs] in tracing/lines.py)."""
+"""Code and offset of one instruction; in cached programs the number of a variable, resolved by the
+caller that runs them (see Note [Positions in cached programs] in tracing/lines.py)."""
 
 _Plain: TypeAlias = Scalar | str | bytes | slice | EllipsisType | np.generic | np.dtype[Any] | np.ufunc | None
 Param: TypeAlias = "_Plain | ShapeDtype | Primitive | Program | tuple[Param, ...]"
-"""What a static parameter is, where it can be written and read back, or a part of one."""
+"""A static parameter, or part of one, with a written form that can be read back."""
 Static: TypeAlias = "Param | type[np.generic] | type[Scalar]"
-"""The same, with types: those of NumPy's scalars have a written form, Python's have none."""
+"""The same, and types: NumPy's scalar types have a written form, Python's have none."""
 
 _interned: weakref.WeakValueDictionary[Any, Program] = weakref.WeakValueDictionary()
 _interning = Lock()
 
 _RESERVED = frozenset({*keyword.kwlist, "np", "inf", "nan", "infj", "nanj", "const"})
-"""Words that listings need for themselves: never names of variables."""
+"""Words reserved by listings: never names of variables."""
 
 
 def is_name(word: str) -> bool:
-    """Whether listings may show a variable under this name.
+    """Return True if listings may show a variable under this name.
 
-    Python reads names in their NFKC form, in which ``ﬁ`` is ``fi``: a name that is not in that form could merge with
-    another one, and is not shown. Source that is executed has ASCII names only (`functrace.ir.numpy_source`).
+    Python reads names in their NFKC form, in which ``ﬁ`` is ``fi``: a name that is not in that form
+    could collide with another one, and is not shown. Executed source has ASCII names only
+    (`functrace.ir.numpy_source`).
     """
     if word in _RESERVED or _WORD.fullmatch(word) is None:
         return False
@@ -168,7 +170,8 @@ class Program:
         name: name of the program.
         input_names: names of the inputs, where known.
         names: names of other variables.
-        lines: positions that numbers in ``positions`` refer to, while a program is made that is to be cached.
+        lines: positions that numbers in ``positions`` refer to, while making a program that is to
+            be cached.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -184,7 +187,7 @@ class Program:
     ops: tuple[Op, ...] = cast("Any", cached_property(lambda self: tuple(self.columns)))
     """The tape: one entry per variable; see Note [The tape] in ir/tape.py."""
     columns: Columns = cast("Any", cached_property(lambda self: Columns.of(self.ops)))
-    """The same by columns; see Note [Columns] there."""
+    """The tape by columns; see Note [Columns] in ir/tape.py."""
     avals: tuple[ShapeDtype, ...]
     literals: tuple[Scalar, ...]
     input_ids: tuple[int, ...]
@@ -192,15 +195,15 @@ class Program:
     output_ids: tuple[int, ...]
     positions: tuple[Position, ...]
     lines: Sequence[Position]
-    """What positions that are numbers stand for, while a program is made that is to be cached."""
+    """Positions that numbers in ``positions`` refer to, while making a program to be cached."""
     derived: dict[Any, Any]
-    """What transforms made of this program, where an equation holds it (transforms/linearize.py)."""
+    """Results of transforms of this program, if it is a sub-program (transforms/linearize.py)."""
     name: str
     input_names: tuple[str | None, ...]
     names: Mapping[int, str | None]
 
     primitives: ClassVar[Mapping[str, Primitive]] = MappingProxyType(PRIMITIVES)
-    """The primitives that `parse` and `from_json` know by name."""
+    """Primitives that `parse` and `from_json` find by name."""
 
     def __init__(
         self,
@@ -253,16 +256,16 @@ class Program:
         return made
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        """Refuse: programs are shared by caches, by operations that hold them, by threads."""
+        """Raise: programs are shared by caches, equations and threads."""
         raise ProgramError(
             f"a program is frozen: its {name} cannot be set", fix="make another one: Program.build, or write a pass"
         )
 
     def __delattr__(self, name: str) -> NoReturn:
-        """Refuse, as `__setattr__` does."""
+        """Raise, like `__setattr__`."""
         raise ProgramError(f"a program is frozen: its {name} cannot be deleted", fix="make another one")
 
-    # -- making one ----------------------------------------------------------------------------
+    # -- construction --------------------------------------------------------------------------
 
     @classmethod
     def from_builder(cls, builder: Builder, outputs: Sequence[int], **details: Any) -> Program:
@@ -288,7 +291,7 @@ class Program:
         *,
         name: str = "program",
     ) -> Program:
-        """Make a program from variables and equations, for passes and transforms of one's own.
+        """Make a program from variables and equations, for custom passes and transforms.
 
         Args:
             inputs: variables that are inputs.
@@ -301,8 +304,8 @@ class Program:
             the program.
 
         Raises:
-            ProgramError: if a variable is used before it is written, or written twice; if an equation has another number of
-                outputs than its primitive has results.
+            ProgramError: if a variable is used before it is written, or written twice; if the
+                number of an equation's outputs differs from its primitive's number of results.
 
         Example:
             >>> import numpy as np, functrace as ft
@@ -369,7 +372,7 @@ class Program:
 
     @cached_property
     def kinds(self) -> frozenset[Primitive]:
-        """The primitives that stand in it; not those in programs that equations hold."""
+        """The primitives of its equations, not including sub-programs."""
         return frozenset(self.columns.primitives if "columns" in self.__dict__ else [op[0] for op in self.ops])
 
     @cached_property
@@ -414,26 +417,26 @@ class Program:
 
     @cached_property
     def schedule(self) -> Schedule:
-        """The operations that outputs depend on, each with the variables that die after it."""
+        """The live operations, each with the variables whose last use it is."""
         return reachable(self.ops, self.output_ids)
 
     @cached_property
     def keeps(self) -> bool:
-        """Whether operations in it, at any depth, are carried out though nobody reads their results."""
+        """True if operations in it, at any depth, run for their side effects."""
         return any(primitive.kept is not None for primitive in self.kinds) and any(
             primitive.kept is not None and primitive.kept(*params) for primitive, _, params in self.ops
         )
 
     @cached_property
     def has_rules(self) -> bool:
-        """Whether an operation in it, at any depth, is replaced by what its rule computes when it is differentiated."""
+        """True if an operation in it, at any depth, is replaced by its rule when differentiated."""
         return any(primitive.by_rule or primitive.holds is not None for primitive in self.kinds) and any(
             goes_by_rule(primitive, params) for primitive, _, params in self.ops
         )
 
     @cached_property
     def aliasing(self) -> tuple[bool, ...]:
-        """Which outputs may share memory with arguments, constants or outputs before them."""
+        """Flags of the outputs that may share memory with arguments, constants or other outputs."""
         return aliasing_outputs(self.ops, self.output_ids)
 
     def result_count(self, variable: int) -> int:
@@ -506,13 +509,13 @@ class Program:
         return names
 
     def _assigned_names(self) -> dict[int, str]:
-        """The user's variables: where one line made several operations in a row, the last one is what was stored."""
+        """Return the user's variables: of one line's operations, the last one is stored."""
         runs: dict[tuple[CodeType | Place, int], list[int]] = {}
         before = -1
         for i, position in enumerate(self.positions[: len(self.avals)]):
             if self.ops[i][0] is CONSTANT or self.ops[i][0] is RESULT or i in self.input_ids:
                 continue
-            # A later run with the same position is another pass of a loop, or the derivative of the first.
+            # A later run with the same position is another iteration of a loop, or a derivative.
             if isinstance(position, tuple):
                 run = runs.setdefault(position, [i])
                 if run[-1] == before:
@@ -530,7 +533,7 @@ class Program:
             found.update({i: name for i, name in zip(stored, names, strict=False) if name is not None})
         return found
 
-    # -- forms: see Note [Forms are imported when they are called] -------------------------------
+    # -- serialized forms: see Note [Forms are imported when they are called] --------------------
 
     def text(self, *, full: bool = True) -> str:
         """Return the typed listing, which `parse` reads back.
@@ -560,7 +563,7 @@ class Program:
 
     @classmethod
     def _known(cls, own: Mapping[str, Primitive] | None) -> Mapping[str, Primitive]:
-        """The library's primitives, which may come in when they are asked for, and some of one's own before them."""
+        """Return the library's primitives, after loading them, overridden by the user's own."""
         return ChainMap(dict(own or {}), PRIMITIVES)
 
     @classmethod
@@ -569,7 +572,7 @@ class Program:
 
         Args:
             text: a listing, from `text`.
-            primitives: primitives of one's own, by name, in addition to the library's.
+            primitives: the user's own primitives by name, in addition to the library's.
 
         Returns:
             the program.
@@ -593,8 +596,9 @@ class Program:
         """Return the program as JSON text (versioned; arrays in base64).
 
         Args:
-            root: a directory. Files of the user's lines below it are named relative to it. Of other files, only the last
-                part of the path is written: no directory of this machine is in the text.
+            root: a directory. Names of source files below it are relative to it. For other files,
+                only the last part of the path is written: the text contains no directory of this
+                machine.
 
         Returns:
             the text.
@@ -618,7 +622,7 @@ class Program:
 
         Args:
             text: a text from `to_json`.
-            primitives: primitives of one's own, by name, in addition to the library's.
+            primitives: the user's own primitives by name, in addition to the library's.
             root: directory of the files that ``to_json(root=)`` named; messages show their lines.
 
         Returns:
@@ -634,12 +638,12 @@ class Program:
     def save(self, path: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None) -> None:
         """Write the program to a file, as JSON, and its constants of more than 16 elements to an ``.npz`` file next to it.
 
-        The ``.npz`` file has the same name but for its ending, and is written only if there are such constants. Elements
-        that are repeated in memory (a number that was broadcast) are written once.
+        The ``.npz`` file has the same name with its own suffix, and is written only if there are
+        such constants. Elements that are repeated in memory (a broadcast number) are written once.
 
         Args:
             path: path of the JSON text, e.g. ``"step.json"``.
-            root: a directory. Files of the user's lines below it are named relative to it.
+            root: a directory. Names of source files below it are relative to it.
 
         Raises:
             ProgramError: if a param has no written form, or a constant is a traced value.
@@ -671,7 +675,7 @@ class Program:
 
         Args:
             path: path of the JSON text.
-            primitives: primitives of one's own, by name, in addition to the library's.
+            primitives: the user's own primitives by name, in addition to the library's.
             root: directory of the files that ``save(root=)`` named; messages show their lines.
 
         Returns:
@@ -706,13 +710,13 @@ class Program:
         return program_source(self, name)
 
     def to_dot(self) -> str:
-        """Return the program as a Graphviz graph, for ``dot -Tsvg``; programs that equations hold are clusters of it."""
+        """Return the program as a Graphviz graph, for ``dot -Tsvg``; sub-programs are clusters."""
         from functrace.ir.pictures import program_dot
 
         return program_dot(self)
 
     def _repr_html_(self) -> str:
-        """Return the listing with the lines of source beside it, as notebooks show it."""
+        """Return the listing next to its source lines, as HTML for notebooks."""
         from functrace.ir.pictures import program_html
 
         return program_html(self)
@@ -751,14 +755,14 @@ class Program:
         return _restored(*self._parts(self.positions, self.lines, values, self.names, self.input_names))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
-        """Copy with constants of its own; what programs are made of otherwise does not change."""
+        """Copy, with copies of the constants; all other parts are immutable."""
         return self.with_constants(self._written_constants(lambda array: np.copy(array)[()]))
 
     def __reduce__(self) -> Any:
-        """Pickle all but what can be made again; positions become lines (`functrace.source.Place`), names stay as listed.
+        """Pickle without derived data; positions become lines (`functrace.source.Place`).
 
         Raises:
-            ProgramError: if a constant is a traced value, or a param is known in this process only.
+            ProgramError: if a constant is a traced value, or a param exists in this process only.
         """
         names = {i: str(var.name) for i, var in enumerate(self.variables)}
         return _restored, self._parts(
@@ -779,7 +783,7 @@ class Program:
         names: Mapping[int, str | None],
         input_names: Sequence[str | None],
     ) -> tuple[Any, ...]:
-        """What `_restored` makes a program of."""
+        """Return the arguments of `_restored`."""
         tape = (self.ops, self.avals, self.literals, self.input_ids, dict(constants), self.output_ids)
         return *tape, positions, lines, self.name, input_names, dict(names)
 
@@ -787,7 +791,7 @@ class Program:
 
     @cached_property
     def _structure(self) -> tuple[Any, ...]:
-        """The tape renumbered (inputs, constants, operations), with every value in comparable form."""
+        """Return the renumbered tape (inputs, constants, operations) with comparable values."""
         order = [*self.input_ids, *self.constant_values]
         seen = set(order)
         order += [i for i in range(len(self.avals)) if i not in seen]
@@ -796,7 +800,8 @@ class Program:
         def operand(k: int) -> Any:
             return number[k] if k >= 0 else _comparable(self.literals[~k])
 
-        # Inputs and constants by their avals alone: a residual is an input whose entry is still that of a constant.
+        # Inputs and constants only by their avals: a residual is an input whose entry is a
+        # constant's.
         entries = tuple(self.avals[i] for i in order[: len(seen)])
         ops = tuple(
             (self.ops[i][0], tuple(map(operand, self.ops[i][1])), _comparable(self.ops[i][2])) for i in order[len(seen) :]
@@ -815,9 +820,9 @@ class Program:
         return self._hash
 
     def interned(self) -> Program:
-        """Return the one program that stands for all equal ones from the same lines: comparing it costs nothing.
+        """Return the canonical object for equal programs from the same lines.
 
-        Programs that are params of equations are interned, since every recording makes them anew.
+        Programs that are params of equations are interned, since every recording makes new ones.
         """
         key = (self._structure, self._places)
         with _interning.now:
@@ -836,12 +841,12 @@ class Program:
 
     @cached_property
     def _places(self) -> tuple[Any, ...]:
-        # By identity of code: that is what tells equal functions of two files apart, and its hash takes long.
+        # By identity of code, which distinguishes equal functions of two files; hashing it is slow.
         return tuple([(id(p[0]), p[1]) if isinstance(p, tuple) else p for p in self.positions])
 
 
 def goes_by_rule(primitive: Primitive, params: Sequence[Any]) -> bool:
-    """Whether an operation, or one that it holds, is replaced by what its rule computes when it is differentiated."""
+    """Return True if an operation, or a nested one, is replaced by its rule when differentiated."""
     return primitive.by_rule or (primitive.holds is not None and any(map(_has_rules, params)))
 
 
@@ -851,8 +856,8 @@ def _has_rules(param: object) -> bool:
 
 
 def placed(positions: Sequence[Position]) -> tuple[Position, ...]:
-    """Return positions as they can be pickled: code objects as the lines that they stand for."""
-    places: dict[tuple[int, int], Position] = {}  # by identity: a code object takes long to hash
+    """Return positions in a form that can be pickled: code objects become source lines."""
+    places: dict[tuple[int, int], Position] = {}  # by identity: hashing a code object is slow
     found: list[Position] = []
     for position in positions:
         if isinstance(position, tuple):
@@ -887,7 +892,7 @@ def _restored(
 
 
 def _whole(pickled: object) -> Any:
-    """A constant from what `_distinct` has made of it."""
+    """Return a constant from the result of `_distinct`."""
     if type(pickled) is not tuple:
         return pickled
     distinct, shape = cast("tuple[Any, Any]", pickled)
@@ -895,7 +900,7 @@ def _whole(pickled: object) -> Any:
 
 
 def _distinct(array: np.ndarray[Any, Any]) -> Any:
-    """A constant as it is pickled; of one that is broadcast, the elements that have memory, and the shape."""
+    """Return a constant's pickled form: if broadcast, its distinct elements and the shape."""
     from functrace.ir.serial import without_repeats
 
     distinct = without_repeats(array)
@@ -903,14 +908,14 @@ def _distinct(array: np.ndarray[Any, Any]) -> Any:
 
 
 def _comparable(value: Param) -> Any:
-    """A param or literal as a key that tells 1, 1.0 and True apart, and holds that nan is nan."""
+    """Return a param or literal as a key that distinguishes 1, 1.0 and True; nan equals nan."""
     if type(value) is tuple:
         return tuple(map(_comparable, value))
     return (type(value).__name__, repr(value)) if isinstance(value, bool | int | float | complex) else value
 
 
 def _comparable_array(value: Constant) -> Any:
-    """A constant by its bytes; a traced one is equal to itself only."""
+    """Return a constant's key: its bytes, or the identity of a traced value."""
     return exact_bytes(value) if isinstance(value, np.ndarray | np.generic) else id(value)
 
 

@@ -1,13 +1,14 @@
-"""What the readers of both forms share: names to objects, equations onto a tape, and the refusal of everything else.
+"""Shared parts of both readers: look up names, append equations to a tape, reject invalid input.
 
 Note [Reading what anybody wrote]
-    A text or JSON document is data: reading it runs no code of its own, imports nothing, opens no file, and takes time and
-    memory in proportion to its length (a compressed constant: to what it holds, at most about a thousand times its length;
-    one that is broadcast: to the elements before, until it is computed with). Only `Program.load` opens a file beside the
-    text, of the text's own name, from which arrays are read and nothing is unpickled.
-    Whatever is wrong with it is a ParseError. What comes out is well formed (`functrace.ir.check`), so that all that is done
-    with programs may rely on it; and nothing in it can become source unescaped (Note [What a program may bring into source]
-    in ir/numpy_source.py).
+    A text or JSON document is data: reading it runs no code from it, imports nothing, opens no
+    file, and takes time and memory in proportion to its length (a compressed constant: to its
+    expanded size, at most about a thousand times its length; a broadcast constant: to the elements
+    before broadcasting, until it is used). Only `Program.load` opens a second file, whose name is
+    derived from the text's own, and reads arrays from it without unpickling.
+    Every defect raises a ParseError. The result is well formed (`functrace.ir.check`), so all code
+    that handles programs may rely on that; and nothing in it becomes source unescaped (Note [What a
+    program may bring into source] in ir/numpy_source.py).
 
 Layer: 0.
 """
@@ -38,10 +39,10 @@ _UFUNCS = {name: found for name, found in vars(np).items() if isinstance(found, 
 
 
 def read(parse: Callable[[], Program], fix: str) -> Program:
-    """Call a reader on the whole of a document; returns its program, checked.
+    """Call a reader on a whole document; return its program, checked.
 
     Raises:
-        ParseError: whatever is wrong with the document.
+        ParseError: for any defect of the document.
     """
     try:
         program = parse()
@@ -56,7 +57,7 @@ def read(parse: Callable[[], Program], fix: str) -> Program:
 
 
 def append(builder: Builder, primitive: Primitive, operands: tuple[int, ...], params: tuple[Any, ...]) -> int:
-    """Write an operation onto a tape; returns the variable of its first result.
+    """Append an operation to a tape; return the variable of its first result.
 
     Raises:
         ParseError: if the primitive does not take these operands and params.
@@ -67,7 +68,7 @@ def append(builder: Builder, primitive: Primitive, operands: tuple[int, ...], pa
         avals = infer(primitive, specs, params)
     except FunctraceError as error:
         raise ParseError(error.what, fix=error.fix or "correct the operands") from None
-    except Exception as error:  # rules are made for operands that fit: what they raise about others is not foreseen
+    except Exception as error:  # rules may raise anything for invalid operands
         what = f"{primitive} does not take these operands and params: {type(error).__name__}: {error}"
         raise ParseError(what, fix="correct the operands and params") from error
     if not avals:
@@ -80,10 +81,10 @@ def append(builder: Builder, primitive: Primitive, operands: tuple[int, ...], pa
 
 
 def check_size(aval: ShapeDtype) -> None:
-    """Refuse avals of which NumPy could have no array.
+    """Reject avals that no NumPy array can have.
 
     Raises:
-        ParseError: naming the aval.
+        ParseError: with the aval.
     """
     size = aval.dtype.itemsize
     for n in aval.shape:
@@ -93,7 +94,7 @@ def check_size(aval: ShapeDtype) -> None:
 
 
 def aval_named(text: object) -> ShapeDtype:
-    """Read an aval as listings write it, ``f64[3,4]``."""
+    """Parse an aval as listings write it, ``f64[3,4]``."""
     found = _AVAL.fullmatch(text) if isinstance(text, str) else None
     if found is None or found[1] not in DTYPES:
         raise ParseError(f"{shortened(text)} is not an aval", fix="write dtype and sizes, e.g. f64[3,4]")
@@ -112,7 +113,7 @@ def array_from_bytes(data: bytes, aval: ShapeDtype) -> Any:
 
 
 def repeated(value: np.ndarray[Any, Any] | np.generic, distinct: ShapeDtype, aval: ShapeDtype) -> Any:
-    """Return a constant of which all elements are those of a smaller one: a view, which takes no memory."""
+    """Return a constant that broadcasts a smaller one: a view, which takes no memory."""
     if distinct.dtype != aval.dtype:
         raise ParseError(f"{distinct} is broadcast, but the constant is {aval}", fix="do not edit constants")
     try:
@@ -130,7 +131,7 @@ def named_dtype(name: object) -> np.dtype[Any]:
 
 
 def named_primitive(name: object, primitives: Mapping[str, Primitive]) -> Primitive:
-    """Look a primitive up by the word that listings show."""
+    """Look a primitive up by its name in listings."""
     try:
         if isinstance(name, str):
             return primitives[name]
@@ -143,21 +144,21 @@ def named_primitive(name: object, primitives: Mapping[str, Primitive]) -> Primit
 
 
 def named_ufunc(name: object) -> np.ufunc:
-    """Look a ufunc up by its name; nothing else of NumPy can be reached."""
+    """Look a ufunc up by its name; nothing else of NumPy is accessible."""
     if not isinstance(name, str) or name not in _UFUNCS:
         raise ParseError(f"NumPy has no ufunc named {shortened(name)}", fix="check the spelling")
     return _UFUNCS[name]
 
 
 def integer(digits: str) -> int:
-    """Read an integer."""
+    """Parse an integer."""
     if len(digits) > LONGEST_NUMBER:
         raise ParseError(f"an integer of {len(digits)} digits", fix=f"use at most {LONGEST_NUMBER} digits")
     return int(digits)
 
 
 def place(file: object, line: object, function: object = "<program>", root: str | None = None) -> Place:
-    """Read a position: files below a root have their paths, others their last part, so that they are never opened."""
+    """Read a position: files below a root keep their paths, others only their last part."""
     if not (isinstance(file, str) and isinstance(function, str) and type(line) is int and 0 <= line < _LARGEST_LINE):
         what = f"({shortened(file)}, {shortened(line)}, {shortened(function)}) is not a position"
         raise ParseError(what, fix="write file, line and function, e.g. ('train.py', 14, 'predict')")
@@ -171,7 +172,7 @@ def place(file: object, line: object, function: object = "<program>", root: str 
 
 
 def shortened(value: object) -> str:
-    """Show what was read, whatever it is and however long."""
+    """Return a shortened text of any value that was read."""
     if isinstance(value, str):
         return ascii(value if len(value) <= 60 else value[:57] + "...")
     return repr(value) if value is None or isinstance(value, bool | float) else f"a {type(value).__name__}"

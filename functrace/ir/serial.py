@@ -1,8 +1,9 @@
 """The JSON form of a program: versioned, with arrays in base64 (ir/load.py reads it, and never executes code).
 
-Variables are numbered in the order inputs, constants, results of equations. JSON's own values stand for themselves
-(a list is a tuple); everything else is an object with one key that names its kind, e.g. ``{"dtype": "f32"}``. Files are
-named without their directories, or relative to a root: where a program was written is nobody's business.
+Variables are numbered in the order inputs, constants, results of equations. JSON values represent
+themselves (a list is a tuple); everything else is an object with one key that names its kind, e.g.
+``{"dtype": "f32"}``. Files are named without their directories, or relative to a root, so that no
+path of the machine is exposed.
 
 Layer: 0.
 """
@@ -27,13 +28,13 @@ from functrace.keys import exact_bytes
 from functrace.source import printable
 
 VERSION = 2
-"""Of the JSON form: 2 since constants may be broadcast, or stand in another file; what has version 1 is read, too."""
+"""Version of the JSON form (2: constants may be broadcast, or in another file); 1 is read, too."""
 MOST_INLINE = 16
-"""Constants of at most this many elements are written out."""
+"""Constants of at most this many elements are written in the text."""
 DEEPEST = 50
-"""How deep programs and tuples may be held by each other, in what is written and read."""
+"""Maximum nesting depth of programs and tuples, for writing and reading."""
 LONGEST_NUMBER = 1000
-"""Digits of an integer: far more than any dtype has."""
+"""Maximum digits of an integer: far more than any dtype has."""
 _LARGEST = 10**LONGEST_NUMBER
 _WRITABLE = "use numbers, strings, None, ..., dtypes, avals, slices, ufuncs, programs, or tuples of them"
 
@@ -42,8 +43,9 @@ def program_to_json(program: Program, root: str | os.PathLike[str] | None = None
     """Return a program as JSON text.
 
     Args:
-        program: what to write.
-        root: a directory; files below it are named relative to it, others, and all files without a root, by their last part.
+        program: the program.
+        root: a directory; names of files below it are relative to it; of others, and without a
+            root, only the last part is written.
 
     Raises:
         ProgramError: if a param has no written form, or a constant is a traced value.
@@ -52,7 +54,7 @@ def program_to_json(program: Program, root: str | os.PathLike[str] | None = None
 
 
 def save_program(program: Program, path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None) -> None:
-    """Write a program as JSON, and its large constants into an ``.npz`` file beside it; see `Program.save`."""
+    """Write a program as JSON, and its large constants to an ``.npz`` file; see `Program.save`."""
     path = text_path(path)
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     text = _json(_Encoder(root, arrays).program(program, 0))
@@ -69,7 +71,7 @@ def text_path(path: str | os.PathLike[str]) -> Path:
     """Return the path of a program's text.
 
     Raises:
-        ArgumentError: if it is that of the file with its constants.
+        ArgumentError: if it is the path of the file with its constants.
     """
     found = Path(path)
     if found.suffix == ".npz":
@@ -86,18 +88,18 @@ def constant_array(value: Constant, name: str) -> np.ndarray[Any, Any]:
     """Return a constant as an array.
 
     Raises:
-        ProgramError: if it is a traced value, which has no value to write.
+        ProgramError: if it is a traced value, which has no concrete value to write.
     """
     if not isinstance(value, np.ndarray | np.generic):
         raise ProgramError(
-            f"constant {name} is a {type(value).__name__}, which cannot be written: its value is not known here",
+            f"constant {name} is a {type(value).__name__}, which cannot be written: it is abstract here",
             fix="make it an argument of the function, or write the program outside the transform that made it",
         )
     return np.asarray(value)
 
 
 def without_repeats(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the elements that an array has memory for, which are broadcast to its shape; small ones as they are."""
+    """Return the distinct elements of an array that broadcast to its shape, if it is large."""
     if array.size <= MOST_INLINE or all(array.strides):
         return array
     distinct = array[tuple([slice(0, 1 if step == 0 else None) for step in array.strides])]
@@ -109,7 +111,7 @@ def without_repeats(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def digest(data: bytes) -> str:
-    """Return what tells the bytes of one constant from those of another."""
+    """Return a digest that distinguishes the bytes of constants."""
     return hashlib.sha256(data).hexdigest()[:16]
 
 
@@ -119,23 +121,23 @@ def array_bytes(array: np.ndarray[Any, Any]) -> bytes:
 
 
 def unwritable(value: object, what: str) -> ProgramError:
-    """The error for a param without a written form."""
+    """Return the error for a param without a written form."""
     return ProgramError(f"{what} is a {type(value).__name__}, which has no written form: {value!r}", fix=_WRITABLE)
 
 
 def check_depth(depth: int) -> int:
-    """Return the depth of what is held at a depth.
+    """Return the depth of the elements of something at a depth.
 
     Raises:
         ProgramError: if it could not be read back.
     """
     if depth >= DEEPEST:
-        raise ProgramError(f"more than {DEEPEST} programs and tuples in each other", fix="nest less deeply")
+        raise ProgramError(f"more than {DEEPEST} programs and tuples in each other", fix="reduce the nesting")
     return depth + 1
 
 
 def number_is_writable(value: complex) -> bool:
-    """Whether a number has few enough digits to be read back."""
+    """Return True if a number has few enough digits to be read back."""
     return not isinstance(value, int) or -_LARGEST < value < _LARGEST
 
 
@@ -151,7 +153,7 @@ def written_number(value: int | float | complex, what: str) -> int | float | com
 
 
 def plain_number(value: Static) -> Static:
-    """Return a NumPy scalar that stands in params as the Python number that it equals."""
+    """Return a NumPy scalar in params as the equal Python number."""
     return value.item() if isinstance(value, np.bool_ | np.integer | np.floating | np.complexfloating) else value
 
 
@@ -159,15 +161,15 @@ def plain_number(value: Static) -> Static:
 
 
 class _Encoder:
-    """Programs and static values as JSON data."""
+    """Encoder of programs and static values as JSON data."""
 
     def __init__(self, root: str | os.PathLike[str] | None, arrays: dict[str, np.ndarray[Any, Any]] | None = None) -> None:
         self.root: str | None = None if root is None else os.path.abspath(os.fspath(root))
         self.arrays = arrays
-        """Where large constants go by name, if not into the text."""
+        """Large constants by name, if they are not written into the text."""
 
     def constant(self, var: dict[str, Any], value: Constant) -> dict[str, Any]:
-        """Return a constant: its elements, or where they stand; those that are repeated once."""
+        """Return a constant: its elements, or where they are stored; repeated ones once."""
         whole = constant_array(value, str(var["name"]))
         array = without_repeats(whole)
         entry = dict(var) if array.shape == whole.shape else {**var, "broadcast": repr(aval_of(array))}
@@ -179,7 +181,7 @@ class _Encoder:
         return {**entry, "array": name, "sha256": digest(data)}
 
     def program(self, program: Program, depth: int) -> dict[str, Any]:
-        """Return a program that ``depth`` programs and tuples hold."""
+        """Return a program at nesting depth ``depth``."""
         order = [*program.input_ids, *program.constant_values]
         order += [i for i, op in enumerate(program.ops) if op[0] is not INPUT and op[0] is not CONSTANT]
         number = {i: k for k, i in enumerate(order)}
@@ -213,7 +215,7 @@ class _Encoder:
         return equation
 
     def file(self, file: str) -> str:
-        """Return how a file is named."""
+        """Return the written name of a file."""
         path = PurePath(file)
         if self.root is not None and path.is_absolute() and path.is_relative_to(self.root):
             return printable(path.relative_to(self.root).as_posix())

@@ -145,7 +145,8 @@ class Lowering(NamedTuple):
     """Lowering of an operation with sub-programs: the programs to compile, and the structure that runs them.
 
     Args:
-        bodies: programs to compile; they may differ from its sub-programs. That of a group is optimised already.
+        bodies: programs to compile; they may differ from its sub-programs. The body of a fusion
+            group is optimised already.
         structure: how the operation runs them.
         fresh: True if the outputs of a compiled body must not share memory with its arguments.
     """

@@ -1,22 +1,23 @@
 """The tape: the compact form of a program, and the builder that writes it.
 
 Note [The tape]
-    A tape has one entry per variable, ``(primitive, operands, params)``; a variable *is* its position. Operands are ints:
-    ``0, 1, 2 …`` name variables, ``-1, -2 …`` name Python literals, whose values stand apart in ``literals`` (``-1`` is
-    ``literals[0]``). So an environment is one list, ``[values of variables] + reversed(literals)``, in which
-    ``env[operand]`` finds either kind; and the tape itself, which holds no values, is the key under which transformed
-    programs are cached.
-    Inputs and captured values have entries too (`INPUT`, `CONSTANT`), as have further results of an
-    operation (`RESULT`). An operation without results has no entry: nothing can read it.
-    Recording an operation is three appends. Equations as objects are views made when somebody asks
-    (`Program.equations`): measured, they would cost more than the recording itself.
+    A tape has one entry per variable, ``(primitive, operands, params)``; a variable *is* its
+    position. Operands are ints: ``0, 1, 2 …`` are variables, ``-1, -2 …`` are Python literals,
+    whose values are stored separately in ``literals`` (``-1`` is ``literals[0]``). So an
+    environment is one list, ``[values of variables] + reversed(literals)``, in which
+    ``env[operand]`` finds either kind; and the tape itself, which contains no values, is the cache
+    key of transformed programs. Inputs and captured values have entries too (`INPUT`, `CONSTANT`),
+    as have further results of an operation (`RESULT`). An operation without results has no entry:
+    nothing can read it. Recording an operation is three appends. Equation objects are views made on
+    demand (`Program.equations`): measured, making them would cost more than the recording itself.
 
 Note [Columns]
-    While a tape is written, primitives, operands and params are a list each (`Builder`), and stay so where a program is made
-    of it and run at first sight (`Columns`). A tuple per operation would be one that Python's cycle collector walks
-    whenever it looks through all objects, since a primitive stands in it; tuples of numbers it forgets. Measured with
-    100,000 operations: recording 1.9 us each with a tuple, 1.2 with columns; with 1,000 operations they take the same.
-    Transforms and passes, which read here and there, and programs that they make, have rows (`Program.ops`).
+    While a tape is recorded, primitives, operands and params are a list each (`Builder`); a program
+    made from it keeps the columns if it runs on the baseline tier (`Columns`). A tuple per
+    operation contains a primitive, so Python's cycle collector would visit it in every full
+    collection; it untracks tuples of numbers. Measured with 100,000 operations: recording takes 1.9
+    us each with a tuple, 1.2 with columns; with 1,000 operations both take the same. Transforms and
+    passes, which need random access, and the programs that they make, use rows (`Program.ops`).
 
 Layer: 0.
 """
@@ -35,22 +36,22 @@ Op = tuple[Primitive, tuple[int, ...], tuple[Any, ...]]
 Operands = tuple[int, ...]
 Params = tuple[Any, ...]
 Spec = ShapeDtype | type[Any]
-"""What an aval rule is told of an operand: its aval, or the Python type of a literal."""
+"""Argument of an aval rule for an operand: its aval, or the Python type of a literal."""
 
 _MOST_INFERRED = 20_000
 inferred = Facts("avals of results", _MOST_INFERRED)
 """Avals of results by (primitive, operand specs, params)."""
 at_sight = Facts("avals of results, for hot paths", _MOST_INFERRED)
-"""The same by (primitive, spec, spec), and by (primitive, spec, params) for one operand: a shorter key is found sooner."""
+"""The same by (primitive, spec, spec), or (primitive, spec, params): a shorter key is faster."""
 failing = Facts("avals of results that may fail", _MOST_INFERRED)
-"""The same for operations that may fail on values: apart, so that recording them never takes the shortest path."""
+"""The same for operations that may fail on values, which must not be recorded on the fast path."""
 
 
 @final
 class _Avals(Kept):
-    """Avals of the results of an operation that holds programs: they are part of what it was made for.
+    """Avals of the results of an operation with sub-programs, cached under it.
 
-    It stands under the hash of that: a custom rule that calls its own function becomes equal to others when it is known.
+    The key is compared by hash: a recursive custom rule becomes equal to others once it is defined.
     """
 
     __slots__ = ("avals", "made_for")
@@ -65,7 +66,7 @@ _held: Bounded[_Avals] = Bounded("avals of results of operations that hold progr
 
 
 def infer(primitive: Primitive, specs: tuple[Spec, ...], params: tuple[Any, ...]) -> tuple[ShapeDtype, ...]:
-    """Return the avals of the results, remembered per (primitive, specs, params)."""
+    """Return the avals of the results, cached by (primitive, specs, params)."""
     key = (primitive, specs, params)
     if primitive.holds is not None:
         kept = _held.entries.get(hash(key))
@@ -101,7 +102,7 @@ class Columns(Sequence[Op]):
 
     @classmethod
     def of(cls, rows: Sequence[Op]) -> Columns:
-        """Return rows as columns."""
+        """Make columns of rows."""
         return cls([op[0] for op in rows], [op[1] for op in rows], [op[2] for op in rows])
 
     def __len__(self) -> int:
@@ -151,24 +152,24 @@ class Builder:
     ops = columns
 
     def input(self, aval: ShapeDtype) -> int:
-        """Add an input; returns its variable."""
+        """Add an input; return its variable."""
         self.inputs.append(len(self.primitives))
         return self._entry(INPUT, aval)
 
     def constant(self, value: Constant, aval: ShapeDtype) -> int:
-        """Add a value that the program owns; returns its variable."""
+        """Add a constant; return its variable."""
         self.constants[len(self.primitives)] = value
         return self._entry(CONSTANT, aval)
 
     def literal(self, value: Scalar) -> int:
-        """Add a Python number; returns the (negative) operand that stands for it."""
+        """Add a Python number; return its (negative) operand number."""
         self.literals.append(value)
         return -len(self.literals)
 
     def append(
         self, primitive: Primitive, operands: tuple[int, ...], specs: tuple[Spec, ...], params: tuple[Any, ...] = ()
     ) -> int:
-        """Add an operation; returns the variable of its first result (further ones follow it), if it has any."""
+        """Add an operation; return the variable of its first result, if it has any."""
         variable = len(self.primitives)
         self.entries(primitive, operands, params, infer(primitive, specs, params))
         return variable
@@ -176,9 +177,9 @@ class Builder:
     def entries(
         self, primitive: Primitive, operands: tuple[int, ...], params: tuple[Any, ...], avals: tuple[ShapeDtype, ...]
     ) -> int:
-        """Write the entries of an operation, one per result, with the avals of the results; returns how many.
+        """Write the entries of an operation, one per result; return their number.
 
-        An operation without results has none: nothing could read what it does.
+        An operation without results has none: nothing could read it.
         """
         if avals:
             variable = len(self.primitives)
@@ -195,12 +196,12 @@ class Builder:
         self.avals.append(aval)
 
     def begin(self, tape: Columns, avals: Sequence[ShapeDtype]) -> None:
-        """Begin with a tape that there is."""
+        """Initialize with an existing tape."""
         self.primitives, self.operands, self.params = list(tape.primitives), list(tape.operands), list(tape.params)
         self.avals = list(avals)
 
     def spec(self, operand: int) -> Spec:
-        """Return what an aval rule is told of an operand."""
+        """Return the argument of an aval rule for an operand."""
         return self.avals[operand] if operand >= 0 else self.literals[~operand].__class__
 
     def _entry(self, primitive: Primitive, aval: ShapeDtype) -> int:

@@ -10,10 +10,11 @@
       return c
     }
 
-A constant of more than 16 elements is written compressed, ``<f64[784,64] zlib:…>``, or abbreviated to a digest,
-``<f64[784,64] #1a2b3c4d>``. One whose elements are repeated in memory is written without the repeats,
-``broadcast f64[] 0.1``. A param that is a program is an indented listing between braces of its own. A variable is shown
-under the user's name in any script, as long as Python cannot read two of them as one (`functrace.ir.program.is_name`).
+A constant of more than 16 elements is written compressed, ``<f64[784,64] zlib:…>``, or abbreviated
+to a digest, ``<f64[784,64] #1a2b3c4d>``. A constant with elements repeated in memory is written
+without the repeats, ``broadcast f64[] 0.1``. A sub-program in a param is an indented listing in
+braces. A variable is shown under the user's name in any script, unless Python could confuse it with
+another (`functrace.ir.program.is_name`).
 
 Layer: 0.
 """
@@ -48,7 +49,7 @@ from functrace.ir.serial import (
 from functrace.keys import exact_bytes
 
 _WIDEST_ALIGNED = 72
-"""Comments line up behind equations up to this width."""
+"""Comments are aligned after equations up to this width."""
 
 
 # -- writing -------------------------------------------------------------------------------------------
@@ -57,7 +58,7 @@ _WIDEST_ALIGNED = 72
 def program_text(program: Program, *, full: bool, depth: int = 0) -> str:
     """Return the listing; with ``full``, large constants are written compressed instead of abbreviated.
 
-    ``depth`` says how many programs and tuples hold this one.
+    ``depth`` is the nesting depth of programs and tuples.
 
     Raises:
         ProgramError: with ``full``, if a param has no written form or a constant is a traced value.
@@ -85,7 +86,7 @@ def equation_text(equation: Equation, *, full: bool = False, depth: int = 0) -> 
 
 
 def inline_elements(array: np.ndarray[Any, Any]) -> list[str] | None:
-    """Return the elements as text that reads back to the same bytes, or ``None`` if there is none or too much of it."""
+    """Return elements as text that reads back to the same bytes, or ``None`` if too long."""
     if array.size > MOST_INLINE:
         return None
     texts = [str(element) for element in array.ravel()]
@@ -166,7 +167,7 @@ def _formless(value: object, owner: str, full: bool) -> str:
 
 
 def element_of(text: str, dtype: np.dtype[Any]) -> Any:
-    """Read one element of a constant in the precision of its dtype."""
+    """Parse one element of a constant in the precision of its dtype."""
     if dtype.kind == "b":
         return {"True": True, "False": False}[text]
     if dtype.kind in "iu":

@@ -5,10 +5,12 @@ number, such as ``n == 1``, is evaluated for an example value and recorded as a 
 all numbers with the same results, since the trace read nothing else of them. A use that cannot be recorded, such as a size
 that NumPy itself reads, raises `NotKnown`.
 
-    questions = Questions()
-    n = questions.size(0, 12)       # some size, 12 for example
-    n * 2 > 10                      # True, and noted
-    questions.fit([7]), questions.fit([5])      # True, False
+    >>> guards = Questions()
+    >>> n = guards.size(0, 12)  # some size, 12 for example
+    >>> n * 2 > 10  # recorded as a guard
+    True
+    >>> guards.fit([7]), guards.fit([5])
+    (True, False)
 
 Note [Sizes are not 0 or 1]
     Rules compare nearly every size with 1 and with other sizes. Code that traces programs for many sizes keeps sizes 0 and 1
@@ -17,7 +19,7 @@ Note [Sizes are not 0 or 1]
 Layer: 0.
 """
 
-# The functions below the class are a part of it.
+# The functions below the class belong to it.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, final
 
 MOST_QUESTIONS = 12
-"""Maximum number of guards; evaluating more costs more than tracing the program again."""
+"""Maximum number of guards; checking more costs more than tracing the program again."""
 
 
 class NotKnown(BaseException):
@@ -110,7 +112,7 @@ class Unknown:
     """A symbolic number: it supports arithmetic and comparisons, and passes ``isinstance`` checks as int or float.
 
     Args:
-        questions: record of its comparisons.
+        `questions`: record of its comparisons.
         example: concrete number for which comparisons are evaluated.
         function: function that computes it; ``None`` if it is an input.
         operands: operands of the function; for an input, its position.

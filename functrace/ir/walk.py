@@ -1,4 +1,4 @@
-"""Walking programs: which operations matter, in order, what dies when; and the interpreter that all forward walks use.
+"""Walk programs: find the live operations and last uses, and interpret them in order.
 
 Layer: 0.
 """
@@ -17,9 +17,9 @@ Schedule = tuple[tuple[int, tuple[int, ...]], ...]
 
 
 def reachable(ops: Sequence[Op], outputs: Iterable[int]) -> Schedule:
-    """Return the operations that outputs depend on, in order, each with the variables that die after it.
+    """Return the live operations in order, each with the variables whose last use it is.
 
-    Those that are kept in any case (`Primitive.kept`) are among them.
+    Operations with side effects (`Primitive.kept`) are live.
     """
     seen = bytearray(len(ops))
     for i in outputs:
@@ -44,7 +44,7 @@ def reachable(ops: Sequence[Op], outputs: Iterable[int]) -> Schedule:
 
 
 class Tape(Protocol):
-    """What can be interpreted: a program, or a recording as far as it has got."""
+    """An object that can be interpreted: a program, or an open recording."""
 
     @property
     def columns(self) -> Columns:
@@ -57,24 +57,25 @@ class Tape(Protocol):
         ...
 
     def position(self, variable: int) -> tuple[CodeType | Place, int] | None:
-        """The user's position that made a variable, for warnings of what is carried out."""
+        """Return the position in the user's code that made a variable, for warnings."""
         ...
 
 
 Apply = Callable[[int, tuple[Any, ...]], Any]
-"""From an operation, by its first result, and the values of its operands, to its result, or the tuple of its results."""
+"""Maps an operation (its first result) and the values of its operands to its result, or a tuple."""
 
 
 def interpret(tape: Tape, env: dict[int, Any], apply: Apply, steps: Iterable[tuple[int, tuple[int, ...]]]) -> None:
-    """Walk forward: apply operations in order, whatever values are, and whatever it means to apply one.
+    """Interpret operations in order, for any kind of values and any meaning of ``apply``.
 
-    The evaluator (tracing/evaluate.py) is the same walk written out, since it is in a hurry; a law holds it to this one.
+    The evaluator (tracing/evaluate.py) is the same walk, inlined for speed; a law compares both.
 
     Args:
-        tape: whose operations they are.
-        env: value by variable; results are added, and what dies is dropped.
-        apply: carries out an operation.
-        steps: the operations, with the variables that die after each: a program's ``schedule``, or `steps_to`.
+        tape: the program or recording.
+        env: value by variable; results are added, and values are dropped after their last use.
+        apply: applies an operation.
+        steps: the operations, each with the variables whose last use it is: a program's
+            ``schedule``, or `steps_to`.
     """
     primitives, operands, literals = tape.columns.primitives, tape.columns.operands, tape.literals
     for k, dying in steps:
@@ -88,7 +89,7 @@ def interpret(tape: Tape, env: dict[int, Any], apply: Apply, steps: Iterable[tup
 
 
 def steps_to(tape: Tape, wanted: Iterable[int], known: Container[int]) -> list[tuple[int, tuple[int, ...]]]:
-    """The operations that variables need beyond what is known, in order; inputs and constants are among them."""
+    """Return the operations that variables need beyond known ones, in order."""
     columns, needed, stack = tape.columns, set[int](), list(wanted)
     primitives, operands = columns.primitives, columns.operands
     while stack:
@@ -100,12 +101,12 @@ def steps_to(tape: Tape, wanted: Iterable[int], known: Container[int]) -> list[t
 
 
 def aliasing_outputs(ops: Sequence[Op], outputs: Iterable[int]) -> tuple[bool, ...]:
-    """Say which outputs may share memory with arguments, constants or outputs before them."""
+    """Return which outputs may share memory with arguments, constants or earlier outputs."""
     roots: dict[int, int] = {}
     viewed: set[int] = set()
     for k, (primitive, operands, _) in enumerate(ops):
         if primitive.view and operands:
-            viewed.add(k)  # also of a literal: broadcast_to makes a read-only view of it
+            viewed.add(k)  # also a literal: broadcast_to makes a read-only view
             if operands[0] >= 0:
                 roots[k] = roots.get(operands[0], operands[0])
     owned: set[int] = set()

@@ -1,7 +1,8 @@
 """First-order primitives, each with all its rules in one place.
 
-``PRIMITIVES`` is the table by name, which `Program.parse` and `Program.from_json` read. The special functions of SciPy
-(`functrace.ops.special`) are in it from when one is first asked for: nothing else of functrace imports SciPy by itself.
+``PRIMITIVES`` is the table by name, which `Program.parse` and `Program.from_json` read. The special
+functions of SciPy (`functrace.ops.special`) are loaded when one is first looked up: nothing else of
+functrace imports SciPy by itself.
 
 Layer: 2.
 """
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @final
 class Primitives(LaterTable[str, Primitive]):
-    """Primitives by name; the first name that is missing at last brings in those that stand for SciPy's functions."""
+    """Primitives by name; the first missing name loads the primitives of SciPy's functions."""
 
     def __missing__(self, name: str) -> Primitive:
         if self.fill():
@@ -35,7 +36,7 @@ class Primitives(LaterTable[str, Primitive]):
 
 
 def _collect() -> None:
-    """Put every primitive of every file in this package into the table."""
+    """Add the primitives of all modules in this package to the table."""
     import pkgutil
 
     for module in pkgutil.iter_modules(__path__):
@@ -54,7 +55,7 @@ add_primitives(PRIMITIVES)
 
 
 def of_scipy(ufunc: np.ufunc) -> Primitive | None:
-    """Return the primitive of a ufunc of SciPy's; ``None`` if it is none, or has no row."""
+    """Return the primitive of a SciPy ufunc; ``None`` if it is another ufunc, or has none."""
     if "scipy.special" not in sys.modules:
         return None
     table = importlib.import_module(f"{__name__}.special").TABLE

@@ -1,4 +1,4 @@
-"""Systems of banded matrices, by SciPy's LAPACK: matrices are given by their diagonals, ``ab[upper + i - j, j] = a[i, j]``.
+"""Banded systems by SciPy's LAPACK, given by diagonals: ``ab[upper + i - j, j] = a[i, j]``.
 
 Layer: 2.
 """
@@ -25,7 +25,7 @@ _ALL = (None, None, None)
 
 
 def _shifted(x: Array, axis: int, shift: int) -> Any:
-    """``y[i] = x[i + shift]`` along an axis from the end, and 0 where there is none."""
+    """Return ``y[i] = x[i + shift]`` along an axis counted from the end, with 0 outside."""
     if shift == 0:
         return x
     shape = shape_of(x)
@@ -43,7 +43,7 @@ def _row(ab: Array, k: int) -> Any:
 
 
 def banded_matmul(ab: Array, x: Array, lower: int, upper: int) -> Any:
-    """The product of banded matrices, shape (..., lower + upper + 1, n), with columns, shape (..., n, k)."""
+    """Multiply banded matrices, (..., lower + upper + 1, n), by columns, (..., n, k)."""
     total = None
     for r in range(lower + upper + 1):
         row = _row(ab, r)
@@ -53,7 +53,7 @@ def banded_matmul(ab: Array, x: Array, lower: int, upper: int) -> Any:
 
 
 def transposed_bands(ab: Array, lower: int, upper: int) -> Any:
-    """The diagonals of the transposed matrices, which have as many below as these have above."""
+    """Return the diagonals of the transposed matrices, with lower and upper ones swapped."""
     rows = []
     for r in range(lower + upper + 1):
         row = _shifted(_row(ab, lower + upper - r), -1, r - lower)
@@ -114,21 +114,21 @@ solve_banded_p = Primitive(
     params=("below", "above"),
     fails=always,
 )
-"""``solve_banded ab b {below=1, above=2}``: solve ``a x = b`` for a matrix with so many diagonals below and above."""
+"""``solve_banded ab b {below=1, above=2}``: solve ``a x = b`` with given numbers of diagonals."""
 
 
 def solve_banded(ab: Value, b: Value, lower: int, upper: int) -> Any:
     """Solve ``a x = b`` for stacks of banded matrices.
 
     Args:
-        ab: their diagonals, float or complex, shape (..., lower + upper + 1, n).
+        ab: diagonals of the matrices, float or complex, shape (..., lower + upper + 1, n).
         b: right-hand sides, shape (..., n, k).
-        lower, upper: how many diagonals there are below and above the main one.
+        lower, upper: number of diagonals below and above the main one.
 
     Raises:
         LinAlgError: if a matrix is singular.
 
     Cost:
-        n (lower + 1) (lower + upper) flops, by SciPy's LAPACK; so do derivatives.
+        n (lower + 1) (lower + upper) flops, by SciPy's LAPACK; the same for derivatives.
     """
     return bind(solve_banded_p, (ab, b), (lower, upper))

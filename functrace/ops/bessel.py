@@ -1,8 +1,9 @@
-"""The modified Bessel function of order 0, as ``numpy.i0`` has it, and all of its derivatives.
+"""The modified Bessel function of order 0, ``numpy.i0``, and its derivatives of all orders.
 
 Note [Bessel functions without their powers]
-    c_n(x) = I_n(x) / x^n is smooth and even, and its derivative is x c_{n+1}(x). So every order of derivative of I_0 is a
-    sum of products of these, and nothing cancels at 0, as it would in I_1'(x) = I_0(x) - I_1(x) / x.
+    c_n(x) = I_n(x) / x^n is smooth and even, and its derivative is x c_{n+1}(x). So the derivatives
+    of I_0 of all orders are sums of products of these, without cancellation at 0, unlike
+    I_1'(x) = I_0(x) - I_1(x) / x.
 
 Source: DLMF 10.25.2 (the series, all of whose terms are positive), 10.29.4 (the derivative), 10.40.1 (for large arguments).
 
@@ -24,7 +25,7 @@ from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 _FAR = 40.0
-"""From here on, the asymptotic series is exact in double precision for the orders that occur."""
+"""From here on, the asymptotic series is exact in double precision for the orders in use."""
 
 
 def _eval(x: Array, order: int) -> Any:

@@ -1,9 +1,9 @@
-"""The BLAS that NumPy is linked with: triangles times matrices, and their inverses; and how many threads it has.
+"""NumPy's BLAS: products with triangular matrices, triangular solves, and the number of threads.
 
-NumPy has no name for BLAS's ``trsm`` and ``trmm``, but its linear algebra brings them along: the wheels' OpenBLAS, Apple's
-Accelerate, or what a distribution has put there. SciPy's wheels bring a second OpenBLAS, whose threads wait for work by
-spinning, as those of the first do; so a program that goes to and fro between both takes the cores away from itself. See
-docs/decisions/0032.
+NumPy has no API for BLAS's ``trsm`` and ``trmm``, but its linear algebra is linked with them: the
+wheels' OpenBLAS, Apple's Accelerate, or a distribution's BLAS. SciPy's wheels contain a second
+OpenBLAS, whose idle threads spin, like those of the first; so a program that alternates between
+both oversubscribes the cores. See docs/decisions/0032.
 
 Layer: 2.
 """
@@ -25,11 +25,12 @@ from functrace.typing import Array
 Name = Literal["trsm", "trmm"]
 
 SWITCH = "FUNCTRACE_NUMPY_BLAS"
-"""An environment variable: with the value 0, names that NumPy does not document are not looked up. Triangles then go to
-SciPy's BLAS or to NumPy's functions, and BLAS keeps its own number of threads."""
+"""Environment variable: 0 disables the look-up of symbols that NumPy does not document. Triangular
+operations then use SciPy's BLAS or NumPy's functions, and BLAS keeps its number of threads."""
 
 SPELLINGS = ("scipy_{0}_64_", "{0}_64_", "{0}$NEWLAPACK$ILP64", "{0}$NEWLAPACK", "{0}_")
-"""How libraries call Fortran's routines: NumPy's wheels, OpenBLAS and MKL with long integers, Accelerate, all others."""
+"""Spellings of Fortran routines: NumPy's wheels, OpenBLAS and MKL with 64-bit integers, Accelerate,
+others."""
 
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 _FIELDS = 4  # the integers of a call: rows, columns, and the two leading dimensions
@@ -37,11 +38,12 @@ _FIELDS = 4  # the integers of a call: rows, columns, and the two leading dimens
 
 @functools.lru_cache(maxsize=1)
 def _library() -> Any:
-    """What NumPy's linear algebra is linked with; ``None`` where that cannot be asked.
+    """Return the library that NumPy's linear algebra is linked with, if accessible.
 
-    A symbol that is looked for in a loaded library is looked for in those that it needs, too (but on Windows).
+    A symbol lookup in a loaded library also searches its dependencies (except on Windows).
     """
-    # Short and long integers are told apart by nothing; where low bytes come first, both read a long one right.
+    # Integers of 32 and 64 bits cannot be distinguished; in little-endian order, both read a 64-bit
+    # one correctly.
     if sys.byteorder != "little" or sys.platform in ("emscripten", "wasi") or os.environ.get(SWITCH) == "0":
         return None
     try:
@@ -55,7 +57,7 @@ def _library() -> Any:
 
 
 def _symbol(library: Any, name: str) -> Any:
-    """Find a routine under any of its spellings."""
+    """Look up a routine under any of its spellings."""
     for spelling in SPELLINGS:
         found = getattr(library, spelling.format(name), None)
         if found is not None:
@@ -65,7 +67,7 @@ def _symbol(library: Any, name: str) -> Any:
 
 @functools.lru_cache(maxsize=16)
 def _numpys(name: Name, char: str) -> Callable[..., Array] | None:
-    """A routine of NumPy's library for a dtype, of stacks; ``None`` where there is none that computes a known result."""
+    """Return a routine of NumPy's BLAS for a dtype, on stacks; ``None`` unless it passes a test."""
     library = _library()
     symbol = None if library is None else _symbol(library, _LETTERS[char] + name)
     if symbol is None:
@@ -94,13 +96,13 @@ def _called(symbol: Any, a: Array, b: Array, lower: bool, unit: bool) -> Array:
         leading, is_turned = across // size, True
     else:
         a, leading, is_turned = np.ascontiguousarray(a), n, False
-    # a x = b is x^T a^T = b^T, and the transposes of arrays in C order are arrays as Fortran has them: nothing is copied.
+    # a x = b is x^T a^T = b^T, and transposes of C-ordered arrays are Fortran-ordered: no copies.
     flags = (b"R", b"L" if lower == is_turned else b"U", b"T" if is_turned else b"N", b"U" if unit else b"N")
     integers = (ctypes.c_int64 * _FIELDS)(k, n, leading, k)
     rows, columns, lda, ldb = [ctypes.c_void_p(ctypes.addressof(integers) + 8 * i) for i in range(_FIELDS)]
     one = np.ones(1, out.dtype)
     factor = ctypes.c_void_p(one.ctypes.data)
-    lengths = [ctypes.c_size_t(1)] * len(flags)  # of the texts, as Fortran's compilers hand them over
+    lengths = [ctypes.c_size_t(1)] * len(flags)  # hidden string lengths of the Fortran ABI
     if stack:
         a = np.broadcast_to(a, stack + a.shape[-2:])
     start, target = a.__array_interface__["data"][0], out.ctypes.data
@@ -113,7 +115,7 @@ def _called(symbol: Any, a: Array, b: Array, lower: bool, unit: bool) -> Array:
 
 @functools.lru_cache(maxsize=16)
 def _scipys(name: Name, char: str) -> Callable[..., Array] | None:
-    """A routine of SciPy's BLAS for a dtype, of stacks; ``None`` without SciPy."""
+    """Return a routine of SciPy's BLAS for a dtype, on stacks; ``None`` without SciPy."""
     try:
         from scipy.linalg import blas
     except ImportError:
@@ -135,12 +137,12 @@ def _one_by_one(routine: Callable[..., Any], a: Array, b: Array, lower: bool, un
 
 
 def triangular(name: Name, dtype: np.dtype[Any]) -> Callable[..., Array] | None:
-    """Find what solves triangular systems (``trsm``), or multiplies by triangles (``trmm``), for a dtype.
+    """Return the triangular solve (``trsm``) or product (``trmm``) for a dtype.
 
     Returns:
-        A function of ``(a, b, lower, unit)``, stacks of matrices (..., n, n) and (..., n, k) of that dtype with at least
-        one element each, which makes a new array in C order; ``None`` where no library has it, or for other dtypes.
-        Several threads may call it at once.
+        A function of ``(a, b, lower, unit)``, stacks of matrices (..., n, n) and (..., n, k) of
+        that dtype with at least one element each, which returns a new array in C order; ``None`` if
+        no library has it, or for other dtypes. It is thread-safe.
     """
     if dtype.char not in _LETTERS:
         return None
@@ -148,27 +150,27 @@ def triangular(name: Name, dtype: np.dtype[Any]) -> Callable[..., Array] | None:
 
 
 def no_routine(_name: Name, _dtype: np.dtype[Any]) -> None:
-    """Stand for `triangular` where there is NumPy alone."""
+    """Replace `triangular` in generated source that uses NumPy alone."""
 
 
-vars(triangular)[WRITTEN_AS] = no_routine  # source that is written has NumPy alone: there, triangles are general matrices
+vars(triangular)[WRITTEN_AS] = no_routine  # generated source uses NumPy's general solve
 
 
 # -- threads ---------------------------------------------------------------------------------------------------------------
 
 _OPENBLAS = ("scipy_openblas_{0}64_", "scipy_openblas_{0}", "openblas_{0}64_", "openblas_{0}")
-_POSIX = 1  # what OpenBLAS answers if its threads are its own, and not OpenMP's
+_POSIX = 1  # OpenBLAS's code for its own threads, not OpenMP
 
 
 @final
 class OneThread:
-    """While it is entered, BLAS computes in the threads that call it; see docs/decisions/0036.
+    """Context that limits BLAS to the calling thread; see docs/decisions/0036.
 
-    The number of BLAS's threads is one for the process. It is what it was before once everybody has left, whichever
-    threads they are, unless somebody else has set it meanwhile.
+    BLAS has one number of threads per process. It is restored once all threads have left the
+    context, unless other code has changed it meanwhile.
 
     Args:
-        get, set: tell and set the number of BLAS's threads.
+        get, set: read and write the number of BLAS's threads.
     """
 
     def __init__(self, get: Callable[[], int], set: Callable[[int], object]) -> None:
@@ -177,7 +179,7 @@ class OneThread:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew: after a fork, who had entered is not there to leave."""
+        """Reset after a fork: threads that had entered do not exist in the child process."""
         self._lock, self._count = Lock(), 0
         if self._before > 1:
             self._set(self._before)
@@ -202,11 +204,11 @@ class OneThread:
             if self._count > 1:
                 self._count -= 1
                 return
-            self._restore()  # (a process that has been forked inside leaves what it has not entered)
+            self._restore()  # (a child forked inside leaves without having entered)
             self._count = 0
 
     def _restore(self) -> None:
-        """Set the number that was before, unless somebody else has set one meanwhile."""
+        """Restore the previous number, unless other code has changed it meanwhile."""
         if self._before > 1 and self._get() == 1:
             self._set(self._before)
         self._before = 1
@@ -214,7 +216,7 @@ class OneThread:
 
 @functools.lru_cache(maxsize=1)
 def one_thread() -> OneThread | None:
-    """Return what keeps NumPy's BLAS to the threads that call it; ``None`` where it cannot be told (only OpenBLAS can).
+    """Return the context that limits NumPy's BLAS to the calling thread; ``None`` unless OpenBLAS.
 
     Cost:
         0.5 us to enter and to leave.
@@ -224,7 +226,7 @@ def one_thread() -> OneThread | None:
         return None
     import ctypes
 
-    number, known = ctypes.PYFUNCTYPE(ctypes.c_int), ctypes.PYFUNCTYPE(None, ctypes.c_int)  # they keep Python's lock
+    number, known = ctypes.PYFUNCTYPE(ctypes.c_int), ctypes.PYFUNCTYPE(None, ctypes.c_int)  # they hold the GIL
     wanted = ("get_parallel", "get_num_threads", "set_num_threads")
     spelled = [[spelling.format(name) for name in wanted] for spelling in _OPENBLAS]
     names = next((names for names in spelled if all(hasattr(library, name) for name in names)), None)

@@ -18,12 +18,12 @@ ELEMENTWISE = Marker("ELEMENTWISE")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Elementwise(Primitive):
-    """A primitive without parameters that can be called like the ufunc that it stands for."""
+    """A primitive without parameters that is called like its ufunc."""
 
     source: str = ""
 
     def __call__(self, *operands: Value) -> Array:
-        """Apply to arrays or traced values: `bind`, in line, since rules call primitives more than anything else does."""
+        """Apply to arrays or traced values: `bind`, inlined, because rules call this most often."""
         newest = None
         for value in operands:
             if isinstance(value, Tracer):

@@ -1,4 +1,4 @@
-"""Checks that a program carries out: what NumPy finds out from values before it computes.
+"""Runtime checks in a program: conditions on values that NumPy tests before it computes.
 
 Layer: 2.
 """
@@ -25,7 +25,7 @@ _ERRORS: dict[str, type[Exception]] = {
 
 
 def _require_eval(x: Array | None, holds: Array, kind: str, message: str) -> Any:
-    if holds is not np.True_ and not np.all(holds):  # of one bool, `all` takes 3 us
+    if holds is not np.True_ and not np.all(holds):  # for one bool, `all` takes 3 us
         raise _ERRORS[kind](message)
     return x
 
@@ -61,14 +61,15 @@ require_p = Primitive(
     fails=always,
     check=_require_check,
 )
-"""``require x holds {kind="ValueError", message="…"}``: the identity, which raises where ``holds`` is not true."""
+"""``require x holds {kind="ValueError", message="…"}``: the identity, which raises unless all of
+``holds`` is true."""
 
 
 def require(x: Value, holds: Array, kind: Kind, message: str) -> Any:
     """Return ``x``; raise an exception of a kind if not all of ``holds`` is true.
 
     Args:
-        x: what depends on the condition.
+        x: the value that depends on the condition.
         holds: an array of bools.
         kind: name of the builtin exception.
         message: NumPy's own.

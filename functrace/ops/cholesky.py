@@ -1,6 +1,7 @@
-"""The Cholesky factorization, how the factor changes with the matrix, and how a gradient by the factor is one by the matrix.
+"""The Cholesky factorization, its tangent, and its pullback.
 
-Source: I. Murray, "Differentiation of the Cholesky decomposition" (2016), whose blocked form the pullback is.
+Source: I. Murray, "Differentiation of the Cholesky decomposition" (2016): the pullback is its
+blocked form.
 
 Layer: 2.
 """
@@ -31,7 +32,7 @@ from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 BLOCK = 128
-"""Columns that the pullback takes at once; all that does not concern them alone is products of matrices."""
+"""Columns per block of the pullback; all work between blocks is matrix products."""
 
 
 def _cholesky_jvp(_primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
@@ -154,7 +155,7 @@ def _pullback_eval(lower: Array, y: Array) -> Any:
 
 
 def _subtract_product(x: Array, a: Array, b: Array, room: Array) -> None:
-    """Subtract ``a @ b`` from an array in place; ``room`` is a flat array that the product fits into."""
+    """Subtract ``a @ b`` from an array in place; ``room`` is a flat scratch array."""
     product = np.matmul(a, b, out=room[: x.size].reshape(x.shape))
     np.subtract(x, product, out=x)
 

@@ -1,7 +1,8 @@
-"""What the rule of the Cholesky factorization is made of: products with a triangle, and L^-1 X L^-H for Hermitian X.
+"""Products with triangular matrices, and L^-1 X L^-H for Hermitian X, for the Cholesky rules.
 
-BLAS has products with triangles for half the flops of general ones (``trmm``). For the other, LAPACK has ``sygst``, with
-half the flops of two triangular solves; but with what has to be copied for it, it takes longer.
+BLAS multiplies by triangular matrices for half the flops of general products (``trmm``). For L^-1 X
+L^-H, LAPACK has ``sygst``, with half the flops of two triangular solves; but with the copies that
+it needs, it takes longer.
 
 Layer: 2.
 """
@@ -69,15 +70,15 @@ multiply_triangular_p = Primitive(
 
 
 def multiply_triangular(a: Value, b: Value, *, lower: bool) -> Any:
-    """Multiply stacks of matrices by triangles: ``tril(a) @ b``, or ``triu(a) @ b``.
+    """Multiply stacks of matrices by triangular ones: ``tril(a) @ b``, or ``triu(a) @ b``.
 
     Args:
         a: float or complex, shape (..., n, n), of which one triangle is read.
         b: shape (..., n, k).
-        lower: which triangle.
+        lower: True for the lower triangle.
 
     Cost:
-        n**2 k flops, by NumPy's BLAS, or SciPy's; twice that without either.
+        n**2 k flops, by NumPy's or SciPy's BLAS; twice that without either.
     """
     return bind(multiply_triangular_p, (a, b), (lower,))
 
@@ -86,13 +87,13 @@ def multiply_triangular(a: Value, b: Value, *, lower: bool) -> Any:
 
 
 def turned(x: Array) -> Any:
-    """Conjugate transposes of plain matrices; of real ones, views."""
+    """Return conjugate transposes of plain matrices; views if they are real."""
     swapped = x.swapaxes(-1, -2)
     return swapped.conj() if x.dtype.kind == "c" else swapped
 
 
 def congruence_of(lower: Array, x: Array, adjoint: bool) -> Any:
-    """Compute it of plain arrays; see `solve_congruence`."""
+    """Evaluate `solve_congruence` on plain arrays."""
     half = x + turned(x)
     half *= 0.5
     a = turned(lower) if adjoint else lower
@@ -124,7 +125,7 @@ def _congruence_batch(operands: Values, is_batched: Flags, adjoint: bool) -> Any
 
 
 def congruence_aval(lower: ShapeDtype, x: ShapeDtype, adjoint: bool) -> ShapeDtype:
-    """Predict it; raises `ShapeError`."""
+    """Infer the aval of `solve_congruence`; raises `ShapeError`."""
     check_square("solve_congruence", x)
     return right_sides_aval("solve_congruence", lower, x)
 
@@ -149,10 +150,10 @@ def solve_congruence(lower: Value, x: Value, *, adjoint: bool = False) -> Any:
     Args:
         lower: float or complex, shape (..., n, n), of which the lower triangle is read.
         x: shape (..., n, n).
-        adjoint: which of both.
+        adjoint: True for the second form.
 
     Returns:
-        matrices that are Hermitian, but for rounding.
+        Hermitian matrices, up to rounding.
 
     Raises:
         LinAlgError: if an element of the diagonal is 0.

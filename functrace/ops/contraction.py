@@ -159,10 +159,12 @@ def _dot_aval(x: Spec, y: Spec) -> ShapeDtype:
 dot_p = replace(
     matmul_p, name="dot", eval=np.dot, aval=_dot_aval, written="np.dot({0}, {1})", fresh=lambda aval: True, warns="matmul"
 )
-"""``matmul`` of vectors and matrices by ``np.dot``, which has less overhead (`functrace.passes.matmul_selection`)."""
+"""``matmul`` of vectors and matrices by ``np.dot``, which has lower overhead
+(`functrace.passes.matmul_selection`)."""
 
 matmul_in_parts_p = replace(matmul_p, name="matmul_in_parts")
-"""``matmul`` of large matrices, or of stacks, that threads share (`functrace.executor.parallel.matmul`)."""
+"""``matmul`` of large matrices, or of stacks, split among threads
+(`functrace.executor.parallel.matmul`)."""
 
 
 # -- einsum ------------------------------------------------------------------------------------------
@@ -170,9 +172,10 @@ matmul_in_parts_p = replace(matmul_p, name="matmul_in_parts")
 _BLAS_DTYPES = frozenset(map(np.dtype, "fdFD"))
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _SMALL = 2**14
-"""Multiplications up to which NumPy's own loop beats the way through BLAS (about 20 us of Python)."""
+"""Multiplications up to which NumPy's own loop is faster than BLAS with its 20 us of Python."""
 _FEW_LOOPS = 2**10
-"""Inner loops up to which the same holds: each costs 20 to 40 ns in addition to its multiplications."""
+"""Inner loops up to which NumPy's own loop is faster: each costs 20 to 40 ns plus its
+multiplications."""
 
 
 def _split(subscripts: str) -> tuple[list[str], str]:
@@ -218,7 +221,7 @@ def _sizes(subscripts: str, shapes: tuple[Shape, ...]) -> dict[str, int]:
 def _einsum_eval(*arguments: Any) -> Any:
     *operands, subscripts, optimize = arguments
     result = np.einsum(subscripts, *operands, optimize=optimize)
-    # Of one operand NumPy may return a view ("ab->ba", "aa->a"), and a result belongs to nobody else.
+    # With one operand NumPy may return a view ("ab->ba", "aa->a"), but a result must be unshared.
     return result if len(operands) > 1 else np.array(result)[()]
 
 
@@ -295,7 +298,7 @@ einsum_p = Primitive(
 
 @functools.lru_cache(4096)
 def _canonical(subscripts: str) -> str:
-    """The same subscripts with letters a, b, c … by first appearance, so that equal contractions are equal."""
+    """Return the subscripts with letters a, b, c … by first appearance, for caching."""
     names = {a: LETTERS[k] for k, a in enumerate(dict.fromkeys(c for c in subscripts if c not in ",->"))}
     return "".join(names.get(c, c) for c in subscripts)
 
@@ -344,7 +347,7 @@ def contract(subscripts: str, *operands: Value) -> Any:
     if len(operands) == 2 and all(getattr(x, "dtype", None) in _BLAS_DTYPES for x in operands):
         swaps = _as_matmul(subscripts)
         if swaps is not None:
-            _sizes(subscripts, tuple(map(shape_of, operands)))  # raises where they do not fit
+            _sizes(subscripts, tuple(map(shape_of, operands)))  # raises if they are inconsistent
             x, y = [swap_last(x) if swapped else x for x, swapped in zip(operands, swaps)]
             return matmul(swap_last(y), swap_last(x)) if swaps[2] else matmul(x, y)
     optimize = len(operands) > 1 and _is_optimized(subscripts, tuple(map(shape_of, operands)))
@@ -353,7 +356,7 @@ def contract(subscripts: str, *operands: Value) -> Any:
 
 @functools.lru_cache(1024)
 def _pairwise(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[tuple[int, ...], str], ...]:
-    """Steps (positions taken out, subscripts of the step) of a contraction; results go to the end of the list."""
+    """Return the steps (positions removed, subscripts) of a contraction; results are appended."""
     import opt_einsum
 
     terms, out = _split(subscripts)
@@ -375,7 +378,7 @@ def einsum(subscripts: str, *operands: Array | Tracer) -> Any:
     An axis of size 1 broadcasts, as in NumPy. More than two operands are contracted pairwise.
 
     Raises:
-        ShapeError: if sizes of one letter differ, or letters and axes do not fit.
+        ShapeError: if sizes of one letter differ, or the numbers of letters and axes.
     """
     sizes = _sizes(subscripts, tuple(map(shape_of, operands)))
     terms, out = _split(subscripts)

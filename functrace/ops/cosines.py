@@ -1,17 +1,19 @@
-"""Discrete cosine and sine transforms along one axis, and the filter that finds coefficients of splines on a grid.
+"""Discrete cosine and sine transforms along one axis, and spline filters.
 
 Note [Transposes of cosine transforms]
-    None of them is scaled here: ``norm`` and ``orthogonalize`` are factors that SciPy's functions are given around them. A
-    sine transform of type 1, and both of type 4, are symmetric matrices. Type 3 is the transpose of type 2 but for the one
-    element that it counts once instead of twice: the first of a cosine transform, the last of a sine transform. A cosine
-    transform of type 1 is symmetric once the first and the last of its elements are counted twice, as the others are.
+    These transforms are unscaled: SciPy's ``norm`` and ``orthogonalize`` are factors around them. A
+    sine transform of type 1, and both of type 4, are symmetric matrices. Type 3 is the transpose of
+    type 2 except for the one element that it counts once instead of twice: the first of a cosine
+    transform, the last of a sine transform. A cosine transform of type 1 is symmetric once its
+    first and last elements are counted twice, like the others.
 
 Note [Transposes of spline filters]
-    The filter is the inverse of the matrix that evaluates a spline at the points of its grid: a symmetric filter of 3 or 5
-    elements, applied to the coefficients continued over the edge. Continued with half a step ("reflect") or round
-    ("grid-wrap"), that matrix is symmetric, and so is its inverse; with a whole step ("mirror") it is once the first and the
-    last element are counted half. SciPy's own filter for "reflect" begins with a sum that is wrong by the power ``2 n`` of
-    its pole: of few elements it is not symmetric, and so it is taken as the matrix that it is.
+    The filter is the inverse of the matrix that evaluates a spline at its grid points: a symmetric
+    filter of 3 or 5 elements, applied to the coefficients extended beyond the edge. For half-step
+    symmetric ("reflect") or periodic ("grid-wrap") extension, that matrix and its inverse are
+    symmetric; for whole-step symmetric extension ("mirror") they are once the first and the last
+    element have weight one half. SciPy's filter for "reflect" starts with a sum whose error is the
+    power ``2 n`` of its pole: with few elements it is not symmetric, so its matrix is used.
 
 Layer: 2.
 """
@@ -88,7 +90,7 @@ cosines_p = Primitive(
 
 
 def cosines(x: Value, kind: str, axis: int) -> Any:
-    """Transform all points of an axis (non-negative) without scaling; ``kind`` is one of `KINDS`."""
+    """Transform all points of an axis (non-negative), unscaled; ``kind`` is one of `KINDS`."""
     return bind(cosines_p, (x,), (kind, axis))
 
 
@@ -127,13 +129,13 @@ spline_coefficients_p = Primitive(
 
 
 def spline_coefficients(x: Value, order: int, kind: str, axis: int) -> Any:
-    """Return the coefficients, in double precision, of the spline through all points of an axis (non-negative).
+    """Return the double-precision coefficients of the spline through all points of an axis.
 
     Args:
-        x: float or complex, in double precision.
+        x: float64 or complex128.
         order: 2 to 5.
-        kind: how the spline goes on beyond the ends, one of `EDGES`.
-        axis: the axis.
+        kind: extension of the spline beyond the ends, one of `EDGES`.
+        axis: the axis, non-negative.
     """
     size, last = shape_of(x)[axis], len(shape_of(x)) - 1
     if kind == "reflect" and 1 < size <= _FEW:

@@ -1,4 +1,4 @@
-"""How many floating-point operations primitives take: their ``flops`` rules; see `functrace.ir.cost` for the conventions.
+"""Flop counts of primitives: their ``flops`` rules; see `functrace.ir.cost` for the conventions.
 
 A rule is called as ``flops(inputs, outputs, params)``, with avals and the params by name.
 
@@ -18,7 +18,7 @@ Count = Callable[[Avals, Avals, Mapping[str, Any]], float]
 
 
 def moved(_inputs: Avals, _outputs: Avals, _params: Mapping[str, Any]) -> int:
-    """Moving data costs none."""
+    """Return 0: moving data costs no flops."""
     return 0
 
 
@@ -33,7 +33,7 @@ def twice_per_input(inputs: Avals, outputs: Avals, params: Mapping[str, Any]) ->
 
 
 def per_added(inputs: Avals, _outputs: Avals, _params: Mapping[str, Any]) -> int:
-    """One addition per element that is written; which operand holds the values differs, the indices are integers."""
+    """One addition per written element; indices are integers."""
     return max((x.size for x in inputs if x.dtype.kind in "fc"), default=0)
 
 
@@ -63,7 +63,7 @@ def sort(inputs: Avals, _outputs: Avals, params: Mapping[str, Any]) -> float:
 
 
 def search(inputs: Avals, outputs: Avals, _params: Mapping[str, Any]) -> int:
-    """A bisection per element that is sought."""
+    """A bisection per element of the query."""
     n = max(1, inputs[0].shape[-1] if inputs[0].shape else 1)
     return outputs[0].size * math.ceil(math.log2(n + 1))
 

@@ -1,9 +1,10 @@
 """Running sums, products and extremes along one axis.
 
 Note [Derivative of a running product]
-    With c = cumprod(x), the tangent obeys c'[k] = x[k] c'[k-1] + c[k-1] x'[k]: a linear recurrence. It never divides, so it
-    is exact with zeros in x; and a linear recurrence is closed under differentiation (the same recurrence with another
-    right-hand side) and transposition (the same one backwards), so all orders are.
+    With c = cumprod(x), the tangent obeys c'[k] = x[k] c'[k-1] + c[k-1] x'[k]: a linear recurrence.
+    It never divides, so it is exact with zeros in x; and linear recurrences are closed under
+    differentiation (the same one with another right-hand side) and transposition (the same one
+    backwards), so derivatives of all orders are exact.
 
 Layer: 2.
 """
@@ -32,14 +33,14 @@ _ALL = (None, None, None)
 
 
 def shift(x: Value, axis: int, *, backwards: bool = False) -> Any:
-    """Move elements one place on along an axis; zero comes in (``out[k] = x[k - 1]``, or ``x[k + 1]`` backwards)."""
+    """Shift by one along an axis: ``out[k] = x[k - 1]`` (backwards ``x[k + 1]``), and 0."""
     kept, to = ((1, None, None), (None, -1, None)) if backwards else ((None, -1, None), (1, None, None))
     lead = (_ALL,) * axis
     return bind(embed_p, (bind(index_p, (x,), ((*lead, kept),)),), ((*lead, to), shape_of(x)))
 
 
 def impulse(n: int, ndim: int, axis: int, dtype: DTypeLike) -> np.ndarray[Any, Any]:
-    """One at position 0 of an axis, zero after it, size 1 along the other axes."""
+    """Return one at position 0 of an axis, zero after it, size 1 along the other axes."""
     return (np.arange(n) == 0).astype(dtype).reshape((1,) * axis + (n,) + (1,) * (ndim - axis - 1))
 
 
@@ -74,7 +75,7 @@ def _linear_recurrence_eval(a: Array, b: Array, axis: int, backwards: bool) -> A
     a, y = np.array(np.moveaxis(a, axis, -1)), np.array(np.moveaxis(b, axis, -1))
     if backwards:
         a, y = a[..., ::-1], y[..., ::-1]
-    # Doubling: after the step of stride d, y holds the sums and a the products of the last 2 d terms.
+    # Doubling: after the step of stride d, y has the sums and a the products of the last 2 d terms.
     d, n = 1, y.shape[-1]
     while d < n:
         y[..., d:] += a[..., d:] * y[..., :-d]
@@ -185,6 +186,6 @@ def _accumulate_minimum(x: Array, axis: int) -> Any:
 
 
 cummax_p = _running_extreme("cummax", np.maximum)
-"""Running maximum; on a tie the derivative belongs to the later element."""
+"""Running maximum; on a tie the later element has the derivative."""
 cummin_p = _running_extreme("cummin", np.minimum)
-"""Running minimum; on a tie the derivative belongs to the later element."""
+"""Running minimum; on a tie the later element has the derivative."""

@@ -1,8 +1,9 @@
-"""Elementwise primitives that are PyTorch's at the edges of their domains, in values or in derivatives.
+"""Elementwise primitives with PyTorch's values or derivatives at the edges of their domains.
 
-The functions of elementwise.py are NumPy's, and where a derivative has a limit they take it. Those here have the values of
-the same functions inside, and PyTorch's formulas as derivatives: where such a formula is nan, or reads the result, so does
-the derivative. `functrace.torch` is made of them.
+The functions of elementwise.py are NumPy's, and their derivatives take limits where these exist.
+The functions here have the same values inside of their domains, and PyTorch's formulas as
+derivatives: where such a formula gives nan, or reads the result, so does the derivative.
+`functrace.torch` uses them.
 
 Layer: 2.
 """
@@ -42,7 +43,7 @@ def _power_of_exponent(x: Value, n: Array, o: Array) -> Any:
 
 
 def _is_settled(n: Array) -> Any:
-    """Whether 0 to this power does not change where the power does."""
+    """Return True if 0 to this power is constant near this power."""
     if n.dtype.kind != "c":
         return ew.greater_equal(n, 0)
     return ew.logical_and(ew.equal(ew.imag(n), 0), ew.greater_equal(ew.real(n), 0))
@@ -94,7 +95,8 @@ complex_power = Elementwise(
     transpose=absent(because="complex_power is not linear", instead="differentiate with functrace.vjp instead"),
     batch=ELEMENTWISE,
 )
-"""``exp(n * log(x))``, nan for ``0**0`` unless the exponent is a number that tells; derivatives as of `plain_power`."""
+"""``exp(n * log(x))``, nan for ``0**0`` except for some literal exponents; derivatives like
+`plain_power`."""
 complex_reciprocal = Elementwise(
     "complex_reciprocal",
     eval=lambda x: np.divide(1, x),
@@ -104,7 +106,7 @@ complex_reciprocal = Elementwise(
     batch=ELEMENTWISE,
     written="1 / {0}",
 )
-"""``reciprocal`` by division, whose quotient by 0 is infinite."""
+"""``reciprocal`` by division: infinite at 0."""
 plain_hypot = elementwise("plain_hypot", np.hypot, lambda x, y, o: ew.div(x, o), lambda x, y, o: ew.div(y, o))
 """``hypot`` whose derivatives are nan at (0, 0)."""
 
@@ -124,7 +126,7 @@ def _arccosh_derivative(x: Array, _o: Array) -> Any:
 
 
 plain_arccosh = elementwise("plain_arccosh", np.arccosh, _arccosh_derivative)
-"""``arccosh`` whose derivative is a number below -1, too."""
+"""``arccosh`` whose derivative is a number also below -1."""
 
 
 def _sgn_eval(x: Array) -> Any:
@@ -141,7 +143,7 @@ def _sgn_jvp(primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
     if x.dtype.kind != "c":
         return None
     zero = ew.equal(x, 0)
-    # Transposed, g - out * real(g / out): the part across the direction.
+    # Its transpose is g - out * real(g / out): the component orthogonal to the direction.
     along = ew.conj(ew.reciprocal(ew.where(zero, 1.0, out)))
     across = ew.sub(t, ew.mul(along, ew.real(ew.mul(t, ew.conj(out)))))
     return ew.where(zero, 0.0, ew.div(across, ew.where(zero, 1.0, ew.absolute(x))))
@@ -155,7 +157,7 @@ sgn = Elementwise(
     transpose=absent(because="sgn is not linear", instead="differentiate with functrace.vjp instead"),
     batch=ELEMENTWISE,
 )
-"""``sign``, which is 0 of nan; the derivative of complex numbers is written with the result."""
+"""``sign``, which is 0 at nan; the derivative for complex numbers uses the result."""
 
 
 def _absolute_jvp(primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
@@ -175,7 +177,7 @@ rsqrt = Elementwise(
     batch=ELEMENTWISE,
     written="1 / np.sqrt({0})",
 )
-"""``1 / sqrt(x)``; its derivative is written with the result."""
+"""``1 / sqrt(x)``; its derivative uses the result."""
 
 
 def _signed_remainder_eval(x: Array, y: Array) -> Any:
@@ -195,7 +197,7 @@ signed_remainder = Elementwise(
     transpose=absent(because="signed_remainder is not linear", instead="differentiate with functrace.vjp instead"),
     batch=ELEMENTWISE,
 )
-"""``remainder`` whose zeros have the sign of the dividend."""
+"""``remainder`` with signed zeros like the dividend."""
 
 
 def _lerp_eval(x: Array, end: Array, weight: Array | complex) -> Any:
@@ -244,4 +246,5 @@ clamp = Elementwise(
     batch=ELEMENTWISE,
     written="np.minimum(np.maximum({0}, {1}), {2})",
 )
-"""``minimum(maximum(x, low), high)``: on a bound the derivative is x's, and where the bounds are equal none is theirs."""
+"""``minimum(maximum(x, low), high)``: on a bound x has the derivative; if the bounds are equal they
+have none."""

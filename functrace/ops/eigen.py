@@ -1,8 +1,8 @@
 """Eigenvalues and eigenvectors of general square matrices; results are always complex.
 
 Note [Scales of eigenvectors]
-    An eigenvector may be multiplied by any number. LAPACK makes its norm 1, and its largest element real. Derivatives keep
-    it so: they are those of the vectors that NumPy returns, and equal its differences.
+    An eigenvector may be multiplied by any number. LAPACK makes its norm 1, and its largest element
+    real. Derivatives keep this normalization: they are those of NumPy's vectors.
 
 Source: M. Giles, "Collected matrix derivative results for forward and reverse mode AD" (2008), 3.1. See Note [Degenerate
 spectra] in functrace/ops/matrices.py.
@@ -47,7 +47,8 @@ def _eig_jvp(_primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
     change = matmul(vectors, mul(inner, gaps_inverse(values)))
     if not vectors.shape[-1]:
         return diagonal_of(inner), change
-    # See Note [Scales of eigenvectors]: v + dv + g v has norm 1, and the element that LAPACK has made real stays so.
+    # See Note [Scales of eigenvectors]: v + dv + g v has norm 1, and the element that LAPACK makes
+    # real stays real.
     axis = len(shape_of(vectors)) - 2
     size = where(equal(imag(vectors), 0), absolute(vectors), -1.0)
     largest = expand_reduced(argmax(size, axis), shape_of(vectors), (axis,))
@@ -130,7 +131,8 @@ def _matching_batch(operands: Values, is_batched: Flags) -> Any:
     return bind(matching_p, tuple(both))
 
 
-# LAPACK computes eigenvalues alone by other steps than with vectors, and may find them in another order.
+# LAPACK computes eigenvalues with another algorithm if there are no vectors, maybe in another
+# order.
 matching_p = Primitive(
     "matching",
     eval=_matching_eval,
@@ -139,4 +141,4 @@ matching_p = Primitive(
     transpose=absent(because="positions are integers and have no derivative", instead="leave them out of the derivative"),
     batch=_matching_batch,
 )
-"""For each value the position of the same value in another order."""
+"""Position of each value in a permutation of the values."""

@@ -1,21 +1,24 @@
 """Elementwise primitives: NumPy's ufuncs, one row each.
 
-A row names the primitive, the NumPy function and the partial derivatives. A derivative is a function of the
-operands and the output, written with ordinary operators; ``None`` says "no derivative in this operand"
-(it is inactive: piecewise constant, or not a float). Primitives broadcast as ufuncs do; the transforms sum
-cotangents back (transforms/transpose.py) and align ranks under vmap (transforms/vmap.py), never a rule here.
+A row names the primitive, the NumPy function and the partial derivatives. A derivative is a
+function of the operands and the output, written with ordinary operators; ``None`` means "no
+derivative by this operand" (it is inactive: piecewise constant, or not a float). Primitives
+broadcast like ufuncs; the transforms, never a rule here, sum cotangents back
+(transforms/transpose.py) and align ranks under vmap (transforms/vmap.py).
 
 Note [Kinks and ties]
-    Where a function has no derivative, one is chosen, equal to PyTorch's where PyTorch has one: abs'(0) = 0,
-    relu'(0) = 0, sign' = 0, sqrt'(0) = inf, arctan2'(0, 0) = 0; maximum and minimum split ties evenly, and beside nan give
-    each operand all of it; on a tie of fmax and fmin it is the first operand's. PyTorch's derivative of hypot at (0, 0), and
-    of logaddexp where both operands are the same infinity, is nan; here it is 0, and half of each.
+    Where a function has no derivative, one is chosen, equal to PyTorch's if PyTorch has one:
+    abs'(0) = 0, relu'(0) = 0, sign' = 0, sqrt'(0) = inf, arctan2'(0, 0) = 0; maximum and minimum
+    split ties evenly, and next to nan give each operand all of it; on a tie of fmax and fmin the
+    first operand has it. PyTorch's derivatives of hypot at (0, 0), and of logaddexp where both
+    operands are the same infinity, are nan; here they are 0, and one half each.
 
 Note [Precision of partial derivatives]
-    A ufunc casts its operands to the dtypes of one of its loops: ``arctan2(float64, int8)`` is computed in float64. Its
-    partial derivatives are computed from operands that are cast likewise (`in_loop_dtypes`), or they would overflow, and
-    round, where the function does not: 100 squared is 16 in int8. Python numbers are left as they are (NEP 50), since rules
-    look at them; a rule that computes with one alone gives it the dtype of the output first (`_typed`).
+    A ufunc casts its operands to the dtypes of one of its loops: ``arctan2(float64, int8)`` is
+    computed in float64. Its partial derivatives are computed from operands cast likewise
+    (`in_loop_dtypes`); otherwise they would overflow or round where the function does not: 100
+    squared is 16 in int8. Python numbers are left as they are (NEP 50), since rules read them; a
+    rule that computes with a number alone casts it to the output's dtype first (`_typed`).
 
 Layer: 2.
 """
@@ -57,7 +60,7 @@ Partial = Callable[..., Any] | None
 
 _EXAMPLES: dict[type, Any] = {bool: False, int: 0, float: 0.0, complex: 0j}
 WEAK = (int, float, complex)
-"""Types of Python numbers that take on the dtype of the arrays beside them."""
+"""Types of Python numbers that adopt the dtype of the arrays next to them."""
 _BOOL = np.dtype(bool)
 
 
@@ -98,11 +101,11 @@ def _range(dtype: np.dtype[Any]) -> tuple[Any, Any]:
 
 
 _LIMITS = {np.dtype(code): _range(np.dtype(code)) for code in "?bBhHiIlLqQefdgFDG"}
-"""The least and the greatest number that a dtype holds, as Python numbers."""
+"""The least and the greatest number of a dtype, as Python numbers."""
 
 
 def holds(dtype: np.dtype[Any], value: Scalar) -> bool:
-    """Return whether a dtype can hold a Python number: NumPy converts it without an error or a warning."""
+    """Return True if NumPy converts a Python number to a dtype without an error or a warning."""
     limits = _LIMITS.get(dtype)
     if limits is None:
         return False
@@ -112,7 +115,7 @@ def holds(dtype: np.dtype[Any], value: Scalar) -> bool:
 
 
 def ufunc_aval(name: str, ufunc: np.ufunc) -> Rule:
-    """Return the aval rule of a ufunc, which asks NumPy for the dtypes of its results."""
+    """Return the aval rule of a ufunc, which gets the result dtypes from NumPy."""
 
     def aval(*specs: Spec) -> Any:
         try:
@@ -128,7 +131,7 @@ def ufunc_aval(name: str, ufunc: np.ufunc) -> Rule:
 
 
 def in_loop_dtypes(ufunc: np.ufunc, operands: Values, output: Array) -> Values:
-    """Return operands in the dtypes of the loop that a ufunc runs on them; see Note [Precision of partial derivatives]."""
+    """Cast operands to a ufunc's loop dtypes; see Note [Precision of partial derivatives]."""
     dtype = output.dtype
     for x in operands:
         if getattr(x, "dtype", dtype) is not dtype or x.__class__ is bool:
@@ -149,11 +152,12 @@ def _cast(x: Value, dtype: np.dtype[Any]) -> Any:
 
 
 def jvp_from(partials: tuple[Partial, ...], cast: Callable[[Values, Array], Sequence[Value]] | None = None) -> Rule | Marker:
-    """Return the rule of partial derivatives, one for each operand; see `elementwise`.
+    """Return the jvp rule of partial derivatives; see `elementwise`.
 
     Args:
         partials: one for each operand, or ``None``.
-        cast: called with the operands (if there are several) and the output; gives operands in the dtypes to compute in.
+        cast: called with the operands (if there are several) and the output; returns operands in
+            the dtypes to compute in.
     """
     if not any(partials):
         return ZERO
@@ -193,21 +197,21 @@ def elementwise(
     """Make the primitive of a ufunc.
 
     Args:
-        name: the word in listings.
+        name: name in listings.
         ufunc: the NumPy function.
         deriv: one partial derivative per operand, ``(*operands, output) -> factor``, or ``None``.
-        jvp: the rule itself, where partial derivatives do not say it best.
+        jvp: the rule itself, if partial derivatives do not express it well.
         transpose: the rule, for primitives that are linear in an operand.
-        fails, check, flops: what NumPy raises on values, and what it costs, see `Primitive`.
-        source: where the formula stands (DLMF number, …), if it is not school mathematics.
-        blind: whether the rule hands numbers on without a look at them, see `Primitive`.
-        written: how NumPy source spells it, where it is no name of NumPy's.
+        fails, check, flops: see `Primitive`.
+        source: source of the formula (DLMF number, …), unless it is elementary.
+        blind: True if the rule forwards numbers without reading them, see `Primitive`.
+        written: spelling in NumPy source, if the ufunc has no name in NumPy.
     """
     if jvp is None:
         jvp = jvp_from(deriv, functools.partial(in_loop_dtypes, ufunc))
         home = next((partial.__module__ for partial in deriv if partial is not None), None)
         if home is not None and not isinstance(jvp, Marker):
-            jvp.__module__ = home  # where the primitive is a name, by which it is pickled
+            jvp.__module__ = home  # the module with the primitive's name, for pickling
     return Elementwise(
         name,
         eval=ufunc,
@@ -226,11 +230,11 @@ def elementwise(
     )
 
 
-# -- arithmetic: linear in an operand, so with transposes ------------------------------------------
+# -- arithmetic: linear in an operand, with transposes ---------------------------------------------
 
 
 def plus(first: Array | None, second: Array | None) -> Any:
-    """The sum of two parts of a tangent, either of which may be missing."""
+    """Add two parts of a tangent, either of which may be None."""
     return second if first is None else first if second is None else add(first, second)
 
 
@@ -276,12 +280,12 @@ positive = elementwise("positive", np.positive, jvp=lambda p, o, t: t[0], transp
 
 
 def _typed(x: Value, o: Array) -> Any:
-    """A Python number in the dtype of the output, so that what is computed from it alone is not computed in another."""
+    """Cast a Python number to the output's dtype, for computations with it alone."""
     return o.dtype.type(x) if x.__class__ in _EXAMPLES else x
 
 
 def _one_less(n: float, dtype: np.dtype[Any]) -> float:
-    """A known exponent less 1, rounded as it is where the exponent is an array of the output's precision."""
+    """Return a concrete exponent less 1, rounded to the output's precision."""
     if type(n) is int and abs(n) < 1000:
         return n - 1
     real_type = dtype.type(0).real.dtype.type
@@ -310,7 +314,7 @@ def _power_exponent(x: Array, n: Value, o: Array) -> Any:
 
 
 def _either(condition: Value, x: float, y: float, like: Array) -> Any:
-    """One of two numbers, in the dtype of an array: numbers alone would be float64."""
+    """Select one of two numbers, in the dtype of an array: numbers alone would be float64."""
     kind = like.dtype.type
     return where(condition, kind(x), kind(y))
 
@@ -363,7 +367,7 @@ log1p = elementwise("log1p", np.log1p, lambda x, o: reciprocal(add(x, 1.0)))
 def _logaddexp_partials(scale: float) -> tuple[Partial, Partial]:
     def share(x: Value, y: Value, o: Array) -> Any:
         x, y = _typed(x, o), _typed(y, o)
-        # Of the difference, which is exact where exp(x - o) is not; the same infinity twice has half each.
+        # From the difference, which is exact where exp(x - o) is not; equal infinities get half each.
         same = logical_and(isinf(x), equal(x, y))
         apart = sub(where(same, 0.0, x), where(same, 0.0, y))
         return sigmoid(apart if scale == 1.0 else mul(apart, scale))
@@ -382,7 +386,7 @@ tan = elementwise("tan", np.tan, lambda x, o: add(square(o), 1.0))
 
 
 def _root_of_rest(x: Array, o: Array, of_output: Callable[[Array], Array]) -> Any:
-    """sqrt(1 - x**2); of complex numbers by the output, which says on which side of the cut they are."""
+    """Return sqrt(1 - x**2); for complex x from the output, which has the side of the cut."""
     return of_output(o) if o.dtype.kind == "c" else sqrt(sub(1.0, square(x)))
 
 
@@ -392,7 +396,7 @@ arctan = elementwise("arctan", np.arctan, lambda x, o: reciprocal(add(square(x),
 
 
 def _over_squares(part: Value, x: Value, y: Value, o: Array) -> Any:
-    """part / (x**2 + y**2), and 0 where that is 0 / 0; the squares alone would overflow sooner."""
+    """Return part / (x**2 + y**2), with 0 for 0 / 0; the squares alone would overflow earlier."""
     size = hypot(_typed(x, o), _typed(y, o))
     is_zero = equal(size, 0)
     size = where(is_zero, 1.0, size)
@@ -426,7 +430,7 @@ rad2deg = elementwise("rad2deg", np.rad2deg, lambda x, o: 180 / math.pi)
 
 
 def _choice(name: str, ufunc: np.ufunc, loses: Callable[[Array, Array], Array]) -> Elementwise:
-    """A two-way choice: the tangent of the operand that does not lose; half of each on a tie."""
+    """A two-way choice: the operand that does not lose has the tangent; half of each on a tie."""
 
     def jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
         (x, y), (a, b) = primals, tangents
@@ -438,7 +442,7 @@ def _choice(name: str, ufunc: np.ufunc, loses: Callable[[Array, Array], Array]) 
 
 
 def _choice_of_numbers(name: str, ufunc: np.ufunc, wins: Callable[[Array, Array], Array]) -> Elementwise:
-    """A two-way choice where a number wins over nan: the first operand's tangent where it wins, also on a tie."""
+    """A two-way choice that prefers numbers to nan; the first operand wins ties."""
 
     def jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
         (x, y), (a, b) = primals, tangents
@@ -458,7 +462,7 @@ fmin = _choice_of_numbers("fmin", np.fmin, lambda x, y: less_equal(x, y))
 
 
 def _bound(name: str, ufunc: np.ufunc, inside: Callable[..., Array], outside: Callable[..., Array]) -> Elementwise:
-    """One side of ``clip``: on the bound, the derivative is all of x's, as PyTorch's ``clamp`` has it."""
+    """One side of ``clip``: on the bound x has all of the derivative, as in PyTorch's ``clamp``."""
 
     def jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
         (x, bound), (a, b) = primals, tangents
@@ -485,7 +489,8 @@ def _clip_jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
 
 
 clip = elementwise("clip", cast("Any", np)._core.umath.clip, jvp=_clip_jvp, blind=True, written="np.clip({0}, {1}, {2})")
-"""Both sides of ``clip``, whose zeros keep their signs, where those of ``maximum`` may be the bound's."""
+"""Both sides of ``clip``: zeros keep their signs, unlike with ``maximum``, which may return the
+bound's."""
 
 # -- remainders: x - y * floor(x / y), x - y * trunc(x / y) -------------------------------------------
 
@@ -495,7 +500,8 @@ remainder = elementwise(
 
 
 def _trunc_divide_eval(x: Array, y: Array) -> Any:
-    # A quotient just below an integer may be rounded to it, so the whole part is taken of what fmod leaves.
+    # The quotient may be rounded up to an integer, so the integer part is computed from fmod's
+    # remainder.
     quotient = np.trunc(np.divide(x, y))
     return np.where(np.isfinite(quotient), np.rint(np.divide(np.subtract(x, np.fmod(x, y)), y)), quotient)[()]
 
@@ -508,7 +514,7 @@ trunc_divide = Elementwise(
     transpose=absent(because="trunc_divide is piecewise constant", instead="leave it out of the derivative"),
     batch=ELEMENTWISE,
 )
-"""The quotient of floats, rounded towards zero; where it is finite, exactly that of ``fmod``."""
+"""Quotient of floats rounded towards zero; if finite, exactly consistent with ``fmod``."""
 fmod = elementwise("fmod", np.fmod, lambda x, y, o: 1.0, lambda x, y, o: neg(trunc_divide(x, y)))
 
 
@@ -553,7 +559,8 @@ fabs = elementwise("fabs", np.fabs, lambda x, o: sign(x))
 
 
 def _sign_jvp(primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
-    # Constant for real numbers. For complex ones, sign(x) = x / |x|, and the tangent is the part across that direction.
+    # Constant for real numbers. For complex ones, sign(x) = x / |x|, and the tangent is the
+    # orthogonal component.
     (x,), (out,), (t,) = primals, outputs, tangents
     if x.dtype.kind != "c":
         return None
@@ -608,7 +615,7 @@ def _where_aval(condition: Spec, x: Spec, y: Spec) -> ShapeDtype:
 def _where_jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
     _, a, b = tangents
     if a is None and b is None:
-        return None  # only the condition carries a derivative, and it is read as true or false
+        return None  # only the condition is active, and its truth value is piecewise constant
     return where(primals[0], 0.0 if a is None else a, 0.0 if b is None else b)
 
 
@@ -639,7 +646,7 @@ def _sigmoid_eval(x: Array) -> Any:
         decay = np.exp(np.where(is_right, -x, x))  # never overflows
         return (np.where(is_right, 1, decay) / (1 + decay))[()]
     decay = np.exp(-np.abs(x))
-    top = np.maximum(decay, np.greater_equal(x, 0))  # 1 on the right: `where` takes ten times as long
+    top = np.maximum(decay, np.greater_equal(x, 0))  # 1 on the right: `where` is 10x slower
     decay += 1
     top /= decay
     return top
@@ -658,7 +665,7 @@ relu = Elementwise(
     "relu",
     eval=lambda x: np.maximum(x, 0),
     aval=lambda spec: spec,
-    # From the output, as PyTorch: nothing else need be kept. Not-a-number stays one, and lets tangents pass.
+    # From the output, like PyTorch: it is the only residual. NaN stays NaN, and passes tangents.
     jvp=lambda p, o, t: where(less_equal(o[0], 0), 0.0, t[0]),
     transpose=absent(because="relu is not linear", instead="differentiate with functrace.vjp instead"),
     batch=ELEMENTWISE,
@@ -685,7 +692,8 @@ complex_of = Elementwise(
     batch=ELEMENTWISE,
     flops=counts.moved,
 )
-"""Complex numbers of real and imaginary parts: ``x + 1j * y`` is NaN where ``y`` is infinite, and loses signs of zero."""
+"""Complex numbers from parts: ``x + 1j * y`` is NaN where ``y`` is infinite, and loses signs of
+zero."""
 imag = Elementwise(
     "imag",
     eval=np.imag,
@@ -765,7 +773,7 @@ round_p = Primitive(
 )
 
 
-# sqrt with the derivative 0 at 0: what the standard deviation of equal numbers needs.
+# sqrt with derivative 0 at 0: for the standard deviation of equal numbers.
 sqrt_of_square = elementwise(
     "sqrt_of_square", np.sqrt, lambda x, o: where(equal(o, 0), 0.0, div(0.5, where(equal(o, 0), 1.0, o)))
 )
@@ -783,9 +791,9 @@ stop_gradient = Elementwise(
 TABLE: tuple[Elementwise, ...] = tuple(v for v in list(globals().values()) if isinstance(v, Elementwise))
 """Every primitive of this file, in order."""
 
-# Reversed, so that of several primitives with one ufunc the first stands for it.
+# Reversed, so that of several primitives of one ufunc the first one wins.
 UFUNCS: dict[np.ufunc, Elementwise] = {p.eval: p for p in reversed(TABLE) if isinstance(p.eval, np.ufunc)} | {
     np.degrees: rad2deg,
     np.radians: deg2rad,
 }  # type: ignore[dict-item]
-"""The NEP-13 table: which primitive a ufunc is."""
+"""The NEP-13 table: the primitive of each ufunc."""

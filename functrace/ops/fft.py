@@ -1,14 +1,15 @@
-"""Discrete Fourier transforms along one axis: ``fft``, ``ifft``, ``rfft``, ``irfft``. All others are made of these.
+"""Discrete Fourier transforms along one axis: ``fft``, ``ifft``, ``rfft``, ``irfft``.
 
-Parameters are those of NumPy's functions: ``n``, which cuts or pads the axis first, the axis (non-negative), and ``norm``,
-one of `NORMS`. All four are linear, and each other's transposes.
+Parameters are those of NumPy's functions: ``n`` (the axis is cut or padded to it first), the axis
+(non-negative), and ``norm``, one of `NORMS`. All four are linear, and each other's transposes.
 
 Note [Transposes of real transforms]
-    ``fft`` and ``ifft`` are symmetric matrices, their own transposes. ``rfft`` gives half of a spectrum, of which the other
-    half is the mirror image, and ``irfft`` reads such a half: it counts every frequency twice but the first, and but the
-    last where ``n`` is even, and takes no notice of the imaginary parts of those. So the transpose of ``irfft`` is the
-    conjugate of ``rfft``, the frequencies that were counted twice doubled, and the transpose of ``rfft`` is ``irfft`` of the
-    conjugate, the same frequencies halved. For odd ``n`` the last frequency is one of them.
+    ``fft`` and ``ifft`` are symmetric matrices, their own transposes. ``rfft`` gives half of a
+    spectrum, whose other half is its mirror image, and ``irfft`` reads such a half: it counts every
+    frequency twice except the first and, if ``n`` is even, the last one, whose imaginary parts it
+    ignores. So the transpose of ``irfft`` is the conjugate of ``rfft`` with these frequencies
+    doubled, and the transpose of ``rfft`` is ``irfft`` of the conjugate with the same ones halved.
+    For odd ``n`` the last frequency is doubled, too.
 
 Layer: 2.
 """
@@ -32,7 +33,7 @@ from functrace.typing import Array
 
 Norm = Literal["backward", "ortho", "forward"]
 NORMS: dict[Norm, Norm] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
-"""Each norm, and the one with which the transform the other way has the same scale."""
+"""For each norm, the norm that gives the inverse transform the same scale."""
 
 
 def _aval(function: Callable[..., Any], length: Callable[[int], int]) -> Callable[..., ShapeDtype]:
@@ -46,7 +47,7 @@ def _aval(function: Callable[..., Any], length: Callable[[int], int]) -> Callabl
 
 
 def _flops(inputs: tuple[ShapeDtype, ...], outputs: tuple[ShapeDtype, ...], params: Mapping[str, Any]) -> float:
-    """5 n log2 n per transform, as split-radix and its kin are usually counted; half of it for real numbers."""
+    """5 n log2 n per transform, the usual count of split-radix algorithms; half if real."""
     n, axis = params["n"], params["axis"]
     rows = math.prod(outputs[0].shape) // max(1, outputs[0].shape[axis])
     real = inputs[0].dtype.kind != "c" or outputs[0].dtype.kind != "c"
@@ -54,7 +55,7 @@ def _flops(inputs: tuple[ShapeDtype, ...], outputs: tuple[ShapeDtype, ...], para
 
 
 def _resized(x: Array, size: int, axis: int) -> Any:
-    """Cut the end of an axis off, or put zeros there."""
+    """Truncate an axis, or pad it with zeros."""
     shape = shape_of(x)
     part = (*((None, None, None),) * axis, (None, min(size, shape[axis]), None))
     if size <= shape[axis]:
@@ -64,7 +65,7 @@ def _resized(x: Array, size: int, axis: int) -> Any:
 
 
 def _weighted(x: Array, n: int, axis: int, weight: float) -> Any:
-    """Multiply the frequencies of half a spectrum that stand for two. See Note [Transposes of real transforms]."""
+    """Scale frequencies that count twice. See Note [Transposes of real transforms]."""
     weights = np.full(n // 2 + 1, weight, x.dtype.type(0).real.dtype)
     weights[0] = 1
     if n % 2 == 0:
@@ -148,5 +149,5 @@ irfft_p = Primitive(
 
 
 def fourier(primitive: Primitive, x: Value, n: int, axis: int, norm: Norm) -> Any:
-    """Transform ``n`` points of an axis (non-negative), of which those that are missing are zeros."""
+    """Transform ``n`` points of an axis (non-negative), padded with zeros if necessary."""
     return bind(primitive, (x,), (n, axis, norm))

@@ -1,9 +1,10 @@
-"""Functions of the user's that no program can see into: NumPy, SciPy, numba or compiled code, called on plain arrays.
+"""Opaque user functions, called on plain arrays: NumPy, SciPy, numba or compiled code.
 
 Note [Foreign functions]
-    A `Foreign` function is handed arrays of its own, which it may write into and keep, and what it returns is checked
-    against what was declared, and copied: a function may return a buffer that it uses again. It is said to be pure, so a
-    call whose result nobody reads is left out; it is called when it is recorded if values are known, as whatever may raise.
+    A `Foreign` function gets arrays of its own, which it may write into and keep; its results are
+    checked against the declaration, and copied, since a function may return a buffer that it
+    reuses. It is declared pure, so a call with dead results is dropped; like other operations that
+    may raise, it is called during recording if its operands have concrete values.
 
 Layer: 2.
 """
@@ -31,24 +32,24 @@ if TYPE_CHECKING:
     from functrace.ir.numpy_source import Spelling, Writer
 
 METHODS = ("sequential", "expand_dims", "broadcast_all")
-"""How a foreign function is mapped: called once per example; once, on arrays with a batch axis of length 1 where there is
-none; once, on arrays that all have the batch axis."""
+"""Mapping of a foreign function: one call per example; one call on arrays whose missing batch axes
+have size 1; one call on arrays that all have the batch axis."""
 
 Maps = tuple[tuple[int, tuple[bool, ...]], ...]
-"""The batch axes of a call, from the first that was mapped on: how long, and which operands have it."""
+"""Batch axes of a call, from the first mapped one on: size, and which operands have it."""
 
 _made: ContextVar[tuple[Foreign, list[Any]] | None] = ContextVar("what a foreign function has just returned", default=None)
 
 
 @final
 class Foreign:
-    """A function of the user's, as the param of an operation.
+    """A user function as a param of an operation.
 
     Args:
-        function: of the operands' values; returns a pytree.
-        key: what makes two such params equal.
-        name: what messages call it.
-        tree: the structure of what it returns.
+        function: function of the operands' values; returns a pytree.
+        key: equality key of the param.
+        name: name in messages.
+        tree: pytree structure of the result.
     """
 
     __slots__ = ("function", "key", "name", "tree")
@@ -72,17 +73,17 @@ class Foreign:
         )
 
     def __call__(self, values: Sequence[Any], wanted: Sequence[ShapeDtype]) -> list[Any]:
-        """Call the function on arrays of its own; returns its results, which nobody else has."""
+        """Call the function on unshared arrays; return its results, also unshared."""
         made = _made.get()
         if made is not None and made[0] is self:
             return made[1]
         return self.checked(self.function(*map(_own, values)), wanted)
 
     def checked(self, result: object, wanted: Sequence[ShapeDtype]) -> list[Any]:
-        """Return the leaves of a result, as they were declared.
+        """Return the leaves of a result, checked against the declaration.
 
         Raises:
-            TreeError, ShapeError, DtypeError: naming the leaf.
+            TreeError, ShapeError, DtypeError: with the leaf.
         """
         leaves, tree = flatten(result)
         if tree != self.tree:
@@ -99,7 +100,7 @@ class Foreign:
 
 @contextmanager
 def returning(foreign: Foreign, results: list[Any]) -> Iterator[None]:
-    """Let a foreign function, which has just been called, return that again."""
+    """Context in which a foreign function that was just called returns the same results again."""
     token = _made.set((foreign, results))
     try:
         yield
@@ -108,7 +109,7 @@ def returning(foreign: Foreign, results: list[Any]) -> Iterator[None]:
 
 
 def as_declared(results: Iterable[Any], avals: Sequence[ShapeDtype]) -> list[Any]:
-    """Cast what a library's solver returns to the dtypes that are declared, within a kind: it may compute in wider ones."""
+    """Cast a solver's results to the declared dtypes, within a kind: it may use wider ones."""
     arrays = map(np.asarray, results)
     return [
         array.astype(aval.dtype) if np.can_cast(array.dtype, aval.dtype, "same_kind") else array
@@ -132,7 +133,8 @@ def _checked(leaf: Any, aval: ShapeDtype, what: str) -> Any:
         raise DtypeError(f"{what} is {shown}, but {aval} was declared", fix="return arrays and numbers")
     if array.shape != aval.shape:
         raise ShapeError(f"{what} is {aval_of(array)}, but {aval} was declared", fix=f"declare the shape {array.shape}")
-    # A Python number takes the dtype that is declared if NumPy's arithmetic would keep it; arrays have that dtype.
+    # A Python number takes the declared dtype if NumPy's arithmetic would keep it; arrays must have
+    # it.
     found = np.result_type(leaf, aval.dtype) if type(leaf) in (bool, int, float, complex) else array.dtype.newbyteorder("=")
     if found != aval.dtype:
         raise DtypeError(
@@ -160,7 +162,7 @@ def _eval(*rest: Any) -> tuple[Any, ...]:
 
 
 def _sequential(foreign: Foreign, values: Sequence[Any], results: Sequence[ShapeDtype], maps: Maps) -> list[Any]:
-    """Call the function once per example, by the last axis that was mapped first."""
+    """Call the function once per example, along the last mapped axis first."""
     if not maps:
         return foreign(values, results)
     size, flags = maps[-1]
@@ -173,7 +175,7 @@ def _sequential(foreign: Foreign, values: Sequence[Any], results: Sequence[Shape
 
 
 def _with_axes(value: Any, place: int, maps: Maps, *, broadcast: bool) -> Any:
-    """Return an operand with an axis for every batch axis, the last that was mapped in front."""
+    """Return an operand with an axis for every batch axis, the last mapped one in front."""
     array = np.asarray(value)
     index = tuple([slice(None) if flags[place] else None for _, flags in reversed(maps)])
     array = array[index]
@@ -252,15 +254,15 @@ observe_p = Primitive(
     effects=True,
     kept=always,
 )
-"""``observe x t {foreign=…, results=(bool[],), maps=(), method="sequential"}``: as ``callback``, for its effect: once in
-every run, whether or not the result is read. The last operand is not looked at: any value of the recording that it is in."""
+"""``observe x t {foreign=…, results=(bool[],), maps=(), method="sequential"}``: a ``callback`` for
+its side effect, once in every run. The last operand is unused: any value of the same recording."""
 
 
-# -- its result, for who brings derivatives --------------------------------------------------------------------------------
+# -- its result, as an operand of custom derivatives -----------------------------------------------
 
 
 def unknown_transpose() -> NotDifferentiableError:
-    """Return the error of a rule that applies foreign code without a vjp to a tangent, where it is to be transposed."""
+    """Return the error for transposing foreign code, without a vjp, on a tangent."""
     return NotDifferentiableError(
         "a jvp rule applies foreign code to a tangent, whose transpose is not known",
         fix="give that code a vjp: functrace.primitive(f, vjp=…), beside its jvp",
@@ -276,7 +278,7 @@ def _returned_batch(operands: Values, is_batched: Flags) -> Any:
 
 
 def with_axis(operands: Values, is_batched: Flags) -> Any:
-    """Return the first operand, with the batch axis that others have."""
+    """Return the first operand, with the batch axis of the others."""
     if is_batched[0]:
         return operands[0]
     size = next(shape_of(x)[0] for x, flag in zip(operands, is_batched, strict=True) if flag)
@@ -292,9 +294,10 @@ returned_p = Primitive(
     batch=_returned_batch,
     written="np.copy({0})[()]",
 )
-"""``returned y x``: a copy of ``y``, which foreign code has returned for ``x``. It stands for that code, for derivatives."""
+"""``returned y x``: a copy of ``y``, the foreign result for ``x``; derivatives treat it as the
+call."""
 
 
 def returned(y: Value, args: Sequence[Value]) -> Any:
-    """Return a copy of a result of foreign code, as what depends on its arguments."""
+    """Return a copy of a foreign result that depends on the arguments."""
     return bind(returned_p, (y, *args))

@@ -1,18 +1,20 @@
-"""How a sample of the gamma distribution moves with its shape, to every order; and the polygamma functions. Without SciPy.
+"""Derivatives of gamma samples by their shape, and polygamma functions, without SciPy.
 
 Note [Derivative of a sample by its shape]
-    A sample x of shape a is the quantile of a fixed probability: P(a, x) stays, so dx/da = -(dP/da) / p(x), an integral of
-    the density over t on one side of x. With t = x exp(s v), s being -1 on the side of 0 and 1 on the other, and L = log x,
+    A sample x of shape a is the quantile of a fixed probability: P(a, x) is constant, so dx/da =
+    -(dP/da) / p(x), an integral of the density over t on one side of x. With t = x exp(s v), s
+    being -1 on the side of 0 and 1 on the other, and L = log x,
 
         dL/da = G_1 + s (L - psi(a)) G_0        G_k = integral of v^k exp(s a v - x expm1(s v)) over v from 0 on
 
-    The integrals are closed under differentiation, so all orders are:
+    The integrals are closed under differentiation, which gives all orders:
 
         dG_k/da = s G_{k+1}        dG_k/dL = (x - a) G_k - s k G_{k-1} (- s, if k is 0)
 
-    It is all in the logarithm of x, which is in range where x is not: samples of shape 0.001 are about exp(-1000). Their
-    integrands are log-concave and entire, so that `_NODES` of a double exponential rule are exact but for rounding
-    (measured against 40 digits: 1e-13 relative, for a from 1e-4 to 1e6 and x in both tails).
+    All formulas use the logarithm of x, which is in range where x is not: samples of shape 0.001
+    are about exp(-1000). The integrands are log-concave and entire, so that `_NODES` of a double
+    exponential rule are exact up to rounding (measured against 40 digits: 1e-13 relative, for a
+    from 1e-4 to 1e6 and x in both tails).
 
 Source: Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018); Takahasi and Mori (1974), for the rule;
 DLMF 5.5.2, 5.11.2 and 5.15 for polygamma.
@@ -51,7 +53,7 @@ _FIRST, _LAST, _STEP = -3.6, 3.85, 0.08
 """The nodes: beyond these ends, terms are below 1e-17 of the sum."""
 _NODES = 94
 _BLOCK = 4096
-"""How many elements are worked on at a time: as many as stay in the processor's cache."""
+"""Number of elements per block, which fits into the processor's cache."""
 _NOT_LINEAR = absent(because="polygamma is not linear", instead="differentiate with functrace.vjp or functrace.grad instead")
 
 # -- polygamma -------------------------------------------------------------------------------------------------------------
@@ -88,7 +90,7 @@ polygamma_p = Primitive(
 
 
 def polygamma(a: Value, order: int = 0) -> Any:
-    """The derivative of psi of an order, psi itself by default, of positive floats; NaN elsewhere."""
+    """Return the derivative of psi of an order (0 by default), for positive floats; else NaN."""
     return bind(polygamma_p, (a,), (order,))
 
 
@@ -96,7 +98,7 @@ def polygamma(a: Value, order: int = 0) -> Any:
 
 
 def _width(a: Array, x: Array, s: Array) -> Array:
-    """Where the exponent of the integrands is -1: it is concave, and Newton's steps come from beyond."""
+    """Find where the concave exponent of the integrands is -1, by Newton steps from beyond."""
     distance = np.abs(x - a)
     near = 1.0 / (distance / 2 + np.sqrt(distance**2 / 4 + x / 2))
     v = np.where(s < 0, (1.0 + x) / a, np.log1p(np.maximum(1.0 / x, near)))
@@ -154,20 +156,21 @@ gamma_integral_p = Primitive(
     params=("order",),
     flops=lambda inputs, outputs, params: 4 * _NODES * outputs[0].size,
 )
-"""``gamma_integral a log_x side``: G_k of Note [Derivative of a sample by its shape]; the side carries no derivative."""
+"""``gamma_integral a log_x side``: G_k of Note [Derivative of a sample by its shape]; the side has
+no derivative."""
 
 
 def log_gamma_slope(a: Array, log_x: Array) -> Any:
-    """Return how the logarithm of a sample of the gamma distribution moves with its shape.
+    """Return the derivative of a gamma sample's logarithm by its shape.
 
     Args:
         a: the shape, positive.
-        log_x: the logarithm of the sample; of a float dtype, and broadcasts with ``a``.
+        log_x: the logarithm of the sample; a float dtype, broadcasts with ``a``.
 
     Cost:
         about 100 pairs of exponentials per element, in blocks: 1 us.
     """
-    # Within 1 of a the side of 0 serves as well, and has no small scale that the rule would have to see.
+    # Within 1 of a, the side of 0 also works, and has no small scale that the rule must resolve.
     side = where(greater(log_x, log1p(a)), np.ones((), a.dtype), -np.ones((), a.dtype))
     first, second = (bind(gamma_integral_p, (a, log_x, side), (k,)) for k in (1, 0))
     return add(first, mul(mul(side, sub(log_x, polygamma(a))), second))

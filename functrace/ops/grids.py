@@ -1,6 +1,6 @@
-"""Convolution of arrays of any rank, recursive filters along an axis: what filters of signals and of images are made of.
+"""Convolution of arrays of any rank, and recursive filters along an axis, for signals and images.
 
-Both are written for stacks: the axes before those that the operation works along, which broadcast.
+Both take stacks: the leading axes, before those of the operation, broadcast.
 
 Layer: 2.
 """
@@ -30,12 +30,12 @@ _BACK = (None, None, -1)
 
 
 def reversed_axes(x: Value, axes: int) -> Any:
-    """Reverse the last axes, so many."""
+    """Reverse the last ``axes`` axes."""
     return index_static(x, (Ellipsis, *(_BACK,) * axes)) if axes else x
 
 
 def summed_to(x: Value, shape: Shape) -> Any:
-    """Sum along the axes that ``shape`` has with size 1, and ``x`` with another; the ranks are equal."""
+    """Sum along the axes where ``shape`` has size 1 and ``x`` has not; ranks are equal."""
     axes = tuple([k for k, (n, m) in enumerate(zip(shape_of(x), shape, strict=True)) if n != m])
     return reshape(reduce_sum(x, axes), shape) if axes else x
 
@@ -44,14 +44,14 @@ def summed_to(x: Value, shape: Shape) -> Any:
 
 
 def _one_line(x: Array, y: Array, part: Part, axis: int) -> Any:
-    """Convolve with what is long along one axis only, which SciPy's filter of images does fastest."""
+    """Convolve with an array that is long along one axis only, by SciPy's ndimage."""
     import scipy.ndimage
 
     m, n = y.shape[axis], x.shape[axis]
     if part == "full":
         x = np.pad(x, [(m - 1, m - 1) if k == axis else (0, 0) for k in range(x.ndim)])
         n += 2 * (m - 1)
-    # SciPy takes the conjugate of what it correlates with, and its element m // 2 for the middle.
+    # SciPy conjugates the filter, and its center is element m // 2.
     whole = scipy.ndimage.correlate1d(x, np.conj(y.reshape(-1)[::-1]), axis, mode="constant")
     return np.take(whole, range(m // 2, m // 2 + n - m + 1), axis)
 
@@ -115,7 +115,7 @@ def _convolve_transpose(ct: Array, x: Operand, y: Operand, stack: int, part: Par
     wanted, other = (x, y) if place == 0 else (y, x)
     ones = (1,) * stack
     if stack and ones in (wanted.shape[:stack], shape_of(other)[:stack]) and not (place == 0 and part == "full"):
-        stack = 0  # an axis of a stack on which one of them has size 1 is an axis like others, along which it is short
+        stack = 0  # treat a stack axis where one of them has size 1 like the others
     axes = len(wanted.shape) - stack
     turned = reversed_axes(other, axes)
     if part == "full":
@@ -157,10 +157,10 @@ convolve_grids_p = Primitive(
 def convolve_grids(x: Value, y: Value, stack: int = 0, part: Part = "full") -> Any:
     """Convolve arrays of one rank, directly.
 
-    Args:
-        x, y: the first ``stack`` axes broadcast, along all others they are convolved.
-        stack: how many.
-        part: "full", or "valid" for where they overlap wholly; ``x`` is the larger one along each axis then.
+        x, y: the first ``stack`` axes broadcast, all others are convolved.
+        stack: number of stack axes.
+        part: "full", or "valid" for full overlap only; ``x`` is then the larger one along each
+            axis.
 
     Cost:
         the product of the sizes of ``y`` and of the result ("valid") or of ``x`` ("full").
@@ -244,7 +244,7 @@ def recur(a: Value, x: Value) -> Any:
 
     Args:
         a: at least one coefficient along the last axis; the axes before it broadcast against those of ``x``.
-        x: of as many axes.
+        x: array of the same rank.
 
     Cost:
         the product of the numbers of coefficients and of elements, in SciPy's loop.

@@ -1,19 +1,20 @@
 """Indexing: reading and writing parts of arrays.
 
-Every primitive here has a static *template*, an index as a hashable tuple: an int, ``None`` and ``Ellipsis`` as they are,
-a slice as ``(start, stop, step)``, and the word ``"array"`` for each integer array (or 0-d integer), which is an operand and
-may be traced. `index` and `embed` are for templates without arrays.
+Every primitive here has a static *template*, an index as a hashable tuple: an int, ``None`` and
+``Ellipsis`` as they are, a slice as ``(start, stop, step)``, and the word ``"array"`` for each
+integer array (or 0-d integer), which is an operand and may be traced. `index` and `embed` take
+templates without arrays.
 
 Note [Where NumPy puts the axes of index arrays]
-    Index arrays (and ints beside them) broadcast to one shape ``B``. If they stand next to each other, ``B`` takes the place
-    of the first one in the result; otherwise (a slice, ``None`` or even an empty ``...`` between) ``B`` comes first. The
-    batch axis of mapped indices is one more index array in front, an ``arange``, after which ``B`` always
-    comes first: `lift` says
-    how to permute back.
+    Index arrays (and ints with them) broadcast to one shape ``B``. If they are adjacent, ``B``
+    takes the place of the first one in the result; otherwise (with a slice, ``None`` or even an
+    empty ``...`` between them) ``B`` comes first. The batch axis of mapped indices is one more
+    index array in front, an ``arange``, after which ``B`` always comes first: `lift` returns the
+    permutation back.
 
 Note [Repeated indices]
-    Reading ``x[[0, 0]]`` reads twice, so cotangents add up (`scatter_add`). Writing ``x[[0, 0]] = v`` keeps the last
-    value, so the others have no derivative (`is_last_write`).
+    Reading ``x[[0, 0]]`` reads twice, so cotangents add up (`scatter_add`). Writing ``x[[0, 0]] =
+    v`` keeps the last value, so the others have no derivative (`is_last_write`).
 
 Layer: 2.
 """
@@ -39,7 +40,7 @@ from functrace.typing import Array
 
 StaticIndex = tuple[Any, ...]
 ARRAY = "array"
-"""Stands in a template for an index array, which is an operand."""
+"""Placeholder in a template for an index array, which is an operand."""
 
 _ALL = (None, None, None)
 
@@ -56,7 +57,7 @@ def fill_index(template: StaticIndex, arrays: tuple[Any, ...]) -> tuple[Any, ...
 
 
 def _target(x: ShapeDtype, template: StaticIndex, arrays: tuple[Any, ...]) -> tuple[int, ...]:
-    """The shape of what an index reads."""
+    """Return the shape of an indexing result."""
     if template.count(ARRAY) != len(arrays):
         raise TracedIndexError(f"{len(arrays)} index arrays for the index {template}", fix="give one per 'array'")
     for a in arrays:
@@ -66,8 +67,8 @@ def _target(x: ShapeDtype, template: StaticIndex, arrays: tuple[Any, ...]) -> tu
         return _target_of_unknown(x.shape, template, arrays)
     try:
         both = broadcast_shapes(*[() if isinstance(a, type) else shape_of(a) for a in arrays])
-        # NumPy itself says what an index means, of a zero-stride array by index arrays of one element, or none: the time and
-        # memory that this takes do not depend on sizes.
+        # NumPy itself evaluates the index, on a zero-stride array with index arrays of at most one
+        # element: time and memory do not depend on sizes.
         small = np.zeros((int(0 not in both),) * len(both), np.intp)
         probe = np.broadcast_to(np.empty((), np.bool_), x.shape)
         found = shape_of(probe[fill_index(template, (small,) * len(arrays))])
@@ -78,10 +79,11 @@ def _target(x: ShapeDtype, template: StaticIndex, arrays: tuple[Any, ...]) -> tu
 
 
 def _target_of_unknown(shape: tuple[int, ...], template: StaticIndex, arrays: tuple[Any, ...]) -> tuple[int, ...]:
-    """The shape of what an index reads, where NumPy cannot be asked: sizes or positions are unknown.
+    """Return the shape of an indexing result with symbolic sizes or positions, without NumPy.
 
     Raises:
-        NotKnown: where the index needs looking at: a slice from the end or beyond it, or a step back but over all.
+        NotKnown: if the index needs concrete numbers: a slice from or beyond the end, or with a
+            partial negative step.
     """
     found: list[int] = []
     axis = 0
@@ -130,7 +132,7 @@ def check_bounds(array: Array, axis: int, size: int) -> None:
 
 
 def _check_arrays(value: Callable[[int], Any], place: int, template: StaticIndex, shape: tuple[int, ...]) -> None:
-    """Check the index arrays of a template, operands from ``place`` on, as far as they are known."""
+    """Check the index arrays of a template, operands from ``place`` on, where they are concrete."""
     used = sum(entry is not None and entry is not Ellipsis for entry in template)
     axis = 0
     for entry in template:
@@ -146,7 +148,7 @@ def _check_arrays(value: Callable[[int], Any], place: int, template: StaticIndex
 
 
 def past_batch(index: StaticIndex) -> StaticIndex:
-    """A static index with the batch axis left alone."""
+    """Return a static index that leaves the batch axis alone."""
     return (_ALL, *index)
 
 
@@ -154,7 +156,7 @@ def past_batch(index: StaticIndex) -> StaticIndex:
 
 
 def _index_transpose(ct: Array, x: Operand, index: StaticIndex) -> tuple[Any]:
-    # An index that only turns axes round (np.flip) is its own transpose: no zeros to write into.
+    # An index that only reverses axes (np.flip) is its own transpose, without zeros to write into.
     if all(part in (_ALL, (None, None, -1)) for part in index):
         return (bind(index_p, (ct,), (index,)),)
     return (bind(embed_p, (ct,), (index, x.shape)),)
@@ -182,7 +184,7 @@ def _embed_eval(x: Array, index: StaticIndex, shape: tuple[int, ...]) -> Any:
 
 
 def _embed_aval(x: ShapeDtype, shape: tuple[int, ...], template: StaticIndex, arrays: tuple[Any, ...]) -> ShapeDtype:
-    """The aval of zeros of a shape into which ``x`` is written: it must be what the index reads from there."""
+    """Infer the aval of zeros of a shape into which ``x`` is written; check that the index fits."""
     target = _target(ShapeDtype(shape, x.dtype), template, arrays)
     if x.shape != target:
         raise ShapeError(f"{x} cannot be embedded where the index reads {list(target)}", fix="make the shapes equal")
@@ -211,7 +213,7 @@ def index_static(x: Value, index: StaticIndex) -> Any:
 
 
 def _placement(template: StaticIndex, ndim: int) -> tuple[int, bool]:
-    """Position of the axes of index arrays in the result, and whether the arrays stand next to each other."""
+    """Return the position of index arrays' axes, and True if the arrays are adjacent."""
     advanced = [k for k, entry in enumerate(template) if entry == ARRAY or entry.__class__ is int]
     if ARRAY not in template or advanced[-1] - advanced[0] >= len(advanced):
         return 0, False
@@ -225,7 +227,7 @@ def _ranks(arrays: tuple[Any, ...], is_batched: tuple[bool, ...]) -> int:
 
 
 def _align(arrays: tuple[Any, ...], is_batched: tuple[bool, ...], rank: int) -> tuple[Any, ...]:
-    """Give batched index arrays axes of size 1 behind the batch axis, so that they broadcast together."""
+    """Insert axes of size 1 after the batch axis of index arrays, so that they broadcast."""
     return tuple(
         reshape(a, (shape_of(a)[0],) + (1,) * (rank + 1 - len(shape_of(a))) + shape_of(a)[1:]) if b else a
         for a, b in zip(arrays, is_batched, strict=True)
@@ -243,7 +245,8 @@ def lift(
     """Return the index of a batched array of rank ``1 + ndim`` that applies ``template`` to each example.
 
     Returns:
-        template, arrays, and the order of axes that brings what they read to the batch axis and then one example's axes.
+        template, arrays, and the axis order that moves the batch axis first and then one example's
+            axes.
     """
     rank = _ranks(arrays, is_batched)
     total = 1 + _target_rank(template, rank, ndim)
@@ -311,7 +314,7 @@ gather_p = Primitive(
 
 
 def gather(x: Value, template: StaticIndex, arrays: tuple[Any, ...]) -> Any:
-    """Read ``x[template]``, index arrays filled in; repeated indices read again."""
+    """Read ``x[template]`` with index arrays filled in; repeated indices read repeatedly."""
     return bind(gather_p, (x, *arrays), (template,)) if arrays else index_static(x, template)
 
 
@@ -356,7 +359,7 @@ def scatter_add(x: Value, template: StaticIndex, arrays: tuple[Any, ...], shape:
     return bind(scatter_add_p, (x, *arrays), (template, shape)) if arrays else bind(embed_p, (x,), (template, shape))
 
 
-# -- is_last_write: which of the values written stays ---------------------------------------------------------
+# -- is_last_write: which written values stay ------------------------------------------------------
 
 
 def _last_write_eval(*rest: Any) -> Any:
@@ -394,7 +397,7 @@ is_last_write_p = Primitive(
 
 
 def _keep_last(v: Array, template: StaticIndex, arrays: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
-    """Zero the values of ``v`` that a later one overwrites; nothing to do where no index can repeat."""
+    """Zero the values of ``v`` that a later one overwrites; no operation if no index can repeat."""
     if all(shape_of(a) == () for a in arrays):
         return v
     return where(bind(is_last_write_p, arrays, (template, shape)), v, 0.0)
@@ -474,5 +477,5 @@ scatter_set_p = Primitive(
 
 
 def scatter_set(x: Value, template: StaticIndex, v: Value, arrays: tuple[Any, ...] = ()) -> Any:
-    """Return a copy of ``x`` in which ``x[template] = v``; ``v`` broadcasts, and the last of repeated indices stays."""
+    """Return a copy of ``x`` with ``x[template] = v``; the last of repeated writes wins."""
     return bind(scatter_set_p, (x, v, *arrays), (template,))

@@ -1,7 +1,7 @@
-"""Primitives that join arrays: ``concatenate``, ``stack``; and the sliding sum of products, ``convolve``.
+"""Primitives that join arrays, ``concatenate`` and ``stack``, and the one-dimensional ``convolve``.
 
-Joining is linear in all operands together: a tangent is the same join, with zeros for the operands that carry no
-derivative, and a cotangent is cut apart again.
+Joining is linear in all operands together: a tangent is the same join, with zeros for inactive
+operands, and a cotangent is split again.
 
 Layer: 2.
 """
@@ -35,10 +35,11 @@ def _join_tangents(
     tangents: Tangents,
     axis: int,
 ) -> Any:
-    """Join tangents, where some are missing.
+    """Join tangents, some of which may be missing.
 
-    If those that exist stand side by side they are joined and placed among zeros, which keeps no constant in the linear
-    program. Otherwise zeros stand in for the others; they are recorded with the primals, where they are free.
+    If the existing ones are adjacent they are joined and embedded in zeros, without constants in
+    the linear program. Otherwise zeros replace the others; they are recorded with the primals,
+    where they are free.
     """
     active = [k for k, t in enumerate(tangents) if t is not None]
     first, last = active[0], active[-1]
@@ -75,7 +76,7 @@ def _concatenate_aval(*operands: Any) -> ShapeDtype:
         if len(shape) != len(first) or shape[:axis] + shape[axis + 1 :] != first[:axis] + first[axis + 1 :]:
             raise ShapeError(
                 f"concatenate cannot join {avals[0]} and {aval} along axis {axis}",
-                fix="make all sizes equal but the one that is joined",
+                fix="make all sizes equal except along the joined axis",
             )
     length = sum(aval.shape[axis] for aval in avals)
     return ShapeDtype((*first[:axis], length, *first[axis + 1 :]), result_dtype(*avals))
@@ -110,7 +111,7 @@ concatenate_p = Primitive(
 
 
 def concatenate(arrays: Iterable[Value], axis: int) -> Any:
-    """Join arrays along an axis that they have (non-negative)."""
+    """Join arrays along an existing axis (non-negative)."""
     return bind(concatenate_p, tuple(arrays), (axis,))
 
 
@@ -184,7 +185,8 @@ def _convolve_jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
 
 
 def _correlated(ct: Array, y: Operand, n: int) -> Any:
-    # d out[k] / d x[i] = y[k - i], so the cotangent is the convolution with y reversed, from its element m - 1 on.
+    # d out[k] / d x[i] = y[k - i], so the cotangent is the convolution with reversed y, from
+    # element m - 1 on.
     m = shape_of(y)[-1]
     full = convolve(ct, index_static(y, (Ellipsis, (None, None, -1))))
     return index_static(full, (Ellipsis, (m - 1, m - 1 + n, None)))

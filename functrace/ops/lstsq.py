@@ -1,10 +1,11 @@
-"""Least squares and pseudoinverses, which hold where the rank does not change.
+"""Least squares and pseudoinverses, differentiable where the rank is constant.
 
 Note [Cut-off singular values]
-    ``rcond`` says which singular values count as 0. If those are 0 but for rounding, as by default, the rank is constant and
-    the derivative that of Golub and Pereyra. If they are not, the pseudoinverse is that of another matrix, of which the
-    singular vectors turn with those that are cut off: for a pair of values, ``s`` kept and ``z`` cut off, the factor 1 / s^2
-    becomes 1 / (s^2 - z^2), and z / (s (s^2 - z^2)) times the mirror image comes in.
+    ``rcond`` says which singular values count as 0. If those are 0 up to rounding, as by default,
+    the rank is constant and the derivative is Golub and Pereyra's. Otherwise, the pseudoinverse is
+    that of a truncated matrix, whose singular vectors rotate with the discarded ones: for a pair of
+    values, ``s`` kept and ``z`` discarded, the factor 1 / s^2 becomes 1 / (s^2 - z^2), and
+    z / (s (s^2 - z^2)) times the mirrored term is added.
 
 Source: G. H. Golub, V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems whose variables
 separate" (1973).
@@ -33,7 +34,7 @@ from functrace.tracing.tracer import Tracer, Value
 from functrace.typing import Array
 
 _ROUNDING = 1e-10
-"""Up to this, relative to the largest singular value, what is cut off does not matter in double precision."""
+"""Discarded values up to this, relative to the largest one, do not matter in double precision."""
 
 # -- pinv ----------------------------------------------------------------------------------------------
 
@@ -74,7 +75,10 @@ def _pinv_jvp(primals: Values, outputs: Values, tangents: Tangents, hermitian: b
 
 
 def _cut_off(a: Array, rcond: Value, t: Array) -> Any:
-    """What the derivative has besides where singular values count as 0 that are not. See Note [Cut-off singular values]."""
+    """Return the additional derivative for nonzero discarded singular values.
+
+    See Note [Cut-off singular values].
+    """
     u, s, vh = bind(svd_p, (a,), (False,))
     if not shape_of(s)[-1]:
         return 0.0
@@ -106,14 +110,15 @@ pinv_p = Primitive(
 
 
 def pinv(x: Value, rcond: Value | None = None, *, hermitian: bool = False) -> Any:
-    """Pseudoinverses; singular values up to ``rcond`` times the largest one, a number per matrix, count as 0."""
+    """Return pseudoinverses; singular values up to ``rcond`` (per matrix) times the largest one
+    count as 0."""
     if rcond is None:
         return bind(pinv_p, (x,), (hermitian, False))
     return bind(pinv_p, (x, rcond), (hermitian, isinstance(rcond, Tracer) or cuts_off(np.asarray(rcond))))
 
 
 def cuts_off(rcond: float | Array) -> bool:
-    """Whether what is cut off may be more than rounding. See Note [Cut-off singular values]."""
+    """Return True if more than rounding may be cut off. See Note [Cut-off singular values]."""
     return bool(np.any(np.greater(rcond, _ROUNDING)))
 
 

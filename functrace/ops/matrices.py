@@ -1,11 +1,12 @@
-"""What the rules of matrix functions are written with: shapes, parts and products of stacks of matrices.
+"""Helpers for the rules of matrix functions: shapes, parts and products of stacks of matrices.
 
 Note [Degenerate spectra]
-    The derivative of an eigenvector or singular vector has the factor 1 / (w_j - w_i), which has no meaning where two values
-    are equal (but for rounding): the vectors are then any basis of a space. The factor is NaN there. So whatever is computed
-    from values alone has its right derivative, and what is computed from vectors has NaN, never a number that is wrong: a
-    function such as ``V f(w) V^H`` does have a derivative, in which f' stands, but that is not to be had from the
-    derivatives by ``V`` and by ``w``, both of which may be 0. The same holds for the vectors of singular values that are 0.
+    The derivative of an eigenvector or singular vector has the factor 1 / (w_j - w_i), which is
+    undefined where two values are equal (up to rounding): the vectors are then an arbitrary basis
+    of a space. The factor is NaN there. So functions of values alone have correct derivatives, and
+    functions of vectors have NaN, never a wrong number: a function such as ``V f(w) V^H`` does have
+    a derivative, with f', but it cannot be computed from the derivatives by ``V`` and by ``w``,
+    both of which may be 0. The same holds for vectors of singular values that are 0.
 
 Layer: 2.
 """
@@ -31,16 +32,16 @@ from functrace.typing import Array
 
 Shape = tuple[int, ...]
 
-# -- what records are made of --------------------------------------------------------------------------
+# -- parts of primitives' records ------------------------------------------------------------------
 
 
 def not_linear(name: str) -> Absent:
-    """Return the transpose rule of a function that is not linear."""
+    """Return the transpose rule of a nonlinear function."""
     return absent(because=f"{name} is not linear", instead="differentiate with functrace.vjp or functrace.grad instead")
 
 
 def native_batch(primitive_of: Callable[[], Primitive]) -> Any:
-    """Return the batch rule of a primitive of one stack: the batch axis is one more axis of the stack."""
+    """Return the batch rule of a primitive on one stack, which gets one more axis."""
 
     def batch(operands: Values, _is_batched: Flags, *params: object) -> Any:
         (stack,) = operands
@@ -50,10 +51,11 @@ def native_batch(primitive_of: Callable[[], Primitive]) -> Any:
 
 
 def aligned(operands: Values, is_batched: Flags, cores: Sequence[int]) -> tuple[Any, ...]:
-    """Give batched operands axes of size 1 behind the batch axis, so that their stacks broadcast.
+    """Insert axes of size 1 after the batch axis, so that stacks broadcast.
 
     Args:
-        operands: arrays whose last axes, ``cores`` of each, belong to one example, and whose other axes are stacks.
+        operands: arrays whose last ``cores`` axes are one example's, and whose other axes are
+            stacks.
     """
     rank = max(len(shape_of(x)) - core - b for x, core, b in zip(operands, cores, is_batched, strict=True))
     made = []
@@ -83,7 +85,7 @@ def same_square(name: str) -> Any:
 
 
 def right_sides_aval(name: str, a: ShapeDtype, b: ShapeDtype) -> ShapeDtype:
-    """Predict the solution of ``a x = b`` for stacks of square matrices and of right-hand sides, which are matrices."""
+    """Infer the solution of ``a x = b`` for stacks of square matrices and of right-hand sides."""
     check_square(name, a)
     try:
         stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -99,7 +101,7 @@ def right_sides_aval(name: str, a: ShapeDtype, b: ShapeDtype) -> ShapeDtype:
 
 
 def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype of the parts of complex numbers; real ones are themselves."""
+    """Return the dtype of the parts of complex numbers, or a real dtype itself."""
     return cast("Any", np.empty(0, dtype)).real.dtype
 
 
@@ -127,7 +129,7 @@ def hermitian_part(x: Array) -> Any:
 
 
 def mask(x: Array, weights: np.ndarray[Any, Any]) -> Any:
-    """Multiply matrices by constant weights, in their own precision."""
+    """Multiply matrices by constant weights, in the precision of the matrices."""
     return mul(x, weights.astype(real_dtype(x.dtype)))
 
 
@@ -165,11 +167,11 @@ def last_two(x: Array) -> tuple[int, int]:
     return rank - 2, rank - 1
 
 
-# -- values that are equal -----------------------------------------------------------------------------
+# -- equal values ----------------------------------------------------------------------------------
 
 
 def _rounding(w: Array, n: int) -> Any:
-    """How much values of a spectrum may differ by rounding, shape (..., 1)."""
+    """Return the rounding tolerance for equal values of a spectrum, shape (..., 1)."""
     size = reduce_max(absolute(w), (len(shape_of(w)) - 1,))
     return reshape(mul(size, n * float(np.finfo(real_dtype(w.dtype)).eps)), (*shape_of(size), 1))
 

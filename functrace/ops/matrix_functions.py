@@ -1,11 +1,12 @@
-"""What SciPy's LAPACK adds to `functrace.ops.linalg`: functions of matrices, Sylvester's equation, LU factors.
+"""Matrix functions by SciPy's LAPACK: functions of matrices, Sylvester's equation, LU factors.
 
-SciPy is imported when one of these runs, and not before.
+SciPy is imported when one of these first runs.
 
 Note [Derivatives of functions of matrices]
-    For an analytic f, f([[A, E], [0, A]]) has the derivative of f at A along E in its upper right block (Mathias 1996). So
-    ``frechet`` is f of a matrix of twice the size, it is linear in E, its transpose is that of the transposed A, and its own
-    derivative by A is ``frechet`` of the block matrix: every order follows, for every f.
+    For an analytic f, f([[A, E], [0, A]]) has the derivative of f at A along E in its upper right
+    block (Mathias 1996). So ``frechet`` is f of a matrix of twice the size, it is linear in E, its
+    transpose is ``frechet`` at the transposed A, and its own derivative by A is ``frechet`` of the
+    block matrix: this gives every order, for every f.
 
 Source: Higham, "Functions of Matrices" (2008), 3.2; Mathias, "A chain rule for matrix functions" (1996); de Hoog, Anderssen
 and Lukas, "Differentiation of matrix functionals using triangular factorization" (2011) for LU.
@@ -82,7 +83,7 @@ matrix_function_p = Primitive(
 
 
 def matrix_function(x: Value, name: str) -> Any:
-    """A function of ``scipy.linalg``, by its name, of stacks of square matrices."""
+    """Apply a function of ``scipy.linalg``, by its name, to stacks of square matrices."""
     return bind(matrix_function_p, (x,), (name,))
 
 
@@ -198,7 +199,7 @@ def _lu_eval(x: Array) -> Any:
         shape = (*x.shape[:-2], min(x.shape[-2:]))
         return x.copy(), np.zeros(shape, np.int32), np.zeros((*x.shape[:-2], x.shape[-2]), np.int64)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", scipy.linalg.LinAlgWarning)  # of singular matrices, which have factors, too
+        warnings.simplefilter("ignore", scipy.linalg.LinAlgWarning)  # for singular matrices, which have factors, too
         factors, pivots = scipy.linalg.lu_factor(x)
     pivots = np.asarray(pivots, np.int32)
     return factors, pivots, _permutation_eval(pivots, x.shape[-2])
@@ -215,7 +216,7 @@ def real_dtype(x: Any) -> np.dtype[Any]:
 
 
 def lu_parts(factors: Array) -> tuple[Any, Any]:
-    """The lower factor, whose diagonal is 1, and the upper one, of what ``lu`` gives."""
+    """Return the lower factor, with unit diagonal, and the upper one, from the result of ``lu``."""
     m, n = shape_of(factors)[-2:]
     k = min(m, n)
     kind = real_dtype(factors)
@@ -246,7 +247,7 @@ def _lu_jvp(_primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
 
 
 def _cut(x: Array, m: int, n: int) -> Any:
-    """The first columns of matrices, or columns of zeros after them, so that there are n."""
+    """Cut matrices to n columns, or append columns of zeros."""
     found = shape_of(x)[-1]
     if found >= n:
         return x if found == n else index_static(x, (Ellipsis, (None, None, None), (None, n, None)))
@@ -267,12 +268,12 @@ lu_p = Primitive(
 
 
 def lu(x: Value) -> tuple[Any, Any, Any]:
-    """Both factors in one matrix, LAPACK's pivots, and the rows of ``x`` in the order of the factors'."""
+    """Return both factors in one matrix, LAPACK's pivots, and the row order of the factors."""
     return bind(lu_p, (x,))
 
 
 def permutation_matrix(permutation: Value, dtype: np.dtype[Any]) -> Any:
-    """P with P x being the rows of x in an order."""
+    """Return the matrix P such that P x has the rows of x in a given order."""
     shape = shape_of(permutation)
     return convert(equal(reshape(permutation, (*shape, 1)), np.arange(shape[-1])), dtype)
 

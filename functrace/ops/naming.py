@@ -1,4 +1,4 @@
-"""Names for values, which residual policies refer to.
+"""Names for values, for residual policies.
 
 Layer: 2.
 """
@@ -22,7 +22,7 @@ name_p = Primitive(
     view=True,
     written="{0}",
 )
-"""``name x {name="h"}``: the identity, which gives a value a name."""
+"""``name x {name="h"}``: the identity, which names a value."""
 
 
 def named(x: Value, name: str) -> Any:

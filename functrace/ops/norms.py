@@ -1,4 +1,4 @@
-"""Norms of any order, with PyTorch's derivatives: written with the result, so that they are what it says at the edges.
+"""Norms of any order, with PyTorch's derivatives, which use the result and so agree at the edges.
 
 Layer: 2.
 """
@@ -24,7 +24,7 @@ from functrace.typing import Array
 
 
 def _across(t: Array, direction: Array) -> Any:
-    """The real part of the products of tangents and the conjugates of what they are multiplied by."""
+    """Return the real part of the products of tangents and conjugate directions."""
     return real(mul(t, conj(direction))) if t.dtype.kind == "c" else mul(t, direction)
 
 
@@ -78,9 +78,10 @@ vector_norm_p = Primitive(
 
 
 def vector_norm(x: Value, axes: tuple[int, ...], order: float) -> Any:
-    """Compute ``sum(abs(x)**order)**(1 / order)`` over axes, or the largest or smallest size for an infinite order.
+    """Compute ``sum(abs(x)**order)**(1 / order)`` over axes; the extreme size for an infinite
+    order.
 
-    The derivative is written with the result, as PyTorch's is: 0 where the result is 0; ties of extremes share it.
+    The derivative uses the result, like PyTorch's: 0 where the result is 0; tied extremes share it.
 
     Args:
         x: an array of floats.

@@ -1,10 +1,11 @@
 """QR factorizations: reduced, complete, and as LAPACK's reflectors.
 
 Note [Vectors that complete a basis]
-    ``Q`` is a product of reflectors, ``I - V T V^H``, which the first ``n`` columns determine: with ``Q1`` for these, and
-    ``W = Q1 - E1`` for what they differ by from those of the identity, ``W = V (-T V1^H)`` is an LU factorization, and the
-    other columns are ``E2 + W M``, where ``W1^H M = W2^H`` (``W1`` and ``W2`` are the upper and the lower part). So all of
-    ``Q``, and the reflectors, have derivatives, which follow from those of ``Q1``.
+    ``Q`` is a product of reflectors, ``I - V T V^H``, determined by the first ``n`` columns: with
+    ``Q1`` for these, and ``W = Q1 - E1`` for their difference from the identity's, ``W = V (-T
+    V1^H)`` is an LU factorization, and the other columns are ``E2 + W M``, where ``W1^H M = W2^H``
+    (``W1`` and ``W2`` are the upper and the lower part). So all of ``Q``, and the reflectors, have
+    derivatives, which follow from the derivative of ``Q1``.
 
 Source: H. Walter, L. Lehmann, "Algorithmic differentiation of linear algebra functions" (2010); G. Ballard et al.,
 "Reconstructing Householder vectors from tall-skinny QR" (2014).
@@ -198,5 +199,6 @@ qr_raw_p = Primitive(
 
 
 def qr_raw(x: Value) -> Any:
-    """``r`` in the upper triangle and the reflectors below it, (..., m, n), and their factors ``tau`` (..., k)."""
+    """Return ``r`` in the upper triangle and the reflectors below it, (..., m, n), and ``tau``
+    (..., k)."""
     return bind(qr_raw_p, (x,))

@@ -1,18 +1,19 @@
-"""Draws of random numbers from keys: NumPy's counter-based Philox, started anew for every draw.
+"""Random draws from keys: NumPy's counter-based Philox, restarted for every draw.
 
-A key is an array of two uint64, the key of a Philox generator: what is drawn is a function of the key, the shape, the dtype
-and the parameters, and of nothing else. So a draw is an operation as others are: it may be carried out later, twice, in
-another thread, or not at all.
+A key is an array of two uint64, the key of a Philox generator: a draw is a pure function of the
+key, the shape, the dtype and the parameters. So a draw is an operation like any other: it may run
+later, twice, in another thread, or not at all.
 
 Note [Keys and counters]
-    A Philox generator is a bijection of 256-bit counters, chosen by a key. Draws count from 0; `split` and `fold_in` read
-    the same bijection at counters that no draw reaches (the highest of their four words is 1 and 2), so that a key may be
-    split and drawn from.
+    A Philox generator is a bijection of 256-bit counters, chosen by a key. Draws count from 0;
+    `split` and `fold_in` use the same bijection at counters that no draw reaches (the highest of
+    their four words is 1 and 2), so that a key may be both split and drawn from.
 
 Note [Many keys]
-    With a batch of keys, the leading axes of all operands are those of the keys, and every key draws its own example. That
-    is the batch rule: who is not mapped is broadcast. Setting a generator to a key takes 1 us, where making one takes 7; so
-    idle generators are kept, and each is held by one draw at a time.
+    With a batch of keys, the leading axes of all operands are those of the keys, and every key
+    draws its own example. That is the batch rule: unmapped operands are broadcast. Setting a
+    generator's key takes 1 us, making a generator 7; so idle generators are cached, and each is
+    used by one draw at a time.
 
 Layer: 2.
 """
@@ -41,18 +42,18 @@ Draw = Callable[..., Any]
 
 _SPLIT, _FOLD = 1, 2
 _LEAST = {2: 6e-8, 4: 1.5e-45}
-"""About the smallest positive numbers of narrow floats, by their size."""
+"""Smallest positive numbers of narrow floats, approximately, by item size."""
 _NOT_LINEAR = absent(because="a draw is not linear", instead="differentiate with functrace.vjp or functrace.grad instead")
 
 
 @functools.lru_cache(maxsize=1)
 def _idle() -> list[np.random.Generator]:
-    """Generators that no draw uses now: as many as there have been draws at a time."""
+    """Return the pool of idle generators: as many as there have been concurrent draws."""
     return []
 
 
 def _drawn(draw: Draw, key: Array, counter: tuple[int, int], shape: Shape, dtype: np.dtype[Any], *operands: Array) -> Any:
-    """Draw for one key; ``counter`` has the lowest and the highest word of where to begin."""
+    """Draw for one key; ``counter`` has the lowest and the highest word of the start."""
     idle = _idle()
     try:
         generator = idle.pop()
@@ -101,11 +102,11 @@ def _sampler(name: str, draw: Draw, *, jvp: Rule | Marker = ZERO, fails: Rule | 
     """Make the primitive of a distribution.
 
     Args:
-        name: the word in listings.
+        name: name in listings.
         draw: draws for one key.
-        jvp: how the sample moves with its parameters, where they move it smoothly.
-        fails: whether NumPy refuses some parameters.
-        starts: the highest word of the counter from which it draws.
+        jvp: derivative of the sample by its parameters, if it is smooth in them.
+        fails: returns True if NumPy rejects some parameters.
+        starts: the highest word of the initial counter.
     """
     counter = (0, starts)
 
@@ -140,7 +141,7 @@ def _words(generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any]) -
 
 
 random_bits_p = _sampler("random_bits", _words)
-"""Unsigned integers of any size: the words of the generator, lowest bits first."""
+"""Unsigned integers of any size: the generator's words, lowest bits first."""
 split_key_p = _sampler("split_key", _words, starts=_SPLIT)
 """New keys, shape (…, 2)."""
 
@@ -161,7 +162,7 @@ seed_key_p = Primitive(
     batch=lambda operands, _: bind(seed_key_p, operands),
     fails=always,
 )
-"""The key that ``numpy.random.Philox(seed)`` has, of every integer of an array."""
+"""The key of ``numpy.random.Philox(seed)`` for every integer of an array."""
 
 
 def _fold_eval(keys: Array, data: Array) -> Any:
@@ -179,7 +180,7 @@ fold_key_p = Primitive(
     transpose=_NOT_LINEAR,
     batch=lambda operands, is_batched: bind(fold_key_p, _broadcast(operands, is_batched)),
 )
-"""A new key of a key and a uint64 each."""
+"""A new key from each key and a uint64."""
 
 # -- continuous distributions ----------------------------------------------------------------------------------------------
 
@@ -196,7 +197,7 @@ def _normal(generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any]) 
 
 
 def _exponential(generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any]) -> Any:
-    # Its logarithm is taken: never 0, after rounding either.
+    # Its logarithm is taken: it is never 0, also after rounding.
     return np.maximum(generator.standard_exponential(shape), _LEAST.get(dtype.itemsize, 1e-300))
 
 
@@ -205,13 +206,14 @@ def _loggamma(generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any]
     with np.errstate(all="ignore"):
         if not np.any(a < 1.0):
             return np.log(generator.standard_gamma(a, shape))
-        # A sample of shape a is one of shape a + 1 times the a-th root of a uniform one: in range for every a.
+        # A sample of shape a is one of shape a + 1 times the a-th root of a uniform sample: in
+        # range for every a.
         drawn = np.log(generator.standard_gamma(np.where(a < 1.0, a + 1.0, a), shape))
         return np.where(a < 1.0, drawn - generator.standard_exponential(shape) / a, drawn)
 
 
 def _loggamma_jvp(primals: Values, outputs: Values, tangents: Tangents, shape: Shape, dtype: np.dtype[Any]) -> Any:
-    assert tangents[1] is not None  # the key has none
+    assert tangents[1] is not None  # the key is inactive
     return mul(tangents[1], log_gamma_slope(primals[1], outputs[0]))
 
 
@@ -220,13 +222,14 @@ def _wald(generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any], me
 
 
 def _wald_jvp(primals: Values, outputs: Values, tangents: Tangents, shape: Shape, dtype: np.dtype[Any]) -> Any:
-    # -(dF/dm) / p: in F's derivative by m all cancels but 2 / m**2 exp(2 / m) Phi(-(x / m + 1) / sqrt(x)).
+    # -(dF/dm) / p: in the derivative of F by m everything cancels except 2 / m**2 exp(2 / m)
+    # Phi(-(x / m + 1) / sqrt(x)).
     from functrace.ops.special.errors import erfcx
 
     (_, mean), (x,) = primals, outputs
     root = sqrt(x)
     ratio = mul(erfcx(mul(div(add(div(x, mean), 1.0), root), math.sqrt(0.5))), math.sqrt(math.pi / 2))
-    assert tangents[1] is not None  # the key has none
+    assert tangents[1] is not None  # the key is inactive
     return mul(tangents[1], div(mul(mul(mul(x, root), ratio), 2.0), square(mean)))
 
 
@@ -257,7 +260,7 @@ def _multinomial(generator: np.random.Generator, shape: Shape, dtype: np.dtype[A
 
 
 random_integers_p = _sampler("random_integers", _integers, fails=always)
-"""Integers from ``low`` on and below ``high``."""
+"""Integers from ``low`` to below ``high``."""
 random_poisson_p = _sampler("random_poisson", _poisson, fails=always)
 random_binomial_p = _sampler("random_binomial", _binomial, fails=always)
 random_multinomial_p = _sampler("random_multinomial", _multinomial, fails=always)
@@ -268,10 +271,10 @@ def sample(primitive: Primitive, key: Value, shape: Shape, dtype: np.dtype[Any],
     """Draw from a distribution.
 
     Args:
-        primitive: one of those above that have a shape.
+        primitive: one of the primitives above that have a shape.
         key: uint64 of shape (…, 2).
-        shape: what each key draws; operands broadcast to it.
-        dtype: of the result.
-        operands: its parameters: arrays, with the leading axes of the key.
+        shape: shape of each key's draw; operands broadcast to it.
+        dtype: dtype of the result.
+        operands: parameters of the distribution: arrays, with the leading axes of the key.
     """
     return bind(primitive, (key, *operands), (shape, dtype))

@@ -1,7 +1,7 @@
 """Reductions over axes.
 
 Every reduction is a primitive with parameters ``axes`` (sorted, non-negative) and no ``keepdims``: the NumPy
-layer reshapes where the user asked for it.
+layer reshapes for ``keepdims=True``.
 
 Layer: 2.
 """
@@ -40,7 +40,7 @@ def dropped_shape(shape: tuple[int, ...], axes: Axes) -> tuple[int, ...]:
 
 
 def expand_reduced(y: Value, shape: tuple[int, ...], axes: Axes) -> Any:
-    """Give a reduced result its axes back with size 1, so that it broadcasts against the operand."""
+    """Restore reduced axes with size 1, so that the result broadcasts against the operand."""
     return reshape(y, kept_shape(shape, axes))
 
 
@@ -50,7 +50,7 @@ def expand_to(y: Value, shape: tuple[int, ...], axes: Axes) -> Any:
 
 
 def keeping(reduce: Callable[[Any, Axes], Any], x: Value, axes: Axes) -> Any:
-    """Reduce so that the result itself has the axes with size 1, and a derivative that is written with it reads that."""
+    """Reduce with kept axes of size 1, for derivatives that use the result."""
     shape = shape_of(x)
     others = tuple(k for k in range(len(shape)) if k not in axes)
     apart = reshape(permute(x, (*others, *axes)), (*kept_shape(shape, axes), *(shape[k] for k in axes)))
@@ -58,7 +58,7 @@ def keeping(reduce: Callable[[Any, Axes], Any], x: Value, axes: Axes) -> Any:
 
 
 def shift_axes(primitive_of: Callable[[], Primitive]) -> Any:
-    """batch rule of a reduction: the same one, with axes counted past the batch axis."""
+    """Return the batch rule of a reduction: the same one, with axes shifted past the batch axis."""
 
     def batch(operands: Values, _is_batched: Flags, axes: Axes) -> Any:
         return bind(primitive_of(), operands, (tuple(k + 1 for k in axes),))
@@ -90,7 +90,7 @@ def reduce_sum(x: Value, axes: Axes) -> Any:
 
 
 def count(shape: tuple[int, ...], axes: Axes) -> int:
-    """Number of elements that a reduction over ``axes`` takes together."""
+    """Number of elements that a reduction over ``axes`` combines."""
     return math.prod(shape[k] for k in axes)
 
 
@@ -98,14 +98,14 @@ def count(shape: tuple[int, ...], axes: Axes) -> int:
 
 
 def merge_reduced(x: Value, axes: Axes) -> Any:
-    """Bring the reduced axes to the end and make one axis of them."""
+    """Move the reduced axes to the end and merge them into one."""
     shape = shape_of(x)
     kept = tuple(k for k in range(len(shape)) if k not in axes)
     return reshape(permute(x, (*kept, *axes)), (*dropped_shape(shape, axes), count(shape, axes)))
 
 
 def _prod_jvp(primals: Values, _outputs: Values, tangents: tuple[Array], axes: Axes) -> Any:
-    """Multiply (value, tangent) pairs half by half: no division, so exact with zeros, and so is every further order."""
+    """Multiply (value, tangent) pairs in a tree: exact with zeros, to all orders."""
     n = count(primals[0].shape, axes)
     if n == 0:
         return None
@@ -169,7 +169,7 @@ def _extreme_aval(x: ShapeDtype, axes: Axes) -> ShapeDtype:
 
 
 def _extreme_jvp(primals: Values, outputs: Values, tangents: tuple[Array], axes: Axes) -> Any:
-    """Ties share the derivative evenly."""
+    """Split the derivative evenly among ties."""
     (x,), (out,), (t,) = primals, outputs, tangents
     is_best = convert(equal(x, expand_reduced(out, x.shape, axes)), x.dtype)
     share = div(is_best, expand_reduced(reduce_sum(is_best, axes), x.shape, axes))
@@ -202,12 +202,12 @@ EXTREMES = frozenset({reduce_max_p, reduce_min_p})
 
 
 def reduce_max(x: Value, axes: Axes) -> Any:
-    """Maximum over axes; NaN wins."""
+    """Maximum over axes; NaN propagates."""
     return bind(reduce_max_p, (x,), (axes,))
 
 
 def reduce_min(x: Value, axes: Axes) -> Any:
-    """Minimum over axes; NaN wins."""
+    """Minimum over axes; NaN propagates."""
     return bind(reduce_min_p, (x,), (axes,))
 
 
@@ -245,12 +245,12 @@ reduce_all_p = Primitive(
 
 
 def reduce_any(x: Value, axes: Axes) -> Any:
-    """Whether any element over the axes is true."""
+    """Return True where any element over the axes is true."""
     return bind(reduce_any_p, (x,), (axes,))
 
 
 def reduce_all(x: Value, axes: Axes) -> Any:
-    """Whether all elements over the axes are true."""
+    """Return True where all elements over the axes are true."""
     return bind(reduce_all_p, (x,), (axes,))
 
 
@@ -294,7 +294,7 @@ def argmin(x: Value, axis: int) -> Any:
     return bind(argmin_p, (x,), (axis,))
 
 
-# -- normalization: the shares of exponentials, and their logarithms ---------------------------------------------
+# -- softmax and its logarithm ---------------------------------------------------------------------
 
 
 def _softmax_eval(x: Array, axis: int) -> Any:
@@ -351,7 +351,7 @@ def log_softmax(x: Value, axis: int) -> Any:
     return bind(log_softmax_p, (x,), (axis,))
 
 
-# -- written with their results ----------------------------------------------------------------------------------
+# -- derivatives that use the results --------------------------------------------------------------
 
 
 def _logsumexp_eval(x: Array, axes: Axes) -> Any:
@@ -383,7 +383,8 @@ logsumexp_p = Primitive(
 
 
 def logsumexp(x: Value, axes: Axes) -> Any:
-    """Compute ``log(sum(exp(x)))`` over axes without overflow, for floats; -inf where all are -inf, or there are none."""
+    """Compute ``log(sum(exp(x)))`` over axes without overflow, for floats; -inf for no elements, or
+    all -inf."""
     return bind(logsumexp_p, (x,), (axes,))
 
 
@@ -401,7 +402,7 @@ same_p = Primitive(
     transpose=_PIECEWISE,
     batch=ELEMENTWISE,
 )
-"""Where elements are equal; nan is equal to itself."""
+"""True where elements are equal; nan equals nan."""
 
 
 def _shared_jvp(primals: Values, outputs: Values, tangents: tuple[Array | None, Array | None]) -> Any:
@@ -424,7 +425,7 @@ shared_p = Primitive(
 
 
 def shared(x: Value, value: Value) -> Any:
-    """Return a value that stands in ``x``: all elements equal to it (nan to nan) share its derivative."""
+    """Return an extreme value of ``x``; all elements equal to it share its derivative."""
     return bind(shared_p, (x, value))
 
 
@@ -474,13 +475,13 @@ variance_p = Primitive(
 def variance(x: Value, axes: Axes, correction: float) -> Any:
     """Compute ``sum(abs(x - mean)**2) / max(n - correction, 0)`` over axes, for floats.
 
-    The derivative is ``2 / (n - correction) * (x - mean)``, also for a correction beyond n; for an infinite one it is
-    infinite, and nan where an element is the mean.
+    The derivative is ``2 / (n - correction) * (x - mean)``, also if the correction exceeds n; for
+    an infinite variance it is infinite, and nan where an element is the mean.
     """
     return bind(variance_p, (x,), (axes, correction))
 
 
-# -- made of the above -----------------------------------------------------------------------------------------
+# -- compositions ----------------------------------------------------------------------------------
 
 
 def squared_deviation(x: Value, mean: Value) -> Any:

@@ -1,7 +1,7 @@
-"""Samples of SciPy's distributions, drawn when a program runs: with a seed, so that the same program draws the same.
+"""Samples of SciPy's distributions, drawn when a program runs, reproducibly from a seed.
 
-What is drawn is a constant to derivatives; how it moves with parameters is said where it is drawn
-(`functrace.scipy.stats.sampling`). SciPy is imported when one of these runs.
+A draw is constant for derivatives; `functrace.scipy.stats.sampling` adds its derivative by the
+parameters. SciPy is imported when one of these first runs.
 
 Layer: 2.
 """
@@ -23,14 +23,14 @@ from functrace.typing import Array
 
 Shape = tuple[int, ...]
 Maps = tuple[tuple[int, tuple[int, ...]], ...]
-"""The batch axes, from the first that was mapped on: how long, and which operands have it."""
+"""Batch axes, from the first mapped one on: size, and which operands have it."""
 
 _EVENT = {"multivariate_normal": 1, "multivariate_t": 1, "dirichlet": 1, "multinomial": 1, "wishart": 2}
-"""How many axes one sample has, by the distribution."""
+"""Number of axes of one sample, by distribution."""
 
 
 def _sequential(operands: Sequence[Any], distribution: str, shape: Shape, kind: str, maps: Maps) -> Array:
-    """Draw once per example, by the last axis that was mapped first."""
+    """Draw once per example, along the last mapped axis first."""
     if maps:
         size, flags = maps[-1]
         examples = [[x[i] if flag else x for x, flag in zip(operands, flags, strict=True)] for i in range(size)]
@@ -54,7 +54,7 @@ def _eval(*rest: Any) -> Any:
 
 
 def _check(distribution: str) -> None:
-    """Check that there is a distribution of a name: it may come from a text."""
+    """Check that there is a distribution with this name: it may come from a text."""
     import scipy.stats
 
     if distribution not in scipy.stats.__all__ or not hasattr(getattr(scipy.stats, distribution), "rvs"):
@@ -82,11 +82,12 @@ draw_p = Primitive(
     params=("distribution", "shape", "kind", "maps"),
     fails=always,
 )
-"""``draw seed a {distribution="gamma", shape=(3,), kind="float64", maps=()}``: a sample of SciPy's, in standard form."""
+"""``draw seed a {distribution="gamma", shape=(3,), kind="float64", maps=()}``: a SciPy sample in
+standard form."""
 
 
 def draw(distribution: str, shape: Shape, kind: str, seed: Value, *parameters: Value) -> Any:
-    """Draw a sample of a shape, batch axes of a distribution of vectors included."""
+    """Draw a sample of a shape, including the batch axes of a multivariate distribution."""
     return bind(draw_p, (seed, *parameters), (distribution, shape, kind, ()))
 
 

@@ -1,8 +1,8 @@
-"""Adding into an array at positions that may repeat: what `numpy.add.at` does, bit for bit, in less time.
+"""Scatter-add with repeated positions: `numpy.add.at`, bit for bit, but faster.
 
-``np.add.at`` takes 1 ns per element for one array of positions in a line of memory, and 10 to 20 for rows and for pairs of
-positions. So positions are turned into such a line; long rows are added one after the other. Every element gets what is
-added to it in the same order as NumPy adds it.
+``np.add.at`` takes 1 ns per element for one array of flat positions, and 10 to 20 for rows and for
+pairs of positions. So positions are flattened; long rows are added one after the other. Each
+element is summed in the same order as in NumPy.
 
 Layer: b (base).
 """
@@ -17,27 +17,28 @@ import numpy as np
 from functrace.typing import Array
 
 FEWEST = 2048
-"""Elements from which turning the positions is worth its 10 us."""
+"""Number of elements from which flattening amortizes its 10 us."""
 
 LONG = 256
-"""Elements of a row that is added by itself: that takes 0.5 us, its positions 2 ns per element."""
+"""Elements of a row that is added by itself: that takes 0.5 us, flat positions 2 ns per element."""
 
 _WHOLE = slice(None)
 
 
 def add_at(out: Array, index: tuple[Any, ...], x: Array) -> None:
-    """Add ``x`` to ``out[index]``, once for every time that a position is named.
+    """Add ``x`` to ``out[index]``, once for every occurrence of a position.
 
     Args:
         out: in C order.
-        index: as NumPy takes it.
+        index: a NumPy index.
         x: broadcasts to the shape of ``out[index]``.
 
     Raises:
         IndexError: if a position does not exist.
 
     Cost:
-        about 3 ns per element of ``x`` where index arrays stand next to each other, beside whole axes; else as NumPy.
+        about 3 ns per element of ``x`` if index arrays are adjacent and other axes whole; otherwise
+            like NumPy.
     """
     found = _turned(out, index, x) if x.size >= FEWEST and out.ndim > 1 and out.flags.c_contiguous else None
     if found is None:
@@ -60,9 +61,9 @@ def add_at(out: Array, index: tuple[Any, ...], x: Array) -> None:
 
 
 def _turned(out: Array, index: tuple[Any, ...], x: Array) -> tuple[int, Array, tuple[int, ...]] | None:
-    """Return how many blocks stand before the indexed axes, the rows that are named in each, and the axes of a row.
+    """Return the number of blocks before the indexed axes, the row numbers, and the axes of a row.
 
-    ``None`` for any other index than arrays of integers next to each other, beside whole axes, and for ``x`` that is to be
+    ``None`` unless the index is adjacent integer arrays and whole axes, or if ``x`` must be
     broadcast.
     """
     places = [k for k, part in enumerate(index) if isinstance(part, np.ndarray)]
@@ -80,7 +81,7 @@ def _turned(out: Array, index: tuple[Any, ...], x: Array) -> tuple[int, Array, t
     rows: Any = 0
     for a, size in zip(arrays, sizes, strict=True):
         if a.size and (a.min() < -size or a.max() >= size):
-            return None  # NumPy says it
+            return None  # NumPy raises
         named = a.astype(np.intp)  # the positions' own dtype may not hold the size
         rows = rows * size + np.where(named < 0, named + size, named)
     return math.prod(out.shape[:first]), rows.reshape(-1), after

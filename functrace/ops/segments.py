@@ -48,7 +48,7 @@ sum_segments_p = Primitive(
     flops=lambda inputs, outputs, params: inputs[0].size,
     written="np.add.reduceat({0}, {1}, axis=0, dtype={0}.dtype)",
 )
-"""``sum_segments x starts segment source``: segment ``segment[k]`` of the sums has ``x[source[k]]`` in it."""
+"""``sum_segments x starts segment source``: ``x[source[k]]`` is added to the sum ``segment[k]``."""
 
 
 def sum_segments(x: Value, starts: Array, stops: Array) -> Any:
@@ -56,7 +56,8 @@ def sum_segments(x: Value, starts: Array, stops: Array) -> Any:
 
     Args:
         x: along its first axis.
-        starts, stops: of the segments, where a stop is the next start, if that is larger, or the end; of none otherwise.
+        starts, stops: bounds of the segments. A stop is the next start if that is larger, or the
+            end; otherwise it is the start + 1.
     """
     lengths = stops - starts
     segment = np.repeat(np.arange(len(starts)), lengths)

@@ -1,4 +1,4 @@
-"""Primitives that change shape or dtype and leave the values alone.
+"""Primitives that change shape or dtype, but not values.
 
 All are linear; their transposes are each other.
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 V = TypeVar("V", bound=Value)
-"""What stays of its kind: a plain array plain, a traced one traced."""
+"""A type that is preserved: plain arrays stay plain, traced ones traced."""
 
 
 # -- reshape -----------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ roll_p = Primitive(
 
 
 def roll(x: V, shift: int, axis: int) -> V:
-    """Return ``x`` with its elements moved on along one axis (non-negative), the last ones back to the front."""
+    """Return ``x`` with elements shifted cyclically along one axis (non-negative)."""
     return bind(roll_p, (x,), (shift, axis))
 
 
@@ -162,7 +162,7 @@ def broadcast_to(x: V, shape: Shape) -> V:
 
 
 def part_aval(spec: ShapeDtype) -> ShapeDtype:
-    """Predict the real or the imaginary part."""
+    """Infer the aval of the real or the imaginary part."""
     return ShapeDtype(spec.shape, spec.dtype.type(0).real.dtype)
 
 
@@ -214,21 +214,21 @@ _LITERAL_TYPES = {np.dtype(kind): kind for kind in (bool, int, float, complex)}
 
 
 def written(value: Value | ArrayLike, shape: Shape, dtype: np.dtype[Any]) -> Any:
-    """Return plain numbers cast to a dtype as NumPy's assignment casts them; it refuses what does not fit."""
+    """Return plain numbers cast to a dtype like NumPy's assignment; raises if they do not fit."""
     made = np.empty(shape, dtype)
     made[...] = value
     return made[()]
 
 
 def filled(beside: Value, shape: Shape, dtype: DTypeLike, value: Value = 0) -> Any:
-    """Return an array full of one plain number, recorded where ``beside`` is, so that it holds no memory there."""
+    """Return an array filled with one number, recorded with ``beside``: it takes no memory."""
     if not isinstance(beside, Tracer):
         return np.full(shape, value, dtype)
     return filled_in(claimed(beside._recording), shape, np.dtype(dtype), value)
 
 
 def filled_in(recording: Recording, shape: Shape, dtype: np.dtype[Any], value: Value) -> Any:
-    """Return an array full of one plain number, recorded there: it holds no memory."""
+    """Return an array filled with one number, recorded in ``recording``: it takes no memory."""
     number = written(value, (), dtype)
     if dtype in _LITERAL_TYPES:
         number = number.item()
@@ -282,5 +282,5 @@ def diagonal(x: Value, offset: int = 0) -> Any:
 
 
 def embed_diagonal(x: Value, offset: int, rows: int, columns: int) -> Any:
-    """Return matrices that are zero but for one diagonal: the last axis of ``x``."""
+    """Return matrices that are zero except for one diagonal: the last axis of ``x``."""
     return bind(embed_diagonal_p, (x,), (offset, rows, columns))

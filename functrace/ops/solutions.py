@@ -1,4 +1,4 @@
-"""What a solver returns, for derivatives: results that have none, and solutions that are no such.
+"""Solver results for differentiation: results without derivatives, and checks of convergence.
 
 Layer: 2.
 """
@@ -33,7 +33,8 @@ refused_p = Primitive(
     batch=lambda operands, is_batched, *params: _refused_eval(*params),
     params=("message", "fix", "results"),
 )
-"""``refused x_dot {message="…", fix="…", results=(f64[],)}``: a tangent that nobody may ask for."""
+"""``refused x_dot {message="…", fix="…", results=(f64[],)}``: a tangent that raises when
+evaluated."""
 
 
 def _undifferentiated_jvp(primals: Values, outputs: Values, tangents: Tangents, message: str, fix: str) -> Any:
@@ -55,11 +56,12 @@ undifferentiated_p = Primitive(
     params=("message", "fix"),
     written="np.copy({0})[()]",
 )
-"""``undifferentiated x a {message="…", fix="…"}``: a copy of ``x``, which depends on ``a`` in a way that is not known."""
+"""``undifferentiated x a {message="…", fix="…"}``: a copy of ``x`` with an unknown dependence on
+``a``."""
 
 
 def undifferentiated(x: Value, depends_on: Sequence[Value], message: str, fix: str) -> Any:
-    """Return a copy of a value, whose derivative by what it depends on is refused with a message."""
+    """Return a copy of a value whose derivative by its dependencies raises with a message."""
     return bind(undifferentiated_p, (x, *depends_on), (message, fix))
 
 
@@ -75,10 +77,10 @@ reverse_only_p = Primitive(
     batch=lambda operands, is_batched: bind(reverse_only_p, operands),
     written="np.copy({0})[()]",
 )
-"""``reverse_only x``: a copy of a cotangent, by a rule whose transpose is not the way to tangents."""
+"""``reverse_only x``: a copy of a cotangent from a rule whose transpose does not give tangents."""
 
 
-# -- what holds under a condition -------------------------------------------------------------------------------------------
+# -- conditional results ---------------------------------------------------------------------------
 
 
 def _required_eval(x: Array, ok: Array, message: str, fix: str) -> Any:
@@ -120,8 +122,8 @@ def required(x: Value, ok: Value, message: str, fix: str) -> Any:
     """Return a copy of a value if a condition holds, as one operation that raises if not.
 
     Args:
-        x: the value, in which this is linear.
+        x: the value, in which the operation is linear.
         ok: a bool, or several.
-        message, fix: of the `NotDifferentiableError`.
+        message, fix: texts of the `NotDifferentiableError`.
     """
     return bind(required_p, (x, np.bool_(ok) if isinstance(ok, bool) else ok), (message, fix))

@@ -1,6 +1,7 @@
-"""Sorting and searching, and the primitives that read and add along one axis by an array of positions.
+"""Sorting, searching, and gather and scatter-add along one axis by an array of positions.
 
-The derivative of a sorted array is the tangent read in sorted order; positions themselves have no derivative. ``axis`` is
+The derivative of a sorted array is the tangent in sorted order; positions have no derivative.
+``axis`` is
 always non-negative.
 
 Layer: 2.
@@ -62,10 +63,10 @@ def take_along_axis(x: Value, positions: Value, axis: int, *, is_permutation: bo
     """Read ``x`` along an axis at integer positions; the other axes broadcast.
 
     Args:
-        x: what to read.
+        x: the array to read.
         positions: integers, with as many axes as ``x``.
         axis: non-negative.
-        is_permutation: promises that no position repeats, which makes the transpose a plain write.
+        is_permutation: promises that no position repeats, so that the transpose is a plain write.
     """
     shape, wanted = shape_of(x), shape_of(positions)
     if len(shape) != len(wanted):
@@ -126,14 +127,14 @@ add_along_axis_p = Primitive(
     params=("axis", "size", "is_permutation"),
     flops=counts.per_added,
 )
-"""The transpose of `take_along_axis`: values are added up where positions repeat."""
+"""The transpose of `take_along_axis`: adds values at repeated positions."""
 
 
 # -- order -----------------------------------------------------------------------------------------------
 
 
 def _ordering(name: str, function: Rule, written: str, *extra: str) -> Primitive:
-    """Make a primitive whose results are positions along an axis."""
+    """Make a primitive that returns positions along an axis."""
 
     def batch(operands: Values, _is_batched: Flags, *params: int) -> Any:
         return bind(made, operands, (*params[:-1], params[-1] + 1))
@@ -227,7 +228,8 @@ searchsorted_p = Primitive(
     params=("side", "rows"),
     flops=counts.search,
 )
-"""Positions in a sorted array; ``rows`` counts the leading axes along which ``a`` and ``v`` go together (batches)."""
+"""Positions in a sorted array; ``rows`` is the number of leading batch axes of both ``a`` and
+``v``."""
 
 
 def searchsorted(a: Value, v: Value, side: Side = "left") -> Any:

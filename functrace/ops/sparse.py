@@ -1,8 +1,8 @@
-"""Products and systems of equations with sparse matrices, whose elements may be traced.
+"""Products and linear systems with sparse matrices, whose elements may be traced.
 
-A matrix is given as SciPy's compressed rows are: its elements ``data``, their columns ``index``, where each row ``starts``
-(one more than there are rows), and beside it the row of each element. An element may stand more than once: they are added.
-The last three are integers, operands that carry no derivative and have no batch axis.
+A matrix is in SciPy's CSR format: its elements ``data``, their columns ``index``, and the offsets
+``starts`` of the rows (one more than there are rows), plus the row of each element. Duplicate
+elements are added. The last three are integer operands without derivatives and batch axes.
 
 Layer: 2.
 """
@@ -28,11 +28,11 @@ from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 Pattern = tuple[Any, Any, Any]
-"""Columns of elements, where rows start, and rows of elements."""
+"""Columns of elements, row offsets, and rows of elements."""
 
 
 def _summed(x: Array, shape: tuple[int, ...]) -> Any:
-    """Sum a stack's axes away that ``shape`` has not, or has with size 1."""
+    """Sum out a stack's axes that ``shape`` does not have, or has with size 1."""
     extra = len(shape_of(x)) - len(shape)
     x = reduce_sum(x, tuple(range(extra))) if extra else x
     axes = tuple([k for k, (n, m) in enumerate(zip(shape_of(x), shape, strict=True)) if n != m])
@@ -135,10 +135,10 @@ def sparse_matmul(data: Value, pattern: Pattern, x: Value, shape: tuple[int, int
 
     Args:
         data: elements, shape (..., nz).
-        pattern: where they stand.
+        pattern: positions of the elements.
         x: shape (..., n, k).
-        shape: of the matrix.
-        backwards: whether it is transposed.
+        shape: shape of the matrix.
+        backwards: True to transpose the matrix.
 
     Cost:
         2 nz k flops.
@@ -156,7 +156,7 @@ def _solved(data: Array, index: Array, starts: Array, b: Array, backwards: bool)
     matrix.sum_duplicates()
     try:
         factors = scipy.sparse.linalg.splu(matrix)
-    except RuntimeError:  # as SciPy's spsolve
+    except RuntimeError:  # like SciPy's spsolve
         warnings.warn("Matrix is exactly singular", scipy.sparse.linalg.MatrixRankWarning, stacklevel=2)
         return np.full(b.shape, np.nan, b.dtype)
     return factors.solve(np.ascontiguousarray(b), "T" if backwards else "N")
@@ -222,7 +222,8 @@ sparse_solve_p = Primitive(
     batch=_solve_batch,
     params=("backwards",),
 )
-"""``sparse_solve data index starts row b {backwards=False}``: NaN, with SciPy's warning, where a matrix is singular."""
+"""``sparse_solve data index starts row b {backwards=False}``: NaN, with SciPy's warning, for a
+singular matrix."""
 
 
 def sparse_solve(data: Value, pattern: Pattern, b: Value, *, backwards: bool = False) -> Any:
@@ -230,8 +231,8 @@ def sparse_solve(data: Value, pattern: Pattern, b: Value, *, backwards: bool = F
 
     Args:
         data: elements, float or complex in double or single precision, shape (..., nz).
-        pattern: where they stand.
+        pattern: positions of the elements.
         b: right-hand sides, shape (..., n, k).
-        backwards: whether the matrix is transposed.
+        backwards: True to transpose the matrix.
     """
     return bind(sparse_solve_p, (data, *pattern, b), (backwards,))

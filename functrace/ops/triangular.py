@@ -1,4 +1,4 @@
-"""Triangular systems: what the rules of Cholesky and QR factorizations are made of, instead of inverses.
+"""Triangular systems: the rules of Cholesky and QR factorizations use them instead of inverses.
 
 Layer: 2.
 """
@@ -24,7 +24,7 @@ from functrace.typing import Array
 
 
 def triangle(a: Array, lower: bool, unit: bool) -> Any:
-    """One triangle of matrices, with ones on the diagonal if that is asked for; the other is 0."""
+    """Return one triangle of matrices, optionally with a unit diagonal; the other is 0."""
     made = np.tril(a) if lower else np.triu(a)
     if unit:
         k = np.arange(a.shape[-1])
@@ -33,7 +33,7 @@ def triangle(a: Array, lower: bool, unit: bool) -> Any:
 
 
 def solved(a: Array, b: Array, lower: bool, unit: bool) -> Any:
-    """Solve triangular systems of plain arrays; see `solve_triangular`."""
+    """Evaluate `solve_triangular` on plain arrays."""
     dtype = np.result_type(a, b)
     solve = triangular("trsm", dtype)
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -92,16 +92,16 @@ def solve_triangular(a: Value, b: Value, *, lower: bool, unit: bool = False) -> 
     """Solve ``a x = b`` for stacks of triangular matrices; ``b`` has at least two axes.
 
     Args:
-        a: float or complex, shape (..., n, n), of which one triangle is read.
+        a: float or complex, shape (..., n, n); only one triangle is read.
         b: right-hand sides, shape (..., n, k).
-        lower: which triangle.
-        unit: whether the diagonal is not read, and is 1.
+        lower: True for the lower triangle.
+        unit: True for a unit diagonal, which is not read.
 
     Raises:
         LinAlgError: if an element of the diagonal is 0.
 
     Cost:
-        n**2 k flops, by NumPy's BLAS, or SciPy's; without either those of ``numpy.linalg.solve``.
+        n**2 k flops, by NumPy's or SciPy's BLAS; without either those of ``numpy.linalg.solve``.
     """
     return bind(solve_triangular_p, (a, b), (lower, unit))
 
@@ -112,6 +112,6 @@ def right_solve(b: Value, a: Value, *, lower: bool, unit: bool = False) -> Any:
 
 
 def solve_adjoint(a: Array, b: Array, *, lower: bool, unit: bool = False) -> Any:
-    """Solve ``a^H x = b`` likewise; ``lower`` says what ``a`` is."""
+    """Solve ``a^H x = b`` likewise; ``lower`` describes ``a``."""
     turned = swap_last(conj(a) if a.dtype.kind == "c" else a)
     return solve_triangular(turned, b, lower=not lower, unit=unit)

@@ -1,7 +1,7 @@
-"""SciPy on traced values: the functions that do not take them by themselves, under SciPy's names and signatures.
+"""SciPy on traced values: functions under SciPy's names and signatures.
 
-SciPy's ufuncs (`scipy.special`) need nothing of this: they are called as they are. On plain values, every function here is
-SciPy's own. What is here is on docs/scipy.md; SciPy is an extra, and imported when this module is.
+SciPy's ufuncs (`scipy.special`) take traced values themselves. On plain values, every function here
+is SciPy's own. docs/scipy.md lists the functions; SciPy is an extra, imported with this module.
 
 Layer: 9.
 """
@@ -45,7 +45,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a module when it is first asked for, as SciPy does."""
+    """Import a submodule on first access, like SciPy."""
     if name in __all__:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

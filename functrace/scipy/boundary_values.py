@@ -38,10 +38,10 @@ def solve_bvp(
     verbose: int = 0,
     bc_tol: float | None = None,
 ) -> Any:
-    """``scipy.integrate.solve_bvp``: ``y``, ``yp``, ``p`` and ``sol`` are differentiated, by the functions' closures.
+    """``scipy.integrate.solve_bvp``: ``y``, ``yp``, ``p`` and ``sol`` are differentiable.
 
-    The derivative is that of the collocation equations on the mesh that SciPy has chosen, so it is as exact as these. There
-    is none by the mesh, nor by the guesses ``y`` and ``p``.
+    The derivative is that of the collocation equations on the mesh that SciPy has chosen, and as
+    exact as these. There is none by the mesh, or by the guesses ``y`` and ``p``.
 
     Args:
         fun, bc, x, y, p, S, fun_jac, bc_jac, tol, max_nodes, verbose, bc_tol: SciPy's; ``x`` and ``S`` are plain.
@@ -50,7 +50,7 @@ def solve_bvp(
         SciPy's result; ``rms_residuals`` raises when it is differentiated.
 
     Raises:
-        ConcretizationError: under `jit` and `vmap`, where the number of mesh nodes is not known.
+        ConcretizationError: under `jit` and `vmap`, where the number of mesh nodes is unknown.
         NotDifferentiableError: where the result is differentiated and ``success`` is false.
 
     Example:
@@ -92,7 +92,7 @@ def solve_bvp(
     ends = named(bc, lambda a, b, p: arrayed(bc(a, b, *given(p))))
     first: Any
     first, parameters = s.operands
-    s.function(right, mesh, first, parameters)  # for what they close over: SciPy calls them on other meshes
+    s.function(right, mesh, first, parameters)  # to find captured values: SciPy calls them on other meshes
     s.function(ends, first[:, 0], first[:, -1], parameters)
     if not s.traced:
         return scipy.integrate.solve_bvp(*plain)  # type: ignore[arg-type]
@@ -132,7 +132,7 @@ def solve_bvp(
 
 
 def _with_singular_term(f: Function, S: Operand | None, start: float, n: int) -> Callable[[Any, Any, Any], Any]:
-    """Add ``S y / (x - a)``, with its limit at a, as SciPy does."""
+    """Add ``S y / (x - a)``, with its limit at a, like SciPy."""
     if S is None:
         return f
     matrix: Any = np.asarray(S)

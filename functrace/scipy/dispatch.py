@@ -1,4 +1,4 @@
-"""Which of two functions runs: SciPy's own on plain values, ours on traced ones, or none.
+"""Dispatch between SciPy's own functions, for plain values, and ours, for traced ones.
 
 Layer: 9.
 """
@@ -17,10 +17,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def on_traced(function: Callable[..., Any]) -> Callable[[F], F]:
-    """Make a function what SciPy's function of the same signature is on traced values; on plain ones SciPy's runs.
+    """Make a function the traced version of SciPy's function; on plain values SciPy's runs.
 
     Args:
-        function: SciPy's.
+        function: SciPy's function.
     """
 
     def wrap(does: F) -> F:
@@ -37,12 +37,13 @@ def on_traced(function: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def scipys(module: ModuleType, name: str) -> Any:
-    """Return what SciPy has under a name that a package here has not written; a function refuses traced values.
+    """Return SciPy's attribute that is missing here; a function rejects traced values.
 
-    For packages whose functions call the user's: what SciPy's own would raise then stands far from its call.
+    For packages whose functions call the user's: SciPy's own error would be raised far from the
+    call.
 
     Raises:
-        AttributeError: SciPy has not got it either.
+        AttributeError: if SciPy does not have it either.
     """
     found = getattr(module, name)
     if not isinstance(found, FunctionType):

@@ -1,6 +1,6 @@
 """``scipy.fft`` for traced values: Fourier transforms of every kind, cosine and sine transforms, the fast Hankel transform.
 
-``overwrite_x``, ``workers`` and ``plan`` are taken and not needed. A name that is not written here is SciPy's own
+``overwrite_x``, ``workers`` and ``plan`` are accepted and ignored. Other names are SciPy's own
 (``fftfreq``, ``next_fast_len``, ``fhtoffset``).
 
 Example:
@@ -49,7 +49,7 @@ def _checked(name: str, norm: str | None) -> str:
 
 
 def _places(name: str, x: Array, s: Counts, axes: Axis) -> tuple[list[int], list[int]]:
-    """Return numbers of points, and axes, as SciPy reads ``s`` and ``axes``."""
+    """Return numbers of points, and axes, from ``s`` and ``axes``."""
     given = None if s is None else [int(n) for n in (s if isinstance(s, Sequence) else (s,))]
     if axes is not None:
         places = list(axis_tuple(axes, x.ndim))
@@ -109,7 +109,7 @@ fft, ifft, rfft, irfft, hfft, ihfft = map(_one, ("fft", "ifft", "rfft", "irfft",
 
 
 def _real_or_half(kind: str, name: str, x: Operand, s: Counts, axes: Axis, norm: str | None) -> Any:
-    """All transforms of several axes: a complex one along all axes but the last, and one of ``kind`` along that."""
+    """Transform several axes: the last one by ``kind``, the others by a complex transform."""
     made, scale = _numbers(x), _checked(name, norm)
     if kind in ("rfft", "ihfft") and made.dtype.kind == "c":
         raise DtypeError(f"scipy.fft.{name}: x must be a real sequence", fix="take its real part, or use fftn")
@@ -204,7 +204,7 @@ def _ends(x: Array, axis: int, first: float, last: float) -> Any:
 _ROOT = math.sqrt(2)
 _BEFORE = {"dct1": (_ROOT, _ROOT), "dct3": (_ROOT, 1.0), "dst3": (1.0, _ROOT)}
 _AFTER = {"dct1": (1 / _ROOT, 1 / _ROOT), "dct2": (1 / _ROOT, 1.0), "dst2": (1.0, 1 / _ROOT)}
-"""What makes a transform orthogonal, but for its scale: factors of the first and the last element."""
+"""Factors of the first and the last element that make a transform orthogonal, up to its scale."""
 
 
 def _resized(x: Array, n: int, axis: int) -> Any:
@@ -227,7 +227,7 @@ def _along(
     points = made.shape[place]
     if points < (2 if kind == "dct1" else 1):
         raise ShapeError(f"scipy.fft.{name}: invalid number of data points ({points}) specified", fix="pass more points")
-    # SciPy's own takes no notice of orthogonalize= for complex numbers.
+    # SciPy ignores orthogonalize= for complex numbers.
     orthogonal = scale == "ortho" if orthogonalize is None or made.dtype.kind == "c" else orthogonalize
     if orthogonal and kind in _BEFORE:
         made = _ends(made, place, *_BEFORE[kind])
@@ -314,7 +314,8 @@ def _hankel(name: str, x: Operand, dln: float, mu: float, offset: float, bias: f
     if bias != 0:
         made = made / after if inverse else made * before
     spectrum = np.fft.rfft(made, axis=-1)
-    # SciPy's own: without a factor for frequency 0, or an infinite one, the transform or its inverse is singular there.
+    # SciPy: without a factor for frequency 0, or with an infinite one, the transform or its inverse
+    # is singular there.
     spectrum = spectrum / np.conj(factors) if inverse else spectrum * factors
     made = np.fft.irfft(spectrum, n, axis=-1)[..., ::-1]
     if bias == 0:
@@ -349,10 +350,10 @@ def ifht(A: Operand, dln: float, mu: float, offset: float = 0.0, bias: float = 0
 
 
 def __getattr__(name: str) -> Any:
-    """Every other name is SciPy's."""
+    """Return SciPy's attribute of the same name."""
     return getattr(scipy.fft, name)
 
 
 def __dir__() -> list[str]:
-    """SciPy's names."""
+    """List SciPy's names."""
     return sorted({*globals(), *dir(scipy.fft)})

@@ -1,4 +1,4 @@
-"""Least squares by ``scipy.optimize``, on traced values: differentiated by what is fitted.
+"""Least squares by ``scipy.optimize``, on traced values, with implicit derivatives.
 
 Layer: 9.
 """
@@ -73,16 +73,16 @@ def least_squares(
     callback: Function | None = None,
     workers: Given = None,
 ) -> Any:
-    """``scipy.optimize.least_squares``: ``x``, ``fun`` and ``cost`` are differentiated, by limits and closures, too.
+    """``scipy.optimize.least_squares``: differentiable, by limits and captured values too.
 
-    It is given functrace's Jacobian, unless ``jac=`` is a function, "3-point" or "cs". The derivative is that of a minimum
-    of the cost, so it has the second derivatives of the residuals, too.
+    It uses functrace's Jacobian, unless ``jac=`` is a function, "3-point" or "cs". The derivative
+    is that of a minimum of the cost, so it includes the second derivatives of the residuals.
 
     Args:
-        fun, x0, jac, bounds: SciPy's, and so are all other arguments.
+        fun, x0, jac, bounds: SciPy's, like all other arguments.
 
     Raises:
-        NotDifferentiableError: where the result is differentiated and ``success`` is false.
+        NotDifferentiableError: if the result is differentiated and ``success`` is false.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -152,7 +152,7 @@ def _cost(residuals: Numbers, loss: str | Function, f_scale: float) -> Any:
 
 
 def _at_limits(raw: Found, lower: Numbers, upper: Numbers) -> Any:
-    """Return the solution, with what is active at its limit, which interior methods only come near to."""
+    """Return the solution with active limits set exactly, which interior methods only approach."""
     mask = raw.active_mask
     return np.where(mask < 0, stop_gradient(lower), np.where(mask > 0, stop_gradient(upper), raw.x)) if mask.any() else raw.x
 
@@ -172,10 +172,10 @@ def leastsq(
     factor: Given = 100,
     diag: Given = None,
 ) -> Any:
-    """``scipy.optimize.leastsq``: the solution and ``cov_x`` are differentiated, by ``args`` and by closures.
+    """``scipy.optimize.leastsq``: differentiable by ``args`` and captured values.
 
-    It is given functrace's Jacobian, unless ``Dfun=`` is a function. The derivative is that of a minimum of the sum of
-    squares.
+    It uses functrace's Jacobian, unless ``Dfun=`` is a function. The derivative is that of a
+    minimum of the sum of squares.
 
     Args:
         func, x0, args, Dfun, full_output, col_deriv, ftol, xtol, gtol, maxfev, epsfcn, factor, diag: SciPy's.
@@ -184,8 +184,9 @@ def leastsq(
         SciPy's pair, or with ``full_output`` its five results; of ``infodict``, only ``fvec`` has a derivative.
 
     Raises:
-        NotDifferentiableError: where the solution is differentiated and the solver did not succeed.
-        UnsupportedFunctionError: with ``full_output`` where values are not known (`jit`): the message is a text.
+        NotDifferentiableError: if the solution is differentiated and the solver did not succeed.
+        UnsupportedFunctionError: with ``full_output`` on abstract values (`jit`): the message is a
+            text.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -254,19 +255,19 @@ def curve_fit(
     nan_policy: str | None = None,
     **kwargs: Given,
 ) -> Any:
-    """``scipy.optimize.curve_fit``: parameters and their covariance are differentiated, by data, weights and closures.
+    """``scipy.optimize.curve_fit``: differentiable by data, weights and captured values.
 
-    It is given functrace's Jacobian, unless ``jac=`` is a function, "3-point" or "cs".
+    It uses functrace's Jacobian, unless ``jac=`` is a function, "3-point" or "cs".
 
     Args:
         f, xdata, ydata, p0, sigma, absolute_sigma, bounds, method, jac: SciPy's.
         check_finite, nan_policy: for plain values.
-        full_output: not on traced values.
-        kwargs: for the solver.
+        full_output: not possible on traced values.
+        kwargs: options of the solver.
 
     Raises:
-        RuntimeError: as SciPy's, if the fit fails.
-        LinAlgError: where the covariance is asked for, and the parameters are not determined.
+        RuntimeError: like SciPy, if the fit fails.
+        LinAlgError: if the covariance is computed and the parameters are not determined.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -342,7 +343,7 @@ def _weighted(slope: Numbers, weights: Numbers) -> Any:
 
 
 def _feasible(lower: Numbers, upper: Numbers) -> Any:
-    """Return where SciPy starts."""
+    """Return SciPy's starting point."""
     low, high = np.isfinite(lower), np.isfinite(upper)
     middle = np.where(low, lower, 0.0) / 2 + np.where(high, upper, 0.0) / 2
     one_side = np.where(low, np.where(low, lower, 0.0) + 1, np.where(high, np.where(high, upper, 0.0) - 1, 1.0))
@@ -370,7 +371,7 @@ def _linear(a: Operand, b: Operand, what: str) -> tuple[Any, Any]:
 
 
 def nnls(A: Operand, b: Operand, *, maxiter: int | None = None, **others: Given) -> Any:
-    """``scipy.optimize.nnls``: what minimizes ``|A x - b|`` for ``x >= 0``, and that norm, are differentiated.
+    """``scipy.optimize.nnls``: minimize ``|A x - b|`` for ``x >= 0``, differentiably.
 
     Args:
         A: shape (m, n).
@@ -378,7 +379,7 @@ def nnls(A: Operand, b: Operand, *, maxiter: int | None = None, **others: Given)
         maxiter, others: SciPy's.
 
     Raises:
-        RuntimeError: as SciPy's, if it does not converge.
+        RuntimeError: like SciPy, if it does not converge.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -416,13 +417,13 @@ def lsq_linear(
     *,
     lsmr_maxiter: int | None = None,
 ) -> Any:
-    """``scipy.optimize.lsq_linear``: ``x``, ``fun`` and ``cost`` are differentiated, by ``A``, ``b`` and limits.
+    """``scipy.optimize.lsq_linear``: differentiable by ``A``, ``b`` and limits.
 
     Args:
         A, b, bounds, method, tol, lsq_solver, lsmr_tol, max_iter, verbose, lsmr_maxiter: SciPy's; ``A`` is an array.
 
     Raises:
-        NotDifferentiableError: where the result is differentiated and ``success`` is false.
+        NotDifferentiableError: if the result is differentiated and ``success`` is false.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -32,11 +32,12 @@ _IVP = "scipy.integrate.solve_ivp"
 
 @final
 class DenseSolution:
-    """A solution as a function of time, as ``scipy.integrate.OdeSolution``: ``sol(t)`` has shape (size,) or (size, times).
+    """A solution as a function of time, like ``scipy.integrate.OdeSolution``: ``sol(t)`` has shape
+    (size,) or (size, times).
 
     Args:
-        at: the solution at times that are sorted, shape (times, size).
-        span: where it starts and where it ends.
+        at: the solution at sorted times, shape (times, size).
+        span: start and end.
     """
 
     def __init__(self, at: Function, span: tuple[Any, Any]) -> None:
@@ -66,7 +67,7 @@ class DenseSolution:
 
 
 def _fixed(options: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Check that options are plain; returns them as pairs."""
+    """Check that options are plain; return them as pairs."""
     for name, value in options.items():
         if isinstance(value, Tracer):
             raise ArgumentError(
@@ -101,20 +102,21 @@ def solve_ivp(
     gradient: str = "adjoint",
     **options: Given,
 ) -> Any:
-    """``scipy.integrate.solve_ivp``, differentiated by times, ``y0``, ``args`` and by what ``fun`` closes over.
+    """``scipy.integrate.solve_ivp``, differentiable by times, ``y0``, ``args`` and captures.
 
     Args:
-        fun: ``fun(t, y, *args)``. It is recorded once, so that it may not ask for values.
-        t_span, y0, method, t_eval, dense_output, events, vectorized, args, options: SciPy's. Under `jit` and `vmap` the
-            number of steps is not known: there ``t_eval`` says where values are wanted, and there are no events.
-        gradient: ``"adjoint"``: the derivative of the exact solution, by equations that are integrated with the same
-            method and tolerances, and start anew at each time that was asked for; for all methods. ``"direct"``: the
-            derivative of the numbers that the solver returned, through the steps that it took, whose sizes are held; for
-            "RK23", "RK45" and "DOP853".
+        fun: ``fun(t, y, *args)``. It is recorded once, so it must not read concrete values.
+        t_span, y0, method, t_eval, dense_output, events, vectorized, args, options: SciPy's. Under
+            `jit` and `vmap` the number of steps is unknown: ``t_eval`` must list the output times,
+            and events are not possible.
+        gradient: ``"adjoint"``: the derivative of the exact solution, by equations that are
+            integrated with the same method and tolerances, restarted at each output time; for all
+            methods. ``"direct"``: the derivative of the numbers that the solver returned, through
+            its steps, whose sizes are constant; for "RK23", "RK45" and "DOP853".
 
     Returns:
-        SciPy's result. ``y``, ``t``, ``sol``, ``t_events`` and ``y_events`` carry derivatives, of events by the time at
-        which they happen; the others are plain numbers and texts.
+        SciPy's result. ``y``, ``t``, ``sol``, ``t_events`` and ``y_events`` have derivatives, for
+        events by their times; the others are plain numbers and texts.
 
     Raises:
         ConcretizationError: while staging, without ``t_eval`` or with ``events``.
@@ -128,8 +130,9 @@ def solve_ivp(
         np.float64(-0.3679)
 
     Cost:
-        ``"adjoint"``: SciPy's, and for a derivative one integration with ``2 size + parameters`` unknowns; it keeps what is
-        returned. ``"direct"``: the steps are taken twice, and keep what they compute.
+        ``"adjoint"``: SciPy's, and for a derivative one integration with ``2 size + parameters``
+        unknowns; residuals are the results. ``"direct"``: the steps are computed twice, and
+        intermediate values are residuals.
 
     Source:
         R. T. Q. Chen et al., Neural Ordinary Differential Equations (2018), appendix B; ``jax.experimental.ode``.
@@ -169,7 +172,7 @@ def solve_ivp(
 
 
 def _closes(events: Given, y: Numbers, args: tuple[Any, ...]) -> bool:
-    """Whether an event depends on something that is traced."""
+    """Return True if an event depends on a traced value."""
     listed = _listed(events)
     return any(closure_convert(lambda t, y, e=e: e(t, y, *args), np.float64(0.0), y)[1] for e in listed)
 
@@ -184,13 +187,13 @@ def _staged(
     """Integrate when the program runs."""
     if events is not None:
         raise ConcretizationError(
-            f"{_IVP}: how many events there are depends on values, which are not known here",
-            fix="call it where values are known (functrace.grad, vjp and jvp), or take the time of the event as a root, "
+            f"{_IVP}: the number of events depends on values, which are abstract here",
+            fix="call it on concrete values (functrace.grad, vjp and jvp), or take the time of the event as a root, "
             "with functrace.custom_root",
         )
     if ts is None and not dense_output:
         raise ConcretizationError(
-            f"{_IVP}: how many steps there are depends on values, which are not known here",
+            f"{_IVP}: the number of steps depends on values, which are abstract here",
             fix="pass t_eval=, the times at which the solution is wanted",
         )
     at = _adjoint(flow, t0, y) if gradient == "adjoint" else _later(flow, t0, t1, y)
@@ -208,7 +211,7 @@ def _adjoint(flow: Flow, t0: Numbers, y: Numbers) -> Function:
 
 
 def _later(flow: Flow, t0: Numbers, t1: Numbers, y: Numbers) -> Function:
-    """Return the solution at times by steps that are taken, and differentiated, when the program runs."""
+    """Return a function of times that takes the steps when the program runs."""
 
     def at(ts: Numbers) -> Any:
         operands = [*flow.captured, t0, t1, y, ts]
@@ -234,7 +237,7 @@ def _at_once(
     args: tuple[Any, ...],
     gradient: str,
 ) -> Solution:
-    """Integrate now: values are known."""
+    """Integrate now: all values are concrete."""
     listed = _listed(events)
     looked_at = [_valued(event, args) for event in listed]
     raw = solved(
@@ -278,12 +281,12 @@ def _at_once(
 
 
 def t1_is_later(t0: Numbers, t1: Numbers) -> bool:
-    """Whether time goes on."""
+    """Return True if time increases."""
     return float(plain(t1)) >= float(plain(t0))
 
 
 def _valued(event: Function, args: tuple[Any, ...]) -> Function:
-    """Return an event as SciPy calls it, on plain values."""
+    """Return an event as a function of plain values, for SciPy."""
 
     def value(t: Numbers, y: Numbers) -> Any:
         return plainly(_IVP, lambda t, y: event(t, y, *args), np.float64(t), y)
@@ -330,11 +333,11 @@ def odeint(
     printmessg: int = 0,
     tfirst: bool = False,
 ) -> Any:
-    """``scipy.integrate.odeint``, differentiated by ``y0``, ``t``, ``args`` and closures; see `solve_ivp`, "adjoint".
+    """``scipy.integrate.odeint``, differentiable like `solve_ivp` with "adjoint".
 
     Args:
         func: SciPy's. It is recorded once, so it must not read concrete values.
-        y0, t, args: SciPy's, and so are all other arguments.
+        y0, t, args: SciPy's, like all other arguments.
 
     Raises:
         ArgumentError: if the integration fails.

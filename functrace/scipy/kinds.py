@@ -1,4 +1,4 @@
-"""What SciPy's functions take and return, by name; SciPy's own annotations say little more.
+"""Type aliases for arguments and results of SciPy's functions.
 
 Layer: 9.
 """
@@ -10,6 +10,6 @@ from typing import Any, TypeAlias
 Numbers: TypeAlias = Any
 """An array, a traced value or a number; traced values have NumPy's attributes and operators."""
 Given: TypeAlias = Any
-"""What SciPy takes, and is handed as it is: a name of a method, a tolerance, a function, an object of its own."""
+"""An argument that is forwarded to SciPy: name of a method, tolerance, function, SciPy object."""
 Found: TypeAlias = Any
-"""What SciPy, or the user's function, returned."""
+"""A result of SciPy, or of the user's function."""

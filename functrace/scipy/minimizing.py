@@ -1,8 +1,9 @@
 """``scipy.optimize.minimize`` and ``minimize_scalar`` on traced values.
 
-Where the derivative of the objective is zero, or, with bounds and constraints, where the equations of Karush, Kuhn and
-Tucker hold, is what defines a minimum. What is active is written as a projection, ``x = clip(x - gradient, lower, upper)``,
-whose derivative is the limit's where a limit holds, and the gradient's elsewhere.
+The condition for a minimum is that the derivative of the objective is zero or, with bounds and
+constraints, the Karush-Kuhn-Tucker equations. Active limits are expressed by a projection,
+``x = clip(x - gradient, lower, upper)``, whose derivative is the limit's where a limit is active,
+and the gradient's elsewhere.
 
 Layer: 9.
 """
@@ -40,28 +41,28 @@ _WITH_GRADIENT = frozenset(
 )
 _WITH_HESSIAN = frozenset(["newton-cg", "dogleg", "trust-ncg", "trust-krylov", "trust-exact", "trust-constr"])
 _COUNTS = {"success": np.dtype(bool), "status": np.dtype(np.int64), "nfev": np.dtype(np.int64), "nit": np.dtype(np.int64)}
-"""Fields of a result that are known when the program runs, and carry no derivative."""
+"""Fields of a result that are concrete when the program runs, and have no derivative."""
 
 
 def start_of(x0: Operand) -> Any:
-    """Return where a solver starts as a vector of floats."""
+    """Return a solver's starting point as a vector of floats."""
     at: Any = arrayed(x0)
     at = at if at.dtype.kind in "fc" else at.astype(np.float64)
     return np.reshape(at, (-1,))
 
 
 def number(found: Found) -> Any:
-    """Return what an objective returned as a number: SciPy takes an array of one element, too."""
+    """Return an objective's result as a number: SciPy accepts an array of one element, too."""
     return np.reshape(found, ()) if shape_of(found) and int(np.prod(shape_of(found))) == 1 else found
 
 
 def projected(x: Numbers, gradient: Numbers, lower: Numbers, upper: Numbers) -> Any:
-    """Return what is zero at a minimum within limits."""
+    """Return the function that is zero at a minimum within limits."""
     return x - np.clip(x - gradient, lower, upper)
 
 
 def counts(raw: Found) -> list[Any]:
-    """Return the fields of a result that are numbers, -1 for those that a method does not have."""
+    """Return the numeric fields of a result, -1 for those that a method does not have."""
     return [np.asarray(raw.get(name, -1)).astype(dtype)[()] for name, dtype in _COUNTS.items()]
 
 
@@ -88,21 +89,21 @@ def minimize(
     callback: Function | None = None,
     options: dict[str, Any] | None = None,
 ) -> Any:
-    """``scipy.optimize.minimize``: ``x`` and ``fun`` of the result are differentiated by ``args``, limits and closures.
+    """``scipy.optimize.minimize``: differentiable by ``args``, limits and captures.
 
-    Methods that use a gradient or a Hessian are given functrace's, unless ``jac=`` and ``hess=`` say otherwise. The
-    derivative is that of the equations that hold at a minimum: the gradient is zero, or balanced by limits and constraints
-    that hold. It is exact at the point found, so as exact as that point is.
+    Methods that use a gradient or a Hessian get functrace's, unless ``jac=`` or ``hess=`` is given.
+    The derivative is that of the equations at a minimum: the gradient is zero, or balanced by
+    active limits and constraints. It is evaluated at the point found, and as exact as that point.
 
     Args:
         fun, x0, args, method, jac, hess, hessp, bounds, constraints, tol, callback, options: SciPy's.
 
     Returns:
-        SciPy's result. Numbers that tell how the solver went (``nit``, ``success``) are plain where values are known; others
-        without derivative (``jac``, ``hess_inv``) raise when they are differentiated.
+        SciPy's result. Solver statistics (``nit``, ``success``) are plain for concrete values;
+        other fields without derivative (``jac``, ``hess_inv``) raise when they are differentiated.
 
     Raises:
-        NotDifferentiableError: where the result is differentiated and ``success`` is false.
+        NotDifferentiableError: if the result is differentiated and ``success`` is false.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -196,7 +197,7 @@ def minimize(
 
 
 def _solved(s: Solving, equations: Function, x: Numbers, forces: Sequence[Any], at_solution: bool) -> Any:
-    """Return the minimum as what the equations define, together with the forces of constraints."""
+    """Return the minimum defined by equations, together with the multipliers of constraints."""
     sizes = [shape_of(x)[0], *[shape_of(force)[0] for force in forces]]
     ends = np.cumsum(sizes)[:-1]
 
@@ -221,7 +222,7 @@ def _default(method: Given, has_limits: bool, has_constraints: bool) -> Any:
 
 
 def _limits(bounds: Given, size: int) -> tuple[Any, Any, Any]:
-    """Return lower and upper limits, and whether a method must keep to them all the time."""
+    """Return lower and upper limits, and whether a method must never leave them."""
     keep: Any = False
     if bounds is None:
         return np.full(size, -np.inf), np.full(size, np.inf), keep
@@ -248,7 +249,8 @@ class _Constraint(NamedTuple):
     Args:
         f: the function.
         lower, upper: numbers or arrays.
-        scipys: makes SciPy's form of it, of the function, its Jacobian and the limits, all of plain values.
+        scipys: makes SciPy's form of it from the function, its Jacobian and the limits, all on
+            plain values.
     """
 
     f: Function
@@ -288,10 +290,10 @@ def _constraint(given: Given) -> _Constraint:
 def _multipliers(
     x: Numbers, gradient: Numbers, values: Sequence[Any], slopes: Sequence[Any], limits: Sequence[Any], sides: Sequence[Any]
 ) -> list[Any]:
-    """Return the forces of constraints which balance the gradient at a minimum, by least squares."""
+    """Return the multipliers that balance the gradient at a minimum, by least squares."""
     if not values:
         return []
-    values, slopes, sides = [*values, x], [*slopes, np.eye(len(x))], [*sides, limits]  # limits have forces, too
+    values, slopes, sides = [*values, x], [*slopes, np.eye(len(x))], [*sides, limits]  # limits have multipliers, too
     columns, places, least, most = [], [], [], []
     for k, (value, slope, (lower, upper)) in enumerate(zip(values, slopes, sides, strict=True)):
         at_lower, at_upper = (_is_near(value, np.broadcast_to(side, value.shape)) for side in (lower, upper))
@@ -309,12 +311,12 @@ def _multipliers(
 
 
 def _is_near(x: Numbers, limit: Numbers) -> Any:
-    """Whether a constraint may hold with equality: interior methods stop before it. Where none does, its force is 0."""
+    """Return True if a constraint may be active: interior methods stop before it."""
     finite = np.where(np.isfinite(limit), limit, 0.0)
     return np.isfinite(limit) & (np.abs(x - finite) <= 1e-3 * (1 + np.abs(finite)))
 
 
-# -- of one number ---------------------------------------------------------------------------------------------------------
+# -- of one variable -------------------------------------------------------------------------------
 
 
 def minimize_scalar(
@@ -326,13 +328,13 @@ def minimize_scalar(
     tol: float | None = None,
     options: dict[str, Any] | None = None,
 ) -> Any:
-    """``scipy.optimize.minimize_scalar``; see `minimize` for what has derivatives.
+    """``scipy.optimize.minimize_scalar``; see `minimize` for the derivatives.
 
     Args:
         fun, bracket, bounds, args, method, tol, options: SciPy's.
 
     Raises:
-        NotDifferentiableError: where the result is differentiated and ``success`` is false.
+        NotDifferentiableError: if the result is differentiated and ``success`` is false.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -379,7 +381,7 @@ def _scalar_fields(raw: Found) -> list[Any]:
 
 
 def projected_near(x: Numbers, gradient: Numbers, lower: Numbers, upper: Numbers) -> Any:
-    """As `projected`, where a method stops short of the limits: within 1e-4, a slope towards them is a limit's."""
+    """Like `projected` for interior methods: a limit within 1e-4 may be active."""
     near = 1e-4 * (upper - lower)
     is_lower = (x - lower < near) & (gradient > near)
     is_upper = (upper - x < near) & (gradient < -near)

@@ -1,11 +1,12 @@
-"""Trajectories of ``y' = f(t, y)``: SciPy's values, and derivatives by the equations of tangents and of the adjoint.
+"""Trajectories of ``y' = f(t, y)``: SciPy's values, with tangent and adjoint equations.
 
 Note [The adjoint]
-    Cotangents of the values at times ``t_k`` go backwards from one time to the one before: with ``a(t)`` the cotangent
-    of ``y(t)``, ``a' = -a df/dy``, and that of a parameter collects ``a df/dp``. Between two times, ``y`` is integrated
-    back, too, from the value that is known at the later one: so it does not drift, and nothing is kept but what was
-    asked for. These are trajectories in turn, found with the same method and tolerances, and differentiated in the same
-    way, to any order.
+    Cotangents of the values at times ``t_k`` are integrated backwards from each time to the one
+    before: with ``a(t)`` the cotangent of ``y(t)``, ``a' = -a df/dy``, and the cotangent of a
+    parameter accumulates ``a df/dp``. Between two times, ``y`` is integrated backwards, too, from
+    the known value at the later one: so it does not drift, and only the results are residuals.
+    These are trajectories themselves, computed with the same method and tolerances, and
+    differentiated in the same way, to any order.
 
 Layer: 9.
 """
@@ -43,15 +44,16 @@ IMPLICIT = ("Radau", "BDF", "LSODA")
 
 
 class Flow(NamedTuple):
-    """The right-hand side of a differential equation, and how it is integrated.
+    """The right-hand side of a differential equation, and options of its integration.
 
     Args:
         what: SciPy's function, for messages.
-        program: of t, y and what the user's function closes over.
-        captured: the latter.
+        program: a program of t, y and the captured values of the user's function.
+        captured: the captured values.
         method: SciPy's.
-        options: SciPy's, of plain values: pairs.
-        slope: the Jacobian by y, of the same arguments, for methods that use it; otherwise they take differences.
+        options: SciPy's, on plain values: pairs.
+        slope: the Jacobian by y, with the same arguments, for methods that use it; otherwise they
+            use differences.
     """
 
     what: str
@@ -63,12 +65,12 @@ class Flow(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """What tells the equation from others, apart from the values that it closes over."""
+        """Cache key of the equation, without its captured values."""
         slope = None if self.slope is None else self.slope.interned()
         return self.what, self.program.interned(), static_key(self.method), static_key(self.options), slope
 
     def __call__(self, t: Numbers, y: Numbers, captured: Sequence[Any] | None = None) -> Any:
-        """The right-hand side."""
+        """Evaluate the right-hand side."""
         return evaluate_program(self.program, [t, y, *(self.captured if captured is None else captured)])[0]
 
     def plain(self, captured: Sequence[Any]) -> tuple[Function, Function | None]:
@@ -88,8 +90,8 @@ def flow_of(
 
     Args:
         what: SciPy's function.
-        f: of a time and a vector.
-        y: a vector as f takes it.
+        f: function of a time and a vector.
+        y: an example of the vector.
         method, options: SciPy's.
         slope: its Jacobian, for methods that use it.
     """
@@ -116,7 +118,7 @@ def flow_of(
         found = stage(lambda t, y, *_: arrayed(slope(t, y)), whole, f"{what}: jac", "jac")
         if not any(isinstance(value, Tracer) for value in found.captured):
             by_y = _with_constants(found)
-        else:  # what it closes over is not what the right-hand side does: both take all of it
+        else:  # captured values may differ: both functions take all of them
             both = stage(lambda t, y: (right(t, y), arrayed(slope(t, y))), operands, f"{what} of {name}", name)
             ids = both.program.output_ids
             programs = [restrict(both.program, both.program.input_ids, [i], keep=True).program for i in ids]
@@ -125,7 +127,7 @@ def flow_of(
 
 
 def beside(flow: Flow, f: Function, y: Numbers) -> Flow:
-    """Return another right-hand side, that of derivatives, with the tolerances of a flow; its state is longer."""
+    """Return a right-hand side for derivatives, of a longer state, with a flow's tolerances."""
     size, own = shape_of(y)[0], flow.program.avals[flow.program.input_ids[1]].shape[0]
     options = []
     for name, value in flow.options:
@@ -143,7 +145,7 @@ def beside(flow: Flow, f: Function, y: Numbers) -> Flow:
 
 
 def _with_constants(staged: Staged) -> Program:
-    """Return a program with the arrays that it closes over as constants."""
+    """Return a program with its captured arrays as constants."""
     program, count = staged.program, len(staged.captured)
     explicit = len(program.input_ids) - count
     write = Rewrite(program, range(explicit))
@@ -197,19 +199,19 @@ def real(x: Numbers) -> Any:
 
 
 def failed(what: str, message: str) -> ArgumentError:
-    """Return what is raised where there are no values."""
+    """Return the error for a failed integration."""
     return ArgumentError(f"{what} failed: {message}", fix="try another method, or other tolerances")
 
 
 def trajectory(flow: Flow, t0: Numbers, y0: Numbers, ts: Numbers, values: Numbers = None) -> Any:
-    """Return the solution at times that go on from the start in one direction; shape (times, size).
+    """Return the solution at ordered times, shape (times, size).
 
     Args:
         flow: the equation.
-        t0: where it starts, a number.
-        y0: its value there, shape (size,).
+        t0: the start, a number.
+        y0: the initial value, shape (size,).
         ts: times, shape (times,).
-        values: the result, if it is known already.
+        values: the result, if it is precomputed.
     """
     t0, ts = real(t0), real(ts)
     operands = [*flow.captured, t0, y0, ts]
@@ -240,7 +242,7 @@ def trajectory(flow: Flow, t0: Numbers, y0: Numbers, ts: Numbers, values: Number
 
 
 def _pushed(flow: Flow, t0: Numbers, y0: Numbers, ts: Numbers, ys: Numbers, tangents: Sequence[Any]) -> Any:
-    """Return the tangents of a trajectory: a trajectory beside it."""
+    """Return the tangents of a trajectory: a second trajectory."""
     size = shape_of(y0)[0]
     *dots, t0_dot, y0_dot, ts_dot = tangents
     moving = [k for k, dot in enumerate(dots) if dot is not None]
@@ -273,7 +275,7 @@ def _with(values: Sequence[Any], places: Sequence[int], chosen: Sequence[Any]) -
 def _pulled(
     flow: Flow, t0: Numbers, y0: Numbers, ts: Numbers, ys: Numbers, ys_bar: Numbers, wanted: Sequence[bool]
 ) -> list[Any]:
-    """Return the cotangents of what a trajectory depends on, where they are wanted; see Note [The adjoint]."""
+    """Return the wanted cotangents of a trajectory's inputs; see Note [The adjoint]."""
     size = shape_of(y0)[0]
     *by_captured, by_t0, _, by_ts = wanted
     moving = [k for k, flag in enumerate(by_captured) if flag]

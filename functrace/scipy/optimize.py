@@ -1,8 +1,8 @@
-"""``scipy.optimize`` for traced values: solutions are differentiated by what defines them, not by how they were found.
+"""``scipy.optimize`` for traced values: solutions have implicit derivatives.
 
-SciPy's solvers run, on plain values; with functrace's derivatives where a method uses some and none are given. What they
-find is differentiated by the implicit function theorem: by further arguments, limits, and whatever the functions close
-over.
+SciPy's solvers run on plain values, with functrace's derivatives if a method uses some and none are
+given. Solutions are differentiated by the implicit function theorem: by extra arguments, limits,
+and captured values of the functions.
 
 Example:
     >>> import numpy as np, functrace as ft
@@ -43,10 +43,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Every other name is SciPy's."""
+    """Return SciPy's attribute of the same name."""
     return scipys(scipy.optimize, name)
 
 
 def __dir__() -> list[str]:
-    """SciPy's names."""
+    """List SciPy's names."""
     return sorted({*globals(), *dir(scipy.optimize)})

@@ -1,8 +1,8 @@
-"""Integrals of functions by ``scipy.integrate``, on traced values: differentiated by limits and under the integral.
+"""Integrals of functions by ``scipy.integrate``, differentiable by limits and parameters.
 
-By Leibniz' rule, the derivative of the integral of ``f`` from ``a`` to ``b`` is ``f(b) db/dp - f(a) da/dp`` and the integral
-of ``df/dp``, which is found in the same way, with the same tolerances. The terms of limits that do not change are left out:
-the integrand may be infinite there.
+By Leibniz' rule, the derivative of the integral of ``f`` from ``a`` to ``b`` is ``f(b) db/dp - f(a)
+da/dp`` plus the integral of ``df/dp``, which is computed in the same way, with the same tolerances.
+The terms of constant limits are omitted: the integrand may be infinite there.
 
 Layer: 9.
 """
@@ -42,9 +42,9 @@ class Integrand(NamedTuple):
 
     Args:
         what: SciPy's function, for messages.
-        program: of a number and what the user's function closes over.
-        captured: the latter.
-        options: of ``scipy.integrate.quad_vec``: pairs.
+        program: a program of a number and the captured values of the user's function.
+        captured: the captured values.
+        options: options of ``scipy.integrate.quad_vec``: pairs.
     """
 
     what: str
@@ -53,12 +53,12 @@ class Integrand(NamedTuple):
     options: tuple[tuple[str, Any], ...]
 
     def __call__(self, x: Numbers) -> Any:
-        """The function at a place."""
+        """Evaluate the function at a point."""
         return evaluate_program(self.program, [x, *self.captured])[0]
 
     @property
     def aval(self) -> ShapeDtype:
-        """What it returns."""
+        """Aval of the result."""
         return self.program.avals[self.program.output_ids[0]]
 
     def plain(self, captured: Sequence[Any]) -> Function:
@@ -84,8 +84,8 @@ def _integral(f: Integrand, a: Numbers, b: Numbers, values: Given = None, key: H
     Args:
         f: the function; its results may have any shape.
         a, b: the limits.
-        values: computes it, from plain values, where that is not `_by_quad_vec`.
-        key: what tells ``values`` from others.
+        values: computes it on plain values; `_by_quad_vec` by default.
+        key: cache key of ``values``.
     """
     run: Function = _by_quad_vec if values is None else values
     operands = [*f.captured, a, b]
@@ -150,13 +150,13 @@ def _integral(f: Integrand, a: Numbers, b: Numbers, values: Given = None, key: H
 
 
 def _at_end(f: Function, x: Numbers) -> Any:
-    """Return a function at a limit; 0 at an infinite one, which cannot move."""
+    """Return a function at a limit; 0 at an infinite one, which is constant."""
     finite = np.isfinite(x)
     return np.where(finite, f(np.where(finite, x, 0.5)), 0.0)
 
 
 def _by_quad_vec(f: Function, a: Numbers, b: Numbers, options: dict[str, Any]) -> Any:
-    """Return an integral whose integrand may be infinite at the limits and points: no node is rounded to one of them."""
+    """Return an integral; no node is rounded to a limit or point, where it may be infinite."""
     a, b = float(a), float(b)
     ends = {a, b, *map(float, options.get("points") or ())}
 
@@ -183,15 +183,15 @@ def quad(
     limlst: int = 50,
     complex_func: bool = False,
 ) -> Any:
-    """``scipy.integrate.quad``, differentiated by the limits, ``args`` and what ``func`` closes over.
+    """``scipy.integrate.quad``, differentiable by limits, ``args`` and captures of ``func``.
 
     Args:
         func, a, b, args, full_output, epsabs, epsrel, limit, points, weight, wvar, wopts, maxp1, limlst, complex_func:
-            SciPy's. On traced values there is no ``full_output``, and no ``weight`` but "cos" and "sin". ``func`` is
-            recorded once, so that it may not ask for values.
+            SciPy's. On traced values there is no ``full_output``, and no ``weight`` except "cos"
+            and "sin". ``func`` is recorded once, so it must not read concrete values.
 
     Returns:
-        the integral, and SciPy's estimate of its error (an infinite one while staging), which has no derivative.
+        the integral, and SciPy's error estimate (infinity when staged), which has no derivative.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -260,7 +260,7 @@ def quad_vec(
     *,
     args: tuple[Any, ...] = (),
 ) -> Any:
-    """``scipy.integrate.quad_vec``, differentiated by the limits, ``args`` and what ``f`` closes over; see `quad`.
+    """``scipy.integrate.quad_vec``, differentiable by limits, ``args`` and captures; see `quad`.
 
     Args:
         f, a, b, epsabs, epsrel, norm, cache_size, limit, workers, points, quadrature, full_output, args: SciPy's.
@@ -306,10 +306,10 @@ def quad_vec(
 
 
 def fixed_quad(func: Function, a: Operand, b: Operand, args: tuple[Any, ...] = (), n: int = 5) -> Any:
-    """``scipy.integrate.fixed_quad``: Gauss-Legendre quadrature, by the places and weights that SciPy has.
+    """``scipy.integrate.fixed_quad``: Gauss-Legendre quadrature, with SciPy's nodes and weights.
 
     Args:
-        func: of an array of places, along the last axis.
+        func: function of an array of points, along the last axis.
         a, b, args, n: SciPy's.
 
     Example:

@@ -1,4 +1,4 @@
-"""Roots of equations by ``scipy.optimize``, on traced values: differentiated by what the equations depend on.
+"""Roots of equations by ``scipy.optimize``, on traced values, with implicit derivatives.
 
 Layer: 9.
 """
@@ -25,7 +25,7 @@ _FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
 
 
 def tupled(args: Given) -> tuple[Any, ...]:
-    """Return further arguments as a tuple: SciPy takes one without its comma."""
+    """Return extra arguments as a tuple: SciPy accepts a single one."""
     return args if isinstance(args, tuple) else (args,)
 
 
@@ -39,18 +39,19 @@ def root(
     callback: Function | None = None,
     options: dict[str, Any] | None = None,
 ) -> Any:
-    """``scipy.optimize.root``: ``x`` and ``fun`` of the result are differentiated, by ``args`` and by closures.
+    """``scipy.optimize.root``: ``x`` and ``fun`` have derivatives, by ``args`` and captured values.
 
-    The methods "hybr" and "lm" are given functrace's Jacobian, unless ``jac=`` says otherwise.
+    The methods "hybr" and "lm" use functrace's Jacobian, unless ``jac=`` is given.
 
     Args:
         fun, x0, args, method, jac, tol, callback, options: SciPy's.
 
     Returns:
-        SciPy's result; fields that tell how the solver went (``fjac``, ``qtf``) raise when they are differentiated.
+        SciPy's result; statistics of the solver (``fjac``, ``qtf``) raise when they are
+        differentiated.
 
     Raises:
-        NotDifferentiableError: where the result is differentiated and ``success`` is false.
+        NotDifferentiableError: if the result is differentiated and ``success`` is false.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -82,7 +83,7 @@ def root(
         return scipy.optimize.root(functions[0], operands[0], (), method, given, tol, callback, options)
 
     square = f.staged.out_avals[0].shape == shape_of(at)
-    equations = f if square else grad(lambda x: np.sum(f(x) ** 2) / 2)  # "lm" takes more equations than unknowns
+    equations = f if square else grad(lambda x: np.sum(f(x) ** 2) / 2)  # "lm" accepts more equations than unknowns
     if s.is_known:
         raw = s.at_once(solve)
         s.ok, s.message = bool(raw.success), str(raw.message)
@@ -119,13 +120,13 @@ def fsolve(
     factor: Given = 100,
     diag: Given = None,
 ) -> Any:
-    """``scipy.optimize.fsolve``: the root is differentiated, by ``args`` and by closures; functrace's Jacobian is used.
+    """``scipy.optimize.fsolve``: the root is differentiable by ``args`` and captured values.
 
     Args:
         func, x0, args, fprime, full_output, col_deriv, xtol, maxfev, band, epsfcn, factor, diag: SciPy's.
 
     Raises:
-        NotDifferentiableError: where the root is differentiated and the solver did not succeed.
+        NotDifferentiableError: if the root is differentiated and the solver did not succeed.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -179,7 +180,7 @@ def _scalar_solving(
     static: Sequence[Any],
     helpers: Sequence[Function | None] = (),
 ) -> tuple[Solving, Asked, list[bool]]:
-    """Prepare the solution of one equation; returns also which of the helpers there are."""
+    """Prepare the solution of one equation; also return which of the helpers exist."""
     s = Solving(what, [_double(x) for x in starts], static)
     example = s.operands[0] if starts else np.float64(0.0)
     asked = s.function(named(f, lambda x: _number(f(x, *args))), example)
@@ -214,15 +215,15 @@ def root_scalar(
     maxiter: int | None = None,
     options: dict[str, Any] | None = None,
 ) -> Any:
-    """``scipy.optimize.root_scalar``: ``root`` of the result is differentiated, by ``args`` and by closures.
+    """``scipy.optimize.root_scalar``: ``root`` has derivatives by ``args`` and captured values.
 
-    The method "newton" is given functrace's derivative, if there is none.
+    The method "newton" uses functrace's derivative, unless one is given.
 
     Args:
         f, args, method, bracket, fprime, fprime2, x0, x1, xtol, rtol, maxiter, options: SciPy's.
 
     Raises:
-        NotDifferentiableError: where the root is differentiated and ``converged`` is false.
+        NotDifferentiableError: if the root is differentiated and ``converged`` is false.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -369,7 +370,7 @@ def toms748(
     full_output: bool = False,
     disp: bool = True,
 ) -> Any:
-    """``scipy.optimize.toms748``: the root is differentiated, by ``args`` and by closures; see `root_scalar`.
+    """``scipy.optimize.toms748``: differentiable by ``args`` and captures; see `root_scalar`.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -394,15 +395,15 @@ def newton(
     full_output: bool = False,
     disp: bool = True,
 ) -> Any:
-    """``scipy.optimize.newton``, of a number, or by element: roots are differentiated, by ``args`` and closures.
+    """``scipy.optimize.newton``, a number or elementwise: differentiable by ``args`` and captures.
 
-    Without ``fprime``, it is the secant method, as SciPy's.
+    Without ``fprime``, it is the secant method, like SciPy's.
 
     Args:
         func, x0, fprime, args, tol, maxiter, fprime2, x1, rtol, full_output, disp: SciPy's.
 
     Raises:
-        NotDifferentiableError: where a root is differentiated, and one of them has not converged.
+        NotDifferentiableError: if a root is differentiated, and one of them has not converged.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -449,13 +450,13 @@ def newton(
 def fixed_point(
     func: Function, x0: Operand, args: tuple[Any, ...] = (), xtol: float = 1e-08, maxiter: int = 500, method: str = "del2"
 ) -> Any:
-    """``scipy.optimize.fixed_point``: ``x`` with ``func(x) = x`` is differentiated, by ``args`` and by closures.
+    """``scipy.optimize.fixed_point``: ``x = func(x)``, differentiable by ``args`` and captures.
 
     Args:
         func, x0, args, xtol, maxiter, method: SciPy's.
 
     Raises:
-        RuntimeError: as SciPy's, if it does not converge.
+        RuntimeError: like SciPy, if it does not converge.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -36,7 +36,7 @@ def _samples(name: str, y: Operand, x: Operand | None, dx: Operand, axis: int) -
 
 @on_traced(scipy.integrate.trapezoid)
 def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int = -1) -> Any:
-    """``scipy.integrate.trapezoid``, differentiated by samples and places.
+    """``scipy.integrate.trapezoid``, differentiable by samples and their positions.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -53,7 +53,7 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int
 def cumulative_trapezoid(
     y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int = -1, initial: float | None = None
 ) -> Any:
-    """``scipy.integrate.cumulative_trapezoid``; ``initial`` is ``None`` or 0, as SciPy has it.
+    """``scipy.integrate.cumulative_trapezoid``; ``initial`` is ``None`` or 0, like SciPy's.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -71,7 +71,7 @@ def cumulative_trapezoid(
 
 
 def _ratio(a: Numbers, b: Numbers) -> Any:
-    """Divide, and return 0 where that is by 0: samples may stand at one place."""
+    """Divide, with 0 for a zero divisor: samples may have equal positions."""
     return np.where(b != 0, a / np.where(b != 0, b, 1.0), 0.0)
 
 
@@ -168,7 +168,7 @@ def romb(y: Operand, dx: Operand = 1.0, axis: int = -1, show: bool = False) -> A
     count = shape_of(values)[-1] - 1
     if count < 1 or count & (count - 1):
         raise ShapeError("Number of samples must be one plus a non-negative power of 2.", fix="sample at 2**k + 1 places")
-    h = count * arrayed(step)  # in double precision, as SciPy's
+    h = count * arrayed(step)  # in double precision, like SciPy
     row = [(values[..., 0] + values[..., -1]) / 2.0 * h]
     stride = count
     while stride > 1:

@@ -1,9 +1,9 @@
-"""SciPy's solvers on traced values: they run on plain ones, and what they find is differentiated by what defines it.
+"""SciPy's solvers on traced values: calls on plain values, implicit derivatives.
 
-A `Solving` is one call of a solver. Functions that it is given are recorded (`Solving.function`), so that all that they
-close over is known; the solver itself (`Solving.run`) calls them on plain arrays: at once where values are known, else when
-the program runs. A solution is then attached to the equations that it solves (`Solving.defined`), as
-`functrace.custom_root` does.
+A `Solving` is one call of a solver. Its functions are recorded (`Solving.function`), which finds
+their captured values; the solver itself (`Solving.run`) calls them on plain arrays: at once if all
+values are concrete, otherwise when the program runs. A solution is then attached to the equations
+that it solves (`Solving.defined`), like in `functrace.custom_root`.
 
 Layer: 9.
 """
@@ -39,18 +39,19 @@ from functrace.tree import flatten, unflatten
 Function = Callable[..., Any]
 
 NEAR, CLOSE = 1e-2, 1e-6
-"""How long Newton's next step from a solution may be, relative to it: where the solver says that it has succeeded, and where
-not (for tolerances that rounding does not let it reach). What is farther away is no solution, and has no derivative."""
+"""Maximum length of Newton's next step from a solution, relative to it, if the solver reports
+success, and if not (for tolerances below rounding). Other results are no solutions, and have no
+derivative."""
 
 
 @final
 class Asked:
-    """A function of the user's that a solver calls.
+    """A user function that a solver calls.
 
     Args:
         what: the solver, for messages.
-        f: the function, of arrays; it returns a nest of arrays.
-        examples: what it may be called with.
+        f: function of arrays; it returns a pytree of arrays.
+        examples: example arguments.
     """
 
     def __init__(self, what: str, f: Function, examples: Sequence[Any]) -> None:
@@ -59,7 +60,7 @@ class Asked:
         operands = Operands(leaves, {})
         self.staged: Staged
         self.asks = False
-        """Whether it asks for values, so that it has to run wherever the solver calls it."""
+        """True if it reads concrete values, so that it must run wherever the solver calls it."""
         try:
             self.staged = stage(f, operands.without_values(), f"{what}: the function {_name(f)}", _name(f))
         except ConcretizationError:
@@ -71,11 +72,11 @@ class Asked:
 
     @property
     def captured(self) -> list[Any]:
-        """What it closes over."""
+        """Captured values."""
         return self.staged.captured
 
     def __call__(self, *xs: Numbers) -> Any:
-        """Call it on values some of which may be traced."""
+        """Call it on values, some of which may be traced."""
         if self.asks:
             return self.f(*xs)
         avals = [self.staged.program.avals[i] for i in self.staged.program.input_ids[: len(xs)]]
@@ -83,7 +84,7 @@ class Asked:
         return unflatten(self.staged.out_tree, evaluate_program(self.staged.program, [*given, *self.captured]))
 
     def on(self, captured: Sequence[Any]) -> Function:
-        """Return it as a function of plain arrays, for plain values of what it closes over."""
+        """Return it as a function of plain arrays, for plain captured values."""
         if self.asks:
             return functools.partial(plainly, self.what, self.f)
         program, tree = self.staged.program, self.staged.out_tree
@@ -97,7 +98,7 @@ class Asked:
 
 
 def _as(x: Numbers, aval: ShapeDtype) -> Any:
-    """An argument as a program takes it."""
+    """Cast an argument to a program's aval."""
     x = x if x.dtype == aval.dtype else x.astype(aval.dtype)
     if isinstance(x, np.ndarray) and not x.ndim:
         return x[()]
@@ -105,7 +106,7 @@ def _as(x: Numbers, aval: ShapeDtype) -> Any:
 
 
 def plainly(what: str, f: Function, *xs: Numbers) -> Any:
-    """Call a function on plain arrays, and return the values of what it makes of them and of what it closes over."""
+    """Call a function on plain arrays; return the concrete values of its results and captures."""
     with ArrayRecording(what, scope=BODY):
         leaves, tree = flatten(f(*xs))
         values = [leaf._concrete() if isinstance(leaf, Tracer) else leaf for leaf in leaves]
@@ -117,19 +118,19 @@ def _name(f: Function) -> str:
 
 
 def named(f: Function, made: Function) -> Function:
-    """Let a function have the name of the one that it calls, which is the user's."""
+    """Give a wrapper the name of the user's function."""
     made.__name__ = _name(f)
     return made
 
 
 @final
 class Solving:
-    """One call of one of SciPy's solvers.
+    """One call of a SciPy solver.
 
     Args:
         what: the solver's full name.
-        operands: arrays that it is given, which may be traced.
-        static: whatever else it is given.
+        operands: array arguments, which may be traced.
+        static: all other arguments.
     """
 
     def __init__(self, what: str, operands: Sequence[Any], static: Sequence[Any] = ()) -> None:
@@ -146,21 +147,21 @@ class Solving:
 
     @property
     def values(self) -> list[Any]:
-        """All that the solution depends on: operands, then what functions close over."""
+        """All inputs of the solution: operands, then captured values of functions."""
         return [*self.operands, *[value for f in self.functions for value in f.captured]]
 
     @property
     def traced(self) -> list[Any]:
-        """What of it is traced."""
+        """The traced values among them."""
         return [value for value in self.values if isinstance(value, Tracer)]
 
     @property
     def is_known(self) -> bool:
-        """Whether all values are known."""
+        """True if all values are concrete."""
         return all(known_value(value) is not None for value in self.traced)
 
     def _given(self, values: Sequence[Any]) -> tuple[list[Any], list[Function]]:
-        """Operands and functions, for plain values of everything."""
+        """Return operands and functions, for plain values of all inputs."""
         at = len(self.operands)
         functions = []
         for f in self.functions:
@@ -169,14 +170,14 @@ class Solving:
         return list(values[: len(self.operands)]), functions
 
     def at_once(self, solve: Function) -> Any:
-        """Run the solver on the values that are known; ``solve(operands, functions)``."""
+        """Run the solver on concrete values; ``solve(operands, functions)``."""
         operands, functions = self._given([_plain(value) for value in self.values])
         return solve(operands, functions)
 
     def run(self, solve: Function, results: Sequence[ShapeDtype]) -> list[Any]:
-        """Run the solver when values are there; ``solve(operands, functions)`` returns arrays of these avals.
+        """Run the solver when the program runs; ``solve(operands, functions)`` returns arrays.
 
-        What it returns carries no derivative.
+        The results have no derivative.
         """
 
         def called(*values: Numbers) -> Any:
@@ -189,13 +190,13 @@ class Solving:
         return list(bind(callback_p, tuple(held), (foreign, tuple(results), (), "sequential")))
 
     def defined(self, solution: Numbers, equations: Function, *, at_solution: bool, elementwise: bool = False) -> Any:
-        """Return a solution as what equations define, which are to be zero there.
+        """Return a solution that is defined by equations, which are zero there.
 
         Args:
             solution: the value; an array.
-            equations: of what is like the solution, to what is like it.
-            at_solution: whether values are known.
-            elementwise: whether each equation is of one element.
+            equations: function from an array like the solution to residuals.
+            at_solution: True if all values are concrete.
+            elementwise: True if each equation depends on one element.
         """
 
         off = equations(solution)
@@ -210,7 +211,7 @@ class Solving:
 
     @property
     def refusal(self) -> tuple[str, str]:
-        """What a derivative of something that is no solution raises."""
+        """Return message and fix of the error for differentiating a result that is no solution."""
         because = f": {self.message}" if self.message else ""
         return (
             f"what {self.what} returned is no solution of the equations that define it, and has no derivative{because}",
@@ -218,10 +219,10 @@ class Solving:
         )
 
     def result(self, raw: OptimizeResult, derived: dict[str, Any]) -> Solution:
-        """Return SciPy's result with those fields that have derivatives, and others made such that have none.
+        """Return SciPy's result with differentiable fields; others raise if differentiated.
 
         Args:
-            raw: SciPy's result, of plain values.
+            raw: SciPy's result, on plain values.
             derived: fields by name.
         """
         made = Solution(self.what)
@@ -236,7 +237,7 @@ class Solving:
         return made
 
     def undifferentiated(self, name: str, value: Found) -> Any:
-        """Return a field of a result that has no derivative: to ask for it raises."""
+        """Return a field of a result without derivative: differentiating it raises."""
         return undifferentiated(
             value,
             self.traced,
@@ -247,14 +248,14 @@ class Solving:
 
 @final
 class Solution(OptimizeResult):
-    """A result of one of SciPy's solvers, of which some fields may be traced."""
+    """A result of a SciPy solver, some of whose fields may be traced."""
 
     def __init__(self, whose: str, **fields: Given) -> None:
         super().__init__(**fields)
         object.__setattr__(self, "_whose", whose)
 
     def __getattr__(self, name: str) -> Any:
-        """Say why a field is missing."""
+        """Raise with the reason why a field is missing."""
         if name in self:
             return self[name]
         raise AttributeError(f"{name} of {self._whose} is not there on traced values; there are {', '.join(self)}")
@@ -273,7 +274,7 @@ def _plain(value: Found) -> Any:
 
 
 def _by_element(push: Function, right: Numbers) -> Any:
-    """Solve equations that are of one element each."""
+    """Solve equations that depend on one element each."""
     return right / push(np.ones(shape_of(right), right.dtype)[()])
 
 

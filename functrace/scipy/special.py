@@ -1,7 +1,8 @@
-"""``scipy.special`` for traced values: every name of it, those of its functions that are no ufuncs written here.
+"""``scipy.special`` for traced values: ufuncs are SciPy's, other functions are here.
 
-SciPy's ufuncs take traced values by themselves: ``scipy.special.gammaln(x)``. Its other functions make plain arrays of what
-they are given, and so have a form of the same name and signature here. A name that is not written here is SciPy's own.
+SciPy's ufuncs take traced values themselves: ``scipy.special.gammaln(x)``. Its other functions
+convert arguments to plain arrays, and so have versions here with the same names and signatures.
+Other names are SciPy's own.
 
 Example:
     >>> import numpy as np, functrace as ft
@@ -29,7 +30,7 @@ from functrace.scipy.dispatch import on_traced
 
 
 def _largest(x: Arrayed, axis: Axis) -> Any:
-    """The largest elements, as constants, and 0 where that is infinite."""
+    """Return the largest elements as constants, with 0 for infinite ones."""
     found = stop_gradient(np.max(np.real(x) if x.dtype.kind == "c" else x, axis=axis, keepdims=True, initial=-np.inf))
     return np.where(np.isfinite(found), found, 0.0)
 
@@ -49,9 +50,9 @@ def logsumexp(
         a: exponents, real or complex.
         axis: the axis or axes to sum along; all by default.
         b: factors, which broadcast against ``a``; they may be negative or 0.
-        keepdims: whether summed axes stay, with size 1.
-        return_sign: whether the sign of the sum is returned beside the logarithm of its absolute value. Without it, the
-            logarithm of a negative sum is NaN.
+        keepdims: True to keep summed axes with size 1.
+        return_sign: True to return the sign of the sum and the logarithm of its absolute value.
+            Without it, the logarithm of a negative sum is NaN.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -125,7 +126,7 @@ def polygamma(n: Operand, x: Operand) -> Any:
 
     Args:
         n: orders, non-negative integers; there is no derivative by them.
-        x: where.
+        x: argument, real.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -148,7 +149,8 @@ def multigammaln(a: Operand, d: SupportsIndex) -> Any:
     """``scipy.special.multigammaln``: the logarithm of the multivariate gamma function of a dimension.
 
     Args:
-        a: where, larger than ``(d - 1) / 2``; where it is not, the result is NaN (SciPy raises, which needs values).
+        a: argument, larger than ``(d - 1) / 2``; otherwise the result is NaN (SciPy raises, which
+            needs values).
         d: the dimension, a positive integer.
 
     Example:
@@ -224,7 +226,7 @@ def factorial(n: Operand, exact: bool = False, extend: str = "zero") -> Any:
     """``scipy.special.factorial`` without ``exact=``: ``gamma(n + 1)``, 0 where ``n`` is negative.
 
     Args:
-        n: where.
+        n: argument.
         exact: not possible on traced values.
         extend: "zero"; the complex extension is ``scipy.special.gamma(n + 1)``.
 
@@ -242,10 +244,10 @@ def factorial(n: Operand, exact: bool = False, extend: str = "zero") -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """Every other name is SciPy's."""
+    """Return SciPy's attribute of the same name."""
     return getattr(scipy.special, name)
 
 
 def __dir__() -> list[str]:
-    """SciPy's names."""
+    """List SciPy's names."""
     return sorted({*globals(), *dir(scipy.special)})

@@ -1,7 +1,7 @@
-"""The steps of SciPy's explicit Runge-Kutta methods as a loop that is differentiated: the values are SciPy's own.
+"""The steps of SciPy's explicit Runge-Kutta methods as a differentiable loop with SciPy's values.
 
-SciPy chooses the steps, on plain values. They are taken again with the same coefficients, where they ended, so the
-derivative is that of the very numbers that the solver returned, with steps held as they are.
+SciPy chooses the steps, on plain values. The loop repeats them with the same coefficients and step
+ends, so the derivative is that of the numbers that the solver returned, for constant step sizes.
 
 Layer: 9.
 """
@@ -27,12 +27,12 @@ EXPLICIT: dict[str, Any] = {
 
 
 class Steps(NamedTuple):
-    """Steps that were taken, and what interpolates between them.
+    """Steps of a solver, and their interpolation.
 
     Args:
-        times: where they end, with the start in front, shape (steps + 1,).
-        ys: the values there, shape (steps + 1, size).
-        weights: by step, the coefficients of the interpolation, shape (steps, terms, size).
+        times: ends of the steps, with the start in front, shape (steps + 1,).
+        ys: values there, shape (steps + 1, size).
+        weights: coefficients of the interpolation by step, shape (steps, terms, size).
         method: SciPy's.
     """
 
@@ -42,7 +42,7 @@ class Steps(NamedTuple):
     method: str
 
     def __call__(self, ts: Numbers) -> Any:
-        """Interpolate, as SciPy does; shape (times, size)."""
+        """Interpolate like SciPy; shape (times, size)."""
         count = shape_of(self.times)[0] - 1
         if not count:
             return np.zeros((shape_of(ts)[0], 1)) + self.ys[0]
@@ -64,23 +64,23 @@ class Steps(NamedTuple):
 
 
 def plain(x: Numbers) -> Any:
-    """Return the value of what may be traced."""
+    """Return the concrete value of something that may be traced."""
     return known_value(x) if isinstance(x, Tracer) else x
 
 
 def step_ends(raw: Found) -> Any:
-    """Return where SciPy's steps ended, from its dense output."""
+    """Return the ends of SciPy's steps, from its dense output."""
     return np.array([piece.t for piece in raw.sol.interpolants if piece.t != piece.t_old])
 
 
 def taken(flow: Flow, t0: Numbers, t1: Numbers, y0: Numbers, ends: Sequence[float]) -> Steps:
-    """Take steps again.
+    """Repeat a solver's steps.
 
     Args:
-        flow: the equation, by one of the explicit methods.
-        t0, t1: where the first step starts, and where the last one ends, if that is the end of the span.
-        y0: the value at the start.
-        ends: where the steps ended.
+        flow: the equation, with one of the explicit methods.
+        t0, t1: start of the first step, and end of the last one if it is the end of the span.
+        y0: the initial value.
+        ends: ends of the steps.
     """
     kind = EXPLICIT[flow.method]
     if not len(ends):
@@ -112,7 +112,7 @@ def taken(flow: Flow, t0: Numbers, t1: Numbers, y0: Numbers, ends: Sequence[floa
 
 
 def values_at(flow: Flow, t0: Numbers, t1: Numbers, y0: Numbers, ts: Numbers) -> Any:
-    """Return the solution at times, by steps that SciPy chooses for the values that are known; shape (times, size)."""
+    """Return the solution at times, by steps that SciPy chooses; shape (times, size)."""
     known = [plain(x) for x in flow.captured]
     raw = solved(flow, known, (plain(t0), plain(t1)), plain(y0), dense_output=True)
     if not raw.success:

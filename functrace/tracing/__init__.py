@@ -1,4 +1,4 @@
-"""Recording: how user code becomes a program, and what a program means.
+"""Recording user code as a program, and the reference evaluator of programs.
 
 Layer: 1.
 """

@@ -1,26 +1,30 @@
-"""Which recording an operation belongs to.
+"""Decide which recording records an operation.
 
-`bind` applies a primitive: if an operand is traced, the *newest* recording among the operands records it, otherwise NumPy
-evaluates it. Only a body has a say in what runs while it is recorded.
+`bind` applies a primitive: if an operand is traced, the *newest* recording among the operands
+records it; otherwise NumPy evaluates it. A body that is being recorded claims all operations.
 
 Note [Newest recording wins]
-    Recordings are numbered as they start, and an inner transform starts later than an outer one. A value of an
-    older recording met by a newer one is captured: it becomes a `CONSTANT` of the newer tape whose value is the
-    outer tracer. An operation on outer values only is recorded outside. There is no stack and no global state:
-    perturbations of different transforms live on different tapes and cannot be confused, threads do not meet,
-    and an exception cannot leave anything active. The same rule is partial evaluation: in `linearize` primals
-    are tracers of an older recording than tangents, so whatever depends on primals alone is recorded in the
-    forward program, and what the linear program captures of it are the residuals.
+    Recordings are numbered as they start, and an inner transform starts later than an outer one.
+    When a recording encounters a value of an older one, it captures it: the value becomes a
+    `CONSTANT` of the newer tape, and its concrete value is the outer tracer. An operation on outer
+    values only is recorded outside. There is no stack and no global state: perturbations of
+    different transforms are on different tapes and cannot be confused, threads are independent, and
+    an exception cannot leave a transform active. The same rule is partial evaluation: in
+    `linearize`, primals are tracers of an older recording than tangents, so all that depends on
+    primals alone is recorded in the forward program, and the values that the linear program
+    captures from it are the residuals.
 
 Note [A body is what runs inside]
-    The newest-recording rule would let an operation on closed-over values escape from the body of `checkpoint`, `cond`,
-    `scan`, `jit` or a custom rule: it would be computed outside, whether or not the body runs, and kept. So a body (`BODY`)
-    claims all that runs while it is recorded: if the newest recording among the operands is older than the innermost body,
-    the body records, and what it closes over is captured. Only in this is there a context (a `ContextVar`, so threads do not
-    meet). It costs recordings outside of bodies nothing: while a body is open, the recordings that are older count it in
-    ``shadows``, and the hot paths look there only. A body is recorded once and stands for any number of runs (or none), so
-    values of older recordings, and its own arguments, are read-only meanwhile (`check_writable`); for `vmap`
-    (`MAPPED`) this holds too, while what does not depend on its arguments may be recorded outside.
+    The newest-recording rule alone would let an operation on captured values escape from the body
+    of `checkpoint`, `cond`, `scan`, `jit` or a custom rule: it would be computed outside, whether
+    or not the body runs, and kept. So a body (`BODY`) claims all operations while it is recorded:
+    if the newest recording among the operands is older than the innermost body, the body records
+    the operation and captures the operands. Only this needs a context (a `ContextVar`, local to the
+    thread). Recordings outside of bodies have no overhead: older recordings count the open bodies
+    in ``shadows``, and the hot paths test only that. A body is recorded once and runs any number of
+    times (or never), so values of older recordings, and its own arguments, are read-only meanwhile
+    (`check_writable`). The same holds for `vmap` (`MAPPED`), except that operations that do not
+    depend on its arguments may be recorded outside.
 
 Layer: 1.
 """
@@ -49,7 +53,7 @@ OPEN, MAPPED, BODY = "open", "mapped", "body"
 
 @final
 class Started:
-    """How many recordings have begun: what is made later knows by it what it was made inside of."""
+    """Counter of recordings: objects store it to note which recordings enclose them."""
 
     __slots__ = ("newest",)
     newest: int
@@ -60,7 +64,7 @@ class Started:
 
 @final
 class Entered:
-    """A body, or a mapped function, from when its recording is entered until it is left.
+    """State of a body or mapped function between `enter` and `leave`.
 
     Args:
         body: the innermost body at that time, which may be the recording itself.
@@ -75,7 +79,7 @@ class Entered:
 
 
 STARTED = Started()
-"""Holds the serial of the newest recording that has begun, ended or not."""
+"""Holds the serial of the newest recording, ended or not."""
 INNERMOST: ContextVar[Recording | None] = ContextVar("the innermost mapped function or body being recorded", default=None)
 RUNS_HERE: ContextVar[Recording | None] = ContextVar("the recording of the user's function that runs here", default=None)
 OPENED: dict[int, Recording] = {}
@@ -102,7 +106,7 @@ def bind(primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...
 
 
 def claimed(recording: Recording) -> Recording:
-    """Return the body that claims an operation whose newest operand is of ``recording``, or ``recording`` itself.
+    """Return the recording of an operation with newest operand of ``recording``: it, or a body.
 
     See Note [A body is what runs inside].
     """
@@ -116,13 +120,13 @@ def _innermost_body() -> Recording | None:
 
 
 def recorder(tracer: Tracer) -> int:
-    """The serial of the recording that an operation on a traced value is recorded by: its own, or the innermost body."""
+    """Return the serial of the recording that records an operation on a tracer, or the body's."""
     body = _innermost_body()
     return tracer._recording.serial if body is None else max(tracer._recording.serial, body.serial)
 
 
 def renewed(tracer: Tracer) -> Any:
-    """Return another handle of a value, of the innermost body or mapped function, which may write into it: a copy."""
+    """Return a writable handle of a value in the innermost body or mapped function: a copy."""
     recording, home = tracer._recording, INNERMOST.get()
     if home is None or home.serial < recording.serial:
         home = recording
@@ -130,7 +134,7 @@ def renewed(tracer: Tracer) -> Any:
 
 
 def check_writable(tracer: Tracer) -> None:
-    """Check that an in-place operation on a handle means what it means in Python; see Note [A body is what runs inside].
+    """Check that a handle may be written to; see Note [A body is what runs inside].
 
     Raises:
         CapturedArrayError: if the value was traced outside of the body that is being recorded, or is an argument of it.
@@ -154,7 +158,7 @@ def check_writable(tracer: Tracer) -> None:
 
 
 def call_recorded(recording: Recording, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Call a user's function; until it returns, its recording is the one that is `running`.
+    """Call a user's function; its recording is `running` until it returns.
 
     Cost:
         0.1 us.
@@ -167,23 +171,23 @@ def call_recorded(recording: Recording, f: Callable[..., Any], args: Sequence[An
 
 
 def running() -> Recording | None:
-    """The recording of the user's function that is running here, in this thread and task; ``None`` outside of all."""
+    """Return the recording of the user's function running in this thread and task, if any."""
     recording = RUNS_HERE.get()
     return None if recording is None or recording.closed else recording
 
 
 def is_recording() -> bool:
-    """Whether user code of any thread is being recorded, so that a function may close over traced values."""
+    """Return True if any thread records user code, so that a function may capture traced values."""
     return bool(OPENED)
 
 
 def newest_recording() -> int:
-    """The serial of the newest recording of user code that has not ended; -1 if there is none."""
+    """Return the serial of the newest open recording of user code; -1 if there is none."""
     return max(OPENED, default=-1)
 
 
 def enter(recording: Recording) -> None:
-    """Let the recording of a body, or of a mapped function, be the innermost one until it is left."""
+    """Make the recording of a body, or of a mapped function, the innermost one until `leave`."""
     body = recording if recording.scope is BODY else _innermost_body()
     outside = {older: len(older.primitives) for older in list(OPENED.values()) if older.serial < recording.serial}
     recording.entered = Entered(body, outside, INNERMOST.set(recording))
@@ -194,7 +198,7 @@ def enter(recording: Recording) -> None:
 
 
 def leave(recording: Recording) -> None:
-    """Let the one be the innermost that was so before; see `enter`."""
+    """Restore the innermost recording from before `enter`."""
     entered = recording.entered
     assert entered is not None
     INNERMOST.reset(entered.token)

@@ -1,18 +1,19 @@
-"""`Captures`: the values that a recording captures from outside, protected against later writes.
+"""`Captures`: the outer values that a recording captures, protected against later writes.
 
-`capture` makes a traced value of an outer recording, or an array, a variable. `read_only_memory` and `Reads` find out
-whether arrays that were read have been written to.
+`capture` makes a variable of an outer recording's traced value, or of an array. `read_only_memory`
+and `Reads` detect writes to arrays that were read.
 
 Note [The caller's arrays can change under us]
-    A recording reads the arrays it has been given, and those it captured, only when it is evaluated. If the user overwrites
-    one before that (a reused buffer, a minibatch array, another thread), the result would be wrong in silence. So every
-    array is copied when it is met: then the recording computes what NumPy would have computed there and then, whoever
-    writes later, through whichever view, handle or pointer. A copy costs no more than an elementwise operation on the array.
-    Where an array is met again, it is compared with the copy, which is shared as long as it is equal: by recordings that
-    nest, and between an array and its transposed, reversed or broadcast forms.
-    The one exception is memory that is declared read-only, down to the object that owns it: that is shared. It is how one
-    hands over gigabytes without a copy, and the declaration is taken at its word (docs/sharp_bits.md).
-    See docs/decisions/0009-callers-arrays.md for what else was considered, and what each costs.
+    A recording reads its array arguments and captured arrays only when it is evaluated. If the user
+    overwrites one before that (a reused buffer, a minibatch array, another thread), the result
+    would be silently wrong. So every array is copied when it is first used: then the recording
+    computes what NumPy would have computed at that point, whoever writes later, through any view,
+    handle or pointer. A copy costs no more than an elementwise operation on the array. When an
+    array is used again, it is compared with the copy, which is shared while they are equal: between
+    nested recordings, and between an array and its transposed, reversed or broadcast views. The one
+    exception is memory that is declared read-only, down to the object that owns it: it is shared
+    without a copy. Use it to pass gigabytes; the declaration is trusted (docs/sharp_bits.md). See
+    docs/decisions/0009-callers-arrays.md for the alternatives and their costs.
 
 Layer: 1.
 """
@@ -45,14 +46,15 @@ if TYPE_CHECKING:
     from functrace.typing import Array
 
 SMALL = 1 << 14
-"""Arrays of at most this many bytes are copied without ado; copies of larger ones are looked for first, and shared."""
+"""Arrays of at most this many bytes are always copied; for larger ones an existing copy is looked
+up, and shared."""
 
 _ref, _array = weakref.ref, np.array
 
 
 @final
 class Held:
-    """An array as a recording holds it: a copy, or the caller's own if nobody can write to it.
+    """An array held by a recording: a copy, or the caller's own if it is read-only.
 
     Args:
         original: the caller's array.
@@ -74,7 +76,7 @@ class Held:
             watched.append(Watch(original, self))
 
     def handed_on(self) -> Array:
-        """Return what to hand to the recording around: if small, the caller's own, while it is the same, to be met again."""
+        """Return the array to forward: the caller's own if small and unchanged, else the copy."""
         if self.array.nbytes <= SMALL:
             original = self.original()
             if original is not None and self.equals(original):
@@ -82,16 +84,16 @@ class Held:
         return self.array
 
     def holds(self, value: Array) -> bool:
-        """Whether ``value`` is the very array that is held, and still is what it was."""
+        """Return True if ``value`` is the captured array itself, and unchanged."""
         if self.original() is not value:
             return False
         held = self.array
-        if held.dtype is value.dtype and held.nbytes <= SMALL:  # in line: this is the array met again, at every operation
+        if held.dtype is value.dtype and held.nbytes <= SMALL:  # inlined: runs at every use of a captured array
             return held.shape == value.shape and held.tobytes() == value.tobytes()
         return self.equals(value)
 
     def equals(self, value: Array) -> bool:
-        """Whether an array has the shape, dtype and values that were held, bit for bit."""
+        """Return True if an array has the captured shape, dtype and values, bit for bit."""
         held = self.array
         if value.shape != held.shape:
             return False
@@ -102,7 +104,7 @@ class Held:
 
 
 def held_array(value: Constant) -> Any:
-    """Return an array as it is now, whoever writes to it later; anything else as it is."""
+    """Return a copy of an array, safe from later writes; return anything else as it is."""
     if type(value) is not np.ndarray:
         return Held(value).array if isinstance(value, np.ndarray) else value
     if value.nbytes <= SMALL and _watched.get() is None:  # as `Held` does, which costs 0.4 us more
@@ -121,30 +123,31 @@ class Captures:
 
     def __init__(self) -> None:
         self.variables: dict[Any, tuple[int, Held | None]] = {}
-        """Variables by captured value: key of a traced value is its recording and variable, of an array its identity."""
+        """Captured values: variable by key. A traced value's key is (recording, variable), an
+        array's its identity."""
         self.lent: list[tuple[Watch, str, Source | None]] = []
-        """Plain arrays that a result aliases in NumPy, with owner and the user's line; see `functrace.api.capture.results`.
-        """
+        """Plain arrays aliased by results, with owner and line (functrace/api/capture/results.py)."""
 
     def held(self, variable: int) -> Held | None:
-        """Return the array that a variable holds; ``None`` if it holds none that could be captured again."""
+        """Return the array that a variable holds; ``None`` if it cannot be captured again."""
         return next((held for found, held in self.variables.values() if found == variable and held is not None), None)
 
 
 def capture(recording: Recording, value: Value) -> int:
-    """Return the variable of a recording that holds a value from outside: an outer tracer or an array."""
+    """Return the variable of a recording for an outer value: an outer tracer or an array."""
     if recording.closed:
         raise ended(recording.owner)
     variables = (recording._captures or recording.captures).variables
     if isinstance(value, Tracer):
         outer = value._recording
-        recording.makes_arrays = recording.makes_arrays or outer.makes_arrays  # results computed from these may be kept, too
+        recording.makes_arrays = recording.makes_arrays or outer.makes_arrays  # arrays made from its values may be kept
         if outer.closed:
             return capture(recording, value._concrete())
         key = (outer, value._id)
         found = variables.get(key)
         if found is None:
-            # A user's handle may be moved on by an in-place operation; a transform's cannot.
+            # An in-place operation may move a user's handle to another variable, but not a
+            # transform's.
             kept = value if outer.positions is None else outer.handle(value._id)
             found = variables[key] = (_hold(recording, kept, value.aval), None)
         return found[0]
@@ -161,9 +164,9 @@ def capture(recording: Recording, value: Value) -> int:
     held = Held(value)
     if value.nbytes <= SMALL:
         variable = _hold(recording, held.array, aval)
-    else:  # its copy may be shared
+    else:  # the copy may be shared
         found = variables.get(id(held.array))
-        # The number may have been that of an array that is gone.
+        # An id may be reused after an array is gone.
         if found is None or found[1] is None or found[1].array is not held.array:
             found = variables[id(held.array)] = (_hold(recording, held.array, aval), held)
         variable = found[0]
@@ -179,7 +182,7 @@ def _hold(recording: Recording, value: Array | np.generic | Tracer, aval: ShapeD
 
 
 def own_constants(program: Program) -> Program:
-    """Return a program that outlives its recording, with constants that nobody else has and nobody can write to."""
+    """Return a program that outlives its recording: its constants are unshared and read-only."""
     values = dict(program.constant_values)
     for i, value in values.items():
         if isinstance(value, np.ndarray):
@@ -188,12 +191,12 @@ def own_constants(program: Program) -> Program:
     return program.with_constants(values) if values else program
 
 
-# -- what runs once must not change what it reads --------------------------------------------------------------------------
+# -- side effects in code that is recorded once ----------------------------------------------------
 
 
 @final
 class Watch:
-    """An array that was read while something was recorded: whether its memory is still there afterwards, and the same."""
+    """An array read during recording: detects whether its memory is alive and unchanged."""
 
     __slots__ = ("__array_interface__", "_owner", "held")
 
@@ -207,12 +210,12 @@ class Watch:
 
     @property
     def is_alive(self) -> bool:
-        """Whether somebody still holds the array's memory."""
+        """Return True if the array's memory is still alive."""
         return self._owner() is not None
 
     def changed(self) -> bool:
-        """Whether somebody still holds the array's memory, and it is not what was read."""
-        owner = self._owner()  # alive, and in its place, as long as it is referred to here
+        """Return True if the array's memory is still alive and its values have changed."""
+        owner = self._owner()  # this reference keeps the memory alive
         return owner is not None and not self.held.equals(np.asarray(self))
 
 
@@ -221,16 +224,17 @@ _watched: ContextVar[list[Watch] | None] = ContextVar("the arrays that the body 
 
 @final
 class read_only_memory:
-    """A context that records what Python runs once, but the program any number of times: it must leave what it reads alone.
+    """Check that a body, traced once and run many times, does not write to arrays it reads.
 
-    Arrays that it makes for itself are its own business. (A class: a generator takes 0.7 us more.)
+    Arrays that the body itself makes may be written to. (A class: a generator takes 0.7 us more.)
 
     Args:
-        owner: who records, for messages.
-        operands: arrays that are read in any case.
+        owner: name of the transform, for messages.
+        operands: arrays that count as read from the start.
 
     Raises:
-        CapturedArrayError: at the end, if an array that was read, and that somebody still holds, has other values than then.
+        CapturedArrayError: at the end, if an array that was read is still alive and its values have
+            changed.
     """
 
     __slots__ = ("_around", "_given", "_operands", "_owner", "_seen", "_token")
@@ -253,7 +257,7 @@ class read_only_memory:
 
     @property
     def captured(self) -> list[Watch]:
-        """The arrays that were read, besides the operands."""
+        """Arrays that were read, except the operands."""
         return self._seen[self._given :]
 
     def __exit__(
@@ -273,17 +277,17 @@ class read_only_memory:
             self._around.extend(self._seen)
 
 
-# -- what was read between calls -------------------------------------------------------------------------------------------
+# -- changes between calls -------------------------------------------------------------------------
 
 
 @final
 class Reads:
-    """Arrays that something was made of: whether they still are what they were then.
+    """Snapshot of the arrays that a cached result depends on: detects changes.
 
     Args:
-        arrays: with their names, as they are now.
-        watches: arrays that were read while something was recorded.
-        before: what else it was made of.
+        arrays: pairs of name and array.
+        watches: arrays that were read during recording.
+        before: an older snapshot to include.
     """
 
     __slots__ = ("_large", "_passed", "_small")
@@ -291,7 +295,7 @@ class Reads:
     def __init__(self, arrays: Iterable[tuple[str, Array]], watches: Iterable[Watch], before: Reads | None = None) -> None:
         self._small: list[tuple[weakref.ref[Array], tuple[int, ...], np.dtype[Any], bytes, str]] = []
         self._large: list[tuple[Held, str]] = []
-        self._passed: list[Watch] = []  # of arrays that are gone, of which the memory is not
+        self._passed: list[Watch] = []  # the array object is gone, its memory is alive
         seen: dict[int, tuple[str, Array]] = {}
         if before is not None:
             self._passed += [watch for watch in before._passed if watch.is_alive]
@@ -315,12 +319,12 @@ class Reads:
         return bool(self._small or self._large or self._passed)
 
     def arrays(self) -> list[tuple[str, Array]]:
-        """Those that are alive, with their names; the name of what was only met is empty."""
+        """Return the live arrays with their names (empty for arrays that were only read)."""
         known = [*[(name, reference()) for reference, *_, name in self._small], *[(n, x.original()) for x, n in self._large]]
         return [(name, array) for name, array in known if array is not None]
 
     def changed(self) -> str | None:
-        """The name of one that has other values now, or another shape or dtype; None if there is none.
+        """Return the name of an array whose values, shape or dtype changed; ``None`` if none did.
 
         Cost:
             0.2 us for a small array, 28 us for each MiB of a large one.
@@ -339,7 +343,7 @@ class Reads:
         return None
 
     def note(self) -> None:
-        """Let whoever records now have read them, too."""
+        """Mark the arrays as read by the current recording, too."""
         watched = _watched.get()
         if watched is not None:
             for _, array in self.arrays():

@@ -72,7 +72,7 @@ def is_read_only(array: Array) -> bool:
 
 
 def is_mapped(array: Array) -> bool:
-    """Return True if an array is in a file that is memory-mapped for writing."""
+    """Return True if an array's memory is a file that is memory-mapped for writing."""
     owner: Any = array
     while isinstance(owner, np.ndarray) and owner.base is not None:
         owner = owner.base

@@ -1,8 +1,9 @@
-"""The reference evaluator: the meaning of a program.
+"""The reference evaluator: it defines the meaning of a program.
 
-It applies equation by equation. On arrays every equation is evaluated by its primitive's ``eval`` rule; if any argument is
-traced, the program's equations are recorded where they belong. For other values, the caller passes the function ``apply``
-that applies a primitive (`functrace.torch` does so for tensors). Executors must equal it.
+It applies the equations one by one. On arrays, it calls each primitive's ``eval`` rule; if any
+argument is traced, it records the equations. For other values, the caller passes a function
+``apply`` that applies a primitive (`functrace.torch` does so for tensors). Executors must give
+equal results.
 
 Layer: 1.
 """
@@ -29,18 +30,19 @@ Apply = Callable[[Primitive, tuple[Any, ...], tuple[Any, ...]], Any]
 def evaluate_program(
     program: Program, arguments: Sequence[Any], lines: Sequence[Position] = (), apply: Apply | None = None
 ) -> list[Any]:
-    """Evaluate a program on flat arguments; returns the flat list of its outputs.
+    """Evaluate a program on flat arguments; return the flat list of its outputs.
 
-    Values are let go at their last use. Equations that no output depends on are not evaluated.
+    Values are freed after their last use. Equations that no output depends on are not evaluated.
 
     Args:
-        program: what to evaluate.
+        program: the program to evaluate.
         arguments: one array or traced value per input.
-        lines: for a cached program, the positions of the recording that it runs for.
-        apply: how a primitive is applied; by default `bind` if anything is traced, and otherwise its ``eval`` rule.
+        lines: for a cached program, source positions of the current recording.
+        apply: applies a primitive; by default `bind` if an argument or constant is traced,
+            otherwise its ``eval`` rule.
 
     Cost:
-        about 0.3 us per equation beside the array work.
+        about 0.3 us per equation without the array work.
     """
     ops, literals = program.ops, program.literals
     env: list[Any] = [None] * len(ops) + list(reversed(literals))
@@ -81,7 +83,7 @@ def evaluate_program(
 
 
 def _attribute(results: Sequence[Any], position: Position) -> None:
-    """Let what has been recorded point at the line that the program had it from, not at the one that runs the program."""
+    """Set the positions of recorded results to the program's source position."""
     if position is None:
         return
     for value in results:

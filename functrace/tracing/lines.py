@@ -1,17 +1,19 @@
-"""The user's line of an operation that runs now: what warnings and errors of running programs name.
+"""Find the user's line of the running operation, for warnings and errors.
 
 Note [Positions in cached programs]
-    A program that is made from a recording is cached by structure, and runs for other recordings of the same structure,
-    from other lines. So its positions are numbers of the recording's variables; whoever runs it passes the positions of the
-    recording at hand (``lines``). Programs that operations hold have positions of their own, and are part of the key by
-    identity, which tells lines apart (`Program.interned`).
+    A program that is made from a recording is cached by structure, and runs for other recordings of
+    the same structure from other lines. So its positions are numbers of the recording's variables,
+    and its caller passes the positions of the current recording (``lines``). Sub-programs have
+    positions of their own, and are part of the key by identity, which distinguishes lines
+    (`Program.interned`).
 
 Note [How a warning finds its line]
-    NumPy warns from the operation that it is carrying out. Programs run with NumPy's error mode set to "call", and the
-    function that is called looks through the running frames for the innermost one that runs a program (`RUNNING`): that
-    frame's variables say which operation is on. Nothing is done per operation. Setting the mode takes 0.3 us per
-    run where it is NumPy's default, which is found out by the identity of what NumPy keeps in a context variable; where
-    that is not to be had, and for other modes, it takes 5 us.
+    NumPy warns from inside the operation. Programs run with NumPy's error mode set to "call", and
+    the callback searches the running frames for the innermost one that runs a program (`RUNNING`):
+    that frame's variables tell which operation is running. There is no cost per operation. Setting
+    the mode takes 0.3 us per run if NumPy's default mode is active, which is detected by the
+    identity of NumPy's context variable; if that is not accessible, or for other modes, it takes 5
+    us.
 
 Layer: 1.
 """
@@ -34,17 +36,18 @@ from functrace.ir.program import Position
 from functrace.ir.walk import interpret
 from functrace.source import Source
 
-# Where NumPy keeps its error modes: private, and not to be relied on.
+# NumPy's error modes: a private API, which may be missing.
 _modes: Any = getattr(umath, "_extobj_contextvar", None)
 _make_modes: Any = getattr(umath, "_make_extobj", None)
 
 
 class Now(NamedTuple):
-    """The operation that a frame carries out.
+    """The operation that a frame is running.
 
     Args:
-        primitive: what it applies.
-        position: where it came from: a position, or a variable of the recording (see Note [Positions in cached programs]).
+        primitive: its primitive.
+        position: its source position, or a variable of the recording (see Note [Positions in cached
+            programs]).
     """
 
     primitive: Primitive
@@ -52,14 +55,16 @@ class Now(NamedTuple):
 
 
 RUNNING: dict[CodeType, Callable[[FrameType, int], Now | None]] = {}
-"""By code of a function that runs programs: from its frame, and the line that the frame is at, what it carries out."""
+"""By code of a function that runs programs: maps its frame, and the frame's line, to the running
+operation."""
 LINES: set[CodeType] = set()
-"""Codes of functions that have a variable ``lines``: the positions of the recording whose program they run."""
+"""Codes of functions with a local variable ``lines``: the positions of the recording whose program
+they run."""
 GENERATED = "operations"
-"""Name under which generated code has, among its globals, what each of its lines carries out, by file name."""
+"""Global of generated code that maps file names to the operation on each line."""
 
 _registries = Facts("warnings shown", 256)
-"""By file: which warnings have been shown for its lines, as modules have it for their own."""
+"""Warnings already shown, by file: like a module's ``__warningregistry__``."""
 
 
 def _interpreted(frame: FrameType, _line: int) -> Now | None:
@@ -81,7 +86,7 @@ def _now(frame: FrameType, line: int) -> Now | None:
 
 
 def running(frame: FrameType | None) -> tuple[Primitive, Source | None] | None:
-    """Return what is carried out in the innermost frame that runs a program, and the user's line; ``None`` outside."""
+    """Return primitive and user's line of the innermost running operation, if any."""
     now = None
     while frame is not None:
         if now is None:
@@ -96,7 +101,7 @@ def running(frame: FrameType | None) -> tuple[Primitive, Source | None] | None:
 
 
 def raised_in(traceback: TracebackType | None, lines: Sequence[Position]) -> Source | None:
-    """Return the user's line of the innermost operation that a traceback passes through."""
+    """Return the user's line of the innermost operation in a traceback."""
     found = None
     while traceback is not None:
         now = _now(traceback.tb_frame, traceback.tb_lineno)
@@ -113,7 +118,7 @@ def _resolved(variable: int, lines: Sequence[Position]) -> Source | None:
 
 
 def warn(kind: str, _flag: int) -> None:
-    """Warn as NumPy does, at the user's line: what NumPy calls while a program runs."""
+    """Emit a NumPy warning at the user's line: NumPy's callback while a program runs."""
     now = running(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # documented for CPython
     if now is None:
         warnings.warn(f"{kind} encountered", RuntimeWarning, stacklevel=2)
@@ -122,7 +127,7 @@ def warn(kind: str, _flag: int) -> None:
 
 
 def warn_at(kind: str, now: Now) -> None:
-    """Warn as `warn` does, of an operation that the program which runs has carried out elsewhere."""
+    """Emit the warning of `warn` for an operation executed elsewhere."""
     position = now.position
     if not isinstance(position, int):
         _warn(kind, now.primitive, None if position is None else Source(*position))
@@ -146,11 +151,11 @@ def _warn(kind: str, primitive: Primitive, source: Source | None) -> None:
 
 
 current_modes: Callable[[], Any] = _modes.get if _modes is not None else object
-"""Returns what stands for NumPy's error modes; the same object as long as nobody changes them."""
+"""Returns an object that identifies NumPy's error modes: the same object until they change."""
 
 
 def _mode_setters() -> tuple[Any, Any, Callable[[Any], Any], Callable[[Any], object]]:
-    """NumPy's default modes, those that name lines, and what sets and resets them; where they are not to be had, nothing."""
+    """Return NumPy's default modes, the modes with `warn`, their setter and resetter, or no-ops."""
     if _modes is None or _make_modes is None:
         return None, None, id, id
     naming = _make_modes(divide="call", over="call", invalid="call", call=warn)
@@ -161,7 +166,7 @@ DEFAULT_MODES, NAMING_MODES, set_modes, reset_modes = _mode_setters()
 
 
 def name_warnings() -> Any:
-    """Let NumPy's warnings name the user's line until `stop_naming` is called with what this returns."""
+    """Make NumPy's warnings name the user's line until `stop_naming(token)`; return the token."""
     modes = current_modes()
     if modes is DEFAULT_MODES:
         return set_modes(NAMING_MODES)
@@ -169,7 +174,7 @@ def name_warnings() -> Any:
 
 
 def stop_naming(token: Any) -> None:
-    """End what `name_warnings` began."""
+    """Undo `name_warnings`."""
     if type(token) is np.errstate:
         token.__exit__(None, None, None)
     elif token is not None:
@@ -177,7 +182,7 @@ def stop_naming(token: Any) -> None:
 
 
 def _other_modes() -> Any:
-    """Where modes are not the default: those that warn call `warn`, the others stay."""
+    """Replace mode "warn" by a call of `warn`, and keep all other modes."""
     modes: dict[str, Any] = dict(np.geterr())
     if "warn" not in modes.values() or "call" in modes.values() or "log" in modes.values():
         return None

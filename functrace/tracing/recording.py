@@ -1,18 +1,20 @@
-"""Recordings: how a user's Python becomes a program.
+"""Recordings: record a user's Python code as a program.
 
-A `Recording` is a builder that the user's code writes by running: each operation on a `Tracer` of it appends an entry.
-`bind` decides which recording an operation belongs to (tracing/binding.py). Apart from the tape, a recording consists of
+A `Recording` is a builder that is filled by running the user's code: each operation on one of its
+`Tracer`s appends an entry. `bind` decides which recording records an operation
+(tracing/binding.py). Apart from the tape, a recording consists of
 four parts, each in a file of its own with the functions that act on it:
 
-* `Captures` (tracing/capture.py): values from outside, and the variables that hold them;
-* `Views` (tracing/views.py): views that are alive, and memory layouts;
+* `Captures` (tracing/capture.py): captured outer values and their variables;
+* `Views` (tracing/views.py): live views, and memory layouts;
 * `Values` (tracing/values.py): concrete values, evaluated on demand and freed;
 * `Entered` (tracing/binding.py): the tracing context in which a body began.
 
 Note [Why recording is lazy]
-    Recording appends to the tape and does no array work. If the inputs have values, those of all variables can be read
-    (`bool(x > 0)`): the operations that the value depends on are then evaluated, once. Everything else waits for the end,
-    when the whole program is known and its transformed, compiled form may already be in a cache.
+    Recording appends to the tape and does no array work. If the inputs have concrete values, any
+    variable can be read (`bool(x > 0)`): the operations that it depends on are then evaluated,
+    once. All else waits for the end, when the whole program is recorded and its transformed,
+    compiled form may already be in a cache.
 
 Layer: 1.
 """
@@ -44,20 +46,20 @@ from functrace.typing import Scalar
 
 _serials = itertools.count()
 _new = object.__new__
-_NOTHING: dict[Any, Any] = {}  # nobody writes to it
-_NONE: list[Any] = []  # nor to this
+_NOTHING: dict[Any, Any] = {}  # read-only
+_NONE: list[Any] = []  # read-only
 
 
 class Recording(Builder):
-    """A tape that is being written by running Python code.
+    """A tape that is filled by running Python code.
 
     Args:
-        owner: who records, as messages name it, e.g. ``"grad of loss"``.
-        keeps_source: whether the user's position is kept beside every operation.
-        scope: `OPEN`, or what else Note [A body is what runs inside] says.
-        is_certain: whether what is recorded will run in any case; a branch of a choice may not.
-        is_run: whether it is run at its end, and read by nobody: what transforms inside of it run may be recorded as calls
-            (executor/inner_calls.py).
+        owner: name for messages, e.g. ``"grad of loss"``.
+        keeps_source: True to store the user's position for every operation.
+        scope: `OPEN`, `MAPPED` or `BODY`; see Note [A body is what runs inside].
+        is_certain: True if the recorded code certainly runs; a branch of a conditional may not.
+        is_run: True if the program is run at the end and not inspected: inner transforms may then
+            be recorded as calls (executor/inner_calls.py).
     """
 
     __slots__ = (
@@ -66,7 +68,7 @@ class Recording(Builder):
     )  # fmt: skip
 
     tracer_class: ClassVar[type[Tracer]] = Tracer
-    """Class of its tracers."""
+    """Class of the tracers."""
 
     def __init__(
         self,
@@ -77,17 +79,17 @@ class Recording(Builder):
         is_certain: bool = True,
         is_run: bool = False,
     ) -> None:
-        self.primitives, self.operands, self.params, self.avals = [], [], [], []  # `Builder`'s own, in line
+        self.primitives, self.operands, self.params, self.avals = [], [], [], []  # `Builder.__init__`, inlined
         self.literals, self.inputs, self.constants = [], [], {}
         self.owner = owner
         self.scope = scope
         self.is_certain = is_certain
         self.serial = STARTED.newest = next(_serials)
         self.shadows = 0
-        """Number of newer bodies that are being recorded."""
+        """Number of newer bodies being recorded."""
         self.entered: Entered | None = None
         self.arguments: tuple[Tracer, ...] = ()
-        """The arguments of a body, which it may not write into."""
+        """Arguments of a body, which are read-only."""
         if keeps_source:
             OPENED[self.serial] = self
         self.positions: list[Position] | None = [] if keeps_source else None
@@ -95,21 +97,24 @@ class Recording(Builder):
         self._views: Views | None = None
         self._values: Values | None = None
         self.handles: Handles | None = None
-        """Tracers by which values can be read; ``None`` if no variable has a value."""
+        """Tracers through which values can be read; ``None`` if no variable has a value."""
         self.origins: list[int] = []
-        """Variable of the source program for each variable; empty if no program is being transformed."""
+        """Variable of the source program for each variable; empty unless transforming one."""
         self.held: list[int] = []
-        """Identities of the sub-programs of operations, as part of cache keys: equal programs may come from other lines."""
+        """Identities of sub-programs, as part of cache keys: equal programs may have different
+        source lines."""
         self.inner: list[int] | None = [] if is_run else None
         """First results of the call operations recorded for inner transforms; ``None`` if it records no such calls."""
         self.closed = False
         self.makes_arrays = False
-        """True if it created arrays from plain numbers; see Note [What outlives its transform] in numpy/arrays/recording.py.
+        """True if it made arrays from plain numbers.
+
+        See Note [What outlives its transform] in numpy/arrays/recording.py.
         """
 
     @property
     def captures(self) -> Captures:
-        """Values that it has captured from outside."""
+        """Captured outer values."""
         if self._captures is None:
             self._captures = Captures()
         return self._captures
@@ -147,8 +152,8 @@ class Recording(Builder):
         return tracer
 
     def new_input(self, aval: ShapeDtype, value: Value | None = None) -> Any:
-        """Add an input and return its tracer; ``value`` is its value where values are known."""
-        variable = len(self.primitives)  # `Builder.input`, in line
+        """Add an input and return its tracer; ``value`` is its concrete value, if it has one."""
+        variable = len(self.primitives)  # `Builder.input`, inlined
         self.inputs.append(variable)
         self.primitives.append(INPUT)
         self.operands.append(())
@@ -160,7 +165,7 @@ class Recording(Builder):
             (self._values or self.values).known[variable] = value
             if self.handles is None:
                 self.handles = Handles()
-        tracer = _new(self.tracer_class)  # `handle`, in line
+        tracer = _new(self.tracer_class)  # `handle`, inlined
         tracer._recording = self
         tracer._id = variable
         tracer.aval = aval
@@ -171,11 +176,11 @@ class Recording(Builder):
         return tracer
 
     def capture(self, value: Value) -> int:
-        """Return the variable that holds a value from outside: an outer tracer or an array."""
+        """Return the variable for an outer value: an outer tracer or an array."""
         return capture(self, value)
 
     def operand(self, value: Any) -> tuple[int, Spec]:
-        """Return how a value stands in an equation of this recording, and its spec."""
+        """Return the operand number and the spec of a value in this recording."""
         if isinstance(value, Tracer):
             if value._recording is self:
                 return value._id, value.aval
@@ -188,10 +193,10 @@ class Recording(Builder):
         return variable, self.avals[variable]
 
     def record(self, primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
-        """Append an operation; returns its tracer, or a tuple of them if it has several results."""
+        """Append an operation; return its tracer, or a tuple of them if it has several results."""
         ids: tuple[int, ...]
         specs: tuple[Spec, ...]
-        if len(operands) == 2:  # in line: a loop over two operands costs 0.3 us more
+        if len(operands) == 2:  # inlined: a loop over two operands costs 0.3 us more
             x, y = operands
             if isinstance(x, Tracer) and x._recording is self:
                 i, p = x._id, x.aval
@@ -236,7 +241,7 @@ class Recording(Builder):
             if handles is not None and (aval.is_large or handles.of_all):
                 handles.append(weakref.ref(tracer))
             return tracer
-        if not self.entries(primitive, ids, params, avals):  # its numbers are the last ones
+        if not self.entries(primitive, ids, params, avals):  # no entries: remove its literals, which are the last ones
             del self.literals[len(self.literals) - sum([i < 0 for i in ids]) :]
             if primitive.kept is not None and primitive.kept(*params):
                 raise ArgumentError(
@@ -245,7 +250,7 @@ class Recording(Builder):
                 )
         if positions is not None:
             positions.extend([user_position()] * len(avals))
-        param: Program | tuple[Param, ...] | Scalar  # or what else is no program
+        param: Program | tuple[Param, ...] | Scalar  # others hold no programs
         for param in params if primitive.holds is not None else ():
             for part in param if type(param) is tuple else (param,):
                 if type(part) is Program:
@@ -255,7 +260,7 @@ class Recording(Builder):
         return tuple(self.handle(first + k) for k in range(len(avals)))
 
     def call(self, primitive: Primitive, operands: Sequence[Any], program: Program, params: tuple[Any, ...]) -> list[Any]:
-        """Append the call of a program that a transform inside of this recording runs; returns tracers of its results."""
+        """Append a call of an inner transform's program; return tracers of its results."""
         ids = tuple([x._id if isinstance(x, Tracer) and x._recording is self else self.operand(x)[0] for x in operands])
         first, avals, positions = len(self.primitives), program.avals, program.positions
         count = self.entries(primitive, ids, (program, *params), tuple([avals[i] for i in program.output_ids]))
@@ -270,28 +275,28 @@ class Recording(Builder):
     # -- values --------------------------------------------------------------------------------
 
     def value(self, variable: int) -> Any:
-        """Return the value of a variable, evaluating (once) what it depends on.
+        """Return the value of a variable, after evaluating its dependencies (once).
 
         The result is an array, or an outer tracer if this recording runs inside another one.
         """
         return read(self, variable)
 
     def callers_array(self, variable: int) -> Any:
-        """Return the value of a captured variable: the caller's own array, if it still is what was captured.
+        """Return the value of a captured variable: the caller's own array, if it is unchanged.
 
-        So a recording that this one's program is handed to captures it once, however often it is handed. (Of large arrays
-        the copy is shared in any case.)
+        So another recording that this one's program is passed to repeatedly captures the array
+        once. (Copies of large arrays are shared in any case.)
         """
         held = self.captures.held(variable)
         return self.constants[variable] if held is None else held.handed_on()
 
     def position(self, variable: int) -> tuple[CodeType | Place, int] | None:
-        """The user's position that made a variable."""
+        """Return the position in the user's code that made a variable."""
         position = self.positions[variable] if self.positions and 0 <= variable < len(self.positions) else None
         return position if isinstance(position, tuple) else None
 
     def source(self, variable: int) -> Source | None:
-        """The user's line that made a variable."""
+        """Return the user's line that made a variable."""
         position = self.position(variable)
         return None if position is None else Source(*position)
 
@@ -320,8 +325,11 @@ class Recording(Builder):
         self.arguments = ()
 
     def outlive(self) -> None:
-        """Keep the tape beyond the end; see Note [What outlives its transform] in numpy/arrays/recording.py."""
-        self.shadows += 1  # no short path
+        """Keep the tape after the end.
+
+        See Note [What outlives its transform] in numpy/arrays/recording.py.
+        """
+        self.shadows += 1  # disables the fast path
 
     def __enter__(self) -> Recording:
         if self.scope is not OPEN:
@@ -337,7 +345,7 @@ class Recording(Builder):
 
 
 class _Closed(list[Any]):
-    """Stands in for the primitives of a closed recording: whoever writes to it uses a leaked tracer."""
+    """Primitives of a closed recording: every access is the use of a leaked tracer, and raises."""
 
     __slots__ = ("owner",)
     owner: str

@@ -1,9 +1,9 @@
-"""Free evaluated values of a recording that no handle, no later operation and no derivative reads.
+"""Free evaluated values that no handle, pending operation or derivative will read.
 
-A value is kept if a handle shows it (it may be read later), if an operation that has not been evaluated reads it, or if the
-derivative will. The first are found by weak references to the tracers of large values (`Handles`); small values
-are kept. This is done when the values held have doubled (see tracing/values.py). Whatever has been freed and is read all
-the same is evaluated again.
+A value is kept if a live handle names it (it may be read later), if an operation that is not
+evaluated yet reads it, or if the derivative will. Weak references to the tracers of large values
+(`Handles`) find live handles; small values are kept. This runs whenever the bytes held have doubled
+(see tracing/values.py). A freed value that is read after all is recomputed.
 
 Layer: 1.
 """
@@ -32,16 +32,16 @@ _read = Facts("what derivatives read", 10_000)
 
 
 class Handles(list[weakref.ref[Tracer]]):
-    """The tracers of a recording by which values can be read, as weak references: those of large values.
+    """Weak references to the tracers of a recording that have large values.
 
-    Whatever makes a tracer adds it.
+    The code that makes a tracer adds it.
     """
 
     __slots__ = ()
     of_all: ClassVar[bool] = False
 
     def living(self) -> list[Tracer]:
-        """Return those that are alive, and forget the others."""
+        """Return the live tracers, and drop the dead references."""
         pairs = [(reference, tracer) for reference in self if (tracer := reference()) is not None]
         self[:] = [reference for reference, _ in pairs]
         return [tracer for _, tracer in pairs]
@@ -59,9 +59,9 @@ def release(recording: Recording, roots: Sequence[int], values: dict[int, Any], 
     """Free the values of a recording that will not be read.
 
     Args:
-        recording: the recording in progress.
-        roots: variables that are read now.
-        values: by variable.
+        recording: the open recording.
+        roots: variables that are being read.
+        values: values by variable.
         is_differentiated: True if derivatives may be taken, which read values, too.
 
     Cost:
@@ -97,7 +97,7 @@ def release(recording: Recording, roots: Sequence[int], values: dict[int, Any], 
                 read, results = _read_by_derivative(recording, k, tuple([i in active for i in operands]))
                 keep.update([operands[j] for j in read])
                 keep.update([k + j for j in results])
-    kept = {ops[i][1][0] if ops[i][0] is RESULT else i for i in keep if i >= 0}  # of an operation, all results or none
+    kept = {ops[i][1][0] if ops[i][0] is RESULT else i for i in keep if i >= 0}  # an operation keeps all results or none
     for i in list(values):
         primitive, operands, _ = ops[i]
         is_result = primitive is not INPUT and primitive is not CONSTANT
@@ -106,13 +106,13 @@ def release(recording: Recording, roots: Sequence[int], values: dict[int, Any], 
 
 
 def _read_by_derivative(recording: Recording, k: int, active: tuple[bool, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Places of the operands and results of an operation that its derivative reads."""
+    """Return the positions of the operands and results that an operation's derivative reads."""
     primitive, operands, params = op = recording.ops[k]
     avals = recording.avals
     count = 1
     while primitive.many and k + count < len(avals) and recording.primitives[k + count] is RESULT:
         count += 1
-    if isinstance(primitive.jvp, Joint | Absent):  # the rule itself declares the values that it keeps
+    if isinstance(primitive.jvp, Joint | Absent):  # the rule itself chooses its residuals
         return tuple(range(len(operands))), tuple(range(count))
     specs = tuple([avals[i] if i >= 0 else recording.literals[~i] for i in operands])
     key = (primitive, specs, params, active)
@@ -125,7 +125,7 @@ def _read_by_derivative(recording: Recording, k: int, active: tuple[bool, ...]) 
 def _tried(
     recording: Recording, op: Op, specs: Sequence[Any], results: Sequence[Any], active: Sequence[bool]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Find out by carrying out the rule on tracers of the primals and, on a newer tape, of the tangents."""
+    """Run the rule on tracers of primals and, on a newer tape, of tangents; find the captures."""
     primitive, operands, params = op
     known, linear = recording.blank("primals"), recording.blank("tangents")
     with known, linear:

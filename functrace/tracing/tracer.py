@@ -1,7 +1,7 @@
-"""Tracers: what a traced function is given in place of arrays, and what a primitive can be applied to.
+"""Tracers: placeholders for arrays in a traced function, and the values that a primitive accepts.
 
-A `Tracer` is a handle to a variable of a recording: it holds shape and dtype and nothing else. The operation that defines
-the variable is on the recording's tape; `functrace.tracing.values` reads its concrete value.
+A `Tracer` is a handle to a variable of a recording: it has a shape and a dtype and nothing else.
+The operation that defines
 
 Layer: 1.
 """
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from functrace.tracing.recording import Recording
 
 LITERALS = frozenset({bool, int, float, complex})
-"""Python types that stand in an equation as literals (weakly typed, NEP 50)."""
+"""Python types that are literals in an equation (weakly typed, NEP 50)."""
 
 
 class Tracer:
-    """Handle to a variable of a recording: an object with shape and dtype that traced functions get in place of an array.
+    """Handle to a variable of a recording: it replaces an array in traced functions.
 
     ``functrace.Tracer`` is for annotations and ``isinstance``: every traced value is one. The subclass with NumPy's
     operators is `functrace.numpy.arrays.traced_array.TracedArray`. Users do not make tracers.
@@ -46,7 +46,7 @@ class Tracer:
     aval: ShapeDtype
     _view: Any
     is_number: ClassVar[bool] = False
-    """Whether it stands for a Python number, and not for an array or a NumPy scalar."""
+    """True if it represents a Python number, not an array or a NumPy scalar."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -64,7 +64,7 @@ class Tracer:
         return len(self.aval.shape)
 
     def _concrete(self) -> Any:
-        """The plain value; raises where values are not known."""
+        """Return the concrete value; raise if it is abstract."""
         value: Any = self
         while isinstance(value, Tracer):
             value = value._recording.value(value._id)
@@ -72,22 +72,22 @@ class Tracer:
 
 
 Value: TypeAlias = Array | np.generic | Tracer | LinearOperand | Scalar
-"""What a primitive can be applied to: arrays, NumPy scalars, traced values, Python numbers. Transpose rules need not look
-which of several operands are linear: `as_array` refuses a second one."""
+"""Operands of a primitive: arrays, NumPy scalars, traced values, Python numbers. Transpose rules
+need not test which of several operands are linear: `as_array` rejects a second one."""
 Nest: TypeAlias = "Value | list[Nest] | tuple[Nest, ...]"
-"""What NumPy would make an array of."""
+"""Array-like values: nested lists and tuples of operands."""
 
 
 def as_array(value: Nest) -> np.ndarray[Any, Any]:
-    """Return a plain value as an array; refuses nests that hold traced values, and objects."""
-    if _holds_tracer(value):  # checks as it goes that what the list holds are plain arrays
+    """Return a plain value as an array; reject objects, and sequences of traced values."""
+    if _holds_tracer(value):  # also checks that the elements are plain arrays
         raise LostGradientError(
             "a list that holds traced values cannot become an array without losing its derivative",
             fix="use np.stack([...]), np.concatenate([...]) or functrace.numpy.array([...])",
         )
-    if is_linear(value):  # a transpose rule that knows one linear operand has been given two
+    if is_linear(value):  # a transpose rule for one linear operand got two
         raise NotDifferentiableError(
-            "what is transposed here is not linear: an operation combines two values that both depend on its argument",
+            "the transposed function is not linear: an operation combines two values that both depend on its argument",
             fix="make it linear: a jvp rule in the tangents; a backward rule, for forward mode, in the cotangents",
         )
     array = np.asarray(value)
@@ -107,11 +107,11 @@ def _holds_tracer(value: Nest) -> bool:
 
 
 def ended(owner: str, aval: ShapeDtype | None = None, made: Source | None = None) -> LeakedTracerError:
-    """The error for using a traced value, or writing, where a recording has ended.
+    """Return the error for a use of a traced value, or a write, after its recording has ended.
 
     Args:
-        owner: whose recording it is.
-        aval: of the value, if it is known which.
+        owner: name of the recording.
+        aval: aval of the value, if there is one.
         made: the line that made it.
     """
     which = "" if aval is None else f" ({aval})"
@@ -123,6 +123,6 @@ def ended(owner: str, aval: ShapeDtype | None = None, made: Source | None = None
 
 
 def leaked(tracer: Tracer) -> LeakedTracerError:
-    """The error for a tracer that outlived its recording."""
+    """Return the error for a tracer that outlived its recording."""
     recording = tracer._recording
     return ended(recording.owner, tracer.aval, recording.source(tracer._id))

@@ -1,14 +1,14 @@
-"""`Values`: the concrete values of a recording's variables, evaluated on demand and freed when nothing will read them.
+"""`Values`: concrete values of a recording's variables, evaluated on demand and freed.
 
-If the inputs of a recording have values, those of all variables can be read (``bool(x > 0)``): the operations
-that it depends on are evaluated then, once (`read`, `evaluated`). `is_known` and `has_value` test for a concrete value
-without computing anything.
+If the inputs of a recording have concrete values, any variable can be read (``bool(x > 0)``): the
+operations that it depends on are then evaluated, once (`read`, `evaluated`). `is_known` and
+`has_value` test for a concrete value without computing anything.
 
 Note [Errors where they stand]
-    What NumPy lets fail on values (``cholesky``, an index out of bounds) must raise in the user's line, where a ``try`` may
-    wait for it. So an operation whose primitive says that it `fails` is evaluated as soon as it is recorded, if what it
-    depends on is known and what is recorded will run in any case (`Recording.is_certain`). While staging it raises when
-    the program runs.
+    An operation that fails on some values in NumPy (``cholesky``, an index out of bounds) must
+    raise at the user's line, where a ``try`` may catch it. So an operation whose primitive has
+    `fails` is evaluated as soon as it is recorded, if its operands have concrete values and the
+    recorded code certainly runs (`Recording.is_certain`). When staged, it raises when
 
 Layer: 1.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from functrace.tracing.recording import Recording
 
 MOST_HELD = 16 << 20
-"""Bytes of evaluated values that a recording holds before it looks for those that nothing will read."""
+"""Bytes of evaluated values that a recording holds before it searches for values to free."""
 
 
 @final
@@ -94,7 +94,7 @@ def evaluation_of(recording: Recording) -> Evaluation:
 
 
 def read(recording: Recording, variable: int) -> Any:
-    """Return the value of a variable, evaluating (once) what it depends on; see `Recording.value`."""
+    """Return the value of a variable, evaluating its dependencies once; see `Recording.value`."""
     values = recording.values
     if variable in values.known:
         return values.known[variable]
@@ -120,17 +120,17 @@ def is_known(recording: Recording, variable: int) -> bool:
 
 
 def is_hidden(recording: Recording, variable: int) -> bool:
-    """Return True if a variable has no concrete value, computed or not, except from an `Asked`."""
+    """Return True if a variable has no concrete value except from an `Asked`."""
     return variable in _judged(recording).hidden
 
 
 def _judged(recording: Recording) -> Evaluation:
-    """Say of all variables whether they depend on what has no value."""
+    """Update the sets of variables that depend on inputs without a value."""
     evaluation = evaluation_of(recording)
     unknown, hidden, known = evaluation.unknown, evaluation.hidden, recording.values.known
     operands = recording.operands
     new = range(evaluation.judged, len(operands))
-    for k in new:  # first: a value that is given to an operation is an input that stands behind it
+    for k in new:  # first: an operation's input may come after it on the tape
         primitive = recording.primitives[k]
         if primitive is INPUT or primitive is CONSTANT:
             value = known.get(k) if primitive is INPUT else recording.constants[k]
@@ -152,7 +152,7 @@ def _judged(recording: Recording) -> Evaluation:
 
 
 def raise_now(recording: Recording, variable: int) -> None:
-    """Let an operation that may fail on values do so at once; see Note [Errors where they stand]."""
+    """Evaluate an operation that may fail on values at once; see Note [Errors where they stand]."""
     primitive, operands, params = recording.primitives[variable], recording.operands[variable], recording.params[variable]
     if primitive.check is not None:
         specs = [recording.spec(i) for i in operands]
@@ -163,18 +163,18 @@ def raise_now(recording: Recording, variable: int) -> None:
 
 
 def _plain(recording: Recording, operand: int) -> Any:
-    """The plain value of an operand, or ``None`` where it is not known."""
+    """Return the concrete value of an operand, or ``None`` if it is abstract."""
     if operand < 0:
         return recording.literals[~operand]
     return recording.handle(operand)._concrete() if is_known(recording, operand) else None
 
 
 def evaluated(recording: Recording, variable: int, values: dict[int, Any] | None = None) -> Any:
-    """Evaluate what a variable depends on, in order; warnings name the lines that recorded it.
+    """Evaluate a variable and its dependencies; warnings name the lines that recorded them.
 
     Args:
-        variable: whose value is wanted.
-        values: what is known, and will be, by variable; by default the recording's own.
+        variable: the variable to evaluate.
+        values: values by variable, which is updated; by default the recording's own.
     """
     primitives, avals, positions = recording.primitives, recording.avals, recording.positions
     if values is None:
@@ -185,11 +185,11 @@ def evaluated(recording: Recording, variable: int, values: dict[int, Any] | None
             f"a value is needed, but {recording.owner} records without values",
             made=recording.source(variable),
             fix="use functrace.cond or np.where for a choice that depends on values, functrace.scan or "
-            "while_loop for a loop, or compute the value from something that is not traced (grad, vjp, jvp and "
-            "vmap know values, as does jit(f, guards=True); jit, trace, and the bodies of cond and scan do not)",
+            "while_loop for a loop, or compute the value from something that is not traced (values are "
+            "concrete under grad, vjp, jvp, vmap and jit(f, guards=True), but not under jit, trace, cond and scan)",
         )
     evaluation = evaluation_of(recording)
-    if any(k in evaluation.released for k, _ in steps):  # from now on nothing is, so that no loop evaluates over and over
+    if any(k in evaluation.released for k, _ in steps):  # free no more, so that no loop recomputes repeatedly
         evaluation.most = math.inf
     now = -1
 
@@ -202,14 +202,14 @@ def evaluated(recording: Recording, variable: int, values: dict[int, Any] | None
             _free(recording, variable, evaluation, values)
         now = k
         if recording.inner and k in recording.inner and any(isinstance(x, Tracer) for x in operands):
-            result = tuple(evaluate_program(params[0], operands))  # who records outside decides
+            result = tuple(evaluate_program(params[0], operands))  # the outer recording decides whether to inline
         else:
             result = bind(primitive, operands, params)
         for j, found in enumerate(result, k) if primitive.many else ((k, result),):
             evaluation.variables.append(j)
             evaluation.nbytes += avals[j].nbytes
             if isinstance(found, Tracer) and positions is not None and found._recording.positions is not None:
-                found._recording.positions[found._id] = positions[k]  # not the line that asks
+                found._recording.positions[found._id] = positions[k]  # not the line that reads the value
         return result
 
     named = name_warnings()
@@ -228,7 +228,7 @@ def evaluated(recording: Recording, variable: int, values: dict[int, Any] | None
 
 
 def _free(recording: Recording, wanted: int, evaluation: Evaluation, values: dict[int, Any]) -> None:
-    """Free the values that nothing will read."""
+    """Free the values that will not be read."""
     before = evaluation.variables
     release(recording, (wanted,), values)
     evaluation.variables = [k for k in before if k in values]
@@ -237,16 +237,16 @@ def _free(recording: Recording, wanted: int, evaluation: Evaluation, values: dic
     evaluation.most = max(MOST_HELD, 2 * evaluation.nbytes)
 
 
-# -- of something that may be traced -----------------------------------------------------------
+# -- of a value that may be traced -------------------------------------------------------------
 
 
 def has_value(x: object) -> bool:
-    """Whether the plain value of something that may be traced can be had; that of a mapped function's examples cannot."""
+    """Return True if a concrete value is available; not for a mapped function's examples."""
     return not isinstance(x, Tracer) or x._recording.closed or not is_hidden(x._recording, x._id)
 
 
 def known_value(x: object) -> Any:
-    """Return the plain value of something that may be traced; ``None`` where values are not known."""
+    """Return the concrete value of something that may be traced; ``None`` if it is abstract."""
     if not isinstance(x, Tracer):
         return x
     recording = x._recording
@@ -254,11 +254,12 @@ def known_value(x: object) -> Any:
 
 
 def is_constant(x: Tracer, most: float = math.inf) -> bool:
-    """Return whether a traced value depends on no input of any transform: it is concrete, and no derivative by it is lost.
+    """Return True if a traced value depends on no input: concrete, and without derivative.
 
     Args:
-        x: the value.
-        most: a number of operations; a value that depends on more of them counts as dependent on an input.
+        x: the traced value.
+        most: maximum number of operations; a value that depends on more counts as dependent on an
+            input.
 
     Cost:
         0.1 us per operation that it depends on.
@@ -267,7 +268,7 @@ def is_constant(x: Tracer, most: float = math.inf) -> bool:
 
 
 def has_no_derivative(x: Tracer) -> bool:
-    """Whether no derivative is lost if the plain value is taken: it is of integers, or depends on inputs by integers only.
+    """Return True if reading the value loses no derivative: it depends on integer inputs only.
 
     Cost:
         0.1 us per operation that it depends on.
@@ -276,7 +277,7 @@ def has_no_derivative(x: Tracer) -> bool:
 
 
 def _depends(x: Tracer, *, through_integers: bool, most: float = math.inf) -> bool:
-    """Whether a value depends on an input, of all kinds of values or of floats and complex numbers only."""
+    """Return True if a value depends on an input, through any dtype or only inexact ones."""
     if x.is_number:
         return True
     seen: set[tuple[int, int]] = set()
@@ -284,13 +285,13 @@ def _depends(x: Tracer, *, through_integers: bool, most: float = math.inf) -> bo
     while todo:
         recording, variable = todo.pop()
         if recording.closed and not recording.makes_arrays:
-            return True  # whoever asks for its value is told
+            return True  # reading its value raises
         if (id(recording), variable) in seen:
             continue
         seen.add((id(recording), variable))
         if len(seen) > most:
             return True
-        primitive = recording.primitives[variable]  # (first: of a value that a write may have changed this raises)
+        primitive = recording.primitives[variable]  # first: raises if a write may have changed the value
         if not through_integers and recording.avals[variable].dtype.kind not in "fc":
             continue
         operands = recording.operands[variable]
@@ -308,10 +309,13 @@ def _depends(x: Tracer, *, through_integers: bool, most: float = math.inf) -> bo
 
 
 def stages() -> str | None:
-    """Who records here what will run on other values, or any number of times: a number drawn now would stay the same.
+    """Return the owner of the recording here whose code will run on other values, or repeatedly.
+
+    A random number drawn now would be the same in every run.
 
     Returns:
-        the recording's owner; ``None`` outside of all recordings, and where values are known.
+        the recording's owner; ``None`` outside of all recordings, and where the inputs have
+            concrete values.
     """
     body = INNERMOST.get()
     if body is None:

@@ -1,4 +1,4 @@
-"""`Views`: the views of traced values that are alive, and how a recording's variables are laid out in memory.
+"""`Views`: live views of traced values, and memory layouts of a recording's variables.
 
 numpy/arrays/views.py documents views and the effects of writing into one; numpy/arrays/layout.py infers memory layouts.
 
@@ -25,10 +25,10 @@ class Views:
         self.layouts: dict[int, Any] = {}
         """Strides or memory orders by variable, if they differ from the tape or have been inferred."""
         self.copies: dict[int, list[Any]] = {}
-        """Further layouts of variables that several handles name."""
+        """Further layouts of variables that have several handles."""
 
     def watch(self, view: Tracer) -> None:
-        """Remember a view by a weak reference; dead ones go whenever the list has grown to a power of two."""
+        """Add a weak reference to a view; drop dead ones when the list reaches a power of two."""
         count = len(self.references)
         if count > 63 and not count & (count - 1):
             self.references[:] = [reference for reference in self.references if reference() is not None]
@@ -39,5 +39,5 @@ class Views:
         return [view for reference in self.references if (view := reference()) is not None]
 
     def add_copy(self, variable: int, order: Any) -> None:
-        """Note that another handle names a variable, as an array in an order."""
+        """Note that another handle names a variable, as an array with this memory order."""
         self.copies.setdefault(variable, []).append(order)

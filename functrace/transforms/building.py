@@ -1,4 +1,4 @@
-"""Helpers that the transforms share: match tangents to avals, attribute operations to lines, freeze a recording.
+"""Shared helpers of transforms: match tangents to avals, set source lines, freeze a recording.
 
 Layer: 4.
 """
@@ -21,14 +21,14 @@ from functrace.tracing.tracer import Tracer, Value
 
 
 def active_inputs(program: Program, active: Sequence[bool] | None) -> list[int]:
-    """Return the input variables that carry derivatives: those that are flagged, by default all that can."""
+    """Return the input variables that carry derivatives: those flagged, by default all that can."""
     if active is None:
         return [i for i in program.input_ids if is_differentiable(program.avals[i])]
     return [i for i, flag in zip(program.input_ids, active, strict=True) if flag]
 
 
 def match_tangent(tangent: Value, aval: ShapeDtype) -> Any:
-    """Broadcast and cast a tangent to the aval of its variable: the one place where forward mode cares."""
+    """Broadcast and cast a tangent to its variable's aval: forward mode does this only here."""
     if getattr(tangent, "aval", None) is aval:
         return tangent
     if shape_of(tangent) != aval.shape:
@@ -37,7 +37,8 @@ def match_tangent(tangent: Value, aval: ShapeDtype) -> Any:
 
 
 def attribute(recording: Recording, origin: int) -> None:
-    """Note that the operations added since the last call came from variable ``origin`` of the transformed program."""
+    """Set ``origin``, a variable of the source program, for operations added since the last
+    call."""
     origins = recording.origins
     missing = len(recording.primitives) - len(origins)
     if missing:
@@ -45,7 +46,7 @@ def attribute(recording: Recording, origin: int) -> None:
 
 
 def finish(recording: Recording, outputs: Sequence[int], program: Program, name: str) -> Program:
-    """Freeze a transform's recording; operations point at the lines that they came from."""
+    """Freeze a transform's recording; operations get the source lines of their origins."""
     origins = recording.origins
     positions = program.positions
     made = Program.from_builder(
@@ -60,13 +61,13 @@ def finish(recording: Recording, outputs: Sequence[int], program: Program, name:
 
 
 def operand_of(recording: Recording, value: Value | None, aval: ShapeDtype) -> int:
-    """Return the variable of an output; a plain number becomes a constant, ``None`` zeros."""
+    """Return the variable of an output; make a constant of a number, and zeros of ``None``."""
     variable, _ = recording.operand(match_tangent(value, aval) if value is not None else np.zeros(aval.shape, aval.dtype))
     return variable if variable >= 0 else recording.capture(np.asarray(recording.literals[~variable], aval.dtype))
 
 
 def take_residuals(recording: Recording) -> list[int]:
-    """Make what a recording captured of another one its first inputs; returns the variables captured."""
+    """Turn captures from another recording into first inputs; return the captured variables."""
     captured = [k for k, value in recording.constants.items() if isinstance(value, Tracer)]
     residuals = [recording.constants.pop(k)._id for k in captured]
     recording.inputs = [*captured, *recording.inputs]
@@ -74,10 +75,10 @@ def take_residuals(recording: Recording) -> list[int]:
 
 
 def remembered(transform: Callable[..., Any], program: Program, *flags: Sequence[bool] | int | None) -> Any:
-    """Return what a transform makes of a program, made once.
+    """Return the memoized result of a transform of a program.
 
-    A rule may need the same form of a sub-program more than once; if every level of nested programs made it anew, the time
-    would be exponential in their depth.
+    A rule may transform a sub-program more than once; without the cache, the time would be
+    exponential in the nesting depth.
     """
     key = (transform, *[f if f is None or isinstance(f, int) else tuple(f) for f in flags])
     found = program.derived.get(key)

@@ -104,7 +104,7 @@ def _flags(program: Program, active: Sequence[bool] | None) -> Sequence[bool]:
 
 
 def _tangent(sink: TapeSink, walked: Walked, i: int) -> int:
-    """The place of an output's tangent; zeros if it has none."""
+    """Return the place of an output's tangent; zeros if it has none."""
     found = walked.tangents.get(walked.roots[i])
     return sink.zeros(sink.program.avals[i]) if found is None else found
 
@@ -113,10 +113,12 @@ class Split(NamedTuple):
     """Result of `split_program`, for rules of primitives with sub-programs.
 
     Args:
-        forward: the program with more outputs: the residuals that are not inputs or outputs of it already.
+        forward: the program with additional outputs: residuals that are not inputs or outputs
+            already.
         linear: from residuals and tangents of active inputs to the tangents of the active outputs.
-        sources: where each residual comes from: ``("input", place)``, ``("output", place)``, ``("new", place)``.
-        active: which outputs have tangents.
+        sources: origin of each residual: ``("input", place)``, ``("output", place)`` or ``("new",
+            place)``.
+        active: one flag per output: True if it has a tangent.
     """
 
     forward: Program
@@ -126,12 +128,12 @@ class Split(NamedTuple):
 
 
 def split_program(program: Program, active: Sequence[bool], needed: Sequence[bool] | None = None) -> Split:
-    """Split a program into a forward program and a linear one, without what passes straight through.
+    """Split a program into a forward program and a linear one, without forwarded values.
 
     Args:
         program: the program.
         active: one flag per input.
-        needed: one flag per output: whether it has a tangent in any case, if only zeros.
+        needed: one flag per output: True to give it a tangent in any case, if only zeros.
     """
     return remembered(_split_program, program, active, needed)
 
@@ -160,10 +162,10 @@ def _split_program(program: Program, active: Sequence[bool], needed: Sequence[bo
 
 
 def as_differentiated(program: Program, active: Sequence[bool]) -> Program:
-    """Return the program that computes the outputs as they are computed where it is differentiated.
+    """Return the program with outputs computed as when it is differentiated.
 
-    That is another one if it holds functions with rules of their own: their results are then those of the rules, whose
-    derivatives may be others than the rules say of the function.
+    It differs if the program calls functions with custom rules: their results are then computed by
+    the rules, with derivatives that may differ from those of the functions.
 
     Args:
         program: the program.
@@ -181,7 +183,7 @@ def _as_differentiated(program: Program, active: Sequence[bool]) -> Program:
 
 
 class GradientSink(Sink, Protocol):
-    """A sink with the methods that `gradient` calls itself."""
+    """A sink with the additional methods of `gradient`."""
 
     def place(self, i: int) -> int:
         """Return the place of a variable of the program."""
@@ -195,14 +197,14 @@ class GradientSink(Sink, Protocol):
 def gradient(
     program: Program, active: Sequence[bool], with_value: bool, sink: GradientSink, *, by_rules: bool = False
 ) -> list[int]:
-    """Write outputs, then gradients of the first output by the active inputs, to a sink; returns their places.
+    """Write outputs, then gradients of the first output by active inputs; return their places.
 
     Args:
         program: a program whose first output is a scalar.
         active: one flag per input.
-        with_value: whether the first output is among the results; otherwise what only it needs is not computed.
+        with_value: True to return the first output; otherwise work that only it needs is skipped.
         sink: a tape, or an instruction list.
-        by_rules: as of `jvp_program`.
+        by_rules: see `jvp_program`.
     """
     walked = forward(program, active, sink, 1, by_rules=by_rules)
     out, avals = program.output_ids[0], program.avals
@@ -263,8 +265,8 @@ def pullback_programs(
         by_rules: True to call the rule of every operation, and use no templates; the result is the same.
 
     Returns:
-        ``forward``, whose outputs are the program's, then residuals; and ``backward``, from residuals and one cotangent
-        per differentiated output to those of the active inputs.
+        ``forward``, whose outputs are the program's, then residuals; and ``backward``, from
+        residuals and one cotangent per differentiated output to cotangents of the active inputs.
 
     Raises:
         NotDifferentiableError: if an operation has no derivative.

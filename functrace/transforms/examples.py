@@ -1,21 +1,23 @@
-"""Questions about values that differ between the examples of a mapped function split the batch by answer.
+"""Data-dependent branches under `vmap`: divergent examples split the batch into trace paths.
 
-Python's own ``if`` and ``while`` take one answer. While `vmap` records a function of single examples, a question is
-evaluated for the whole batch. If all examples answer alike, the recording goes on. If not, it goes on for the examples that
-answer as the first one does; the others wait, and the function is run for them again, from its start (`Paths.waiting`). So
-a recording always holds for all the examples that it has, every path is run once, and no example meets code that it does
-not take.
+A Python ``if`` or ``while`` needs one concrete value. While `vmap` records a function of one
+example, reading a concrete value evaluates it for the whole batch. If all examples agree, recording
+continues. If not, it continues for the examples with the first one's value; the others wait, and
+the function runs again for them from its start (`Paths.waiting`). So a recording is always valid
+for all examples that it has, every path runs once, and no example runs code of another branch.
 
 Note [What a path takes over]
-    A run for examples that have waited records what the run before it did, up to the question that parted them. As long as
-    its tape is the same, operation by operation, values that have been evaluated are taken over: array work is done once for
-    all the examples that need it, and what must not happen twice (a callback) does not. The tape is compared, so
-    a function that does otherwise the second time is evaluated anew.
+    A run for waiting examples records the same operations as the run before it, up to the branch
+    where they diverged. While its tape is the same, operation by operation, evaluated values are
+    reused: array work is done once for all examples that need it, and side effects (a callback) are
+    not repeated. Since the tapes are compared, a function that behaves differently the second time
+    is evaluated again.
 
 Note [Whose examples a value is of]
-    When examples leave, values that have been evaluated keep them, until the value is read again. So a loop that loses an
-    example at every turn does not copy all that it has computed at every turn. ``generations`` has the examples after
-    each question that parted them; ``since`` says for a value which of these it is of.
+    When examples leave, evaluated values keep their rows until the value is read again. So a loop
+    that loses an example at every iteration does not copy all its values at every iteration.
+    ``generations`` has the examples after each divergent branch; ``since`` is the generation of
+    each value.
 
 Layer: 4.
 """
@@ -49,18 +51,18 @@ from functrace.transforms.vmap import apply_batched, mapped_results
 from functrace.typing import Array, Scalar
 
 MOST_WAITING = 4
-"""Groups that wait may hold together so many times what one may, before it is looked for values that nothing will read."""
+"""Waiting groups may hold this many times the bytes that one may, before dead values are freed."""
 
 Rows = np.ndarray[Any, np.dtype[np.intp]]
-"""Which examples, by their places in the batch, in order."""
+"""Positions of examples in the batch, in order."""
 
 
 class Fork(NamedTuple):
-    """A question that parted examples, and the answer that led to where one is.
+    """A divergent branch, and the value that led to the current path.
 
     Args:
-        source: the line that asked.
-        answer: what it was told, as text.
+        source: the line that read the value.
+        `answer`: the value, as text.
     """
 
     source: Source | None
@@ -71,12 +73,12 @@ class Fork(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Examples that have answered alike so far, and for which the function is to be run.
+    """Examples on the same trace path, for which the function is to be run.
 
     Args:
         rows: the examples.
-        forks: the questions that parted them from others.
-        before: what has been evaluated for them.
+        forks: branches where they diverged from others.
+        before: values that were evaluated for them.
     """
 
     rows: Rows
@@ -86,12 +88,12 @@ class Group(NamedTuple):
 
 @final
 class Paths:
-    """All runs of a function for one batch.
+    """All trace paths of a function for one batch.
 
     Args:
-        owner: who maps, for messages.
+        owner: name of the transform, for messages.
         size: the number of examples.
-        most: how many paths there may be.
+        most: the maximum number of paths.
     """
 
     __slots__ = ("count", "most", "nbytes", "owner", "size", "waiting")
@@ -103,35 +105,35 @@ class Paths:
         self.count = 1
         self.waiting = [Group(np.arange(size))]
         self.nbytes = 0
-        """Bytes of what has been evaluated for groups that wait, at most."""
+        """Upper bound for the bytes of evaluated values of waiting groups."""
 
     def take(self) -> Group:
-        """Return the group whose turn it is."""
+        """Return the next group to run."""
         group = self.waiting.pop()
         if group.before is not None and not any(other.before is group.before for other in self.waiting):
             self.nbytes -= group.before.nbytes
         return group
 
     def allow(self, answers: int, asked: Source | None, made: Source | None, examples: int) -> None:
-        """Count the paths that a question makes, of one that there was.
+        """Count the paths that one path diverges into.
 
         Raises:
-            TooManyPathsError: if that makes too many paths.
+            TooManyPathsError: if there are too many paths.
         """
         self.count += answers - 1
         if self.count > self.most:
             raise TooManyPathsError(
-                f"{self.owner}: this question has {answers} different answers for {examples} examples, which makes "
+                f"{self.owner}: this branch has {answers} different values for {examples} examples, which makes "
                 f"{self.count} paths or more, and max_paths is {self.most}",
                 at=asked,
                 made=made,
-                fix=f"allow more (vmap(f, max_paths={_round_up(self.count)}); every path is a run of the function), or ask "
-                "nothing: np.where or functrace.cond for a choice, scan or while_loop for a loop, "
+                fix=f"allow more (vmap(f, max_paths={_round_up(self.count)}); every path is a run of the function), or "
+                "avoid it: np.where or functrace.cond for a choice, scan or while_loop for a loop, "
                 "functrace.numpy.take(T, i) for T[i]",
             )
 
     def part(self, groups: Sequence[Group], before: Before) -> None:
-        """Let groups of examples wait, besides the one that goes on."""
+        """Add groups of examples to those that wait; the current group continues."""
         self.nbytes += before.nbytes
         self.waiting.extend(reversed(groups))
 
@@ -142,7 +144,7 @@ def _round_up(count: int) -> int:
 
 @final
 class Before:
-    """What a recording had evaluated when examples left it; see Note [What a path takes over]."""
+    """Evaluated values of a recording that examples left; see Note [What a path takes over]."""
 
     __slots__ = ("constants", "generations", "length", "literals", "nbytes", "ops", "since", "values")
 
@@ -158,7 +160,7 @@ class Before:
 
 
 class Written(Protocol):
-    """A tape with its numbers: of a recording, a program, or what was one."""
+    """The tape of a recording or program, with its literals."""
 
     @property
     def ops(self) -> Sequence[Op]:
@@ -174,7 +176,7 @@ class Written(Protocol):
 def same_operation(
     one: Written, constants: Mapping[int, Any], other: Written, other_constants: Mapping[int, Any], k: int
 ) -> bool:
-    """Whether two tapes have the same operation in one place, of the same things."""
+    """Return True if two tapes have the same operation on the same operands at an index."""
     (primitive, operands, params), (its, others, theirs) = one.ops[k], other.ops[k]
     if primitive is not its or params != theirs or len(operands) != len(others):
         return False
@@ -196,10 +198,10 @@ def _is_same_value(a: Value, b: Value) -> bool:
 
 @final
 class Examples:
-    """The examples that a recording has, and what has been evaluated for them.
+    """The examples of a recording, and the values evaluated for them.
 
     Args:
-        paths: all runs, of which this is one.
+        paths: all paths of the batch.
         group: the examples.
     """
 
@@ -212,7 +214,7 @@ class Examples:
         self.paths = paths
         self.forks = group.forks
         self.values: dict[int, Any] = {}
-        """Values by variable; those of ``mapped`` ones have the examples along their first axis."""
+        """Values by variable; ``mapped`` variables have examples along their first axis."""
         self.since: dict[int, int] = {}
         self.mapped: set[int] = set()
         self.generations: list[Rows] = [np.arange(len(group.rows))] if group.before is None else group.before.generations[:]
@@ -227,24 +229,24 @@ class Examples:
 
     @property
     def rows(self) -> Rows:
-        """The examples that the recording has now."""
+        """The current examples of the recording."""
         return self.generations[-1]
 
     @property
     def has_answered(self) -> bool:
-        """Whether anything has been evaluated."""
+        """True if anything has been evaluated."""
         return bool(self.values)
 
     def described(self) -> str:
-        """Say which examples there are, and what they answered."""
+        """Describe the examples, and the values of their branches."""
         rows = self.rows
         shown = ", ".join(map(str, rows[:8])) + (f" … ({len(rows)} in all)" if len(rows) > 8 else "")
         return f"example{'s' if len(rows) > 1 else ''} {shown}, which answered {self.forks[-1]}"
 
-    # -- questions -----------------------------------------------------------------------------
+    # -- concrete values -----------------------------------------------------------------------
 
     def answer(self, recording: Recording, variable: int) -> Any:
-        """Return the value of a variable, the same for all examples that stay; the others wait for a run of their own."""
+        """Return a variable's value common to all examples that stay; other examples will wait."""
         self._judge(recording)
         if variable not in self.mapped:
             return evaluated(recording, variable)
@@ -253,7 +255,7 @@ class Examples:
         plain = np.asarray(value._concrete() if isinstance(value, Tracer) else value)
         if not len(plain):
             raise ConcretizationError(
-                f"a value is needed, but {recording.owner} has no examples that could answer",
+                f"a value is needed, but {recording.owner} has no examples",
                 made=recording.source(variable),
                 fix="leave the call out where the batch is empty, or use np.where, functrace.cond or functrace.scan",
             )
@@ -273,21 +275,21 @@ class Examples:
             self._places.clear()
         return plain[0].copy()
 
-    # -- values --------------------------------------------------------------------------------
+    # -- evaluation ----------------------------------------------------------------------------
 
     def results(self, recording: Recording, outputs: Sequence[int]) -> list[tuple[Any, bool]]:
-        """Return the values of variables for the examples that there are, and whether these stand along their first axis."""
+        """Return values for the current examples, with flags: True if examples are along axis 0."""
         self._judge(recording)
         self.evaluate(recording, outputs)
         return [(self._current(i), i in self.mapped) for i in outputs]
 
     def evaluate(self, recording: Recording, wanted: Sequence[int]) -> None:
-        """Evaluate variables, and what they depend on, for all examples, by the rules for batches."""
+        """Evaluate variables and their dependencies for all examples, by the batch rules."""
         self._take_over(recording)
         columns, values, known = recording.columns, self.values, recording.values.known
         primitives, operands_of = columns.primitives, columns.operands
         steps = steps_to(recording, wanted, ChainMap(values, known))
-        if not self._released.isdisjoint([k for k, _ in steps]):  # from now on nothing is, so that no loop evaluates it all
+        if not self._released.isdisjoint([k for k, _ in steps]):  # free no more, so that no loop recomputes all
             self._most = math.inf
         for i in itertools.chain(wanted, *[operands_of[k] for k, _ in steps]):
             if i in values:
@@ -333,12 +335,12 @@ class Examples:
             self._most = max(MOST_HELD, 2 * self.nbytes)
 
     def _attribute(self, recording: Recording, k: int, found: Value) -> None:
-        """Let what has been recorded outside point at the line that recorded it here, not at the one that asks."""
+        """Set outside positions to the lines recorded here, not the line that reads the value."""
         if isinstance(found, Tracer) and recording.positions is not None and found._recording.positions is not None:
             found._recording.positions[found._id] = recording.positions[k]
 
     def _judge(self, recording: Recording) -> None:
-        """Find out which variables differ between examples, among those recorded since the last call."""
+        """Find newly recorded variables that differ between examples."""
         ops, mapped = recording.columns, self.mapped
         mapped.update([i for i in recording.values.batches if i not in recording.values.known])
         for k in range(self._judged, len(ops)):
@@ -351,14 +353,14 @@ class Examples:
         self._judged = len(ops)
 
     def _current(self, variable: int) -> Any:
-        """Return the value of a variable for the examples that there are now."""
+        """Return the value of a variable for the current examples."""
         value = self.values[variable]
         if variable in self.mapped and self.since[variable] < len(self.generations) - 1:
             value = self.values[variable] = self._restricted(value, self.since[variable], variable)
         return value
 
     def _restricted(self, value: Value, since: int, variable: int) -> Any:
-        """Return what a value of some generation is for the present one."""
+        """Restrict a value of an older generation to the current one."""
         self.since[variable] = len(self.generations) - 1
         places = self._places.get(since)
         if places is None:
@@ -368,7 +370,7 @@ class Examples:
         return gather(value, (ARRAY,), (places,)) if isinstance(value, Tracer) else np.asarray(value)[places]
 
     def _take_over(self, recording: Recording) -> None:
-        """Take over what was evaluated before, as far as the tape is the same; see Note [What a path takes over]."""
+        """Reuse evaluated values while the tape is the same; see Note [What a path takes over]."""
         before = self._before
         if before is None:
             return
@@ -384,7 +386,7 @@ class Examples:
             self._before = None
 
     def _let_go(self, recording: Recording, wanted: Sequence[int]) -> None:
-        """Let go the values that nothing will read."""
+        """Free the values that nothing will read."""
         held = set(self.values)
         release(recording, wanted, self.values, is_differentiated=False)
         self._released.update(held.difference(self.values))
@@ -394,10 +396,10 @@ class Examples:
 
 
 def distinct(values: Array) -> tuple[Rows, int]:
-    """Number the different rows of an array, bit for bit, in the order in which they appear.
+    """Number the distinct rows of an array, bit for bit, in order of appearance.
 
     Returns:
-        the number of every row, and how many there are.
+        the number of every row, and the count of distinct rows.
     """
     n = len(values)
     bits = np.ascontiguousarray(values).reshape(n, -1).view(np.uint8)

@@ -1,9 +1,10 @@
-"""Values that are known already: a program takes them as inputs, instead of computing them once more.
+"""Precomputed values: a program takes them as inputs, instead of computing them again.
 
-What has been evaluated to answer a question (``if err > tol``) is not evaluated again. `with_given` replaces the operation
-that made such a value by a `Given` of the value and of the operands: to be read, it is the value; to be differentiated, the
-operation. So every transform works as it does without. After it, `without_given` leaves the value alone, and what only the
-operation had read is not computed.
+A value that was evaluated for a branch (``if err > tol``) is not computed a second time.
+`with_given` replaces the operation that made it by a `Given` of the value and of the operands:
+evaluation reads the value, and differentiation uses the operation. So every transform works
+unchanged. Afterwards, `without_given` replaces each `Given` by its value, and work that only the
+operation needed is dead.
 
 Layer: 4.
 """
@@ -23,7 +24,7 @@ from functrace.tracing.binding import bind
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Given(Primitive):
-    """An operation whose results are known: its first ``count`` operands are these, the others the operation's own."""
+    """An operation with precomputed results, which are its first ``count`` operands."""
 
     count: int = 1
 
@@ -45,7 +46,7 @@ def _given(primitive: Primitive, count: int) -> Given:
 
 
 def _jvp_past(primitive: Primitive, count: int) -> Rule | Marker | Joint | Absent:
-    """The jvp rule of an operation, with ``count`` values before its operands."""
+    """Return the jvp rule of an operation, shifted by ``count`` leading values."""
     rule = primitive.jvp
     if rule is LINEAR:
 
@@ -73,11 +74,11 @@ def _tangents_of(rule: Rule, count: int) -> Rule:
 
 
 def with_given(program: Program, variables: Sequence[int]) -> Program:
-    """Return the program with the values of variables as further inputs, behind the others.
+    """Return the program with the values of variables as additional last inputs.
 
     Args:
-        program: whose variables keep their numbers.
-        variables: results of operations; of an operation all, in order, or none.
+        program: the program; its variables keep their numbers.
+        variables: results of operations; for each operation all, in order, or none.
     """
     ops, avals, inputs = list(program.ops), list(program.avals), list(program.input_ids)
     places: dict[int, int] = {}
@@ -105,9 +106,9 @@ def with_given(program: Program, variables: Sequence[int]) -> Program:
 
 
 def without_given(program: Program) -> Program:
-    """Return the program in which values that are known are read, and nothing else of what made them.
+    """Return the program in which precomputed values are read without their operations.
 
-    Variables keep their numbers; what has no reader any more is not evaluated.
+    Variables keep their numbers; dead operations are not evaluated.
 
     Cost:
         40 ns per operation where there are none, about 0.5 us otherwise.

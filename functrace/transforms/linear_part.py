@@ -1,11 +1,11 @@
-"""The linear part of a program: what it does to inputs in which it is linear, apart from what it computes of the others.
+"""The linear part of a program: its action on the inputs in which it is linear.
 
-A rule that a user brings is linear in tangents or cotangents, and may compute anything of the other values; the operations
-that it consists of, loops and calls above all, often do both at once. Where the linear part alone is wanted, to be
-transposed or to be put onto a linear tape, the program is linearized: the derivative of a linear function is that function,
-and `linearize` tells what depends on tangents from what does not, inside of whatever holds programs and by the rules of
-whatever has rules. A program that is not linear shows by residuals that depend on what it should be linear in, or by
-operations on that which have no derivative (``round``, comparisons).
+A custom rule is linear in tangents or cotangents, and may compute anything from other values; its
+operations, loops and calls above all, often do both at once. To transpose the linear part alone, or
+to put it onto a linear tape, the program is linearized: the derivative of a linear function is that
+function, and `linearize` separates operations that depend on tangents from others, inside of
+sub-programs and by custom rules. A program that is not linear is detected by residuals that depend
+on its linear inputs, or by operations on these that have no derivative (``round``, comparisons).
 
 Layer: 4.
 """
@@ -29,12 +29,12 @@ from functrace.transforms.vmap import reached_outputs
 
 
 class LinearPart(NamedTuple):
-    """What `linear_part` returns.
+    """Result of `linear_part`.
 
     Args:
-        known: from the inputs that do not move to the first outputs, then residuals.
-        linear: from the residuals and the inputs that move to those of the other outputs that depend on these.
-        active: which of the other outputs these are.
+        known: from the inputs that are not linear to the first outputs, then residuals.
+        linear: from the residuals and the linear inputs to the other outputs that depend on these.
+        active: one flag per other output: True if it depends on a linear input.
     """
 
     known: Program
@@ -43,10 +43,10 @@ class LinearPart(NamedTuple):
 
 
 def is_mixed(program: Program, moving: Sequence[bool]) -> bool:
-    """Tell whether operations may compute of all their operands together: they hold programs.
+    """Return True if operations may mix linear and other operands: they have sub-programs.
 
-    Foreign code that is applied to what moves cannot be linearized. A program of it is transposed operation by operation,
-    which uses the rules that the code was given, or says that there are none.
+    Foreign code on linear operands cannot be linearized. A program with it is transposed operation
+    by operation, which uses the rules of the code, or raises that there are none.
     """
     holds = any(type(primitive.jvp) is Joint for primitive in program.kinds)
     return holds and not remembered(_applies_foreign_code, program, moving)
@@ -70,7 +70,7 @@ def _applies_foreign_code(program: Program, moving: Sequence[bool]) -> bool:
 
 
 def _is_smooth(program: Program, moving: Sequence[bool]) -> bool:
-    """Whether everything that matters, and depends on inputs that move, does so by operations that have derivatives."""
+    """Return True if live dependence on moving inputs is through operations with derivatives."""
     return remembered(_has_derivatives, program, moving)
 
 
@@ -95,13 +95,13 @@ def _has_derivatives(program: Program, moving: Sequence[bool]) -> bool:
 
 
 def linear_part(program: Program, moving: Sequence[bool], first: int = 0, *, effects: bool = False) -> LinearPart | None:
-    """Return the linear part of a program, made once; ``None`` if it is not linear.
+    """Return the linear part of a program, memoized; ``None`` if it is not linear.
 
     Args:
         program: a program, linear in some of its inputs.
-        moving: one flag per input: whether it is one of them.
-        first: how many of the outputs, from the first on, do not depend on them.
-        effects: whether operations that are carried out in any case belong to what is computed of the others.
+        moving: one flag per input: True if the program is linear in it.
+        first: number of leading outputs that do not depend on linear inputs.
+        effects: True to include side effects in the non-linear part.
     """
     return remembered(_linear_part, program, moving, first, effects)
 
@@ -123,7 +123,8 @@ def _linear_part(program: Program, moving: Sequence[bool], first: int, effects: 
     depends = reached_outputs(restrict(forward, forward.input_ids, kept, keep=True).program, moving)
     if any(reached_outputs(linear, [*depends, *[False] * len(others)])):
         return None
-    # What moves is read at zero: of what is computed of it, nothing matters, but an operation may compute both.
+    # Linear inputs are zero here: values computed from them are dead, but an operation may compute
+    # both.
     write = Rewrite(forward, [k for k, flag in enumerate(moving) if not flag])
     for i, flag in zip(forward.input_ids, moving, strict=True):
         if flag:
@@ -136,11 +137,11 @@ def _linear_part(program: Program, moving: Sequence[bool], first: int, effects: 
 
 
 def apply_linear(program: Program, known: Sequence[Any], moved: Sequence[Any]) -> list[Any]:
-    """Apply a program that is linear in its last inputs; what it computes of the others is recorded with these.
+    """Apply a program that is linear in its last inputs; record its non-linear part with ``known``.
 
     Returns:
-        its outputs, ``None`` for those that do not depend on ``moved``. One that is not linear is applied as it is: where it
-        is transposed, that is refused.
+        its outputs, ``None`` for those that do not depend on ``moved``. A program that is not
+        linear is applied as it is: transposing it raises.
     """
     moving = [False] * len(known) + [True] * len(moved)
     part = linear_part(program, moving) if is_mixed(program, moving) else None
@@ -151,10 +152,10 @@ def apply_linear(program: Program, known: Sequence[Any], moved: Sequence[Any]) -
 
 
 def transposed_part(program: Program, moving: Sequence[bool]) -> Program:
-    """Return the transpose of a program that is linear in the inputs flagged by ``moving``, and may hold programs.
+    """Return the transpose of a program, with sub-programs, that is linear in inputs in ``moving``.
 
     Returns:
-        A program like that of `functrace.transforms.transpose.transpose_program`.
+        A program like the result of `functrace.transforms.transpose.transpose_program`.
 
     Raises:
         NotDifferentiableError: if it is not linear.
@@ -165,7 +166,7 @@ def transposed_part(program: Program, moving: Sequence[bool]) -> Program:
     part = linear_part(program, moving)
     if part is None:
         raise NotDifferentiableError(
-            f"what is transposed here, {program.name}, is not linear: its derivative depends on what it should be linear in",
+            f"the transposed function {program.name} is not linear: its derivative depends on what it should be linear in",
             fix="make it linear; a custom_vjp whose backward rule is not linear has forward mode by a jvp rule of its own",
         )
     count = len(part.known.output_ids)

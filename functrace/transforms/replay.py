@@ -1,8 +1,9 @@
-"""Derivatives that recompute: programs of tangents, or cotangents, from few saved values.
+"""Derivatives with rematerialization: programs of tangents, or cotangents, from few saved values.
 
-`linearize_program` (transforms/derivatives.py) saves whatever the linear part reads. Here the caller says which variables
-may be saved; everything else that the linear part reads is computed again from them. This is what `checkpoint` is, and what
-a backward node of the shim holds: its operands and results are what it may save.
+`linearize_program` (transforms/derivatives.py) saves all residuals of the linear part. Here the
+caller says which variables may be saved; all other residuals are recomputed from them. `checkpoint`
+is implemented this way, as are the backward nodes of the torch shim, which may save their operands
+and results.
 
 Layer: 4.
 """
@@ -65,7 +66,7 @@ def tangent_program(
 
 
 def _output(sink: TapeSink, tangent: int | None, aval: ShapeDtype) -> int:
-    """The variable that an output's tangent stands in; zeros take no memory, and their sizes need not be known."""
+    """Return the variable of an output's tangent; zeros take no memory."""
     if tangent is not None:
         return tangent
     return operand_of(sink.second, sink.second.record(broadcast_to_p, (aval.dtype.type(0),), (aval.shape,)), aval)

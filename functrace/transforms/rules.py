@@ -40,12 +40,13 @@ def tangents_by_rule(
         primitive, params: the operation.
         primals: its operands.
         outputs: returns its results.
-        tangents: of its operands; ``None`` where one carries no derivative.
-        together: whether tangents are computed on the same tape as the primals (`Joint`).
+        tangents: tangents of its operands; ``None`` for inactive operands.
+        together: True if tangents are computed on the same tape as the primals (`Joint`).
         at: returns the user's line, for an error.
 
     Returns:
-        results that take the place of the operation's own (`Joint`) or ``None``, and the tangents of the results.
+        results that replace the operation's own (`Joint`) or ``None``, and the tangents of the
+        results.
 
     Raises:
         NotDifferentiableError: if the operation has no derivative.
@@ -68,8 +69,8 @@ def tangent_variable(recording: Recording, tangent: Any, aval: ShapeDtype) -> in
 
     Args:
         recording: the tape of tangents.
-        tangent: what the rule has returned; a rule of the user's may return a plain array.
-        aval: of the result.
+        tangent: result of the rule; a custom rule may return a plain array.
+        aval: aval of the operation's result.
     """
     if tangent is None or not is_differentiable(aval):
         return None

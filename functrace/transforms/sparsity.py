@@ -1,14 +1,16 @@
-"""Which elements of a program's results depend on which elements of its inputs, and Jacobians from fewer tangents.
+"""Sparsity patterns: which outputs' elements depend on which inputs' elements; sparse Jacobians.
 
-Two columns of a Jacobian that have no row in common can be computed by one tangent: the sum of both unit vectors. Columns
-are put into groups of such ones ("colours"); a banded matrix of any size has as many groups as bands. Two rows that have no
-column in common can be computed by one cotangent, likewise. The pattern is found from the program alone, so it holds for all
-values. What is not known to be sparse counts as dense.
+Two columns of a Jacobian without a common row can be computed by one tangent: the sum of both unit
+vectors. Such columns are put into one group ("colour"); a banded matrix of any size has as many
+groups as bands. Likewise, two rows without a common column can be computed by one cotangent. The
+pattern depends on the program alone, so it is valid for all values. Operations without a known
+pattern count as dense.
 
 Note [Values of a compressed Jacobian]
-    An element of the pattern is what it is with a tangent of its own, since nothing else of its group reaches its row, nor
-    anything that its row is computed of; likewise with a cotangent of its own. Only a zero may lose its minus sign. Outside
-    of the pattern there are zeros, also where a unit vector would give NaN (0 times an infinite derivative).
+    An element of the pattern has the same value as with a tangent of its own, since no other member
+    of its group reaches its row, or anything that its row is computed from; likewise for
+    cotangents. Only a zero may lose its minus sign. Outside of the pattern there are zeros, even
+    where a unit vector would give NaN (0 times an infinite derivative).
 
     Source: A. R. Curtis, M. J. D. Powell, J. K. Reid, On the estimation of sparse Jacobian matrices (1974).
 
@@ -50,32 +52,34 @@ from functrace.transforms.vmap import apply_batched, vmap_program
 from functrace.typing import Array
 
 FEWEST = 16
-"""Elements of what has unit vectors: with fewer, all of these cost about as much as some."""
+"""Minimum number of elements with unit vectors: with fewer, sparsity saves nothing."""
 
 MOST_BYTES = 1 << 26
-"""Of the pattern of one variable; with larger ones everything counts as dense."""
+"""Maximum bytes of one variable's pattern; a larger one counts as dense."""
 
 MOVES: frozenset[Primitive] = frozenset({
     add_along_axis_p, broadcast_to_p, concatenate_p, cumsum_p, diagonal_p, embed_p, embed_diagonal_p, gather_p, index_p,
     name_p, reduce_sum_p, reshape_p, roll_p, scatter_add_p, scatter_set_p, stack_p, take_along_axis_p, permute_p,
 })  # fmt: skip
-"""Operations whose results are sums of elements of operands: applied to a pattern, they give that of the result."""
+"""Operations that sum elements of operands; applied to patterns, they give the result's."""
 
 SUMS: frozenset[Primitive] = frozenset({add_along_axis_p, cumsum_p, reduce_sum_p, scatter_add_p})
-"""Those of them that add up: bools would not."""
+"""Additive ones of these, which need integer patterns: bools would not add up."""
 
 PRODUCTS: frozenset[Primitive] = frozenset({matmul_p, einsum_p})
-"""Operations that are linear in each operand: likewise, with ones in place of the others."""
+"""Operations that are linear in each operand: likewise, with ones for the other operands."""
 
 
 def dependence(program: Program, inputs: Sequence[bool], outputs: int) -> Array | None:
-    """Say which elements of the first outputs depend on which elements of the flagged inputs.
+    """Compute which elements of the first outputs depend on which elements of the flagged inputs.
 
     Returns:
-        bool, shape (elements of inputs, elements of outputs), each in order; ``None`` if it would take too much memory.
+        bool, shape (elements of inputs, elements of outputs), each in order; ``None`` if it would
+            take too much memory.
 
     Cost:
-        an elementwise operation per equation, on one byte per element of the variable and of the inputs.
+        an elementwise operation per equation, on one byte per pair of a variable's element and an
+        input's.
     """
     flagged = [i for i, flag in zip(program.input_ids, inputs, strict=True) if flag]
     size = sum([program.avals[i].size for i in flagged])
@@ -97,17 +101,17 @@ def dependence(program: Program, inputs: Sequence[bool], outputs: int) -> Array 
 
 
 class _Walk:
-    """Applies operations to patterns: bool arrays, the elements of the inputs along the first axis; ``None`` is empty."""
+    """Applies operations to patterns: bool arrays (input elements along axis 0) or ``None``."""
 
     def __init__(self, program: Program, size: int) -> None:
         self.program, self.size = program, size
 
     def whole(self, pattern: Array | None, aval: ShapeDtype) -> Array:
-        """A pattern, also of what depends on nothing."""
+        """Return a pattern as an array, also an empty one."""
         return np.zeros((self.size, *aval.shape), bool) if pattern is None else pattern
 
     def apply(self, k: int, values: tuple[Any, ...]) -> Any:
-        """Return the pattern of what an operation makes; its operands' numbers stand for no pattern, integers have none."""
+        """Return the pattern of an operation's result; integers and numbers have no pattern."""
         program = self.program
         primitive, operands, params = program.ops[k]
         patterns = [value if i >= 0 else None for i, value in zip(operands, values, strict=True)]
@@ -149,7 +153,7 @@ class _Walk:
     def _linear(
         self, primitive: Primitive, operands: Sequence[int], patterns: Sequence[Array | None], params: tuple[Any, ...]
     ) -> Array | None:
-        """The pattern of a sum of elements, by the batch rule; ``None`` if it depends on what is not known."""
+        """Return the pattern of a sum of elements, by the batch rule; ``None`` if it is unknown."""
         if primitive in MOVES:
             return self._summed(primitive, operands, patterns, params, fill=0.0)
         if primitive not in PRODUCTS:
@@ -177,11 +181,11 @@ class _Walk:
                 values.append(fill)
             elif program.avals[i].dtype.kind in "iu" and primitive in MOVES:
                 if i not in program.constant_values:
-                    return None  # positions, of which only the call knows where they point
+                    return None  # data-dependent positions
                 values.append(program.constant_values[i])
             else:
                 shape = program.avals[i].shape
-                if primitive is matmul_p:  # of the axes with ones, the one that is summed is enough
+                if primitive is matmul_p:  # only the summed axis of the ones is needed
                     summed = max(len(shape) - 1 - place, 0)
                     shape = tuple([n if k == summed else 1 for k, n in enumerate(shape)])
                 values.append(np.full(shape, fill, kind))
@@ -190,13 +194,14 @@ class _Walk:
 
 
 def coloured(pattern: Array) -> Array | None:
-    """Put the elements along the first axis into groups of which no two reach the same element of the other.
+    """Group the elements along the first axis so that no two of a group reach the same element.
 
     Args:
-        pattern: see `dependence`; transposed, it is elements of the outputs that are put into groups.
+        pattern: see `dependence`; transpose it to group elements of the outputs.
 
     Returns:
-        the group of every element, int, shape of the first axis; ``None`` if there are more than half as many groups.
+        the group of every element, int, shape of the first axis; ``None`` if there are more than
+            half as many groups as elements.
     """
     size = len(pattern)
     fewest = int(pattern.sum(axis=0).max()) if pattern.size else size
@@ -219,17 +224,19 @@ def coloured(pattern: Array) -> Array | None:
 
 
 def compressed_jacobian(program: Program, pushed: Program, active: Sequence[bool], outputs: int) -> Program | None:
-    """Return the program of auxiliary outputs and Jacobians, the elements of all active inputs along their last axis.
+    """Return the program of auxiliary outputs and Jacobians; input elements along the last axis.
 
     Args:
-        program: the function's, without calls (else they count as dense), but with functions that bring their derivative (so
-            that they do); outputs that have no derivative come last.
-        pushed: from its inputs and one tangent per active one to auxiliary outputs and the others' tangents.
+        program: the function's program, with calls inlined (else they count as dense), and custom
+            derivatives kept (which do); outputs without a derivative come last.
+        pushed: from its inputs and one tangent per active input to auxiliary outputs and the other
+            outputs' tangents.
         active: one flag per input of ``program``.
-        outputs: how many outputs have a derivative.
+        outputs: number of outputs with a derivative.
 
     Returns:
-        the program, of the inputs of ``program``; ``None`` if it would not save half of the tangents.
+        the program, with the inputs of ``program``; ``None`` if it would not save half of the
+        tangents.
     """
     moving = [i for i, flag in zip(program.input_ids, active, strict=True) if flag]
     if not _is_sought(program, moving, program.output_ids[:outputs], moving):
@@ -242,14 +249,14 @@ def compressed_jacobian(program: Program, pushed: Program, active: Sequence[bool
 
 
 def compressed_pullback(program: Program, pulled: Program, active: Sequence[bool], outputs: int) -> Program | None:
-    """Return the program of Jacobians by the active inputs, the elements of all outputs along their first axis.
+    """Return the program of Jacobians by the active inputs; output elements along the first axis.
 
     Args:
-        program: the function's, without calls (else they count as dense), but with functions that bring their derivative (so
-            that they do); outputs that have no derivative come last.
-        pulled: from residuals and one cotangent per output to those of the active inputs.
+        program: the function's program, with calls inlined (else they count as dense), and custom
+            derivatives kept (which do); outputs without a derivative come last.
+        pulled: from residuals and one cotangent per output to cotangents of the active inputs.
         active: one flag per input of ``program``.
-        outputs: how many outputs have a derivative.
+        outputs: number of outputs with a derivative.
 
     Returns:
         the program, of the residuals; ``None`` if it would not save half of the cotangents.
@@ -266,7 +273,7 @@ def compressed_pullback(program: Program, pulled: Program, active: Sequence[bool
 
 
 def _is_sought(program: Program, inputs: Sequence[int], outputs: Sequence[int], units: Sequence[int]) -> bool:
-    """Whether a pattern is worth looking for: enough unit vectors, of real numbers."""
+    """Return True if finding a pattern is profitable: enough unit vectors, of real numbers."""
     real = all(program.avals[i].dtype.kind == "f" for i in (*inputs, *outputs))
     return real and sum([program.avals[i].size for i in units]) >= FEWEST
 
@@ -274,15 +281,16 @@ def _is_sought(program: Program, inputs: Sequence[int], outputs: Sequence[int], 
 def _compressed(
     linear: Program, pattern: Array, groups: Array, seeded: int, reached: int, name: str, *, last: bool
 ) -> Program:
-    """Map a linear program over the groups, and put what it returns where it belongs.
+    """Map a linear program over the groups, and scatter its results into the Jacobians.
 
     Args:
         linear: its last inputs are the linear ones, its last outputs the derivatives.
-        pattern: bool, which of all elements of those inputs (first axis) reach which of all elements of those outputs.
-        groups: of every element of those inputs.
-        seeded, reached: how many inputs, and outputs, these are.
-        name: of the program.
-        last: whether the elements of the inputs stand along the last axis of a Jacobian, or along the first.
+        pattern: bool, which elements of those inputs (first axis) reach which elements of those
+            outputs.
+        groups: group of every element of those inputs.
+        seeded, reached: number of these inputs, and of these outputs.
+        name: name of the program.
+        last: True if input elements are along the last axis of a Jacobian, False for the first.
     """
     known, auxiliary = len(linear.input_ids) - seeded, len(linear.output_ids) - reached
     size, many = len(groups), int(groups.max()) + 1

@@ -1,8 +1,8 @@
-"""`TapeSink`: the walks of differentiation write a tape, of which programs are made.
+"""`TapeSink`: the differentiation walks write a tape, from which programs are made.
 
-Residuals of an operation, and its tangents where primals and tangents share a tape, directly follow the operation, so that
-values are freed early. (``jvp`` of a loop of 400 steps on 2 MB needs 10 MB so, and 806 with all primals before all
-tangents.)
+Residuals of an operation, and its tangents where primals and tangents share a tape, directly follow
+the operation, so that values are freed early. (``jvp`` of a loop of 400 steps on 2 MB then needs 10
+MB, and 806 MB with all primals before all tangents.)
 
 Layer: 4.
 """
@@ -34,18 +34,19 @@ from functrace.transforms.walk import RuleRange, Walked
 
 @final
 class TapeSink:
-    """A sink that is a tape; see the module.
+    """A sink that is a tape; see the module docstring.
 
     Args:
-        program: what is walked.
-        transform: for messages, e.g. ``"jvp"``.
-        pushes: whether tangents are pushed forward; otherwise only what cotangents need is written.
-        splits: whether tangents, or cotangents, are recorded on a second tape, which captures residuals.
+        program: the program that is walked.
+        transform: name for messages, e.g. ``"jvp"``.
+        pushes: True to push tangents forward; otherwise only the inputs of the reverse pass are
+            written. splits: True to record tangents, or cotangents, on a second tape, which
+            captures residuals.
 
     Attributes:
         known: the tape of the program's operations.
         second: the tape of tangents, or cotangents.
-        splits: as given.
+        splits: see above.
         moved: by variable of the program, its place.
     """
 
@@ -64,7 +65,7 @@ class TapeSink:
         known.origins.extend([-1] * len(known.primitives))
         self.second = ArrayRecording(f"{transform} of {program.name}", keeps_source=False) if splits else known
         self._linear = self.second if pushes else ArrayRecording(f"linear part of {program.name}", keeps_source=False)
-        """The tape that rules write tangents to."""
+        """The tape on which rules record tangents."""
         self._linear_set: set[int] | None = None
         self._handles: dict[int, Tracer] = {}
 
@@ -78,7 +79,7 @@ class TapeSink:
         return self.moved[i]
 
     def input(self, aval: ShapeDtype) -> int:
-        """Add an input: of a tangent, or of a cotangent; returns its place."""
+        """Add an input for a tangent or cotangent; return its place."""
         place = self.second.input(aval)
         self.second.origins.append(-1)
         return place
@@ -94,7 +95,7 @@ class TapeSink:
         return self.constant(np.zeros(aval.shape, aval.dtype)[()], aval)
 
     def close(self) -> None:
-        """End the tapes that no program is made of."""
+        """End the tapes from which no program is made."""
         if self._linear is not self.second:
             self._linear.close()
 
@@ -108,7 +109,7 @@ class TapeSink:
                     walked.tangents[i] = self.input(self.program.avals[i])
 
     def order(self, program: Program) -> Sequence[int]:
-        """Return the operations that matter, in order."""
+        """Return the live operations, in order."""
         return [k for k, _ in program.schedule]
 
     def own(self, k: int, primitive: Primitive, operands: Operands, params: Params) -> None:
@@ -118,7 +119,7 @@ class TapeSink:
         placed = tuple([moved[i] if i >= 0 else i for i in operands])
         if not primitive.many:
             moved[k] = first
-            known.primitives.append(primitive)  # `Builder.write`, in line
+            known.primitives.append(primitive)  # `Builder.write`, inlined
             known.operands.append(placed)
             known.params.append(params)
             known.avals.append(avals[k])
@@ -130,7 +131,7 @@ class TapeSink:
         moved[k : k + count] = range(first, first + count)
 
     def derived(self, k: int, template: Template, walked: Walked) -> list[int]:
-        """Write an operation that has a template, and its residuals; in forward mode, push its tangent, too."""
+        """Write an operation with a template, its residuals and, in forward mode, its tangent."""
         columns, moved = self.program.columns, self.moved
         operands = columns.operands[k]
         self.own(k, columns.primitives[k], operands, columns.params[k])
@@ -183,7 +184,7 @@ class TapeSink:
             walked.active[j] = 1
             if self._pushes:
                 walked.tangents[j] = found
-            elif found in roots_of:  # that of an operand, or of another result
+            elif found in roots_of:  # the tangent of an operand, or of another result
                 walked.roots[j] = roots_of[found]
             else:
                 roots_of[found] = j
@@ -193,7 +194,7 @@ class TapeSink:
         return RuleRange(begin, len(linear.primitives), ends, starts) if ends else None
 
     def _primal(self, i: int) -> Any:
-        """Return an operand for a rule: the same tracer for the same value."""
+        """Return an operand for a rule; equal values have the same tracer."""
         if i < 0:
             return self.program.literals[~i]
         found = self._handles.get(i)
@@ -202,7 +203,7 @@ class TapeSink:
         return found
 
     def _tangent(self, i: int, walked: Walked) -> Tracer | None:
-        """Return the tangent of an operand for a rule; in reverse mode an input of the linear tape."""
+        """Return an operand's tangent for a rule; in reverse mode an input of the linear tape."""
         if i < 0 or not walked.active[i]:
             return None
         root = walked.roots[i]
@@ -245,13 +246,13 @@ class TapeSink:
             self._linear_set = linear_variables(linear.columns, linear.inputs)
         for variable, root in part.starts.items():
             cotangent = cotangents[root]
-            if cotangent is not None:  # rules may add onto it
+            if cotangent is not None:  # rules may add to it
                 given[variable] = second.handle(cotangent)
                 cotangents[root] = None
         captured, literals = linear.constants, linear.literals
 
         def value(i: int) -> Any:
-            """Return a non-linear operand, as a value of the tape of cotangents."""
+            """Return a non-linear operand as a value on the tape of cotangents."""
             if i < 0:
                 return literals[~i]
             found = captured[i]

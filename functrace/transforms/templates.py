@@ -1,22 +1,25 @@
-"""Templates: the derivative of one operation as a piece of tape, made once from its rules.
+"""Templates: the derivative of one operation as a piece of tape, recorded once from its rules.
 
-What linearizing an operation, and transposing that, adds to a program depends on the primitive, on what its operands are
-(avals, or types of numbers), on its params and on which operands carry derivatives; on nothing around it. So it is recorded
-once, on a program of that one operation, and kept. Where a program is differentiated again and again in new forms (a loop
-in Python, the first time), the pieces are put one after the other, and no rule is called: 1 us per operation instead of 7.
+The operations that linearizing and transposing an operation adds to a program depend only on the
+primitive, on its operands (avals, or types of numbers), on its params and on which operands are
+active. So they are recorded once, on a program of that one operation, and cached. A program that is
+differentiated repeatedly in new forms (a Python loop, the first time) is assembled from these
+pieces without calling rules: 1 us per operation instead of 7.
 
 Note [The order of contributions]
-    Sums of cotangents must be the rules', to the last bit. A template therefore lists what reaches the operands, in the
-    order in which the transpose reaches them; each is added onto what was there, one after the other. And where the tangent
-    of a result *is* that of an operand (``x + 1``), both have one cotangent from the beginning: `Template.alias`.
+    Sums of cotangents must equal those of the rules bit for bit. A template therefore lists the
+    contributions to operands in the order of the transpose; each is added to the sum before it. And
+    where the tangent of a result *is* an operand's tangent (``x + 1``), both share one cotangent
+    from the beginning: `Template.alias`.
 
 Note [Numbers that rules look at]
-    ``x ** 2`` has another derivative than ``x ** 3``, so numbers among the operands are part of the key, unless the
-    primitive says that its rule never looks at them (`Primitive.blind`): a loop counter would fill the cache.
+    ``x ** 2`` has another derivative than ``x ** 3``, so numbers among the operands are part of the
+    key, unless the primitive declares that its rule never reads them (`Primitive.blind`): a loop
+    counter would fill the cache.
 
 Note [When a template is made]
-    Making one takes as long as calling the rules eight times. So it is made for a program that has operations enough
-    to amortize it, or when the operation is differentiated for the second time.
+    Making one takes as long as calling the rules eight times. So it is made for a program with
+    enough operations to amortize it, or when the operation is differentiated for the second time.
 
 Primitives with sub-programs, user code, effects or several results have no template: `forward` calls their rules.
 
@@ -47,19 +50,20 @@ from functrace.transforms.transpose import linear_variables, pull_cotangents
 from functrace.typing import Scalar
 
 RULES_PER_TEMPLATE = 8
-"""Making a template takes as long as calling the rules for so many operations."""
+"""Making a template takes as long as calling the rules for this many operations."""
 
 
 class Piece(NamedTuple):
     """One operation of a template.
 
     Args:
-        primitive: what is applied.
-        operands: slots: from 0 the operands of the operation, then its result, then the cotangent of that, then the pieces
-            in order; -1, -2 … are the template's numbers. (Of a piece that pushes tangents forward: behind the residuals the
-            tangents of the operands, then such pieces in order.)
-        params: the static parameters.
-        aval: of the result.
+        primitive: its primitive.
+        operands: slots: from 0 the operands of the operation, then its result, then the result's
+            cotangent, then the pieces in order; -1, -2 … are the template's numbers. (For a piece
+            that pushes tangents forward: after the residuals the tangents of the operands, then
+            such pieces in order.)
+        params: static parameters.
+        aval: aval of the result.
     """
 
     primitive: Primitive
@@ -73,20 +77,23 @@ class Template(Kept):
     """The derivative of one operation as a piece of tape.
 
     Args:
-        pieces: what it adds to a tape.
-        ahead: how many of them do not depend on the cotangent: residuals, which stand first.
-        numbers: of its pieces; one that is an operand of the operation is its place, in a tuple.
-        constants: values of those of its pieces that are constants, by place among the pieces.
-        contributions: places of operands, each with the slot of what reaches it, and how many of the pieces stand before
+        pieces: the operations that it adds to a tape.
+        ahead: number of leading pieces that do not depend on the cotangent: residuals.
+        numbers: numbers of its pieces; a number that is an operand of the operation is its
+            position, in a tuple.
+        constants: values of constants among its pieces, by index of the piece.
+        contributions: position of an operand, slot of its contribution, and number of pieces before
             that; see Note [The order of contributions].
-        moves: whether the result has a tangent.
-        alias: the place of the operand whose tangent the result's is; -1 where it has its own.
-        captured: slots of what the linear part reads: residuals, in order.
-        read_behind: slots of what those of its pieces read that depend on the cotangent: residuals, too.
-        pushing: the pieces of the linear part itself: from tangents of operands to that of the result.
-        tangent: slot of that.
-        specs: avals of the operands (or types of numbers), of the result and of its cotangent: those of the first slots.
-        exists: whether there is one; see `nothing`.
+        moves: True if the result has a tangent.
+        alias: position of the operand with the same tangent as the result; -1 if the result has its
+            own.
+        captured: slots of the residuals of the linear part, in order.
+        read_behind: slots that the pieces that depend on the cotangent read: residuals, too.
+        pushing: pieces of the linear part itself: from operands' tangents to the result's.
+        tangent: slot of the result's tangent.
+        specs: avals of the operands (or types of numbers), of the result and of its cotangent, for
+            the first slots.
+        exists: False for `nothing`.
     """
 
     __slots__ = (
@@ -131,28 +138,28 @@ class Template(Kept):
         read = {i for piece in pieces[ahead:] for i in piece.operands if i >= 0} | {slot for _, slot, _ in contributions}
         self.read_behind = tuple(sorted([i for i in read if i != cotangent and i not in behind]))
         self.kernel: Any = None
-        """What the executor makes of it."""
+        """Compiled form, made by the executor."""
         super().__init__(assumed=1 << 16 if constants else 1 << 13)
 
 
 def nothing() -> Template:
-    """Return what stands for an operation that has no template; one for each, since a cache's entry has one key."""
+    """Return a new marker for an operation without a template: cache entries are unique."""
     return Template(exists=False)
 
 
 TEMPLATES: Bounded[Template] = Bounded("derivatives of operations", 16 << 20, 1 << 14)
 _encountered = Facts("operations without a template", 1 << 12)
-"""The operations that have been differentiated by their rules once."""
+"""Operations that have been differentiated by their rules once."""
 
 
 @final
 class Missing:
-    """Decides what to do about operations of one program that have no template yet; see Note [When a template is made].
+    """Decides when to make missing templates; see Note [When a template is made].
 
     Args:
-        size: how many operations the program has.
-        by_rules: whether no templates are to be used.
-        calls_rules: whether the rule is called where there is no template; otherwise another walk will do so.
+        size: number of operations of the program.
+        by_rules: True to use no templates.
+        calls_rules: True if the rule is called without a template; otherwise another walk does so.
     """
 
     __slots__ = ("_allowed", "_by_rules", "_calls_rules")
@@ -162,7 +169,7 @@ class Missing:
         self._by_rules, self._calls_rules = by_rules, calls_rules
 
     def template(self, key: Any) -> Template | None:
-        """Return the template for a key that has none, or ``None`` where the rule is to be called."""
+        """Return a new template for a key, or ``None`` to call the rule."""
         primitive: Primitive = key[0]
         if self._by_rules or not may_have_template(primitive):
             return None
@@ -178,7 +185,7 @@ class Missing:
 
 
 def may_have_template(primitive: Primitive) -> bool:
-    """Return whether an operation can have a template."""
+    """Return True if an operation can have a template."""
     return not (
         primitive.many
         or primitive.holds is not None
@@ -190,7 +197,7 @@ def may_have_template(primitive: Primitive) -> bool:
 
 
 def note_use(templates: Iterable[Template]) -> None:
-    """Note that templates have been used, so that they stay in the cache."""
+    """Mark templates as used, so that they stay in the cache."""
     for template in templates:
         template.used = TEMPLATES.tick()
 
@@ -198,7 +205,7 @@ def note_use(templates: Iterable[Template]) -> None:
 def key_of(
     primitive: Primitive, operands: tuple[int, ...], params: tuple[Any, ...], flags: tuple[int, ...], program: Program
 ) -> Any:
-    """Return the key of an operation with none, three or more operands; that of one or two is written out in `forward`."""
+    """Return the key of an operation; `forward` inlines this for one and two operands."""
     avals, literals = program.avals, program.literals
     specs = tuple([avals[i] if i >= 0 else literals[~i].__class__ for i in operands])
     numbers = tuple(
@@ -210,7 +217,7 @@ def key_of(
 
 
 def _unnumbered(part: Any, kind: type[Any]) -> Scalar:
-    """The number that stands in a key."""
+    """Return the number in a key."""
     if type(part) is bytes:
         real, imag = struct.unpack("dd", part)
         return complex(real, imag) if kind is complex else real
@@ -218,11 +225,11 @@ def _unnumbered(part: Any, kind: type[Any]) -> Scalar:
 
 
 _STAND_INS: dict[type[Any], str] = {float: "0.7390851332151607", int: "7390851332151607", complex: "0.739085+0.2151607j"}
-"""What blind rules are called with in place of numbers: objects of their own, which are found again by identity."""
+"""Stand-ins for numbers in calls of blind rules: unique objects, found by identity afterwards."""
 
 
 def _made(key: Any) -> Template:
-    """Make the template of an operation, by its rules; `nothing` where these do not give one."""
+    """Make the template of an operation by its rules; `nothing` if they do not give one."""
     primitive, specs, params, mask, *rest = key
     if len(specs) < 3:
         pattern: tuple[int, ...] = (0, 0) if mask == 7 else ()
@@ -245,7 +252,7 @@ def _made(key: Any) -> Template:
             operands.append(build.literal(_unnumbered(next(numbers), spec)))
     try:
         return _recorded(build, primitive, tuple(operands), specs, params, flags, stand_ins)
-    except Exception:  # the rules themselves say what is wrong, at the user's line
+    except Exception:  # the rules will raise again, at the user's line
         return nothing()
 
 
@@ -258,7 +265,7 @@ def _recorded(
     flags: tuple[int, ...],
     stand_ins: dict[int, int],
 ) -> Template:
-    """Linearize and transpose one operation; returns what that adds to its tape."""
+    """Linearize and transpose one operation; return the resulting pieces."""
     result = build.append(primitive, operands, specs, params)
     if len(build.primitives) != result + 1:
         return nothing()

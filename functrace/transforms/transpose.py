@@ -1,8 +1,9 @@
 """Transposition of linear programs: reverse mode is the transpose of the linear program.
 
-The walk goes backwards. Each operation that is linear in some operand gives, by its transpose rule, one cotangent per
-such operand from the cotangent of its output. Rules do not care about broadcasting or dtypes: the walk sums each
-cotangent to its operand's aval where it accumulates it (`match_cotangent`).
+The walk goes backwards. Each operation that is linear in an operand computes, by its transpose
+rule, that operand's cotangent from the cotangent of its output. Rules ignore broadcasting and
+dtypes: the walk sums each cotangent to its operand's aval where it accumulates it
+(`match_cotangent`).
 
 Layer: 4.
 """
@@ -33,7 +34,7 @@ _NONE: Mapping[int, Any] = MappingProxyType({})
 
 
 def match_cotangent(ct: Value, aval: ShapeDtype) -> Any:
-    """Sum a cotangent to its operand's shape and cast it: the one place where reverse mode cares."""
+    """Sum a cotangent to its operand's shape and cast it: reverse mode does this only here."""
     if getattr(ct, "aval", None) is aval:
         return ct
     shape, target = shape_of(ct), aval.shape
@@ -68,15 +69,15 @@ def pull_cotangents(
         avals: its avals.
         linear: the variables that are linear in the inputs to transpose to.
         values: ``operand -> value`` for operands that are not linear.
-        cotangents: cotangent by variable; consumed. What remains at the end belongs to inputs.
+        cotangents: cotangent by variable; consumed. The remaining ones are those of inputs.
         into: the recording that receives the operations.
-        origins: which variable of the user's program each variable came from; its own number by default.
-        reached: by variable, where what reaches it is listed instead of being summed: its number, what reaches it, and how
-            long the tape was then.
+        origins: variable of the user's program for each variable; its own number by default.
+        reached: by variable, a list of contributions that are not summed: variable, contribution,
+            and length of the tape then.
         begin, end: the range of the tape that is transposed; by default all of it.
 
     Returns:
-        ``cotangents``, which holds what has reached the linear inputs, and what stands before the range.
+        ``cotangents``, with those of linear inputs, and of variables before the range.
     """
     stand_ins: dict[ShapeDtype, LinearOperand] = {}
 
@@ -127,7 +128,7 @@ def pull_cotangents(
 
 
 def linear_variables(ops: Sequence[Any], inputs: Sequence[int]) -> set[int]:
-    """The variables that depend on ``inputs``."""
+    """Return the variables that depend on ``inputs``."""
     linear = set(inputs)
     for k, (_, operands, _) in enumerate(ops):
         for i in operands:
@@ -145,7 +146,7 @@ def transpose_program(
     Args:
         program: a program, linear in the inputs flagged by ``linear_inputs``.
         linear_inputs: one flag per input; all are linear by default.
-        onto: one flag per linear input: True if a cotangent of it exists already, which the result is added to.
+        onto: one flag per linear input: True to add the result to an existing cotangent.
 
     Returns:
         a program whose inputs are the other inputs, then one cotangent per output, then the cotangents flagged by ``onto``,
@@ -174,7 +175,7 @@ def transpose_program(
     env.update(program.constant_values)
 
     def value(wanted: int) -> Any:
-        """The value of an operand that is not linear, computed when a rule first asks for it."""
+        """Return the value of a non-linear operand, computed on first use."""
         if wanted < 0:
             return program.literals[~wanted]
         if wanted not in env:

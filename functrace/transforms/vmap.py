@@ -1,8 +1,9 @@
-"""vmap: a program over single examples becomes a program over batches.
+"""vmap: transform a program over single examples into a program over batches.
 
-The walk evaluates the program with operands that may have one more axis, always at position 0, and calls the batch rule
-of every operation that has a batched operand; the others stay as they are. Elementwise primitives have one rule for
-all of them, here: operands of lower rank get axes of size 1 after the batch axis, so that they broadcast as before.
+The walk evaluates the program with operands that may have a batch axis, always at position 0, and
+calls the batch rule of every operation with a batched operand; other operations stay as they are.
+All elementwise primitives share one rule, here: operands of lower rank get axes of size 1 after the
+batch axis, so that they broadcast as before.
 
 Layer: 4.
 """
@@ -25,7 +26,7 @@ from functrace.transforms.building import attribute, finish, operand_of, remembe
 
 
 def align_ranks(operands: tuple[Any, ...], is_batched: tuple[bool, ...]) -> tuple[Any, ...]:
-    """Insert axes of size 1 behind the batch axis, so that batched operands broadcast like single ones."""
+    """Insert axes of size 1 after the batch axis, so that batched operands broadcast as before."""
     rank = max(len(shape_of(x)) - b for x, b in zip(operands, is_batched, strict=True))
     return tuple(
         reshape(x, (x.shape[0],) + (1,) * (rank - len(shape_of(x)) + 1) + tuple(x.shape[1:]))
@@ -38,7 +39,7 @@ def align_ranks(operands: tuple[Any, ...], is_batched: tuple[bool, ...]) -> tupl
 def apply_batched(
     primitive: Primitive, operands: tuple[Any, ...], is_batched: tuple[bool, ...], params: tuple[Any, ...]
 ) -> Any:
-    """Apply a primitive to operands of which some have a batch axis; results that are mapped have it at 0."""
+    """Apply a primitive to operands, some of them batched; mapped results have the axis at 0."""
     rule = primitive.batch
     if rule is ELEMENTWISE:
         return bind(primitive, align_ranks(operands, is_batched), params)
@@ -48,7 +49,7 @@ def apply_batched(
 
 
 def dependent_outputs(program: Program, inputs: Sequence[bool]) -> tuple[bool, ...]:
-    """Say which outputs depend on a flagged input, if a result of an operation depends on all of its operands."""
+    """Return which outputs depend on a flagged input, if every result depends on all operands."""
     found = {i for i, flag in zip(program.input_ids, inputs, strict=True) if flag}
     for k, _ in program.schedule:
         if not found.isdisjoint(program.ops[k][1]):
@@ -57,7 +58,7 @@ def dependent_outputs(program: Program, inputs: Sequence[bool]) -> tuple[bool, .
 
 
 def reached_outputs(program: Program, inputs: Sequence[bool]) -> tuple[bool, ...]:
-    """Say which outputs depend on a flagged input; what an operation holds is looked into (`Holds.depends`)."""
+    """Return which outputs depend on a flagged input, also through sub-programs."""
     return remembered(_reached_outputs, program, inputs)
 
 
@@ -76,7 +77,7 @@ def _reached_outputs(program: Program, inputs: Sequence[bool]) -> tuple[bool, ..
 
 
 def mapped_outputs(program: Program, batched: Sequence[bool]) -> tuple[bool, ...]:
-    """Say which outputs `vmap_program` gives a batch axis unless it is asked for more."""
+    """Return which outputs `vmap_program` gives a batch axis by default."""
     return remembered(_mapped_outputs, program, batched)
 
 
@@ -93,14 +94,14 @@ def _mapped_outputs(program: Program, batched: Sequence[bool]) -> tuple[bool, ..
 def mapped_results(
     primitive: Primitive, is_batched: Sequence[bool], params: tuple[Any, ...], results: Sequence[int]
 ) -> Sequence[int]:
-    """Those of an operation's results that have a batch axis, where some of its operands have."""
+    """Return those results of an operation that have a batch axis."""
     if primitive.mapped is None:
         return results
     return [j for j, flag in zip(results, primitive.mapped(is_batched, *params), strict=True) if flag]
 
 
 def batch_size(operands: Sequence[Any], is_batched: Sequence[bool]) -> int:
-    """Return the size of the batch axis of operands of which some have one."""
+    """Return the size of the batch axis of operands."""
     return next(shape_of(x)[0] for x, flag in zip(operands, is_batched, strict=True) if flag)
 
 

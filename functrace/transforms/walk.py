@@ -1,4 +1,4 @@
-"""The two walks of differentiation: `forward` over a program, and `backward` over what that has left.
+"""The walks of differentiation: `forward` over a program, and `backward` over its result.
 
     walked = forward(program, active, sink)         writes each operation and its residuals, in order
     cotangents = backward(walked, seeds, sink)      writes the transpose of each active operation, in reverse order
@@ -58,7 +58,7 @@ class Sink(Protocol):
 
     @property
     def takes_tracers(self) -> bool:
-        """True if rules can record on it."""
+        """True if rules can record to it."""
         ...
 
     @property
@@ -118,7 +118,7 @@ class Walked:
 
     Args:
         program: what was walked.
-        active: by input, whether it carries derivatives.
+        active: one flag per input: True if it carries derivatives.
     """
 
     __slots__ = ("active", "program", "roots", "slots", "steps", "tangents")
@@ -126,7 +126,7 @@ class Walked:
     def __init__(self, program: Program, active: Sequence[bool]) -> None:
         count = len(program.avals)
         self.program = program
-        self.active = bytearray(count + len(program.literals))  # literals stand at the end, from the last one backwards
+        self.active = bytearray(count + len(program.literals))  # literals are at the end, in reverse order
         """Flags by variable: 1 if it is active."""
         for i, flag in zip(program.input_ids, active, strict=True):
             self.active[i] = flag
@@ -155,10 +155,10 @@ def forward(
 
     Args:
         program: the program.
-        active: by input, whether it carries derivatives.
+        active: one flag per input: True if it carries derivatives.
         sink: where to write.
         count: how many of the outputs, from the first on, are differentiated; by default all.
-        by_rules: whether all rules are called, and no templates used.
+        by_rules: True to call all rules, and use no templates.
 
     Raises:
         NotDifferentiableError: if an operation has no derivative.

@@ -325,7 +325,7 @@ def test_values_that_nothing_reads_are_let_go(monkeypatch: pytest.MonkeyPatch) -
 
 def test_too_many_paths_say_how_many_and_which_line() -> None:
     with pytest.raises(
-        TooManyPathsError, match=r"1000 different answers(.|\n)*1000 paths(.|\n)*is 64(.|\n)*float\("
+        TooManyPathsError, match=r"1000 different values(.|\n)*1000 paths(.|\n)*is 64(.|\n)*float\("
     ) as caught:
         ft.vmap(lambda x: x * float(ft.value(x)))(np.arange(1000.0))
     assert isinstance(caught.value, RuntimeError) and "max_paths=1024" in str(caught.value)

@@ -212,9 +212,9 @@ def test_refusals() -> None:
         integrate.solve_ivp(pendulum, (0, 1), Z[:2], args=(Z[2:],), gradient="both")
     with pytest.raises(ArgumentError, match="method='BDF' has no gradient='direct'"):
         ft.grad(lambda z: np.sum(swung(z, method="BDF", gradient="direct")))(Z)
-    with pytest.raises(ConcretizationError, match="how many steps there are depends on values"):
+    with pytest.raises(ConcretizationError, match="the number of steps depends on values"):
         ft.jit(lambda z: swung(z, t_eval=None))(Z)
-    with pytest.raises(ConcretizationError, match="how many events there are depends on values"):
+    with pytest.raises(ConcretizationError, match="the number of events depends on values"):
         ft.jit(lambda z: swung(z, events=lambda t, y, p: y[0]))(Z)
     with pytest.raises(ArgumentError, match="rtol= is traced"):
         ft.grad(lambda r: np.sum(swung(Z, rtol=r)))(1e-6)

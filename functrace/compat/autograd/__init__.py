@@ -1,11 +1,12 @@
-"""HIPS autograd's names over functrace: one import changed, and code that is written for autograd runs.
+"""HIPS autograd's names over functrace: change one import to run code that is written for autograd.
 
-``from functrace.compat.autograd import grad``, ``import functrace.compat.autograd.numpy as np``: names, arguments and
-conventions are autograd's (``argnum=``, gradients of functions whose result has one element, ``defvjp``), the derivatives
-functrace's. `replace_autograd` lets packages that import autograd themselves run on it, unmodified.
+``from functrace.compat.autograd import grad``, ``import functrace.compat.autograd.numpy as np``:
+names, arguments and conventions are autograd's (``argnum=``, gradients of functions whose result
+has one element, ``defvjp``), the derivatives functrace's. `replace_autograd` runs packages that
+import autograd themselves, unmodified.
 
-Differences: arguments that hold integers raise; containers are Python's own, traced values stand in them; values carry no
-graph of nodes, so what reads one is missing. docs/backends.md has the table.
+Differences: integer arguments raise; containers are Python's own, with traced values in them; there
+is no graph of nodes, so functions that read one are missing. docs/backends.md has the table.
 
 Layer: 10.
 """

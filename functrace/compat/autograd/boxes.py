@@ -1,4 +1,4 @@
-"""Which values are traced, and their plain values.
+"""Tests for traced values, and their plain values.
 
 Layer: 10.
 """
@@ -19,7 +19,7 @@ Box = Tracer
 
 
 def isbox(x: object) -> bool:
-    """Say whether a value is traced."""
+    """Return True if a value is traced."""
     return isinstance(x, Tracer)
 
 
@@ -27,13 +27,13 @@ def getval(x: Values) -> Any:
     """Return the plain value of a traced value, and anything else as it is.
 
     Raises:
-        ConcretizationError: under `functrace.jit` and `functrace.vmap`, where values are not known.
+        ConcretizationError: under `functrace.jit` and `functrace.vmap`, where values are abstract.
     """
     return value(x) if isinstance(x, Tracer) else x
 
 
 def notrace_primitive(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function that is called with the plain values of its positional arguments, and has no derivative."""
+    """Call a function with the plain values of its positional arguments, without derivative."""
 
     @functools.wraps(f, updated=())
     def call(*args: object, **kwargs: object) -> Any:

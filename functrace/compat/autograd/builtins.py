@@ -1,4 +1,4 @@
-"""``autograd.builtins``: containers are Python's own here, because traced values can stand in them.
+"""``autograd.builtins``: containers are Python's own here, because they can contain traced values.
 
 Layer: 10.
 """
@@ -29,7 +29,7 @@ def _like(x: Values) -> Any:
 
 
 def isinstance(x: object, kinds: Given) -> bool:
-    """Check that a value, or the value that a traced one stands for, is an instance of a class.
+    """Check that a value, or the plain value of a traced one, is an instance of a class.
 
     Args:
         x: any object.
@@ -51,7 +51,7 @@ def isinstance(x: object, kinds: Given) -> bool:
 
 
 def type(x: object) -> builtins.type:
-    """Return the class of a value, or of the value that a traced one stands for.
+    """Return the class of a value, or of the plain value of a traced one.
 
     Args:
         x: any object.
@@ -72,19 +72,19 @@ def type(x: object) -> builtins.type:
 
 
 class _Holding(builtins.type):
-    """The class of a class whose instances are containers that hold something traced."""
+    """Metaclass of classes whose instances are containers with traced values."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return builtins.isinstance(instance, vars(cls)["of"]) and is_traced(instance)
 
 
 class SequenceBox(metaclass=_Holding):
-    """Tuples and lists that hold something traced: a class for ``isinstance``."""
+    """Tuples and lists with traced values: a class for ``isinstance``."""
 
     of = (builtins.tuple, builtins.list)
 
 
 class DictBox(metaclass=_Holding):
-    """Dicts that hold something traced: a class for ``isinstance``."""
+    """Dicts with traced values: a class for ``isinstance``."""
 
     of = (builtins.dict,)

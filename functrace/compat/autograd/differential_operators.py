@@ -1,9 +1,10 @@
 """``autograd.differential_operators``: derivatives of functions, with autograd's arguments and results.
 
 Note [Gradients of one element]
-    autograd differentiates functions whose result has one element, whatever its shape; functrace those that return a number.
-    So results are reshaped. `value_and_grad` returns the value in its own shape: as the auxiliary result, once a result has
-    been met that is no number, since results with an auxiliary one are not replayed as quickly.
+    autograd differentiates functions whose result has one element, of any shape; functrace requires
+    a number. So results are reshaped. `value_and_grad` returns the value in its own shape: as an
+    auxiliary result, once it has encountered a result that is no number, since results with an
+    auxiliary one are replayed more slowly.
 
 Layer: 10.
 """
@@ -42,7 +43,7 @@ def _argnums(argnum: Argnum, operator: str) -> Any:
 
 
 def _warn_if_constant(result: Values) -> None:
-    """Warn, as autograd does, of a result that depends on nothing that is traced."""
+    """Warn, like autograd, about a result that depends on no traced value."""
     if not any(isinstance(leaf, Tracer) for leaf in flatten(result)[0]):
         warnings.warn("Output seems independent of input.", stacklevel=2)
 
@@ -118,7 +119,7 @@ def grad(fun: Function, argnum: Argnum = 0) -> Function:
 
 @final
 class _Shaped(Exception):
-    """Raised inside of `value_and_grad` by the first result that is an array with one element."""
+    """Signal in `value_and_grad` that the result is an array with one element."""
 
 
 def value_and_grad(fun: Function, argnum: Argnum = 0) -> Function:
@@ -445,7 +446,7 @@ def vjp_of(fun: Function, x: Values) -> tuple[Function, Any]:
 
 
 def _fitted(direction: Values, like: Values) -> Any:
-    """Return a tangent or cotangent in the shapes and dtypes of ``like``: numbers stand for arrays of them."""
+    """Return a tangent or cotangent in the shapes and dtypes of ``like``: numbers are broadcast."""
     leaves, tree = flatten(direction)
     likes, wanted = flatten(like)
     if tree != wanted:

@@ -1,11 +1,12 @@
-"""``autograd.extend``: primitives, functions of plain values with derivatives that they are given.
+"""``autograd.extend``: primitives, functions of plain values with custom derivatives.
 
 Note [Rules run on values]
-    A primitive's function is called where it stands, with plain values. Its rules, ``vjpmaker(ans, *args)(g)`` and
-    ``jvpmaker(g, ans, *args)``, are called when the derivative's program runs, with plain values, too: so a rule may call
-    any primitive on ``g``, as rules do that are written for autograd. Higher derivatives differentiate the call of the rule
-    in the same way (`functrace.api.custom_rules.external_values.eagerly`). A mode without a rule is the transpose of the
-    other one.
+    A primitive's function is called during tracing, with plain values. Its rules, ``vjpmaker(ans,
+    *args)(g)`` and ``jvpmaker(g, ans, *args)``, are called when the derivative's program runs, with
+    plain values, too: so a rule may call any primitive on ``g``, as rules for autograd do. Higher
+    derivatives differentiate the call of the rule in the same way
+    (`functrace.api.custom_rules.external_values.eagerly`). A mode without a rule is the transpose
+    of the other one.
 
 Layer: 10.
 """
@@ -93,13 +94,13 @@ class primitive:
     def __call__(self, *args: Given, **kwargs: Given) -> Any:
         """Call the function; on traced arguments, with its rules."""
         if not _holds_tracer(args):
-            return self.fun(*args, **kwargs)  # keywords may be traced: they are the function's own affair
+            return self.fun(*args, **kwargs)  # keywords may be traced: the function handles them
         args, kwargs = map_leaves(lambda x: x.strong() if isinstance(x, TracedNumber) else x, (args, kwargs))
         held, named = map_leaves(lambda x: stop_gradient(x) if isinstance(x, Tracer) else x, (args, kwargs))
         return _Call(self, args, kwargs, call_foreign(self.fun, None, held, named, "sequential")).attached()
 
     def defvjp(self, *_: object, **__: object) -> NoReturn:
-        """Refuse autograd's old form.
+        """Raise: autograd's old form is not supported.
 
         Raises:
             UnsupportedFunctionError: always.
@@ -123,7 +124,7 @@ _transposing: ContextVar[frozenset[Any]] = ContextVar(
 
 @final
 class _Call:
-    """One call of a primitive on traced values: what its rules are called with, once values are there."""
+    """One call of a primitive on traced values: the arguments of its rules."""
 
     def __init__(self, owner: primitive, args: tuple[Any, ...], kwargs: dict[str, Any], result: Values) -> None:
         self.owner = owner
@@ -132,7 +133,7 @@ class _Call:
         self.first_result = len(flatten((args, kwargs))[0])
         ends = list(itertools.accumulate([len(flatten(x)[0]) for x in args], initial=0))
         self.places = [range(*pair) for pair in itertools.pairwise(ends)]
-        """By argument, its leaves."""
+        """Positions of the leaves, by argument."""
         self.avals: dict[int, ShapeDtype] = {k: aval_of(leaf) for k, leaf in enumerate(leaves) if isinstance(leaf, _ARRAYS)}
         floats = [k for k, aval in self.avals.items() if is_differentiable(aval)]
         self.outputs = [k for k in floats if k >= self.first_result]
@@ -172,7 +173,7 @@ class _Call:
         return eagerly(name, run, key, [*outputs, *operands, *dots], [self.avals[k] for k in self.outputs])
 
     def _with_rules(self, active: Sequence[int]) -> list[int]:
-        """Return the arguments that a derivative is taken by.
+        """Return the active arguments, after checking that each has a rule.
 
         Raises:
             NotDifferentiableError: if one has no rule.
@@ -258,7 +259,7 @@ class _Call:
         return unflatten(self.tree, leaves), list(values[len(places) :])
 
     def _filled(self, places: Sequence[int], values: Sequence[Any]) -> Any:
-        """Return directions in place of the values of the call, zeros where there is none."""
+        """Return directions for the leaves of the call, zeros where there is none."""
         leaves = list(self.fixed)
         for k, aval in self.avals.items():
             leaves[k] = np.zeros(aval.shape, aval.dtype)
@@ -267,7 +268,7 @@ class _Call:
         return unflatten(self.tree, leaves)
 
     def _fitting(self, found: list[Any], given: Sequence[int], wanted: Sequence[int], what: str, like: str) -> list[Any]:
-        """Check what a rule returned; returns what belongs to differentiable leaves, in their dtypes."""
+        """Check a rule's result; return directions of differentiable leaves in their dtypes."""
         if len(found) != len(given):
             raise ArgumentError(
                 f"{what} returned {len(found)} arrays, {like} has {len(given)}", fix=f"return what is like {like}"
@@ -293,13 +294,14 @@ class _Call:
 
 
 _RULED = ("solve_banded", "solve_sylvester", "solve_triangular", "sqrtm")
-"""The functions of ``autograd.scipy.linalg`` that autograd has rules for."""
+"""Functions of ``autograd.scipy.linalg`` with autograd's own rules."""
 
 
 def _own(fun: Given, what: str) -> primitive:
-    """Return the primitive that rules are given to.
+    """Return the primitive to define rules for.
 
-    Of a function that autograd has no rule for, and functrace has, they are dropped with a warning: packages fill gaps.
+    Rules for a function that only functrace differentiates are dropped with a warning: packages add
+    missing rules.
     """
     name, where = function_name(fun), getattr(getattr(fun, "of_scipy", None), "__module__", "")
     if where.startswith("scipy.linalg") and name not in _RULED:
@@ -336,10 +338,10 @@ def defvjp(fun: Given, *vjpmakers: Maker | None, argnums: Iterable[int] | None =
     Args:
         fun: the primitive.
         vjpmakers: the rules; ``None`` where the derivative is zero.
-        argnums: which arguments they are for; the first ones by default.
+        argnums: their argument positions; the first ones by default.
 
     Raises:
-        UnsupportedFunctionError: if ``fun`` is no primitive that was made here.
+        UnsupportedFunctionError: if ``fun`` is no `primitive`.
     """
     owner = _own(fun, "defvjp")
     owner.vjps = _table(vjpmakers, argnums, lambda k, maker: _zero(k) if maker is None else maker, "defvjp")
@@ -369,10 +371,10 @@ def defjvp(fun: Given, *jvpfuns: Maker | str | None, argnums: Iterable[int] | No
     Args:
         fun: the primitive.
         jvpfuns: the rules; ``None`` where the derivative is zero, ``"same"`` where the function is linear.
-        argnums: which arguments they are for; the first ones by default.
+        argnums: their argument positions; the first ones by default.
 
     Raises:
-        UnsupportedFunctionError: if ``fun`` is no primitive that was made here.
+        UnsupportedFunctionError: if ``fun`` is no `primitive`.
     """
     owner = _own(fun, "defjvp")
 
@@ -403,16 +405,16 @@ def defjvp_argnum(fun: Given, jvpmaker: Maker) -> None:
 
 
 def def_linear(fun: Given) -> None:
-    """Say that a primitive is linear in each argument."""
+    """Declare a primitive linear in each argument."""
     owner = _own(fun, "def_linear")
     owner.jvps = lambda argnum: _same(owner, argnum)
 
 
-# -- autograd's graph, which is not there --------------------------------------------------------------------------------
+# -- autograd's graph, which does not exist here ---------------------------------------------------
 
 
 class _Absent:
-    """A class of autograd's that has no counterpart: it can be imported, and says so when it is used."""
+    """A class of autograd's without counterpart: importing it works, using it raises."""
 
     def __init__(self, *_: object) -> None:
         raise UnsupportedFunctionError(
@@ -422,7 +424,7 @@ class _Absent:
 
 
 class SparseObject(_Absent):
-    """A gradient with few elements: return an array with zeros in place of it."""
+    """A sparse gradient: return a dense array instead."""
 
 
 class JVPNode(_Absent):
@@ -434,7 +436,7 @@ class VJPNode(_Absent):
 
 
 def register_notrace(trace_type: object, primitive_fun: object) -> NoReturn:
-    """Refuse: what has no derivative is made by `notrace_primitive`.
+    """Raise: use `notrace_primitive` for functions without derivative.
 
     Raises:
         UnsupportedFunctionError: always.

@@ -1,4 +1,4 @@
-"""Modules whose names are those of another module, or of an object.
+"""Modules that forward the names of another module, or of an object.
 
 Layer: 10.
 """
@@ -11,10 +11,11 @@ from typing import Any
 
 
 def names_of(where: str, module: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a module that has the names of another one.
+    """Return the ``__getattr__`` of a module that forwards another module's names.
 
     Args:
-        where: the dotted name of the other module, or of an object in it, which is imported when a name is first read.
+        where: the dotted name of the other module, or of an object in it, imported when a name is
+            first read.
         module: the module's own name.
     """
 

@@ -1,4 +1,4 @@
-"""`replace_autograd`: packages that import autograd, unmodified, on functrace.
+"""`replace_autograd`: run packages that import autograd, unmodified, on functrace.
 
 Layer: 10.
 """
@@ -22,12 +22,13 @@ _HERE = __name__.rpartition(".")[0]
 def replace_autograd(*packages: str) -> Iterator[None]:
     """Make ``import autograd`` import this package inside of a ``with`` block, in the whole process.
 
-    Modules that are imported in the block keep their imports. HIPS autograd need not be installed. If it is imported
-    already, its modules are set aside, and put back afterwards, so that the two never mix. A function that imports autograd
-    when it is called needs a block around the call.
+    Modules that are imported in the block keep their imports. HIPS autograd need not be installed.
+    If it is imported already, its modules are hidden, and restored afterwards, so that the two
+    never mix. A function that imports autograd when it is called needs a block around the call.
 
     Args:
-        packages: names of packages that the block imports; it is checked that they have not been imported on HIPS autograd.
+        packages: packages that the block imports; raises if they have been imported with HIPS
+            autograd before.
 
     Returns:
         a context manager.
@@ -61,12 +62,12 @@ def replace_autograd(*packages: str) -> Iterator[None]:
 
 
 def _modules(package: str) -> list[str]:
-    """The modules of a package that are imported."""
+    """Return the imported modules of a package."""
     return [name for name in sys.modules if name == package or name.startswith(f"{package}.")]
 
 
 def _ours() -> dict[str, ModuleType]:
-    """All modules of this package, by autograd's names; those of SciPy's functions if SciPy is installed."""
+    """Return all modules of this package by autograd's names; SciPy's if installed."""
     package = importlib.import_module(_HERE)
     found = {"autograd": package}
     has_scipy = importlib.util.find_spec("scipy") is not None
@@ -77,7 +78,7 @@ def _ours() -> dict[str, ModuleType]:
 
 
 def _uses_hips(module: ModuleType) -> bool:
-    """Whether a module holds something of HIPS autograd's."""
+    """Return True if a module refers to an object of HIPS autograd."""
     for value in list(vars(module).values()):
         name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
         if isinstance(name, str) and (name == "autograd" or name.startswith("autograd.")):

@@ -1,4 +1,4 @@
-"""``autograd.test_util``: checks of derivatives against differences.
+"""``autograd.test_util``: check derivatives against finite differences.
 
 Layer: 10.
 """
@@ -23,14 +23,14 @@ TOL = RTOL = EPS = 1e-6
 
 
 def scalar_close(a: Values, b: Values) -> bool:
-    """Say whether two numbers are close, absolutely or relatively."""
+    """Return True if two numbers are close, absolutely or relatively."""
     return bool(abs(a - b) < TOL or abs(a - b) / abs(a + b) < RTOL)
 
 
 def check_grads(
     f: Function, argnum: Argnum = 0, modes: Sequence[str] = ("fwd", "rev"), order: int = 2
 ) -> Callable[..., None]:
-    """Return a function of the arguments of ``f`` that checks its derivatives by one of them against differences.
+    """Return a function of ``f``'s arguments that checks one derivative numerically.
 
     Raises:
         CheckError: from the function, if one is wrong.
@@ -81,7 +81,7 @@ def combo_check(fun: Function, *args: Given, **kwargs: Given) -> Callable[..., N
 
 
 def make_numerical_jvp(f: Function, x: Values) -> Function:
-    """Return a function that computes the difference of ``f`` at ``x`` in a direction."""
+    """Return a function that computes the difference quotient of ``f`` at ``x`` in a direction."""
     space, results = vspace(x), vspace(f(x))
 
     def jvp(v: Values) -> Any:

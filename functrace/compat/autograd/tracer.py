@@ -1,4 +1,4 @@
-"""``autograd.tracer``: which values are traced, their plain values, and primitives.
+"""``autograd.tracer``: tests for traced values, their plain values, and primitives.
 
 Layer: 10.
 """
@@ -14,7 +14,7 @@ __all__ = ["Box", "getval", "isbox", "notrace_primitive", "primitive"]
 
 
 def __getattr__(name: str) -> NoReturn:
-    """Say what is there in place of autograd's graph."""
+    """Raise with the replacement for autograd's graph."""
     raise AttributeError(
         f"module {__name__!r} has no attribute {name!r}: functrace records programs, and has no graph of nodes; "
         "functrace.trace(f)(x) is the program of a function"

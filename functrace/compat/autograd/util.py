@@ -1,4 +1,4 @@
-"""``autograd.util``: tuples with other elements.
+"""``autograd.util``: replace elements of tuples.
 
 Layer: 10.
 """
@@ -14,7 +14,7 @@ __all__ = ["subval", "subvals"]
 
 
 def subvals(x: Iterable[Any], ivs: Iterable[tuple[int, Any]]) -> tuple[Any, ...]:
-    """Return the elements of ``x`` with those at some places replaced."""
+    """Return the elements of ``x`` with those at some positions replaced."""
     made = list(x)
     for place, value in ivs:
         made[place] = value
@@ -22,5 +22,5 @@ def subvals(x: Iterable[Any], ivs: Iterable[tuple[int, Any]]) -> tuple[Any, ...]
 
 
 def subval(x: Iterable[Any], i: int, v: Values) -> tuple[Any, ...]:
-    """Return the elements of ``x`` with that at ``i`` replaced."""
+    """Return the elements of ``x`` with the one at ``i`` replaced."""
     return subvals(x, [(i, v)])

@@ -1,4 +1,4 @@
-"""Vector spaces of values: zeros, ones, random elements, a basis and products, of arrays and of containers of them.
+"""Vector spaces of arrays and containers: elements, a basis and products.
 
 Layer: 10.
 """
@@ -22,7 +22,7 @@ _ARRAYS = (Tracer, np.ndarray, np.inexact, float, complex)
 
 
 class VSpace:
-    """The vector space that a value is in. Two are equal if their elements have the same structure, shapes and dtypes."""
+    """The vector space of a value; equal for equal structure, shapes and dtypes."""
 
     def __init__(self, value: Values) -> None:
         leaves, self.tree = flatten(value)
@@ -30,7 +30,7 @@ class VSpace:
 
     @classmethod
     def register(cls, value_type: type, vspace_maker: object = None) -> NoReturn:
-        """Refuse: classes of values are pytrees here.
+        """Raise: classes of values are pytrees here.
 
         Raises:
             UnsupportedFunctionError: always.
@@ -42,7 +42,7 @@ class VSpace:
 
     @property
     def iscomplex(self) -> bool:
-        """Whether an element holds complex numbers."""
+        """True if an element has complex numbers."""
         return any(aval.dtype.kind == "c" for aval in self.avals)
 
     @property
@@ -51,11 +51,11 @@ class VSpace:
         return sum([aval.size * (2 if aval.dtype.kind == "c" else 1) for aval in self.avals])
 
     def zeros(self) -> Any:
-        """Return the element zero."""
+        """Return the zero element."""
         return self._made([np.zeros(aval.shape, aval.dtype) for aval in self.avals])
 
     def ones(self) -> Any:
-        """Return the element of ones, of complex numbers 1 + 1i."""
+        """Return the element of ones, 1 + 1i for complex numbers."""
         return self._made([np.full(aval.shape, 1 + 1j if aval.dtype.kind == "c" else 1, aval.dtype) for aval in self.avals])
 
     def randn(self) -> Any:
@@ -68,7 +68,7 @@ class VSpace:
         return self._made([draw(aval) for aval in self.avals])
 
     def standard_basis(self) -> Iterator[Any]:
-        """Yield the elements that are 1 in one place (or 1i) and 0 elsewhere."""
+        """Yield the elements that are 1 (or 1i) in one position and 0 elsewhere."""
         for k, aval in enumerate(self.avals):
             for place in np.ndindex(aval.shape):
                 for unit in (1.0, 1j) if aval.dtype.kind == "c" else (1.0,):
@@ -81,7 +81,7 @@ class VSpace:
         return self._each(np.add, x, y)
 
     def mut_add(self, x: Values, y: Values) -> Any:
-        """Return ``x + y``, where ``None`` stands for zero; neither is written to."""
+        """Return ``x + y``, where ``None`` is zero; neither is written to."""
         return y if x is None else self.add(x, y)
 
     def scalar_mul(self, x: Values, a: Values) -> Any:
@@ -94,7 +94,7 @@ class VSpace:
         return sum([np.real(np.dot(np.conj(np.ravel(a)), np.ravel(b))) for a, b in pairs])
 
     def covector(self, x: Values) -> Any:
-        """Return the cotangent that is the inner product with ``x``: its conjugate."""
+        """Return the cotangent of the inner product with ``x``: its conjugate."""
         return self._each(np.conj, x)
 
     def _each(self, f: Given, *xs: Values) -> Any:
@@ -149,7 +149,7 @@ def vspace(value: Values) -> Any:
     """Return the vector space of a value.
 
     Raises:
-        DtypeError: if it holds something else than floats, complex numbers and arrays.
+        DtypeError: if it contains anything but floats, complex numbers and arrays.
     """
     if isinstance(value, _ARRAYS):
         return (ComplexArrayVSpace if np.iscomplexobj(value) else ArrayVSpace)(value)

@@ -1,4 +1,4 @@
-"""``autograd.wrap_util``: operators on functions of one argument, for functions of several.
+"""``autograd.wrap_util``: extend operators on unary functions to functions of several arguments.
 
 Layer: 10.
 """
@@ -25,12 +25,12 @@ def get_name(f: object) -> str:
 
 
 def wraps(fun: Function) -> Callable[[Function], Function]:
-    """As ``functools.wraps``, of whatever can be called."""
+    """Return ``functools.wraps`` for any callable."""
     return functools.wraps(fun, updated=())
 
 
 def check_argnum(argnum: object, operator: str) -> Any:
-    """Return which arguments are meant, a position or several.
+    """Return the positions of the selected arguments, one or several.
 
     Raises:
         ArgumentError: if it is neither.
@@ -45,10 +45,10 @@ def check_argnum(argnum: object, operator: str) -> Any:
 
 
 def chosen(fun: Function, argnum: Argnum, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Function, Any]:
-    """Return ``fun`` as a function of the chosen arguments alone, and these: one, or a tuple.
+    """Return ``fun`` as a function of the selected arguments alone, and these: one, or a tuple.
 
     Raises:
-        ArgumentError: if there are not so many positional arguments.
+        ArgumentError: if there are too few positional arguments.
     """
     places = (argnum,) if isinstance(argnum, int) else tuple(argnum)
     for place in places:
@@ -66,7 +66,7 @@ def chosen(fun: Function, argnum: Argnum, args: tuple[Any, ...], kwargs: dict[st
 
 
 def unary_to_nary(unary_operator: Function) -> Function:
-    """Make an operator on functions of several arguments of one on functions of a single one.
+    """Extend an operator on unary functions to functions of several arguments.
 
     Args:
         unary_operator: ``unary_operator(f, x, …)``.

@@ -1,9 +1,10 @@
-"""The ufuncs of ``scipy.special``, one row each: primitives as NumPy's are, whose derivatives are other rows.
+"""The ufuncs of ``scipy.special``, one row each: primitives whose derivatives are other rows.
 
-This package imports SciPy, and is imported when a traced value first meets a ufunc of SciPy's, or when a program is read
-that holds one. What has no derivative by an argument (the order of a Bessel function) raises when one is asked for. Those of
-the incomplete gamma and beta functions by their shapes are integrals: `functrace.ops.special.incomplete`; the logarithms of
-these functions, in the far tails, too, stand in `functrace.ops.special.tails`.
+This package imports SciPy; it is imported when a traced value is first passed to a SciPy ufunc, or
+when a program with one is read. Differentiating by an argument without a derivative (the order of a
+Bessel function) raises. Derivatives of the incomplete gamma and beta functions by their shapes are
+integrals: `functrace.ops.special.incomplete`; the logarithms of these functions, also in the far
+tails, are in `functrace.ops.special.tails`.
 
 Layer: 2.
 """

@@ -1,4 +1,4 @@
-"""Bessel functions and their kin, by their argument; by their order they have no derivative here.
+"""Bessel and related functions, differentiable by their argument, but not by their order.
 
 Layer: 2.
 """
@@ -19,12 +19,13 @@ from functrace.typing import Array
 
 
 def _difference(name: str) -> Any:
-    """(C_{v-1} - C_{v+1}) / 2, DLMF 10.6.1: smooth at 0, where C_{v-1} - v C_v / x is not."""
+    """(C_{v-1} - C_{v+1}) / 2, DLMF 10.6.1: smooth at 0, unlike C_{v-1} - v C_v / x."""
     return lambda v, x, o: 0.5 * (_ROWS[name](v - 1.0, x) - _ROWS[name](v + 1.0, x))
 
 
 def _scaled(function: Any, size: Any, half_sum: Any) -> Any:
-    """The jvp rule of a function of the first or second kind that is scaled by exp(-|part of x|)."""
+    """Return the jvp rule of a function of the first or second kind, scaled by exp(-|part of
+    x|)."""
 
     def jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
         (v, x), (out,), (dv, dx) = primals, outputs, tangents

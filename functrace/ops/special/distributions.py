@@ -1,4 +1,5 @@
-"""The incomplete gamma and beta functions, their inverses, and the distribution functions made of them.
+"""The incomplete gamma and beta functions, their inverses, and distribution functions based on
+them.
 
 Layer: 2.
 """
@@ -105,7 +106,7 @@ gammainccinv = special(
     source="of the inverse",
 )
 
-# -- distribution functions made of them -----------------------------------------------
+# -- distribution functions based on them -----------------------------------------------
 
 
 def _poisson(k: Array, m: Array) -> Any:
@@ -132,7 +133,7 @@ def fisher_by_shapes(n: Array, d: Array, x: Array) -> tuple[Any, Any]:
     x = kept(fits, x, 1.0)
     scaled = d + n * x
     at, rest = n * x / scaled, d / scaled
-    is_left = ew.less(at, 0.5)  # the smaller of the two has all of its digits
+    is_left = ew.less(at, 0.5)  # the smaller of the two has full precision
     a, b, at, rest = 0.5 * n, 0.5 * d, kept(is_left, at, 0.5), ew.where(is_left, 0.5, rest)
 
     def moved(order: Order) -> Any:
@@ -145,7 +146,8 @@ def fisher_by_shapes(n: Array, d: Array, x: Array) -> tuple[Any, Any]:
 
 
 def student_by_df(df: Array, t: Array) -> Any:
-    """The derivative of Student's distribution function by its degrees of freedom, over the density: t^2 has F's."""
+    """The derivative of Student's distribution function by its degrees of freedom, over the
+    density: t^2 is F-distributed."""
     is_zero = ew.equal(t, 0)
     away = ew.where(is_zero, 1.0, t)
     return ew.where(is_zero, 0.0, 0.5 * fisher_by_shapes(away / away, df, away * away)[1] / away)

@@ -35,7 +35,8 @@ erfcinv = special(sp.erfcinv, lambda y, o: -exp(square(o)) / _SLOPE, source="DLM
 
 
 def _hazard(x: Array) -> Any:
-    """Density over distribution function, without a quotient of small numbers: sqrt(2 / pi) / erfcx(-x / sqrt(2))."""
+    """Density over distribution function, without dividing small numbers: sqrt(2 / pi) / erfcx(-x /
+    sqrt(2))."""
     return 2 * _NORMAL / erfcx(-_HALF * x)
 
 
@@ -52,7 +53,8 @@ owens_t = special(
 
 
 def _voigt(x: Array, sigma: Array, gamma: Array) -> tuple[Any, Any]:
-    """Where the Faddeeva function is taken for a profile, and its derivative there."""
+    """Return the argument of the Faddeeva function for a Voigt profile, and the derivative
+    there."""
     z = (x + 1j * gamma) / (sigma * math.sqrt(2))
     return z, (-2.0 * z * wofz(z) + 1j * _SLOPE) * _NORMAL / sigma
 
@@ -75,7 +77,7 @@ tklmbda = special(
 
 
 def _spence(z: Array) -> Any:
-    # log(z) / (1 - z), near 1 by the series, whose derivatives are series as well.
+    # log(z) / (1 - z); near 1 by the series, whose derivatives are series, too.
     near = abs(z - 1.0) < 0.5
     far = where(near, 2.0, z)
     return where(near, -hyp2f1(1.0, 1.0, 2.0, 1.0 - kept(near, z, 1.0)), log(far) / (1.0 - far))

@@ -1,10 +1,11 @@
-"""The gamma function and what is made of it: digamma, zeta, beta, binomial coefficients.
+"""The gamma function and related functions: digamma, zeta, beta, binomial coefficients.
 
 Note [Poles of gamma]
-    Quotients of gamma functions are finite where a denominator has a pole: they are 0 there. Their derivative ``o psi(x)``
-    would be ``0 * inf``. Left of 1/2 it is taken by reflection (DLMF 5.5.3, 5.5.4), which divides by no sine that vanishes
-    there: ``(1 / gamma)'(x) = gamma(1 - x) (cos(pi x) - psi(1 - x) sin(pi x) / pi)``, and
-    ``psi(x) = psi(1 - x) - pi cot(pi x)``. The product of gammas that remains is a beta function, which does not overflow.
+    Quotients of gamma functions are finite where a denominator has a pole: they are 0 there. Their
+    derivative ``o psi(x)`` would be ``0 * inf``. Left of 1/2 it is computed by reflection (DLMF
+    5.5.3, 5.5.4), without dividing by a sine that is zero there: ``(1 / gamma)'(x) = gamma(1 - x)
+    (cos(pi x) - psi(1 - x) sin(pi x) / pi)``, and ``psi(x) = psi(1 - x) - pi cot(pi x)``. The
+    remaining product of gammas is a beta function, which does not overflow.
 
 Layer: 2.
 """
@@ -49,7 +50,7 @@ gammasgn = special(sp.gammasgn, None, source="piecewise constant")
 
 
 def polygamma(n: int, x: Value) -> Any:
-    """The derivative of psi of an order."""
+    """The derivative of psi of order n."""
     if n == 0:
         return psi(x)
     return zeta(n + 1.0, x) * (-1.0) ** (n + 1) * math.factorial(n)
@@ -59,7 +60,7 @@ betaln = special(sp.betaln, lambda a, b, o: psi(a) - psi(a + b), lambda a, b, o:
 
 
 def _sine_and_cosine(x: Array) -> tuple[Any, Any]:
-    """``sin(pi x)`` and ``cos(pi x)``, exactly 0 and 1 where they are."""
+    """``sin(pi x)`` and ``cos(pi x)``, exact where they are 0 or 1."""
     whole = ew.rint(x)
     sign = 1.0 - 2.0 * ew.remainder(whole, 2.0)
     angle = math.pi * (x - whole)
@@ -73,7 +74,7 @@ def _slope(x: Array) -> Any:
 
 
 def _chosen(condition: Array, *values: tuple[Array, float]) -> list[Any]:
-    """Values where a condition holds, elsewhere numbers at which the formulas are harmless."""
+    """Select values where a condition holds, elsewhere numbers for which the formulas are safe."""
     return [ew.where(condition, x, instead) for x, instead in values]
 
 
@@ -95,7 +96,8 @@ def _beta(a: Array, b: Array, o: Array) -> Any:
 
 
 def _binom(n: Array, x: Array, o: Array) -> Any:
-    """``binom(n, k) psi(x)`` for ``x`` among ``k + 1`` and ``n - k + 1``; see Note [Poles of gamma]."""
+    """``binom(n, k) psi(x)`` for ``x`` either ``k + 1`` or ``n - k + 1``; see Note [Poles of
+    gamma]."""
     is_left = x < 0.5
     at, over = _chosen(is_left, (x, 0.25), (n, 1.0))
     return ew.where(is_left, -beta(over + 1.0, 1.0 - at) * _slope(at), o * psi(ew.where(is_left, 1.0, x)))

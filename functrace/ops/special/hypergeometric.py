@@ -21,7 +21,8 @@ hyp0f1 = special(sp.hyp0f1, "v", lambda v, z, o: hyp0f1(v + 1.0, z) / v, source=
 
 
 def _kummer(a: Array, b: Array, z: Array) -> Any:
-    """The derivative of hyp1f1: of a polynomial one of a degree less, also where ``b`` is a pole of the coefficients."""
+    """The derivative of hyp1f1: for a polynomial one of lower degree, even if ``b`` is a pole of
+    the coefficients."""
     ends = ew.equal(a, 0)
     some = ew.logical_or(ends, ew.equal(a, -1))
     x, y = ew.where(some, 0.0, a + 1.0), ew.where(some, 1.0, b + 1.0)
@@ -29,7 +30,8 @@ def _kummer(a: Array, b: Array, z: Array) -> Any:
 
 
 def _gauss(a: Array, b: Array, c: Array, z: Array) -> Any:
-    """The derivative of hyp2f1, likewise; where ``c`` is one of the others, SciPy takes a power of ``1 - z``."""
+    """The derivative of hyp2f1, likewise; if ``c`` equals ``a`` or ``b``, SciPy uses a power of ``1
+    - z``."""
     is_power = ew.logical_or(ew.equal(a, c), ew.equal(b, c))
     ends = ew.logical_or(ew.equal(b, 0), ew.logical_and(ew.logical_not(is_power), ew.equal(a, 0)))
     last = ew.logical_and(ew.logical_not(is_power), ew.logical_or(ew.equal(a, -1), ew.equal(b, -1)))
@@ -47,7 +49,7 @@ hyperu = special(sp.hyperu, "a", "b", lambda a, b, z, o: -a * hyperu(a + 1.0, b 
 
 
 def _k_by_m(m: Array) -> Any:
-    # DLMF 19.4.1; near 0 by the series, whose derivatives are series as well.
+    # DLMF 19.4.1; near 0 by the series, whose derivatives are series, too.
     near = abs(m) <= 0.5
     far = kept(ew.logical_not(near), m, 0.75)
     formula = (ellipe(far) - (1.0 - far) * ellipk(far)) / (2.0 * far * (1.0 - far))
@@ -97,11 +99,11 @@ def _jacobi_functions(primals: Values, outputs: Values, tangents: Tangents) -> A
 
 ellipj = special(sp.ellipj, jvp=_jacobi_functions, source="DLMF 22.13.1")
 
-# -- orthogonal polynomials: the derivative is one of a degree less -----------------------------------------------
+# -- orthogonal polynomials: the derivative is one of lower degree ---------------------------------
 
 
 def _lower(n: Value) -> Any:
-    """The degree below; 0 where the degree is 0, and with it a factor of the derivative."""
+    """The degree below; 0 for degree 0, where a factor of the derivative is 0."""
     return max(n - 1, 0) if n.__class__ is int else where(ew.equal(n, 0), 1, n) - 1  # type: ignore[operator]
 
 

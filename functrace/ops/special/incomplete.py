@@ -1,16 +1,19 @@
-"""The incomplete gamma and beta functions by their shapes, to every order: what moves a distribution moves its quantiles.
+"""Derivatives of all orders of the incomplete gamma and beta functions by their shapes, for
+quantiles and samples.
 
 Note [Derivatives by a shape]
     P(a, x) is the integral of a density p(a, t) up to x, so its derivatives by a are integrals of derivatives of p, which
-    are p times a polynomial in derivatives of log p (Bell's; `_bell`). What is computed is R_n = (d/da)^n P / p: it stays in
-    range in both tails, and -R_1 is the derivative of a quantile, and of a sample, by the shape. Its own derivatives are
-    R_{n+1} and R_n again, so every order follows from one primitive:
+    are p times a polynomial in derivatives of log p (Bell's; `_bell`). The code computes R_n =
+    (d/da)^n P / p, which is in range in both tails; and -R_1 is the derivative of a quantile, and
+    of a sample, by the shape. Its own derivatives are R_{n+1} and R_n again, so one primitive gives
+    every order:
 
         dR_n / da = R_{n+1} - R_n (log p)_a,        dR_n / dx = (d/da)^n p / p - R_n (log p)_x
 
-    The integral is taken on the side of x where its integrand falls from x on (the whole integral is constant), in the
-    logarithm of t (its logit), where the integrand is log-concave and entire: Gauss-Legendre nodes, which crowd at x, reach
-    to where it has fallen by 45 powers of e. Relative errors are some 1e-13, and with large shapes those of log p.
+    The integral is taken on the side of x where its integrand falls from x on (the whole integral
+    is constant), in the logarithm of t (its logit), where the integrand is log-concave and entire:
+    Gauss-Legendre nodes, concentrated near x, extend to where it has fallen by 45 powers of e.
+    Relative errors are about 1e-13, and for large shapes those of log p.
 
 Source: DLMF 8.2, 8.17; Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018); Faa di Bruno for Bell.
 
@@ -39,7 +42,7 @@ from functrace.typing import Array
 
 Order = tuple[int, ...]
 Score = Callable[[Order], Any]
-"""The derivative of log p by shapes, as often as an order says."""
+"""The derivative of log p by shapes; an order gives the number of derivatives by each shape."""
 
 _FALL = 45.0
 _NODES = 80
@@ -47,7 +50,7 @@ _BLOCK = 2048
 
 
 def _rule() -> tuple[Array, Array]:
-    """Nodes and weights on [0, 1], crowded at 0."""
+    """Return nodes and weights on [0, 1], concentrated near 0."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     v = 0.5 * (nodes + 1.0)
     return v**3, 1.5 * v**2 * weights
@@ -69,7 +72,7 @@ def _bell(order: Order, score: Score) -> Any:
 
 
 def _length(fall: Callable[[Array], Array], slope: Callable[[Array], Array], start: Array) -> Array:
-    """Where a convex function that rises from 0 reaches `_FALL`, from the right of it (Newton's steps do not pass it)."""
+    """Find where a rising convex function reaches `_FALL`, by Newton steps."""
     s = start
     for _ in range(40):
         s = s - (fall(s) - _FALL) / slope(s)
@@ -77,7 +80,7 @@ def _length(fall: Callable[[Array], Array], slope: Callable[[Array], Array], sta
 
 
 def in_blocks(function: Callable[..., Array], *operands: Array) -> Array:
-    """Apply a function of vectors to arrays that broadcast, some elements at a time."""
+    """Apply a function of vectors to arrays that broadcast, in blocks of elements."""
     arrays = np.broadcast_arrays(*[np.asarray(x, np.float64) for x in operands])
     flat = [x.ravel() for x in arrays]
     out = np.empty(flat[0].size)
@@ -103,7 +106,8 @@ def gamma_ratio(a: Array, x: Array, order: int) -> Array:
     is_inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
     a, z = np.where(is_inside, a, 1.0), np.where(is_inside, x, 1.0)
     sign = np.where(is_left, -1.0, 1.0)
-    # t = z exp(sign s): the density there, times t, falls by sign (z expm1(sign s) - a s) powers of e
+    # t = z exp(sign s): the density there, times t, falls by sign (z expm1(sign s) - a s) powers of
+    # e
     left = _length(lambda s: a * s + z * np.expm1(-s), lambda s: a - z * np.exp(-s), (_FALL + z) / a)
     right = _length(
         lambda s: z * np.expm1(s) - a * s,
@@ -128,7 +132,7 @@ def _operand_aval(*specs: Any) -> ShapeDtype:
 
 
 def joined_aval(*operands: Any) -> ShapeDtype:
-    """Shape and dtype of floats that operands broadcast to."""
+    """Return the broadcast aval of float operands."""
     found: Any = float
     for spec in operands:
         kind = float if spec is int else spec
@@ -138,11 +142,11 @@ def joined_aval(*operands: Any) -> ShapeDtype:
 
 
 _JOINED = ew.ufunc_aval("the incomplete gamma function", np.arctan2)
-"""Shape and dtype of what two operands broadcast to; integers become floats."""
+"""Broadcast shape and dtype of two operands; integers become floats."""
 
 
 def in_their_dtype(found: Array, values: tuple[Any, ...]) -> Any:
-    """A result in the precision of the arrays that it comes from."""
+    """Cast a result to the precision of its operands."""
     arrays = [x for x in values if type(x) not in (int, float)]
     return found.astype(np.result_type(*arrays, np.float16) if arrays else np.float64)[()]
 
@@ -152,7 +156,7 @@ def _raised(order: Order, k: int) -> Order:
 
 
 def _jvp_of(scores: Callable[..., Score], slope: Callable[..., Any]) -> Callable[..., Any]:
-    """The rule of `R_n`, from derivatives of log p by shapes, and by x."""
+    """Return the jvp rule of `R_n`, from derivatives of log p by shapes, and by x."""
 
     def jvp(primals: Values, outputs: Values, tangents: Tangents, order: Order) -> Any:
         *shapes, x = primals
@@ -172,10 +176,11 @@ def _jvp_of(scores: Callable[..., Score], slope: Callable[..., Any]) -> Callable
 
 
 def by_shapes(order: Order, *operands: Value) -> Any:
-    """``(d/da)^n P / p`` of the incomplete gamma function, or ``(d/da)^n (d/db)^m I / p`` of the incomplete beta function.
+    """``(d/da)^n P / p`` of the incomplete gamma function, or ``(d/da)^n (d/db)^m I / p`` of the
+    incomplete beta function.
 
     Args:
-        order: how often by each shape; not all of them 0.
+        order: number of derivatives by each shape; not all of them 0.
         operands: the shapes, and x.
     """
     return bind(incomplete_gamma_p if len(order) == 1 else incomplete_beta_p, operands, (order,))
@@ -281,4 +286,4 @@ incomplete_beta_p = Primitive(
 """``incomplete_beta a b x {orders=(1, 0)}``: the derivative of ``betainc`` by its shapes, over the density at x."""
 
 BY_SHAPES: dict[str, Primitive] = {row.name: row for row in (incomplete_gamma_p, incomplete_beta_p)}
-"""Both by name."""
+"""Both primitives by name."""

@@ -1,4 +1,5 @@
-"""Elementary functions that SciPy computes without loss: logarithms with factors, entropies, Box-Cox, logistic, degrees.
+"""Accurate elementary functions of SciPy: logarithms with factors, entropies, Box-Cox, logistic,
+degrees.
 
 Layer: 2.
 """
@@ -19,7 +20,7 @@ from functrace.typing import Array
 
 _DEGREE = math.pi / 180
 
-# -- SciPy's own copies of NumPy's functions -----------------------------------------------
+# -- SciPy's versions of NumPy's functions -------------------------------------------------
 
 special_expm1 = special(sp.expm1, lambda x, o: exp(x), named="special_expm1", source="DLMF 4.7.6")
 special_log1p = special(sp.log1p, lambda x, o: 1.0 / (1.0 + x), named="special_log1p", source="DLMF 4.7.1")
@@ -47,7 +48,7 @@ log_expit = special(sp.log_expit, lambda x, o: expit(-x), source="of log(expit(x
 
 
 def _quotient(x: Array, y: Array) -> Any:
-    """x / y, and 0 where both are."""
+    """x / y, with 0 for 0 / 0."""
     return x / where(logical_and(ew.equal(x, 0), ew.equal(y, 0)), 1.0, y)
 
 
@@ -59,16 +60,17 @@ kl_div = special(
     sp.kl_div, lambda x, y, o: log(x / y), lambda x, y, o: 1.0 - _quotient(x, y), source="of x log(x / y) - x + y"
 )
 
-# -- (exp(x) - 1) / x, and what is made of it: all derivatives are confluent hypergeometric, smooth at 0 ----------------
+# -- (exp(x) - 1) / x, and functions of it: all derivatives are confluent hypergeometric, smooth at
+# 0
 
 
 def _bend(x: Array) -> Any:
-    """The derivative of (exp(x) - 1) / x; SciPy's hyp1f1 does not return where it is beyond all numbers."""
+    """The derivative of (exp(x) - 1) / x; SciPy's hyp1f1 does not return where it overflows."""
     return 0.5 * hyp1f1(2.0, 3.0, where(x >= 800.0, 800.0, x))
 
 
 def _box_power(x: Array, power: Array) -> Any:
-    """The derivative of a Box-Cox transform by its power, from the logarithm of what is transformed."""
+    """The derivative of a Box-Cox transform by its power, from the logarithm of its argument."""
     return square(x) * _bend(power * x)
 
 

@@ -1,4 +1,4 @@
-"""What a row of the special functions is: SciPy's ufunc, and a derivative for each of its arguments.
+"""Rows of special functions: SciPy's ufunc, and a derivative for each of its arguments.
 
 Layer: 2.
 """
@@ -20,7 +20,8 @@ from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 Partial = Callable[..., Any] | str | None
-"""The derivative by one argument, from the operands and the output; a string is the name of an argument that has none."""
+"""The derivative by one argument, from operands and output; a string names an argument without
+one."""
 
 TABLE: dict[str, SpecialFunction] = {}
 """Every special function by name."""
@@ -35,20 +36,20 @@ class SpecialFunction(Elementwise):
 
 
 def special_function(name: str) -> SpecialFunction:
-    """Find a special function by its name."""
+    """Look up a special function by its name."""
     return TABLE[name]
 
 
 def special(ufunc: np.ufunc, *deriv: Partial, source: str, named: str = "", jvp: Rule | None = None) -> SpecialFunction:
-    """Make the primitive of a ufunc of SciPy's: a row of the table.
+    """Make the primitive of a SciPy ufunc, and add it to the table.
 
     Args:
         ufunc: SciPy's function.
-        deriv: per operand, the partial derivative ``(*operands, output) -> factor``; or the argument's name, if there is
-            none by it: then a derivative raises, and is never 0.
-        source: where the formula stands: a DLMF number, or what it follows from.
-        named: the word in listings, where it is not that of the ufunc.
-        jvp: the rule itself, of functions with several results.
+        deriv: per operand, the partial derivative ``(*operands, output) -> factor``; or the
+            argument's name, if it has none: then a derivative raises, instead of being 0.
+        source: source of the formula: a DLMF number, or what it follows from.
+        named: name in listings, if it is not the ufunc's.
+        jvp: the rule itself, for functions with several results.
     """
     name = named or ufunc.__name__
     made = SpecialFunction(
@@ -71,7 +72,7 @@ def special(ufunc: np.ufunc, *deriv: Partial, source: str, named: str = "", jvp:
 
 
 def no_derivative(function: str, argument: str) -> Absent:
-    """The rule of an argument without derivative."""
+    """Return the rule of an argument without derivative."""
     return absent(
         because=f"scipy.special.{function} has no derivative by its argument {argument} here",
         instead=f"hold {argument} constant with functrace.stop_gradient, or give the function a derivative by it with "
@@ -96,7 +97,8 @@ def _jvp_of(name: str, ufunc: np.ufunc, deriv: tuple[Partial, ...]) -> Rule:
 
 
 def _in_loop_dtypes(ufunc: np.ufunc, rule: Rule) -> Rule:
-    """The rule, with operands in the dtypes in which the ufunc is computed; and tangents, which it may add up."""
+    """Return the rule with operands, and tangents to be added, in the dtypes of the ufunc's
+    loop."""
 
     def jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
         operands = ew.in_loop_dtypes(ufunc, primals, outputs[0])
@@ -108,7 +110,7 @@ def _in_loop_dtypes(ufunc: np.ufunc, rule: Rule) -> Rule:
 
 
 def typed(x: Value, output: Array) -> Any:
-    """A Python number in the precision of the output, so that what is computed from it alone is not computed in another."""
+    """Cast a Python number to the output's precision, for computations with it alone."""
     if x.__class__ is not float and x.__class__ is not int:
         return x
     kind: Any = output.dtype.type(0)
@@ -116,12 +118,12 @@ def typed(x: Value, output: Array) -> Any:
 
 
 def whole(n: Value) -> Any:
-    """An order that SciPy takes the whole part of, with a warning, where it is given as a float."""
+    """Return an order given as a float as an integer: SciPy truncates it with a warning."""
     return ew.trunc(n) if getattr(n, "dtype", np.dtype(int)).kind == "f" else n
 
 
 def real_only(name: str, x: Array) -> None:
-    """Refuse the derivative of a function by complex numbers.
+    """Raise for a derivative of a function by complex numbers.
 
     Raises:
         NotDifferentiableError: if the operand is complex.
@@ -134,5 +136,5 @@ def real_only(name: str, x: Array) -> None:
 
 
 def kept(condition: Array, x: Value, instead: float) -> Any:
-    """Where a formula holds its operand, elsewhere a number at which it is harmless: no NaN comes back from there."""
+    """Select the operand where a formula is valid, elsewhere a safe number."""
     return ew.where(condition, x, instead)

@@ -1,8 +1,10 @@
-"""The logarithms of the regularized incomplete gamma and beta functions, and of their complements, in the far tails, too.
+"""Logarithms of the regularized incomplete gamma and beta functions and their complements, also in
+the far tails.
 
-Where the function is less than the least number, its logarithm is that of the integrand and of ``R_0``, their quotient,
-which stays in range: see Note [Derivatives by a shape] in functrace/ops/special/incomplete.py. Elsewhere it is that of
-SciPy's function, or, above one half, of 1 less its complement. With ``p`` the integrand,
+Where the function underflows, its logarithm is that of the integrand plus that of ``R_0``, their
+quotient, which is in range: see Note [Derivatives by a shape] in
+functrace/ops/special/incomplete.py. Elsewhere it is the logarithm of SciPy's function, or, above
+one half, of 1 minus its complement. With ``p`` the integrand,
 
     d log P / dx = exp(log p - log P),        d log P / da = exp(log p - log P) R_1
 
@@ -35,7 +37,7 @@ _LEAST = 1e-290
 def _logarithm(
     function: Callable[..., Any], complement: Callable[..., Any], far: Callable[..., Any], *operands: Array
 ) -> Array:
-    """The logarithm of a function; where it is no number any more, by another formula, of those elements alone."""
+    """Return the logarithm of a function; by another formula where it underflows."""
     value, rest = function(*operands), complement(*operands)
     found = np.where(value > 0.5, np.log1p(-rest), np.log(value))
     tiny = np.flatnonzero((value < _LEAST) & (rest > 0.5))
@@ -130,4 +132,4 @@ def log_betaincc(a: Value, b: Value, x: Value) -> Any:
 
 
 TAILS: dict[str, Primitive] = {row.name: row for row in (log_gammainc_p, log_gammaincc_p, log_betainc_p, log_betaincc_p)}
-"""All four by name."""
+"""All four primitives by name."""

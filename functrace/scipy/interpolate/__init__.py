@@ -1,7 +1,7 @@
 """``scipy.interpolate`` for traced values: piecewise polynomials and splines through points, values on grids.
 
-The classes are SciPy's own with plain arguments, and take traced places then, too. With traced ones they make objects that
-are called, differentiated and integrated in the same way. A name that is not written here is SciPy's own.
+For plain arguments the classes return SciPy's own objects, which then also take traced points. For
+traced arguments they return objects with the same interface. Other names are SciPy's own.
 
 Example:
     >>> import numpy as np, functrace as ft
@@ -34,10 +34,10 @@ from functrace.scipy.interpolate.splines import BSpline, make_interp_spline  # n
 
 
 def __getattr__(name: str) -> Any:
-    """Every other name is SciPy's."""
+    """Return SciPy's attribute of the same name."""
     return getattr(scipy.interpolate, name)
 
 
 def __dir__() -> list[str]:
-    """SciPy's names."""
+    """List SciPy's names."""
     return sorted({*globals(), *dir(scipy.interpolate)})

@@ -1,4 +1,4 @@
-"""Values on rectangular grids, at places between them; see `functrace.scipy.interpolate`.
+"""Interpolation of values on rectangular grids; see `functrace.scipy.interpolate`.
 
 Layer: 9.
 """
@@ -24,7 +24,7 @@ METHODS = ("linear", "nearest", *DEGREES, "pchip", *[f"{name}_legacy" for name i
 
 
 def _places(name: str, xi: Operand | Sequence[Operand], count: int) -> Any:
-    """Read places as SciPy does: an array (..., count), or a tuple of arrays that broadcast."""
+    """Return points from an array (..., count), or a tuple of arrays that broadcast."""
     if isinstance(xi, tuple):
         several: Any = xi
         parts = [real(name, x) for x in several]
@@ -46,15 +46,15 @@ def _places(name: str, xi: Operand | Sequence[Operand], count: int) -> Any:
 
 @final
 class Grid:
-    """What ``scipy.interpolate.RegularGridInterpolator`` is, of points, values or places that are traced.
+    """``scipy.interpolate.RegularGridInterpolator`` for traced grids, values or points.
 
     Args:
         points: one vector per axis, increasing; plain ones may decrease.
         values: shape (n, m, ..., and more).
         method: "linear", "nearest", "slinear", "cubic", "quintic" or "pchip".
-        bounds_error: whether places outside raise.
-        fill_value: what is there else; ``None`` for extrapolation.
-        solver, solver_args: not needed here: splines are found by banded systems, one axis after the other.
+        bounds_error: True to raise for points outside.
+        fill_value: value outside otherwise; ``None`` for extrapolation.
+        solver, solver_args: ignored: splines are computed by banded systems, axis by axis.
     """
 
     def __init__(
@@ -118,11 +118,11 @@ class Grid:
     def __call__(
         self, xi: Operand | tuple[Operand, ...], method: str | None = None, *, nu: Sequence[int] | None = None
     ) -> Any:
-        """As SciPy's: values at places.
+        """Interpolate at points.
 
         Args:
             xi: shape (..., d), or d arrays that broadcast.
-            method: the interpolator's by default.
+            method: interpolation method; the interpolator's by default.
             nu: orders of derivatives along each axis, for "slinear", "cubic" and "quintic".
         """
         method = self.method if method is None else self._checked(method)
@@ -156,7 +156,7 @@ class Grid:
         return found.reshape(*given.shape[:-1], *self.values.shape[count:])
 
     def _read(self, values: Array, index: Sequence[Any], factors: Sequence[Any]) -> Any:
-        """Sum values at all combinations of positions, shape (places, so many) per axis, with the product of factors."""
+        """Sum values at all combinations of positions per axis, with the product of factors."""
         count = len(index)
         lifted = []
         for k, steps in enumerate(index):
@@ -206,9 +206,9 @@ class Grid:
         return self._read(c, index, factors).astype(self.values.dtype)
 
     def _by_pchip(self, at: Sequence[Any]) -> Any:
-        """Along the last axis for all lines of the grid, then along those before it, each place its own line."""
+        """Interpolate along the last axis for all lines, then along the others by point."""
         count = len(at)
-        # The places become the last axis of all, along which pieces are chosen.
+        # The points become the last axis, along which pieces are chosen.
         values: Any = np.moveaxis(self.values, tuple(range(count)), tuple(range(self.values.ndim - count, self.values.ndim)))
         values = np.broadcast_to(values[..., None], (*values.shape, at[0].shape[0]))
         for p, x in zip(reversed(self.grid), reversed(at), strict=True):
@@ -231,9 +231,10 @@ class Grid:
 
 
 class RegularGridInterpolator(scipy.interpolate.RegularGridInterpolator):
-    """``scipy.interpolate.RegularGridInterpolator``; points, values and places may be traced.
+    """``scipy.interpolate.RegularGridInterpolator``; grid, values and points may be traced.
 
-    Splines of traced values solve their equations to rounding; SciPy's own iterate by default, to about 1e-6.
+    Splines of traced values solve their equations to rounding; SciPy iterates by default, to about
+    1e-6.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -244,7 +245,7 @@ class RegularGridInterpolator(scipy.interpolate.RegularGridInterpolator):
     """
 
     def __new__(cls, *args: Operand | Sequence[Operand], **kwargs: object) -> Any:
-        """Make SciPy's own of plain arguments, and a `Grid` of traced ones."""
+        """Return SciPy's object for plain arguments, a `Grid` for traced ones."""
         if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
             made: Any = Grid
             return made(*args, **kwargs)
@@ -253,7 +254,7 @@ class RegularGridInterpolator(scipy.interpolate.RegularGridInterpolator):
     def __call__(
         self, xi: Operand | tuple[Operand, ...], method: str | None = None, *, nu: Sequence[int] | None = None
     ) -> Any:
-        """As SciPy's; the places may be traced."""
+        """Call SciPy's method; the points may be traced."""
         if holds_tracer(xi):
             return Grid(self.grid, self.values, self.method, self.bounds_error, self.fill_value)(xi, method, nu=nu)
         return super().__call__(xi, method, nu=nu)
@@ -267,7 +268,7 @@ def interpn(
     bounds_error: bool = True,
     fill_value: Operand | None = np.nan,
 ) -> Any:
-    """``scipy.interpolate.interpn``; points, values and places may be traced (not by "splinef2d").
+    """``scipy.interpolate.interpn``; grid, values and points may be traced (not for "splinef2d").
 
     Example:
         >>> import numpy as np, functrace as ft

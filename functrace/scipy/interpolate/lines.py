@@ -25,7 +25,7 @@ STEPS = ("linear", "nearest", "nearest-up", "previous", "next")
 
 @final
 class Line:
-    """What ``scipy.interpolate.interp1d`` is, of positions, values or places that are traced.
+    """``scipy.interpolate.interp1d`` for traced positions, values or points.
 
     Args:
         x: positions, shape (n,).
@@ -33,10 +33,11 @@ class Line:
         kind: "linear", "nearest", "nearest-up", "zero", "slinear", "quadratic", "cubic", "previous", "next", or the
             degree of a spline.
         axis: the axis of the values.
-        copy: not needed here.
-        bounds_error: whether places outside raise; unless there is a ``fill_value``, they do.
-        fill_value: what is there else: a value, one for below and one for above, or "extrapolate".
-        assume_sorted: whether positions rise.
+        copy: ignored.
+        bounds_error: True to raise for points outside; the default unless there is a
+            ``fill_value``.
+        fill_value: value outside otherwise: a value, a pair (below, above), or "extrapolate".
+        assume_sorted: True if positions increase.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class Line:
         self.bounds_error = (not extrapolates) if bounds_error is None else bounds_error
 
     def __call__(self, x: Operand) -> Any:
-        """As SciPy's: values at places."""
+        """Return values at points."""
         given = real("interp1d", x)
         at = given.reshape(-1)
         below, above = at < self.x[0], at > self.x[-1]
@@ -127,7 +128,7 @@ class Line:
 
 
 class interp1d(scipy.interpolate.interp1d):
-    """``scipy.interpolate.interp1d``; positions, values and places may be traced.
+    """``scipy.interpolate.interp1d``; positions, values and points may be traced.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -138,7 +139,7 @@ class interp1d(scipy.interpolate.interp1d):
     """
 
     def __new__(cls, *args: Operand, **kwargs: Operand) -> Any:
-        """Make SciPy's own of plain arguments, and a `Line` of traced ones."""
+        """Return SciPy's object for plain arguments, a `Line` for traced ones."""
         if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
             made: Any = Line
             return made(*args, **kwargs)
@@ -147,7 +148,7 @@ class interp1d(scipy.interpolate.interp1d):
         return made
 
     def __call__(self, x: Operand) -> Any:
-        """As SciPy's; the places may be traced."""
+        """Call SciPy's method; the points may be traced."""
         if holds_tracer(x):
             own: Any = self
             args, kwargs = own._given

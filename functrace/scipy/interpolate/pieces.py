@@ -1,4 +1,4 @@
-"""Piecewise polynomials, and the cubic ones through points; see `functrace.scipy.interpolate`.
+"""Piecewise polynomials, and cubic interpolants; see `functrace.scipy.interpolate`.
 
 Layer: 9.
 """
@@ -25,13 +25,13 @@ _ALL = (None, None, None)
 
 
 def inexact(x: Operand) -> Any:
-    """Read an array of numbers, in double precision."""
+    """Return an array of numbers, in double precision."""
     made: Any = arrayed(x)
     return made.astype(np.complex128 if made.dtype.kind == "c" else np.float64)
 
 
 def real(name: str, x: Operand) -> Any:
-    """Read an array of real numbers, in double precision."""
+    """Return an array of real numbers, in double precision."""
     made = inexact(x)
     if made.dtype.kind == "c":
         raise DtypeError(f"scipy.interpolate.{name} takes real values here", fix="pass real and imaginary parts")
@@ -39,24 +39,25 @@ def real(name: str, x: Operand) -> Any:
 
 
 def beside(x: Array, y: Array) -> Any:
-    """Give a vector axes of size 1, so that it broadcasts along the first axis of ``y``."""
+    """Append axes of size 1 to a vector, so that it broadcasts along the first axis of ``y``."""
     return x.reshape((*x.shape, *(1,) * (y.ndim - 1)))
 
 
 def placed(found: Array, asked: int, axis: int) -> Any:
-    """Move the axes of what was asked, which come first, to where the points' own axis was."""
+    """Move the leading axes, those of the evaluation points, to the interpolation axis."""
     return np.moveaxis(found, tuple(range(asked)), tuple(range(axis, axis + asked))) if axis and asked else found
 
 
 @final
 class Pieces:
-    """What ``scipy.interpolate.PPoly`` is, of coefficients, breakpoints or places that are traced.
+    """``scipy.interpolate.PPoly`` for traced coefficients, breakpoints or points.
 
     Args:
         c: coefficients, shape (k, m, ...), those of the highest power first.
         x: breakpoints, shape (m + 1,), increasing.
-        extrapolate: whether places outside have the value of the first or last piece; "periodic"; else they have NaN.
-        axis: where the axis of the breakpoints goes in results.
+        extrapolate: True to use the first or last piece for points outside; "periodic"; otherwise
+            they give NaN.
+        axis: position of the breakpoints' axis in results.
     """
 
     def __init__(self, c: Operand, x: Operand, extrapolate: Extrapolate = None, axis: int = 0) -> None:
@@ -70,12 +71,12 @@ class Pieces:
         self.axis = axis
 
     def __call__(self, x: Operand, nu: int = 0, extrapolate: Extrapolate = None) -> Any:
-        """As SciPy's: the value, or a derivative of order ``nu``, at places.
+        """Return the value, or a derivative of order ``nu``, at points.
 
         Args:
-            x: places, of any shape.
-            nu: the order of the derivative; of an antiderivative where it is negative.
-            extrapolate: as in the constructor, whose is the default.
+            x: points, of any shape.
+            nu: order of the derivative; of the antiderivative if negative.
+            extrapolate: see the constructor, which has the default.
         """
         if nu < 0:
             return self.antiderivative(-nu)(x, 0, extrapolate)
@@ -106,7 +107,7 @@ class Pieces:
         return np.where(inside, total, np.nan)
 
     def derivative(self, nu: int = 1) -> Pieces:
-        """As SciPy's: the derivative of an order."""
+        """Return the derivative of an order."""
         if nu < 0:
             return self.antiderivative(-nu)
         c = self.c
@@ -117,7 +118,7 @@ class Pieces:
         return Pieces(c, self.x, self.extrapolate, self.axis)
 
     def antiderivative(self, nu: int = 1) -> Pieces:
-        """As SciPy's: the antiderivative of an order that is 0 at the first breakpoint."""
+        """Return the antiderivative of an order, which is 0 at the first breakpoint."""
         if nu < 0:
             return self.derivative(-nu)
         c = self.c
@@ -134,7 +135,7 @@ class Pieces:
         return Pieces(c, self.x, False if self.extrapolate == "periodic" and nu else self.extrapolate, self.axis)
 
     def integrate(self, a: Operand, b: Operand, extrapolate: Extrapolate = None) -> Any:
-        """As SciPy's: the definite integral from ``a`` to ``b``."""
+        """Return the definite integral from ``a`` to ``b``."""
         way = self.extrapolate if extrapolate is None else extrapolate
         whole = self.antiderivative()
         if way != "periodic":
@@ -153,7 +154,7 @@ class Pieces:
 
 
 def points(name: str, x: Operand, y: Operand, axis: int, *more: Operand) -> tuple[Any, list[Any], int]:
-    """Read points: positions, and values with their axis first."""
+    """Return positions, and values with the interpolation axis first."""
     at, values = real(name, x), [inexact(v) for v in (y, *more)]
     if not values[0].ndim:
         raise ShapeError(f"scipy.interpolate.{name}: y must have an axis", fix="pass one value per position")
@@ -176,7 +177,7 @@ def points(name: str, x: Operand, y: Operand, axis: int, *more: Operand) -> tupl
 
 
 def hermite(x: Array, y: Array, slopes: Array, extrapolate: Extrapolate, axis: int) -> Pieces:
-    """Cubic pieces between values and slopes, whose axis is the first one."""
+    """Return cubic pieces from values and slopes; the interpolation axis is the first one."""
     step = beside(np.diff(x), y)
     mean = np.diff(y, axis=0) / step
     bend = (slopes[:-1] + slopes[1:] - 2 * mean) / step
@@ -232,7 +233,7 @@ def _cubic(
 
 
 def _cubic_slopes(x: Array, y: Array, ends: tuple[End, End]) -> Any:
-    """Slopes with which second derivatives are continuous.
+    """Compute slopes with continuous second derivatives.
 
     Source: ``scipy.interpolate.CubicSpline``.
     """
@@ -294,7 +295,7 @@ def _banded(bands: Array, b: Array) -> Any:
 
 
 def _periodic_slopes(d: Array, dr: Array, mean: Array, middle: Array, inner: Array) -> Any:
-    """Slopes of a curve that closes: the last but one is taken out of the system, which is banded without it."""
+    """Compute slopes of a periodic curve, by a banded system without one unknown."""
     first = 3 * (dr[0] * mean[-1] + dr[-1] * mean[0])
     last = 3 * (dr[-1] * mean[-2] + dr[-2] * mean[-1])
     b = np.concatenate([first[None], inner[:-1]], axis=0)
@@ -320,7 +321,7 @@ def _pchip(x: Operand, y: Operand, axis: int = 0, extrapolate: Extrapolate = Non
 
 
 def pchip_slopes(x: Array, y: Array) -> Any:
-    """Slopes that keep the values' own rise and fall: weighted harmonic means, 0 where these turn.
+    """Compute monotone slopes: weighted harmonic means, 0 at local extremes.
 
     Source: F. N. Fritsch and J. Butland, A method for constructing local monotone piecewise cubic interpolants, 1984.
     """
@@ -374,12 +375,12 @@ def _akima(x: Operand, y: Operand, axis: int = 0, *, method: str = "akima", extr
 
 
 class Asked:
-    """SciPy's piecewise polynomial of plain points, that takes traced places, too."""
+    """SciPy's piecewise polynomial through plain points, which also takes traced points."""
 
     traced: Callable[..., Any]
 
     def __new__(cls, *args: Operand, **kwargs: Operand) -> Any:
-        """Make SciPy's own of plain arguments, and `Pieces` of traced ones."""
+        """Return SciPy's object for plain arguments, `Pieces` for traced ones."""
         if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
             return cls.traced(*args, **kwargs)
         return super().__new__(cls)
@@ -389,20 +390,20 @@ class Asked:
         return Pieces(own.c, own.x, own.extrapolate, own.axis)
 
     def __call__(self, x: Operand, nu: int = 0, extrapolate: Extrapolate = None) -> Any:
-        """As SciPy's; the places may be traced."""
+        """Call SciPy's method; the points may be traced."""
         if holds_tracer(x):
             return self._pieces()(x, nu, extrapolate)
         return super().__call__(x, nu, extrapolate)  # type: ignore[misc]
 
     def integrate(self, a: Operand, b: Operand, extrapolate: Extrapolate = None) -> Any:
-        """As SciPy's; the limits may be traced."""
+        """Call SciPy's method; the limits may be traced."""
         if holds_tracer(a) or holds_tracer(b):
             return self._pieces().integrate(a, b, extrapolate)
         return super().integrate(a, b, extrapolate)  # type: ignore[misc]
 
 
 class PPoly(Asked, scipy.interpolate.PPoly):
-    """``scipy.interpolate.PPoly``; coefficients, breakpoints and places may be traced.
+    """``scipy.interpolate.PPoly``; coefficients, breakpoints and points may be traced.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -416,7 +417,7 @@ class PPoly(Asked, scipy.interpolate.PPoly):
 
 
 class CubicHermiteSpline(Asked, scipy.interpolate.CubicHermiteSpline):
-    """``scipy.interpolate.CubicHermiteSpline``; positions, values, slopes and places may be traced.
+    """``scipy.interpolate.CubicHermiteSpline``; positions, values, slopes and points may be traced.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -430,7 +431,7 @@ class CubicHermiteSpline(Asked, scipy.interpolate.CubicHermiteSpline):
 
 
 class CubicSpline(Asked, scipy.interpolate.CubicSpline):
-    """``scipy.interpolate.CubicSpline``; positions, values, conditions at the ends and places may be traced.
+    """``scipy.interpolate.CubicSpline``; all arrays and points may be traced.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -444,7 +445,7 @@ class CubicSpline(Asked, scipy.interpolate.CubicSpline):
 
 
 class PchipInterpolator(Asked, scipy.interpolate.PchipInterpolator):
-    """``scipy.interpolate.PchipInterpolator``; positions, values and places may be traced.
+    """``scipy.interpolate.PchipInterpolator``; positions, values and points may be traced.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -458,7 +459,7 @@ class PchipInterpolator(Asked, scipy.interpolate.PchipInterpolator):
 
 
 class Akima1DInterpolator(Asked, scipy.interpolate.Akima1DInterpolator):
-    """``scipy.interpolate.Akima1DInterpolator``; positions, values and places may be traced.
+    """``scipy.interpolate.Akima1DInterpolator``; positions, values and points may be traced.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -1,4 +1,4 @@
-"""B-splines, and those through points; see `functrace.scipy.interpolate`.
+"""B-splines, and spline interpolation; see `functrace.scipy.interpolate`.
 
 Layer: 9.
 """
@@ -24,18 +24,18 @@ Ends: TypeAlias = "Sequence[tuple[int, Operand]] | str | None"
 
 
 def interval(t: Array, x: Array, k: int) -> Any:
-    """The place of the last knot that is not above each ``x``, among those between which splines of degree ``k`` are."""
+    """Return the position of the last knot not above each ``x``, in the base interval."""
     return np.clip(np.searchsorted(t, x, "right") - 1, k, t.shape[0] - k - 2)
 
 
 def _over(high: Array, low: Array) -> Any:
-    """One over a distance of knots; 0 where they are one."""
+    """Return 1 / (distance of knots), with 0 for equal knots."""
     same = high == low
     return np.where(same, 0.0, 1.0 / np.where(same, 1.0, high - low))
 
 
 def basis(t: Array, x: Array, left: Array, k: int) -> list[Any]:
-    """The k + 1 B-splines that are not 0 between two knots.
+    """Return the k + 1 nonzero B-splines between two knots.
 
     Source: C. de Boor, A Practical Guide to Splines, chapter X.
     """
@@ -53,10 +53,11 @@ def basis(t: Array, x: Array, left: Array, k: int) -> list[Any]:
 
 
 def weights(t: Array, x: Array, left: Array, k: int, nu: int = 0) -> list[Any]:
-    """With what the k + 1 coefficients at each place are weighted in the derivative of order ``nu``."""
+    """Return the weights of k + 1 coefficients per point in the ``nu``-th derivative."""
     if nu > k:
         return [x * 0.0] * (k + 1)
-    # Each derivative takes differences of coefficients; here of their weights, backwards.
+    # Each derivative takes differences of coefficients; here differences of their weights,
+    # backwards.
     found = basis(t, x, left, k - nu)
     for degree in range(k - nu + 1, k + 1):
         parts = []
@@ -69,13 +70,14 @@ def weights(t: Array, x: Array, left: Array, k: int, nu: int = 0) -> list[Any]:
 
 @final
 class Spline:
-    """What ``scipy.interpolate.BSpline`` is, of knots, coefficients or places that are traced.
+    """``scipy.interpolate.BSpline`` for traced knots, coefficients or points.
 
     Args:
-        t: knots, shape (n + k + 1,), that do not fall.
+        t: knots, shape (n + k + 1,), non-decreasing.
         c: coefficients, at least n along the axis.
         k: the degree.
-        extrapolate: whether places outside have the value of the first or last piece; "periodic"; else they have NaN.
+        extrapolate: True to use the first or last piece for points outside; "periodic"; otherwise
+            they give NaN.
         axis: the axis of the coefficients.
     """
 
@@ -95,7 +97,7 @@ class Spline:
         self.extrapolate = extrapolate
 
     def __call__(self, x: Operand, nu: int = 0, extrapolate: Extrapolate = None) -> Any:
-        """As SciPy's: the value, or a derivative of order ``nu``, at places."""
+        """Return the value, or a derivative of order ``nu``, at points."""
         at = real("BSpline", x)
         return placed(self._evaluated(at, nu, self.extrapolate if extrapolate is None else extrapolate), at.ndim, self.axis)
 
@@ -115,7 +117,7 @@ class Spline:
         return np.where(inside, total, np.nan)
 
     def derivative(self, nu: int = 1) -> Spline:
-        """As SciPy's: the derivative of an order."""
+        """Return the derivative of an order."""
         t, c, k = self.t, self.c, self.k
         if nu < 0:
             return self.antiderivative(-nu)
@@ -131,7 +133,7 @@ class Spline:
         return Spline(t, np.moveaxis(c, 0, self.axis), k, self.extrapolate, self.axis)
 
     def antiderivative(self, nu: int = 1) -> Spline:
-        """As SciPy's: an antiderivative, 0 at the first knot."""
+        """Return an antiderivative, 0 at the first knot."""
         if nu < 0:
             return self.derivative(-nu)
         t, c, k = self.t, self.c, self.k
@@ -144,7 +146,7 @@ class Spline:
         return Spline(t, np.moveaxis(c, 0, self.axis), k, way, self.axis)
 
     def integrate(self, a: Operand, b: Operand, extrapolate: Extrapolate = None) -> Any:
-        """As SciPy's: the definite integral from ``a`` to ``b``; without extrapolation, of what is inside."""
+        """Return the definite integral from ``a`` to ``b``, clipped without extrapolation."""
         way = self.extrapolate if extrapolate is None else extrapolate
         t, k, n = self.t, self.k, self.c.shape[0]
         whole = Spline(t, self.c, k).antiderivative()
@@ -163,7 +165,7 @@ class Spline:
 
 
 class BSpline(scipy.interpolate.BSpline):
-    """``scipy.interpolate.BSpline``; knots, coefficients and places may be traced.
+    """``scipy.interpolate.BSpline``; knots, coefficients and points may be traced.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -174,7 +176,7 @@ class BSpline(scipy.interpolate.BSpline):
     """
 
     def __new__(cls, *args: Operand, **kwargs: Operand) -> Any:
-        """Make SciPy's own of plain arguments, and a `Spline` of traced ones."""
+        """Return SciPy's object for plain arguments, a `Spline` for traced ones."""
         if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
             made: Any = Spline
             return made(*args, **kwargs)
@@ -184,13 +186,13 @@ class BSpline(scipy.interpolate.BSpline):
         return Spline(self.t, np.moveaxis(self.c, 0, self.axis), self.k, self.extrapolate, self.axis)
 
     def __call__(self, x: Operand, nu: int = 0, extrapolate: Extrapolate = None) -> Any:
-        """As SciPy's; the places may be traced."""
+        """Call SciPy's method; the points may be traced."""
         if holds_tracer(x):
             return self._spline()(x, nu, extrapolate)
         return super().__call__(x, nu, extrapolate)  # type: ignore[arg-type]
 
     def integrate(self, a: Operand, b: Operand, extrapolate: Extrapolate = None) -> Any:
-        """As SciPy's; the limits may be traced."""
+        """Call SciPy's method; the limits may be traced."""
         if holds_tracer(a) or holds_tracer(b):
             return self._spline().integrate(a, b, extrapolate)
         return super().integrate(a, b, extrapolate)  # type: ignore[arg-type]
@@ -200,7 +202,7 @@ class BSpline(scipy.interpolate.BSpline):
 
 
 def _knots(x: Array, k: int, ends: bool) -> Any:
-    """SciPy's own choice of knots: all points, where ends have conditions; else as many as there are points."""
+    """Return SciPy's default knots: all points with end conditions, otherwise as many as points."""
     first, last = np.broadcast_to(x[:1], (k + 1,)), np.broadcast_to(x[-1:], (k + 1,))
     if ends:
         return np.concatenate([first[1:], x, last[1:]])
@@ -234,7 +236,7 @@ def _condition(ends: Ends, y: Array) -> tuple[list[int], list[Any]]:
 
 
 def _rows(t: Array, x: Array, k: int, nu: int = 0) -> tuple[Any, Any]:
-    """Rows of the matrix from coefficients to values at places: their columns and elements, shape (places, k + 1)."""
+    """Return the rows of the collocation matrix: columns and elements, shape (points, k + 1)."""
     left = interval(t, x, k)
     found = np.stack(weights(t, x, left, k, nu), axis=-1)
     return left[:, None] + np.arange(-k, 1), found
@@ -271,7 +273,7 @@ def through(
 
 
 def _closed(name: str, x: Array, y: Array, k: int, t: Any | None) -> tuple[Any, Any]:
-    """A spline that closes: as many coefficients as there are points but for the last, which come round."""
+    """Return a periodic spline: as many coefficients as points except the last, wrapped around."""
     if t is not None:
         raise ShapeError(
             f"scipy.interpolate.{name}: for the periodic case t is constructed automatically and cannot be passed",
@@ -299,7 +301,7 @@ def make_interp_spline(
     """``scipy.interpolate.make_interp_spline``; positions, values, knots and conditions may be traced.
 
     Returns:
-        a spline that takes traced places, whether the points are or not.
+        a spline that also takes traced points.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -309,7 +311,7 @@ def make_interp_spline(
         array([ 0.375,  0.75 , -0.125])
 
     Cost:
-        a banded system of as many equations as there are points; of a closed spline, a full one.
+        a banded system with one equation per point; for a periodic spline, a dense one.
     """
     if not any(map(holds_tracer, (x, y, t, bc_type))):
         made: Any = scipy.interpolate.make_interp_spline(x, y, k, t, bc_type, axis, check_finite)  # type: ignore[arg-type]

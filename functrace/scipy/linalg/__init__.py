@@ -1,8 +1,8 @@
 """``scipy.linalg`` for traced values: solving, factorizations, functions of matrices, matrix equations, special matrices.
 
-Matrices stand in the last two axes, and axes before them are a stack, as in SciPy 1.16 and later. ``overwrite_a`` and its
-kin are taken and not needed; ``check_finite`` is not carried out on traced values, whose elements may not be known. A name
-that is not written here is SciPy's own.
+Matrices are in the last two axes, and axes before them are a stack, as in SciPy 1.16 and later.
+``overwrite_a`` and similar arguments are accepted and ignored; ``check_finite`` has no effect on
+traced values, whose elements may be abstract. Other names are SciPy's own.
 
 Example:
     >>> import numpy as np, functrace as ft
@@ -108,5 +108,5 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Every other name is SciPy's."""
+    """Return SciPy's attribute of the same name."""
     return getattr(scipy.linalg, name)

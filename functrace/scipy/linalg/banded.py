@@ -33,7 +33,7 @@ def solve_banded(
     """``scipy.linalg.solve_banded``: derivatives are banded solves, too.
 
     Args:
-        l_and_u: how many diagonals there are below and above the main one.
+        l_and_u: number of diagonals below and above the main one.
         ab: shape (..., l + u + 1, n).
         b: shape (n,) or (..., n, k).
         overwrite_ab, overwrite_b, check_finite: accepted for SciPy's signature; they have no effect on traced values.
@@ -53,7 +53,7 @@ def solve_banded(
 
 
 def _both_triangles(ab: Array, lower: bool) -> Any:
-    """All diagonals of a Hermitian matrix, of which those of one triangle are given."""
+    """Return all diagonals of a Hermitian matrix, from those of one triangle."""
     width, n = ab.shape[-2] - 1, ab.shape[-1]
     rows = ab if lower else ab[..., ::-1, :]  # the main diagonal first, and then the k-th at k
     turned = []
@@ -69,7 +69,7 @@ def _both_triangles(ab: Array, lower: bool) -> Any:
 
 
 def _dense(ab: Array, lower: int, upper: int) -> Any:
-    """The matrix itself."""
+    """Return the dense matrix."""
     n = ab.shape[-1]
     i, j = np.arange(n)[:, None], np.arange(n)
     row = upper + i - j
@@ -78,7 +78,7 @@ def _dense(ab: Array, lower: int, upper: int) -> Any:
 
 
 def _bands(a: Array, otherwise: Array, lower: bool) -> Any:
-    """The diagonals of a triangle; other ones where there are none."""
+    """Return the diagonals of a triangle, padded with elements of ``otherwise``."""
     n, width = a.shape[-1], otherwise.shape[-2] - 1
     k, j = np.arange(width + 1)[:, None], np.arange(n)
     i = j + k if lower else j + k - width
@@ -94,7 +94,7 @@ def solveh_banded(
     lower: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """``scipy.linalg.solveh_banded``: by LU of both triangles; that the matrix is positive is not found out.
+    """``scipy.linalg.solveh_banded``: by LU, without a check of positive definiteness.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -129,7 +129,7 @@ def cholesky_banded(ab: Operand, overwrite_ab: bool = False, lower: bool = False
 def cho_solve_banded(
     cb_and_lower: tuple[Operand, bool], b: Operand, overwrite_b: bool = False, check_finite: bool = True
 ) -> Any:
-    """``scipy.linalg.cho_solve_banded``: solve with what `cholesky_banded` gives, by two banded solves.
+    """``scipy.linalg.cho_solve_banded``: two banded solves with `cholesky_banded`.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -234,11 +234,11 @@ def eigh_tridiagonal(
 
     Args:
         d: the diagonal, shape (n,).
-        e: the one beside it, shape (n - 1,).
-        eigvals_only: whether only eigenvalues are returned.
+        e: the off-diagonal, shape (n - 1,).
+        eigvals_only: True to return only eigenvalues.
         select: "a" for all, "i" for those whose positions are in ``select_range``.
-        select_range: the first and the last.
-        check_finite, tol, lapack_driver: not needed here.
+        select_range: the first and the last position.
+        check_finite, tol, lapack_driver: accepted and ignored.
 
     Example:
         >>> import numpy as np, functrace as ft

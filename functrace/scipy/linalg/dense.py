@@ -23,7 +23,7 @@ Pair = tuple[Any, Any]
 
 
 def matrices(name: str, x: Operand, *, square: bool = True) -> Any:
-    """An argument as matrices of floats or complex numbers."""
+    """Return an argument as matrices of floats or complex numbers."""
     made: Any = arrayed(x)
     if made.ndim < 2 or (square and made.shape[-1] != made.shape[-2]):
         kind = "square matrices" if square else "matrices"
@@ -34,7 +34,7 @@ def matrices(name: str, x: Operand, *, square: bool = True) -> Any:
 
 
 def together(*arrays: Array) -> list[Any]:
-    """Arrays in the dtype that they have together."""
+    """Cast arrays to their common dtype."""
     kind = np.result_type(*[x.dtype for x in arrays])
     return [x if x.dtype == kind else x.astype(kind) for x in arrays]
 
@@ -45,7 +45,7 @@ def adjoint(x: Array) -> Any:
 
 
 def right_sides(b: Operand) -> tuple[Any, bool]:
-    """Right-hand sides as columns, and whether there was one vector."""
+    """Return right-hand sides as columns, and whether there was one vector."""
     made: Any = arrayed(b)
     made = made if made.dtype.kind in "fc" else made.astype(np.float64)
     return (made[:, None], True) if made.ndim == 1 else (made, False)
@@ -70,8 +70,8 @@ def solve_triangular(
         a: shape (..., n, n).
         b: shape (n,) or (..., n, k).
         trans: 0 or "N" for ``a x = b``, 1 or "T" for ``a^T x = b``, 2 or "C" for ``a^H x = b``.
-        lower: which triangle.
-        unit_diagonal: whether the diagonal is not read, and is 1.
+        lower: True for the lower triangle.
+        unit_diagonal: True for a unit diagonal, which is not read.
         overwrite_b, check_finite: see the module.
 
     Raises:
@@ -109,12 +109,12 @@ _ASSUMED = {
     "her": lambda a, lower: mirrored(a, lower, adjoint),
     "pos": lambda a, lower: mirrored(a, lower, adjoint),
 }
-"""What is read of a matrix, by what ``assume_a`` says of it."""
+"""Parts of a matrix that are read, by ``assume_a``."""
 _ASSUMED |= {"symmetric": _ASSUMED["sym"], "hermitian": _ASSUMED["her"], "positive definite": _ASSUMED["pos"]}
 
 
 def mirrored(a: Array, lower: bool, turn: Callable[[Any], Any]) -> Any:
-    """The matrix of which one triangle is given, by what the other one is of it."""
+    """Complete a matrix from one triangle; ``turn`` maps it to the other one."""
     half = np.tril(a, -1) if lower else np.triu(a, 1)
     diagonal = a * np.eye(a.shape[-1], dtype=mf.real_dtype(a))
     return half + turn(half) + (diagonal + turn(diagonal)) / 2
@@ -137,7 +137,7 @@ def solve(
     assume_a: str | None = None,
     transposed: bool = False,
 ) -> Any:
-    """``scipy.linalg.solve``; ``assume_a`` says what is read of ``a``, and all is solved by LU.
+    """``scipy.linalg.solve``; ``assume_a`` selects the parts of ``a`` that are read; always LU.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -209,7 +209,7 @@ def cholesky(a: Operand, lower: bool = False, overwrite_a: bool = False, check_f
 
 @on_traced(scipy.linalg.cho_factor)
 def cho_factor(a: Operand, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Pair:
-    """``scipy.linalg.cho_factor``; the triangle that is not the factor's is 0 (SciPy leaves anything there).
+    """``scipy.linalg.cho_factor``; the other triangle is 0 (SciPy leaves arbitrary values there).
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -224,7 +224,7 @@ def cho_factor(a: Operand, lower: bool = False, overwrite_a: bool = False, check
 
 @on_traced(scipy.linalg.cho_solve)
 def cho_solve(c_and_lower: Pair, b: Operand, overwrite_b: bool = False, check_finite: bool = True) -> Any:
-    """``scipy.linalg.cho_solve``: solve with what `cho_factor` gives, by two triangular solves.
+    """``scipy.linalg.cho_solve``: solve with the result of `cho_factor`, by two triangular solves.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -258,7 +258,7 @@ def lu_factor(a: Operand, overwrite_a: bool = False, check_finite: bool = True) 
 
 @on_traced(scipy.linalg.lu_solve)
 def lu_solve(lu_and_piv: Pair, b: Operand, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True) -> Any:
-    """``scipy.linalg.lu_solve``: solve with what `lu_factor` gives; ``trans`` as in `solve_triangular`.
+    """``scipy.linalg.lu_solve``: solve with `lu_factor`; ``trans`` as in `solve_triangular`.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -291,9 +291,9 @@ def lu(
 
     Args:
         a: shape (..., m, n).
-        permute_l: whether to return ``P L`` and ``U``.
+        permute_l: True to return ``P L`` and ``U``.
         overwrite_a, check_finite: see the module.
-        p_indices: whether P is returned as positions of rows: ``a = L[p] U``.
+        p_indices: True to return P as row positions: ``a = L[p] U``.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -331,12 +331,12 @@ def eigh(
     Args:
         a: shape (..., n, n), of which one triangle is read.
         b: likewise, positive definite; the identity by default.
-        lower: which triangle.
-        eigvals_only: whether only eigenvalues are returned.
+        lower: True for the lower triangle.
+        eigvals_only: True to return only eigenvalues.
         overwrite_a, overwrite_b, check_finite, driver: not needed here.
         type: 1 for ``a v = w b v``, 2 for ``a b v = w v``, 3 for ``b a v = w v``.
-        subset_by_index: the first and the last eigenvalue that are wanted.
-        subset_by_value: not possible on traced values: how many there are depends on values.
+        subset_by_index: positions of the first and the last eigenvalue to return.
+        subset_by_value: not possible on traced values: their number depends on values.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -381,7 +381,7 @@ def svd(
     check_finite: bool = True,
     lapack_driver: str = "gesdd",
 ) -> Any:
-    """``scipy.linalg.svd``; all drivers are the same here.
+    """``scipy.linalg.svd``; ``lapack_driver`` has no effect.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -1,11 +1,12 @@
 """Matrix equations: Sylvester, Lyapunov and Riccati; see `functrace.scipy.linalg`.
 
 Note [Derivatives of Riccati equations]
-    SciPy finds the stabilizing solution X of F(X, a, b, …) = 0. With the closed loop A - B K, the derivative of F by X is
-    E^H dX (A - B K) + (A - B K)^H dX E, or (A - B K)^H dX (A - B K) - E^H dX E in discrete time. So a tangent of X is the
-    solution of a Lyapunov equation for Y = E^H dX E, whose coefficient is the matrix E^-1 (A - B K) and whose right-hand
-    side is the tangent of F at fixed X. The coefficient depends on X, which is again a function of the arguments: every
-    order of derivatives follows.
+    SciPy computes the stabilizing solution X of F(X, a, b, …) = 0. With the closed loop A - B K,
+    the derivative of F by X is E^H dX (A - B K) + (A - B K)^H dX E, or (A - B K)^H dX (A - B K) -
+    E^H dX E in discrete time. So a tangent of X is the solution of a Lyapunov equation for Y = E^H
+    dX E, whose coefficient is the matrix E^-1 (A - B K) and whose right-hand side is the tangent of
+    F at fixed X. The coefficient depends on X, which is again a function of the arguments: this
+    gives derivatives of every order.
 
 Source: Kao and Hennequin, "Automatic differentiation of Sylvester, Lyapunov, and algebraic Riccati equations" (2020).
 
@@ -118,7 +119,8 @@ def solve_continuous_are(
         balanced: SciPy's.
 
     Raises:
-        ValueError, LinAlgError: SciPy's, when the program runs: ``q`` and ``r`` are to be symmetric (Hermitian).
+        ValueError, LinAlgError: SciPy's, when the program runs: ``q`` and ``r`` must be symmetric
+            (Hermitian).
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -152,7 +154,8 @@ def solve_discrete_are(
         balanced: SciPy's.
 
     Raises:
-        ValueError, LinAlgError: SciPy's, when the program runs: ``q`` and ``r`` are to be symmetric (Hermitian).
+        ValueError, LinAlgError: SciPy's, when the program runs: ``q`` and ``r`` must be symmetric
+            (Hermitian).
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -196,7 +199,7 @@ def _riccati(name: str, solver: Equation, equation: Equation, given: Sequence[Op
             )
 
     def whole(values: Sequence[Any]) -> list[Any]:
-        """All six matrices, with the identity for e and zeros for s where they were not given."""
+        """Return all six matrices, by default the identity for e and zeros for s."""
         found = iter(values)
         missing = (None, None, None, None, np.eye(n, dtype=kind), np.zeros((n, k), kind))
         return [next(found) if flag else other for flag, other in zip(optional, missing, strict=True)]
@@ -206,7 +209,7 @@ def _riccati(name: str, solver: Equation, equation: Equation, given: Sequence[Op
         return [np.asarray(solver(*[next(found) if flag else None for flag in optional], balanced), kind)]
 
     def linearized(x: Numbers, values: Sequence[Any], moving: Sequence[int]) -> Equation:
-        """Return a function of the arguments that move, whose derivative is that of the solution."""
+        """Return a function of the active arguments with the derivative of the solution."""
         a, b, *_, e, _ = every = whole(values)
         loop = np.linalg.solve(e, a - b @ equation(x, *every)[1])
 

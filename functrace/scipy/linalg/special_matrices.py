@@ -1,4 +1,4 @@
-"""Matrices made of vectors: Toeplitz, circulant, companion and their kin, and what solves and multiplies with them.
+"""Structured matrices from vectors (Toeplitz, circulant, companion …), products and solves.
 
 Layer: 9.
 """
@@ -67,7 +67,7 @@ def block_diag(*arrs: Operand) -> Any:
 
 @on_traced(scipy.linalg.circulant)
 def circulant(c: Operand) -> Any:
-    """``scipy.linalg.circulant``: each column is the one before, turned by one; shape (..., n) makes (..., n, n).
+    """``scipy.linalg.circulant``: each column is the one before, rotated by one.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -170,7 +170,7 @@ def leslie(f: Operand, s: Operand) -> Any:
 
 @on_traced(scipy.linalg.convolution_matrix)
 def convolution_matrix(a: Operand, n: int, mode: str = "full") -> Any:
-    """``scipy.linalg.convolution_matrix``: what convolves a vector of length ``n`` with ``a``, shape (..., m).
+    """``scipy.linalg.convolution_matrix``: the matrix that convolves with ``a``, shape (..., m).
 
     Example:
         >>> import numpy as np, functrace as ft

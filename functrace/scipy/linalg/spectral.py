@@ -1,4 +1,4 @@
-"""Orthogonal factors, eigenvalues, singular values, and what is made of them; see `functrace.scipy.linalg`.
+"""Orthogonal factors, eigenvalues, singular values …; see `functrace.scipy.linalg`.
 
 Layer: 9.
 """
@@ -41,8 +41,9 @@ def qr(
     Args:
         a: shape (..., m, n).
         overwrite_a, lwork, check_finite: accepted for SciPy's signature; they have no effect on traced values.
-        mode: "full", "economic", or "r" for the triangular factor alone; "raw" is LAPACK's, of plain values.
-        pivoting: whether columns are put in an order of falling diagonals, which is returned as well.
+        mode: "full", "economic", or "r" for the triangular factor alone; "raw" is LAPACK's, for
+            plain values.
+        pivoting: True to order columns by decreasing diagonals, and to return the order.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -150,7 +151,7 @@ def eig(
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
 ) -> Any:
-    """``scipy.linalg.eig`` of one matrix, and with right vectors: all complex, where SciPy returns real ones as such.
+    """``scipy.linalg.eig`` of one matrix, with right vectors: always complex, unlike SciPy.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -170,11 +171,11 @@ def eig(
 
 @on_traced(scipy.linalg.polar)
 def polar(a: Operand, side: str = "right") -> Any:
-    """``scipy.linalg.polar``: an orthogonal factor and a positive one, by singular values.
+    """``scipy.linalg.polar``: orthogonal and positive semidefinite factors, by SVD.
 
     Args:
         a: shape (..., m, n).
-        side: whether ``a = u p`` ("right") or ``a = p u`` ("left").
+        side: "right" for ``a = u p``, "left" for ``a = p u``.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -223,7 +224,7 @@ def pinvh(
     return_rank: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """``scipy.linalg.pinvh``: of the Hermitian matrix of which one triangle is read.
+    """``scipy.linalg.pinvh``: pseudoinverse of the Hermitian matrix with one given triangle.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -321,7 +322,7 @@ def orthogonal_procrustes(A: Operand, B: Operand, check_finite: bool = True) -> 
 
 
 def _undifferentiated(name: str, because: str) -> Any:
-    """A function that transforms refuse: what it returns is not determined by what it is defined by."""
+    """Return a function that raises under transforms: its arguments do not determine its result."""
 
     def function(*args: Operand, **kwargs: object) -> Any:
         raise NotDifferentiableError(

@@ -1,7 +1,8 @@
-"""``scipy.ndimage`` for traced values: filters of images, and images at other places.
+"""``scipy.ndimage`` for traced values: filters and interpolation of images.
 
-Images have any number of axes, and are real or complex where SciPy takes complex ones. A name that is not written here is
-SciPy's own: what works on plain masks and labels, and what calls a Python function per element.
+Images have any number of axes, and are real, or complex if SciPy accepts complex ones. Other names
+are SciPy's own: functions of plain masks and labels, and those that call a Python function per
+element.
 
 Example:
     >>> import numpy as np, functrace as ft
@@ -56,10 +57,10 @@ from functrace.scipy.ndimage.ranks import (  # noqa: F401
 
 
 def __getattr__(name: str) -> Any:
-    """Every other name is SciPy's."""
+    """Return SciPy's attribute of the same name."""
     return getattr(scipy.ndimage, name)
 
 
 def __dir__() -> list[str]:
-    """SciPy's names."""
+    """List SciPy's names."""
     return sorted({*globals(), *dir(scipy.ndimage)})

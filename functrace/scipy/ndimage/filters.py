@@ -1,6 +1,6 @@
 """Linear filters of images; see `functrace.scipy.ndimage`.
 
-All is computed in double precision, and rounded once in the end; SciPy rounds after each axis.
+All filters compute in double precision, and round once at the end; SciPy rounds after each axis.
 
 Layer: 9.
 """
@@ -112,7 +112,8 @@ def _several(
         )
     if not isinstance(mode, str):
         raise ShapeError(f"scipy.ndimage.{name}: a sequence of modes is not supported", fix="pass one mode")
-    # Weights stand along the axes in order, whatever the order is in which these are named; origins, too, if all are.
+    # Weights are in the order of the axes, in any order of ``axes``; so are origins, if all are
+    # given.
     shape, moved = [1] * x.ndim, [0] * x.ndim
     for k, n in zip(sorted(along), made.shape, strict=True):
         shape[k] = n
@@ -142,12 +143,12 @@ def correlate(
 
     Args:
         input: shape (n, ...).
-        weights: of as many axes as are filtered along.
-        output: a dtype, or a traced array that the result is written into.
-        mode: what stands beyond the edges: "reflect", "constant", "nearest", "mirror", "wrap".
-        cval: what does for "constant".
-        origin: where the filter's middle is moved, per axis.
-        axes: which are filtered along; all by default.
+        weights: an array of as many axes as are filtered.
+        output: a dtype, or a traced array to write the result into.
+        mode: extension beyond the edges: "reflect", "constant", "nearest", "mirror", "wrap".
+        cval: value for "constant".
+        origin: shift of the filter's center, per axis.
+        axes: the axes to filter; all by default.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -184,7 +185,7 @@ def convolve(
 
 
 def _check_passes(name: str, count: int, input: Operand, output: Output | None) -> None:
-    """Refuse integer results of several passes, after each of which SciPy cuts what it has."""
+    """Reject integer results of several passes, after each of which SciPy truncates."""
     named = isinstance(output, type | np.dtype | str)
     kind: Any = np.dtype(output) if named else arrayed(input if output is None else output).dtype  # type: ignore[arg-type]
     if count > 1 and kind.kind in "iub":
@@ -194,11 +195,11 @@ def _check_passes(name: str, count: int, input: Operand, output: Output | None) 
         )
 
 
-# -- of a shape ----------------------------------------------------------------------------------------------------------
+# -- by shape --------------------------------------------------------------------------------------
 
 
 def _kernel(name: str, sigma: Operand, order: int, truncate: float, radius: int | None) -> Any:
-    """The weights of a Gaussian, or of a derivative of it; differentiable by ``sigma``."""
+    """Return the weights of a Gaussian, or of a derivative of it; differentiable by ``sigma``."""
     if order < 0:
         raise ShapeError(f"scipy.ndimage.{name}: order must be non-negative", fix="pass 0 for the Gaussian itself")
     if radius is None:
@@ -214,7 +215,8 @@ def _kernel(name: str, sigma: Operand, order: int, truncate: float, radius: int 
     x = np.arange(-radius, radius + 1)
     kernel = np.exp(-0.5 / variance * x**2)
     kernel = kernel / np.sum(kernel)
-    # The derivative of q(x) exp(p(x)) has the polynomial q' + q p', p' = -x / variance; q by its coefficients.
+    # The derivative of q(x) exp(p(x)) has the polynomial q' + q p', p' = -x / variance; q is a list
+    # of coefficients.
     q: list[Any] = [1.0]
     for _ in range(order):
         lowered = [k * c for k, c in enumerate(q)][1:]
@@ -291,14 +293,15 @@ def gaussian_filter(
 
     Args:
         input: shape (n, ...).
-        sigma: standard deviation, or one per axis. The number of weights depends on it, as on a plain number.
-        order: of the derivative of the Gaussian, per axis.
-        output: a dtype, or a traced array that the result is written into.
-        mode: what stands beyond the edges, per axis.
-        cval: what does for "constant".
-        truncate: of how many standard deviations weights are taken.
-        radius: how many weights there are on either side; while staging, it must be given if ``sigma`` is traced.
-        axes: which are filtered along; all by default.
+        sigma: standard deviation, or one per axis. The number of weights depends on its concrete
+            value.
+        order: order of the derivative of the Gaussian, per axis.
+        output: a dtype, or a traced array to write the result into.
+        mode: extension beyond the edges, per axis.
+        cval: value for "constant".
+        truncate: number of standard deviations with weights.
+        radius: number of weights on either side; required when staged with a traced ``sigma``.
+        axes: the axes to filter; all by default.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -322,7 +325,7 @@ def uniform_filter1d(
     cval: Operand = 0.0,
     origin: int = 0,
 ) -> Any:
-    """``scipy.ndimage.uniform_filter1d``: the mean of so many neighbours.
+    """``scipy.ndimage.uniform_filter1d``: the mean of ``size`` neighbours.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -337,7 +340,7 @@ def uniform_filter1d(
 
 def _uniform(name: str, x: Array, size: int, axis: int, mode: str, cval: Operand, origin: int) -> Any:
     reach(name, int(size), origin)
-    # A sum, then divided: of integers, three thirds would be cut to what is one less.
+    # A sum, then divided: with integers, three thirds would be truncated to one less.
     return _one_axis(name, x, np.ones(int(size)), axis, mode, cval, origin) / float(size)
 
 
@@ -440,7 +443,7 @@ def _derivatives(
     truncate: float,
     radius: int | Sequence[int] | None,
 ) -> tuple[Any, list[Any]]:
-    """Derivatives of a Gaussian along each axis in turn, along all of which it smooths."""
+    """Return derivatives along each axis of an image smoothed by a Gaussian along all of them."""
     x = image(name, input)
     along = places(name, axes, x.ndim)
     several = list(sigma) if holds_tracer(sigma) and arrayed(sigma).ndim else sigma  # type: ignore[arg-type]
@@ -469,7 +472,7 @@ def gaussian_laplace(
     truncate: float = 4.0,
     radius: int | Sequence[int] | None = None,
 ) -> Any:
-    """``scipy.ndimage.gaussian_laplace``: the sum of second derivatives, by those of a Gaussian.
+    """``scipy.ndimage.gaussian_laplace``: the sum of second Gaussian derivatives.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -1,10 +1,11 @@
-"""Images at places between their elements, by splines; see `functrace.scipy.ndimage`.
+"""Spline interpolation of images; see `functrace.scipy.ndimage`.
 
 Note [Splines of images]
-    An image is first turned into the coefficients of the spline through its elements (`functrace.ops.cosines`), as
-    continued beyond the edges by its mode; modes for which SciPy has no such filter are padded before. Then a place reads
-    ``order + 1`` coefficients along each axis, with weights that are the B-splines there. So the result is differentiable
-    by the image, by the places and by ``cval``.
+    An image is first transformed to the coefficients of the spline through its elements
+    (`functrace.ops.cosines`), extended beyond the edges by its mode; for modes without such a SciPy
+    filter it is padded before. Then each point reads ``order + 1`` coefficients along each axis,
+    weighted by the B-splines there. So the result is differentiable by the image, by the points and
+    by ``cval``.
 
 Layer: 9.
 """
@@ -30,9 +31,9 @@ from functrace.typing import Array
 
 MODES = ("reflect", "grid-mirror", "constant", "grid-constant", "nearest", "mirror", "grid-wrap", "wrap")
 _FILTERS = {"reflect": "reflect", "grid-mirror": "reflect", "nearest": "reflect", "grid-wrap": "grid-wrap"}
-"""How a spline goes on beyond the edges, by mode; as a mirror image in all others."""
+"""Extension of the spline beyond the edges, by mode; mirrored for all others."""
 _AHEAD = 12
-"""By how many elements SciPy continues images for the modes "nearest" and "grid-constant"."""
+"""Number of elements by which SciPy pads images for the modes "nearest" and "grid-constant"."""
 
 
 def _checked(name: str, order: int, mode: str) -> None:
@@ -89,7 +90,7 @@ def spline_filter(input: Operand, order: int = 3, output: Output = np.float64, m
 
 
 def _coefficients(x: Array, order: int, mode: str, cval: Array, prefilter: bool, axes: Sequence[int]) -> tuple[Any, int]:
-    """Return what places read, and by how many elements it is continued at either end."""
+    """Return spline coefficients, and by how many elements they are padded at either end."""
     if not prefilter or order < 2:
         return x, 0
     ahead = 0
@@ -106,7 +107,7 @@ def _coefficients(x: Array, order: int, mode: str, cval: Array, prefilter: bool,
 
 
 def _brought_in(at: Array, n: int, mode: str) -> Any:
-    """Bring places into an image of ``n`` elements along an axis (or to less than a step beyond), as its mode says."""
+    """Map points into an image of ``n`` elements along an axis (or just beyond) by mode."""
     if n == 1 and mode not in ("constant", "grid-constant", "nearest"):
         return at * 0.0
     if mode == "mirror":
@@ -125,7 +126,7 @@ def _brought_in(at: Array, n: int, mode: str) -> Any:
 
 
 def _neighbours(start: Array, order: int, n: int, mode: str) -> Any:
-    """The places of the coefficients that are read, from the first one on: whole numbers, along a new last axis."""
+    """Return integer positions of the coefficients to read, along a new last axis."""
     at = start[..., None] + np.arange(order + 1)
     if n == 1:
         return at * 0
@@ -141,9 +142,9 @@ def _neighbours(start: Array, order: int, n: int, mode: str) -> Any:
 
 
 def _splines(u: Array, order: int) -> Any:
-    """The B-splines of an order that are not 0 between two knots, at ``u`` of the way, along a new last axis.
+    """Return the nonzero B-splines at the fraction ``u`` between knots, along a new axis.
 
-    Source: C. de Boor, A Practical Guide to Splines, chapter X, for knots at whole numbers.
+    Source: C. de Boor, A Practical Guide to Splines, chapter X, for integer knots.
     """
     found: list[Any] = [u * 0.0 + 1.0]
     for d in range(1, order + 1):
@@ -158,10 +159,10 @@ def _splines(u: Array, order: int) -> Any:
 
 
 def _read(at: Array, n: int, order: int, mode: str, ahead: int) -> tuple[Any, Any, Any, Any]:
-    """What places read along an axis.
+    """Return the coefficients that points read along an axis.
 
     Returns:
-        positions of coefficients and their weights (with a last axis), which places are inside, and which of the positions.
+        positions and weights (with a last axis), and which points, and which positions, are inside.
     """
     at = at + float(ahead)
     outside = (at < 0) | (at > n - 1) if mode == "constant" else None
@@ -181,7 +182,7 @@ def _read(at: Array, n: int, order: int, mode: str, ahead: int) -> tuple[Any, An
 
 
 def _sampled(x: Array, at: Sequence[Any], order: int, mode: str, cval: Array, ahead: int) -> Any:
-    """Read an image along its last axes at places; axes before them are a stack.
+    """Sample an image along its last axes at points; axes before them are a stack.
 
     Args:
         x: coefficients, shape (..., n, m, ...).
@@ -211,14 +212,14 @@ def _sampled(x: Array, at: Sequence[Any], order: int, mode: str, cval: Array, ah
 
 
 def _one_by_one(x: Array, at: Mapping[int, Any], order: int, mode: str, cval: Array, ahead: int) -> Any:
-    """Read an image at a grid of places, along one axis after the other.
+    """Sample an image on a grid of points, axis by axis.
 
     Args:
         x: coefficients.
         at: a vector of coordinates per axis.
     """
     outside: Any = None
-    if mode == "grid-constant":  # a coefficient that is missing along one axis is cval whatever the others are
+    if mode == "grid-constant":  # a coefficient outside along one axis is cval, whatever the other axes
         x = x - cval
     for axis, places in at.items():
         steps, weights, out, missing = _read(places, x.shape[axis], order, mode, ahead)
@@ -256,11 +257,14 @@ def map_coordinates(
     Args:
         input: shape (n, m, ...), real or complex.
         coordinates: one row per axis, shape (d, ...).
-        output: a dtype, or a traced array that the result is written into.
-        order: of the spline, 0 to 5. That of order 0 is constant between elements, so it has no derivative by coordinates.
-        mode: what stands beyond the edges: "constant", "grid-constant", "nearest", "mirror", "reflect", "wrap", "grid-wrap".
-        cval: what does for the first two.
-        prefilter: whether the input holds elements; else it holds the spline's coefficients (`spline_filter`).
+        output: a dtype, or a traced array to write the result into.
+        order: order of the spline, 0 to 5. With order 0 it is piecewise constant, without
+            derivative by coordinates.
+        mode: extension beyond the edges: "constant", "grid-constant", "nearest", "mirror",
+            "reflect", "wrap", "grid-wrap".
+        cval: value for the first two.
+        prefilter: True if the input is an image; False if it is the spline's coefficients
+            (`spline_filter`).
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -269,7 +273,7 @@ def map_coordinates(
         array([[3.]])
 
     Cost:
-        ``(order + 1) ** d`` reads per place.
+        ``(order + 1) ** d`` reads per point.
     """
     name = "map_coordinates"
     _checked(name, order, mode)
@@ -345,7 +349,7 @@ def zoom(
     if grid_mode and mode in ("constant", "wrap"):
         warnings.warn(f"It is recommended to use mode = grid-{mode} instead of {mode} when grid_mode is True.", stacklevel=3)
     fill = _fill("zoom", cval, x)
-    grid_mode = grid_mode and x.dtype.kind != "c"  # SciPy's own takes no notice of it for complex input
+    grid_mode = grid_mode and x.dtype.kind != "c"  # SciPy ignores it for complex input
     at = {}
     for k, (n, m) in enumerate(zip(x.shape, shape, strict=True)):
         whole, parts = (n, m) if grid_mode else (n - 1, m - 1)
@@ -359,7 +363,7 @@ def zoom(
 def _affine(
     x: Array, matrix: Array, offset: Array, shape: Sequence[int], order: int, mode: str, fill: Array, ahead: int
 ) -> Any:
-    """Read the last axes of coefficients at ``matrix @ place + offset``, for all places of a grid."""
+    """Sample coefficients along the last axes at ``matrix @ place + offset``, for a grid."""
     grid = np.indices(shape, dtype=np.float64)
     at = []
     for row in range(matrix.shape[0]):
@@ -387,9 +391,9 @@ def affine_transform(
     Args:
         input: shape (n, m, ...), d axes.
         matrix: shape (d, d), or the diagonal (d,), or homogeneous (d, d + 1) or (d + 1, d + 1).
-        offset: where the result's origin is in the input, a number or d of them.
-        output_shape: of the result; the input's by default.
-        output: a dtype, or a traced array that the result is written into.
+        offset: position of the result's origin in the input, a number or d of them.
+        output_shape: shape of the result; the input's by default.
+        output: a dtype, or a traced array to write the result into.
         order, mode, cval, prefilter: as in `map_coordinates`.
 
     Example:
@@ -495,7 +499,7 @@ def geometric_transform(
     extra_arguments: tuple[Operand, ...] = (),
     extra_keywords: Mapping[str, Operand] | None = None,
 ) -> Any:
-    """``scipy.ndimage.geometric_transform``; differentiable by the input and by what ``mapping`` depends on.
+    """``scipy.ndimage.geometric_transform``; differentiable by input and captures.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -1,7 +1,7 @@
-"""Filters of images that pick an element by its rank; see `functrace.scipy.ndimage`.
+"""Rank filters of images; see `functrace.scipy.ndimage`.
 
-Every window is laid out, so they cost its size in memory, which SciPy's do not. The derivative goes to the element that is
-picked; the largest and the smallest, where several are equal, share it.
+All windows are materialized, which costs window size times memory, unlike in SciPy. The selected
+element has the derivative; for the largest and the smallest, ties share it.
 
 Layer: 9.
 """
@@ -45,10 +45,10 @@ def _filtered(
     axes: Axis,
     rank: Rank,
 ) -> Any:
-    """Pick an element of each window.
+    """Select an element of each window.
 
     Args:
-        rank: of the element, by how many there are; negative ones count from the largest.
+        rank: rank of the element, from their number; negative ones count from the largest.
     """
     x: Any = arrayed(input)
     if x.dtype.kind == "c":
@@ -76,7 +76,7 @@ def _filtered(
         raise ArgumentError(
             f"scipy.ndimage.{name}: a sequence of modes is not supported for non-separable footprints", fix="pass one mode"
         )
-    in_order = along if footprint is None and is_extreme else sorted(along)  # of footprints, axes stand in order
+    in_order = along if footprint is None and is_extreme else sorted(along)  # axes of footprints are in order
     named = dict(zip(in_order, taken.shape, strict=True))
     shape = tuple(named.get(k, 1) for k in range(x.ndim))
     rooms = {k: reach(name, shape[k], moved) for k, moved in zip(along, origins, strict=True)}
@@ -217,7 +217,7 @@ def median_filter(
     *,
     axes: Axis = None,
 ) -> Any:
-    """``scipy.ndimage.median_filter``, which takes the upper one of two in the middle.
+    """``scipy.ndimage.median_filter``, which selects the upper of two middle elements.
 
     Example:
         >>> import numpy as np, functrace as ft

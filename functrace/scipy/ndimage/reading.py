@@ -1,4 +1,4 @@
-"""What functions of images are given: modes, axes, origins, and where their result goes; see `functrace.scipy.ndimage`.
+"""Arguments of image functions: modes, axes, origins, and output; see `functrace.scipy.ndimage`.
 
 Layer: 9.
 """
@@ -24,11 +24,11 @@ PADS: dict[str, Any] = {
     "reflect": "symmetric", "grid-mirror": "symmetric", "constant": "constant", "grid-constant": "constant",
     "nearest": "edge", "mirror": "reflect", "wrap": "wrap", "grid-wrap": "wrap",
 }  # fmt: skip
-"""Modes of filters, as NumPy calls them."""
+"""NumPy's names of the filter modes."""
 
 
 def image(name: str, x: Operand, *, real: bool = False) -> Any:
-    """Read an array, in double precision."""
+    """Return an image as an array in double precision."""
     made: Any = arrayed(x)
     if real and made.dtype.kind == "c":
         raise DtypeError(f"scipy.ndimage.{name}: complex type not supported", fix="pass real and imaginary parts")
@@ -36,7 +36,7 @@ def image(name: str, x: Operand, *, real: bool = False) -> Any:
 
 
 def each(name: str, given: T | Sequence[T], count: int) -> list[Any]:
-    """Return one value per axis, of one for all or several."""
+    """Return one value per axis, from one for all or several."""
     is_one = isinstance(given, str) or not isinstance(given, Sequence | np.ndarray)
     if is_one or (isinstance(given, np.ndarray) and not given.ndim):
         return [given] * count
@@ -50,7 +50,7 @@ def each(name: str, given: T | Sequence[T], count: int) -> list[Any]:
 
 
 def places(name: str, axes: Axis, ndim: int) -> tuple[int, ...]:
-    """Return the axes that are filtered along."""
+    """Return the axes to filter."""
     if axes is None:
         return tuple(range(ndim))
     try:
@@ -60,15 +60,15 @@ def places(name: str, axes: Axis, ndim: int) -> tuple[int, ...]:
 
 
 def finished(name: str, result: Array, like: Operand, output: Output | None, *, whole: bool = False) -> Any:
-    """Return a result in the dtype of the input, or as ``output`` says.
+    """Return a result in the dtype of the input, or of ``output``.
 
     Args:
         name: SciPy's function.
-        result: in double precision.
+        result: the result in double precision.
         like: the input.
         output: a dtype, or a traced array to write into.
-        whole: whether a result between integers is rounded, and held in their range, as interpolation does; else it is
-            cut, as filters do. What becomes a bool is cut, too: 0.7 is False.
+        whole: True to round non-integers and clip them to the dtype's range, like interpolation;
+            False to truncate, like filters. Bools are always truncated: 0.7 is False.
     """
     given: Any = arrayed(like)
     target: Any = None
@@ -98,7 +98,7 @@ def finished(name: str, result: Array, like: Operand, output: Output | None, *, 
 
 
 def padded(name: str, x: Array, rooms: dict[int, tuple[int, int]], modes: dict[int, str], cval: Operand) -> Any:
-    """Continue an image beyond its edges: so many elements per axis, by its mode."""
+    """Pad an image beyond its edges by numbers of elements per axis, by its mode."""
     for axis, (low, high) in rooms.items():
         mode = modes[axis]
         if mode not in PADS:
@@ -122,7 +122,7 @@ def _value(name: str, cval: Operand, x: Array) -> Any:
 
 
 def reach(name: str, size: int, origin: int) -> tuple[int, int]:
-    """Return how many elements a filter reads before the one that it computes, and behind it."""
+    """Return how many elements a filter reads before and after the one that it computes."""
     origin = operator.index(origin)
     if size < 1:
         raise ShapeError(f"scipy.ndimage.{name}: no filter weights given", fix="pass at least one")

@@ -1,7 +1,7 @@
 """``scipy.signal`` for traced values: convolution, filters, spectra, resampling.
 
-What a function here is given of windows, filters' orders and the like is static; samples and filters' coefficients are
-differentiable. A name that is not written here is SciPy's own: design of filters, windows, ``correlation_lags``.
+Windows, filter orders and similar arguments are static; samples and filter coefficients are
+differentiable. Other names are SciPy's own: filter design, windows, ``correlation_lags``.
 
 Example:
     >>> import numpy as np, functrace as ft
@@ -57,10 +57,10 @@ from functrace.scipy.signal.trends import (  # noqa: F401
 
 
 def __getattr__(name: str) -> Any:
-    """Every other name is SciPy's."""
+    """Return SciPy's attribute of the same name."""
     return getattr(scipy.signal, name)
 
 
 def __dir__() -> list[str]:
-    """SciPy's names."""
+    """List SciPy's names."""
     return sorted({*globals(), *dir(scipy.signal)})

@@ -22,7 +22,7 @@ Shape = tuple[int, ...]
 
 
 def numbers(x: Operand) -> Any:
-    """Read an array of inexact numbers, in double precision where it is of integers."""
+    """Return an array of inexact numbers; integers become float64."""
     made: Any = arrayed(x)
     return made if made.dtype.kind in "fc" else made.astype(np.float64)
 
@@ -33,7 +33,7 @@ def real_kind(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def along(axis: int, part: slice) -> tuple[slice, ...]:
-    """Return the index that takes a part of one axis (non-negative)."""
+    """Return the index of a part of one axis (non-negative)."""
     return (*(slice(None),) * axis, part)
 
 
@@ -52,7 +52,7 @@ def _checked(name: str, in1: Operand, in2: Operand, mode: str) -> tuple[Any, Any
 
 
 def _swapped(name: str, mode: str, x: Array, y: Array, axes: Sequence[int]) -> bool:
-    """Whether the second operand is the one that the first is slid along: for "valid" it may be the larger one."""
+    """Return True if the second operand is the larger one, for "valid"."""
     if mode != "valid" or all(x.shape[k] >= y.shape[k] for k in axes):
         return False
     if all(y.shape[k] >= x.shape[k] for k in axes):
@@ -95,7 +95,7 @@ def fftconvolve(in1: Operand, in2: Operand, mode: str = "full", axes: Axis = Non
 
 @on_traced(scipy.signal.oaconvolve)
 def oaconvolve(in1: Operand, in2: Operand, mode: str = "full", axes: Axis = None) -> Any:
-    """``scipy.signal.oaconvolve``, of which only the cost differs from `fftconvolve`: along one axis, in blocks.
+    """``scipy.signal.oaconvolve``: `fftconvolve` at another cost: along one axis, in blocks.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -104,8 +104,8 @@ def oaconvolve(in1: Operand, in2: Operand, mode: str = "full", axes: Axis = None
         array([0., 1., 3., 2.])
 
     Cost:
-        Fourier transforms of blocks a few times as long as the shorter operand, where it is along one axis; else those of
-        `fftconvolve`.
+        Fourier transforms of blocks a few times as long as the shorter operand, along one axis; for
+        several axes like `fftconvolve`.
     """
     return _by_transforms("oaconvolve", in1, in2, mode, axes)
 
@@ -152,7 +152,7 @@ def _at_once(x: Array, y: Array, axes: Sequence[int]) -> Any:
 
 
 def _in_blocks(x: Array, y: Array, axes: Sequence[int]) -> Any:
-    """Add up the convolutions of blocks of the longer operand, each of which ends in the next."""
+    """Add up the convolutions of blocks of the longer operand, which overlap with the next."""
     from scipy.signal._signaltools import _calc_oa_lens
 
     (axis,) = axes
@@ -167,7 +167,7 @@ def _in_blocks(x: Array, y: Array, axes: Sequence[int]) -> Any:
     x = x.reshape(*x.shape[:axis], count, step, *x.shape[axis + 1 :])
     y = y.reshape(*y.shape[:axis], 1, m, *y.shape[axis + 1 :])
     parts = _at_once(x, y, [axis + 1])
-    # Of each block's result the last m - 1 elements belong to the next block, where they come first.
+    # The last m - 1 elements of each block's result are added to the first ones of the next block.
     own, late = parts[along(axis + 1, slice(step))], parts[along(axis + 1, slice(step, None))]
     late = late[along(axis, slice(count - 1))]
     room = [(0, 0)] * late.ndim
@@ -207,9 +207,9 @@ def convolve(in1: Operand, in2: Operand, mode: str = "full", method: str = "auto
 
     Args:
         in1: shape (n, ...).
-        in2: of as many axes.
-        mode: "full", "same" (as large as ``in1``), or "valid" (where they overlap wholly).
-        method: "direct", "fft", or "auto" for what is estimated to be faster, as SciPy does.
+        in2: array of the same rank.
+        mode: "full", "same" (as large as ``in1``), or "valid" (full overlap only).
+        method: "direct", "fft", or "auto" for the one estimated to be faster, like SciPy.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -230,7 +230,7 @@ def _convolve(name: str, in1: Operand, in2: Operand, mode: str, method: str) -> 
         raise ShapeError(f"scipy.signal.{name}: shapes {x.shape} and {y.shape} are empty", fix="pass at least one element")
     dtype = np.result_type(x.dtype, y.dtype)
     if _method(name, x, y, mode, method) == "direct":
-        # Of two vectors SciPy leaves the choice of the middle to NumPy, which takes it from the longer one.
+        # For two vectors SciPy lets NumPy choose the center, which is that of the longer one.
         if x.ndim == 1 and mode == "same" and y.shape[0] > x.shape[0]:
             return _centred(convolve_grids(x, y), x.shape)
         return _directly(x, y, mode)
@@ -258,7 +258,7 @@ def correlate(in1: Operand, in2: Operand, mode: str = "full", method: str = "aut
 
 
 def _edges(name: str, x: Array, rows: tuple[int, int], columns: tuple[int, int], boundary: str, fillvalue: Operand) -> Any:
-    """Put so many rows and columns around an array, as ``boundary`` says."""
+    """Pad an array by numbers of rows and columns, by ``boundary``."""
     modes = {"fill": "constant", "pad": "constant", "wrap": "wrap", "circular": "wrap", "symm": "symmetric"}
     mode = modes.get(boundary, modes.get({"symmetric": "symm"}.get(boundary, "")))
     if mode is None:
@@ -286,7 +286,7 @@ def _two_axes(name: str, in1: Operand, in2: Operand, mode: str, boundary: str, f
     if mode != "valid":
         room = []
         for m in y.shape:
-            # "same" begins in the middle of the filter; correlate's middle is that of the turned filter.
+            # "same" begins in the center of the filter; for correlate, of the reversed filter.
             start = ((m - 1) if mode == "full" else (m - 1) // 2) if turn is False else (m - 1 if mode == "full" else m // 2)
             room.append((m - 1 if mode == "full" else m - 1 - start, m - 1 if mode == "full" else start))
         x = _edges(name, x, room[0], room[1], boundary, fillvalue)
@@ -298,14 +298,14 @@ def _two_axes(name: str, in1: Operand, in2: Operand, mode: str, boundary: str, f
 
 @on_traced(scipy.signal.convolve2d)
 def convolve2d(in1: Operand, in2: Operand, mode: str = "full", boundary: str = "fill", fillvalue: Operand = 0) -> Any:
-    """``scipy.signal.convolve2d``: directly, with a choice of what stands beyond the edges of ``in1``.
+    """``scipy.signal.convolve2d``: directly, with a choice of padding beyond the edges of ``in1``.
 
     Args:
         in1: shape (n, m).
         in2: shape (k, l).
         mode: as in `convolve`.
         boundary: "fill", "wrap", or "symm".
-        fillvalue: what "fill" puts there.
+        fillvalue: value for "fill".
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -1,9 +1,10 @@
 """Filters of signals, forwards and both ways; see `functrace.scipy.signal`.
 
 Note [Recursive filters]
-    A filter is its moving average ``b``, a convolution, followed by its recursive part ``a`` (`functrace.ops.grids.recur`),
-    which has SciPy's loop and a transpose of its own: the same filter, run backwards. What a filter starts from (``zi``, of
-    the transposed direct form II) is added to the first elements between the two.
+    A filter is its moving average ``b``, a convolution, followed by its recursive part ``a``
+    (`functrace.ops.grids.recur`), which has SciPy's loop and its own transpose: the same filter,
+    run backwards. The initial state (``zi``, of the transposed direct form II) is added to the
+    first elements between the two.
 
 Layer: 9.
 """
@@ -24,7 +25,7 @@ from functrace.typing import Array
 
 
 def _coefficients(name: str, b: Operand, a: Operand, *others: Array) -> tuple[Any, Any]:
-    """Return both with ``a[0]`` divided out, as vectors of the dtype that they and other arrays have in common."""
+    """Return both divided by ``a[0]``, as vectors of the common dtype with other arrays."""
     b, a = np.atleast_1d(numbers(b)), np.atleast_1d(numbers(a))
     dtype = np.result_type(b.dtype, a.dtype, *[x.dtype for x in others])
     b, a = b.astype(dtype), a.astype(dtype)
@@ -40,7 +41,7 @@ def _rows(x: Array, rank: int) -> Any:
 
 
 def _filtered(b: Array, a: Array, x: Array, zi: Any | None) -> tuple[Any, Any | None]:
-    """Filter along the last axis; ``zi`` has the order of the filter along it. Also returns the state in the end."""
+    """Filter along the last axis; ``zi`` is the initial state. Also return the final state."""
     n, rank = x.shape[-1], x.ndim
     order = max(b.shape[0], a.shape[0]) - 1
     moved = convolve_grids(x, _rows(b, rank), rank - 1) if n else np.zeros((*x.shape[:-1], b.shape[0] - 1), x.dtype)
@@ -69,11 +70,12 @@ def lfilter(b: Operand, a: Operand, x: Operand, axis: SupportsIndex = -1, zi: Op
     Args:
         b, a: coefficients of the filter, vectors.
         x: samples.
-        axis: what is filtered along.
-        zi: the state to start from, of the shape of ``x`` but for ``max(len(a), len(b)) - 1`` elements along the axis.
+        axis: the axis to filter.
+        zi: the initial state, of the shape of ``x`` with ``max(len(a), len(b)) - 1`` elements along
+            the axis.
 
     Returns:
-        the filtered samples; with ``zi``, these and the state in the end.
+        the filtered samples; with ``zi``, these and the final state.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -112,7 +114,7 @@ def lfilter(b: Operand, a: Operand, x: Operand, axis: SupportsIndex = -1, zi: Op
 
 @on_traced(scipy.signal.lfilter_zi)
 def lfilter_zi(b: Operand, a: Operand) -> Any:
-    """``scipy.signal.lfilter_zi``: the state of a filter that has always been given ones.
+    """``scipy.signal.lfilter_zi``: the steady state of a filter for an input of ones.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -140,7 +142,7 @@ def _sections(name: str, sos: Operand) -> Any:
 
 @on_traced(scipy.signal.sosfilt_zi)
 def sosfilt_zi(sos: Operand) -> Any:
-    """``scipy.signal.sosfilt_zi``: the states of a filter that has always been given ones, shape (sections, 2).
+    """``scipy.signal.sosfilt_zi``: the steady states for an input of ones, shape (sections, 2).
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -160,16 +162,16 @@ def sosfilt_zi(sos: Operand) -> Any:
 
 @on_traced(scipy.signal.sosfilt)
 def sosfilt(sos: Operand, x: Operand, axis: SupportsIndex = -1, zi: Operand | None = None) -> Any:
-    """``scipy.signal.sosfilt``: one section of second order after the other.
+    """``scipy.signal.sosfilt``: a cascade of second-order sections.
 
     Args:
         sos: shape (sections, 6).
         x: samples.
-        axis: what is filtered along.
-        zi: states to start from, of shape (sections, ...), with 2 elements along the axis of ``x``.
+        axis: the axis to filter.
+        zi: initial states, of shape (sections, ...), with 2 elements along the axis of ``x``.
 
     Returns:
-        the filtered samples; with ``zi``, these and the states in the end.
+        the filtered samples; with ``zi``, these and the final states.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -205,7 +207,7 @@ def sosfilt(sos: Operand, x: Operand, axis: SupportsIndex = -1, zi: Operand | No
 
 
 def extended(x: Array, count: int, kind: str) -> Any:
-    """Continue samples along the last axis, at both ends."""
+    """Extend samples along the last axis, at both ends."""
     if not count:
         return x
     room = [(0, 0)] * (x.ndim - 1) + [(count, count)]
@@ -273,9 +275,10 @@ def filtfilt(
 
 
 def _by_gustafsson(b: Array, a: Array, x: Array, irlen: int | None) -> Any:
-    """Choose the states at both ends so that it does not matter which way comes first.
+    """Choose the states at both ends so that the order of the directions does not matter.
 
-    Source: F. Gustafsson, Determining the initial states in forward-backward filtering, 1996; as SciPy has it.
+    Source: F. Gustafsson, Determining the initial states in forward-backward filtering, 1996; like
+    SciPy.
     """
     order = max(b.shape[0], a.shape[0]) - 1
     if order == 0:
@@ -314,7 +317,7 @@ def _by_gustafsson(b: Array, a: Array, x: Array, irlen: int | None) -> Any:
 def sosfiltfilt(
     sos: Operand, x: Operand, axis: SupportsIndex = -1, padtype: str | None = "odd", padlen: int | None = None
 ) -> Any:
-    """``scipy.signal.sosfiltfilt``: forwards, and backwards, by sections of second order.
+    """``scipy.signal.sosfiltfilt``: forwards, and backwards, by second-order sections.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -1,4 +1,4 @@
-"""Spectra of signals: Fourier transforms of their segments, and what is averaged over them; see `functrace.scipy.signal`.
+"""Spectra of signals, from transforms of segments; see `functrace.scipy.signal`.
 
 Layer: 9.
 """
@@ -27,7 +27,7 @@ Spectrum = tuple[Any, Any]
 
 
 def _window(name: str, window: Window, nperseg: int | None, length: int, *, usual: int = 256) -> tuple[Any, int]:
-    """Return a window, and how many samples it is applied to."""
+    """Return a window, and its number of samples."""
     if nperseg is not None and int(nperseg) < 1:
         raise ShapeError(f"scipy.signal.{name}: nperseg must be a positive integer, not {nperseg}", fix="leave it out")
     if isinstance(window, str | tuple):
@@ -63,7 +63,7 @@ def _sizes(name: str, size: int, noverlap: int | None, nfft: int | None, usual: 
 
 
 def _segments(x: Array, window: Array, step: int, points: int, trend: Trend, one_sided: bool) -> Any:
-    """Transform segments along the last axis, from which their trend is taken: shape (..., segments, frequencies)."""
+    """Transform detrended segments along the last axis: shape (..., segments, frequencies)."""
     size = window.shape[0]
     starts = np.arange(0, x.shape[-1] - size + 1, step)
     parts = x[..., starts[:, None] + np.arange(size)]
@@ -84,12 +84,12 @@ def _scale(name: str, scaling: str, window: Array, fs: float, density: str = "de
 
 
 def _single(window: Array, dtype: np.dtype[Any]) -> Any:
-    """A window in the precision of the result."""
+    """Return a window in the precision of the result."""
     return window.astype(np.float32) if dtype == np.complex64 else window
 
 
 def _doubled(spectrum: Array, points: int) -> Any:
-    """Count twice, along the last axis, the frequencies of half a spectrum that stand for two."""
+    """Double, along the last axis, the frequencies of half a spectrum that represent two."""
     weights = np.full(spectrum.shape[-1], 2.0, real_kind(spectrum.dtype))
     weights[0] = 1.0
     if points % 2 == 0:
@@ -320,7 +320,7 @@ def _over_time(
     if boundary is not None:
         times = times - (size / 2) / fs
     frequencies = (scipy.fft.rfftfreq if one_sided else scipy.fft.fftfreq)(points, 1 / fs)
-    # Frequencies stand where the samples did, and times last.
+    # Frequencies replace the samples' axis, and times come last.
     made = np.swapaxes(made, -1, -2)
     return frequencies, times, np.moveaxis(made, -2, place if axis >= 0 else axis - 1)
 
@@ -410,7 +410,7 @@ def istft(
     freq_axis: SupportsIndex = -2,
     scaling: str = "spectrum",
 ) -> Spectrum:
-    """``scipy.signal.istft``: the signal that has these transforms of its segments.
+    """``scipy.signal.istft``: the signal from the transforms of its segments.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -462,9 +462,10 @@ def istft(
 
 
 def _overlapped(parts: Array, step: int) -> Any:
-    """Add up segments, shape (..., segments, size), each so many samples after the one before."""
+    """Add up overlapping segments, shape (..., segments, size), ``step`` samples apart."""
     segments, size = parts.shape[-2:]
-    # Cut into pieces of one step, which stand on a diagonal: piece j of segment i goes to place i + j.
+    # Cut into pieces of one step, which form diagonals: piece j of segment i goes to position i +
+    # j.
     pieces = -(-size // step)
     room = [(0, 0)] * (parts.ndim - 1) + [(0, pieces * step - size)]
     cut = np.pad(parts, room).reshape(*parts.shape[:-1], pieces, step)

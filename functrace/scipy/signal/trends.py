@@ -26,13 +26,13 @@ _design: Any = scipy.signal
 def detrend(
     data: Operand, axis: SupportsIndex = -1, type: str = "linear", bp: Operand = 0, overwrite_data: bool = False
 ) -> Any:
-    """``scipy.signal.detrend``: without the least-squares line, or the mean, of each part.
+    """``scipy.signal.detrend``: subtract the least-squares line, or the mean, of each part.
 
     Args:
         data: samples.
-        axis: what the trend runs along.
+        axis: axis of the samples.
         type: "linear" or "constant".
-        bp: where a line ends and another begins.
+        bp: breakpoints between lines.
         overwrite_data: not needed here.
 
     Example:
@@ -58,7 +58,7 @@ def detrend(
     parts = []
     for start, stop in itertools.pairwise(breaks):
         count = int(stop - start)
-        # The projection onto what no line has: an orthonormal basis of the lines, taken off.
+        # The projection onto an orthonormal basis of the lines, subtracted.
         basis = np.linalg.qr(np.stack([np.ones(count), np.arange(count) - (count - 1) / 2], axis=1))[0][:, : min(2, count)]
         if count == 1:
             basis = np.ones((1, 1))
@@ -69,7 +69,7 @@ def detrend(
 
 
 def _half(n: int, last: float = 1.0) -> np.ndarray[Any, Any]:
-    """Factors of frequencies: those that are positive twice, those that are negative not, ``last`` the one that is both."""
+    """Return factors of frequencies: 2 if positive, 0 if negative, ``last`` for Nyquist."""
     factors = np.zeros(n)
     factors[0] = 1
     factors[1 : (n + 1) // 2] = 2
@@ -161,7 +161,7 @@ def savgol_filter(
     n = made.shape[place]
     weights = scipy.signal.savgol_coeffs(window_length, polyorder, deriv=deriv, delta=delta)
     made = np.moveaxis(made, place, -1)
-    # Of a window of even length SciPy's convolution takes the element after the middle.
+    # For a window of even length SciPy's convolution is centered on the element after the middle.
     before, behind = (window_length - 1) // 2, window_length // 2
     weights = weights.astype(made.dtype)
     shape = (*(1,) * (made.ndim - 1), -1)
@@ -191,7 +191,7 @@ def savgol_filter(
 
 
 def _fitted(size: int, order: int, deriv: int, delta: float, at: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The matrix from samples of a window to a derivative of their polynomial at places in it."""
+    """Return the matrix from samples to a derivative of their polynomial at positions."""
     middle, half = (size - 1) / 2, max((size - 1) / 2, 1.0)
     basis = np.polynomial.legendre.legvander((np.arange(size) - middle) / half, order)
     wanted = np.zeros((len(at), order + 1))
@@ -215,13 +215,13 @@ def resample(
     window: Operand | str | None = None,
     domain: str = "time",
 ) -> Any:
-    """``scipy.signal.resample``: as many samples as are wanted of the band-limited periodic signal.
+    """``scipy.signal.resample``: ``num`` samples of the band-limited periodic signal.
 
     Args:
         x: samples, or (``domain="freq"``) their Fourier transform.
-        num: how many are wanted.
-        t: when the samples were taken, evenly; the times of the new ones are returned then, too.
-        axis: what is resampled along.
+        num: number of new samples.
+        t: equidistant times of the samples; then the new times are returned, too.
+        axis: the axis to resample.
         window: factors of frequencies: a vector, a name, or a function of frequencies.
         domain: "time" or "freq".
 
@@ -288,9 +288,9 @@ def resample(
 def upfirdn(
     h: Operand, x: Operand, up: int = 1, down: int = 1, axis: SupportsIndex = -1, mode: str = "constant", cval: float = 0
 ) -> Any:
-    """``scipy.signal.upfirdn``: zeros between samples, a filter, and every so many of the results.
+    """``scipy.signal.upfirdn``: insert zeros, filter, and decimate.
 
-    Only ``mode="constant"`` with ``cval=0``, as what else there is needs the samples' own extension.
+    Only ``mode="constant"`` with ``cval=0``: other modes need an extension of the samples.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -321,15 +321,16 @@ def resample_poly(
     padtype: str = "constant",
     cval: float | None = None,
 ) -> Any:
-    """``scipy.signal.resample_poly``: by a filter between the zeros of a higher rate.
+    """``scipy.signal.resample_poly``: resample with a polyphase filter.
 
     Args:
         x: samples.
         up, down: the new rate over the old one.
-        axis: what is resampled along.
-        window: of the filter's design, or the filter itself.
-        padtype: what is taken off before and put back after: "constant" (nothing), "mean", "median", "minimum", "maximum".
-        cval: not for traced values.
+        axis: the axis to resample.
+        window: window of the filter's design, or the filter itself.
+        padtype: baseline to subtract before and add after: "constant" (none), "mean", "median",
+            "minimum", "maximum".
+        cval: not possible on traced values.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -385,15 +386,15 @@ def decimate(
     axis: SupportsIndex = -1,
     zero_phase: bool = True,
 ) -> Any:
-    """``scipy.signal.decimate``: every so many samples of the filtered ones.
+    """``scipy.signal.decimate``: filter, and keep one of every ``q`` samples.
 
     Args:
         x: samples.
-        q: of how many one is taken.
+        q: the decimation factor.
         n: the order of the filter.
         ftype: "iir", "fir", or a ``scipy.signal.dlti``.
-        axis: what is filtered along.
-        zero_phase: whether it is filtered both ways.
+        axis: the axis to filter.
+        zero_phase: True to filter both ways.
 
     Example:
         >>> import numpy as np, functrace as ft

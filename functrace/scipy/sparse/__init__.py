@@ -1,8 +1,9 @@
 """``scipy.sparse`` for traced values: products with matrices whose elements are plain or traced, and systems of equations.
 
-The classes here are SciPy's own where their arguments are plain, and take traced operands, too: ``A @ x``, ``x @ A``,
-``A * x``. Made of traced elements, ``csr_array((data, indices, indptr))`` and its kin are a `Sparse`: the pattern is plain,
-the elements are differentiated. A name that is not written here is SciPy's own.
+For plain arguments the classes here are SciPy's own, and also take traced operands: ``A @ x``,
+``x @ A``, ``A * x``. For traced elements, ``csr_array((data, indices, indptr))`` and similar
+constructors return a `Sparse`, with a plain pattern and differentiable elements. Other names are
+SciPy's own.
 
 Example:
     >>> import numpy as np, functrace as ft
@@ -38,10 +39,10 @@ from functrace.scipy.sparse.matrices import (  # noqa: F401
 
 
 def __getattr__(name: str) -> Any:
-    """Every other name is SciPy's."""
+    """Return SciPy's attribute of the same name."""
     return getattr(scipy.sparse, name)
 
 
 def __dir__() -> list[str]:
-    """SciPy's names."""
+    """List SciPy's names."""
     return sorted({*globals(), *dir(scipy.sparse)})

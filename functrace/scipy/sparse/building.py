@@ -1,4 +1,4 @@
-"""Sparse matrices built of others, whose elements may be traced: ``kron``, ``hstack``, ``vstack``, ``block_diag``.
+"""Sparse matrices from others, also traced: ``kron``, ``hstack``, ``vstack``, ``block_diag``.
 
 Layer: 9.
 """
@@ -32,8 +32,8 @@ def kron(A: object, B: object, format: str | None = None) -> Any:
     """``scipy.sparse.kron``: the Kronecker product of two matrices, shape (m p, n q) of (m, n) and (p, q).
 
     Args:
-        A, B: sparse or full matrices, whose elements may be traced.
-        format: SciPy's; matrices with traced elements have one format.
+        A, B: sparse or dense matrices, whose elements may be traced.
+        format: SciPy's; matrices with traced elements have only one format.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -52,12 +52,12 @@ def kron(A: object, B: object, format: str | None = None) -> Any:
 
 
 def _is_matrix(*parts: object) -> bool:
-    """Tell whether SciPy makes a ``…_matrix`` of these: where none of them is a sparse array."""
+    """Return True if SciPy makes a ``…_matrix`` of these: none of them is a sparse array."""
     return not any(isinstance(x, scipy.sparse.sparray) or (isinstance(x, Sparse) and not x.is_matrix) for x in parts)
 
 
 def _placed(name: str, parts: Sequence[Any], down: bool, across: bool) -> Any:
-    """Put matrices one after the other, below (``down``), to the right (``across``), or along the diagonal (both)."""
+    """Stack matrices vertically (``down``), horizontally (``across``), or diagonally."""
     made = [_part(x) for x in parts]
     if not (down and across) and len({x.shape[1 if down else 0] for x in made}) > 1:
         raise ShapeError(
@@ -76,7 +76,7 @@ def _placed(name: str, parts: Sequence[Any], down: bool, across: bool) -> Any:
 
 
 def vstack(blocks: Sequence[Given], format: str | None = None, dtype: Given = None) -> Any:
-    """``scipy.sparse.vstack``, of matrices whose elements may be traced.
+    """``scipy.sparse.vstack`` for matrices whose elements may be traced.
 
     Raises:
         ShapeError: if they have different numbers of columns.
@@ -96,7 +96,7 @@ def vstack(blocks: Sequence[Given], format: str | None = None, dtype: Given = No
 
 
 def hstack(blocks: Sequence[Given], format: str | None = None, dtype: Given = None) -> Any:
-    """``scipy.sparse.hstack``, of matrices whose elements may be traced.
+    """``scipy.sparse.hstack`` for matrices whose elements may be traced.
 
     Raises:
         ShapeError: if they have different numbers of rows.
@@ -115,7 +115,7 @@ def hstack(blocks: Sequence[Given], format: str | None = None, dtype: Given = No
 
 
 def block_diag(mats: Sequence[Given], format: str | None = None, dtype: Given = None) -> Any:
-    """``scipy.sparse.block_diag``, of matrices whose elements may be traced.
+    """``scipy.sparse.block_diag`` for matrices whose elements may be traced.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -75,7 +75,7 @@ def solved(matrix: Sparse, right: Array, *, backwards: bool = False) -> Any:
 
 @final
 class Factors:
-    """LU factors of a sparse matrix, as ``scipy.sparse.linalg.SuperLU``, which solve for traced right-hand sides.
+    """LU factors like ``scipy.sparse.linalg.SuperLU``, for traced right-hand sides.
 
     Args:
         matrix: the matrix.
@@ -108,8 +108,8 @@ class Factors:
             trans: which system.
 
         Cost:
-            The factors of a plain matrix are used again by every solve, and by its derivatives; with traced elements, each
-            solve computes its own.
+            The factors of a plain matrix are reused by every solve, and by its derivatives; with
+            traced elements, each solve factorizes again.
         """
         if trans not in ("N", "T", "H"):
             raise ShapeError(f"trans must be N, T, or H, got {trans!r}", fix="leave trans out")
@@ -144,13 +144,14 @@ def splu(A: object, *args: object, **options: object) -> Any:
 
     Args:
         A: a sparse matrix, shape (n, n).
-        args, options: SciPy's; they are not needed where elements are traced.
+        args, options: SciPy's; ignored for traced elements.
 
     Returns:
-        an object like SuperLU's: ``solve(rhs, trans="N")``, ``shape``; of plain matrices all else of it, too.
+        an object like SuperLU's: ``solve(rhs, trans="N")``, ``shape``; for plain matrices also its
+        other attributes.
 
     Raises:
-        RuntimeError: SciPy's, of a plain matrix that is singular.
+        RuntimeError: SciPy's, for a singular plain matrix.
     """
     if isinstance(A, Sparse) or holds_tracer(A):
         return Factors(square("splu", A))
@@ -185,13 +186,13 @@ def eigsh(
     return_eigenvectors: bool = True,
     **options: object,
 ) -> Any:
-    """``scipy.sparse.linalg.eigsh``, of a symmetric matrix with traced elements.
+    """``scipy.sparse.linalg.eigsh`` for a symmetric matrix with traced elements.
 
     Args:
         A: a real symmetric sparse matrix, shape (n, n).
         k, sigma, which, v0, ncv, maxiter, tol: SciPy's.
-        return_eigenvectors: whether to return vectors, too.
-        M: not possible with traced elements, nor are other ``options`` than ``rng`` and ``mode``.
+        return_eigenvectors: True to return eigenvectors, too.
+        M: not possible with traced elements, like ``options`` other than ``rng`` and ``mode``.
 
     Returns:
         eigenvalues, shape (k,); and eigenvectors, shape (n, k).
@@ -200,8 +201,8 @@ def eigsh(
         UnsupportedFunctionError: for ``M`` and other operators; for complex matrices.
 
     Cost:
-        SciPy's. Derivatives of the values need products only, those of vectors one sparse LU factorization of size n + 1
-        each. They are NaN where a value is not simple.
+        SciPy's. Derivatives of eigenvalues need only products, those of eigenvectors one sparse LU
+        factorization of size n + 1 each. They are NaN for multiple eigenvalues.
 
     Source:
         R. B. Nelson, "Simplified calculation of eigenvector derivatives" (1976), with the normalization as one more row.

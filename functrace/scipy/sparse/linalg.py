@@ -1,7 +1,8 @@
-"""``scipy.sparse.linalg`` for traced values: systems of equations, differentiated as what they define.
+"""``scipy.sparse.linalg`` for traced values: linear systems with implicit derivatives.
 
-Iterative methods are SciPy's own, called while the program runs; a derivative is one more system, solved by the same method
-with the same tolerances, of the transposed matrix in reverse. A name that is not written here is SciPy's own.
+Iterative methods are SciPy's own, called while the program runs; a derivative is one more system,
+solved by the same method with the same tolerances, with the transposed matrix in reverse mode.
+Other names are SciPy's own.
 
 Layer: 9.
 """
@@ -35,7 +36,7 @@ def spsolve(A: object, b: Operand, permc_spec: str | None = None, use_umfpack: b
     Args:
         A: a sparse matrix, shape (n, n): one of SciPy's, or a `Sparse` with traced elements.
         b: right-hand sides, shape (n,) or (n, k).
-        permc_spec, use_umfpack: of SciPy's own; not needed for traced values.
+        permc_spec, use_umfpack: SciPy's; ignored for traced values.
     """
     if not _is_traced(A, b):
         plain: Any = scipy.sparse.linalg
@@ -108,10 +109,10 @@ tfqmr = _iterative("tfqmr")
 
 
 def __getattr__(name: str) -> Any:
-    """Every other name is SciPy's."""
+    """Return SciPy's attribute of the same name."""
     return getattr(scipy.sparse.linalg, name)
 
 
 def __dir__() -> list[str]:
-    """SciPy's names."""
+    """List SciPy's names."""
     return sorted({*globals(), *dir(scipy.sparse.linalg)})

@@ -26,11 +26,11 @@ _FIX = "pass (data, indices, indptr), or (data, (row, column)) for coo, with pla
 
 
 class NoMethodError(UnsupportedFunctionError, AttributeError):
-    """A method of SciPy's matrices that those with traced elements do not have."""
+    """Error for a method of SciPy's matrices that matrices with traced elements do not have."""
 
 
 def _refused(method: str, shown: str, fix: str) -> Any:
-    """What Python would call for an operator of SciPy's matrices that those with traced elements do not have."""
+    """Return an operator method that raises, as matrices with traced elements do not support it."""
 
     def refuse(*_args: object, **_kwargs: object) -> Any:
         raise UnsupportedFunctionError(f"{_NAMED} {shown}", fix=fix)
@@ -42,13 +42,13 @@ def _refused(method: str, shown: str, fix: str) -> Any:
 _REFLECTED = {
     np.add: "__radd__", np.subtract: "__rsub__", np.multiply: "__rmul__", np.matmul: "__rmatmul__",
 }  # fmt: skip
-"""What an operator of a NumPy array calls, by what is to be called if the second operand is a sparse matrix."""
+"""Reflected operator method of each ufunc, for NumPy arrays on the left of a sparse matrix."""
 
 
 def _from_operator(
     self: HasOperators, ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, object]
 ) -> Any:
-    """What the operator of an array on the left is to call, if that is what NumPy asks for."""
+    """Return the reflected method if an operator of a NumPy array called the ufunc."""
     if method != "__call__" or kwargs or ufunc not in _REFLECTED or inputs[-1] is not self:
         return None
     other = inputs[0]
@@ -60,11 +60,11 @@ class Sparse(HasOperators):
     """A sparse matrix with a plain pattern, whose elements may be traced.
 
     Args:
-        data: elements, shape (nz,); those that stand at one place are added.
-        pattern: their columns, where rows start, and their rows.
-        shape: of the matrix, before it is transposed.
-        turned: whether it is transposed.
-        is_matrix: whether it is one of SciPy's ``…_matrix``, of which ``*`` is the product of matrices.
+        data: elements, shape (nz,); duplicates are added.
+        pattern: columns, row offsets, and rows of the elements.
+        shape: shape of the matrix, before transposition.
+        turned: True if it is transposed.
+        is_matrix: True for a ``…_matrix``, for which ``*`` is the matrix product.
     """
 
     __slots__ = ("data", "is_matrix", "pattern", "turned", "whole")
@@ -90,7 +90,7 @@ class Sparse(HasOperators):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the elements."""
+        """Dtype of the elements."""
         return self.data.dtype
 
     @property
@@ -100,39 +100,39 @@ class Sparse(HasOperators):
 
     @property
     def nnz(self) -> int:
-        """How many elements are kept."""
+        """Number of stored elements."""
         return self.data.shape[0]
 
     @property
     def T(self) -> Sparse:
-        """The transpose, of the same elements."""
+        """The transpose, with the same elements."""
         return Sparse(self.data, self.pattern, self.whole, not self.turned, self.is_matrix)
 
     def __repr__(self) -> str:
         return f"Sparse({self.shape[0]} x {self.shape[1]}, {self.nnz} elements of {self.dtype})"
 
     def transpose(self) -> Sparse:
-        """The transpose, of the same elements."""
+        """Return the transpose, with the same elements."""
         return self.T
 
     def conj(self) -> Sparse:
-        """The complex conjugate."""
+        """Return the complex conjugate."""
         return self.with_data(np.conj(self.data))
 
     def with_data(self, data: Array) -> Sparse:
-        """The matrix with other elements in the same places."""
+        """Return the matrix with other elements in the same positions."""
         return Sparse(data, self.pattern, self.whole, self.turned, self.is_matrix)
 
     def astype(self, dtype: DTypeLike) -> Sparse:
-        """The matrix with elements of another dtype."""
+        """Return the matrix with elements of another dtype."""
         return self.with_data(self.data.astype(dtype))
 
     def copy(self) -> Sparse:
-        """A matrix of the same elements."""
+        """Return a matrix with the same elements."""
         return self.with_data(self.data.copy())
 
     def tocsr(self) -> Sparse:
-        """The matrix with elements row by row, those at one place added."""
+        """Return the matrix with elements in row order, duplicates added."""
         (row, column), size = self.coordinates(), self.shape[1]
         places, which = np.unique(row * size + column, return_inverse=True)
         if not self.turned and np.array_equal(which, np.arange(self.nnz)):
@@ -141,19 +141,19 @@ class Sparse(HasOperators):
         return from_coordinates(data, places // size, places % size, self.shape, self.is_matrix)
 
     def tocsc(self) -> Sparse:
-        """The matrix with elements column by column, those at one place added."""
+        """Return the matrix with elements in column order, duplicates added."""
         return self.T.tocsr().T
 
     def tocoo(self) -> Sparse:
-        """The matrix as it is: its elements have rows and columns."""
+        """Return the matrix itself: its elements have rows and columns."""
         return self
 
     def coordinates(self) -> tuple[Any, Any]:
-        """Rows and columns of the elements."""
+        """Return rows and columns of the elements."""
         index, _, row = self.pattern
         return (index, row) if self.turned else (row, index)
 
-    # -- what is refused -----------------------------------------------------------------------------------------------
+    # -- unsupported operations --------------------------------------------------------------------
 
     _ELEMENTS = "use A.toarray()[...]; or A.data, which holds the elements in the order in which they are kept"
     __getitem__ = _refused("__getitem__", "elements by position (A[i, j])", _ELEMENTS)
@@ -231,7 +231,7 @@ class Sparse(HasOperators):
         return np.transpose(self.T @ np.transpose(x))
 
     def dot(self, other: Operand) -> Any:
-        """As ``self @ other``."""
+        """Return ``self @ other``."""
         return self @ other
 
     def multiply(self, other: Operand | Sparse) -> Any:
@@ -245,7 +245,7 @@ class Sparse(HasOperators):
         return self.with_data(self.data * gather(whole, (ARRAY, ARRAY), self.coordinates()))
 
     def _both(self, other: Sparse) -> Sparse:
-        """The product with a matrix, element by element: where both have one."""
+        """Return the elementwise product with a matrix: elements that both store."""
         if other.shape != self.shape:
             raise ShapeError(
                 f"multiply: inconsistent shapes {self.shape} and {other.shape}", fix="multiply sparse matrices of one shape"
@@ -261,7 +261,7 @@ class Sparse(HasOperators):
         """Raise the elements to a power.
 
         Raises:
-            UnsupportedFunctionError: if it is not positive: then those that are not kept would not stay zero.
+            UnsupportedFunctionError: unless it is positive: otherwise zeros would not stay zero.
         """
         if not np.isscalar(n) or not np.real(n) > 0:
             raise UnsupportedFunctionError(
@@ -318,11 +318,11 @@ class Sparse(HasOperators):
         return -self + other
 
     def toarray(self) -> Any:
-        """The matrix with all of its zeros."""
+        """Return the matrix as a dense array."""
         return scatter_add(self.data, (ARRAY, ARRAY), self.coordinates(), self.shape)
 
     def todense(self) -> Any:
-        """As `toarray`.
+        """Call `toarray`.
 
         Raises:
             UnsupportedFunctionError: for SciPy's ``…_matrix``, which make a ``numpy.matrix``.
@@ -335,7 +335,9 @@ class Sparse(HasOperators):
         return self.toarray()
 
     def sum(self, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Any:
-        """As SciPy's: of all elements, of columns (0), or of rows (1); of a ``…_matrix`` the latter have two axes.
+        """Return the sum of all elements, of columns (0) or of rows (1).
+
+        A ``…_matrix`` keeps two axes in sums of rows or columns.
 
         Raises:
             AxisError: for another axis.
@@ -354,12 +356,12 @@ class Sparse(HasOperators):
         return np.expand_dims(found, 1 - across) if self.is_matrix else found
 
     def mean(self, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Any:
-        """As SciPy's: the sum, divided by how many places there are; raises as `sum`."""
+        """Return the sum, divided by how many places there are; raises as `sum`."""
         rows, columns = self.shape
         return self.sum(axis, dtype, out) / (rows * columns if axis is None else rows if axis % 2 == 0 else columns)
 
     def diagonal(self) -> Any:
-        """As SciPy's: the main diagonal."""
+        """Return the main diagonal."""
         row, column = self.coordinates()
         kept = np.flatnonzero(row == column)
         return scatter_add(gather(self.data, (ARRAY,), (kept,)), (ARRAY,), (row[kept],), (min(self.shape),))
@@ -370,20 +372,20 @@ class Sparse(HasOperators):
 
 
 def coordinates_of(row: Array, column: Array, rows: int) -> tuple[Array, Pattern]:
-    """Return the order in which elements at rows and columns are kept, and their pattern."""
+    """Return the storage order of elements at rows and columns, and their pattern."""
     order = np.argsort(row, kind="stable")
     row, column = row[order], column[order]
     return order, (column, np.searchsorted(row, np.arange(rows + 1)).astype(np.intp), row)
 
 
 def from_coordinates(data: Array, row: Array, column: Array, shape: tuple[int, int], is_matrix: bool = False) -> Sparse:
-    """Return the matrix with elements at rows and columns, which need not be in order."""
+    """Return the matrix with elements at rows and columns, in any order."""
     order, pattern = coordinates_of(row, column, shape[0])
     return Sparse(gather(data, (ARRAY,), (order,)), pattern, shape, is_matrix=is_matrix)
 
 
 def of(matrix: object) -> Sparse:
-    """Return one of SciPy's matrices with its elements, or a `Sparse` as it is."""
+    """Return a SciPy matrix as a `Sparse`, or a `Sparse` unchanged."""
     if isinstance(matrix, Sparse):
         return matrix
     plain: Any = matrix
@@ -425,10 +427,10 @@ def _made(kind: str, given: object, shape: tuple[int, int] | None) -> Sparse:
 
 
 class Takes(HasOperators):
-    """One of SciPy's matrices, that takes traced operands."""
+    """A SciPy matrix that also takes traced operands."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> Any:
-        """Leave operators of arrays to those of this class, and do else what NumPy does with SciPy's matrices."""
+        """Defer array operators to this class; otherwise act like SciPy's matrices."""
         operator = _from_operator(self, ufunc, method, inputs, kwargs)
         return operator(inputs[0]) if operator is not None else getattr(ufunc, method)(*map(_boxed, inputs), **kwargs)
 
@@ -449,11 +451,11 @@ class Takes(HasOperators):
         return super()._rmatmul_dispatch(other)  # type: ignore[misc]
 
     def dot(self, other: Operand) -> Any:
-        """As SciPy's; the operand may be traced."""
+        """Call SciPy's method; the operand may be traced."""
         return of(self) @ other if holds_tracer(other) else super().dot(other)  # type: ignore[misc]
 
     def multiply(self, other: Operand) -> Any:
-        """As SciPy's; a traced operand makes a `Sparse`."""
+        """Call SciPy's method; a traced operand makes a `Sparse`."""
         return of(self).multiply(other) if holds_tracer(other) else super().multiply(other)  # type: ignore[misc]
 
     def __add__(self, other: Operand) -> Any:

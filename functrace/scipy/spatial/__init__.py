@@ -1,4 +1,4 @@
-"""``scipy.spatial`` for traced values: its distances. All else is SciPy's own.
+"""``scipy.spatial`` for traced values: its distances. Other names are SciPy's own.
 
 Example:
     >>> import numpy as np, functrace as ft

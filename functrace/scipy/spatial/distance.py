@@ -1,6 +1,7 @@
 """``scipy.spatial.distance`` for traced values: distances between all pairs of points, and their matrix.
 
-Distances between two points (``euclidean(u, v)`` …) are SciPy's own, which are written in NumPy.
+Distances between two points (``euclidean(u, v)`` …) are SciPy's own, which are implemented in
+NumPy.
 
 Layer: 9.
 """
@@ -22,7 +23,7 @@ Metric = Callable[..., Any]
 
 
 def _root(x: Numbers) -> Any:
-    """The square root of what may be 0, where its derivative is taken as 0: that of a point from itself."""
+    """The square root with derivative 0 at 0: for the distance of a point to itself."""
     return np.where(x > 0, np.sqrt(np.where(x > 0, x, 1.0)), 0.0)
 
 
@@ -101,7 +102,7 @@ def _points(x: Operand, name: str) -> Any:
 
 
 def _distance(metric: Given, given: dict[str, Any], points: list[Any]) -> Metric:
-    """The function of a metric, along the last axis; what SciPy works out of the points is worked out of them."""
+    """Return a metric along the last axis; its default parameters come from the points."""
     if callable(metric):
         name = getattr(metric, "__name__", "")
         own = getattr(scipy.spatial.distance, name, None)
@@ -129,13 +130,13 @@ def _given(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
 
 @on_traced(scipy.spatial.distance.cdist)
 def cdist(XA: Operand, XB: Operand, metric: Given = "euclidean", *, out: Given = None, **kwargs: Given) -> Any:
-    """``scipy.spatial.distance.cdist``: the distances of the points of one set from those of another.
+    """``scipy.spatial.distance.cdist``: the distances between the points of two sets.
 
     Args:
         XA, XB: a row per point.
         metric: a name, or a function of two points.
         out: must be left out.
-        kwargs: of the metric: ``p``, ``w``, ``V``, ``VI``, which may be traced, too.
+        kwargs: parameters of the metric: ``p``, ``w``, ``V``, ``VI``, which may be traced, too.
 
     Source: ``scipy.spatial.distance.cdist``; the derivative of a distance 0 is taken as 0.
     """
@@ -149,11 +150,11 @@ def cdist(XA: Operand, XB: Operand, metric: Given = "euclidean", *, out: Given =
 
 @on_traced(scipy.spatial.distance.pdist)
 def pdist(X: Operand, metric: Given = "euclidean", *, out: Given = None, **kwargs: Given) -> Any:
-    """``scipy.spatial.distance.pdist``: the distances between all pairs of points, as `squareform` takes them.
+    """``scipy.spatial.distance.pdist``: distances between all pairs of points, see `squareform`.
 
     Args:
         X: a row per point.
-        metric, out, kwargs: as of `cdist`.
+        metric, out, kwargs: as in `cdist`.
     """
     x = _points(X, "X")
     between = _distance(metric, _given({**kwargs, "out": out}, "pdist"), [x])

@@ -1,11 +1,12 @@
 """``scipy.stats`` for traced values: densities, distribution functions, quantiles, moments and samples; common statistics.
 
-A distribution here has SciPy's name, its methods SciPy's signatures, and values are SciPy's: -inf outside of the support,
-NaN where parameters are not allowed. Derivatives are taken by what is observed and by all parameters. At the ends of a
-support, derivatives are those from inside. ``stats.norm(loc, scale)`` is the distribution with its parameters given.
+A distribution here has SciPy's name, method signatures and values: -inf outside of the support, NaN
+for invalid parameters. It is differentiable by the observation and by all parameters. At the ends
+of a support, derivatives are one-sided, from inside. ``stats.norm(loc, scale)`` is the frozen
+distribution.
 
-Samples (``rvs``) are SciPy's for the same ``random_state``, and differentiable by all parameters; those of integers are
-constants. A name that is not written here is SciPy's own.
+Samples (``rvs``) are SciPy's for the same ``random_state``, and differentiable by all parameters;
+samples of integers are constants. Other names are SciPy's own.
 
 Example:
     >>> import numpy as np, functrace as ft
@@ -68,5 +69,5 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Every other name is SciPy's."""
+    """Return SciPy's attribute of the same name."""
     return getattr(scipy.stats, name)

@@ -145,7 +145,7 @@ laplace = Continuous(
 
 
 def _side(kappa: Array) -> tuple[Any, Any]:
-    """How much of an asymmetric Laplace distribution is left and right of 0."""
+    """Return the probabilities of an asymmetric Laplace distribution left and right of 0."""
     both = kappa + 1.0 / kappa
     return kappa / both, 1.0 / (kappa * both)
 
@@ -242,13 +242,13 @@ gumbel_l = Continuous(
 
 
 def _power(x: Array, beta: Array) -> Any:
-    """|x|^beta, and 0 at 0."""
+    """Return |x|^beta, with 0 at 0."""
     is_zero = x == 0
     return np.where(is_zero, 0.0, np.where(is_zero, 1.0, np.abs(x)) ** beta)
 
 
 def _gennorm_size(x: Array, beta: Array) -> tuple[Any, Any]:
-    """Whether a point is so near to 0 that the distribution function is linear, and the power of the others."""
+    """Return where the distribution function is linear (near 0), and the power elsewhere."""
     size = _power(x, beta)
     is_near = size < 1e-17
     return is_near, kept(~is_near, size, 1.0)
@@ -354,7 +354,7 @@ beta = Continuous(
 
 
 def _bounded(x: Array) -> Any:
-    """A bound, far away where it is infinite: its derivative is 0 there."""
+    """Replace an infinite bound by a distant number: its derivative is 0 there."""
     return np.where(np.isinf(x), np.copysign(1e10, x), x)
 
 
@@ -363,7 +363,7 @@ def _log_difference(p: Array, q: Array) -> Any:
 
 
 def _log_mass(a: Array, b: Array) -> Any:
-    """The logarithm of the standard normal distribution's probability between bounds, where it is small as well."""
+    """Return the logarithm of the standard normal probability between bounds."""
     is_left, is_right = b <= 0, a > 0
     is_central = ~is_left & ~is_right
     left = _log_difference(log_ndtr(np.where(is_left, b, -1.0)), log_ndtr(np.where(is_left, a, -2.0)))
@@ -373,7 +373,7 @@ def _log_mass(a: Array, b: Array) -> Any:
 
 
 def _truncated(lower: bool) -> Any:
-    """The logarithm of the distribution function of a truncated normal distribution, or of its complement."""
+    """Return the log of a truncated normal distribution function, or of its complement."""
 
     def formula(x: Array, a: Array, b: Array) -> Any:
         a, b = _bounded(a), _bounded(b)
@@ -418,7 +418,7 @@ def _truncated_entropy(a: Array, b: Array) -> Any:
 
 
 def _between(a: Array, b: Array) -> Any:
-    """A point between bounds that may be infinite."""
+    """Return a point between bounds that may be infinite."""
     a, b = (np.where(np.isinf(x), np.where(np.isinf(y), 0.0, y) + np.copysign(1.0, x), x) for x, y in ((a, b), (b, a)))
     return 0.5 * (a + b)
 
@@ -456,7 +456,8 @@ def _from_below(z: Array, kappa: Array, factor: Formula) -> Any:
     """The integral from -pi to z <= 0 of exp(kappa (cos t - cos z)) times a factor of cos t."""
     u, weights = _nodes()
     z, kappa = z[..., None], kappa[..., None]
-    # The integrand has fallen by 45 powers of e there; what is beyond does not change it, nor does where that is.
+    # The integrand has fallen by 45 powers of e there; the rest is negligible, as is the derivative
+    # of the bound.
     fallen = np.arccos(np.maximum(np.cos(stop_gradient(z)) - 45.0 / np.maximum(stop_gradient(kappa), 1.0), -1.0))
     length = z + np.where(fallen < math.pi, fallen, math.pi)
     at = z - length * u

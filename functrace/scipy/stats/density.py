@@ -25,16 +25,16 @@ def _double(x: Operand) -> Any:
 
 @final
 class gaussian_kde:
-    """``scipy.stats.gaussian_kde``: a kernel density estimate, of traced samples, weights and points.
+    """``scipy.stats.gaussian_kde``: kernel density estimate from traced samples and weights.
 
     Args:
         dataset: samples, shape (n,), or (d, n).
         bw_method: "scott" (the default), "silverman", a factor, or a function of this object that returns one.
-        weights: of the samples, shape (n,), not negative.
+        weights: weights of the samples, shape (n,), not negative.
 
     Raises:
-        ShapeError: of fewer than two samples; of weights that do not fit.
-        LinAlgError: when the program runs, if the samples lie in a subspace.
+        ShapeError: for fewer than two samples, or weights that do not fit.
+        LinAlgError: when the program runs, if the samples are in a subspace.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -69,7 +69,7 @@ class gaussian_kde:
         self.factor: Any = self._factor(bw_method)
 
     def __getattr__(self, name: str) -> Any:
-        """Every other attribute is SciPy's, of plain samples."""
+        """Return SciPy's attribute of the same name, for plain samples."""
         if name.startswith("__") or not hasattr(scipy.stats.gaussian_kde, name):
             raise AttributeError(f"gaussian_kde has no attribute {name!r}")
         if self._plain is None:
@@ -98,13 +98,13 @@ class gaussian_kde:
 
     @property
     def covariance(self) -> Any:
-        """Return the covariance of the kernel, shape (d, d), which is that of the samples times the square of the factor."""
+        """Return the kernel's covariance (d, d): the samples' times the squared factor."""
         centred = self.dataset - np.sum(self.weights * self.dataset, axis=1, keepdims=True)
         unbiased = 1.0 - np.sum(self.weights**2)
         return (self.weights * centred) @ centred.T / unbiased * self.factor**2
 
     def logpdf(self, x: Operand) -> Any:
-        """The logarithm of the density at points, shape (m,) of points of shape (m,) or (d, m).
+        """Return the logarithm of the density, shape (m,), at points of shape (m,) or (d, m).
 
         Raises:
             ShapeError: if the points have another dimension.
@@ -126,7 +126,7 @@ class gaussian_kde:
         return special.logsumexp(-0.5 * squares, axis=1, b=self.weights) - norm
 
     def evaluate(self, points: Operand) -> Any:
-        """The density at points; see `logpdf`."""
+        """Return the density at points; see `logpdf`."""
         if self._plain is not None and not holds_tracer(points):
             return self._plain.evaluate(points)
         return np.exp(self.logpdf(points))
@@ -134,7 +134,7 @@ class gaussian_kde:
     __call__ = pdf = evaluate
 
     def integrate_box_1d(self, low: Operand, high: Operand) -> Any:
-        """The probability between two limits, of samples of one dimension."""
+        """Return the probability between two limits, for one-dimensional samples."""
         if self.d != 1:
             raise ShapeError("integrate_box_1d() only handles 1D pdfs", fix="use pdf and a quadrature")
         if self._plain is not None and not holds_tracer([low, high]):

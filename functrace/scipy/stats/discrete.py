@@ -39,7 +39,7 @@ def _betabinom_var(n: Array, a: Array, b: Array) -> Any:
 
 
 def _geom_sf(k: Array, p: Array) -> Any:
-    """A power; where that is inaccurate by logarithms, which are infinite where ``p`` is 1."""
+    """Return the survival function: a power, by logarithms if inaccurate and ``p < 1``."""
     is_low = p < 0.5
     return np.where(is_low, np.exp(xlog1py(k, -kept(is_low, p, 0.25))), (1.0 - kept(~is_low, p, 0.75)) ** k)
 

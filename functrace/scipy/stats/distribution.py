@@ -1,8 +1,8 @@
-"""What a distribution is here: SciPy's methods, from formulas in standard form.
+"""Distributions: SciPy's methods, from formulas in standard form.
 
-A row (`functrace.scipy.stats.continuous` and its neighbours) says the logarithm of the density, the distribution function
-and its complement, quantiles and moments of the standard form; ``loc``, ``scale``, supports, arguments that are not allowed,
-and samples are the same for all, and stand here.
+A row (`functrace.scipy.stats.continuous` and similar modules) has the logarithm of the density, the
+distribution function and its complement, quantiles and moments of the standard form; ``loc``,
+``scale``, supports, invalid arguments, and samples are common to all, and implemented here.
 
 Layer: 9.
 """
@@ -25,28 +25,28 @@ from functrace.typing import Array
 
 
 def double(x: Operand) -> Any:
-    """An array in double precision, which SciPy computes distributions in."""
+    """Return an array in double precision, in which SciPy computes distributions."""
     made: Any = arrayed(x)
     return made if made.dtype == np.float64 else made.astype(np.float64)
 
 
 def always(*_shapes: object) -> Any:
-    """Shapes without conditions."""
+    """Return True: shapes have no conditions."""
     return True
 
 
 def zero(*_shapes: object) -> float:
-    """The end of a support."""
+    """Return 0, the end of a support."""
     return 0.0
 
 
 def one(*_shapes: object) -> float:
-    """The end of a support."""
+    """Return 1, the end of a support."""
     return 1.0
 
 
 def positive(*shapes: Array) -> Any:
-    """All shapes are."""
+    """Return True where all shapes are positive."""
     fits = shapes[0] > 0
     for shape in shapes[1:]:
         fits = fits & (shape > 0)
@@ -55,25 +55,26 @@ def positive(*shapes: Array) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distribution:
-    """What continuous and discrete distributions share.
+    """Base class of continuous and discrete distributions.
 
     Args:
-        name: SciPy's.
+        name: SciPy's name.
         shapes: names of the shape parameters.
-        log_density: the logarithm of the density (of the mass), of the observed and the shapes.
+        log_density: the logarithm of the density (or mass), a function of the observation and the
+            shapes.
         lower, upper: the distribution function and its complement.
         quantile, upper_quantile: their inverses.
-        allowed: whether shapes are.
+        allowed: returns True where shapes are valid.
         low, high: the ends of the support, from the shapes.
         inside: a point of the support, or a function of the shapes.
-        harmless: shapes that stand in for those that are not allowed; 1 each by default.
-        log_lower, log_upper: logarithms of them, where they keep their digits farther out than `logarithm` of what they
-            compute.
-        mean_formula, var_formula, entropy_formula: of the standard form, where SciPy has one.
-        moved: the derivatives of a sample by the shapes, from the sample and the shapes, where they are known better than
-            from the distribution function.
-        wrapped: what SciPy does to samples at the end.
-        is_scaled: whether it has ``scale``: whether it is continuous.
+        harmless: shapes that replace invalid ones; 1 each by default.
+        log_lower, log_upper: logarithms of ``lower`` and ``upper``, if they are accurate farther
+            out than `logarithm` of these.
+        mean_formula, var_formula, entropy_formula: for the standard form, if SciPy has one.
+        moved: the derivatives of a sample by the shapes, from the sample and the shapes, if more
+            accurate than from the distribution function.
+        wrapped: SciPy's final transformation of samples.
+        is_scaled: True if it has ``scale``, which continuous distributions have.
     """
 
     name: str
@@ -98,18 +99,18 @@ class Distribution:
     is_scaled: bool = True
 
     def __call__(self, *args: Operand, **kwargs: Operand) -> Frozen:
-        """As SciPy's: the distribution with its shapes, ``loc`` and ``scale`` given."""
+        """Return the distribution with its shapes, ``loc`` and ``scale`` given."""
         return Frozen(self, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        """Every other method is SciPy's, for plain values."""
+        """Return SciPy's method of the same name, for plain values."""
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.scipys, name)
 
     @property
     def scipys(self) -> Any:
-        """SciPy's distribution of this name."""
+        """SciPy's distribution with this name."""
         return getattr(scipy.stats, self.name)
 
     @property
@@ -117,13 +118,13 @@ class Distribution:
         """The names of all parameters."""
         return (*self.shapes, "loc", *(("scale",) if self.is_scaled else ()))
 
-    # -- reading arguments -------------------------------------------------------------------------------------------------
+    # -- arguments ---------------------------------------------------------------------------------
 
     def placed(self, args: tuple[Any, ...], kwargs: dict[str, Any], more: tuple[str, ...] = ()) -> dict[str, Any]:
         """Return arguments by name.
 
         Raises:
-            ArgumentError: if one is given twice, is missing or is none.
+            ArgumentError: if one is given twice, is missing or is unknown.
         """
         names = (*self.names, *more)
         given = dict(zip(names, args, strict=False))
@@ -136,7 +137,7 @@ class Distribution:
         return given
 
     def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, Any, Any]:
-        """Return shapes, loc and scale, all harmless, and whether they are allowed."""
+        """Return safe shapes, loc and scale, and whether they are valid."""
         given = self.placed(args, kwargs)
         shapes = [double(given[name]) for name in self.shapes]
         loc, scale = double(given.get("loc", 0.0)), double(given.get("scale", 1.0))
@@ -144,16 +145,16 @@ class Distribution:
         return self._sane(shapes, valid), loc, np.where(scale > 0, scale, 1.0), valid
 
     def _sane(self, shapes: list[Any], valid: Array) -> list[Any]:
-        """Shapes, and where they are not allowed numbers that no formula stumbles over."""
+        """Replace invalid shapes by numbers for which the formulas are safe."""
         instead = self.harmless or (1.0,) * len(shapes)
         return [np.where(valid, s, other) for s, other in zip(shapes, instead, strict=True)]
 
     def _within(self, fits: Array, z: Array, shapes: list[Any]) -> Any:
-        """What is observed, and where that is outside of the support a point of it."""
+        """Replace observations outside of the support by a point of it."""
         return np.where(fits, z, self.inside(*shapes) if callable(self.inside) else self.inside)
 
     def _plain(self, method: str, given: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
-        """Whether nothing is traced, and SciPy's own result then."""
+        """Return True and SciPy's own result if nothing is traced."""
         if any(map(holds_tracer, given)) or any(map(holds_tracer, kwargs.values())):
             return False, None
         return True, getattr(self.scipys, method)(*given, **kwargs)
@@ -192,17 +193,17 @@ class Distribution:
         return np.where(valid & ~np.isnan(z), found, np.nan)
 
     def cdf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the probability of at most ``x``."""
+        """Return the probability of at most ``x``."""
         done, result = self._plain("cdf", (x, *args), kwargs)
         return result if done else self._function(self._formula("cdf", self.lower), (0.0, 1.0), x, args, kwargs)
 
     def sf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the probability of more than ``x``."""
+        """Return the probability of more than ``x``."""
         done, result = self._plain("sf", (x, *args), kwargs)
         return result if done else self._function(self._formula("sf", self.upper), (1.0, 0.0), x, args, kwargs)
 
     def logcdf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the logarithm of `cdf`."""
+        """Return the logarithm of `cdf`."""
         done, result = self._plain("logcdf", (x, *args), kwargs)
         if done:
             return result
@@ -211,7 +212,7 @@ class Distribution:
         return self._function(formula, (-math.inf, 0.0), x, args, kwargs)
 
     def logsf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the logarithm of `sf`."""
+        """Return the logarithm of `sf`."""
         done, result = self._plain("logsf", (x, *args), kwargs)
         if done:
             return result
@@ -225,7 +226,7 @@ class Distribution:
         self, method: str, formula: Formula | None, q: Operand, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         given = self.placed(args, kwargs)
-        if not self.is_scaled:  # a step function: plain numbers, whose derivative is 0
+        if not self.is_scaled:  # a step function: plain numbers with derivative 0
             parameters: list[Any] = [arrayed(x) for x in (q, *[given[name] for name in self.shapes], given.get("loc", 0.0))]
             return quantile_of_integers(self.name, method, *parameters)
         shapes, loc, scale, valid = self._read(args, kwargs)
@@ -238,22 +239,22 @@ class Distribution:
         return np.where(valid, np.where(fits, found, outer) * scale + loc, np.nan)
 
     def ppf(self, q: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the quantile of a probability ``q``; of integers it is a step function, whose derivative is 0."""
+        """Return the quantile of a probability ``q``; for integers a step function."""
         done, result = self._plain("ppf", (q, *args), kwargs)
         return result if done else self._inverse("ppf", self.quantile, q, args, kwargs)
 
     def isf(self, q: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: what is exceeded with a probability ``q``."""
+        """Return the value that is exceeded with probability ``q``."""
         done, result = self._plain("isf", (q, *args), kwargs)
         return result if done else self._inverse("isf", self.upper_quantile, q, args, kwargs)
 
     def median(self, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the quantile of one half."""
+        """Return the quantile of one half."""
         done, result = self._plain("median", args, kwargs)
         return result if done else self.ppf(0.5, *args, **kwargs)
 
     def interval(self, confidence: Operand, *args: Operand, **kwargs: Operand) -> tuple[Any, Any]:
-        """As SciPy's: the ends of the interval that has a probability, and as much of it on both sides."""
+        """Return the ends of the central interval with a given probability."""
         done, result = self._plain("interval", (confidence, *args), kwargs)
         if done:
             return result
@@ -261,7 +262,7 @@ class Distribution:
         return self.ppf((1.0 - share) / 2, *args, **kwargs), self.ppf((1.0 + share) / 2, *args, **kwargs)
 
     def support(self, *args: Operand, **kwargs: Operand) -> tuple[Any, Any]:
-        """As SciPy's: the ends of the support."""
+        """Return the ends of the support."""
         done, result = self._plain("support", args, kwargs)
         if done:
             return result
@@ -280,27 +281,27 @@ class Distribution:
         return np.where(valid, result, np.nan)
 
     def mean(self, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the expectation."""
+        """Return the expectation."""
         done, result = self._plain("mean", args, kwargs)
         return result if done else self._moment("mean", self.mean_formula, args, kwargs)
 
     def var(self, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the variance."""
+        """Return the variance."""
         done, result = self._plain("var", args, kwargs)
         return result if done else self._moment("var", self.var_formula, args, kwargs)
 
     def std(self, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the root of the variance."""
+        """Return the root of the variance."""
         done, result = self._plain("std", args, kwargs)
         return result if done else np.sqrt(self._moment("var", self.var_formula, args, kwargs))
 
     def entropy(self, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the differential entropy; of integers, the entropy."""
+        """Return the differential entropy; of integers, the entropy."""
         done, result = self._plain("entropy", args, kwargs)
         return result if done else self._moment("entropy", self.entropy_formula, args, kwargs)
 
     def stats(self, *args: Operand, moments: str = "mv", **kwargs: Operand) -> Any:
-        """As SciPy's: mean and variance (``moments="mv"``, of plain values "s" and "k" as well)."""
+        """Return mean and variance (``moments="mv"``, of plain values "s" and "k" as well)."""
         done, result = self._plain("stats", args, {**kwargs, "moments": moments})
         if done:
             return result
@@ -315,20 +316,21 @@ class Distribution:
     # -- samples -----------------------------------------------------------------------------------------------------------
 
     def rvs(self, *args: Operand, size: Size = None, random_state: RandomState = None, **kwargs: Operand) -> Any:
-        """As SciPy's: a sample, the same that SciPy draws.
+        """Return a sample, the same that SciPy draws.
 
-        A continuous one is differentiable by ``loc``, ``scale`` and shapes, as a quantile whose probability is kept; one of
-        integers is a constant.
+        A continuous sample is differentiable by ``loc``, ``scale`` and shapes, as a quantile of a
+        constant probability; a sample of integers is a constant.
 
         Args:
-            args, kwargs: shapes, ``loc`` and ``scale``, and then ``size``, as SciPy has them.
-            size: of the sample; that of the parameters by default.
-            random_state: a seed, a ``Generator`` or a ``RandomState``; by default NumPy's global state. Where values are not
-                known (`jit`, `vmap`, loops in programs), it must be an integer, with which every call draws the same.
+            args, kwargs: shapes, ``loc`` and ``scale``, and then ``size``, in SciPy's order.
+            size: size of the sample; the parameters' by default.
+            random_state: a seed, a ``Generator`` or a ``RandomState``; by default NumPy's global
+                state. For abstract values (`jit`, `vmap`, loops in programs), it must be an
+                integer: then every call draws the same sample.
 
         Raises:
-            ConcretizationError: if another ``random_state`` is given there.
-            ValueError: if parameters are not allowed, or do not have the size, as in SciPy.
+            ConcretizationError: if another ``random_state`` is given for abstract values.
+            ValueError: if parameters are invalid, or do not have the size, like SciPy.
 
         Source: Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018).
         """
@@ -349,12 +351,12 @@ class Continuous(Distribution):
     __slots__ = ()
 
     def logpdf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the logarithm of the density at ``x``; then shapes, ``loc`` and ``scale``."""
+        """Return the logarithm of the density at ``x``; then shapes, ``loc`` and ``scale``."""
         done, result = self._plain("logpdf", (x, *args), kwargs)
         return result if done else self._logarithm(x, args, kwargs)
 
     def pdf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the density at ``x``."""
+        """Return the density at ``x``."""
         done, result = self._plain("pdf", (x, *args), kwargs)
         return result if done else np.exp(self._logarithm(x, args, kwargs))
 
@@ -373,19 +375,19 @@ class Discrete(Distribution):
     __slots__ = ()
 
     def logpmf(self, k: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the logarithm of the probability of ``k``; then shapes and ``loc``."""
+        """Return the logarithm of the probability of ``k``; then shapes and ``loc``."""
         done, result = self._plain("logpmf", (k, *args), kwargs)
         return result if done else self._logarithm(k, args, kwargs)
 
     def pmf(self, k: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """As SciPy's: the probability of ``k``."""
+        """Return the probability of ``k``."""
         done, result = self._plain("pmf", (k, *args), kwargs)
         return result if done else np.exp(self._logarithm(k, args, kwargs))
 
 
 @final
 class Frozen:
-    """A distribution whose parameters are given: ``stats.norm(loc, scale).logpdf(x)``, as SciPy's.
+    """A frozen distribution, like SciPy's: ``stats.norm(loc, scale).logpdf(x)``.
 
     Args:
         dist: the distribution.
@@ -401,7 +403,7 @@ class Frozen:
         return f"functrace.scipy.stats.{self.dist.name}({', '.join(given)})"
 
     def __getattr__(self, name: str) -> Any:
-        """A method of the distribution, with these parameters; what is not written here is SciPy's."""
+        """Return a method of the distribution, ours or SciPy's, with these parameters."""
         if name in _OF_ARGUMENT:
             method = getattr(self.dist, name)
             return lambda x: method(x, *self.args, **self.kwds)
@@ -413,15 +415,15 @@ class Frozen:
         return getattr(self.dist.scipys(*self.args, **self.kwds), name)
 
     def rvs(self, size: Size = None, random_state: RandomState = None) -> Any:
-        """A sample; see `Distribution.rvs`."""
+        """Draw a sample; see `Distribution.rvs`."""
         return self.dist.rvs(*self.args, **self.kwds, size=size, random_state=random_state)
 
     def stats(self, moments: str = "mv") -> Any:
-        """Moments; see `Distribution.stats`."""
+        """Return moments; see `Distribution.stats`."""
         return self.dist.stats(*self.args, **self.kwds, moments=moments)
 
     def interval(self, confidence: Operand) -> tuple[Any, Any]:
-        """The ends of an interval; see `Distribution.interval`."""
+        """Return the ends of an interval; see `Distribution.interval`."""
         return self.dist.interval(confidence, *self.args, **self.kwds)
 
 

@@ -38,7 +38,7 @@ def _sizes(size: Size) -> tuple[int, ...]:
 
 
 def _as_scipys(x: Array) -> Any:
-    """A sample of vectors as SciPy returns it: without axes of length 1."""
+    """Return a sample of vectors in SciPy's form: without axes of length 1."""
     return np.squeeze(x) if x.size != 1 else x.reshape(())
 
 
@@ -46,10 +46,11 @@ def _whitened(name: str, x: Operand, centre: Operand | None, scale: Operand) -> 
     """Return squared Mahalanobis distances, half the logarithm of the determinant, and the dimension.
 
     Args:
-        name: of the distribution, for messages.
+        name: name of the distribution, for messages.
         x: shape (..., d).
         centre: shape (d,); zeros by default.
-        scale: shape (d, d), positive definite; a vector is its diagonal, a number that of all elements of it.
+        scale: shape (d, d), positive definite; a vector is its diagonal, a number every diagonal
+            element.
 
     Raises:
         ShapeError: if shapes do not fit.
@@ -75,13 +76,13 @@ def _whitened(name: str, x: Operand, centre: Operand | None, scale: Operand) -> 
 
 @final
 class Frozen:
-    """A distribution whose parameters are given and traced: ``stats.multivariate_normal(mean, cov).logpdf(x)``.
+    """A distribution with traced parameters: ``stats.multivariate_normal(mean, cov).logpdf(x)``.
 
     Args:
         dist: the distribution.
-        parameters: by name.
-        seed: for samples without a ``random_state``.
-        options: by name, of the densities only.
+        parameters: parameters by name.
+        seed: ``random_state`` of samples by default.
+        options: options of the densities, by name.
     """
 
     dist: Any
@@ -90,20 +91,20 @@ class Frozen:
         self.dist, self.parameters, self.seed, self.options = dist, parameters, seed, options
 
     def logpdf(self, x: Operand) -> Any:
-        """The logarithm of the density at ``x``."""
+        """Return the logarithm of the density at ``x``."""
         return self.dist.logpdf(x, **self.parameters, **self.options)
 
     def pdf(self, x: Operand) -> Any:
-        """The density at ``x``."""
+        """Return the density at ``x``."""
         return self.dist.pdf(x, **self.parameters, **self.options)
 
     def rvs(self, size: Size = 1, random_state: RandomState = None) -> Any:
-        """A sample, which moves with the parameters."""
+        """Draw a sample, differentiable by the parameters."""
         random_state = self.seed if random_state is None else random_state
         return self.dist.rvs(**self.parameters, size=size, random_state=random_state)
 
     def __getattr__(self, name: str) -> Any:
-        """Every other method is SciPy's: it raises for what is traced."""
+        """Return SciPy's method: it raises for traced values."""
         if name.startswith("__"):
             raise AttributeError(name)
         method = getattr(self.dist, name)
@@ -122,24 +123,24 @@ class MultivariateNormal:
     """
 
     def __getattr__(self, name: str) -> Any:
-        """Every other method is SciPy's, for plain values."""
+        """Return SciPy's method of the same name, for plain values."""
         return getattr(scipy.stats.multivariate_normal, name)
 
     def __call__(
         self, mean: Operand | None = None, cov: Operand = 1, allow_singular: bool = False, seed: RandomState = None
     ) -> Any:
-        """As SciPy's: the distribution with these parameters."""
+        """Return the distribution with these parameters."""
         if _is_traced(mean, cov):
             return Frozen(self, {"mean": mean, "cov": cov}, seed, allow_singular=allow_singular)
         return scipy.stats.multivariate_normal(mean, cov, allow_singular, seed)  # type: ignore[arg-type]
 
     def rvs(self, mean: Operand | None = None, cov: Operand = 1, size: Size = 1, random_state: RandomState = None) -> Any:
-        """As SciPy's: a sample, which moves with the mean and with the Cholesky factor of the covariance.
+        """Return a sample, differentiable by mean and covariance (its Cholesky factor).
 
         Args:
             mean: shape (d,); zeros by default.
             cov: shape (d, d), positive definite; a vector is its diagonal.
-            size: of the sample.
+            size: size of the sample.
             random_state: see `functrace.scipy.stats.distribution.Distribution.rvs`.
         """
         if not _is_traced(mean, cov, random_state):
@@ -157,13 +158,13 @@ class MultivariateNormal:
         return _as_scipys(moved)
 
     def logpdf(self, x: Operand, mean: Operand | None = None, cov: Operand = 1, allow_singular: bool = False) -> Any:
-        """As SciPy's: the logarithm of the density.
+        """Return the logarithm of the density.
 
         Args:
             x: shape (..., d).
             mean: shape (d,); zeros by default.
-            cov: shape (d, d), positive definite; a vector is its diagonal, a number that of all variances.
-            allow_singular: whether a singular covariance is, which has no derivative here.
+            cov: shape (d, d), positive definite; a vector is its diagonal, a number all variances.
+            allow_singular: True to allow a singular covariance, which has no derivative here.
 
         Raises:
             LinAlgError: if the covariance is not positive definite.
@@ -179,7 +180,7 @@ class MultivariateNormal:
         return np.squeeze(-0.5 * squares - half - 0.5 * size * _LOG_2PI)
 
     def pdf(self, x: Operand, mean: Operand | None = None, cov: Operand = 1, allow_singular: bool = False) -> Any:
-        """As SciPy's: the density; see `logpdf`."""
+        """Return the density; see `logpdf`."""
         return np.exp(self.logpdf(x, mean, cov, allow_singular))
 
 
@@ -195,7 +196,7 @@ class MultivariateT:
     """
 
     def __getattr__(self, name: str) -> Any:
-        """Every other method is SciPy's, for plain values."""
+        """Return SciPy's method of the same name, for plain values."""
         return getattr(_MULTIVARIATE_T, name)
 
     def __call__(
@@ -206,7 +207,7 @@ class MultivariateT:
         allow_singular: bool = False,
         seed: RandomState = None,
     ) -> Any:
-        """As SciPy's: the distribution with these parameters."""
+        """Return the distribution with these parameters."""
         if not _is_traced(loc, shape, df):
             return _MULTIVARIATE_T(loc, shape, df, allow_singular, seed)
         if allow_singular:
@@ -217,13 +218,14 @@ class MultivariateT:
         return Frozen(self, {"loc": loc, "shape": shape, "df": df}, seed)
 
     def logpdf(self, x: Operand, loc: Operand | None = None, shape: Operand = 1, df: Operand = 1) -> Any:
-        """As SciPy's: the logarithm of the density.
+        """Return the logarithm of the density.
 
         Args:
             x: shape (..., d).
             loc: shape (d,); zeros by default.
-            shape: shape (d, d), positive definite; a vector is its diagonal, a number that of all elements of it.
-            df: degrees of freedom, positive; of infinity, the density is a normal one.
+            shape: shape (d, d), positive definite; a vector is its diagonal, a number every
+                diagonal element.
+            df: degrees of freedom, positive; infinity gives a normal density.
 
         Raises:
             LinAlgError: if the matrix is not positive definite.
@@ -239,11 +241,11 @@ class MultivariateT:
         return np.squeeze(np.where(is_normal, -0.5 * squares - 0.5 * size * _LOG_2PI, of_t) - half)
 
     def pdf(self, x: Operand, loc: Operand | None = None, shape: Operand = 1, df: Operand = 1) -> Any:
-        """As SciPy's: the density; see `logpdf`."""
+        """Return the density; see `logpdf`."""
         return np.exp(self.logpdf(x, loc, shape, df))
 
     def entropy(self, loc: Operand | None = None, shape: Operand = 1, df: Operand = 1) -> Any:
-        """As SciPy's: the differential entropy in nats, for finite degrees of freedom; see `logpdf`."""
+        """Return the differential entropy in nats, for finite degrees of freedom; see `logpdf`."""
         if not _is_traced(loc, shape, df):
             return _MULTIVARIATE_T.entropy(loc, shape, df)
         centre = np.zeros(np.shape(loc) if loc is not None else np.shape(shape)[-1:])
@@ -266,21 +268,21 @@ class Dirichlet:
     """
 
     def __getattr__(self, name: str) -> Any:
-        """Every other method is SciPy's, for plain values."""
+        """Return SciPy's method of the same name, for plain values."""
         return getattr(scipy.stats.dirichlet, name)
 
     def __call__(self, alpha: Operand, seed: RandomState = None) -> Any:
-        """As SciPy's: the distribution with these parameters."""
+        """Return the distribution with these parameters."""
         if _is_traced(alpha):
             return Frozen(self, {"alpha": alpha}, seed)
         return scipy.stats.dirichlet(alpha, seed)
 
     def rvs(self, alpha: Operand, size: Size = 1, random_state: RandomState = None) -> Any:
-        """As SciPy's: a sample, shape (size, d); each element is a share, with a beta distribution, of what is left.
+        """Return a sample, shape (size, d): beta-distributed shares of the remainder.
 
         Args:
             alpha: shape (d,), positive.
-            size: of the sample.
+            size: size of the sample.
             random_state: see `functrace.scipy.stats.distribution.Distribution.rvs`.
         """
         if not _is_traced(alpha, random_state):
@@ -299,10 +301,11 @@ class Dirichlet:
         return np.stack([*parts, left * np.ones(x.shape[:-1])], axis=-1)
 
     def logpdf(self, x: Operand, alpha: Operand) -> Any:
-        """As SciPy's: the logarithm of the density.
+        """Return the logarithm of the density.
 
         Args:
-            x: shape (d,) or (d, n), columns that sum to 1; one element less, and it is filled in.
+            x: shape (d,) or (d, n), columns that sum to 1; if one element is missing, it is
+                computed.
             alpha: shape (d,), positive.
         """
         if not holds_tracer(x) and not holds_tracer(alpha):
@@ -319,7 +322,7 @@ class Dirichlet:
         return np.sum(factors, axis=0) + special.gammaln(np.sum(powers)) - np.sum(special.gammaln(powers))
 
     def pdf(self, x: Operand, alpha: Operand) -> Any:
-        """As SciPy's: the density; see `logpdf`."""
+        """Return the density; see `logpdf`."""
         return np.exp(self.logpdf(x, alpha))
 
 
@@ -336,22 +339,22 @@ class Wishart:
     """
 
     def __getattr__(self, name: str) -> Any:
-        """Every other method is SciPy's, for plain values."""
+        """Return SciPy's method of the same name, for plain values."""
         return getattr(scipy.stats.wishart, name)
 
     def __call__(self, df: Operand | None = None, scale: Operand | None = None, seed: RandomState = None) -> Any:
-        """As SciPy's: the distribution with these parameters."""
+        """Return the distribution with these parameters."""
         if _is_traced(df, scale):
             return Frozen(self, {"df": df, "scale": scale}, seed)
         return scipy.stats.wishart(df, scale, seed)
 
     def rvs(self, df: Operand, scale: Operand, size: Size = 1, random_state: RandomState = None) -> Any:
-        """As SciPy's: a sample, which moves as Bartlett's decomposition of it: chi-squared diagonals, and normal elements.
+        """Return a sample, differentiated by Bartlett's decomposition.
 
         Args:
             df: degrees of freedom, more than d - 1.
             scale: shape (d, d), positive definite.
-            size: of the sample.
+            size: size of the sample.
             random_state: see `functrace.scipy.stats.distribution.Distribution.rvs`.
         """
         if not _is_traced(df, scale, random_state):
@@ -370,7 +373,7 @@ class Wishart:
         return found[0] if _sizes(size) == (1,) else found
 
     def logpdf(self, x: Operand, df: Operand, scale: Operand) -> Any:
-        """As SciPy's: the logarithm of the density.
+        """Return the logarithm of the density.
 
         Args:
             x: shape (d, d), positive definite.
@@ -390,7 +393,7 @@ class Wishart:
         return 0.5 * (freedom - d - 1.0) * log_at - 0.5 * trace - norm
 
     def pdf(self, x: Operand, df: Operand, scale: Operand) -> Any:
-        """As SciPy's: the density; see `logpdf`."""
+        """Return the density; see `logpdf`."""
         return np.exp(self.logpdf(x, df, scale))
 
 

@@ -40,7 +40,7 @@ from functrace.typing import Array
 
 
 def _where_above(x: Array, least: float, formula: Formula, otherwise: float = math.inf) -> Any:
-    """A moment that exists for shapes above a bound."""
+    """Return a moment that exists for shapes above a bound."""
     known = x > least
     return np.where(known, formula(np.where(known, x, least + 1.0)), otherwise)
 
@@ -82,7 +82,7 @@ chi2 = Continuous(
 
 
 def _inner(x: Array) -> tuple[Any, Any]:
-    """Whether it is neither 0 nor infinite, and harmless where it is."""
+    """Return which elements are neither 0 nor infinite, and safe values in place of the others."""
     some = (x > 0) & (x < math.inf)
     return some, np.where(some, x, 1.0)
 
@@ -177,7 +177,7 @@ pareto = Continuous(
 
 
 def _raised(x: Array, c: Array) -> Any:
-    """x^c of what is not negative, with no NaN in derivatives at 0."""
+    """Return x^c for non-negative x, without NaN in derivatives at 0."""
     some = x > 0
     return np.where(some, np.where(some, x, 1.0) ** c, 0.0)
 
@@ -248,7 +248,8 @@ f = Continuous(
 
 
 def _inverse_gaussian_tail(x: Array, mu: Array) -> tuple[Any, Any]:
-    """Where the normal distribution is taken, and the logarithm of exp(2 / mu) ndtr(-(x + mu) / (mu sqrt(x)))."""
+    """Return the normal distribution's argument, and the logarithm of exp(2 / mu) ndtr(-(x + mu) /
+    (mu sqrt(x)))."""
     root = 1.0 / np.sqrt(x)
     near, far = root * (x / mu - 1.0), root * (x / mu + 1.0)
     # ndtr(-far) = erfcx(far / sqrt(2)) exp(-far^2 / 2) / 2, and far^2 / 2 - 2 / mu = near^2 / 2

@@ -1,11 +1,12 @@
-"""Samples: drawn by SciPy, and moved with the parameters as quantiles whose probability is kept.
+"""Samples: drawn by SciPy, and differentiated as quantiles of a constant probability.
 
 Note [Samples]
-    What is drawn is the standard form, by SciPy, on plain values: at once if values are known, and by the program when it
-    runs if there is a seed. It is a constant; ``loc`` and ``scale`` are applied to it, and shapes move it as the implicit
-    function theorem says, dz = -F_shape(z) / p(z) dshape, where F is the distribution function: on the side where it is
-    small, so that no digits are lost in the tails. That derivative is a custom rule which holds the moved sample itself, so
-    it has derivatives in turn.
+    SciPy draws the standard form, on plain values: at once if the parameters are concrete, or when
+    the program runs if there is a seed. The draw is a constant; ``loc`` and ``scale`` are applied
+    to it, and its derivative by shapes is implicit, dz = -F_shape(z) / p(z) dshape, where F is the
+    distribution function, on the side where it is small, to keep full precision in the tails. That
+    derivative is a custom rule that contains the differentiable sample itself, so it has
+    derivatives of all orders.
 
 Source: Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018).
 
@@ -43,14 +44,14 @@ _DOMAIN = "Domain error in arguments. The `scale` parameter must be positive for
 
 
 def is_seed(random_state: RandomState) -> bool:
-    """Whether it is an integer, with which every call draws the same."""
+    """Return True for an integer, with which every call draws the same sample."""
     if isinstance(random_state, Tracer):
         return random_state.dtype.kind in "iu"
     return isinstance(random_state, int | np.integer)
 
 
 def check_drawn_here(what: str, random_state: RandomState) -> None:
-    """Check that what is drawn now will not be drawn again by a program.
+    """Check that a program will not repeat a draw that is made now.
 
     Raises:
         ConcretizationError: if it might.
@@ -70,11 +71,11 @@ def drawn(distribution: str, state: RandomState, shape: Shape, kind: str, parame
 
     Args:
         distribution: SciPy's name.
-        state: the seed, or what to draw from.
-        shape: of the sample, with the axes of one element of it at the end.
+        state: the seed, or the generator.
+        shape: shape of the sample, with the axes of one element at the end.
         kind: its dtype.
-        parameters: of the distribution; they may be traced.
-        event: how many axes one element has.
+        parameters: parameters of the distribution; they may be traced.
+        event: number of axes of one element.
     """
     what = f"scipy.stats.{distribution}.rvs"
     check_drawn_here(what, state)
@@ -84,7 +85,7 @@ def drawn(distribution: str, state: RandomState, shape: Shape, kind: str, parame
     known = [known_value(x) for x in constants]
     if any(x is None for x in known):
         raise ConcretizationError(
-            f"{what} draws with a parameter whose value is not known here",
+            f"{what} draws with an abstract parameter",
             fix="pass an integer as random_state, or draw outside",
         )
     size = shape[: len(shape) - event]
@@ -93,7 +94,7 @@ def drawn(distribution: str, state: RandomState, shape: Shape, kind: str, parame
 
 
 def sampled(distribution: Distribution, given: dict[str, Any], size: Size, random_state: RandomState) -> Any:
-    """A sample of a distribution with the parameters that are given by name."""
+    """Return a sample of a distribution with parameters given by name."""
     size = given.pop("size", size)
     if not any(map(holds_tracer, given.values())) and not isinstance(random_state, Tracer):
         check_drawn_here(f"scipy.stats.{distribution.name}.rvs", random_state)
@@ -114,10 +115,10 @@ def sampled(distribution: Distribution, given: dict[str, Any], size: Size, rando
 
 
 def sample_shape(parameters: Sequence[Shape], size: Size) -> Shape:
-    """The shape of a sample, by SciPy's rule: sizes of parameters are 1, or those of the sample.
+    """Return the shape of a sample, by SciPy's rule: sizes of parameters are 1, or the sample's.
 
     Raises:
-        ValueError: if they are not, in SciPy's words.
+        ValueError: if they are not, with SciPy's message.
     """
     shape = np.broadcast_shapes(*parameters)
     if size is None:
@@ -132,7 +133,7 @@ def sample_shape(parameters: Sequence[Shape], size: Size) -> Shape:
 
 @functools.lru_cache(maxsize=64)
 def follower(distribution: Distribution) -> Callable[..., Any]:
-    """A sample as a function of the shapes: see Note [Samples]."""
+    """Return a sample as a function of the shapes: see Note [Samples]."""
 
     def follow(z: Array, *shapes: Array) -> Any:
         return returned(z, shapes)

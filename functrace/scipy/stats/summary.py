@@ -1,6 +1,6 @@
 """Common statistics of samples: moments, scores, means, correlation, ranks; see `functrace.scipy.stats`.
 
-``nan_policy="propagate"``, SciPy's default, is what traced values have; the others look at values.
+Traced values support ``nan_policy="propagate"``, SciPy's default; the other policies read values.
 
 Source: ``scipy.stats``.
 
@@ -23,7 +23,7 @@ from functrace.typing import Array
 
 
 def _sample(name: str, a: Operand, axis: int | None, nan_policy: str) -> tuple[Any, int]:
-    """A sample of floats, and the axis that it runs along."""
+    """Return a sample of floats, and its axis."""
     if nan_policy != "propagate":
         raise UnsupportedFunctionError(
             f"scipy.stats.{name} of traced values has no nan_policy={nan_policy!r}", fix="leave it out; or use np.nanmean"
@@ -34,7 +34,7 @@ def _sample(name: str, a: Operand, axis: int | None, nan_policy: str) -> tuple[A
 
 
 def _central(x: Array, order: int, axis: int) -> Any:
-    """The mean of a power of the distances from the mean."""
+    """Return the mean of a power of the distances from the mean."""
     away = x - np.mean(x, axis=axis, keepdims=True)
     return np.mean(away**order, axis=axis)
 
@@ -46,12 +46,12 @@ def _shape(result: Array, a: Operand, axis: int | None, keepdims: bool) -> Any:
 
 
 def _is_constant(x: Array, m2: Array, axis: int) -> Any:
-    """Where all elements are nearly equal, so that quotients by the variance have no digits, as SciPy decides."""
+    """Return where all elements are nearly equal, by SciPy's criterion."""
     return m2 <= (np.finfo(x.dtype).eps * np.mean(x, axis=axis)) ** 2
 
 
 def _also(x: Operand, other: Operand | None) -> Any:
-    """Return an array in the floating-point dtype that it has in common with another: SciPy promotes first."""
+    """Return an array in the common floating-point dtype with another: SciPy promotes first."""
     made: Any = arrayed(x)
     kinds = [made.dtype] if other is None else [made.dtype, arrayed(other).dtype]
     return made.astype(np.result_type(*[kind if kind.kind in "fc" else np.float64 for kind in kinds]))
@@ -84,7 +84,7 @@ def moment(
 def skew(
     a: Operand, axis: int | None = 0, bias: bool = True, nan_policy: str = "propagate", *, keepdims: bool = False
 ) -> Any:
-    """``scipy.stats.skew``: the third moment over the variance to the power 3/2; NaN of constants.
+    """``scipy.stats.skew``: the third moment over the variance to the power 3/2; NaN for constants.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -112,7 +112,7 @@ def kurtosis(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """``scipy.stats.kurtosis``: the fourth moment over the squared variance, less 3 (``fisher``); NaN of constants.
+    """``scipy.stats.kurtosis``: the standardized fourth moment, less 3 if ``fisher``.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -147,7 +147,7 @@ def sem(a: Operand, axis: int | None = 0, ddof: int = 1, nan_policy: str = "prop
 
 @on_traced(scipy.stats.zmap)
 def zmap(scores: Operand, compare: Operand, axis: int | None = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
-    """``scipy.stats.zmap``: distances from the mean of ``compare``, in its standard deviations; NaN of constants.
+    """``scipy.stats.zmap``: distances from ``compare``'s mean in its standard deviations.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -165,7 +165,7 @@ def zmap(scores: Operand, compare: Operand, axis: int | None = 0, ddof: int = 0,
 
 @on_traced(scipy.stats.zscore)
 def zscore(a: Operand, axis: int | None = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
-    """``scipy.stats.zscore``: distances from the mean, in standard deviations; NaN of constants.
+    """``scipy.stats.zscore``: distances from the mean, in standard deviations; NaN for constants.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -239,12 +239,12 @@ def entropy(
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Any:
-    """``scipy.stats.entropy``: of a distribution, or relative to another; both are normalized.
+    """``scipy.stats.entropy`` of a distribution, or relative to another; both are normalized.
 
     Args:
         pk, qk: shape (..., n, ...), not negative.
-        base: of the logarithm; e by default.
-        axis: along which probabilities add up to 1.
+        base: base of the logarithm; e by default.
+        axis: the axis along which probabilities add up to 1.
         nan_policy, keepdims: as elsewhere.
 
     Example:
@@ -270,12 +270,12 @@ def entropy(
 
 @on_traced(scipy.stats.rankdata)
 def rankdata(a: Operand, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate") -> Any:
-    """``scipy.stats.rankdata``: numbers from 1, whose derivative is 0, in the dtype that the installed SciPy gives them.
+    """``scipy.stats.rankdata``: ranks from 1, with derivative 0, in SciPy's dtype.
 
     Args:
         a: the sample, without NaN.
-        method: what elements that are equal have: "average", "min", "max", "dense" or "ordinal".
-        axis: along which elements are ranked; all of them by default.
+        method: rank of equal elements: "average", "min", "max", "dense" or "ordinal".
+        axis: the axis to rank along; all elements by default.
         nan_policy: as elsewhere.
 
     Example:
@@ -304,5 +304,5 @@ def rankdata(a: Operand, method: str = "average", *, axis: int | None = None, na
 
 @functools.lru_cache(maxsize=256)
 def _dtype_of_ranks(dtype: np.dtype[Any], method: str) -> np.dtype[Any]:
-    """What SciPy's has for samples of a dtype: from version 1.18 on the sample's, before int64, and float64 for averages."""
+    """Return SciPy's dtype: from 1.18 the sample's; before int64, and float64 for averages."""
     return scipy.stats.rankdata(np.zeros(1, dtype), method).dtype

@@ -1,7 +1,7 @@
-"""Logarithms of probabilities, in both tails: what distributions have in common.
+"""Logarithms of probabilities in both tails, shared by distributions.
 
-A distribution function is 1 to the last bit far out, and 0 before its logarithm is any number: so neither is taken the
-logarithm of where the other side, or a formula in logarithms, has all digits.
+Far out, a distribution function rounds to 1, or underflows before its logarithm does: so the
+logarithm is computed from the other side, or by a formula in logarithms, where these are accurate.
 
 Layer: 9.
 """
@@ -17,19 +17,19 @@ from functrace.ops.special.tails import log_betainc, log_betaincc
 from functrace.typing import Array
 
 Formula = Callable[..., Any]
-"""What a row says of a distribution: a function of the observed and of the shapes, or of the shapes alone."""
+"""Formula of a row: a function of the observation and of the shapes, or of the shapes alone."""
 
 
 def kept(condition: Array, x: Array, instead: float) -> Any:
-    """An operand where a formula is chosen, elsewhere a number at which it is harmless, forwards and backwards."""
+    """Select an operand where a formula applies, elsewhere a safe number."""
     return np.where(condition, x, instead)
 
 
 def logarithm(part: Formula, rest: Formula | None) -> Formula:
-    """The logarithm of a probability: above one half by the complement.
+    """Return the logarithm of a probability: above one half by the complement.
 
     Args:
-        part, rest: the probability and its complement, of the same arguments.
+        part, rest: the probability and its complement, with the same arguments.
     """
     if rest is None:
         return lambda *given: np.log(part(*given))
@@ -51,7 +51,7 @@ def log_rest(log_part: Array) -> Any:
 
 
 def log_expired(log_x: Array) -> Any:
-    """``log(1 - exp(-x))`` of the logarithm of ``x``, which may be less than any number."""
+    """``log(1 - exp(-x))`` from the logarithm of ``x``, where ``x`` may underflow."""
     is_tiny, is_large, is_huge = log_x < -40.0, log_x >= -0.3, log_x > 6.7
     is_small, is_middle = ~is_tiny & ~is_large, is_large & ~is_huge
     small = np.log(-np.expm1(-np.exp(kept(is_small, log_x, -1.0))))
@@ -60,16 +60,16 @@ def log_expired(log_x: Array) -> Any:
 
 
 def log_fisher(x: Array, n: Array, d: Array, *, upper: bool) -> Any:
-    """The logarithm of F's distribution function, or of its complement.
+    """Return the logarithm of F's distribution function, or of its complement.
 
     Args:
-        x: where, positive.
+        x: argument, positive.
         n, d: the degrees of freedom.
-        upper: which of the two.
+        upper: True for the complement.
     """
     scaled = d + n * x
     at, rest = n * x / scaled, d / scaled
-    is_left = at < 0.5  # the smaller of the two has all of its digits
+    is_left = at < 0.5  # the smaller of the two has full precision
     at, rest = kept(is_left, at, 0.25), kept(~is_left, rest, 0.25)
     a, b = 0.5 * n, 0.5 * d
     if upper:
@@ -78,7 +78,7 @@ def log_fisher(x: Array, n: Array, d: Array, *, upper: bool) -> Any:
 
 
 def log1p_square(x: Array) -> Any:
-    """``log(1 + x**2)``, where the square is beyond all numbers, too."""
+    """``log(1 + x**2)``, also where the square overflows."""
     is_far = np.abs(x) > 1e9
     far = 2.0 * np.log(np.abs(kept(is_far, x, 1e9)))
     return np.where(is_far, far, np.log1p(np.square(kept(~is_far, x, 0.0))))

@@ -19,9 +19,9 @@ Function = Callable[..., Any]
 
 
 def flatten(value: Values) -> tuple[Any, Function]:
-    """Return the numbers of a nest of tuples, lists and dicts as a vector, and the function that makes a nest of one again.
+    """Return the numbers in a pytree as a vector, and the function that restores it.
 
-    Keys of dicts come in order. Numbers come back as NumPy's, in the dtype of the vector.
+    Dict keys are sorted. Restored numbers are NumPy's, in the dtype of the vector.
     """
     parts: list[Any] = []
     shapes: list[tuple[int, ...]] = []
@@ -50,6 +50,6 @@ def flatten(value: Values) -> tuple[Any, Function]:
 
 
 def flatten_func(func: Function, example: Values) -> tuple[Function, Function, Any]:
-    """Return ``func`` as a function of a vector, the function that makes a nest of one, and the example as a vector."""
+    """Return ``func`` of a vector, the function that restores a pytree, and the vector."""
     vector, unflatten = flatten(example)
     return lambda x, *args: flatten(func(unflatten(x), *args))[0], unflatten, vector

@@ -20,7 +20,7 @@ Function = Callable[..., Any]
 
 
 def unflatten_optimizer(optimize: Function) -> Function:
-    """Make an optimizer of vectors one of nests of tuples, lists and dicts."""
+    """Extend an optimizer of vectors to pytrees of tuples, lists and dicts."""
 
     @functools.wraps(optimize)
     def of_nests(grad: Function, x0: Values, callback: Function | None = None, *args: Given, **kwargs: Given) -> Any:
@@ -56,7 +56,7 @@ def rmsprop(
     gamma: float = 0.9,
     eps: float = 1e-8,
 ) -> Any:
-    """Descend along gradients over the root of their mean square."""
+    """Descend along gradients divided by the root of their mean square."""
     square = np.ones(len(x))
     for i in range(num_iters):
         g = grad(x, i)

@@ -1,4 +1,4 @@
-"""``autograd.misc.tracers``: functions with some arguments given.
+"""``autograd.misc.tracers``: functions with some arguments bound.
 
 Layer: 10.
 """
@@ -15,5 +15,5 @@ __all__ = ["const_graph"]
 
 
 def const_graph(fun: Callable[..., Any], *args: Given, **kwargs: Given) -> Callable[..., Any]:
-    """Return ``fun`` with some arguments given; `functrace.jit` is what records a function once and runs the program."""
+    """Return ``fun`` with some arguments bound; use `functrace.jit` to record it once."""
     return functools.partial(fun, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""``autograd.numpy.numpy_vjps``: what rules of primitives are made of.
+"""``autograd.numpy.numpy_vjps``: helpers for rules of primitives.
 
 Layer: 10.
 """
@@ -39,14 +39,14 @@ def unbroadcast_f(target: Values, f: Callable[[Any], Any]) -> Callable[[Any], An
 
 
 def match_complex(target: Values, x: Values) -> Any:
-    """Return ``x`` as a real or a complex array, as ``target`` is."""
+    """Return ``x`` as a real or a complex array, like ``target``."""
     if np.iscomplexobj(target):
         return x if np.iscomplexobj(x) else x + 0j
     return np.real(x) if np.iscomplexobj(x) else x
 
 
 def repeat_to_match_shape(g: Values, shape: Values, dtype: Values, axis: Values, keepdims: bool) -> tuple[Any, Any]:
-    """Return a cotangent of a reduction in the shape of the argument, and how many elements were reduced to one."""
+    """Return a reduction's cotangent in the argument's shape, and the reduced size."""
     if shape == ():
         return g, 1
     axes = tuple(range(len(shape))) if axis is None else (axis,) if np.ndim(axis) == 0 else tuple(axis)
@@ -58,10 +58,10 @@ def repeat_to_match_shape(g: Values, shape: Values, dtype: Values, axis: Values,
 
 
 def balanced_eq(x: Values, z: Values, y: Values) -> Any:
-    """Return 1 where ``x`` is ``z``, 1/2 where ``y`` is, too, and 0 elsewhere."""
+    """Return 1 where ``x`` equals ``z``, 1/2 where it equals ``y``, too, and 0 elsewhere."""
     return (x == z) / (1.0 + (x == y))
 
 
 def replace_zero(x: Values, val: Values) -> Any:
-    """Return ``x`` with ``val`` in place of zeros."""
+    """Return ``x`` with zeros replaced by ``val``."""
     return np.where(x, x, val)

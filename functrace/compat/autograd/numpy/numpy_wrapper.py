@@ -1,4 +1,4 @@
-"""``autograd.numpy.numpy_wrapper``: functions of autograd's that NumPy does not have.
+"""``autograd.numpy.numpy_wrapper``: autograd's functions that NumPy does not have.
 
 Layer: 10.
 """
@@ -22,7 +22,7 @@ __all__ = [
 
 
 def _of_iterables(name: str) -> Callable[..., Any]:
-    """Return a function of NumPy's that joins arrays, which may come from any iterable, as autograd's does."""
+    """Return a NumPy function that joins arrays, extended to any iterable, like autograd's."""
     join = getattr(fnp, name)
 
     @functools.wraps(getattr(np, name))
@@ -51,12 +51,12 @@ def make_diagonal(D: Values, offset: int = 0, axis1: int = 0, axis2: int = 1) ->
 
 
 def metadata(A: Values) -> tuple[tuple[int, ...], int, Any, bool]:
-    """Return shape, number of axes, dtype, and whether it is complex."""
+    """Return shape, number of axes, dtype, and True if it is complex."""
     return np.shape(A), np.ndim(A), np.result_type(A), np.iscomplexobj(A)
 
 
 def wrap_namespace(old: dict[str, Any], new: dict[str, Any]) -> None:
-    """Make primitives of the functions of a namespace, and put them into another; numbers and classes go as they are."""
+    """Copy a namespace to another one, with primitives made of its functions."""
     for name, value in old.items():
         if isinstance(value, type) or not callable(value):
             if isinstance(value, type | int | float | None):

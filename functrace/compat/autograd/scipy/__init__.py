@@ -1,4 +1,4 @@
-"""``autograd.scipy``: functions of SciPy's for plain and traced values: those of `functrace.scipy`.
+"""``autograd.scipy``: functions of `functrace.scipy`, for plain and traced values.
 
 Layer: 10.
 """
@@ -10,7 +10,7 @@ __all__ = ["integrate", "linalg", "signal", "special", "stats"]  # pyright: igno
 
 
 def __getattr__(name: str) -> _Any:
-    """Import a module when it is first asked for."""
+    """Import a module on first access."""
     if name in __all__:
         return _importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}; functrace.scipy has more")

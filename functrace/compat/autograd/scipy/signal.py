@@ -56,7 +56,8 @@ def convolve(
     outer_a = [a_letters[k] for k in range(A.ndim) if k not in (*of_a, *summed_a)]
     outer_b = [b_letters[k] for k in range(B.ndim) if k not in (*of_b, *summed_b)]
     convolved = [a_letters[k] for k in of_a]
-    # An axis of A becomes two, (place, step back), of which the second is contracted with the axis of B.
+    # An axis of A becomes two, (position, step back), of which the second is contracted with the
+    # axis of B.
     for i, j in sorted(zip(of_a, of_b, strict=True), reverse=True):
         a, b = A.shape[i], B.shape[j]
         first, count = {"full": (0, a + b - 1), "same": ((b - 1) // 2, a), "valid": (min(a, b) - 1, abs(a - b) + 1)}[mode]
