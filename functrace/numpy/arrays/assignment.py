@@ -51,7 +51,7 @@ def numeric(value: Operand) -> np.ndarray[Any, Any]:
     """
     array = as_array(value)
     if array.dtype.kind not in "biufc":
-        raise DtypeError(f"values of dtype {array.dtype} do not go with an array of numbers", fix="pass numbers")
+        raise DtypeError(f"values of dtype {array.dtype} are not numeric", fix="pass numbers")
     return array
 
 
@@ -63,7 +63,7 @@ def start_of(value: Operand, dtype: np.dtype[Any]) -> Any:
     """
     if isinstance(value, Tracer):
         if not np.can_cast(value.dtype, dtype, "same_kind"):
-            raise DtypeError(f"initial={value.aval} would be cut to {dtype}", fix="pass dtype=, or convert it first")
+            raise DtypeError(f"cannot cast initial={value.aval} to {dtype}", fix="pass dtype=, or convert it first")
         return convert(value, dtype)
     if numeric(value).ndim:
         raise ShapeError(f"initial must be a number, not of shape {np.shape(value)}", fix="add the array afterwards")

@@ -201,7 +201,7 @@ def _in_place_at(update: Callable[[AtIndex, Any], Any], ufunc: np.ufunc) -> Call
             values, fits = cut, x.dtype.kind in "fc" or np.array_equal(cut, given)
         if not fits:
             raise DtypeError(
-                f"numpy.{name}.at would compute with other numbers than {x.dtype} holds, and cut every result",
+                f"numpy.{name}.at computes in a dtype that does not cast to {x.dtype} without loss",
                 fix=f"convert the values first, e.g. with np.asarray(values).astype(np.{x.dtype})",
             )
         x._assign(update(At(x)[index], values), f"{name}.at")

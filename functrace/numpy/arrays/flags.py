@@ -42,7 +42,7 @@ class Flags:
         layout = layout_of(self._x)
         if layout is None:
             raise UnsupportedFunctionError(
-                f"the layout of a traced array ({self._x.aval}) depends on arguments, and is unknown",
+                f"unknown memory layout ({self._x.aval}): it depends on the layout of arguments",
                 fix="read the flags of a copy, which has C order: x.copy().flags",
             )
         return layout.flags.c_contiguous, layout.flags.f_contiguous
@@ -70,9 +70,7 @@ class Flags:
     @property
     def owndata(self) -> bool:
         """Always raises: NumPy may return views even for results that share no memory."""
-        raise UnsupportedFunctionError(
-            f"a traced value ({self._x.aval}) does not know whether it owns its memory", fix="use np.copy, which makes sure"
-        )
+        raise UnsupportedFunctionError(f"memory ownership of a traced value ({self._x.aval}) is unknown", fix="use np.copy")
 
     @property
     def writeable(self) -> bool:

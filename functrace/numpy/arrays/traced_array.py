@@ -334,7 +334,7 @@ class TracedArray(Tracer):
     def data(self) -> memoryview:
         """Memory of the concrete values; raises for a value that depends on an input."""
         if not is_constant(self):
-            raise AttributeError(f"a traced value ({self.aval}) has no memory to look at: functrace.value(x).data has")
+            raise AttributeError(f"a traced value ({self.aval}) has no memory: use functrace.value(x).data")
         return np.asarray(self).data
 
     @property
@@ -607,15 +607,14 @@ class TracedArray(Tracer):
     def __hash__(self) -> int:
         if self.aval.shape or is_scalar(self) is False:
             raise DtypeError(
-                f"unhashable type: a traced array ({self.aval}) is no key of a dict, and no element of a set, as an ndarray",
+                f"unhashable type: a traced array ({self.aval}), like an ndarray",
                 fix="use a number, a tuple of numbers, or id(x)",
             )
         if not self._has_no_derivative:
             raise LostGradientError(
-                f"hash(x): a traced value ({self.aval}) is looked up by its value (dict, set, functools.cache), and what is "
-                "found may belong to another one, whose derivative differs",
+                f"hash(x): a dict, set or functools.cache may find an equal value with another derivative ({self.aval})",
                 made=self._recording.source(self._id),
-                fix="use what it was computed from as the key: a name, a place; functrace.value(x) is the plain number",
+                fix="use a key that is not traced: a name, an index, or functrace.value(x)",
             )
         return hash(self._concrete())
 

@@ -188,7 +188,7 @@ def _as_float(n: int | TracedNumber) -> Any:
     """
     if not isinstance(n, TracedNumber):
         if abs(n) > 2**53 and (n.bit_length() > 1023 or int(float(n)) != n):
-            raise DtypeError(f"a traced float is compared with {n}, which no float64 is equal to", fix="pass a float")
+            raise DtypeError(f"a traced float is compared with {n}, which no float64 represents", fix="pass a float")
         return n
     fits = ew.less_equal(ew.absolute(n.strong(np.dtype(float))), 2.0**53 - 1)
     checked = require(n.strong(), fits, "OverflowError", "an integer of more than 53 bits is compared with a float")
@@ -433,7 +433,7 @@ class TracedNumber(TracedArray):
     def __index__(self) -> int:
         if self.kind not in (bool, int):
             raise TracedIndexError(
-                f"a traced {self.kind.__name__} is no integer, and no index or size",
+                f"a traced {self.kind.__name__} cannot be an index or a size",
                 fix="use int(k), or an integer argument",
             )
         return self._read_by_python()
@@ -494,7 +494,7 @@ class TracedNumber(TracedArray):
             raise DtypeError("Python does not round complex numbers", fix="use np.round(k)")
         if ndigits is not None and not (self.kind is not float and ndigits >= 0):
             raise UnsupportedFunctionError(
-                "Python's round(k, digits) goes by decimal digits, which has no implementation on traced numbers",
+                "Python's round(k, digits) has no implementation on traced numbers",
                 fix="use np.round(k, digits), which scales and rounds",
             )
         if self.kind is not float:
@@ -545,7 +545,7 @@ class TracedNumber(TracedArray):
 
 def of_array(name: str) -> property:
     """Make the attribute of a number that only arrays have, by conversion to an array."""
-    return property(lambda self: getattr(self.strong(), name), doc=f"As that of the number as a 0-d array: {name}.")
+    return property(lambda self: getattr(self.strong(), name), doc=f"Attribute of the number as a 0-d array: {name}.")
 
 
 set_operators(TracedNumber, _operator, None, _unary)

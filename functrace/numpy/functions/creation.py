@@ -179,7 +179,7 @@ def require(a: Operand, dtype: DtypeLike = None, requirements: Any = None, *, li
         return np.require(a, dtype, requirements)
     wanted = {str(word).upper()[0] for word in requirements or ()}
     if "O" in wanted:
-        raise UnsupportedFunctionError("require: a traced value does not know whether it owns its memory", fix="use np.copy")
+        raise UnsupportedFunctionError("require: memory ownership of a traced value is unknown", fix="use np.copy")
     order = "F" if "F" in wanted else "C" if "C" in wanted else "K"
     return array(a, dtype, copy=None, order=order, like=like)
 
@@ -198,7 +198,7 @@ def asarray_chkfinite(a: Operand, dtype: DtypeLike = None, order: OrderLike = No
         values = known(made)
     except ConcretizationError as error:
         raise ConcretizationError(
-            "numpy.asarray_chkfinite reads whether values are finite, but they are abstract here",
+            "numpy.asarray_chkfinite checks values, which are not known here",
             made=error.made,
             fix="use np.asarray(x), and np.all(np.isfinite(x)) as a result of the function",
         ) from error
@@ -235,7 +235,7 @@ def _like(a: Arrayed, dtype: DtypeLike, shape: Sizes | None, value: Scalar, orde
 
 def _order_of(shape: Shape, a: Arrayed, order: OrderLike) -> Order:
     """Return the memory order of a result of ``zeros_like`` and related functions."""
-    letter = checked_order(order, "zeros_like and its kin")
+    letter = checked_order(order, "zeros_like and the like")
     if not isinstance(a, Tracer):
         return F_ORDER if letter == "F" else C_ORDER
     return order_like(a, "C" if letter == "K" and len(shape) != a.ndim else letter)
@@ -459,7 +459,7 @@ def geomspace(
 
 @implements(np.kaiser, creates=True)
 def kaiser(M: SupportsIndex, beta: Operand, *, like: Arrayed | None = None) -> Any:
-    """As ``numpy.kaiser``; ``beta`` may be traced, ``M`` is asked for its value."""
+    """As ``numpy.kaiser``; ``beta`` may be traced, ``M`` is concretized."""
     if not holds_tracer(beta):
         made = np.kaiser(M, beta)  # type: ignore[arg-type]
         return array(made, like=like) if isinstance(like, Tracer) else made
