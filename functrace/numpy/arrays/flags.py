@@ -70,7 +70,7 @@ class Flags:
     @property
     def owndata(self) -> bool:
         """Always raises: NumPy may return views even for results that share no memory."""
-        raise UnsupportedFunctionError(f"memory ownership of a traced value ({self._x.aval}) is unknown", fix="use np.copy")
+        raise UnsupportedFunctionError(f"unknown memory ownership of a traced value ({self._x.aval})", fix="use np.copy")
 
     @property
     def writeable(self) -> bool:

@@ -334,7 +334,7 @@ class TracedArray(Tracer):
     def data(self) -> memoryview:
         """Memory of the concrete values; raises for a value that depends on an input."""
         if not is_constant(self):
-            raise AttributeError(f"a traced value ({self.aval}) has no memory: use functrace.value(x).data")
+            raise AttributeError(f"a traced value ({self.aval}) has no memory; functrace.value(x) has")
         return np.asarray(self).data
 
     @property
@@ -612,7 +612,8 @@ class TracedArray(Tracer):
             )
         if not self._has_no_derivative:
             raise LostGradientError(
-                f"hash(x): a dict, set or functools.cache may find an equal value with another derivative ({self.aval})",
+                f"hash(x) of a traced value ({self.aval}): a dict, set or functools.cache may find an "
+                "equal value with another derivative",
                 made=self._recording.source(self._id),
                 fix="use a key that is not traced: a name, an index, or functrace.value(x)",
             )

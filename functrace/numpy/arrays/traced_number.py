@@ -188,7 +188,7 @@ def _as_float(n: int | TracedNumber) -> Any:
     """
     if not isinstance(n, TracedNumber):
         if abs(n) > 2**53 and (n.bit_length() > 1023 or int(float(n)) != n):
-            raise DtypeError(f"a traced float is compared with {n}, which no float64 represents", fix="pass a float")
+            raise DtypeError(f"no float64 equals {n}, compared with a traced float", fix="pass a float")
         return n
     fits = ew.less_equal(ew.absolute(n.strong(np.dtype(float))), 2.0**53 - 1)
     checked = require(n.strong(), fits, "OverflowError", "an integer of more than 53 bits is compared with a float")

@@ -179,7 +179,7 @@ def require(a: Operand, dtype: DtypeLike = None, requirements: Any = None, *, li
         return np.require(a, dtype, requirements)
     wanted = {str(word).upper()[0] for word in requirements or ()}
     if "O" in wanted:
-        raise UnsupportedFunctionError("require: memory ownership of a traced value is unknown", fix="use np.copy")
+        raise UnsupportedFunctionError("require: unknown memory ownership of a traced value", fix="use np.copy")
     order = "F" if "F" in wanted else "C" if "C" in wanted else "K"
     return array(a, dtype, copy=None, order=order, like=like)
 

@@ -99,7 +99,8 @@ def _broadcast(arrays: list[Any], inner: list[tuple[str, ...]]) -> tuple[tuple[i
         shape = shape_of(x)
         if len(shape) < len(core):
             raise ShapeError(
-                f"vectorize: an argument of shape {shape} lacks the axes {core} of the signature", fix="add an axis"
+                f"vectorize: an argument of shape {shape} lacks the axes {core} of the signature",
+                fix="add an axis",
             )
         for name, size in zip(core, shape[len(shape) - len(core) :], strict=True):
             if sizes.setdefault(name, size) != size:

@@ -116,6 +116,4 @@ class Iterated(metaclass=_IteratorKind):
 
 
 def _refuse() -> NoReturn:
-    raise UnsupportedFunctionError(
-        "numpy.nditer iterates over memory, which a traced value does not have", fix=BEYOND["nditer"]
-    )
+    raise UnsupportedFunctionError("numpy.nditer iterates over memory, which a traced value has not", fix=BEYOND["nditer"])

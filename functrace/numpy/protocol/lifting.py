@@ -80,7 +80,7 @@ class Lift:
 
     def __enter__(self) -> Lift:
         if self.is_open:
-            raise RuntimeError("this lift is open already: open another one, with functrace.numpy.lift()")
+            raise RuntimeError("this lift is open already: open another, with functrace.numpy.lift()")
         frame = sys._getframe(1)
         self._frame = frame if frame.f_code.co_flags & _SUSPENDS else None
         self._thread = threading.get_ident()
