@@ -87,7 +87,7 @@ def clip(
     max: Operand = NOT_GIVEN,
     dtype: DtypeLike = None,
 ) -> Any:
-    """As ``numpy.clip``; on a bound the derivative is that of the array, as in PyTorch."""
+    """As ``numpy.clip``; on a bound, the derivative equals the array's, as in PyTorch."""
     if (a_min is NOT_GIVEN) is not (a_max is NOT_GIVEN):
         missing = "a_min" if a_min is NOT_GIVEN else "a_max"
         raise DtypeError(

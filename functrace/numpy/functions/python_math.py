@@ -89,7 +89,7 @@ _POWERS = frozenset({math.pow, math.ldexp})
 
 
 class MathFunction:
-    """A function of ``math`` in lifted code: compares, hashes and pickles as Python's own."""
+    """Function of ``math`` in lifted code: compares, hashes and pickles like Python's own."""
 
     def __init__(self, function: Callable[..., Any], is_lifted: Callable[[], bool]) -> None:
         self.__wrapped__ = function

@@ -8,7 +8,7 @@ Note [How NumPy's names are lifted]
     NumPy's functions are, too. Inside means: in the same thread, in a call from the ``with`` block
     (or the decorated function). A generator or coroutine that contains the block is inside only
     while it runs. After the last lift the modules have their original class.
-    Some code always gets NumPy's own function: see Note [Who gets NumPy's own names] in
+    Some code always gets NumPy's own function: see Note [Readers of NumPy's own names] in
     numpy/protocol/readers.py.
     A stored wrapper (``zeros = np.zeros``) checks every call, and is NumPy's function outside.
 

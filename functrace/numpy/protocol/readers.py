@@ -1,10 +1,10 @@
 """Readers of NumPy's names while a lift is open: lifted code, or code that gets NumPy's own names.
 
-Note [Who gets NumPy's own names]
-    Five readers do. NumPy's and functrace's own code computes with plain arrays. Compiled code
-    reads the memory of the result of ``np.zeros``; it is detected by the current instruction of the
-    innermost Python frame, which does not read a name. Names of a module during its import would
-    outlive the lift. Packages whose Python code passes its arrays to a compiled core (`PLAIN`)
+Note [Readers of NumPy's own names]
+    Five kinds of readers get them. NumPy's and functrace's own code computes with plain arrays.
+    Compiled code reads the memory of the result of ``np.zeros``; it is detected by the current
+    instruction of the innermost Python frame, which does not read a name. Names of a module during
+    its import would outlive the lift. Packages whose Python code passes its arrays to a compiled core (`PLAIN`)
     cannot use traced ones. And a library that was called without a reachable traced value (in its
     arguments, their attributes and items, and closures of functions among them) behaves as outside:
     its tables are plain arrays, as its compiled code, hashing and memory views need.
@@ -56,7 +56,7 @@ _ATOMS = (int, float, complex, str, bytes, Tracer, np.ndarray, np.generic, np.dt
 
 
 def reads_lifted(frame: FrameType) -> bool:
-    """Return True if a frame reads lifted names; see Note [Who gets NumPy's own names]."""
+    """Return True if a frame reads lifted names; see Note [Readers of NumPy's own names]."""
     code = frame.f_code
     if code.co_filename.startswith(OWN_AND_NUMPYS) or _instruction(code, frame.f_lasti) not in _READS:
         return False
