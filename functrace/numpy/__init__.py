@@ -1,8 +1,9 @@
-"""The NumPy layer: NumPy's functions on traced values, and a namespace for those who want one.
+"""NumPy layer: NumPy's functions on traced values, and a namespace with all of them.
 
-``import functrace.numpy as fnp`` gives every public NumPy function under its own name. On traced values it does what
-``np.…`` does; besides, it takes lists of traced values (``fnp.mean([x, x + 2])``), and ``fnp.array``, ``fnp.full``,
-``fnp.arange`` accept traced contents, which NumPy's own cannot hand over.
+``import functrace.numpy as fnp`` gives every public NumPy function under its own name. On traced
+values ``fnp.…`` equals ``np.…``; in addition it takes lists of traced values
+(``fnp.mean([x, x + 2])``), and ``fnp.array``, ``fnp.full``, ``fnp.arange`` accept traced contents,
+which NumPy does not dispatch.
 
 Layer: 3.
 """
@@ -15,7 +16,7 @@ import numpy as _np
 
 from functrace.numpy.arrays import arithmetic, properties  # noqa: F401  # importing a file adds its rows to the tables
 from functrace.numpy.arrays import methods as _methods
-from functrace.numpy.functions import (  # noqa: F401  # (the files in tables.RARE are imported later)
+from functrace.numpy.functions import (  # noqa: F401  # (tables.RARE lists files imported on use)
     creation,
     diagonals,
     elementwise,
@@ -57,7 +58,7 @@ def __dir__() -> list[str]:
     return sorted({name for name in dir(_np) if not name.startswith("_")} | {"FUNCTIONS", "lift"})
 
 
-# Modules that are named like something of NumPy's must not hide it; they have all been imported.
+# Submodules must not shadow NumPy attributes of the same name; all of them are imported by now.
 _numpys = set(dir(_np))
 for _name in [key for key, value in globals().items() if isinstance(value, _ModuleType) and key in _numpys]:
     del globals()[_name]

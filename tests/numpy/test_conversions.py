@@ -159,7 +159,7 @@ def test_a_size_that_is_not_known_is_asked_for(function: Any) -> None:
 
 def test_what_asks_for_a_size_is_named() -> None:
     for name, call in (("numpy.hanning", lambda n: np.hanning(n)), ("range", lambda n: list(range(n)))):
-        with pytest.raises(ConcretizationError, match=rf"^{name} asks for the value of a traced integer"):
+        with pytest.raises(ConcretizationError, match=rf"^{name} reads the value of a traced integer"):
             ft.jit(lambda x, call=call: call(np.argmax(x)))(X)
 
 

@@ -65,7 +65,7 @@ def test_what_is_not_known_raises_and_shapes_answer_what_they_can() -> None:
         assert np.all(transform(lambda x: x * (not np.isfortran(x[0])) * x.copy().flags.c_contiguous)(given) == given)
     with pytest.raises(UnsupportedFunctionError, match=r"x\.copy\(\)\.flags"):
         ft.jit(lambda x: x * np.isfortran(x))(x)
-    with pytest.raises(UnsupportedFunctionError, match="owns its memory"):
+    with pytest.raises(UnsupportedFunctionError, match="memory ownership"):
         ft.vjp(lambda x: x * x.flags["OWNDATA"], x)
 
 

@@ -1,4 +1,4 @@
-"""The operators of traced arrays: the hot path of recording, with everything in line.
+"""Operators of traced arrays: the hot path of tracing, with `bind` inlined.
 
 Layer: 3.
 """
@@ -30,12 +30,12 @@ _getframe = sys._getframe
 
 
 def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
-    """Make an operator: `bind` in line.
+    """Make a binary operator, with `bind` inlined.
 
     Measured on 2 cores: 0.6 us per operation, of which 0.15 us for the source position.
     """
     primitive = row.primitive
-    unequal = {"eq": False, "ne": True}.get(row.name)  # no number equals None or a text, element by element
+    unequal = {"eq": False, "ne": True}.get(row.name)  # None and str equal no number, elementwise
 
     def operator(self: TracedArray, other: Any) -> Any:
         recording = self._recording
@@ -124,7 +124,7 @@ def repeats(x: TracedArray) -> bool:
 
 
 def _in_place(row: Operator) -> Callable[[Any, Any], Any]:
-    """Make an in-place operator: NumPy's rules for shape and casting, then the handle moves on.
+    """Make an in-place operator: apply NumPy's rules for shape and casting, then rebind the handle.
 
     A 0-d value may be a scalar; see Note [Scalars and 0-d arrays] in numpy/arrays/views.py.
     """
@@ -159,13 +159,13 @@ def _unary(primitive: ew.Elementwise) -> Callable[[Any], Any]:
 _SHORTCUTS: dict[tuple[str, type, float], ew.Elementwise] = {
     **{(kind, int, 2): ew.square for kind in "biufc"},
     ("f", float, 2.0): ew.square,
-    **{("f", number, 1): ew.positive for number in (int, float)},  # of complex zeros, NumPy drops the signs
+    **{("f", number, 1): ew.positive for number in (int, float)},  # NumPy drops signs of complex 0
     **{(kind, float, 0.5): ew.sqrt for kind in "fc"},
     **{(kind, int, -1): ew.reciprocal for kind in "fc"},
     ("f", float, -1.0): ew.reciprocal,
 }
-"""NumPy's own shortcuts for powers (array_power), by kind of the base and type and value of the exponent. NumPy has them for
-arrays only: scalars are raised by the C library, which is np.power's number but for a last bit now and then."""
+"""NumPy's fast paths for powers (array_power), by kind of base, type of exponent and its value.
+For arrays only: scalar powers use the C library, whose results may differ in the last bit."""
 
 _plain_power = _binary(Operator("pow", np.power), reflected=False)
 

@@ -1,7 +1,7 @@
-"""Values that are written into an array: cast, or refused, as NumPy's assignment does it.
+"""Casts of assigned values, with the errors of NumPy's assignment.
 
-Whatever takes a value to fill, to start from or to write (``x[i] = v``, ``full_like``, ``pad``, ``sum(initial=)`` …) goes
-through here, so that ``np.full_like(x, 300)`` of an int8 raises whether ``x`` is traced or not.
+Every function that takes a fill, initial or assigned value (``x[i] = v``, ``full_like``, ``pad``,
+``sum(initial=)`` …) uses it: ``np.full_like(x, 300)`` of an int8 raises for traced ``x`` too.
 
 Layer: 3.
 """
@@ -22,11 +22,11 @@ from functrace.tracing.tracer import LITERALS, Tracer, as_array
 def assigned(value: Operand, dtype: np.dtype[Any]) -> Any:
     """Return a value as an operand of a dtype, cast as NumPy's assignment casts it.
 
-    A Python number that needs no cast stays one.
+    A Python number that needs no cast is returned unchanged.
 
     Raises:
-        DtypeError: if it is not numeric, or complex where real numbers are wanted.
-        OverflowError, ValueError, TypeError: NumPy's, for a number that does not fit.
+        DtypeError: if the value is not numeric, or is complex and the dtype real.
+        OverflowError, ValueError, TypeError: raised by NumPy for a number that does not fit.
     """
     value = stacked(value)
     kind = type(value)
@@ -44,26 +44,26 @@ def assigned(value: Operand, dtype: np.dtype[Any]) -> Any:
 
 
 def numeric(value: Operand) -> np.ndarray[Any, Any]:
-    """Return a plain value as an array of numbers.
+    """Return a concrete value as an array of numbers.
 
     Raises:
-        DtypeError: if it is not one.
+        DtypeError: if its dtype is not numeric.
     """
     array = as_array(value)
     if array.dtype.kind not in "biufc":
-        raise DtypeError(f"values of dtype {array.dtype} do not go with an array of numbers", fix="pass numbers")
+        raise DtypeError(f"values of dtype {array.dtype} are not numeric", fix="pass numbers")
     return array
 
 
 def start_of(value: Operand, dtype: np.dtype[Any]) -> Any:
-    """Return the number that a reduction starts from, in the dtype of its result.
+    """Return the initial value of a reduction, in the dtype of its result.
 
     Raises:
-        DtypeError: if it is traced, and would be cut.
+        DtypeError: if it is traced and the cast is unsafe.
     """
     if isinstance(value, Tracer):
         if not np.can_cast(value.dtype, dtype, "same_kind"):
-            raise DtypeError(f"initial={value.aval} would be cut to {dtype}", fix="pass dtype=, or convert it first")
+            raise DtypeError(f"cannot cast initial={value.aval} to {dtype}", fix="pass dtype=, or convert it first")
         return convert(value, dtype)
     if numeric(value).ndim:
         raise ShapeError(f"initial must be a number, not of shape {np.shape(value)}", fix="add the array afterwards")

@@ -1,4 +1,4 @@
-"""``x.at[index]``: functional updates of parts of an array; and ``numpy.ufunc.at`` on them.
+"""``x.at[index]``: functional updates of an array, and ``numpy.ufunc.at``.
 
 Layer: 3.
 """
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 
 MOST_UNROLLED = 64
-"""With repeated (or unknown) indices, ``at[].multiply`` and the like are applied at most so many times one after another."""
+"""Limit on sequential updates in ``at[].multiply`` etc. with repeated or abstract indices."""
 
 
 @final
 class At:
-    """``x.at``: functional updates of parts; see `AtIndex`."""
+    """``x.at``: functional updates; see `AtIndex`."""
 
     __slots__ = ("x",)
 
@@ -50,9 +50,10 @@ class At:
 
 @final
 class AtIndex:
-    """``x.at[index]``: each method returns a new array in which that part is updated, and leaves ``x`` alone.
+    """``x.at[index]``: each method returns a new array with that part updated; ``x`` is unchanged.
 
-    At repeated indices ``set`` keeps the last value; the others apply all of them, as ``numpy.ufunc.at`` does.
+    At repeated indices ``set`` keeps the last value; the other methods apply every update, as
+    ``numpy.ufunc.at`` does.
     """
 
     __slots__ = ("index", "x")
@@ -147,7 +148,7 @@ def _masked_update(x: Arrayed, mask: Tracer, primitive: ew.Elementwise, value: O
 def _rounds(
     template: StaticIndex, arrays: tuple[Any, ...], shape: tuple[int, ...], target: tuple[int, ...]
 ) -> list[np.ndarray[Any, Any]]:
-    """Split the elements written (by number) into rounds in which none repeats, in NumPy's order."""
+    """Split the written elements (by number) into rounds without repeats, in NumPy's order."""
     count = int(np.prod(target))
     numbers = np.arange(count)
     if not all(map(has_value, arrays)):
@@ -200,7 +201,7 @@ def _in_place_at(update: Callable[[AtIndex, Any], Any], ufunc: np.ufunc) -> Call
             values, fits = cut, x.dtype.kind in "fc" or np.array_equal(cut, given)
         if not fits:
             raise DtypeError(
-                f"numpy.{name}.at would compute with other numbers than {x.dtype} holds, and cut every result",
+                f"numpy.{name}.at computes in a dtype that does not cast to {x.dtype} without loss",
                 fix=f"convert the values first, e.g. with np.asarray(values).astype(np.{x.dtype})",
             )
         x._assign(update(At(x)[index], values), f"{name}.at")

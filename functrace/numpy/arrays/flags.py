@@ -1,7 +1,7 @@
-"""`Flags`: what ``x.flags`` of a traced value answers.
+"""`Flags`: ``x.flags`` of a traced value.
 
-How an array lies in memory is worked out as NumPy would have laid it out (`functrace.numpy.arrays.layout`); where that is
-not known, the question raises.
+The memory layout is the one that NumPy would have chosen (`functrace.numpy.arrays.layout`); reading
+a flag raises where the layout is unknown.
 
 Layer: 3.
 """
@@ -20,7 +20,7 @@ _SHORT = {
     "C": "c_contiguous", "CONTIGUOUS": "c_contiguous", "F": "f_contiguous", "FORTRAN": "f_contiguous", "O": "owndata",
     "W": "writeable", "A": "aligned", "X": "writebackifcopy", "B": "behaved", "CA": "carray",
 }  # fmt: skip
-"""NumPy's short names."""
+"""NumPy's one- and two-letter names of flags."""
 
 _NAMES = frozenset({
     "c_contiguous", "f_contiguous", "owndata", "writeable", "aligned", "writebackifcopy", "contiguous", "fortran", "fnc",
@@ -30,7 +30,7 @@ _NAMES = frozenset({
 
 @final
 class Flags:
-    """The flags of a traced value, as attributes or by key, to be read only."""
+    """Read-only flags of a traced value, as attributes or by key."""
 
     __slots__ = ("_x",)
 
@@ -38,45 +38,43 @@ class Flags:
         object.__setattr__(self, "_x", x)
 
     def _laid(self) -> tuple[bool, bool]:
-        """Whether the array is contiguous in C order, and in Fortran's."""
+        """Return the pair (C-contiguous, F-contiguous)."""
         layout = layout_of(self._x)
         if layout is None:
             raise UnsupportedFunctionError(
-                f"how a traced array ({self._x.aval}) lies in memory depends on how arguments do, which is not known here",
-                fix="ask a copy, which is laid out in C order: x.copy().flags",
+                f"unknown memory layout ({self._x.aval}): it depends on the layout of arguments",
+                fix="read the flags of a copy, which has C order: x.copy().flags",
             )
         return layout.flags.c_contiguous, layout.flags.f_contiguous
 
     @property
     def c_contiguous(self) -> bool:
-        """Whether the last axis runs fastest, without gaps."""
+        """True if the array is contiguous in C order: the last axis varies fastest."""
         return self._laid()[0]
 
     @property
     def f_contiguous(self) -> bool:
-        """Whether the first axis runs fastest, without gaps."""
+        """True if the array is contiguous in Fortran order: the first axis varies fastest."""
         return self._laid()[1]
 
     @property
     def fnc(self) -> bool:
-        """Whether it is contiguous in Fortran's order and not in C order (``numpy.isfortran``)."""
-        return not is_row(self._x.aval.shape) and self.f_contiguous  # with one axis, the one is the other
+        """True if it is contiguous in Fortran order and not in C order (``numpy.isfortran``)."""
+        return not is_row(self._x.aval.shape) and self.f_contiguous  # of one axis: both are equal
 
     @property
     def forc(self) -> bool:
-        """Whether it is contiguous in one of the two orders."""
+        """True if it is contiguous in C or in Fortran order."""
         return any(self._laid())
 
     @property
     def owndata(self) -> bool:
-        """Refused: even results of NumPy's that share memory with nothing may be views."""
-        raise UnsupportedFunctionError(
-            f"a traced value ({self._x.aval}) does not know whether it owns its memory", fix="use np.copy, which makes sure"
-        )
+        """Always raises: NumPy may return views even for results that share no memory."""
+        raise UnsupportedFunctionError(f"unknown memory ownership of a traced value ({self._x.aval})", fix="use np.copy")
 
     @property
     def writeable(self) -> bool:
-        """Whether it can be written in place."""
+        """True if in-place writes are allowed."""
         x: Any = self._x
         if not x.aval.shape and is_scalar(x):
             return False
@@ -88,24 +86,24 @@ class Flags:
 
     @property
     def aligned(self) -> bool:
-        """As every array that NumPy makes."""
+        """Always true: every array that NumPy allocates is aligned."""
         return True
 
     @property
     def writebackifcopy(self) -> bool:
-        """As no array that NumPy makes by itself."""
+        """Always false: NumPy sets this flag on no array of its own."""
         return False
 
     contiguous, fortran = c_contiguous, f_contiguous
 
     @property
     def behaved(self) -> bool:
-        """Aligned and writeable."""
+        """True if aligned and writeable."""
         return self.writeable
 
     @property
     def carray(self) -> bool:
-        """Behaved, and contiguous in C order."""
+        """True if behaved and contiguous in C order."""
         return self.writeable and self.c_contiguous
 
     def __getitem__(self, key: str) -> bool:

@@ -1,9 +1,10 @@
-"""What stands between the brackets: ``x[index]`` read, and ``x[index] = v`` stored.
+"""Indexing: ``x[index]`` and ``x[index] = v``.
 
-`parse_index` turns it into a static template and the index arrays in it (functrace/ops/indexing.py). Ints, slices, ``None``
-and ``...`` are static. Integer arrays, traced or not, are operands. A mask that is known becomes the integer arrays of its
-true elements; a traced mask is asked for its value, except where the shape of the result does not depend on it:
-``x[mask] = v`` is ``np.where(mask, v, x)``, and ``x[mask] *= 2`` goes through a `MaskedSelection`.
+`parse_index` turns an index into a static template and its index arrays
+(functrace/ops/indexing.py). Ints, slices, ``None`` and ``...`` are static. Integer arrays, traced
+or not, are operands. A concrete mask becomes the integer arrays of its true elements. A traced mask
+is concretized, except where the shape of the result does not depend on it: ``x[mask] = v`` is
+``np.where(mask, v, x)``, and ``x[mask] *= 2`` uses a `MaskedSelection`.
 
 Layer: 3.
 """
@@ -28,7 +29,7 @@ from functrace.tracing.values import has_value
 
 
 def has_array(index: Index) -> bool:
-    """Whether a plain 0-d array stands in an index: NumPy then copies what it reads."""
+    """Return True if an index contains a plain 0-d array: NumPy then returns a copy."""
     return any(type(k) is np.ndarray and not k.ndim for k in (index if type(index) is tuple else (index,)))
 
 
@@ -74,7 +75,7 @@ def parse_index(x: Value, index: Index) -> tuple[StaticIndex, tuple[Any, ...]]:
 
     Raises:
         TracedIndexError: if the index does not fit ``x``.
-        ConcretizationError: if it needs a value that is not known.
+        ConcretizationError: if it needs a concrete value of an abstract operand.
     """
     entries = [_entry(k) for k in index] if type(index) is tuple else [_entry(index)]
     shape = shape_of(x)
@@ -114,7 +115,7 @@ def parse_index(x: Value, index: Index) -> tuple[StaticIndex, tuple[Any, ...]]:
 
 
 def only_mask(x: Value, index: Index) -> Any:
-    """The mask, if the index is nothing but a mask that fits ``x``, otherwise ``None``."""
+    """Return the mask if the index is a single mask that fits ``x``, otherwise ``None``."""
     mask: Any = index[0] if type(index) is tuple and len(index) == 1 else index
     if type(mask) is list:
         mask = _entry(mask)
@@ -125,7 +126,7 @@ def only_mask(x: Value, index: Index) -> Any:
 
 
 def select(x: Arrayed, index: Index) -> Any:
-    """Return ``x[mask]`` where the index is a single bool, or a mask whose value is not known; otherwise ``None``."""
+    """Return ``x[mask]`` for a single bool or an abstract mask; otherwise ``None``."""
     mask = only_mask(x, index)
     if mask is not None:
         if shape_of(mask) == ():
@@ -149,7 +150,7 @@ def read(x: Arrayed, index: Index) -> Any:
 
 
 def without_leading_ones(v: V, rank: int) -> V:
-    """Return a value without the axes of size 1 in front that it has beyond a rank, as NumPy's assignments drop them."""
+    """Drop leading axes of size 1 beyond a rank, as NumPy's assignments do."""
     shape = shape_of(v)
     extra = len(shape) - rank
     return reshape(v, shape[extra:]) if extra > 0 and all(n == 1 for n in shape[:extra]) else v
@@ -162,14 +163,14 @@ def _rank_read(x: Value, template: StaticIndex, arrays: tuple[Any, ...]) -> int:
 
 
 def put_at(x: Value, template: StaticIndex, arrays: tuple[Any, ...], v: Value) -> Any:
-    """Return a copy of ``x`` with ``v`` written at a parsed index; ``v`` is an operand of the right dtype."""
+    """Return a copy of ``x`` with ``v``, already cast to its dtype, written at a parsed index."""
     if shape_of(v):
         v = without_leading_ones(v, _rank_read(x, template, arrays))
     return scatter_set(x, template, v, arrays)
 
 
 def _put_where(x: Arrayed, mask: Value, v: Value) -> Any:
-    """``x[mask] = v`` as a choice, if what is written does not depend on how many elements are; otherwise ``None``."""
+    """Return ``x[mask] = v`` as a ``where``; ``None`` if it depends on the number of elements."""
     shape, rank = shape_of(x), len(shape_of(mask))
     rest = shape[rank:]
     v = without_leading_ones(v, len(rest)) if shape_of(v) else v
@@ -190,7 +191,7 @@ def _put_where(x: Arrayed, mask: Value, v: Value) -> Any:
 
 
 def store(x: Arrayed, index: Index, value: Operand) -> Any:
-    """Return a copy of ``x`` in which ``x[index] = value``, as NumPy's assignment means it."""
+    """Return a copy of ``x`` after ``x[index] = value``, with NumPy's semantics."""
     if type(value) is MaskedSelection:
         if not value.is_array and value.goes_with(index) and shape_of(value.full) == shape_of(x):
             return convert(ew.where(value.condition, value.full, x), x.dtype)

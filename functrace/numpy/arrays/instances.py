@@ -1,13 +1,15 @@
-"""`isinstance` of traced values, in code that is lifted.
+"""`isinstance` of traced values in lifted code.
 
 Note [A traced value is an ndarray to isinstance, in lifted code]
-    Plain NumPy code asks ``isinstance(x, np.ndarray)``, ``isinstance(x, (int, float))``, and refuses what is neither. Python
-    decides by the type of ``x``, and where that says no, by ``x.__class__``. Of a traced value this is a property: where the
-    instruction that runs in the innermost Python frame is a call of ``isinstance`` (or a class pattern of ``match``), in
-    code that is lifted, it is the class that NumPy's value would have: ``np.ndarray``, for a scalar ``np.float64`` and the
-    like, for a traced Python number its type. For all others it is the true one: ``x.__class__``, ``type(x)``, pickle,
-    `functools.singledispatch`, NumPy's and functrace's own code, and compiled code, which goes on to the memory of what it
-    takes for an ndarray. The check that C uses for that (``PyArray_Check``) looks at the type, which never changes.
+    Plain NumPy code checks ``isinstance(x, np.ndarray)`` or ``isinstance(x, (int, float))``, and
+    rejects other types. Python checks the type of ``x`` first, then ``x.__class__``, which is a
+    property of a traced value. If the current instruction of the innermost Python frame is a call
+    of ``isinstance`` (or a class pattern of ``match``) in lifted code, the property returns the
+    class of NumPy's value: ``np.ndarray``, ``np.float64`` and the like for a scalar, the number
+    type for a traced Python number. Otherwise it returns the true class: for ``x.__class__``,
+    ``type(x)``, pickle, `functools.singledispatch`, NumPy's and functrace's own code, and compiled
+    code, which reads the memory of an ndarray. C code checks the type (``PyArray_Check``), which
+    never changes.
 
 Layer: 3.
 """
@@ -30,16 +32,16 @@ from functrace.tracing.tracer import Tracer
 
 
 class OpenLift(Protocol):
-    """A lift, as far as this module goes: see `functrace.numpy.protocol.lifting.Lift`."""
+    """Interface of a lift that this module needs; see `functrace.numpy.protocol.lifting.Lift`."""
 
     @property
     def holds(self) -> bool:
-        """Whether code that runs here is inside of it."""
+        """True if it applies to the current context."""
         ...
 
     @property
     def outer(self) -> OpenLift | None:
-        """The lift that it was opened inside of."""
+        """The enclosing lift."""
         ...
 
 
@@ -47,7 +49,7 @@ INNERMOST_LIFT: ContextVar[Any] = ContextVar("the innermost lift", default=None)
 
 
 def is_lifted() -> bool:
-    """Whether NumPy's names are lifted for code that runs here."""
+    """Return True if NumPy's names are lifted in the current context."""
     lifted: OpenLift | None = INNERMOST_LIFT.get()
     while lifted is not None:
         if lifted.holds:
@@ -57,7 +59,7 @@ def is_lifted() -> bool:
 
 
 def naming_modules() -> str:
-    """Return what messages add in lifted code: the way to reach names that a module has bound before."""
+    """Return the hint for messages in lifted code: how to lift names that a module bound before."""
     if not is_lifted():
         return ""
     return (
@@ -66,7 +68,7 @@ def naming_modules() -> str:
 
 
 def class_asked_for(x: Tracer, frame: FrameType | None) -> type:
-    """Return the class of a traced value, as the code of a frame is to see it; see the note of this module.
+    """Return the class of a traced value as seen from a frame; see the note of this module.
 
     Args:
         x: the traced value.
@@ -84,7 +86,7 @@ def class_asked_for(x: Tracer, frame: FrameType | None) -> type:
 
 
 def numpys_class(x: Any) -> type:
-    """Return the class that NumPy's value would have; a 0-d one that may be a scalar counts as one."""
+    """Return the class of NumPy's value; a 0-d value that may be a scalar counts as a scalar."""
     if x.is_number:
         return x.kind
     kind = getattr(type(x), "subclass", None)
@@ -94,12 +96,12 @@ def numpys_class(x: Any) -> type:
 
 
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_DEREF"})
-_CALLS = frozenset({"CALL", "PRECALL"})  # Python 3.11 has a short form of both that stands at the former
+_CALLS = frozenset({"CALL", "PRECALL"})  # Python 3.11 merges both into one, at the former's offset
 
 
 @lru_cache(maxsize=4096)
 def _questions(code: CodeType) -> frozenset[int]:
-    """The offsets of the calls of ``isinstance`` in a code object, and of class patterns."""
+    """Return the offsets of ``isinstance`` calls and class patterns in a code object."""
     instructions = list(dis.get_instructions(code))
     starts = {_start(i) for i in instructions if i.opname in _LOADS and i.argval == "isinstance"}
     return frozenset(_offsets(instructions, starts))
@@ -112,6 +114,6 @@ def _offsets(instructions: list[dis.Instruction], starts: set[Any]) -> Iterable[
 
 
 def _start(instruction: dis.Instruction) -> tuple[int, int] | None:
-    """The line and column that an instruction's source begins at."""
+    """Return the line and column where the source of an instruction begins."""
     found = instruction.positions
     return None if found is None or found.lineno is None or found.col_offset is None else (found.lineno, found.col_offset)

@@ -1,14 +1,15 @@
-"""The memory layout that NumPy would have given a traced value: its strides, worked out when somebody asks.
+"""Memory layout that NumPy would have given a traced value: its strides, computed on demand.
 
-Note [Layouts are asked for, not recorded]
-    Most of NumPy does not depend on strides, so recording keeps none. What does depend on them asks: ``ravel("K")`` for
-    the order of elements, and a write through ``x.reshape(…)`` or ``x.ravel()`` for whether that is a view. `layout_of` then
-    walks the tape backwards from the value, each variable once: inputs and captured arrays have the caller's
-    strides, views are taken of stand-ins that NumPy itself makes (arrays with strides and no memory to speak of), and new
-    arrays are laid out as NumPy's iterator lays out the results of such operands. Where the tape does not tell (an argument
-    of a jitted function, the result of a loop, a function that NumPy computes by other steps than ours), the layout is
-    ``None``: not known. Nothing is ever assumed.
-    Only the order of axes in memory matters for new arrays, so the iterator is asked with at most 2 elements per axis.
+Note [Layouts are computed on demand]
+    Most of NumPy does not depend on strides, so recordings keep none. Operations that do call
+    `layout_of`: ``ravel("K")`` needs the order of elements, and a write through ``x.reshape(…)`` or
+    ``x.ravel()`` needs to know if that is a view. `layout_of` walks the tape backwards from the
+    value, visiting each variable once: inputs and captured arrays have the caller's strides; views
+    are taken by NumPy of stand-ins (arrays with strides and one element of memory); new arrays have
+    the layout that NumPy's iterator allocates for such operands. Where the tape does not determine
+    the layout (an argument of a jitted function, the result of a loop, a function that NumPy
+    computes in other steps), it is ``None``, unknown; it is never guessed.
+    Only the order of axes matters for new arrays, so the iterator gets at most 2 elements per axis.
 
 Layer: 3.
 """
@@ -34,7 +35,7 @@ from functrace.tracing.tracer import Tracer
 
 Shape = tuple[int, ...]
 Strides = tuple[int, ...] | None
-"""Bytes from one element to the next, by axis; ``None`` if they are not known."""
+"""Bytes from one element to the next, by axis; ``None`` if unknown."""
 
 _ABSENT: Any = object()
 _MOST_AXES = 12
@@ -42,13 +43,13 @@ _MOST_AXES = 12
 
 @final
 class Order:
-    """The layout of an array that is not what the tape would tell: a copy, or an array that was written in place.
+    """Layout of an array that the tape does not determine: a copy, or an array written in place.
 
     Args:
-        letter: ``"C"``, ``"F"``, ``"K"`` or ``"A"`` as NumPy has them; ``"="`` for the strides of the source themselves,
-            ``"?"`` for a layout that is not known.
-        source: what "K", "A" and "=" refer to: another order, a view, or a recording and its variable.
-        aval: shape and dtype of the source.
+        letter: ``"C"``, ``"F"``, ``"K"`` or ``"A"`` as in NumPy; ``"="`` for the strides of the
+            source, ``"?"`` for an unknown layout.
+        source: the reference of "K", "A" and "=": an order, a view, or a recording and its
+        variable. aval: shape and dtype of the source.
     """
 
     __slots__ = ("aval", "found", "letter", "source")
@@ -62,7 +63,7 @@ C_ORDER, F_ORDER, UNKNOWN = Order("C"), Order("F"), Order("?")
 
 
 def order_like(x: Tracer, letter: str) -> Order:
-    """Return the order of an array that is laid out like ``x``: a copy of it ("K", "A"), or ``x`` itself ("=")."""
+    """Return the order of an array like ``x``: a copy ("K", "A"), or ``x`` itself ("=")."""
     if letter in "CF":
         return C_ORDER if letter == "C" else F_ORDER
     view = x._view
@@ -74,9 +75,9 @@ def order_like(x: Tracer, letter: str) -> Order:
 
 
 def layout_of(x: Tracer) -> np.ndarray[Any, Any] | None:
-    """Return an ndarray with the strides that NumPy would give ``x``, or ``None`` if they are not known.
+    """Return an ndarray with the strides that NumPy would give ``x``, or ``None`` if unknown.
 
-    Its memory is not to be read.
+    Its elements must not be read.
 
     Cost:
         about 5 us per operation that ``x`` depends on, once.
@@ -90,17 +91,17 @@ def layout_of(x: Tracer) -> np.ndarray[Any, Any] | None:
 
 
 def stand_in(aval: ShapeDtype, strides: Shape) -> np.ndarray[Any, Any]:
-    """Return an ndarray with these strides, whose memory is not to be read."""
+    """Return an ndarray with these strides, whose elements must not be read."""
     return np.lib.stride_tricks.as_strided(np.empty(1, aval.dtype), aval.shape, strides)
 
 
 def is_row(shape: Shape) -> bool:
-    """Whether at most one axis has more than one element, so that there is one order only (or none, of no elements)."""
+    """Return True if at most one axis has more than one element, so that all orders are equal."""
     return sum(n != 1 for n in shape) <= 1 or 0 in shape
 
 
 def packed(shape: Shape, itemsize: int, axes: Sequence[int] | None = None) -> Shape:
-    """Return the strides of a new array whose memory runs through ``axes``, the last one fastest; C order by default."""
+    """Return the strides of a new array, the last of ``axes`` varying fastest; default C order."""
     strides, step = [0] * len(shape), itemsize
     for k in reversed(axes if axes is not None else range(len(shape))):
         strides[k] = step
@@ -113,16 +114,16 @@ def compact(aval: ShapeDtype, strides: Shape) -> Shape:
     return packed(aval.shape, aval.dtype.itemsize, sorted(range(aval.ndim), key=lambda k: -abs(strides[k])))
 
 
-# -- the walk: generators ask for what they depend on, so that long tapes need no deep stack --------------------------
+# -- the walk: generators yield what they depend on, so that long tapes need no recursion ----------
 
 
 def _solved(question: Any) -> Strides:
-    """Answer a question (a recording and a variable, an order and an aval, or a view) by answering what it depends on.
+    """Compute the strides of a recording's variable, an order with an aval, or a view.
 
     Note [Layouts that depend on themselves]
-        After ``np.copyto(v, y)`` the array ``v`` names the variable of ``y``, laid out as the operation laid it out that
-        made ``v``, from ``y``, say: an operand that is now laid out in two ways, one of which depends on the operation. What
-        is asked for again while it is being answered is not known.
+        After ``np.copyto(v, y)`` the array ``v`` names the variable of ``y``, with the layout of
+        the operation that made ``v``, possibly from ``y``: one operand then has two layouts, one of
+        which depends on the operation. A layout requested during its own computation is unknown.
     """
     stack, answer = [_answer(question)], None
     while stack:
@@ -148,7 +149,7 @@ def _answer(question: Any) -> Walk:
 
 
 def _of_order(order: Order, aval: ShapeDtype) -> Walk:
-    """Strides of an array of an aval in an order."""
+    """Yield dependencies, return the strides of an aval in an order."""
     letter = order.letter
     if letter in "CF":
         axes = range(aval.ndim) if letter == "C" else range(aval.ndim)[::-1]
@@ -156,7 +157,7 @@ def _of_order(order: Order, aval: ShapeDtype) -> Walk:
     if letter == "?":
         return packed(aval.shape, aval.dtype.itemsize) if is_row(aval.shape) else None
     if order.found is _ABSENT:
-        source, order.found = order.source, None  # until it is: see Note [Layouts that depend on themselves]
+        source, order.found = order.source, None  # see Note [Layouts that depend on themselves]
         assert order.aval is not None
         order.found = yield (source, order.aval) if isinstance(source, Order) else source
     strides = order.found
@@ -174,7 +175,7 @@ def _of_order(order: Order, aval: ShapeDtype) -> Walk:
 
 
 def _of_view(view: Any) -> Walk:
-    """Strides of the array that is a view: those of its base, seen as the view sees it."""
+    """Return the strides of a view, applied to the strides of its base."""
     chain = [view]
     base = view.base
     while base._view is not None and base._view.base is not None:
@@ -193,7 +194,7 @@ def _of_view(view: Any) -> Walk:
 
 
 def _of_variable(recording: Recording, variable: int) -> Walk:
-    """Strides of what the tape computes; remembered in the recording."""
+    """Return the strides of a variable of a tape, cached in the recording."""
     known = recording.views.layouts
     found = known.get(variable, _ABSENT)
     if found is None or type(found) is tuple:
@@ -220,7 +221,7 @@ def _of_variable(recording: Recording, variable: int) -> Walk:
 
 
 def _inside(recording: Recording, program: Program, operands: Sequence[int]) -> Recording:
-    """Return the program of a call as if it had been recorded: its inputs are what stands outside."""
+    """Return the program of a call as a recording whose inputs are the operands of the call."""
     inside = Recording(program.name, keeps_source=False)
     inside.begin(program.columns, program.avals)
     inside.values.known = {i: recording.handle(k) for i, k in zip(program.input_ids, operands, strict=True)}
@@ -230,7 +231,7 @@ def _inside(recording: Recording, program: Program, operands: Sequence[int]) -> 
 
 
 def _from_outside(recording: Recording, variable: int) -> Walk:
-    """Strides of a captured value, those of the caller's array, or of an input that is as it should be (`layouts`)."""
+    """Return the strides of a captured value, a caller's array, or an input with known layout."""
     outside = recording.constants.get(variable, _ABSENT)
     if outside is _ABSENT:
         outside = recording.values.known.get(variable)
@@ -246,7 +247,7 @@ def _from_outside(recording: Recording, variable: int) -> Walk:
 
 
 def _as_operand(recording: Recording, variable: int) -> Walk:
-    """Strides of a variable where an operation reads it: not known if handles of several layouts name it."""
+    """Return the strides of an operand; unknown if handles with several layouts name it."""
     strides = yield recording, variable
     aval = recording.avals[variable]
     for order in recording.views.copies.get(variable, ()):
@@ -257,7 +258,7 @@ def _as_operand(recording: Recording, variable: int) -> Walk:
 
 
 def _significant(aval: ShapeDtype, strides: Shape) -> list[tuple[int, bool]]:
-    """What operations see of a layout: the order of axes, and which of them stand still."""
+    """Return the properties of a layout that matter to operations: axis order, and zero strides."""
     return [(k, strides[k] == 0) for k in _axes(strides) if aval.shape[k] != 1]
 
 
@@ -293,11 +294,11 @@ def _of_operation(
     return None if axes is None else packed(aval.shape, aval.dtype.itemsize, axes)
 
 
-# -- rules: views say how they are taken of a stand-in ----------------------------------------------------------------
+# -- rules: views as functions of a stand-in -------------------------------------------------------
 
 
 def reshaped_like(base: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:
-    """Return a stand-in for ``base.reshape(shape)``: a view where NumPy finds one, otherwise a new array in C order."""
+    """Return a stand-in for ``base.reshape(shape)``: a view if NumPy can make one, else C order."""
     try:
         return np.reshape(base, shape, copy=False)
     except ValueError:
@@ -305,13 +306,13 @@ def reshaped_like(base: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, A
 
 
 def indexed_like(base: np.ndarray[Any, Any], index: tuple[Any, ...]) -> np.ndarray[Any, Any]:
-    """Return a stand-in for a basic index; an array also where NumPy gives a scalar."""
+    """Return a stand-in for a basic index; an array even where NumPy returns a scalar."""
     key = decode_index(index)
     return base[key] if Ellipsis in key else base[(*key, ...)]
 
 
 def unmoved(base: np.ndarray[Any, Any], *_params: object) -> np.ndarray[Any, Any]:
-    """Return a stand-in for the operand itself."""
+    """Return the stand-in of the operand itself."""
     return base
 
 
@@ -325,12 +326,12 @@ VIEWS: dict[Primitive, Callable[..., np.ndarray[Any, Any]]] = {
     ew.imag: lambda base: base.imag,
     name_p: unmoved,
 }
-"""Operations whose result is a view of their operand, as functions of a stand-in for it and the params.
+"""Operations that return a view of their operand, as functions of its stand-in and the params.
 
-A registry: higher packages add the rows of their own primitives.
+A registry: higher packages add rows for their own primitives.
 """
 
-# -- rules: new arrays have their axes in some order in memory, slowest first -----------------------------------------
+# -- rules: memory order of the axes of new arrays, slowest first ----------------------------------
 
 Laid = Sequence[tuple[ShapeDtype, Shape]]
 
@@ -344,7 +345,7 @@ def _axes(strides: Sequence[int]) -> list[int]:
 
 
 def _merged(laid: Laid, _aval: ShapeDtype, *_params: object) -> Sequence[int]:
-    """A ufunc's result: the iterator allocates it."""
+    """Return the axis order of a ufunc's result, as NumPy's iterator allocates it."""
     operands = [_small(*x) for x in laid]
     flags: Any = [["readonly"]] * len(operands) + [["writeonly", "allocate"]]
     made = cast("Any", np.nditer([*operands, None], flags=["zerosize_ok"], op_flags=flags, order="K"))
@@ -352,12 +353,12 @@ def _merged(laid: Laid, _aval: ShapeDtype, *_params: object) -> Sequence[int]:
 
 
 def elements_in_memory(known: np.ndarray[Any, Any]) -> tuple[int, ...]:
-    """The order of axes in which ``flatten("K")`` reads elements: the iterator's."""
+    """Return the axis order in which ``flatten("K")`` reads elements: the iterator's."""
     return tuple(_merged([(ShapeDtype(known.shape, known.dtype), known.strides)], ShapeDtype((), known.dtype)))
 
 
 def _reduced(laid: Laid, _aval: ShapeDtype, axes: Shape, *_params: object) -> Sequence[int]:
-    """A reduction's result: likewise, with the reduced axes left out."""
+    """Return the axis order of a reduction's result, as NumPy's iterator allocates it."""
     ((aval, strides),) = laid
     left = iter(range(aval.ndim))
     places = [-1 if k in axes else next(left) for k in range(aval.ndim)]
@@ -372,7 +373,7 @@ def _reduced(laid: Laid, _aval: ShapeDtype, axes: Shape, *_params: object) -> Se
 
 
 def _like_first(laid: Laid, _aval: ShapeDtype, *_params: object) -> Sequence[int]:
-    """A copy in "K" order of the first operand."""
+    """Return the axis order of a "K" copy of the first operand."""
     return _axes(laid[0][1])
 
 
@@ -381,17 +382,17 @@ def _in_c_order(_laid: Laid, aval: ShapeDtype, *_params: object) -> Sequence[int
 
 
 def _if_all_are(laid: Laid, aval: ShapeDtype, *_params: object) -> Sequence[int] | None:
-    """C order if all operands are; otherwise not worked out."""
+    """Return C order if all operands have it; otherwise unknown."""
     return range(aval.ndim) if all(stand_in(*x).flags.c_contiguous for x in laid) else None
 
 
 def _if_matrix(laid: Laid, aval: ShapeDtype, *_params: object) -> Sequence[int] | None:
-    """C order for one matrix; for stacks of them, if all operands are."""
+    """Return C order for one matrix, and for a stack if all operands have it."""
     return range(aval.ndim) if aval.ndim <= 2 else _if_all_are(laid, aval)
 
 
 def _gathered(laid: Laid, aval: ShapeDtype, template: tuple[Any, ...]) -> Sequence[int] | None:
-    """An index with arrays: NumPy takes it of a small array with its axes in the same order in memory."""
+    """Index a small array that has the same axis order in memory."""
     (base, strides), *indices = laid
     if 0 in base.shape or 0 in strides or any(not stand_in(*i).flags.c_contiguous for i in indices):
         return None
@@ -452,4 +453,4 @@ NEW: dict[Primitive, Callable[..., Sequence[int] | None]] = {
         _reduced,
     ),
 }  # fmt: skip
-"""Operations with new results, as functions of the operands' avals and strides, the result's aval, and the params."""
+"""Rules for new results: functions of operand avals and strides, result aval, and params."""

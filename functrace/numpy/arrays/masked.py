@@ -1,8 +1,9 @@
-"""Masks, and `MaskedSelection`: ``x[mask]`` where the mask's value is not known.
+"""Masks, and `MaskedSelection`: ``x[mask]`` with an abstract mask.
 
-How many elements such a selection has depends on values. It stands for them while only elementwise operations and numbers
-meet it, and until it is written back: ``x[mask] *= 2`` is ``np.where(mask, x * 2, x)``. Whatever else meets it asks for the
-mask: the examples of a mapped function may answer (transforms/examples.py), and the selection is an array from then on.
+The number of elements of such a selection depends on values. The selection supports elementwise
+operations with numbers, and being written back: ``x[mask] *= 2`` is ``np.where(mask, x * 2, x)``.
+Any other use concretizes the mask: the examples of a mapped function may provide it
+(transforms/examples.py), and the selection is an array from then on.
 
 Layer: 3.
 """
@@ -30,14 +31,18 @@ from functrace.tree import map_leaves
 
 
 def is_mask(entry: object) -> bool:
-    """Whether an entry of an index is a mask: a bool, or an array of them."""
+    """Return True if an entry of an index is a mask: a bool, or an array of bools."""
     return isinstance(entry, bool | np.bool_) or (
         isinstance(entry, np.ndarray | Tracer) and entry.dtype == np.bool_  # type: ignore[attr-defined]
     )
 
 
 def known_mask(mask: Operand | Tracer) -> np.ndarray[Any, Any]:
-    """The value of a mask; raises where it is not known."""
+    """Return the concrete value of a mask.
+
+    Raises:
+        ConcretizationError: if it is abstract.
+    """
     try:
         return known(mask)
     except ConcretizationError as error:
@@ -49,7 +54,7 @@ def known_mask(mask: Operand | Tracer) -> np.ndarray[Any, Any]:
 
 
 def mask_of(where: object, what: str) -> Any:
-    """Return ``where=`` as NumPy reads it: arrays must be bools, while numbers and lists are converted.
+    """Return ``where=`` as NumPy reads it: arrays must be bool, numbers and lists are converted.
 
     Raises:
         DtypeError: for an array of another dtype, which NumPy casts by the rule 'safe'.
@@ -70,11 +75,11 @@ def mask_of(where: object, what: str) -> Any:
 
 @final
 class Unanswerable:
-    """What a function would return beside its other results, if values were known: every use of it raises.
+    """Placeholder for a result that needs concrete values: every use of it raises.
 
     Args:
-        what: a name for it.
-        error: why it cannot be had, and what to do.
+        what: name of the result.
+        error: reason, and fix.
     """
 
     __slots__ = ("error", "what")
@@ -85,7 +90,7 @@ class Unanswerable:
         self.what, self.error = what, error
 
     def refuse(self) -> ConcretizationError:
-        """The error of every use."""
+        """Return the error that every use raises."""
         return ConcretizationError(self.error.what, made=self.error.made, fix=self.error.fix)
 
     def _refuse(self, *_args: object, **_kwargs: object) -> Any:
@@ -109,10 +114,10 @@ class Unanswerable:
 
 @final
 class MaskedSelection:
-    """``x[mask]`` where the mask's value is not known: elementwise operations, and writing back, do without.
+    """``x[mask]`` with an abstract mask, for elementwise operations and for writing back.
 
-    It stands for as many elements as the mask has true ones. The elements that are not selected are replaced by a harmless
-    number before each operation, so that neither their values nor their derivatives can be NaN.
+    It represents the elements where the mask is true. Each operation first replaces the elements
+    not selected by a harmless number, so that neither values nor derivatives become NaN.
     """
 
     __slots__ = ("_array", "condition", "full", "key")
@@ -122,25 +127,25 @@ class MaskedSelection:
         self._array: Any = None
         self.key = (mask._recording, mask._id)
         condition = reshape(mask, shape_of(mask) + (1,) * (len(shape_of(x)) - len(shape_of(mask))))
-        # Copies: the handles may name other values by the time that the selection is used.
+        # Copies: the handles may have been rebound by the time that the selection is used.
         self.condition = condition._recording.handle(condition._id)
         self.full = x._recording.handle(x._id) if isinstance(x, Tracer) else x
 
     def goes_with(self, mask: Operand) -> bool:
-        """Whether a mask is the one that selected these elements, or was computed in the same way."""
+        """Return True if a mask selected these elements, or was computed by the same operations."""
         recording, variable = self.key
         return isinstance(mask, Tracer) and mask._recording is recording and _same(recording, mask._id, variable)
 
     @property
     def is_array(self) -> bool:
-        """Whether the mask has been asked for, so that this is an array like others."""
+        """True if the mask has been concretized, so that this is an ordinary array."""
         return self._array is not None
 
     def array(self) -> Any:
-        """Return the elements as an array, for everything that needs their number.
+        """Return the elements as an array, for uses that need their number.
 
         Raises:
-            ConcretizationError: if nobody knows the mask.
+            ConcretizationError: if the mask is abstract.
         """
         if self._array is None:
             recording, variable = self.key
@@ -159,7 +164,7 @@ class MaskedSelection:
         return made
 
     def _operands(self, inputs: tuple[Any, ...]) -> list[Any] | None:
-        """The operands of an elementwise operation on all elements; ``None`` if some are not selected by this mask."""
+        """Return the operands for all elements; ``None`` if some have another mask."""
         operands = []
         for value in inputs:
             if type(value) is MaskedSelection:
@@ -213,7 +218,7 @@ def _as_array(value: Any) -> Any:
 
 
 def _same(recording: Recording, a: int, b: int, depth: int = 8) -> bool:
-    """Whether two variables (or literals) of a recording are computed by the same operations from the same ones."""
+    """Return True if the same operations on equal operands compute two variables (or literals)."""
     if a == b:
         return True
     if a < 0 or b < 0:

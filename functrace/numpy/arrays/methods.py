@@ -1,8 +1,8 @@
-"""The methods of traced arrays and numbers, set from the rows (`functrace.numpy.protocol.tables.METHODS`) once all are
-there.
+"""Methods of traced arrays and numbers, set from `functrace.numpy.protocol.tables.METHODS`.
 
-A method that is the NumPy function with the array first *is* that function, with its signature and docstring. What an array
-has and a Python number has not (``n.sum()``), a traced number has as the array that it would be.
+A method equal to the NumPy function with the array first *is* that function, with its signature and
+docstring. A traced number gets the array methods that Python numbers lack (``n.sum()``), applied to
+the 0-d array of its value.
 
 Layer: 3.
 """
@@ -19,7 +19,7 @@ from functrace.tracing.tracer import Tracer
 
 
 def set_methods() -> None:
-    """Give `TracedArray` and `TracedNumber` their methods, and those of rows that are added later."""
+    """Set the methods of `TracedArray` and `TracedNumber`, and of rows that are added later."""
     for name, does in METHODS.items():
         setattr(TracedArray, name, does)
     for name in dir(TracedArray):

@@ -1,7 +1,8 @@
-"""Python's operators, each a row: what it is called, and the ufunc that it is.
+"""Table of Python's operators: name and ufunc.
 
-Three classes have them: traced arrays (functrace/numpy/arrays/arithmetic.py), traced numbers, and selections by a mask of
-unknown value. Each says how it applies one, plain, reflected or in place; `set_operators` makes the methods.
+Three classes have them: traced arrays (functrace/numpy/arrays/arithmetic.py), traced numbers, and
+selections by an abstract mask. Each class defines how to apply a plain, reflected or in-place
+operator; `set_operators` makes the methods.
 
 Layer: 3.
 """
@@ -22,20 +23,20 @@ from functrace.ops.contraction import matmul_p
 @final
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """An operator of two operands; ``__add__`` with ``__radd__`` and ``__iadd__``, or a comparison, which has neither."""
+    """Binary operator: ``__add__`` with ``__radd__`` and ``__iadd__``; comparisons have neither."""
 
     name: str
     ufunc: np.ufunc
     compares: bool = False
-    """Whether it is a comparison."""
+    """True for a comparison."""
     counts: bool = True
-    """Whether a Python bool is 0 or 1 for it, as for ``+``; not for ``&``."""
+    """True if a Python bool counts as 0 or 1, as for ``+``; false for ``&``."""
     elementwise: bool = True
-    """Whether numbers have it, too."""
+    """True if numbers have it, too."""
 
     @property
     def primitive(self) -> Primitive:
-        """What it records."""
+        """The primitive that it records."""
         return ew.UFUNCS[self.ufunc] if self.elementwise else matmul_p
 
 
@@ -62,14 +63,14 @@ OPERATORS = (
 )
 
 UNARY: dict[str, ew.Elementwise] = {"neg": ew.neg, "pos": ew.positive, "abs": ew.absolute, "invert": ew.invert}
-"""Operators of one operand: what each records."""
+"""Unary operators, and the primitive of each."""
 
 
 class Binary(Protocol):
-    """Makes the method of an operator."""
+    """Factory for operator methods."""
 
     def __call__(self, row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
-        """Return the method; ``reflected`` says that ``self`` stands on the right."""
+        """Return the method; ``reflected`` if ``self`` is the right operand."""
         ...
 
 
@@ -81,14 +82,14 @@ def set_operators(
     *,
     elementwise: bool = True,
 ) -> None:
-    """Give a class its operators, but for those that it writes itself.
+    """Set the operators of a class, except those that it defines itself.
 
     Args:
         kind: the class.
-        binary: makes the method of an operator, plain or reflected.
-        in_place: makes that of ``+=`` …; ``None`` where it is that of ``+``.
-        unary: makes that of an operator of one operand.
-        elementwise: whether it has the elementwise ones only.
+        binary: makes the method of a plain or reflected binary operator.
+        in_place: makes the method of ``+=`` …; ``None`` to use the one of ``+``.
+        unary: makes the method of a unary operator.
+        elementwise: True to set only the elementwise operators.
     """
     made: dict[str, Callable[..., Any]] = {f"__{name}__": unary(primitive) for name, primitive in UNARY.items()}
     for row in OPERATORS:

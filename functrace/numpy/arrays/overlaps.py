@@ -34,7 +34,7 @@ def refuse_overlap(x: object, value: object, what: str, write: Write | None = No
         x: the target.
         value: the value to write.
         what: name of the operation, for the message.
-        write: performs the write on plain arrays; ``None`` if it depends on an abstract value, or on more than these two.
+        write: performs the write on plain arrays; ``None`` if it depends on an abstract value.
         strict: True to refuse also writes that may overlap.
     """
     if not (isinstance(x, Tracer) and isinstance(value, Tracer)) or x.aval.size < 2:
@@ -58,7 +58,7 @@ def refuse_overlap(x: object, value: object, what: str, write: Write | None = No
 
 
 def refuse_assignment(x: Tracer, index: Index, value: Tracer) -> None:
-    """Refuse ``x[index] = value`` as `refuse_overlap` does: of masks, and of slices with other steps than the value's.
+    """Apply `refuse_overlap` to ``x[index] = value`` for masks, and slices with differing steps.
 
     NumPy copies the value first if it shares memory with more than one axis, or if the steps have opposite signs, and so
     do index arrays.
@@ -90,12 +90,12 @@ _MOST_WORK = 10_000
 
 
 def memory_like(root: Tracer) -> Numbers:
-    """Return an uninitialized array to take views of; their elements do not depend on its memory order."""
+    """Return an uninitialized array to take views of; overlap does not depend on its order."""
     return stand_in(root.aval, packed(root.aval.shape, root.aval.dtype.itemsize))
 
 
 def part_of(memory: Numbers, x: Tracer) -> Numbers | None:
-    """Return the view that ``x`` is of its root, applied to plain memory; ``None`` if its elements cannot be determined."""
+    """Return the view ``x`` of plain memory of its root; ``None`` if its elements are unknown."""
     chain = []
     while (view := x._view) is not None and view.base is not None:
         chain.append(view)
@@ -103,7 +103,7 @@ def part_of(memory: Numbers, x: Tracer) -> Numbers | None:
     part: Numbers | None = memory
     for view in reversed(chain):
         part = None if type(view) is GatherView else view.layout(part)
-        if part is None or not np.may_share_memory(part, memory):  # a new array stands for a copy
+        if part is None or not np.may_share_memory(part, memory):  # a new array is a copy
             return None
     return part
 

@@ -1,4 +1,4 @@
-"""Questions about shape, dtype and memory, answered without values.
+"""Functions of shape, dtype and memory, which need no values.
 
 Layer: 3.
 """
@@ -34,7 +34,7 @@ def _spec(x: object) -> Any:
 
 
 def _probe(x: Arrayed) -> Any:
-    """A stand-in without values, whose shape and dtype answer questions."""
+    """Return a stand-in with the shape and dtype of ``x``."""
     return np.broadcast_to(np.zeros((), x.dtype), x.shape) if isinstance(x, Tracer) else x
 
 
@@ -87,7 +87,7 @@ def _isscalar(element: Operand) -> bool:
     if found is None:
         raise ConcretizationError(
             f"whether {element.aval} is a NumPy scalar or a 0-d array is not known here",
-            fix="ask np.ndim(x) == 0, which is true for both",
+            fix="use np.ndim(x) == 0, which is true for both",
         )
     return found
 

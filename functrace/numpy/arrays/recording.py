@@ -4,15 +4,16 @@ Users' functions and derivative rules apply NumPy to their arguments, so every t
 recorded by one. For its base class `Recording`, tracers are only handles to variables.
 
 Note [What outlives its transform]
-    A traced value that is used after its transform has ended raises. But user code may keep arrays that it computed from
-    plain numbers, such as a memoized table. So if arrays were created in it (`Recording.makes_arrays`), a recording keeps
-    its tape while any of its tracers is referenced, and becomes an `Ended` recording: tracers that depend on no input act
-    as their plain values, and operations on them give plain results, inside later recordings and outside of all.
+    Using a traced value after its transform has ended raises. But user code may keep arrays that it
+    computed from plain numbers, such as a memoized table. So a recording in which arrays were
+    created (`Recording.makes_arrays`) keeps its tape while any of its tracers is referenced, and
+    becomes an `Ended` recording: tracers that depend on no input act as their concrete values, and
+    operations on them give concrete results, inside later recordings and outside of all.
 
 Layer: 3.
 """
 
-# A tracer's own fields are underscored for users; the library's packages read them.
+# Tracer fields have a leading underscore to hide them from users; the library's packages read them.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from functrace.tracing.values import evaluated, is_constant
 
 
 class ArrayRecording(Recording):
-    """A tape that is being written by running NumPy code; see `Recording` for its arguments."""
+    """Tape recorded by running NumPy code; see `Recording` for its arguments."""
 
     __slots__ = ()
     tracer_class = TracedArray
@@ -45,21 +46,21 @@ class ArrayRecording(Recording):
 
 @final
 class Ended(ArrayRecording):
-    """A recording that has ended, but in which arrays were created; see Note [What outlives its transform]."""
+    """Ended recording in which arrays were created; see Note [What outlives its transform]."""
 
     __slots__ = ()
 
     def record(self, primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
-        """Apply a primitive to plain values in place of its own.
+        """Apply a primitive to concrete values in place of this recording's tracers.
 
         Raises:
-            LeakedTracerError: if one of them depends on an input.
+            LeakedTracerError: if a tracer depends on an input.
         """
         plain = [x._concrete() if isinstance(x, Tracer) and x._recording.closed else x for x in operands]
         return bind(primitive, tuple(plain), params)
 
     def value(self, variable: int) -> Any:
-        """Return the plain value of a variable that depends on no input."""
+        """Return the concrete value of a variable that depends on no input."""
         tracer = self.handle(variable)
         if not is_constant(tracer):
             raise leaked(tracer)

@@ -1,8 +1,9 @@
-"""Traced values as instances of a user's subclass of ndarray: ``np.asarray(x).view(Signal)``, in lifted code.
+"""Traced counterparts of ndarray subclasses: ``np.asarray(x).view(Signal)``, in lifted code.
 
-A subclass of ndarray that adds attributes and methods, or reads indices of its own, gets a counterpart: a traced array with
-the same functions, whose ``super()`` is the traced array. Where NumPy would hand the class on to results, they are traced
-arrays without it. A subclass with arithmetic of its own has no counterpart: its results would mean something else.
+A subclass of ndarray that adds attributes and methods, or overrides indexing, gets a counterpart: a
+subclass of the traced array with the same functions. Where NumPy propagates the subclass to
+results, results here are plain traced arrays. Subclasses that override arithmetic are rejected:
+their results would be wrong.
 
 Layer: 3.
 """
@@ -33,24 +34,24 @@ _READ = frozenset(
         "__setstate__", "__static_attributes__", "__firstlineno__",
     }
 )  # fmt: skip
-"""Special names that a subclass may define: none of them is arithmetic."""
+"""Special names that a subclass may define; arithmetic is excluded."""
 
 
 class OfSubclass(TracedArray):
-    """A traced array that counts as an instance of a user's subclass of ndarray: the base of all counterparts."""
+    """Traced array that is an instance of a user's ndarray subclass: base of all counterparts."""
 
     __slots__ = ("__dict__",)
     subclass: type = np.ndarray
 
     def __array_finalize__(self, obj: object) -> None:
-        """Do nothing, as ndarray's own."""
+        """Do nothing, as ndarray does."""
 
 
 def seen_as(x: Tracer, kind: type) -> Any:
-    """Return a view of a traced value that is an instance of the counterpart of a subclass of ndarray.
+    """Return a view of a traced value as the counterpart of an ndarray subclass.
 
     Raises:
-        UnsupportedFunctionError: if the class has arithmetic, or methods of ndarray's, of its own.
+        UnsupportedFunctionError: if the class overrides arithmetic or methods of ndarray.
     """
     if not x.aval.shape and is_scalar(x) is not False:
         raise UnsupportedFunctionError(f"a scalar ({x.aval}) has no view as {kind.__name__}", fix="make an array of it")
@@ -88,7 +89,7 @@ def _check(part: type, kind: type) -> None:
 
 
 def _moved(value: Any, part: type, cell: CellType) -> Any:
-    """A member of a class as a member of its counterpart: a function whose ``super()`` looks there."""
+    """Return a class member for the counterpart: functions with ``super()`` rebound to it."""
     if isinstance(value, (staticmethod, classmethod)):
         return type(value)(_moved(value.__func__, part, cell))
     if isinstance(value, property):

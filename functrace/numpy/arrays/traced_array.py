@@ -1,7 +1,8 @@
-"""`TracedArray`: the tracer with NumPy's face.
+"""`TracedArray`: a tracer with the NumPy API.
 
-Operators, methods, attributes and indexing of an ndarray, each recorded as the NumPy function that it is short for.
-`__array_ufunc__` (NEP 13) and `__array_function__` (NEP 18) hand plain ``np.…`` calls to the tables of this package.
+It records operators, methods, attributes and indexing of an ndarray as the equivalent NumPy
+function. `__array_ufunc__` (NEP 13) and `__array_function__` (NEP 18) dispatch ``np.…`` calls to
+the tables of this package.
 
 In-place operations: see Note [In-place operations on traced values] in numpy/arrays/views.py.
 
@@ -86,7 +87,7 @@ _getframe = sys._getframe
 
 
 def record_one(primitive: Primitive, x: Arrayed, params: tuple[Any, ...] = ()) -> Any:
-    """Apply a primitive to one operand: the other half of the hot path, `bind` with everything in line."""
+    """Apply a primitive to one operand: the unary hot path, with `bind` inlined."""
     if type(x) is not TracedArray:
         return bind(primitive, (x,), params)
     recording = x._recording
@@ -106,7 +107,7 @@ def record_one(primitive: Primitive, x: Arrayed, params: tuple[Any, ...] = ()) -
     recording.avals.append(aval)
     positions = recording.positions
     if positions is not None:
-        frame: Any = _getframe(2)  # past this function and its caller, which is functrace's own
+        frame: Any = _getframe(2)  # skip this function and its caller in functrace
         code = frame.f_code
         while code.co_filename is not SEEN[0]:
             if code.co_filename.startswith(PACKAGE_PREFIX):
@@ -127,20 +128,21 @@ def record_one(primitive: Primitive, x: Arrayed, params: tuple[Any, ...] = ()) -
 
 
 _basic = Facts("avals and params of slices and elements, for hot paths", 20_000)
-"""By aval and index: one tuple of params for all, so that comparing tapes goes by identity."""
+"""By aval and index: one shared tuple of params, so that comparing tapes compares identities."""
 BINARY: dict[np.ufunc, Callable[[Any, Any], Any]] = {}
-"""What ufuncs of two operands do, as operators; filled, as the next one, in functrace/numpy/arrays/arithmetic.py."""
+"""Binary ufuncs as operators; filled, like the next, in functrace/numpy/arrays/arithmetic.py."""
 REFLECTED: dict[np.ufunc, Callable[[Any, Any], Any]] = {}
 QUICK: set[type] = set()
-"""Types of operands that these are told of."""
+"""Operand types that these operators accept."""
 _UNARY = {ufunc: primitive for ufunc, primitive in ew.UFUNCS.items() if ufunc.nin == 1 and ufunc.nout == 1}
 
 
 class TracedArray(Tracer):
-    """A traced value: an ndarray to look at, a variable of a recording inside.
+    """Traced value: behaves like an ndarray, refers to a variable of a recording.
 
-    Shape and dtype are known at once. Values are known under `functrace.grad`, `functrace.vjp`, `functrace.jvp` … and can be
-    asked by ``if``, ``int``, ``print``; under `functrace.vmap` and `functrace.trace` they are not.
+    Shape and dtype are always available. Values are concrete under `functrace.grad`,
+    `functrace.vjp`, `functrace.jvp` …, where ``if``, ``int``, ``print`` can read them; they are
+    abstract under `functrace.vmap` and `functrace.trace`.
     """
 
     __slots__ = ()
@@ -193,7 +195,7 @@ class TracedArray(Tracer):
         def __gt__(self, other: Operand) -> Any: ...
         def __ge__(self, other: Operand) -> Any: ...
 
-    # -- what NumPy asks -----------------------------------------------------------------------
+    # -- NumPy's dispatch protocols ------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Operand, **kwargs: Any) -> Any:
         if not kwargs and method == "__call__":
@@ -204,7 +206,7 @@ class TracedArray(Tracer):
             if primitive is not None:
                 if len(inputs) == 2 and type(inputs[0]) in QUICK and type(inputs[1]) in QUICK:
                     operator = (BINARY if self is inputs[0] else REFLECTED).get(ufunc)
-                    if operator is not None:  # SciPy's come in later
+                    if operator is not None:  # SciPy's ufuncs are registered later
                         x, y = inputs
                         return operator(self, y if x is self else x)
                 for x in inputs:
@@ -277,7 +279,7 @@ class TracedArray(Tracer):
         return np.empty(0).__dlpack_device__()
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The namespace of the array API (its standard, not all of it): `functrace.numpy`."""
+        """Array API namespace: `functrace.numpy`, whose API is larger than the standard."""
         np.empty(0).__array_namespace__(api_version=api_version)  # type: ignore[attr-defined]  # refuses unknown versions
         return sys.modules["functrace.numpy"]
 
@@ -285,7 +287,7 @@ class TracedArray(Tracer):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes by axis; to set them is to reshape in place."""
+        """Sizes by axis; assignment reshapes in place."""
         return self.aval.shape
 
     @shape.setter
@@ -309,30 +311,30 @@ class TracedArray(Tracer):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Bytes between neighbours along each axis, as NumPy would lay the array out."""
+        """Bytes between neighbours along each axis, in NumPy's memory layout."""
         layout = layout_of(self)
         if layout is None:
             raise UnsupportedFunctionError(
-                f"the strides of a traced array ({self.aval}) depend on those of arguments, which are not known here",
-                fix="take those of a copy, which is laid out in C order: x.copy().strides",
+                f"the strides of a traced array ({self.aval}) depend on arguments, and are unknown",
+                fix="read the strides of a copy, which has C order: x.copy().strides",
             )
         return layout.strides
 
     @property
     def flags(self) -> Flags:
-        """How NumPy would lay the array out, and whether it may be written."""
+        """Flags of the memory layout that NumPy would choose, and ``writeable``."""
         return Flags(self)
 
     @property
     def device(self) -> str:
-        """Where the array is, as the array API has it: ``"cpu"``."""
+        """Device of the array API: ``"cpu"``."""
         return "cpu"
 
     @property
     def data(self) -> memoryview:
-        """A view of the memory of the plain values; refused for what depends on an input."""
+        """Memory of the concrete values; raises for a value that depends on an input."""
         if not is_constant(self):
-            raise AttributeError(f"a traced value ({self.aval}) has no memory to look at: functrace.value(x).data has")
+            raise AttributeError(f"a traced value ({self.aval}) has no memory; functrace.value(x) has")
         return np.asarray(self).data
 
     @property
@@ -373,7 +375,7 @@ class TracedArray(Tracer):
 
     @property
     def flat(self) -> Any:
-        """The elements in C order: what is written into it is written into the array, what is read of it is a copy."""
+        """Elements in C order: writes change the array, reads return copies."""
         made = linked(reshape(self, (self.size,)), FlatView(self, (self.size,)))
         if type(made) is TracedArray:
             made.__class__ = TracedFlat
@@ -386,13 +388,13 @@ class TracedArray(Tracer):
 
     @property
     def at(self) -> Any:
-        """Functional updates: ``x.at[index].set(v)``, ``.add``, ``.multiply``, ``.min``, ``.max`` return a new array."""
+        """Functional updates: ``x.at[i].set(v)``, ``.add``, ``.multiply`` … return new arrays."""
         return At(self)
 
     # -- indexing ------------------------------------------------------------------------------
 
     def __getitem__(self, index: Any) -> Any:
-        # The hot path of recording, with everything in line; `indexed` is the same in words.
+        # The hot path of tracing, with `bind` inlined; `indexed` is the readable equivalent.
         kind = type(index)
         aval = self.aval
         if kind is slice:
@@ -461,7 +463,7 @@ class TracedArray(Tracer):
         return tracer
 
     def _read(self, index: Index) -> Any:
-        """Read any index: a view where it is basic, a copy where arrays or masks stand in it."""
+        """Read any index: a view if the index is basic, a copy if it contains arrays or masks."""
         selected = select(self, index)
         if selected is not None:
             return selected
@@ -478,9 +480,9 @@ class TracedArray(Tracer):
         self._assign(store(self, index, value), "assignment", fresh=True)
 
     def _refuse_shuffle(self, row: TracedArray) -> None:
-        """Refuse to be shuffled by NumPy, which swaps rows one by one and would read some that it has already written.
+        """Raise if NumPy shuffles this array: it swaps rows in place, and reads overwritten ones.
 
-        Its code is compiled, and looks like Python's ``x[i] = row`` but for the instruction that is running.
+        Its compiled code looks like Python's ``x[i] = row``; only the current instruction differs.
         """
         frame = _getframe(2)
         code = frame.f_code
@@ -507,9 +509,9 @@ class TracedArray(Tracer):
     # -- in place ------------------------------------------------------------------------------
 
     def _assign(self, result: Arrayed, what: str, *, fresh: bool = False) -> Any:
-        """Let this handle name a new value, as NumPy's in-place operations do.
+        """Rebind this handle to a new value, as NumPy's in-place operations do.
 
-        ``fresh`` says that the result was recorded for this, so that no other handle names it.
+        ``fresh``: the result was recorded for this assignment, so that no other handle names it.
         """
         if not self.aval.shape and self._view is None and is_scalar(self):
             raise DtypeError(
@@ -539,7 +541,7 @@ class TracedArray(Tracer):
         traced = result if type(result) is TracedArray else self._recording.handle(self._recording.capture(result))
         rebind(self, traced, fresh=fresh)
 
-    # -- Python's questions --------------------------------------------------------------------
+    # -- conversions to Python -----------------------------------------------------------------
 
     def __bool__(self) -> bool:
         return bool(self._read_by_python())
@@ -572,7 +574,7 @@ class TracedArray(Tracer):
         return complex(self._read_by_python())
 
     def _read_by_python(self) -> Any:
-        """The plain value, for Python or compiled code; raises where values are not known, and says who has asked."""
+        """Return the concrete value for Python or compiled code; errors name the reader."""
         try:
             return self._concrete()
         except ConcretizationError as error:
@@ -581,23 +583,23 @@ class TracedArray(Tracer):
 
     @property
     def _has_no_derivative(self) -> bool:
-        """Whether nothing is lost if Python or compiled code takes the plain value."""
+        """True if Python or compiled code can read the value without losing a derivative."""
         return has_no_derivative(self)
 
     def item(self, *args: SupportsIndex | tuple[SupportsIndex, ...]) -> Any:
-        """The element as a Python number; refused for floats that depend on an input, whose derivative would be lost."""
+        """Return the element as a Python number; raises for floats that depend on an input."""
         if not self._has_no_derivative:
             raise lost_in_python(self, "x.item()")
         return self._read_by_python().item(*args)
 
     def tolist(self) -> Any:
-        """The elements as nested lists; refused for floats that depend on an input, whose derivative would be lost."""
+        """Return the elements as nested lists; raises for floats that depend on an input."""
         if not self._has_no_derivative:
             raise lost_in_python(self, "x.tolist()")
         return np.asarray(self._read_by_python()).tolist()
 
     def tobytes(self, order: str = "C") -> bytes:
-        """The elements as bytes; refused for floats that depend on an input, whose derivative would be lost."""
+        """Return the elements as bytes; raises for floats that depend on an input."""
         if not self._has_no_derivative:
             raise lost_in_python(self, "x.tobytes()")
         return np.asarray(self._read_by_python()).tobytes(order)  # type: ignore[arg-type]
@@ -605,15 +607,15 @@ class TracedArray(Tracer):
     def __hash__(self) -> int:
         if self.aval.shape or is_scalar(self) is False:
             raise DtypeError(
-                f"unhashable type: a traced array ({self.aval}) is no key of a dict, and no element of a set, as an ndarray",
+                f"unhashable type: a traced array ({self.aval}), like an ndarray",
                 fix="use a number, a tuple of numbers, or id(x)",
             )
         if not self._has_no_derivative:
             raise LostGradientError(
-                f"hash(x): a traced value ({self.aval}) is looked up by its value (dict, set, functools.cache), and what is "
-                "found may belong to another one, whose derivative differs",
+                f"hash(x) of a traced value ({self.aval}): a dict, set or functools.cache may find an "
+                "equal value with another derivative",
                 made=self._recording.source(self._id),
-                fix="use what it was computed from as the key: a name, a place; functrace.value(x) is the plain number",
+                fix="use a key that is not traced: a name, an index, or functrace.value(x)",
             )
         return hash(self._concrete())
 
@@ -650,7 +652,7 @@ class TracedArray(Tracer):
     def __deepcopy__(self, memo: object) -> Any:
         return self.copy()
 
-    # -- operators: the others are set in functrace/numpy/arrays/arithmetic.py ---------------------------------
+    # -- operators: more are set in functrace/numpy/arrays/arithmetic.py -----------------------
 
     def __divmod__(self, other: Arrayed) -> Any:
         return self // other, self % other
@@ -668,16 +670,16 @@ class TracedArray(Tracer):
     def __trunc__(self) -> int:
         return math.trunc(self._read_by_python())
 
-    # -- methods: the others are set from the rows, in functrace/numpy/arrays/methods.py ---------------------
+    # -- methods: more are set from the rows, in functrace/numpy/arrays/methods.py -------------
 
     def to_device(self, device: str, /, *, stream: None = None) -> Any:
-        """The array itself, as the array API has it: there is one device."""
+        """Return the array itself, by the array API: there is one device."""
         np.empty(0).to_device(device, stream=stream)  # type: ignore[attr-defined]  # refuses others
         need_open(self)
         return self
 
     def copy(self, order: str = "C") -> Any:
-        """A copy: later in-place changes of either are not seen by the other."""
+        """Return a copy, unaffected by later in-place changes of the original, and vice versa."""
         return copied(self, checked_order(order, "copy"))
 
 
@@ -686,7 +688,7 @@ if not TYPE_CHECKING:
 
 
 class TracedFlat(TracedArray):
-    """``x.flat``: as NumPy's iterator, its parts are copies."""
+    """``x.flat``: slices of it are copies, as for NumPy's iterator."""
 
     __slots__ = ()
 

@@ -1,17 +1,17 @@
-"""`TracedNumber`: a Python number that is traced, as `jit` traces the numbers among its arguments.
+"""`TracedNumber`: a traced Python number, as `jit` traces the numbers among its arguments.
 
 Note [Python numbers stay weak]
-    NumPy gives a Python number the dtype of the array that it meets (NEP 50): ``x * 2.0`` of a float32 ``x`` is float32. A
-    program has no weak dtypes, and needs none: a traced number is an input of Python's width (float64, int64 …), and
-    whenever it meets an array it is converted, in the program, to the dtype that NumPy would have given the number (an
-    integer that this dtype does not hold is refused there, as NumPy does).
-    Between numbers it follows Python: ``n + 1`` is a number again, ``np.sin(n)`` is not.
-    How it gets asked: a traced number belongs to a recording of its own, `Numbers`, which counts as newer than all others.
-    So whichever way an operation comes, the newest recording among its operands is this one, which settles the dtypes
-    and binds again. No other code knows that there are weak values.
+    NumPy gives a Python number the dtype of the array that it is combined with (NEP 50): ``x *
+    2.0`` of a float32 ``x`` is float32. Programs have no weak dtypes: a traced number is an input
+    of Python's width (float64, int64 …). Combined with an array, the program converts it to the
+    dtype that NumPy would have chosen (and raises for an integer out of that dtype's range, as
+    NumPy does). Operations between numbers follow Python: ``n + 1`` is a number, ``np.sin(n)`` is
+    not. Dispatch: a traced number belongs to its own recording, `Numbers`, which counts as newer
+    than all others. So it is always the newest recording among the operands of an operation; it
+    converts the numbers and binds again. No other code handles weak values.
 
-Where Python's arithmetic is not that of float64 (division by zero, the root of a negative number) a traced number follows
-NumPy, which warns. Integers that leave 64 bits, where NumPy would wrap around in silence, raise.
+Where Python's arithmetic differs from float64 (division by zero, the root of a negative number),
+traced numbers follow NumPy, which warns. Integers out of 64 bits raise, where NumPy wraps silently.
 
 Layer: 3.
 """
@@ -47,26 +47,26 @@ from functrace.tracing.values import has_no_derivative
 from functrace.typing import Scalar
 
 DTYPES: dict[type, np.dtype[Any]] = {kind: np.dtype(kind) for kind in (bool, int, float, complex)}
-"""What a number is where nothing else decides."""
+"""Dtype of a number that no array determines."""
 
 _COMPARISONS = frozenset({ew.equal, ew.not_equal, ew.less, ew.less_equal, ew.greater, ew.greater_equal})
 _ORDERS = _COMPARISONS - {ew.equal, ew.not_equal}
 _KINDS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
-"""Functions that take Python numbers as weak; all others make arrays of them."""
+"""Python type of a number, by kind of its dtype."""
 
 
 class Numbers(Recording):
-    """Stands for the newest recording wherever a traced number is an operand; see Note [Python numbers stay weak].
+    """Newest recording wherever a traced number is an operand; see Note [Python numbers stay weak].
 
     Args:
         target: the recording whose variables the numbers are.
-        way_out: what a message tells whoever asks for a number's value.
+        way_out: the fix in the error message for reading an abstract number.
     """
 
     __slots__ = ("converted", "target", "way_out")
 
     def __init__(self, target: Recording, way_out: str) -> None:
-        super().__init__(target.owner, keeps_source=False)  # it records nothing itself
+        super().__init__(target.owner, keeps_source=False)  # records no equations
         self.target = target
         self.way_out = way_out
         self.serial = math.inf  # type: ignore[assignment]
@@ -74,15 +74,15 @@ class Numbers(Recording):
 
     @property
     def is_over(self) -> bool:
-        """Whether the numbers are dead."""
+        """True if the transform that traced the numbers has ended."""
         return self.closed or self.target.closed
 
     def number(self, kind: type) -> TracedNumber:
-        """Make a number of a Python type an input of the target."""
+        """Add an input of a Python type to the target, and return it as a number."""
         return self.wrap(self.target.new_input(ShapeDtype((), DTYPES[kind])), kind)
 
     def wrap(self, strong: Tracer, kind: type) -> TracedNumber:
-        """Return a variable as a number: of the target, or of a body in which its numbers are computed with."""
+        """Return a variable of the target, or of a body that uses its numbers, as a number."""
         if strong._recording is not self.target:
             return Numbers(strong._recording, self.way_out).wrap(strong, kind)
         made = object.__new__(TracedNumber)
@@ -90,16 +90,16 @@ class Numbers(Recording):
         return made
 
     def handle(self, variable: int) -> Any:
-        """Return a variable as an array: what a recording keeps of a number."""
+        """Return a variable as an array, which recordings keep in place of a number."""
         return self.target.handle(variable)
 
     def settled(self, number: TracedNumber, dtype: np.dtype[Any], wraps: bool) -> Any:
-        """Return a number as an array of a dtype; converted once per dtype.
+        """Convert a number to an array of a dtype, once per dtype.
 
         Args:
-            number: one of this recording.
-            dtype: of the array.
-            wraps: whether an integer that the dtype does not hold is taken modulo its range, and not refused.
+            number: a number of this recording.
+            dtype: dtype of the array.
+            wraps: True to wrap an integer out of the dtype's range instead of raising.
         """
         key = (number._id, dtype, wraps)
         found = self.converted.get(key)
@@ -108,12 +108,12 @@ class Numbers(Recording):
             if number.kind is int and dtype.kind in "iu" and not wraps:
                 found = _within(found, np.iinfo(dtype), dtype)
             found = convert(found, dtype)
-            if found._recording is self.target:  # not a body's, which ends before this one
+            if found._recording is self.target:  # bodies end before this recording
                 self.converted[key] = found
         return found
 
     def record(self, primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
-        """Settle the dtype of every number among the operands, and bind again; those that have ended are plain."""
+        """Convert every number among the operands, then bind again; ended numbers are concrete."""
         if self.is_over:
             plain = [x._concrete() if isinstance(x, TracedNumber) and x._recording.is_over else x for x in operands]
             return bind(primitive, tuple(plain), params)
@@ -140,7 +140,7 @@ class Numbers(Recording):
         """Return the concrete value of a number, or raise if it is abstract.
 
         Raises:
-            LeakedTracerError: if it has ended, and depends on an input.
+            LeakedTracerError: if its transform has ended, and it depends on an input.
         """
         if self.is_over and not self.target.makes_arrays:
             raise leaked(self.handle(variable))
@@ -163,7 +163,7 @@ class Numbers(Recording):
 
 @functools.lru_cache(maxsize=1)
 def _where_wraps() -> bool:
-    """Whether NumPy's ``where`` takes 300 for a uint8, and makes 44 of it: since 2.5 it refuses."""
+    """Return True if NumPy's ``where`` wraps 300 to 44 for a uint8: before NumPy 2.5."""
     try:
         np.where(np.ones(1, np.bool_), np.zeros(1, np.uint8), 300)
     except OverflowError:
@@ -172,7 +172,7 @@ def _where_wraps() -> bool:
 
 
 def _within(x: Arrayed, info: np.iinfo[Any], dtype: np.dtype[Any]) -> Any:
-    """Return an int64; the program raises where a dtype does not hold it."""
+    """Return an int64; the program raises for a value out of a dtype's range."""
     own = np.iinfo(np.int64)
     above = ew.greater_equal(x, int(info.min)) if info.min > own.min else None
     below = ew.less_equal(x, int(info.max)) if info.max < own.max else None
@@ -181,14 +181,14 @@ def _within(x: Arrayed, info: np.iinfo[Any], dtype: np.dtype[Any]) -> Any:
 
 
 def _as_float(n: int | TracedNumber) -> Any:
-    """An integer that is compared with a float: Python compares exactly, a float64 holds 53 bits.
+    """Return an integer for comparison with a float: Python compares exactly, float64 has 53 bits.
 
     Raises:
-        DtypeError: for a plain integer that no float64 is equal to.
+        DtypeError: for a concrete integer that equals no float64.
     """
     if not isinstance(n, TracedNumber):
         if abs(n) > 2**53 and (n.bit_length() > 1023 or int(float(n)) != n):
-            raise DtypeError(f"a traced float is compared with {n}, which no float64 is equal to", fix="pass a float")
+            raise DtypeError(f"no float64 equals {n}, compared with a traced float", fix="pass a float")
         return n
     fits = ew.less_equal(ew.absolute(n.strong(np.dtype(float))), 2.0**53 - 1)
     checked = require(n.strong(), fits, "OverflowError", "an integer of more than 53 bits is compared with a float")
@@ -199,13 +199,13 @@ _AS_FLOATS: dict[Primitive, Callable[..., Any]] = {
     **{p: p for p in (ew.mul, ew.power, ew.floor_divide)},
     ew.left_shift: lambda x, n: ew.mul(x, ew.power(2.0, n)),
 }
-"""Operations between integers that may leave 64 bits, as they are carried out between floats."""
+"""Float equivalents of integer operations whose result may exceed 64 bits."""
 
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def _sum_fits(result: Arrayed, x: Any, y: Any) -> Any:
-    """Whether a sum fits into 64 bits: one comparison with a plain integer, as of a counter; otherwise by the signs."""
+    """Predicate: the sum fits 64 bits; one comparison if an operand is concrete, else by signs."""
     if not isinstance(x, Tracer):
         x, y = y, x
     if not isinstance(y, Tracer):
@@ -214,7 +214,7 @@ def _sum_fits(result: Arrayed, x: Any, y: Any) -> Any:
 
 
 def _difference_fits(result: Arrayed, x: Any, y: Any) -> Any:
-    """Whether a difference fits into 64 bits."""
+    """Predicate: the difference fits 64 bits."""
     if not isinstance(y, Tracer):
         return ew.greater_equal(x, _LEAST + int(y)) if y >= 0 else ew.less_equal(x, _MOST + int(y))
     if not isinstance(x, Tracer):
@@ -228,11 +228,11 @@ _FITS: dict[Primitive, Callable[..., Any]] = {
     ew.neg: lambda result, x: ew.not_equal(x, _LEAST),
     ew.absolute: lambda result, x: ew.not_equal(x, _LEAST),
 }
-"""Operations between integers that may leave 64 bits: whether the result does not, exactly."""
+"""Integer operations whose result may exceed 64 bits: exact predicates that it does not."""
 
 
 def _without_overflow(result: Arrayed, primitive: Primitive, arrays: tuple[Any, ...]) -> Any:
-    """Return an int64; the program raises where Python's integer would need more than 64 bits, where NumPy wraps around."""
+    """Return an int64; the program raises where Python's integer exceeds 64 bits (NumPy wraps)."""
     if primitive in (ew.floor_divide, ew.remainder):
         result = require(result, ew.not_equal(arrays[1], 0), "ZeroDivisionError", "integer division or modulo by zero")
     if primitive in (ew.left_shift, ew.right_shift):
@@ -248,12 +248,12 @@ def _without_overflow(result: Arrayed, primitive: Primitive, arrays: tuple[Any, 
 
 
 def settled_dtypes(primitive: Primitive, operands: tuple[Any, ...]) -> list[Any]:
-    """Say what dtype a Python number has in the place of each operand; ``None`` where it would be its own."""
+    """Return the dtype of a Python number in place of each operand; ``None`` for its default."""
     ufunc = primitive.eval
     kinds = [_kind(x) for x in operands]
     if isinstance(ufunc, np.ufunc):
         if primitive in _COMPARISONS and all(k is int or (isinstance(k, np.dtype) and k.kind in "iu") for k in kinds):
-            return [None] * len(kinds)  # NumPy compares with integers that the array's dtype does not hold, too
+            return [None] * len(kinds)  # NumPy also compares with integers out of the dtype's range
         known = [np.dtype(k) if k is bool else k for k in kinds]
         if all(isinstance(k, type) for k in known):
             known = [np.dtype(k) for k in known]
@@ -268,7 +268,7 @@ def settled_dtypes(primitive: Primitive, operands: tuple[Any, ...]) -> list[Any]
 
 
 def weak_kind(x: object) -> type | None:
-    """Return the Python type of a number, traced or not, which is weak where it meets an array; ``None`` of all else."""
+    """Return the Python type of a weak number, traced or not; ``None`` for any other value."""
     if isinstance(x, TracedNumber):
         return x.kind
     return type(x) if type(x) in LITERALS else None
@@ -279,26 +279,26 @@ def _kind(x: Operand) -> Any:
 
 
 def common_dtype(operands: Iterable[Any]) -> np.dtype[Any]:
-    """Return the dtype that arrays and numbers take together; the numbers, traced or not, are weak."""
+    """Return the result dtype of arrays and numbers; numbers, traced or not, are weak."""
     return np.result_type(*[k.type(0) if isinstance(k, np.dtype) else k(0) for k in map(_kind, operands)])
 
 
 def alike(choices: list[Any]) -> list[Any]:
-    """Return what one result is chosen from as arrays of one dtype, as NumPy does: numbers are weak, and cut to fit."""
+    """Return choices as arrays of one dtype, as NumPy does: weak numbers are wrapped to fit."""
     choices = [operand(x) for x in choices]
     dtype = common_dtype(choices)
     return [convert(x, dtype) if weak_kind(x) is None else cut_to(x, dtype) for x in choices]
 
 
 def cut_to(number: Scalar | TracedNumber, dtype: np.dtype[Any]) -> Any:
-    """Return a Python number, traced or not, in a dtype; an integer that it does not hold is taken modulo its range."""
+    """Convert a Python number, traced or not, to a dtype; integers wrap modulo its range."""
     if isinstance(number, TracedNumber):
         return number.strong(dtype, wraps=True)
     return np.asarray(number).astype(dtype)[()]
 
 
 def strong(x: Any) -> Any:
-    """Return an argument with its traced numbers, in lists and dicts too, as arrays."""
+    """Replace traced numbers in an argument, inside lists and dicts too, by arrays."""
     if isinstance(x, TracedNumber):
         return x.strong()
     if type(x) in (list, tuple):
@@ -307,7 +307,7 @@ def strong(x: Any) -> Any:
 
 
 def as_number(result: Arrayed, kind: type | None) -> Any:
-    """Return a traced result that is a Python number by the function's own account as one, which is weak."""
+    """Return a traced result as a weak number, if the function documents a Python number."""
     if kind is None or not isinstance(result, Tracer) or isinstance(result, TracedNumber):
         return result
     if result._recording.closed:
@@ -317,7 +317,7 @@ def as_number(result: Arrayed, kind: type | None) -> Any:
 
 
 def _operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
-    """Make an operator: between numbers as Python has it, otherwise by `Numbers.record`."""
+    """Make an operator: Python's between numbers, otherwise by `Numbers.record`."""
     primitive = row.primitive
     on_plain: Any = getattr(operator, {"and": "and_", "or": "or_"}.get(row.name, row.name))
 
@@ -364,7 +364,7 @@ _plus = _unary(ew.positive)
 
 
 class TracedNumber(TracedArray):
-    """A traced Python number: float64 (int64 …) by itself, weak where it meets an array."""
+    """Traced Python number: float64 (int64 …) alone, weak in operations with arrays."""
 
     __slots__ = ("kind",)
     is_number = True
@@ -372,7 +372,7 @@ class TracedNumber(TracedArray):
     _recording: Numbers
 
     def strong(self, dtype: np.dtype[Any] | None = None, *, wraps: bool = False) -> Any:
-        """Return the number as an array: of a dtype, or of its own; see `Numbers.settled`."""
+        """Return the number as an array, by default in its own dtype; see `Numbers.settled`."""
         if self._recording.is_over:
             return np.asarray(self._concrete()).astype(dtype or DTYPES[self.kind])[()]
         return self._recording.settled(self, dtype or DTYPES[self.kind], wraps)
@@ -385,13 +385,13 @@ class TracedNumber(TracedArray):
             arrays = tuple([int(x) if type(x) is bool else x for x in arrays])
         result = bind(primitive, arrays)
         if not isinstance(result, Tracer):
-            return result.item()  # of numbers that have ended
+            return result.item()  # of ended numbers
         if result.dtype == DTYPES[int]:
             result = _without_overflow(cast("Any", result), primitive, arrays)
         return self._recording.wrap(result, _KINDS[result.dtype.kind])
 
     def assigned(self, dtype: np.dtype[Any]) -> Any:
-        """Return the number as what is written into an array of a dtype; the program raises where that does not hold it."""
+        """Return the number cast for assignment; the program raises if it does not fit."""
         if self.kind is float and dtype.kind in "iu":
             whole = self.strong()
             whole = require(whole, ew.logical_not(ew.isnan(whole)), "ValueError", "cannot convert float NaN to integer")
@@ -400,7 +400,7 @@ class TracedNumber(TracedArray):
             return convert(require(whole, fits, "OverflowError", f"a float does not fit into {dtype}"), dtype)
         return self.strong(dtype)
 
-    # -- what NumPy asks -----------------------------------------------------------------------
+    # -- NumPy's dispatch protocols ------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if ufunc is np.divmod and method == "__call__" and not kwargs and not all(map(weak_kind, inputs)):
@@ -412,14 +412,14 @@ class TracedNumber(TracedArray):
     def __array_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        if func is np.real or func is np.imag:  # they ask for the attribute
+        if func is np.real or func is np.imag:  # they read the attribute
             return getattr(args[0], func.__name__) if args else getattr(kwargs["val"], func.__name__)
         row = ROWS.get(func)
         if row is not None and row.weak:
             return super().__array_function__(func, types, args, kwargs)
         return func(*strong(args), **strong(kwargs))
 
-    # -- what Python asks ----------------------------------------------------------------------
+    # -- conversions to Python -----------------------------------------------------------------
 
     def __int__(self) -> int:
         return int(self._plain("int(x)"))
@@ -433,7 +433,7 @@ class TracedNumber(TracedArray):
     def __index__(self) -> int:
         if self.kind not in (bool, int):
             raise TracedIndexError(
-                f"a traced {self.kind.__name__} is no integer, and no index or size",
+                f"a traced {self.kind.__name__} cannot be an index or a size",
                 fix="use int(k), or an integer argument",
             )
         return self._read_by_python()
@@ -445,7 +445,7 @@ class TracedNumber(TracedArray):
         return self.strong().__array__(dtype, copy)
 
     def _plain(self, what: str) -> Any:
-        """Return the value; refuse to lose the derivative of what lifted code has made by ``float(x)``."""
+        """Return the concrete value; raise if ``float(x)`` would lose a derivative when lifted."""
         value = self._read_by_python()
         if self._recording.is_over:
             return value
@@ -471,20 +471,20 @@ class TracedNumber(TracedArray):
 
     __ipow__ = __pow__
 
-    # -- what Python numbers have ------------------------------------------------------------------
+    # -- methods of Python numbers -----------------------------------------------------------------
 
     @property
     def real(self) -> Any:
-        """The real part."""
+        """Real part."""
         return self._number(ew.real, (self,)) if self.kind is complex else _plus(self)
 
     @property
     def imag(self) -> Any:
-        """The imaginary part; a plain 0 of real numbers."""
+        """Imaginary part; a concrete 0 for real numbers."""
         return self._number(ew.imag, (self,)) if self.kind is complex else 0.0 if self.kind is float else 0
 
     def conjugate(self) -> Any:
-        """The complex conjugate."""
+        """Return the complex conjugate."""
         return self._number(ew.conj, (self,)) if self.kind is complex else _plus(self)
 
     conj = conjugate
@@ -494,7 +494,7 @@ class TracedNumber(TracedArray):
             raise DtypeError("Python does not round complex numbers", fix="use np.round(k)")
         if ndigits is not None and not (self.kind is not float and ndigits >= 0):
             raise UnsupportedFunctionError(
-                "Python's round(k, digits) goes by decimal digits, which has no implementation on traced numbers",
+                "Python's round(k, digits) has no implementation on traced numbers",
                 fix="use np.round(k, digits), which scales and rounds",
             )
         if self.kind is not float:
@@ -524,7 +524,7 @@ class TracedNumber(TracedArray):
     __getitem__ = __setitem__ = __len__ = __iter__ = __contains__ = _no_array  # type: ignore[assignment]
 
     def _power(self, base: Any, n: Any) -> Any:
-        """Python's power: of two integers it is an integer or a float, as the sign of the exponent says."""
+        """Return Python's power: of integers, int or float by the sign of the exponent."""
         if self._recording.is_over:
             value = self._concrete()
             return value**n if base is self else base**value
@@ -544,9 +544,9 @@ class TracedNumber(TracedArray):
 
 
 def of_array(name: str) -> property:
-    """Make what arrays have and numbers do not: that of the number as an array."""
-    return property(lambda self: getattr(self.strong(), name), doc=f"As that of the number as a 0-d array: {name}.")
+    """Make the attribute of a number that only arrays have, by conversion to an array."""
+    return property(lambda self: getattr(self.strong(), name), doc=f"Attribute of the number as a 0-d array: {name}.")
 
 
 set_operators(TracedNumber, _operator, None, _unary)
-numbers.Number.register(TracedNumber)  # what np.isscalar asks
+numbers.Number.register(TracedNumber)  # read by np.isscalar

@@ -1,6 +1,7 @@
-"""The kinds of views: how each reads itself from its base, writes itself into it, and what its strides are.
+"""Kinds of views: how each reads its value from the base, writes it back, and its strides.
 
-See Note [In-place operations on traced values] in numpy/arrays/views.py, where they are linked to their bases and written.
+See Note [In-place operations on traced values] in numpy/arrays/views.py, which links and writes
+views.
 
 Layer: 3.
 """
@@ -37,40 +38,40 @@ from functrace.tracing.tracer import Tracer, Value
 
 Shape = tuple[int, ...]
 Stand: TypeAlias = np.ndarray[Any, Any]
-"""An array with strides, whose memory is not to be read."""
+"""An array with strides, whose elements must not be read."""
 
 
 class View:
-    """A view of all of its base; the other kinds say what differs."""
+    """View of the whole base; other kinds override the differences."""
 
     __slots__ = ("base",)
     base: Any
     copied: ClassVar[Order] = C_ORDER
-    """Order of what it is if it is a copy."""
+    """Order of the result if it is a copy."""
     either: ClassVar[Order] = UNKNOWN
-    """Order of what it is if nobody knows which."""
+    """Order of the result if it is unknown whether it is a copy."""
     is_certain: ClassVar[bool] = True
-    """Whether it always is a view of an array."""
+    """True if it is always a view of an array."""
     is_array: ClassVar[bool] = False
-    """Whether it is an array even of a scalar."""
+    """True if it is an array even for a scalar."""
 
     def __init__(self, base: Value) -> None:
         self.base = base
 
     def read(self, base: Arrayed) -> Any:
-        """Return the view's value, from the base's."""
+        """Return the view's value from the base's value."""
         return base
 
     def write(self, base: Arrayed, new: Arrayed) -> Any:
-        """Return the base's new value after the view has become ``new``."""
+        """Return the base's value after writing ``new`` to the view."""
         return new
 
     def layout(self, base: Stand) -> Stand | None:
-        """Return a stand-in for the view, of one for its base; ``None`` if its strides are not known."""
+        """Return the view of a stand-in for the base; ``None`` if its strides are unknown."""
         return base
 
     def shares(self) -> bool | None:
-        """Whether it is a view, or a copy (``False``); ``None`` if that is not known."""
+        """Return True for a view, False for a copy, ``None`` if unknown."""
         return True
 
     def of(self, base: Arrayed) -> View:
@@ -81,7 +82,7 @@ class View:
 
 
 class Owned(View):
-    """Memory of its own, in an order that the tape does not tell: copies, arrays that were written, 0-d arrays."""
+    """Own memory with an order that the tape does not determine: copies, written or 0-d arrays."""
 
     __slots__ = ("order",)
 
@@ -90,13 +91,13 @@ class Owned(View):
 
 
 class MaybeScalar(Owned):
-    """A 0-d value that is either a scalar or a 0-d array."""
+    """0-d value that is either a scalar or a 0-d array."""
 
     __slots__ = ()
 
 
 class IndexView(View):
-    """A basic index."""
+    """Basic index."""
 
     __slots__ = ("index",)
 
@@ -113,12 +114,12 @@ class IndexView(View):
         return indexed_like(base, self.index)
 
     def is_at(self, template: tuple[Any, ...], arrays: tuple[Any, ...]) -> bool:
-        """Whether it is what a parsed index reads."""
+        """Return True if a parsed index reads this view."""
         return not arrays and template == self.index
 
 
 class TransposeView(View):
-    """Another order of axes."""
+    """Permuted axes."""
 
     __slots__ = ("axes",)
 
@@ -136,7 +137,7 @@ class TransposeView(View):
 
 
 class RealView(View):
-    """The real part."""
+    """Real part."""
 
     __slots__ = ()
 
@@ -151,7 +152,7 @@ class RealView(View):
 
 
 class ImagView(View):
-    """The imaginary part."""
+    """Imaginary part."""
 
     __slots__ = ()
 
@@ -166,7 +167,7 @@ class ImagView(View):
 
 
 class ReadOnlyView(View):
-    """A view that NumPy does not let be written."""
+    """View that NumPy makes read-only."""
 
     __slots__ = ()
     is_array = True
@@ -176,7 +177,7 @@ class ReadOnlyView(View):
 
 
 class BroadcastView(ReadOnlyView):
-    """A value repeated along axes."""
+    """Value broadcast along axes."""
 
     __slots__ = ("shape",)
 
@@ -191,7 +192,7 @@ class BroadcastView(ReadOnlyView):
 
 
 class DiagonalView(ReadOnlyView):
-    """A diagonal of two axes, which ``axes`` moves to the end."""
+    """Diagonal of two axes, which ``axes`` moves to the end."""
 
     __slots__ = ("axes", "offset")
 
@@ -206,7 +207,7 @@ class DiagonalView(ReadOnlyView):
 
 
 class EinsumView(View):
-    """What ``numpy.einsum`` of one operand returns where nothing is summed: axes in another order, diagonals.
+    """Result of ``numpy.einsum`` of one operand without sums: permuted axes, diagonals.
 
     Args:
         base: the operand.
@@ -249,7 +250,7 @@ class WindowView(ReadOnlyView):
 
 
 class GatherView(View):
-    """An index with traced integers in it: a view if they are scalars, a copy if one of them is a 0-d array."""
+    """Index with traced integers: a view if all are scalars, a copy if one is a 0-d array."""
 
     __slots__ = ("arrays", "sure", "template")
     is_certain = False
@@ -271,18 +272,18 @@ class GatherView(View):
         return self.sure
 
     def is_at(self, template: tuple[Any, ...], arrays: tuple[Any, ...]) -> bool:
-        """Whether it is what a parsed index reads."""
+        """Return True if a parsed index reads this view."""
         pairs = zip(arrays, self.arrays, strict=False)
         same = all(isinstance(a, Tracer) and a._id == b._id and a._recording is b._recording for a, b in pairs)
         return template == self.template and len(arrays) == len(self.arrays) and same
 
 
 class SharedView(View):
-    """A result of an operation that shares memory with its base in a way that a program cannot say: neither may be written.
+    """Result that shares memory with its base in ways that programs cannot express: both read-only.
 
     Args:
-        base: what it shares memory with, or another handle of the result itself.
-        owner: what returned it, for messages.
+        base: the value that it shares memory with, or another handle of the result itself.
+        owner: the operation that returned it, for messages.
     """
 
     __slots__ = ("owner", "stand_ins")
@@ -291,7 +292,7 @@ class SharedView(View):
     def __init__(self, base: Value, owner: str) -> None:
         self.base, self.owner = base, owner
         self.stand_ins: list[Any] = []
-        """Handles that stand for the result among the views of what it shares memory with, as long as it is alive."""
+        """Handles that represent the result among the views of its bases while it is alive."""
 
     def read(self, base: Arrayed) -> Any:
         raise self._refusal()
@@ -309,11 +310,11 @@ class SharedView(View):
         )
 
 
-# -- views or copies, as the strides say ------------------------------------------------------------------------------
+# -- views or copies, by strides -------------------------------------------------------------------
 
 
 class Settling(View):
-    """A view or a copy: which of the two is worked out once, when somebody asks."""
+    """View or copy, decided once, on demand."""
 
     __slots__ = ("_shares",)
     is_certain = False
@@ -334,7 +335,7 @@ class Settling(View):
 
 
 def _is_guarded(x: Tracer | None) -> bool:
-    """Whether a value is, or is a view of, a result that shares memory in a way that a program cannot say."""
+    """Return True if a value is a `SharedView`, or a view of one."""
     while x is not None and x._view is not None:
         if type(x._view) is SharedView:
             return True
@@ -343,7 +344,7 @@ def _is_guarded(x: Tracer | None) -> bool:
 
 
 class ReshapeView(Settling):
-    """Another shape; a view where NumPy can step through the memory so."""
+    """Reshaped array; a view if NumPy can express it by strides."""
 
     __slots__ = ("shape",)
 
@@ -368,7 +369,7 @@ class ReshapeView(Settling):
 
 
 def _scattered(aval: ShapeDtype) -> np.ndarray[Any, Any]:
-    """A stand-in of which no two axes can become one: a reshape that works on it works on any strides."""
+    """Return a stand-in without mergeable axes: a reshape valid for it is valid for any strides."""
     return stand_in(aval, tuple([aval.dtype.itemsize * (1 << 20 | 2 * k + 1) for k in range(aval.ndim)]))
 
 
@@ -381,7 +382,7 @@ def _is_reshapable(base: np.ndarray[Any, Any], shape: Shape) -> bool:
 
 
 class FlatView(ReshapeView):
-    """``x.flat``: writes into the array whatever its strides are."""
+    """``x.flat``: writes to the array for any strides."""
 
     __slots__ = ()
 
@@ -393,7 +394,7 @@ class FlatView(ReshapeView):
 
 
 class RavelView(Settling):
-    """All elements in a row, axes in a given order; a view if the array is contiguous so."""
+    """Flattened array, axes in a given order; a view if the array is contiguous in that order."""
 
     __slots__ = ("axes",)
     either = C_ORDER
@@ -419,7 +420,7 @@ class RavelView(Settling):
 
 
 class LaidView(Settling):
-    """The array itself if it is laid out in the order that is asked for, otherwise a copy in that order."""
+    """Array in a required order: itself if it has that order, otherwise a copy."""
 
     __slots__ = ("copied", "either", "letter")
     is_array = True

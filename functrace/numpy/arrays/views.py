@@ -1,24 +1,24 @@
-"""Views of traced values: how they are made, what a write into one of them reaches, and what is not known of them.
+"""Views of traced values: creation, writes through them, and values made unknown by a write.
 
 Note [In-place operations on traced values]
-    A program is pure, so ``x += y`` and ``x[i] = v`` record a new value and let the handle ``x`` name it from then on: every
-    alias of ``x`` sees the change, as in NumPy, and the caller's arrays never change. A view (``x[1:]``, ``x.T``,
-    ``x.reshape``) remembers its base and how to read itself from it and write itself into it; after a write, the views
-    of the same base that are still alive are read again. Recordings keep weak references to views, so that temporary
-    ones cost nothing.
+    Programs are pure, so ``x += y`` and ``x[i] = v`` record a new value and rebind the handle ``x``
+    to it: every alias of ``x`` sees the change, as in NumPy; the caller's arrays never change. A
+    view (``x[1:]``, ``x.T``, ``x.reshape``) keeps its base and can read its value from it and write
+    it back. After a write, the living views of the same base are read again. Recordings keep weak
+    references to views, so that temporary views cost nothing.
 
 Note [View or copy]
-    Whether ``x.reshape(…)`` or ``x.ravel()`` is a view depends on the strides of ``x``. It is decided when it matters: at
-    the first write into either (`layout_of`). Where the layout is not known, what was written has its value, and whatever
-    may or may not share its memory is `Unsettled`: the next use of it raises. So a program that never looks at the other
-    side of such a write does not notice.
+    The strides of ``x`` determine if ``x.reshape(…)`` or ``x.ravel()`` is a view. This is decided
+    on the first write into either (`layout_of`). Where the layout is unknown, the written handle
+    has its value, and handles that may share its memory become `Unsettled`: their next use raises.
+    A program that does not use them is unaffected.
 
 Note [Scalars and 0-d arrays]
-    NumPy's scalars never change (``total = best; total += 1`` leaves ``best`` alone), its 0-d arrays do. A traced 0-d value
-    without `View` is a scalar, as most functions return; one that is a view of something, or has memory of its own
-    (`Owned`: ``np.zeros_like``, ``np.copy``, a 0-d array among the arguments), is an array. Of the arguments of a staged
-    function, and of what an operation that holds programs returns, it is not known (`is_scalar`): after ``y += 1`` the old
-    handle is unsettled.
+    NumPy's scalars are immutable (``total = best; total += 1`` leaves ``best`` unchanged), its 0-d
+    arrays are not. A traced 0-d value without `View` is a scalar, as most functions return; a view,
+    or a value with its own memory (`Owned`: ``np.zeros_like``, ``np.copy``, a 0-d array among the
+    arguments), is an array. For arguments of a staged function, and results of an operation with
+    sub-programs, it is unknown (`is_scalar`): after ``y += 1`` the old handle is unsettled.
 
 Layer: 3.
 """
@@ -61,18 +61,18 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 
 
-# -- making them ------------------------------------------------------------------------------------------------------
+# -- creation --------------------------------------------------------------------------------------
 
 
 def linked(result: Value, view: View) -> Any:
-    """Make ``result`` the given view, where it and its base are traced by one recording, or a body reads an outer value."""
+    """Make ``result`` the given view of its base, if its recording or an outer one traces it."""
     base = view.base
     if not (isinstance(result, Tracer) and isinstance(base, Tracer)):
         return result
     need_open(base)
-    made = base._recording.handle(base._id) if result is base else result  # of the base's own recording: a view, not a copy
+    made = base._recording.handle(base._id) if result is base else result  # views need own handles
     if not base.aval.shape and is_scalar(base):
-        if type(view) is BroadcastView:  # read-only, though nobody writes to a scalar
+        if type(view) is BroadcastView:  # read-only, though scalars are never written
             made._view = BroadcastView(owned(base), view.shape)
         elif view.is_array and not made.aval.shape:
             made._view = Owned(C_ORDER)
@@ -80,21 +80,21 @@ def linked(result: Value, view: View) -> Any:
         made._view = view
         base._recording.views.watch(made)
     elif made._recording.scope is not OPEN:
-        made._view = view  # nothing can be written while a body is recorded, so there is nothing to watch
+        made._view = view  # a body's trace allows no writes, so the view needs no watching
     return made
 
 
 def need_open(x: Tracer) -> None:
-    """Check that a value has not outlived its recording, before one of its handles is returned."""
+    """Raise if a value has outlived its recording, before returning a handle of it."""
     recording = x._recording
     if recording.closed and not recording.makes_arrays:
         raise leaked(x)
 
 
 def guard(result: Value, bases: Sequence[Any], owner: str) -> None:
-    """Refuse later writes to a result, and to traced values that it shares memory with while it is alive.
+    """Forbid writes to a result, and to traced values that share its memory, while it is alive.
 
-    NumPy scalars never change, so results without axes are left alone.
+    NumPy scalars are immutable, so 0-d results are skipped.
     """
     if not isinstance(result, Tracer) or not result.shape:
         return
@@ -109,9 +109,10 @@ def guard(result: Value, bases: Sequence[Any], owner: str) -> None:
 
 
 def snapshot(x: Tracer, values: ArrayLike) -> np.ndarray[Any, Any]:
-    """Return a plain array of the values of ``x``, which NumPy would let share its memory.
+    """Return the concrete values of ``x`` as an array, where NumPy would share memory.
 
-    It cannot be written to, nor can ``x`` and what shares memory with it, as long as the snapshot is alive.
+    The snapshot is read-only, and while it is alive, so are ``x`` and the values that share its
+    memory.
     """
     array = np.array(values)
     if x.aval.shape or is_scalar(x) is False:
@@ -124,17 +125,17 @@ def snapshot(x: Tracer, values: ArrayLike) -> np.ndarray[Any, Any]:
 
 
 def _let_go(_stand_in: Tracer) -> None:
-    """What a finalizer calls, which has kept its argument alive so far."""
+    """Do nothing: a finalizer calls this, and keeps its argument alive until then."""
 
 
 def base_of(x: Tracer) -> Any:
-    """Return what a traced value is a view of, or may be; ``None`` if it has memory of its own."""
+    """Return the base of a value that is or may be a view; ``None`` if it owns its memory."""
     view = x._view
     return None if view is None or view.base is None or shares(view) is False else view.base
 
 
 def replayed(value: Arrayed, views: Sequence[View]) -> Any:
-    """Return a view of a view … of ``value``, by views of something else, from the first to the last."""
+    """Apply the views of another value to ``value``, from the first to the last."""
     for view in views:
         view = view.of(value)
         value = linked(view.read(value), view)
@@ -142,9 +143,9 @@ def replayed(value: Arrayed, views: Sequence[View]) -> Any:
 
 
 def owned(result: Value, order: Order = C_ORDER) -> Any:
-    """Return ``result`` as an array with memory of its own, in an order: a new handle, if it is one that others have.
+    """Return ``result`` as an array that owns its memory, in an order, under a new handle.
 
-    For results of functions that the tape does not tell the layout of; the 0-d ones among them become arrays.
+    For results whose layout the tape does not determine; 0-d results become arrays.
     """
     if not isinstance(result, Tracer):
         return result
@@ -157,7 +158,7 @@ def owned(result: Value, order: Order = C_ORDER) -> Any:
 
 
 def new_array(result: Value, order: Order = C_ORDER) -> Any:
-    """Return a result that was recorded just now, and is nobody else's, as an array laid out in an order."""
+    """Return a newly recorded result without other handles as an array in an order."""
     if isinstance(result, Tracer):
         result._view = Owned(order)
         if not is_row(result.aval.shape):
@@ -166,29 +167,29 @@ def new_array(result: Value, order: Order = C_ORDER) -> Any:
 
 
 def copied(x: Tracer, letter: str) -> Any:
-    """A copy in an order; of a scalar, a scalar."""
+    """Return a copy in an order; a copy of a scalar is a scalar."""
     need_open(x)
     return owned(x, order_like(x, letter)) if x.aval.shape else copied_kind(renewed(x), is_scalar(x))
 
 
 def copied_kind(made: Tracer, scalar: bool | None) -> Any:
-    """Return a 0-d result as what its operand is: a scalar, an array, or one of the two."""
+    """Return a 0-d result of the kind of its operand: scalar, array, or unknown."""
     made._view = None if scalar else MaybeScalar(C_ORDER) if scalar is None else Owned(C_ORDER)
     return made
 
 
 def reshaped(x: Arrayed, shape: Shape) -> Any:
-    """Reshape; a view of ``x`` wherever NumPy's would be one (its strides decide), otherwise a copy."""
+    """Reshape; a view of ``x`` where NumPy makes one (by strides), otherwise a copy."""
     return linked(reshape(x, shape), ReshapeView(x, shape)) if isinstance(x, Tracer) else reshape(x, shape)
 
 
 def transposed(x: Arrayed, axes: Shape) -> Any:
-    """Permute the axes (all non-negative); a view of ``x``."""
+    """Permute the axes (all non-negative) as a view of ``x``."""
     return linked(permute(x, axes), TransposeView(x, axes))
 
 
 def indexed(x: Arrayed, index: tuple[Any, ...]) -> Any:
-    """Read a static basic index; a view of ``x`` if the result is an array, as the hot path in ``__getitem__``."""
+    """Read a static basic index; a view of ``x`` if the result is an array, as ``__getitem__``."""
     result = bind(index_p, (x,), (index,))
     if shape_of(result):
         return linked(result, IndexView(x, index))
@@ -200,12 +201,12 @@ def indexed(x: Arrayed, index: tuple[Any, ...]) -> Any:
 
 
 def read_at(x: Arrayed, template: tuple[Any, ...], arrays: tuple[Any, ...], has_array: bool) -> Any:
-    """Read a parsed index: a view where NumPy's index is basic, which it is not if a 0-d array stands in it.
+    """Read a parsed index: a view if NumPy's index is basic, which excludes 0-d arrays.
 
     Args:
         x: the array.
         template, arrays: the index.
-        has_array: whether a plain 0-d array was made an integer of the template.
+        has_array: True if an integer of the template was a plain 0-d array.
     """
     if any(shape_of(a) for a in arrays):
         return gather(x, template, arrays)
@@ -220,14 +221,14 @@ def read_at(x: Arrayed, template: tuple[Any, ...], arrays: tuple[Any, ...], has_
 
 
 def laid_out(result: Value, order: Order = C_ORDER) -> Any:
-    """Say how a result is laid out that was recorded just now and is nobody else's; its kind stays what it is."""
+    """Set the layout of a newly recorded result without other handles; its kind is unchanged."""
     if isinstance(result, Tracer):
         result._recording.views.layouts[result._id] = order
     return result
 
 
 def reshape_in_place(x: Tracer, shape: Shape) -> None:
-    """Give a handle another shape, as ``x.shape = shape`` does: it is a view, from then on, of a handle in its old place.
+    """Reshape a handle in place (``x.shape = shape``): it becomes a view of a new handle.
 
     Raises:
         ShapeError: if NumPy would have to copy.
@@ -255,11 +256,11 @@ def reshape_in_place(x: Tracer, shape: Shape) -> None:
 
 
 def is_part_of(x: Tracer, value: object, parse: Callable[[], Any]) -> bool:
-    """Whether a value is the view of ``x`` that is to be written there, as ``x[index] += y`` ends.
+    """Return True if a value is the view ``x[index]``, as at the end of ``x[index] += y``.
 
     Args:
         x: the array.
-        value: what is assigned.
+        value: the assigned value.
         parse: returns the template and the arrays of the index.
     """
     view = value._view if isinstance(value, Tracer) else None
@@ -272,12 +273,12 @@ def is_part_of(x: Tracer, value: object, parse: Callable[[], Any]) -> bool:
 
 
 def rebind(x: Tracer, result: Tracer, *, fresh: bool) -> None:
-    """Let a handle name a new value, and all that shares memory with it see the change.
+    """Rebind a handle to a new value, and update all views that share memory with it.
 
     Args:
         x: the handle.
         result: a traced value.
-        fresh: whether ``result`` was recorded for this write, so that no other handle names it.
+        fresh: True if ``result`` was recorded for this write, so that no other handle names it.
     """
     view = x._view
     if view is not None and view.base is not None:
@@ -287,7 +288,7 @@ def rebind(x: Tracer, result: Tracer, *, fresh: bool) -> None:
             base._replace(written, fresh=fresh or written is not result)
             return
         check_writable(x)
-        if shared is None:  # it may be memory of an argument, which other arguments may be, too
+        if shared is None:  # it may be memory of an argument, which other arguments may share
             check_writable(_root(base)[0])
         x._view = Owned(view.copied if shared is False else view.either)
         if shared is None:
@@ -307,7 +308,7 @@ def rebind(x: Tracer, result: Tracer, *, fresh: bool) -> None:
 
 
 def _read_again(root: Tracer, before: Recording, after: Recording, unchanged: int) -> None:
-    """Read the living views of a handle again."""
+    """Re-read the living views of a handle."""
     alive = []
     for reference in before.views.references:
         other = reference()
@@ -326,20 +327,20 @@ def _read_again(root: Tracer, before: Recording, after: Recording, unchanged: in
             root._recording, root._id = before, unchanged
             raise
         if fresh._recording is not other._recording:
-            after.views.references.append(reference)  # a write by an inner recording moves the views to it, too
+            after.views.references.append(reference)  # writes by inner recordings move the views
         other._recording, other._id = fresh._recording, fresh._id
     before.views.references[:] = alive
 
 
 def shares(view: View) -> bool | None:
-    """Whether a view that is linked to its base shares memory with it; ``None`` if that is not known."""
+    """Return True if a view shares memory with its base; ``None`` if unknown."""
     if not view.base.aval.shape and is_scalar(view.base) is not False:
         return None
     return view.is_certain or view.shares()
 
 
 def _root(x: Tracer) -> tuple[Any, bool]:
-    """The handle whose memory ``x`` shows, or may show, and whether it is sure; what turns out to be a copy is cut off."""
+    """Return the handle that owns or may own the memory, and if it is certain; unlink copies."""
     sure = True
     while (view := x._view) is not None and (base := view.base) is not None:
         if not (view.is_certain and base.aval.shape):
@@ -353,30 +354,30 @@ def _root(x: Tracer) -> tuple[Any, bool]:
 
 
 def root_of(x: Tracer) -> Any:
-    """Return the handle whose memory ``x`` shows, or may show."""
+    """Return the handle that owns, or may own, the memory of ``x``."""
     return _root(x)[0]
 
 
 def _unsettle_family(x: Tracer) -> None:
-    """Unsettle a handle, and all that shares memory with it, or may."""
+    """Unsettle a handle and all values that share memory with it, or may."""
     root, _ = _root(x)
     for other in [view for view in root._recording.views.living() if _root(view)[0] is root]:
         unsettle(other)
     unsettle(root)
 
 
-# -- what is not known ------------------------------------------------------------------------------------------------
+# -- unknown values --------------------------------------------------------------------------------
 
 _ASKED_FURTHER = frozenset({INPUT, CONSTANT, RESULT})
 
 
 def may_be_array(primitive: Primitive) -> bool:
-    """Whether a 0-d value without `View` that a primitive has computed may be an array; most give scalars."""
+    """Return True if a primitive may return a 0-d array without `View`; most return scalars."""
     return primitive in _ASKED_FURTHER or primitive.holds is not None
 
 
 def is_scalar(x: Tracer) -> bool | None:
-    """Whether a 0-d value is a scalar, or an array (``False``); ``None`` if that is not known."""
+    """Return True for a 0-d scalar, False for a 0-d array, ``None`` if unknown."""
     while True:
         view = x._view
         if view is not None:
@@ -405,13 +406,13 @@ def is_scalar(x: Tracer) -> bool | None:
 
 
 def need_array(x: Tracer, what: str) -> None:
-    """Check that a 0-d value is an array: NumPy lets these methods of a scalar do nothing, in silence."""
+    """Raise unless a 0-d value is an array: NumPy's methods silently do nothing on scalars."""
     if not x.aval.shape and is_scalar(x) is not False:
         raise DtypeError(f"{what} of a 0-d value ({x.aval}) that may be a scalar, which never changes", fix="use np.copy(x)")
 
 
 def in_place_number(x: TracedArray, result: TracedArray, what: str) -> Any:
-    """The result of an in-place operator on a 0-d value: a new scalar, or the array itself, changed."""
+    """Return the result of an in-place operator on a 0-d value: a new scalar, or the array."""
     scalar = is_scalar(x)
     if scalar is False:
         return x._assign(result, what, fresh=True)
@@ -425,13 +426,13 @@ def in_place_number(x: TracedArray, result: TracedArray, what: str) -> Any:
 
 
 def unsettle(x: Tracer) -> None:
-    """Let every further use of a handle raise, because its value is not known."""
+    """Make every further use of a handle raise, because its value is unknown."""
     if type(x._recording) is not Unsettled:
         x._recording = Unsettled(x)
 
 
 class _Refusing(list[Any]):
-    """Stands in for the primitives of a tape; whoever writes to it raises."""
+    """Primitives of the tape of an unsettled handle: access raises."""
 
     __slots__ = ("recording",)
     recording: Unsettled
@@ -444,7 +445,7 @@ class _Refusing(list[Any]):
 
 
 class _NoLayouts(dict[int, Any]):
-    """Layouts of an `Unsettled` handle: not known."""
+    """Layouts of an `Unsettled` handle: unknown."""
 
     __slots__ = ()
 
@@ -453,12 +454,12 @@ class _NoLayouts(dict[int, Any]):
 
 
 class Unsettled(Recording):
-    """Stands in for the recording of a handle that was, or was not, changed by a write: it counts as newest, and raises."""
+    """Recording of a handle that a write may have changed: counts as newest; every use raises."""
 
     __slots__ = ("made", "what")
 
     def __init__(self, x: Tracer) -> None:
-        super().__init__(x._recording.owner, keeps_source=False)  # it is not one of those that are to end
+        super().__init__(x._recording.owner, keeps_source=False)  # not among the recordings to end
         self.positions = []
         self.serial = float("inf")  # type: ignore[assignment]
         self.primitives = refusing = _Refusing()
@@ -468,7 +469,7 @@ class Unsettled(Recording):
         self.what = x.aval
 
     def refuse(self, *_args: object, **_kwargs: object) -> NoReturn:
-        """Raise."""
+        """Raise the error of every use."""
         if not self.what.shape:
             raise UnsupportedFunctionError(
                 f"a 0-d value of {self.owner} was changed in place through another name{self._where()}: it is a scalar, "
@@ -487,5 +488,5 @@ class Unsettled(Recording):
     handle = capture = operand = record = value = refuse  # type: ignore[assignment]
 
     def source(self, variable: int) -> Source | None:
-        """The line of the write."""
+        """Return the line of the write."""
         return self.made

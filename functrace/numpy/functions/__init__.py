@@ -1,4 +1,4 @@
-"""NumPy's functions on traced values, a file per subject, as NumPy's reference groups them.
+"""NumPy's functions on traced values, one file per group of NumPy's reference.
 
 Layer: 3.
 """

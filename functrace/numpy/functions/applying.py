@@ -1,4 +1,4 @@
-"""NumPy's functions that call the user's: ``apply_along_axis``, ``apply_over_axes``, ``piecewise``, ``fromfunction``.
+"""Callbacks: ``apply_along_axis``, ``apply_over_axes``, ``piecewise``, ``fromfunction``.
 
 Layer: 3.
 """
@@ -28,7 +28,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: SupportsIndex, arr: Opera
     """As ``numpy.apply_along_axis``: one call per row.
 
     Cost:
-        each call is recorded; ``functrace.vmap`` records one.
+        traces every call; ``functrace.vmap`` traces one.
     """
     x: Any = arrayed(arr)
     place = one_axis(axis, x.ndim)
@@ -40,7 +40,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: SupportsIndex, arr: Opera
     made: list[Any] = []
     for k in np.ndindex(*outer):
         result = arrayed(func1d(rows[(*k, ...)], *args, **kwargs))
-        if made:  # the first one decides
+        if made:  # the first result determines dtype and shape
             result = convert(arrayed(assigned(result, made[0].dtype)), made[0].dtype)
             result = broadcast_to(result, shape_of(made[0]))
         made.append(result)
@@ -68,7 +68,7 @@ def apply_over_axes(func: Callable[..., Any], a: Operand, axes: SupportsIndex | 
 
 
 def _conditions(x: Arrayed, condlist: Operand, count: int) -> list[Any]:
-    """The conditions as arrays of bools, the one for the rest included."""
+    """Return the conditions as arrays of bools, including the default condition."""
     single: Any = condlist
     is_rows = not np.isscalar(single) and (isinstance(single[0], list | np.ndarray | Tracer) or x.ndim == 0)
     if isinstance(single, Tracer | np.ndarray) and single.ndim <= x.ndim and x.ndim:
@@ -90,8 +90,8 @@ def _conditions(x: Arrayed, condlist: Operand, count: int) -> list[Any]:
 def piecewise(x: Operand, condlist: Operand, funclist: Sequence[Any], *args: object, **kw: object) -> Any:
     """As ``numpy.piecewise``.
 
-    Where the conditions are not known, the functions are called with what stands for the elements that fulfil them, and may
-    do elementwise operations with it, and nothing else.
+    With abstract conditions, each function gets a placeholder for the elements that fulfil its
+    condition, and may only apply elementwise operations to it.
     """
     given = arrayed(x)
     conditions = _conditions(given, condlist, len(funclist))

@@ -1,7 +1,8 @@
-"""Arrays made from sizes, endpoints or nests of traced values.
+"""Arrays made from sizes, endpoints or nested lists of traced values.
 
-``zeros_like(x)`` and its kin of a traced ``x`` are traced themselves, so that traced values can be written into them; so
-are ``np.zeros(shape, like=x)`` and ``np.array([x, 1.0], like=x)`` (NEP 35). `array` is what `functrace.numpy.array` is.
+``zeros_like(x)`` and related functions of a traced ``x`` return traced arrays, so that traced
+values can be written into them; so do ``np.zeros(shape, like=x)`` and ``np.array([x, 1.0],
+like=x)`` (NEP 35). `array` is `functrace.numpy.array`.
 
 Layer: 3.
 """
@@ -59,13 +60,13 @@ if TYPE_CHECKING:
 
     from functrace.numpy.arrays.traced_array import TracedArray
 
-# -- arrays from nests --------------------------------------------------------------------------------
+# -- arrays from nested lists ----------------------------------------------------------------------
 
 
 _COPIES: dict[Any, bool | None] = {
     np._CopyMode.ALWAYS: True, np._CopyMode.NEVER: False, np._CopyMode.IF_NEEDED: None,  # type: ignore[attr-defined]
 }  # fmt: skip
-"""What ``copy=`` may be besides a bool."""
+"""Values of ``copy=`` other than bools."""
 
 
 @implements(np.array, creates=True)
@@ -98,18 +99,18 @@ def array(
 
 
 def made_in(recording: Recording, values: np.ndarray[Any, Any]) -> TracedArray:
-    """Return a plain array as a traced one that depends on no input, so that traced values can be written into it.
+    """Return a plain array as a traced one, so that traced values can be written into it.
 
     Args:
-        recording: who records it.
-        values: an array of numbers that nobody else writes to.
+        recording: the recording of the new array.
+        values: an array of numbers without other writers.
     """
     handle = recording.handle(recording.capture(values))
     return owned(handle, order_like(handle, "="))
 
 
 def _laid(x: TracedArray, dtype: np.dtype[Any], letter: str, copy: bool | None) -> Any:
-    """A traced value as an array of a dtype in an order: a copy, or where none is needed, itself."""
+    """Return a traced value in a dtype and order: a copy, or itself where none is needed."""
     if x.dtype != dtype:
         if copy is False:
             raise ShapeError("Unable to avoid copy while creating an array as requested.", fix="pass copy=None")
@@ -173,22 +174,22 @@ def asfortranarray(a: Operand, dtype: DtypeLike = None, *, like: Arrayed | None 
 
 @implements(np.require, creates=True)
 def require(a: Operand, dtype: DtypeLike = None, requirements: Any = None, *, like: Arrayed | None = None) -> Any:
-    """As ``numpy.require``, also for traced values; these are aligned and writable, and who owns memory is not known."""
+    """As ``numpy.require``, also for traced values: aligned and writable; ownership is unknown."""
     if not holds_tracer(a) and like is None:
         return np.require(a, dtype, requirements)
     wanted = {str(word).upper()[0] for word in requirements or ()}
     if "O" in wanted:
-        raise UnsupportedFunctionError("require: a traced value does not know whether it owns its memory", fix="use np.copy")
+        raise UnsupportedFunctionError("require: unknown memory ownership of a traced value", fix="use np.copy")
     order = "F" if "F" in wanted else "C" if "C" in wanted else "K"
     return array(a, dtype, copy=None, order=order, like=like)
 
 
 @implements(np.asarray_chkfinite, creates=True)
 def asarray_chkfinite(a: Operand, dtype: DtypeLike = None, order: OrderLike = None) -> Any:
-    """As ``numpy.asarray_chkfinite``, also for traced values and for nested lists of them; asks for the values.
+    """As ``numpy.asarray_chkfinite``, also for traced values and nested lists; concretizes them.
 
     Raises:
-        ConcretizationError: where values are not known.
+        ConcretizationError: if the values are abstract.
     """
     if not holds_tracer(a):
         return np.asarray_chkfinite(a, dtype, order)
@@ -197,7 +198,7 @@ def asarray_chkfinite(a: Operand, dtype: DtypeLike = None, order: OrderLike = No
         values = known(made)
     except ConcretizationError as error:
         raise ConcretizationError(
-            "numpy.asarray_chkfinite asks whether values are finite, which are not known here",
+            "numpy.asarray_chkfinite checks values, which are not known here",
             made=error.made,
             fix="use np.asarray(x), and np.all(np.isfinite(x)) as a result of the function",
         ) from error
@@ -220,7 +221,7 @@ def fromiter(iter: Iterable[Operand], dtype: Any, count: int = -1, *, like: Arra
     return array(found, dtype)
 
 
-# -- arrays like another one ------------------------------------------------------------------------------
+# -- arrays like another array ---------------------------------------------------------------------
 
 
 def _as_shape(shape: Sizes) -> tuple[int, ...]:
@@ -233,8 +234,8 @@ def _like(a: Arrayed, dtype: DtypeLike, shape: Sizes | None, value: Scalar, orde
 
 
 def _order_of(shape: Shape, a: Arrayed, order: OrderLike) -> Order:
-    """The order in which the functions named ``…_like`` lay out an array of a shape."""
-    letter = checked_order(order, "zeros_like and its kin")
+    """Return the memory order of a result of ``zeros_like`` and related functions."""
+    letter = checked_order(order, "zeros_like and the like")
     if not isinstance(a, Tracer):
         return F_ORDER if letter == "F" else C_ORDER
     return order_like(a, "C" if letter == "K" and len(shape) != a.ndim else letter)
@@ -250,7 +251,7 @@ def zeros_like(
     *,
     device: str | None = None,
 ) -> Any:
-    """As ``numpy.zeros_like``; traced, so that traced values can be written into it."""
+    """As ``numpy.zeros_like``, but traced, so that traced values can be written into it."""
     return _like(a, dtype, shape, 0, order)
 
 
@@ -264,7 +265,7 @@ def ones_like(
     *,
     device: str | None = None,
 ) -> Any:
-    """As ``numpy.ones_like``; traced, so that traced values can be written into it."""
+    """As ``numpy.ones_like``, but traced, so that traced values can be written into it."""
     return _like(a, dtype, shape, 1, order)
 
 
@@ -329,10 +330,10 @@ def full(
 
 @implements(np.copyto)
 def copyto(dst: TracedArray, src: Operand, casting: Casting = "same_kind", where: Value = True) -> None:
-    """As ``numpy.copyto`` into a traced value; a plain ndarray cannot hold a traced one."""
+    """As ``numpy.copyto`` into a traced value; a plain ndarray cannot hold traced values."""
     need_traced(dst, "numpy.copyto (or numpy.full_like of a plain array)")
     src = stacked(src)
-    if not isinstance(src, Tracer):  # NumPy's own casting, or refusal
+    if not isinstance(src, Tracer):  # NumPy casts, or raises
         plain = np.empty(numeric(src).shape, dst.dtype)
         np.copyto(plain, src, casting=casting)
         src = plain[()]
@@ -352,10 +353,10 @@ def copyto(dst: TracedArray, src: Operand, casting: Casting = "same_kind", where
 
 @implements(np.arange, creates=True)
 def arange(*args: Any, dtype: DtypeLike = None, device: str | None = None, like: Arrayed | None = None) -> Any:
-    """As ``numpy.arange``; traced ends are asked for their values to know the length, the elements stay traced.
+    """As ``numpy.arange``; traced ends are concretized for the length, the elements stay traced.
 
     Raises:
-        ConcretizationError: if a traced end has no value (under ``vmap`` or ``trace``).
+        ConcretizationError: if a traced end is abstract (under ``vmap`` or ``trace``).
     """
     if not any(isinstance(x, Tracer) for x in args):
         made = np.arange(*args, dtype=dtype)
@@ -458,7 +459,7 @@ def geomspace(
 
 @implements(np.kaiser, creates=True)
 def kaiser(M: SupportsIndex, beta: Operand, *, like: Arrayed | None = None) -> Any:
-    """As ``numpy.kaiser``; ``beta`` may be traced, ``M`` is asked for its value."""
+    """As ``numpy.kaiser``; ``beta`` may be traced, ``M`` is concretized."""
     if not holds_tracer(beta):
         made = np.kaiser(M, beta)  # type: ignore[arg-type]
         return array(made, like=like) if isinstance(like, Tracer) else made

@@ -1,4 +1,4 @@
-"""NumPy's functions of diagonals and triangles.
+"""NumPy's functions for diagonals and triangular matrices.
 
 Layer: 3.
 """
@@ -65,7 +65,7 @@ def diagflat(v: Arrayed, k: int = 0) -> Any:
 
 
 def _triangle(m: Arrayed, k: int, lower: bool, what: str) -> Any:
-    # NumPy broadcasts a vector against the mask, too.
+    # Like NumPy, broadcast a vector against the mask.
     if m.ndim < 1:
         raise ShapeError(f"{what} needs at least 1 axis", fix="pass a vector or matrices")
     rows = m.shape[-2] if m.ndim > 1 else m.shape[-1]

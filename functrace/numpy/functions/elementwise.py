@@ -63,7 +63,7 @@ def select(condlist: Iterable[Operand], choicelist: Iterable[Operand], default: 
         )
     operands = alike([*choices, default])
     dtype, result = operands[-1].dtype, operands[-1]
-    for choice in choices:  # NumPy casts the choices by this rule, and the default by none
+    for choice in choices:  # NumPy checks the casts of choices, but not of the default
         kind = weak_kind(choice)
         if kind is not None and not np.can_cast(DTYPES[kind], dtype, "same_kind"):
             shown = f"of type {kind.__name__}" if isinstance(choice, TracedNumber) else repr(choice)
@@ -87,7 +87,7 @@ def clip(
     max: Operand = NOT_GIVEN,
     dtype: DtypeLike = None,
 ) -> Any:
-    """As ``numpy.clip``; on a bound the derivative is that of the array, as in PyTorch."""
+    """As ``numpy.clip``; on a bound, the derivative equals the array's, as in PyTorch."""
     if (a_min is NOT_GIVEN) is not (a_max is NOT_GIVEN):
         missing = "a_min" if a_min is NOT_GIVEN else "a_max"
         raise DtypeError(
@@ -114,11 +114,11 @@ def _clip(
         raise DtypeError("clip of bools needs a bound", fix="pass a bound, or leave clip out")
     result = cast_to(a, dtype)
     if a.dtype.kind in "iu":
-        # NumPy's rule for Python ints beyond the dtype: such a bound does nothing.
+        # NumPy ignores bounds that are Python ints out of the dtype's range.
         info = np.iinfo(a.dtype)
         low = None if type(low) is int and low <= info.min else low
         high = None if type(high) is int and high >= info.max else high
-    # Integers between two numbers: all three decide the dtype together.
+    # Integers between two numbers: all three determine the dtype.
     if a.dtype.kind in "biu" and low is not None and high is not None and dtype is None:
         result = convert(result, common_dtype((a, operand(low), operand(high))))
     if low is not None and high is not None:
@@ -156,7 +156,7 @@ def fix(x: Operand, out: Out = None) -> Any:
 def nan_to_num(
     x: Operand, copy: bool = True, nan: Value = 0.0, posinf: Value | None = None, neginf: Value | None = None
 ) -> Any:
-    """As ``numpy.nan_to_num``; what is replaced has the derivative 0."""
+    """As ``numpy.nan_to_num``; replaced elements have derivative 0."""
     x = arrayed(x)
     if x.dtype.kind not in "fc":
         result = FUNCTIONS[np.copy](x)
@@ -229,7 +229,7 @@ def real_if_close(a: Operand, tol: float = 100) -> Any:
     """As ``numpy.real_if_close``.
 
     Raises:
-        ConcretizationError: for complex arrays whose values are not known, which decide whether the result is real.
+        ConcretizationError: for abstract complex arrays: the dtype of the result depends on values.
     """
     x: Any = arrayed(a)
     if x.dtype.kind != "c":
@@ -268,11 +268,11 @@ def isclose(
     """As ``numpy.isclose``."""
     x, y = operand(a), operand(b)
     kind = weak_kind(y)
-    if kind in (bool, int):  # NumPy compares with a float, which Python numbers become without a width
+    if kind in (bool, int):  # NumPy converts to float; multiplying keeps the number weak
         y = y * 1.0
     elif kind is None and y.dtype.kind in "biu":
         y = convert(y, np.float64)
-    near = ew.less_equal(abs(x - y), atol + rtol * abs(y))  # operators: Python's arithmetic between Python numbers
+    near = ew.less_equal(abs(x - y), atol + rtol * abs(y))  # operators keep Python numbers weak
     result = ew.logical_or(ew.logical_and(near, ew.isfinite(y)), ew.equal(x, y))
     if equal_nan:
         result = ew.logical_or(result, ew.logical_and(ew.isnan(x), ew.isnan(y)))
@@ -317,7 +317,7 @@ def _real(x: Operand) -> Arrayed:
     if x.dtype.kind == "c":
         raise DtypeError(
             f"This operation is not supported for {x.dtype} values because it would be ambiguous.",
-            fix="ask np.isinf(x), or the same of x.real and x.imag",
+            fix="use np.isinf(x), or the same of x.real and x.imag",
         )
     return x
 
@@ -344,6 +344,6 @@ def divmod(x1: Value, x2: Value) -> tuple[Any, Any]:
 
 @array_method("conjugate", "conj")
 def _conjugate(x: Tracer) -> Any:
-    """As ``numpy.ndarray.conjugate``: a real array is its own, not a copy as by ``numpy.conjugate``."""
+    """As ``numpy.ndarray.conjugate``: a real array itself, not a copy as ``numpy.conjugate``."""
     need_open(x)
     return ew.conj(x) if x.dtype.kind == "c" else x

@@ -1,4 +1,4 @@
-"""``numpy.linalg``'s factorizations on traced values: signatures over the primitives, results in NumPy's named tuples.
+"""Factorizations of ``numpy.linalg`` on traced values, with NumPy's named tuples.
 
 Layer: 3.
 """
@@ -44,7 +44,7 @@ QRResult = type(np.linalg.qr(np.eye(1)))
 
 
 def matrices(name: str, x: Operand, *, square: bool = False) -> Arrayed:
-    """Return an operand with at least two axes and a dtype that LAPACK has, as NumPy converts it."""
+    """Return an operand with at least two axes, converted to a LAPACK dtype as NumPy does."""
     x = arrayed(x)
     if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
         what = "square matrices in the last two axes" if square else "at least two axes"
@@ -56,7 +56,7 @@ def matrices(name: str, x: Operand, *, square: bool = False) -> Arrayed:
 
 
 def inexact(name: str, x: Arrayed) -> Arrayed:
-    """Return an operand in a dtype that LAPACK has, as NumPy converts it."""
+    """Return an operand converted to a LAPACK dtype, as NumPy does."""
     kind = x.dtype.kind
     if kind in "biu":
         return convert(x, np.float64)
@@ -70,7 +70,7 @@ def inexact(name: str, x: Arrayed) -> Arrayed:
 
 @implements(np.linalg.cholesky)
 def cholesky(a: Operand, /, *, upper: bool = False) -> Any:
-    """As ``numpy.linalg.cholesky``; the gradient is that of the symmetric part of ``a``."""
+    """As ``numpy.linalg.cholesky``; the gradient is with respect to the symmetric part of ``a``."""
     a = matrices("cholesky", a, square=True)
     return laid_out(linalg.adjoint(factored(linalg.adjoint(a)))) if upper else factored(a)
 
@@ -84,22 +84,23 @@ def _uplo(name: str, given: str) -> str:
 
 @implements(np.linalg.eigh)
 def eigh(a: Operand, UPLO: str = "L") -> Any:
-    """As ``numpy.linalg.eigh``; the gradient is that of the symmetric part of ``a``."""
+    """As ``numpy.linalg.eigh``; the gradient is with respect to the symmetric part of ``a``."""
     return EighResult(*bind(linalg.eigh_p, (matrices("eigh", a, square=True),), (_uplo("eigh", UPLO),)))
 
 
 @implements(np.linalg.eigvalsh)
 def eigvalsh(a: Operand, UPLO: str = "L") -> Any:
-    """As ``numpy.linalg.eigvalsh``; the gradient is that of the symmetric part of ``a``."""
+    """As ``numpy.linalg.eigvalsh``; the gradient is with respect to the symmetric part of ``a``."""
     return bind(linalg.eigvalsh_p, (matrices("eigvalsh", a, square=True),), (_uplo("eigvalsh", UPLO),))
 
 
 @implements(np.linalg.eig)
 def eig(a: Operand) -> Any:
-    """As ``numpy.linalg.eig``; the derivative of the vectors keeps their norm, and their largest element real.
+    """As ``numpy.linalg.eig``; derivatives of vectors keep the norm, and the largest element real.
 
     Raises:
-        ConcretizationError: before NumPy 2.5, for real matrices of unknown values, which decide whether results are real.
+        ConcretizationError: for abstract real matrices before NumPy 2.5: the dtype depends on
+            values.
     """
     a = matrices("eig", a, square=True)
     values, vectors = eigen.eig(a)
@@ -113,20 +114,21 @@ def eigvals(a: Operand) -> Any:
     """As ``numpy.linalg.eigvals``.
 
     Raises:
-        ConcretizationError: before NumPy 2.5, for real matrices whose values are not known, which decide whether it is real.
+        ConcretizationError: for abstract real matrices before NumPy 2.5: the dtype depends on
+            values.
     """
     a = matrices("eigvals", a, square=True)
     return eigen.eigvals(a) if _ALWAYS_COMPLEX else real_eigvals(a)
 
 
 def real_eigvals(a: Arrayed) -> Any:
-    """Eigenvalues, real ones where all are, of a matrix of floats."""
+    """Return the eigenvalues of a matrix of floats, as real numbers if all are real."""
     values = eigen.eigvals(a)
     return _real_part(values, a) if _are_real(values, a, "eigvals") else values
 
 
 _ALWAYS_COMPLEX = np.linalg.eigvals(np.eye(1)).dtype.kind == "c"
-"""Whether NumPy's results are complex whatever the values are, as they are since 2.5."""
+"""True if NumPy's results are always complex: since NumPy 2.5."""
 
 
 def _are_real(values: Arrayed, a: Arrayed, name: str) -> bool:
@@ -143,7 +145,7 @@ def _are_real(values: Arrayed, a: Arrayed, name: str) -> bool:
 
 
 def _real_part(x: TracedArray, a: Arrayed) -> Any:
-    # NumPy computes in double precision, and returns a view of complex numbers where that is what was asked for.
+    # NumPy computes in double precision; for float64 operands it returns views of complex results.
     return x.real if a.dtype == np.float64 else ew.positive(convert(ew.real(x), a.dtype))
 
 
@@ -158,7 +160,7 @@ def svdvals(x: Operand, /) -> Any:
 
 @implements(np.linalg.svd)
 def svd(a: Operand, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
-    """As ``numpy.linalg.svd``; the vectors have a derivative if there are none that merely complete a basis."""
+    """As ``numpy.linalg.svd``; vectors are differentiable unless some merely complete a basis."""
     a = matrices("svd", a, square=hermitian)
     if hermitian:
         return _hermitian_svd(a, compute_uv)
@@ -166,7 +168,7 @@ def svd(a: Operand, full_matrices: bool = True, compute_uv: bool = True, hermiti
         return bind(linalg.svdvals_p, (a,))
     if not full_matrices or a.shape[-1] == a.shape[-2]:
         return SVDResult(*bind(linalg.svd_p, (a,), (False,)))
-    # Vectors that complete a basis have no derivative; the values on their own do.
+    # Vectors that complete a basis have no derivative; the singular values alone do.
     u, _, vh = bind(linalg.svd_p, (a,), (True,))
     return SVDResult(u, bind(linalg.svdvals_p, (a,)), vh)
 

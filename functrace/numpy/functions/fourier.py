@@ -1,4 +1,4 @@
-"""``numpy.fft`` on traced values: signatures over `functrace.ops.fft`.
+"""``numpy.fft`` on traced values, on top of `functrace.ops.fft`.
 
 Layer: 3.
 """
@@ -37,7 +37,7 @@ def _norm(norm: str | None) -> Norm:
 
 
 def _one(primitive: Primitive, a: Operand, n: Count, axis: SupportsIndex, norm: str | None) -> Any:
-    """One transform along one axis, which needs to be there."""
+    """Apply one transform along one axis, which must exist."""
     x = arrayed(a)
     if x.dtype.kind == "c" and primitive is rfft_p:
         raise DtypeError(f"numpy.fft.rfft takes real numbers, not {x.dtype}", fix="use np.fft.fft, or take x.real")
@@ -74,7 +74,7 @@ def irfft(a: Operand, n: Count = None, axis: SupportsIndex = -1, norm: str | Non
 
 @implements(np.fft.hfft)
 def hfft(a: Operand, n: Count = None, axis: SupportsIndex = -1, norm: str | None = None, out: Out = None) -> Any:
-    """As ``numpy.fft.hfft``: the real spectrum of a signal that is its own mirror image, conjugated."""
+    """As ``numpy.fft.hfft``: the real spectrum of a Hermitian-symmetric signal."""
     x = arrayed(a)
     turned: Any = ew.conj(x) if x.dtype.kind == "c" else x
     return stored(_one(irfft_p, turned, n, axis, NORMS[_norm(norm)]), out, "fft.hfft")
@@ -90,7 +90,7 @@ def ihfft(a: Operand, n: Count = None, axis: SupportsIndex = -1, norm: str | Non
 
 
 def _plan(x: Arrayed, s: Counts, axes: Axis, *, inverse_real: bool) -> tuple[list[Any], list[int]]:
-    """How many points to transform of which axes; ``None`` for those that are there."""
+    """Return the number of points (``None`` for the default) and the axes of a transform."""
     listed: Any = axes
     if s is None:
         places = list(range(x.ndim)) if axes is None else [one_axis(k, x.ndim) for k in listed]
@@ -153,7 +153,7 @@ def _several_to_real(a: Operand, s: Counts, axes: Axis, norm: str | None) -> Any
 
 
 def _no_out(out: Out, name: str, instead: str) -> None:
-    """NumPy's own take ``out=`` here and leave it as it is, which nobody can mean."""
+    """Raise for ``out=``: NumPy accepts it here, but does not write to it."""
     if out is not None:
         raise UnsupportedFunctionError(
             f"numpy.fft.{name} writes nothing into its out=, in NumPy either", fix=f"use numpy.fft.{instead}(…, out=out)"

@@ -1,6 +1,7 @@
-"""Histograms and counts: ``histogram`` and its kin, ``bincount``.
+"""Histograms and counts: ``histogram``, ``histogramdd``, ``histogram2d``, ``bincount``.
 
-Counts have no derivative; sums of weights have that of the weights, and edges and densities that of the range of the data.
+Counts have no derivative. Sums of weights are differentiable in the weights, edges and densities in
+the range of the data.
 
 Layer: 3.
 """
@@ -34,9 +35,9 @@ from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.tracing.tracer import LITERALS, Tracer
 
 Range: TypeAlias = "Sequence[Any] | Arrayed | None"
-"""``range=``: two ends, or ``None`` for those of the data; in several dimensions one pair each."""
+"""``range=``: two ends, or ``None`` for the range of the data; per dimension, one pair each."""
 Bins: TypeAlias = "str | Operand | Sequence[Operand]"
-"""``bins=``: how many, the edges, or the rule that says how many; in several dimensions one each."""
+"""``bins=``: a number, the edges, or the name of a rule; several dimensions take one each."""
 
 
 def _all(x: Arrayed) -> Any:
@@ -51,7 +52,7 @@ def _kind(x: Operand) -> Any:
 
 
 def _ends(a: Arrayed, range: Range) -> tuple[Any, Any, Any]:
-    """The first and the last edge, as floats, and what NumPy takes their dtype from."""
+    """Return the first and the last edge as floats, and the result dtype of the edges."""
     if range is not None:
         first, last = range
         kinds: list[Any] = [_kind(first), _kind(last), a.dtype]
@@ -79,7 +80,7 @@ def _rising(edges: Arrayed, message: str, *, strictly: bool) -> Any:
 
 
 def _single(bins: Bins) -> Any:
-    """What stands for the bins of one dimension, or for those of each."""
+    """Return ``bins`` untyped: bins of one dimension, or one entry per dimension."""
     return bins
 
 
@@ -94,7 +95,7 @@ def _count_of(bins: object, what: str) -> int:
 
 
 def _edges(a: Arrayed, bins: Bins, range: Range, weights: Arrayed | None) -> tuple[Any, Any]:
-    """The edges, checked, and as NumPy returns them: those that were given are the same array."""
+    """Return the checked edges, and NumPy's result: given edges are returned unchanged."""
     found: Any = bins if isinstance(bins, str) else stacked(_single(bins))
     if isinstance(bins, str):
         if weights is not None:
@@ -106,7 +107,7 @@ def _edges(a: Arrayed, bins: Bins, range: Range, weights: Arrayed | None) -> tup
             count = len(np.histogram_bin_edges(known(a), bins, plain)) - 1
         except ConcretizationError as error:
             raise ConcretizationError(
-                f"how many bins bins={bins!r} means depends on values, which are not known here",
+                f"the number of bins for bins={bins!r} depends on values, which are not known here",
                 made=error.made,
                 fix="pass a number of bins, or their edges",
             ) from error
@@ -137,7 +138,7 @@ def _sample(a: Operand, weights: Operand | None) -> tuple[Any, Any]:
 
 @implements(np.histogram_bin_edges)
 def histogram_bin_edges(a: Operand, bins: Bins = 10, range: Range = None, weights: Operand | None = None) -> Any:
-    """As ``numpy.histogram_bin_edges``; differentiable by the range of the data."""
+    """As ``numpy.histogram_bin_edges``; differentiable in the range of the data."""
     return _edges(_sample(a, weights)[0], bins, range, None if weights is None else arrayed(weights))[1]
 
 
@@ -145,7 +146,7 @@ def histogram_bin_edges(a: Operand, bins: Bins = 10, range: Range = None, weight
 
 
 def _bins_of(x: Arrayed, edges: Arrayed) -> tuple[Any, Any]:
-    """In which bin each element is, and whether in any; the last bin has both of its edges."""
+    """Return the bin of each element, and a mask of elements in any bin; the last bin is closed."""
     count = edges.shape[0] - 1
     place = ew.sub(sorting.searchsorted(edges, x, "right"), 1)
     place = ew.sub(place, convert(ew.equal(x, index_static(edges, (-1,))), np.intp))
@@ -154,7 +155,7 @@ def _bins_of(x: Arrayed, edges: Arrayed) -> tuple[Any, Any]:
 
 
 def _summed(place: Arrayed, within: Arrayed, weights: Arrayed | None, count: int) -> Any:
-    """How many are in each bin, or the sum of their weights; those in none go to one that is cut off."""
+    """Return the count or sum of weights per bin; elements in no bin go to a dropped extra bin."""
     place = ew.where(within, place, count)
     size = shape_of(place)
     values = broadcast_to(np.ones((), np.intp), size) if weights is None else weights
@@ -165,7 +166,7 @@ def _summed(place: Arrayed, within: Arrayed, weights: Arrayed | None, count: int
 def histogram(
     a: Operand, bins: Bins = 10, range: Range = None, density: bool | None = None, weights: Operand | None = None
 ) -> tuple[Any, Any]:
-    """As ``numpy.histogram``; differentiable by the weights and by the range of the data, by which counts do not change."""
+    """As ``numpy.histogram``; differentiable in the weights and in the range of the data."""
     x, w = _sample(a, weights)
     edges, given = _edges(x, bins, range, w)
     equal = isinstance(bins, str) or not shape_of(stacked(_single(bins)))
@@ -179,7 +180,7 @@ def histogram(
 
 
 def _columns(sample: Operand | Sequence[Operand]) -> Any:
-    """The samples, one per row."""
+    """Return the samples, one per row."""
     given: Any = sample
     shape = getattr(given, "shape", None)
     if shape is not None and len(shape) == 2:
@@ -196,7 +197,7 @@ def histogramdd(
     density: bool | None = None,
     weights: Operand | None = None,
 ) -> tuple[Any, list[Any]]:
-    """As ``numpy.histogramdd``; differentiable as `histogram` is."""
+    """As ``numpy.histogramdd``; differentiable like ``histogram``."""
     x = _columns(sample)
     total, dims = x.shape
     each = _single(bins)
@@ -238,14 +239,14 @@ def histogramdd(
         for k, found in enumerate(edges):
             made = ew.div(made, reshape(diff(found), tuple(counts[k] if j == k else 1 for j in builtins.range(dims))))
         return ew.div(made, whole), edges
-    return laid_out(made, UNKNOWN), edges  # a part of a larger array
+    return laid_out(made, UNKNOWN), edges  # a slice of a larger array in NumPy
 
 
 @implements(np.histogram2d)
 def histogram2d(
     x: Operand, y: Operand, bins: Bins = 10, range: Range = None, density: bool | None = None, weights: Operand | None = None
 ) -> tuple[Any, Any, Any]:
-    """As ``numpy.histogram2d``; differentiable as `histogram` is."""
+    """As ``numpy.histogram2d``; differentiable like ``histogram``."""
     a, b = arrayed(x), arrayed(y)
     if len(a) != len(b):
         raise ShapeError("x and y must have the same length.", fix="pass one y per x")
@@ -268,10 +269,10 @@ def _bincount_weights(weights: Arrayed, size: int) -> Arrayed:
 
 @implements(np.bincount)
 def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) -> Any:
-    """As ``numpy.bincount``; differentiable by the weights.
+    """As ``numpy.bincount``; differentiable in the weights.
 
     Raises:
-        ConcretizationError: if the values of ``x`` are not known, on which the length of the result depends.
+        ConcretizationError: if ``x`` is abstract: the length of the result depends on its values.
     """
     try:
         places = known(x)

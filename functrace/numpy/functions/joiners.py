@@ -1,4 +1,4 @@
-"""``r_`` and ``c_`` of traced values.
+"""``r_`` and ``c_`` with traced values.
 
 Layer: 3.
 """
@@ -18,11 +18,11 @@ from functrace.ops.shaping import convert
 
 @final
 class Joiner:
-    """``r_`` and ``c_``: NumPy's own for plain values; traced ones are joined by the same rules.
+    """``r_`` and ``c_``: NumPy's for plain values; traced values are joined by the same rules.
 
     Args:
-        name: the one of the two that it is.
-        axis, ndmin, trans1d: how it joins, as ``numpy.lib.index_tricks.AxisConcatenator`` has it.
+        name: "r_" or "c_".
+        axis, ndmin, trans1d: parameters of ``numpy.lib.index_tricks.AxisConcatenator``.
     """
 
     def __init__(self, name: str, axis: int, ndmin: int, trans1d: int) -> None:
@@ -52,7 +52,7 @@ class Joiner:
         return np.concatenate(arrays, axis)
 
     def _directive(self, text: str) -> tuple[int, int, int]:
-        """What a first part like ``'0,2'`` says: the axis, the least number of axes, where vectors go."""
+        """Parse a directive like ``'0,2'``: axis, minimum number of axes, position of vectors."""
         if text in ("r", "c"):
             raise UnsupportedFunctionError(
                 f"numpy.{self._name}[{text!r}, …] makes a numpy.matrix, which no traced value is",
@@ -73,7 +73,7 @@ class Joiner:
 
 
 def _range(part: slice) -> Any:
-    """What a slice stands for: a range, or with an imaginary step so many points."""
+    """Return the array of a slice: a range, or, for an imaginary step, that number of points."""
     start, stop = 0 if part.start is None else part.start, part.stop
     step = 1 if part.step is None else part.step
     if isinstance(step, complex):
@@ -82,7 +82,7 @@ def _range(part: slice) -> Any:
 
 
 def _lined_up(x: Arrayed, ndmin: int, trans1d: int, ndim: int) -> Any:
-    """Return an array with at least so many axes; those that it had come where ``trans1d`` says."""
+    """Return an array with at least ``ndmin`` axes, the original ones placed by ``trans1d``."""
     missing = ndmin - ndim
     if missing <= 0:
         return x

@@ -1,4 +1,4 @@
-"""NumPy's functions that join arrays, and that split them: ``concatenate``, ``stack``, ``block``, ``split`` ….
+"""NumPy's functions that join and split arrays: ``concatenate``, ``stack``, ``block``, ``split`` ….
 
 Layer: 3.
 """
@@ -79,10 +79,10 @@ def concatenate(
 
 
 def _in_a_row(arrays: list[Any], dtype: DtypeLike, out: Out, casting: Casting) -> list[Any]:
-    """Flatten what is joined without an axis; there NumPy leaves Python numbers weak, and wraps those that do not fit."""
+    """Flatten arrays to join without an axis; NumPy wraps Python numbers to the dtype there."""
     target = np.dtype(dtype) if dtype is not None else common_dtype(arrays) if out is None else out.dtype
     for kind in map(weak_kind, arrays):
-        is_unsigned = kind is int and target.kind == "u"  # to which NumPy's rule casts no int64
+        is_unsigned = kind is int and target.kind == "u"  # same_kind excludes int64 to unsigned
         if kind is not None and casting != "unsafe" and not (is_unsigned or np.can_cast(DTYPES[kind], target, "same_kind")):
             raise DtypeError(
                 f"cannot cast a Python {kind.__name__} to {target} by the rule {casting!r}", fix="pass casting='unsafe'"
@@ -164,7 +164,7 @@ def _block_depth(nest: Any, where: str) -> tuple[int, int]:
     found = [_block_depth(part, f"{where}[{k}]") for k, part in enumerate(nest)]
     depths = {depth for depth, _ in found}
     if len(depths) > 1:
-        raise ShapeError(f"the lists in {where} are nested {sorted(depths)} deep", fix="nest all blocks equally deep")
+        raise ShapeError(f"the lists in {where} are nested {sorted(depths)} deep", fix="use one depth for all blocks")
     return 1 + depths.pop(), max(ndim for _, ndim in found)
 
 
@@ -191,7 +191,7 @@ def ediff1d(ary: Operand, to_end: Operand | None = None, to_begin: Operand | Non
     return joining.concatenate(parts, 0) if len(parts) > 1 else differences
 
 
-# -- cutting -------------------------------------------------------------------------------------------
+# -- splitting -------------------------------------------------------------------------------------
 
 
 @implements(np.array_split)

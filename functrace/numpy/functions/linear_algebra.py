@@ -1,7 +1,7 @@
-"""``numpy.linalg`` on traced values: solving, least squares, norms. Factorizations are in
-functrace/numpy/functions/factorizations.py.
+"""``numpy.linalg`` on traced values: solvers, least squares, norms.
 
-Signatures and results are NumPy's, named tuples included.
+Factorizations are in functrace/numpy/functions/factorizations.py. Signatures and results are
+NumPy's, including named tuples.
 
 Layer: 3.
 """
@@ -72,7 +72,7 @@ def inv(a: Operand) -> Any:
 
 @implements(np.linalg.det)
 def det(a: Operand) -> Any:
-    """As ``numpy.linalg.det``; the gradient is right for singular matrices, too."""
+    """As ``numpy.linalg.det``; the gradient is correct for singular matrices, too."""
     return linalg.det(matrices("det", a, square=True))
 
 
@@ -84,7 +84,7 @@ def slogdet(a: Operand) -> Any:
 
 @implements(np.linalg.pinv)
 def pinv(a: Operand, rcond: Operand | None = None, hermitian: bool = False, *, rtol: Operand | None = NOT_GIVEN) -> Any:
-    """As ``numpy.linalg.pinv``; the derivative holds where the rank does not change."""
+    """As ``numpy.linalg.pinv``; the derivative is valid where the rank is constant."""
     given = arrayed(a)
     if given.ndim >= 2 and 0 in given.shape[-2:]:
         return np.empty((*given.shape[:-2], given.shape[-1], given.shape[-2]), given.dtype)
@@ -108,10 +108,10 @@ def pinv(a: Operand, rcond: Operand | None = None, hermitian: bool = False, *, r
 
 @implements(np.linalg.lstsq)
 def lstsq(a: Operand, b: Operand, rcond: float | None = None) -> tuple[Any, Any, Any, Any]:
-    """As ``numpy.linalg.lstsq``; the derivative holds where the rank does not change.
+    """As ``numpy.linalg.lstsq``; the derivative is valid where the rank is constant.
 
-    Whether there are residuals depends on the rank. Where values are not known and the matrix has more rows than columns,
-    they are something that raises `ConcretizationError` when it is used; solution, rank and singular values are as ever.
+    The number of residuals depends on the rank. For abstract values and a matrix with more rows
+    than columns, any use of them raises `ConcretizationError`; the other results are unaffected.
     """
     refuse_wrapping(a, b, "numpy.linalg.lstsq")
     b = arrayed(b)
@@ -130,9 +130,9 @@ def lstsq(a: Operand, b: Operand, rcond: float | None = None) -> tuple[Any, Any,
 
 
 def fitted(a: Arrayed, b: Arrayed, rcond: float) -> tuple[Any, Any, Any, Any]:
-    """Solve a least-squares problem: the solution, the squared lengths of what is left, the rank, and the singular values.
+    """Solve a least-squares problem: return solution, squared residuals, rank, singular values.
 
-    What is left is ``None`` where there are no more equations than unknowns.
+    The residuals are ``None`` without more equations than unknowns.
     """
     columns = reshape(b, (*b.shape, 1)) if b.ndim == 1 else b
     x, rank = least_squares.lstsq(a, columns, rcond)
@@ -145,7 +145,7 @@ def fitted(a: Arrayed, b: Arrayed, rcond: float) -> tuple[Any, Any, Any, Any]:
 
 
 def residuals(rest: Arrayed | None, rank: Arrayed, n: int, dtype: np.dtype[Any]) -> Any:
-    """What is left as NumPy returns it: nothing, where it is 0 or the rank is not full."""
+    """Return NumPy's residuals: empty if there are none, or if the rank is not full."""
     if rest is not None:
         if has_value(rank) and int(known(rank)) == n:
             return rest
@@ -153,7 +153,7 @@ def residuals(rest: Arrayed | None, rank: Arrayed, n: int, dtype: np.dtype[Any])
             return Unanswerable(
                 "the residuals of numpy.linalg.lstsq",
                 ConcretizationError(
-                    "how many residuals numpy.linalg.lstsq returns depends on the rank, which is not known here",
+                    "the number of residuals of numpy.linalg.lstsq depends on the rank, which is not known here",
                     fix="compute them: np.sum(np.abs(b - a @ x) ** 2, axis=0)",
                 ),
             )
@@ -202,7 +202,7 @@ def tensorsolve(a: Operand, b: Operand, axes: Sequence[int] | None = None) -> An
     if axes is not None:
         last = tuple(k % a.ndim for k in axes)
         a = permute(a, (*(k for k in range(a.ndim) if k not in last), *last))
-    shape = a.shape[b.ndim - a.ndim :]  # NumPy's, also where both have as many axes
+    shape = a.shape[b.ndim - a.ndim :]  # as in NumPy, even for equal numbers of axes
     if a.size != math.prod(shape) ** 2 or b.size != math.prod(shape):
         raise ShapeError(
             f"tensorsolve: {aval_of(a)} is not square for the right-hand side {aval_of(b)}",
@@ -267,7 +267,7 @@ def _vector_norm(x: Arrayed, ord: float | str | None, axis: int) -> Any:
     if ord == 1:
         return reduce_sum(size, (axis,))
     total = reduce_sum(ew.power(size, float(ord)), (axis,))
-    # total ** (1 / ord) has an infinite slope at 0; where all elements are 0, so are norm and derivative.
+    # total ** (1 / ord) has an infinite slope at 0; for zero vectors, norm and derivative are 0.
     zero = ew.equal(total, 0)
     if ord < 0:
         return ew.power(total, 1.0 / float(ord))
@@ -294,7 +294,7 @@ def _matrix_norm(x: Arrayed, ord: float | str | None, row: int, column: int) -> 
 
 
 def _largest(sizes: Arrayed, axis: int) -> Any:
-    """The largest of sizes along an axis; of none of them 0."""
+    """Return the maximum along an axis; 0 if the axis is empty."""
     if not shape_of(sizes)[axis]:
         return reduce_sum(sizes, (axis % len(shape_of(sizes)),))
     return FUNCTIONS[np.max](sizes, axis=axis)
@@ -336,11 +336,11 @@ def cond(x: Operand, p: float | str | None = None) -> Any:
         result = ew.mul(norm(x, p, (-2, -1)), norm(bind(linalg.inv_or_nan_p, (x,)), p, (-2, -1)))
     given = reduce_any(ew.isnan(x), (x.ndim - 2, x.ndim - 1))
     found = ew.where(ew.logical_and(ew.isnan(result), ew.logical_not(given)), math.inf, result)
-    return found if shape_of(found) else index_static(found, ())  # of one matrix it is a number, which `where` does not give
+    return found if shape_of(found) else index_static(found, ())  # `where` gives no NumPy scalar
 
 
 def _quotient(x: Arrayed, y: Arrayed) -> Any:
-    """x / y, without NumPy's warning where y is 0."""
+    """Return x / y, without NumPy's warning where y is 0."""
     zero = ew.equal(y, 0)
     made = ew.where(zero, ew.where(ew.equal(x, 0), math.nan, math.inf), ew.div(x, ew.where(zero, 1.0, y)))
     return convert(made, x.dtype)

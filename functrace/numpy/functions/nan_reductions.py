@@ -1,4 +1,4 @@
-"""Reductions that leave NaN out: NaN is replaced by a number that changes nothing, or its place is masked.
+"""Reductions that ignore NaN: they replace it by a neutral number, or mask it.
 
 Layer: 3.
 """
@@ -50,7 +50,7 @@ from functrace.typing import Scalar
 
 
 def _without_nan(a: Operand, fill: Scalar) -> tuple[Arrayed, Arrayed | bool]:
-    """The array with NaN replaced, and the mask of the numbers; ``True`` where the dtype has no NaN."""
+    """Return the array with NaN replaced, and the mask of numbers; ``True`` if it has no NaN."""
     a = arrayed(a)
     if a.dtype.kind not in "fc":
         return a, True
@@ -134,7 +134,7 @@ def nanmean(
 
 
 def _of_no_axes(a: Arrayed, axis: Axis) -> Axis:
-    """NumPy adds what is left of a 0-d array of floats along an axis that it does not have."""
+    """Return the axis, or ``None`` for a 0-d float array: NumPy sums it along a missing axis."""
     return None if not shape_of(a) and a.dtype.kind in "fc" and axis in (0, -1) else axis
 
 
@@ -151,7 +151,7 @@ def nanvar(
     mean: Value = NOT_GIVEN,
     correction: float | Arrayed = NOT_GIVEN,
 ) -> Any:
-    """As ``numpy.nanvar``; NaN where there are not more than ``ddof`` numbers."""
+    """As ``numpy.nanvar``; NaN where at most ``ddof`` numbers are not NaN."""
     result = _nan_variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
     return stored(result, out, "nanvar")
 
@@ -169,7 +169,7 @@ def nanstd(
     mean: Value = NOT_GIVEN,
     correction: float | Arrayed = NOT_GIVEN,
 ) -> Any:
-    """As ``numpy.nanstd``; the derivative at equal numbers is 0."""
+    """As ``numpy.nanstd``; the derivative for equal numbers is 0."""
     result = ew.sqrt_of_square(_nan_variance(a, axis, dtype, ddof, keepdims, where, mean, correction))
     return stored(result, out, "nanstd")
 

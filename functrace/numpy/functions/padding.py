@@ -1,4 +1,4 @@
-"""``numpy.pad`` in all of its modes.
+"""``numpy.pad`` in all modes.
 
 Layer: 3.
 """
@@ -33,7 +33,7 @@ _PAD_OPTIONS: dict[str, tuple[str, ...]] = {
 
 
 def _pairs(values: Operand, ndim: int, what: str) -> Arrayed:
-    """Spread values given once, as one pair, or as one pair per axis, to an array of shape ``(ndim, 2)``."""
+    """Broadcast one value, one pair, or one pair per axis to shape ``(ndim, 2)``."""
     if isinstance(values, Tracer):
         return broadcast(values, (ndim, 2))
     try:
@@ -49,7 +49,7 @@ def pad(
     mode: str | Callable[..., None] = "constant",
     **kwargs: Any,
 ) -> Any:
-    """As ``numpy.pad``, by a function of the user's, too."""
+    """As ``numpy.pad``, including user functions as ``mode``."""
     x = arrayed(array)
     by_function = callable(mode)
     options = () if by_function else _PAD_OPTIONS.get(mode)
@@ -100,7 +100,7 @@ def pad(
 def _filled_in(
     padded: Arrayed, widths: Sequence[Any] | Arrayed, function: Callable[..., None], options: dict[str, Any]
 ) -> Any:
-    """Let a function of the user's write into every row along every axis."""
+    """Apply a user's padding function to every row along every axis."""
     for axis in range(padded.ndim):
         rows: Any = np.moveaxis(cast("Any", padded), axis, -1)
         for k in np.ndindex(*rows.shape[:-1]):
@@ -155,17 +155,17 @@ def _pad_statistic(x: Arrayed, axis: int, low: int, high: int, mode: str, length
 
 
 def _pad_odd(x: Any, axis: int, low: int, high: int, mode: Any) -> Arrayed:
-    # Odd reflection is linear, so NumPy itself tells the weights when it pads the identity.
+    # Odd reflection is linear, so padding the identity with NumPy gives its weights.
     n = shape_of(x)[axis]
     weights = np.pad(np.eye(n, dtype=x.dtype), ((low, high), (0, 0)), mode, reflect_type="odd")
     x = np.moveaxis(x, axis, -1)
-    parts = [_combined(x, weights[:low]), x, _combined(x, weights[low + n :])]  # its own elements as they are
+    parts = [_combined(x, weights[:low]), x, _combined(x, weights[low + n :])]  # x unchanged
     return np.moveaxis(np.concatenate(parts, -1), -1, axis)
 
 
 def _combined(x: Arrayed, weights: np.ndarray[Any, Any]) -> Any:
-    """Combinations of elements along the last axis, few each: an element that has no part in one may be infinite."""
-    order = np.argsort(weights == 0, axis=1, kind="stable")  # those that have a part first
+    """Combine elements along the last axis; skip zero weights, whose elements may be infinite."""
+    order = np.argsort(weights == 0, axis=1, kind="stable")  # nonzero weights first
     total: Any = np.zeros((), x.dtype)
     for k in range(max(1, int(np.max(np.count_nonzero(weights, axis=1), initial=0)))):
         places = order[:, k]

@@ -1,8 +1,8 @@
-"""Polynomials by their coefficients, highest first: ``poly``, ``polyval``, ``polyfit`` and their kin.
+"""Polynomials as coefficients, highest first: ``poly``, ``polyval``, ``polyfit`` ….
 
-``numpy.poly1d`` is made of these, and takes traced coefficients while values are known: it drops leading zeros. So do
-``polymul`` and the remainder of ``polydiv``. The classes and functions of ``numpy.polynomial`` convert what they take by
-``numpy.asarray``, which refuses traced values.
+``numpy.poly1d`` calls these functions. It drops leading zeros, so traced coefficients must be
+concrete; so do ``polymul`` and the remainder of ``polydiv``. The classes and functions of
+``numpy.polynomial`` convert arguments by ``numpy.asarray``, which raises for traced values.
 
 Layer: 3.
 """
@@ -34,7 +34,7 @@ from functrace.tracing.values import has_value
 
 
 def _coefficients(p: Operand | np.poly1d) -> Arrayed:
-    """The coefficients of a polynomial, as a vector."""
+    """Return the coefficients of a polynomial as a vector."""
     if isinstance(p, np.poly1d):
         return p.coeffs
     return atleast_1d(arrayed(p))
@@ -47,17 +47,21 @@ def _vector(p: Arrayed) -> Arrayed:
 
 
 def _as_given(result: Arrayed, *given: object) -> Any:
-    """A polynomial object, where one was given."""
+    """Return a ``poly1d`` if an argument is one, else the coefficients."""
     return np.poly1d(result) if any(isinstance(p, np.poly1d) for p in given) else result
 
 
 def _nonzero_part(p: Arrayed, name: str, fix: str) -> tuple[int, int]:
-    """Where the first coefficient stands that is not 0, and behind the last one; raises where values are not known."""
+    """Return the range of coefficients from the first to the last nonzero one.
+
+    Raises:
+        ConcretizationError: if the coefficients are abstract.
+    """
     try:
         places = np.flatnonzero(known(p))
     except ConcretizationError as error:
         raise ConcretizationError(
-            f"how many coefficients numpy.{name} has to do with depends on which are 0, which is not known here",
+            f"the number of coefficients of numpy.{name} depends on which are 0, which is not known here",
             made=error.made,
             fix=fix,
         ) from error
@@ -73,17 +77,17 @@ def _part(p: Arrayed, start: int | None, stop: int | None) -> Any:
 
 @implements(np.poly)
 def poly(seq_of_zeros: Operand) -> Any:
-    """As ``numpy.poly``: the polynomial with these roots, or the characteristic one of a square matrix.
+    """As ``numpy.poly``: polynomial with these roots, or characteristic polynomial of a matrix.
 
     Raises:
-        ConcretizationError: for complex roots whose values are not known, which decide whether the result is real.
+        ConcretizationError: for abstract complex roots: the dtype of the result depends on them.
     """
     zeros = atleast_1d(arrayed(seq_of_zeros))
     if zeros.ndim == 2 and zeros.shape[0] == zeros.shape[1] != 0:
         is_real = zeros.dtype.kind != "c"
         dtype = np.result_type(zeros.dtype, np.float32 if zeros.dtype.kind in "fc" else np.float64)
         made = _with_roots(eigen.eigvals(convert(zeros, dtype)))
-        if is_real:  # its roots are real, or stand in pairs
+        if is_real:  # its roots are real, or in conjugate pairs
             return convert(ew.positive(ew.real(made)), dtype)
     elif zeros.ndim == 1:
         zeros = convert(zeros, np.mintypecode(zeros.dtype.char))
@@ -116,10 +120,10 @@ def _with_roots(zeros: Arrayed) -> Any:
 
 @implements(np.roots)
 def roots(p: Operand) -> Any:
-    """As ``numpy.roots``: the eigenvalues of the companion matrix; the derivative of a multiple root is not finite.
+    """As ``numpy.roots``: eigenvalues of the companion matrix; no derivative at multiple roots.
 
     Raises:
-        ConcretizationError: if the values are not known, which decide how many roots there are.
+        ConcretizationError: if the coefficients are abstract: the number of roots depends on them.
     """
     x: Any = _coefficients(p)
     if x.ndim != 1:
@@ -184,7 +188,7 @@ def polymul(a1: Operand, a2: Operand) -> Any:
     """As ``numpy.polymul``, which drops leading zeros.
 
     Raises:
-        ConcretizationError: if values are not known.
+        ConcretizationError: if the coefficients are abstract.
     """
     parts = []
     for p in (a1, a2):
@@ -196,9 +200,9 @@ def polymul(a1: Operand, a2: Operand) -> Any:
 
 @implements(np.polydiv)
 def polydiv(u: Operand, v: Operand) -> tuple[Any, Any]:
-    """As ``numpy.polydiv``: quotient and remainder, of which leading zeros are dropped.
+    """As ``numpy.polydiv``: quotient and remainder, without leading zeros of the remainder.
 
-    Where values are not known, the remainder is something that raises `ConcretizationError` when it is used.
+    For abstract values, any use of the remainder raises `ConcretizationError`.
     """
     x, y = ew.add(_coefficients(u), 0.0), ew.add(_coefficients(v), 0.0)
     dtype = np.result_type(x.dtype, y.dtype)
@@ -214,9 +218,9 @@ def polydiv(u: Operand, v: Operand) -> tuple[Any, Any]:
     q = stack(quotient, 0) if quotient else np.zeros(1, dtype)
     if not has_value(rest):
         fix = "use the quotient q alone, and u - np.convolve(q, v) for the remainder with its leading zeros"
-        what = "how many coefficients the remainder of numpy.polydiv has depends on which are 0, which is not known here"
+        what = "the number of coefficients of the remainder of numpy.polydiv depends on which are 0, which is not known here"
         return q, Unanswerable("the remainder of numpy.polydiv", ConcretizationError(what, fix=fix))
-    values = np.polydiv(known(x), known(y))[1]  # what NumPy takes for 0 depends on the last bits
+    values = np.polydiv(known(x), known(y))[1]  # NumPy's test for 0 depends on the last bits
     start = m + 1 - len(values)
     rest = _part(rest, start, None)
     return _as_given(q, u, v), _as_given(rest, u, v)
@@ -236,7 +240,7 @@ def polyder(p: Operand, m: int = 1) -> Any:
 
 @implements(np.polyint)
 def polyint(p: Operand, m: int = 1, k: Operand | None = None) -> Any:
-    """As ``numpy.polyint``; differentiable by the coefficients and by the constants ``k``."""
+    """As ``numpy.polyint``; differentiable in the coefficients and in the constants ``k``."""
     m = int(m)
     if m < 0:
         raise ShapeError("Order of integral must be positive (see polyder)", fix="use np.polyder")
@@ -271,7 +275,7 @@ def polyfit(
     w: Operand | None = None,
     cov: bool | str = False,
 ) -> Any:
-    """As ``numpy.polyfit``: by least squares; differentiable by ``x``, ``y`` and ``w``."""
+    """As ``numpy.polyfit``: least squares; differentiable in ``x``, ``y`` and ``w``."""
     order = int(deg) + 1
     if deg < 0:
         raise ShapeError("expected deg >= 0", fix="pass a degree of at least 0")

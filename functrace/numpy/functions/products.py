@@ -1,4 +1,4 @@
-"""Products of arrays and ``einsum``: contractions (`functrace.ops.contraction`) with NumPy's signatures.
+"""Products of arrays and ``einsum``, on top of `functrace.ops.contraction`.
 
 Layer: 3.
 """
@@ -57,7 +57,7 @@ def matmul(x1: Operand, x2: Operand, /, out: Out = None) -> Any:
 
 @implements(np.dot, method="dot")
 def dot(a: Operand, b: Operand, out: Out = None) -> Any:
-    """As ``numpy.dot``: the last axis of ``a`` with the last but one of ``b``, without broadcasting of stacks."""
+    """As ``numpy.dot``: contract the last axis of ``a`` with the last but one of ``b``."""
     a, b = arrayed(a), arrayed(b)
     if a.ndim == 0 or b.ndim == 0:
         result = ew.mul(a, b)
@@ -69,8 +69,8 @@ def dot(a: Operand, b: Operand, out: Out = None) -> Any:
         laid = layout_of(out)
         if laid is None or not laid.flags.c_contiguous or (out.dtype, out.shape) != (result.dtype, shape_of(result)):
             raise DtypeError(
-                f"numpy.dot takes for out= what it would return, {aval_of(result)} in C order, and this one is {out.aval}"
-                + ("" if laid is not None else " in an order that is not known here"),
+                f"numpy.dot: out= must be {aval_of(result)} in C order, not {out.aval}"
+                + ("" if laid is not None else " in an unknown order"),
                 fix="write out[...] = np.dot(a, b)",
             )
     return stored(result, out, "dot")
@@ -78,7 +78,7 @@ def dot(a: Operand, b: Operand, out: Out = None) -> Any:
 
 @implements(np.inner, scalars=True)
 def inner(a: Operand, b: Operand, /) -> Any:
-    """As ``numpy.inner``: the last axes, without conjugation."""
+    """As ``numpy.inner``: contract the last axes, without conjugation."""
     a, b = arrayed(a), arrayed(b)
     if a.ndim == 0 or b.ndim == 0:
         return ew.mul(a, b)
@@ -95,13 +95,13 @@ def outer(a: Operand, b: Operand, out: Out = None) -> Any:
 
 @implements(np.vdot)
 def vdot(a: Operand, b: Operand, /) -> Any:
-    """As ``numpy.vdot``: operands are flattened, the first one is conjugated."""
+    """As ``numpy.vdot``: operands are flattened, the first one conjugated."""
     return bind(matmul_p, (flattened(_conj(arrayed(a))), flattened(arrayed(b))))
 
 
 @implements(np.tensordot)
 def tensordot(a: Operand, b: Operand, axes: int | Iterable[Any] = 2) -> Any:
-    """As ``numpy.tensordot``: a sum over pairs of axes, as one matrix product."""
+    """As ``numpy.tensordot``: contract pairs of axes, as one matrix product."""
     a, b = arrayed(a), arrayed(b)
     if isinstance(axes, int | np.integer):
         count = int(axes)
@@ -143,7 +143,7 @@ def kron(a: Operand, b: Operand) -> Any:
 
 @implements(np.cross)
 def cross(a: Operand, b: Operand, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
-    """As ``numpy.cross``: vectors of 3 (or, deprecated by NumPy, 2) components."""
+    """As ``numpy.cross``: vectors of 3 components (or 2, deprecated by NumPy)."""
     if axis is not None:
         axisa = axisb = axisc = axis
     a, b = arrayed(a), arrayed(b)
@@ -180,7 +180,7 @@ def cross(a: Operand, b: Operand, axisa: int = -1, axisb: int = -1, axisc: int =
 
 @implements(np.vecdot, np.linalg.vecdot)
 def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Any:
-    """As ``numpy.vecdot``: products of vectors of a stack, the first one conjugated."""
+    """As ``numpy.vecdot``: products of stacked vectors, the first one conjugated."""
     a, b = arrayed(x1), arrayed(x2)
     for x in (a, b):
         at_least(x, 1, "vecdot")
@@ -193,7 +193,7 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Any:
 
 @implements(np.matvec)
 def matvec(x1: Operand, x2: Operand, /) -> Any:
-    """As ``numpy.matvec``: matrices of a stack times vectors of a stack."""
+    """As ``numpy.matvec``: stacked matrices times stacked vectors."""
     a, v = arrayed(x1), arrayed(x2)
     at_least(a, 2, "matvec")
     at_least(v, 1, "matvec")
@@ -205,7 +205,7 @@ def matvec(x1: Operand, x2: Operand, /) -> Any:
 
 @implements(np.vecmat)
 def vecmat(x1: Operand, x2: Operand, /) -> Any:
-    """As ``numpy.vecmat``: vectors of a stack, conjugated, times matrices of a stack."""
+    """As ``numpy.vecmat``: stacked vectors, conjugated, times stacked matrices."""
     v, a = _conj(arrayed(x1)), arrayed(x2)
     at_least(v, 1, "vecmat")
     at_least(a, 2, "vecmat")
@@ -219,7 +219,7 @@ def vecmat(x1: Operand, x2: Operand, /) -> Any:
 
 
 def _as_subscripts(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
-    """Return subscripts as a string, from either of the two ways of calling einsum."""
+    """Return subscripts as a string, for both calling conventions of einsum."""
     if isinstance(operands[0], str):
         return operands[0].replace(" ", ""), operands[1:]
     terms, values = operands[1::2], operands[: 2 * (len(operands) // 2) : 2]
@@ -238,7 +238,7 @@ def _sorted_letters(k: int) -> int:
 
 
 def explicit_subscripts(subscripts: str, ranks: tuple[int, ...]) -> str:
-    """Return subscripts with an output, and with letters for ellipses."""
+    """Return subscripts with an explicit output, and letters for ellipses."""
     left, arrow, out = subscripts.partition("->")
     terms = left.split(",")
     given = set(subscripts) - set("->,.")
@@ -279,7 +279,7 @@ def einsum(*operands: Any, out: Out = None, optimize: object = False, **kwargs: 
     values = tuple(arrayed(x) for x in values)
     explicit = explicit_subscripts(subscripts, tuple(x.ndim for x in values))
     term, _, axes = explicit.partition("->")
-    if axes and set(term) == set(axes) and out is None:  # one operand, of which NumPy returns a view, whatever dtype= says
+    if axes and set(term) == set(axes) and out is None:  # NumPy returns a view, whatever dtype= is
         return linked(contract(explicit, *values), EinsumView(values[0], term, axes))
     result = contract(explicit, *[cast_to(x, dtype, casting) for x in values])
     if out is not None:
@@ -313,7 +313,7 @@ def multi_dot(arrays: Iterable[Operand], *, out: Out = None) -> Any:
 
 
 def _best_splits(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
-    """Where to split each part of a matrix chain. Source: Cormen et al., Introduction to Algorithms, 15.2."""
+    """Split a matrix chain optimally. Source: Cormen et al., Introduction to Algorithms, 15.2."""
     count = len(sizes) - 1
     cost = {(k, k): 0 for k in range(count)}
     split: dict[tuple[int, int], int] = {}

@@ -1,8 +1,8 @@
-"""The functions of ``math``, ``float`` and ``int`` as lifted code has them: on traced values they keep the derivative.
+"""Functions of ``math``, ``float`` and ``int`` in lifted code: differentiable on traced values.
 
-On anything else they are Python's own. A result is a Python number, as there: weak where it meets an array (NEP 50). Where
-the values are known, Python's own function is called with them first, so that what it refuses (``math.sqrt(-1.0)``) raises
-its error in the user's line.
+Other values get Python's own function. Results are Python numbers: weak in operations with arrays
+(NEP 50). On concrete values Python's function is called first, so that its errors
+(``math.sqrt(-1.0)``) are raised in the user's line.
 
 Layer: 3.
 """
@@ -80,7 +80,7 @@ ON_TRACED: dict[Callable[..., Any], Callable[..., Any]] = {
     math.floor: _whole(np.floor), math.ceil: _whole(np.ceil), math.trunc: _whole(np.trunc),
     math.erf: _special("erf"), math.erfc: _special("erfc"), math.gamma: _special("gamma"), math.lgamma: _special("gammaln"),
 }  # fmt: skip
-"""What Python's functions of numbers are on traced values."""
+"""Implementations of functions of ``math`` on traced values."""
 
 _OF_ITERABLES = frozenset({math.fsum, math.prod, math.dist})
 _OF_INTEGERS = frozenset({math.prod})
@@ -89,7 +89,7 @@ _POWERS = frozenset({math.pow, math.ldexp})
 
 
 class MathFunction:
-    """A function of ``math`` as lifted code reads it: compared, hashed and pickled as Python's own."""
+    """Function of ``math`` in lifted code: compares, hashes and pickles like Python's own."""
 
     def __init__(self, function: Callable[..., Any], is_lifted: Callable[[], bool]) -> None:
         self.__wrapped__ = function
@@ -98,7 +98,7 @@ class MathFunction:
         self._is_lifted = is_lifted
 
     def __call__(self, *args: Any, **kwargs: object) -> Any:
-        """Call Python's function, or its meaning on traced values."""
+        """Call Python's function, or its implementation on traced values."""
         own = self.__wrapped__
         if own in _OF_ITERABLES:
             args = tuple([list(x) if hasattr(x, "__iter__") and not isinstance(x, (list, tuple)) else x for x in args])
@@ -121,7 +121,7 @@ class MathFunction:
 
 
 def _of_math(name: str) -> Any:
-    """Python's own function: what is pickled inside of a lift is unpickled anywhere."""
+    """Return Python's own function, to unpickle outside of a lift."""
     return vars(math)[name]
 
 
@@ -134,13 +134,13 @@ def _of_traced(own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _number(x: object) -> Any:
-    if isinstance(x, np.generic):  # of values that have ended
+    if isinstance(x, np.generic):  # a result of ended tracers
         return x.item()
     return as_number(x, float) if isinstance(x, TracedArray) and x.dtype.kind in "bif" else x
 
 
 def _known(x: object) -> Any:
-    """The plain value of an argument; ``None`` where it is not known."""
+    """Return the concrete value of an argument; ``None`` if it is abstract."""
     if isinstance(x, (list, tuple)):
         found = [_known(part) for part in x]
         return None if None in found else found
@@ -151,7 +151,7 @@ def _known(x: object) -> Any:
 
 
 def _numbers(x: object, own: Callable[..., Any]) -> Any:
-    """An argument with the traced values in it as float64, as Python converts what it is given."""
+    """Convert traced values in an argument to float64, as Python converts arguments."""
     if isinstance(x, (list, tuple)):
         return [_numbers(part, own) for part in x]
     if not isinstance(x, Tracer) or isinstance(x, TracedNumber):
@@ -162,7 +162,7 @@ def _numbers(x: object, own: Callable[..., Any]) -> Any:
 
 
 def converted(x: Any, kind: type, what: str) -> Any:
-    """Return a traced value of one element as a 0-d array of a Python type's dtype.
+    """Convert a traced value of one element to a 0-d array of a Python type's dtype.
 
     Raises:
         DtypeError: if it has several elements, or is complex.
@@ -173,18 +173,18 @@ def converted(x: Any, kind: type, what: str) -> Any:
             fix="use NumPy's function of this name, which takes arrays",
         )
     if x.dtype.kind == "c" and kind is not complex:
-        raise DtypeError(f"{what}: a complex number ({x.aval}) is no real one", fix="use abs(x), or x.real")
+        raise DtypeError(f"{what} takes a real number, not a complex one ({x.aval})", fix="use abs(x), or x.real")
     one = x if not x.ndim else FUNCTIONS[np.reshape](x, ())
     return one.astype(kind)
 
 
 def python_number(kind: type, x: Any) -> Any:
-    """Return ``float(x)``, ``int(x)`` or ``complex(x)`` of a traced value, with its derivative: a traced Python number."""
+    """Return ``float(x)``, ``int(x)`` or ``complex(x)`` as a traced number, with its derivative."""
     if isinstance(x, TracedNumber) and x.kind is kind:
         return x
     whole = x.strong() if isinstance(x, TracedNumber) else x
     if kind is int and whole.dtype.kind == "f":
         known = _known(whole)
         if known is not None:
-            return int(known)  # its derivative is 0, and so is that of NumPy's astype(int)
+            return int(known)  # the derivative is 0, as for astype(int)
     return as_number(converted(whole, kind, f"{kind.__name__}(x)"), kind)

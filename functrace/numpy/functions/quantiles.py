@@ -1,4 +1,4 @@
-"""Order statistics: medians, quantiles and percentiles, with NaN left out or not; differentiable in data and ``q``.
+"""Medians, quantiles and percentiles, with or without NaN; differentiable in the data and ``q``.
 
 Layer: 3.
 """
@@ -43,11 +43,11 @@ _CONTINUOUS = {
 
 
 _ELEMENTS = frozenset({"lower", "higher", "nearest", "inverted_cdf", "closest_observation"})
-"""Methods whose quantiles are elements, in their dtype; so are those of integer orders by the method "linear"."""
+"""Methods that return elements, in their dtype; so does "linear" for integer ``q``."""
 
 
 def _place(n: int | Arrayed, q: Arrayed, method: str) -> Any:
-    """Where the quantile stands among ``n`` sorted numbers, as a real position (Hyndman and Fan 1996)."""
+    """Return the real position of a quantile among ``n`` sorted numbers (Hyndman and Fan 1996)."""
     if method in _CONTINUOUS:
         alpha, beta = _CONTINUOUS[method]
         if method == "linear":
@@ -94,7 +94,7 @@ def _quantile(
     q_shape = shape_of(q)
     reduced = ops.kept_shape(a.shape, axes) if keepdims is not NOT_GIVEN and keepdims else ops.dropped_shape(a.shape, axes)
     if skips_nan and 0 in a.shape:
-        return nanmean(a, axis, keepdims=keepdims)  # as NumPy: whatever the shape of q
+        return nanmean(a, axis, keepdims=keepdims)  # as NumPy, for any shape of q
     if n == 0:
         raise TracedIndexError(f"quantile: no elements along axis {axis} of {aval_of(a)}", fix="leave empty arrays out")
     x = sorting.sort(x, rank - 1)
@@ -121,7 +121,7 @@ def _quantile(
 
     result = read(low)
     if not is_element:
-        # From the nearer end, as NumPy does, so that it is exact at both; nan between infinities, also where they are equal.
+        # From the nearer end, as NumPy: exact at both; NaN between infinities, even equal ones.
         left, right = result, read(high)
         step = ew.sub(right, left)
         result = ew.where(
@@ -136,7 +136,7 @@ def _quantile(
 
 
 def _weighted(a: Arrayed, q: Arrayed, axis: Axis, weights: Operand, keepdims: Flag, *, skips_nan: bool) -> Any:
-    """Quantiles of weighted numbers, which are elements: the first at which the sum of the weights reaches ``q``."""
+    """Return weighted quantiles: the first element where the cumulative weight reaches ``q``."""
     axes = normalize_axes(axis, a.ndim)
     w = arrayed(weights)
     if w.shape != a.shape:
@@ -235,7 +235,7 @@ nanpercentile = implements(np.nanpercentile, scalars=True)(_quantile_function("n
 
 @implements(np.median, scalars=True)
 def median(a: Operand, axis: Axis = None, out: Out = None, overwrite_input: bool = False, keepdims: Flag = False) -> Any:
-    """As ``numpy.median``; of an even count the two in the middle share the derivative."""
+    """As ``numpy.median``; for an even count the two middle elements share the derivative."""
     a = arrayed(a)
     axes = normalize_axes(axis, a.ndim)
     x = ops.merge_reduced(a, axes)
@@ -253,7 +253,7 @@ def median(a: Operand, axis: Axis = None, out: Out = None, overwrite_input: bool
 
 @implements(np.nanmedian, scalars=True)
 def nanmedian(a: Operand, axis: Axis = None, out: Out = None, overwrite_input: bool = False, keepdims: Flag = False) -> Any:
-    """As ``numpy.nanmedian``; of an even count the two in the middle share the derivative."""
+    """As ``numpy.nanmedian``; for an even count the two middle elements share the derivative."""
     a = arrayed(a)
     if a.dtype.kind not in "fc" or 0 in a.shape:
         return median(a, axis, out, overwrite_input, keepdims)

@@ -1,6 +1,7 @@
-"""Reductions, means and spreads: NumPy's signatures over `functrace.ops.reductions`.
+"""Reductions, means and variances, on top of `functrace.ops.reductions`.
 
-Those that leave NaN out stand in nan_reductions.py, order statistics in quantiles.py, what runs along an axis in running.py.
+NaN-ignoring reductions are in nan_reductions.py, order statistics in quantiles.py, cumulative
+functions in running.py.
 
 Layer: 3.
 """
@@ -52,28 +53,28 @@ _getframe = sys._getframe
 _ALL = tuple(tuple(range(n)) for n in range(65))
 
 
-# -- what they have in common --------------------------------------------------------------------------------
+# -- common helpers --------------------------------------------------------------------------------
 
 
 def finished(result: Arrayed, shape: tuple[int, ...], axes: ops.Axes, keepdims: Flag, out: Out, name: str) -> Any:
-    """Put the reduced axes back if asked to, and write to a traced ``out``."""
+    """Restore the reduced axes for ``keepdims``, and write to a traced ``out``."""
     if keepdims is not False and keepdims is not NOT_GIVEN and keepdims:
         result = ops.expand_reduced(result, shape, axes)
     return stored(result, out, name)
 
 
 def _axes_of(axis: Axis, ndim: int) -> ops.Axes:
-    """Return the axes of a reduction that is a ufunc's: a 0-d array has an axis 0 for these, as for NumPy's."""
+    """Return the axes of a ufunc reduction, for which a 0-d array has an axis 0, as in NumPy."""
     return () if ndim == 0 and type(axis) is int and axis in (0, -1) else normalize_axes(exact_axis(axis), ndim)
 
 
 def is_given(value: object) -> TypeGuard[Operand]:
-    """Whether ``initial=`` or the like was given a value."""
+    """Return True if ``initial=`` or the like was given a value."""
     return value is not NOT_GIVEN and value is not None
 
 
 def where_only(x: Arrayed, where: Value, fill: Value) -> Arrayed:
-    """``x`` where the mask holds, elsewhere a number that changes nothing."""
+    """Return ``x`` where the mask is true, elsewhere a neutral number."""
     where = mask_of(where, "a reduction")
     if where is True:
         return x
@@ -84,13 +85,13 @@ def where_only(x: Arrayed, where: Value, fill: Value) -> Arrayed:
 
 
 def _check_identity(initial: Operand | None, a: Arrayed, axes: ops.Axes, where: Value) -> None:
-    """Check that ``initial=None``, which says that a reduction has no identity, leaves it an element to start from."""
+    """Check that a reduction without identity (``initial=None``) has an element to start from."""
     if initial is None and ((where is not True and where is not NOT_GIVEN) or ops.count(a.shape, axes) == 0):
         raise ShapeError("a reduction without identity needs elements, and no where=", fix="leave out initial=None")
 
 
 def _kept(x: Arrayed) -> Arrayed:
-    """A reduction over no axes: a copy."""
+    """Return a copy: the reduction over no axes."""
     return ew.positive(x) if x.dtype.kind != "b" else ew.bitwise_or(x, x)
 
 
@@ -131,7 +132,7 @@ def prod(
     initial: Operand | None = NOT_GIVEN,
     where: Value = True,
 ) -> Any:
-    """As ``numpy.prod``; the derivative is exact where factors are zero."""
+    """As ``numpy.prod``; the derivative is exact for zero factors."""
     a = where_only(cast_to(arrayed(a), dtype), where, 1)
     axes = _axes_of(axis, a.ndim)
     _check_identity(initial, a, axes, where)
@@ -237,13 +238,13 @@ def count_nonzero(a: Operand, axis: Axis = None, *, keepdims: Flag = False) -> A
 
 
 def count_of(a: Arrayed, axes: ops.Axes, where: Value) -> Any:
-    """How many elements go into each result: a number, or an array with the reduced axes kept under ``where``."""
+    """Return the number of elements per result; under ``where`` an array with reduced axes kept."""
     if where is True or where is NOT_GIVEN:
         return ops.count(a.shape, axes)
     found = stacked(cast("Operand", where))
     if found.dtype != np.bool_ if isinstance(found, Tracer) else not np.isin(np.asarray(found, object), (0, 1)).all():
         raise DtypeError(
-            "the count of a mean or a variance: where= must be bools, of other numbers NumPy takes the sum",
+            "the count of a mean or a variance: where= must be bools (NumPy sums other numbers)",
             fix="compare, where=(mask != 0)",
         )
     where = mask_of(found, "a reduction")
@@ -252,7 +253,7 @@ def count_of(a: Arrayed, axes: ops.Axes, where: Value) -> Any:
 
 
 def _working(a: Arrayed, dtype: DtypeLike) -> tuple[Any, Any]:
-    """The operand in the dtype that a mean is taken in, and the dtype of the result (``None``: as it comes)."""
+    """Return the operand in the working dtype of a mean, and the result dtype if it differs."""
     if dtype is not None:
         return convert(a, dtype), dtype
     if a.dtype.kind in "biu":
@@ -276,12 +277,12 @@ def mean(
 
 
 def dropped(x: Arrayed, shape: tuple[int, ...], axes: ops.Axes) -> Any:
-    """Return a result that may have the reduced axes with size 1 without them."""
+    """Remove the reduced axes, if kept with size 1."""
     return reshape(x, ops.dropped_shape(shape, axes))
 
 
 def _mean(x: Arrayed, axes: ops.Axes, where: Value) -> Any:
-    """The mean, with the reduced axes kept if there is a mask."""
+    """Return the mean, with the reduced axes kept if there is a mask."""
     n = count_of(x, axes, where)
     total = record_one(ops.reduce_sum_p, where_only(x, where, 0), (axes,))
     if isinstance(n, int):
@@ -290,7 +291,7 @@ def _mean(x: Arrayed, axes: ops.Axes, where: Value) -> Any:
 
 
 def _divided(total: Arrayed, n: float | Arrayed) -> Any:
-    """A sum over a count, which a float16 may not hold: NumPy divides it in float64."""
+    """Divide a sum by a count; float16 in float64, as NumPy, because it may not hold the count."""
     if total.dtype == np.float16:
         return convert(ew.div(convert(total, np.float64), n), np.float16)
     return ew.div(total, n)
@@ -332,7 +333,7 @@ def variance_of(
     if shape_of(ddof) or isinstance(ddof, complex | np.complexfloating):
         raise DtypeError(f"ddof must be a real number, not {ddof!r}", fix="pass 0 or 1")
     if type(ddof) is int:
-        np.int64(ddof)  # raises as NumPy does for integers that do not fit
+        np.int64(ddof)  # raise as NumPy for integers out of range
     axes = normalize_axes(exact_axis(axis), a.ndim)
     if dtype is not None and np.dtype(dtype).kind != ("c" if a.dtype.kind == "c" else "f"):
         raise DtypeError(
@@ -368,7 +369,7 @@ def std(
     mean: Value = NOT_GIVEN,
     correction: float | Arrayed = NOT_GIVEN,
 ) -> Any:
-    """As ``numpy.std``; the derivative at equal numbers is 0."""
+    """As ``numpy.std``; the derivative for equal numbers is 0."""
     result, shape, axes = variance_of(a, axis, dtype, ddof, where, mean, correction)
     return finished(ew.sqrt_of_square(result), shape, axes, keepdims, out, "std")
 

@@ -1,4 +1,4 @@
-"""NumPy's functions that repeat elements: ``tile``, ``repeat``, windows, grids and powers.
+"""NumPy's functions that repeat elements: ``tile``, ``repeat``, windows, grids, Vandermonde.
 
 Layer: 3.
 """
@@ -58,7 +58,7 @@ def tile(A: Arrayed, reps: Any) -> Any:
 
 @implements(np.repeat, method="repeat")
 def repeat(a: Operand, repeats: Any, axis: OneAxis = None) -> Any:
-    """As ``numpy.repeat``; traced counts are asked for their values."""
+    """As ``numpy.repeat``; traced counts are concretized."""
     a = arrayed(a)
     a, axis = exactly_lined_up(a, axis)
     shape = shape_of(a)
@@ -84,7 +84,7 @@ def repeat(a: Operand, repeats: Any, axis: OneAxis = None) -> Any:
 def sliding_window_view(
     x: Arrayed, window_shape: Sizes, axis: Axis = None, *, subok: bool = False, writeable: bool = False
 ) -> Any:
-    """As ``numpy.lib.stride_tricks.sliding_window_view``: a view that cannot be written."""
+    """As ``numpy.lib.stride_tricks.sliding_window_view``: a read-only view."""
     if writeable:
         raise UnsupportedFunctionError("sliding_window_view: writeable=True is not supported", fix="leave it out")
     sizes = int_tuple(window_shape)

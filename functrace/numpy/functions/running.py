@@ -1,4 +1,4 @@
-"""Sums, products and differences along an axis: ``cumsum``, ``diff``, ``trapezoid`` and their kin.
+"""Cumulative sums and products, and differences: ``cumsum``, ``diff``, ``trapezoid``, ``unwrap`` ….
 
 Layer: 3.
 """
@@ -47,7 +47,7 @@ def cumsum(a: Operand, axis: OneAxis = None, dtype: DtypeLike = None, out: Out =
 
 @implements(np.cumprod, method="cumprod", accumulate=np.multiply)
 def cumprod(a: Operand, axis: OneAxis = None, dtype: DtypeLike = None, out: Out = None) -> Any:
-    """As ``numpy.cumprod``; the derivative is exact where factors are zero."""
+    """As ``numpy.cumprod``; the derivative is exact for zero factors."""
     a, axis = exactly_lined_up(cast_to(arrayed(a), dtype), axis)
     result = cast_to(cumulative.cumprod(a, axis), dtype)
     return stored(result, out, "cumprod")
@@ -129,7 +129,7 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: Value = 1.0, axis: int =
 def unwrap(
     p: Operand, discont: float | Arrayed | None = None, axis: int = -1, *, period: float | Arrayed = 2 * math.pi
 ) -> Any:
-    """As ``numpy.unwrap``: whole periods are added, so the derivative by ``p`` is that of ``p`` itself."""
+    """As ``numpy.unwrap``: whole periods are constant; the derivative in ``p`` is the identity."""
     p = arrayed(p)
     axis = one_axis(axis, p.ndim)
     steps = ew.stop_gradient(diff(p, axis=axis))
@@ -146,7 +146,7 @@ def unwrap(
     if shape_of(ew.logical_and(is_small, flipped)) != shape_of(flipped):
         raise ShapeError(f"unwrap: discont does not fit {shape_of(steps)} differences", fix="pass a number")
     jumps = ew.where(is_small, 0, ew.sub(within, steps))
-    if isinstance(turn, Tracer):  # how many periods does not change, how long they are does
+    if isinstance(turn, Tracer):  # the number of periods is constant, their length is not
         jumps = ew.mul(ew.rint(ew.div(jumps, known_turn)), turn)
     first = index_static(p, along(axis, (None, 1, None)))
     rest = ew.add(index_static(p, along(axis, (1, None, None))), cumulative.cumsum(jumps, axis))

@@ -45,7 +45,7 @@ def interp(
     right: Operand | None = None,
     period: float | Arrayed | None = None,
 ) -> Any:
-    """As ``numpy.interp``; differentiable by ``x``, ``xp``, ``fp``, ``left`` and ``right``."""
+    """As ``numpy.interp``; differentiable in ``x``, ``xp``, ``fp``, ``left`` and ``right``."""
     at, xp, fp = (convert(y, np.result_type(y.dtype, float)) for y in map(arrayed, (x, xp, fp)))
     if len(shape_of(xp)) != 1 or shape_of(xp) != shape_of(fp) or not shape_of(xp)[0]:
         raise ShapeError(
@@ -120,12 +120,12 @@ def correlate(a: Operand, v: Operand, mode: str = "valid") -> Any:
     m, n = len(a), len(v)
     other = ew.conj(v) if v.dtype.kind == "c" else v
     made = joining.convolve(a, index_static(other, ((None, None, -1),)))
-    # Where v is the longer one NumPy swaps the two and turns the result round, which moves the middle of an even length.
+    # For a longer v, NumPy swaps both and reverses the result: the middle of even lengths moves.
     return _cut(made, m, n, mode, (m - 1) // 2 if n > m and m % 2 else min(m, n) // 2 if n > m else (n - 1) // 2)
 
 
 def _outside(end: Operand, dtype: np.dtype[Any]) -> Arrayed:
-    """What `interp` gives outside of its points: one number, real where the others are."""
+    """Return the value of `interp` outside of its points: one number, real if ``fp`` is."""
     end = stacked(end)
     if not isinstance(end, Tracer):
         end = as_array(end)[()]
@@ -136,7 +136,7 @@ def _outside(end: Operand, dtype: np.dtype[Any]) -> Arrayed:
 
 @implements(np.gradient)
 def gradient(f: Operand, *varargs: Operand, axis: Axis = None, edge_order: int = 1) -> Any:
-    """As ``numpy.gradient``; differentiable by the values and by the spacings."""
+    """As ``numpy.gradient``; differentiable in the values and the spacings."""
     f = arrayed(f)
     ndim = len(shape_of(f))
     axes = tuple(range(ndim)) if axis is None else axis_tuple(axis, ndim)
@@ -195,7 +195,7 @@ def _gradient_along(f: Arrayed, spacing: Operand, axis: int, edge_order: int) ->
 
 
 def _one_sided(y0: Arrayed, y1: Arrayed, y2: Arrayed, h1: Arrayed, h2: Arrayed) -> Any:
-    """Second-order difference at the end ``y0``, seen from outside; ``h1`` and ``h2`` are the next two steps."""
+    """Return the second-order one-sided difference at ``y0``; ``h1``, ``h2`` are the next steps."""
     return (2.0 * h1 + h2) / (h1 * (h1 + h2)) * y0 - (h1 + h2) / (h1 * h2) * y1 + h1 / (h2 * (h1 + h2)) * y2
 
 
@@ -211,7 +211,7 @@ def cov(
     *,
     dtype: DtypeLike = None,
 ) -> Any:
-    """As ``numpy.cov``; where degrees of freedom are known to be 0 or less, it warns when it is recorded."""
+    """As ``numpy.cov``; warns during tracing if concrete degrees of freedom are at most 0."""
     if ddof is not None and ddof != int(ddof):
         raise ShapeError("ddof must be integer", fix="pass 0 or 1")
     m = arrayed(m)
@@ -264,7 +264,7 @@ def cov(
 
 @implements(np.corrcoef)
 def corrcoef(x: Operand, y: Operand | None = None, rowvar: bool = True, *, dtype: DtypeLike = None) -> Any:
-    """As ``numpy.corrcoef``; NumPy's clipping to [-1, 1] only moves values by rounding, and is left out."""
+    """As ``numpy.corrcoef``, without NumPy's clipping to [-1, 1], which only removes rounding."""
     c = cov(x, y, rowvar, dtype=dtype)
     if not len(shape_of(c)):
         return c / c

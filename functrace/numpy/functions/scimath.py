@@ -1,4 +1,4 @@
-"""``numpy.emath``: functions whose results are complex where real numbers leave the real domain, which their values decide.
+"""``numpy.emath``: functions that return complex results for values out of the real domain.
 
 Layer: 3.
 """
@@ -31,7 +31,7 @@ def _any(x: Arrayed, outside: Callable[[Any], Any], name: str) -> bool:
 
 
 def _widened(x: Operand, outside: Callable[[Any], Any], name: str) -> Any:
-    """The operand, complex if any of it is outside of the real domain."""
+    """Return the operand, as complex if an element is outside of the real domain."""
     x = arrayed(x)
     if x.dtype.kind == "c":
         return x
@@ -51,7 +51,7 @@ def _wide(name: str, primitive: ew.Elementwise, outside: Callable[[Any], Any]) -
         return primitive(_widened(x, outside, name))
 
     function.__name__ = name
-    function.__doc__ = f"As ``numpy.emath.{name}``; the values of real numbers must be known."
+    function.__doc__ = f"As ``numpy.emath.{name}``; real numbers must be concrete."
     return implements(getattr(np.emath, name))(function)
 
 
@@ -66,13 +66,13 @@ arctanh = _wide("arctanh", ew.arctanh, _beyond_one)
 
 @implements(np.emath.logn)
 def logn(n: Operand, x: Operand) -> Any:
-    """As ``numpy.emath.logn``; the values of real numbers must be known."""
+    """As ``numpy.emath.logn``; real numbers must be concrete."""
     return ew.div(log(x), log(n))
 
 
 @implements(np.emath.power)
 def power(x: Operand, p: Operand) -> Any:
-    """As ``numpy.emath.power``; the values of real bases, and of integer exponents, must be known."""
+    """As ``numpy.emath.power``; real bases and integer exponents must be concrete."""
     base, exponent = _widened(x, _negative, "power"), arrayed(p)
     if exponent.dtype.kind in "iu" and _any(exponent, _negative, "power"):
         exponent = convert(exponent, np.float64)

@@ -1,6 +1,7 @@
-"""Sets: ``unique`` and its kin, and ``trim_zeros``. How many elements there are depends on values, so these must be known.
+"""Sets: ``unique``, ``union1d`` …, and ``trim_zeros``.
 
-Elements carry their derivatives on; those that are equal share the derivative of the one that stands for them.
+The number of results depends on values, so these must be concrete. Elements keep their derivatives;
+equal elements share the derivative of their result.
 
 Layer: 3.
 """
@@ -44,11 +45,11 @@ def _values(x: Arrayed, name: str) -> np.ndarray[Any, Any]:
 
 
 def _chosen(x: Arrayed, first: np.ndarray[Any, Any], inverse: np.ndarray[Any, Any]) -> Any:
-    """Rows of ``x``: for each group of equal ones the first, with the mean of their derivatives."""
+    """Return the first row of each group of equal rows, with the mean of their derivatives."""
     result = gather(x, (ARRAY,), (first,))
     if x.dtype.kind not in "fc" or len(first) == len(inverse):
         return result
-    # Zeros that carry the derivatives; what is infinite or NaN less itself would be NaN.
+    # Zeros that carry the derivatives; an infinite or NaN element minus itself would be NaN.
     change = ew.where(ew.isfinite(x), ew.sub(x, ew.stop_gradient(x)), 0.0)
     size = np.bincount(inverse, minlength=len(first)).reshape(-1, *(1,) * (x.ndim - 1)).astype(x.dtype)
     mean = ew.div(scatter_add(change, (ARRAY,), (inverse,), result.shape), size)
@@ -66,19 +67,19 @@ def unique(
     equal_nan: bool = True,
     sorted: bool = True,
 ) -> Any:
-    """As ``numpy.unique``; the values must be known."""
+    """As ``numpy.unique``; the values must be concrete."""
     x = arrayed(ar)
     options: dict[str, Any] = {"axis": axis, "equal_nan": equal_nan, "sorted": sorted}
-    if not isinstance(x, Tracer):  # one of two sets
+    if not isinstance(x, Tracer):  # only the other set is traced
         return np.unique(x, return_index, return_inverse, return_counts, **options)
-    values = np.zeros(x.shape, x.dtype) if x.size == 1 else _values(x, "unique")  # one element is unique, whatever it is
+    values = np.zeros(x.shape, x.dtype) if x.size == 1 else _values(x, "unique")  # 1 is unique
     wanted: Any = np.unique(values, return_index, return_inverse, return_counts, **options)
     several = return_index or return_inverse or return_counts
     place = 0 if axis is None else one_axis(axis, x.ndim)
     rows: Any = flattened(x) if axis is None else moveaxis(x, place, 0)
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True, axis=axis, equal_nan=equal_nan)
     chosen = _chosen(rows, first, inverse.reshape(-1))
-    if not sorted:  # by a table, in an order of its own
+    if not sorted:  # NumPy uses a hash table, which has its own order
         order = _order_of(wanted[0] if several else wanted, values.reshape(-1)[first])
         chosen = gather(chosen, (ARRAY,), (order,))
     chosen = chosen if axis is None else moveaxis(chosen, 0, place)
@@ -86,7 +87,7 @@ def unique(
 
 
 def _order_of(wanted: np.ndarray[Any, Any], ordered: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Positions in an ordered vector of the elements of another order of it, of which only NaN may repeat."""
+    """Return the permutation from a sorted vector to another order of it; only NaN may repeat."""
     order = np.empty(len(wanted), np.intp)
     order[np.argsort(wanted, kind="stable")] = np.arange(len(ordered))
     return order
@@ -121,7 +122,7 @@ def unique_inverse(x: Operand, /) -> Any:
 
 @implements(np.union1d, weak=True)
 def union1d(ar1: Operand, ar2: Operand) -> Any:
-    """As ``numpy.union1d``; the values must be known."""
+    """As ``numpy.union1d``; the values must be concrete."""
     return unique(concatenate([ar1, ar2], None))
 
 
@@ -130,7 +131,7 @@ def _sets(ar1: Operand, ar2: Operand, assume_unique: bool) -> list[Any]:
 
 
 def _ordered(sets: list[Any], name: str) -> tuple[Any, Any, Any]:
-    """Join two sets; return the array, what sorts it, and its sorted values. Of equal elements the first set's is first."""
+    """Join two sets; return the array, its stable sorting permutation, and its sorted values."""
     both = concatenate(sets, None)
     values = _values(both, name)
     order = np.argsort(values, kind="stable")
@@ -139,7 +140,7 @@ def _ordered(sets: list[Any], name: str) -> tuple[Any, Any, Any]:
 
 @implements(np.intersect1d)
 def intersect1d(ar1: Operand, ar2: Operand, assume_unique: bool = False, return_indices: bool = False) -> Any:
-    """As ``numpy.intersect1d``; the values must be known. The elements are those of ``ar1``."""
+    """As ``numpy.intersect1d``; the values must be concrete. Elements are taken from ``ar1``."""
     both, order, values = _ordered(_sets(ar1, ar2, assume_unique), "intersect1d")
     chosen = gather(both, (ARRAY,), (order[:-1][values[1:] == values[:-1]],))
     if not return_indices:
@@ -150,7 +151,7 @@ def intersect1d(ar1: Operand, ar2: Operand, assume_unique: bool = False, return_
 
 @implements(np.setxor1d, weak=True)
 def setxor1d(ar1: Operand, ar2: Operand, assume_unique: bool = False) -> Any:
-    """As ``numpy.setxor1d``; the values must be known."""
+    """As ``numpy.setxor1d``; the values must be concrete."""
     sets = [ar1, ar2] if assume_unique else _sets(strong(ar1), strong(ar2), assume_unique)
     both, order, values = _ordered(sets, "setxor1d")
     changes = values[1:] != values[:-1]
@@ -160,7 +161,7 @@ def setxor1d(ar1: Operand, ar2: Operand, assume_unique: bool = False) -> Any:
 
 @implements(np.setdiff1d)
 def setdiff1d(ar1: Operand, ar2: Operand, assume_unique: bool = False) -> Any:
-    """As ``numpy.setdiff1d``; the values must be known."""
+    """As ``numpy.setdiff1d``; the values must be concrete."""
     x, y = _sets(ar1, ar2, assume_unique)
     kept = np.isin(_values(x, "setdiff1d"), _values(y, "setdiff1d"), assume_unique=True, invert=True)
     return gather(x, (ARRAY,), (np.flatnonzero(kept),))
@@ -170,7 +171,7 @@ def setdiff1d(ar1: Operand, ar2: Operand, assume_unique: bool = False) -> Any:
 def isin(
     element: Operand, test_elements: Operand, assume_unique: bool = False, invert: bool = False, *, kind: str | None = None
 ) -> Any:
-    """As ``numpy.isin``: bools, also where values are not known."""
+    """As ``numpy.isin``: bools, also for abstract values."""
     x, y = arrayed(element), flattened(arrayed(test_elements))
     if kind not in (None, "sort", "table"):
         raise ShapeError(f"Invalid kind: '{kind}'. Please use None, 'sort' or 'table'.", fix="leave kind out")
@@ -194,7 +195,7 @@ def isin(
 
 @implements(np.trim_zeros)
 def trim_zeros(filt: Operand, trim: str = "fb", axis: Axis = None) -> Any:
-    """As ``numpy.trim_zeros``; the values must be known."""
+    """As ``numpy.trim_zeros``; the values must be concrete."""
     x: Any = arrayed(filt)
     if trim.lower() not in ("fb", "bf", "f", "b"):
         raise ShapeError(f"unexpected character(s) in `trim`: {trim!r}", fix="use 'f', 'b' or 'fb'")
@@ -212,7 +213,7 @@ def trim_zeros(filt: Operand, trim: str = "fb", axis: Axis = None) -> Any:
 
 
 def _cut(x: Operand, parts: list[Any]) -> Any:
-    """The part of what is no traced value, a list included."""
+    """Slice a value that is not traced, such as a list."""
     places = tuple(slice(*part) for part in parts)
     given: Any = x
     return given[places[0]] if len(places) == 1 else given[places]

@@ -1,7 +1,8 @@
-"""NumPy's functions that give an array another shape, order of axes, dtype or copy, and that turn or roll it.
+"""NumPy's functions that change shape, axis order or dtype, copy, flip or roll arrays.
 
-What is a view in NumPy is a view here, too (see Note [In-place operations on traced values] in numpy/arrays/views.py); views
-that NumPy makes read-only (``broadcast_to``, ``diagonal``) refuse to be written to.
+Functions that return views in NumPy do so here (see Note [In-place operations on traced values] in
+numpy/arrays/views.py); views that NumPy makes read-only (``broadcast_to``, ``diagonal``) are
+read-only.
 
 Layer: 3.
 """
@@ -68,7 +69,7 @@ _ALL = (None, None, None)
 
 
 def _known_layout(a: TracedArray, what: str) -> Any:
-    """A stand-in with the strides that NumPy would give ``a``; raises where they are not known."""
+    """Return a stand-in with the strides that NumPy would give ``a``; raise if they are unknown."""
     found = layout_of(a)
     if found is None:
         raise UnsupportedFunctionError(
@@ -106,7 +107,7 @@ def reshape(a: TracedArray, /, shape: Sizes, order: str | None = "C", *, copy: b
 def _reshape_method(
     x: TracedArray, *shape: SupportsIndex | Sequence[SupportsIndex], order: str = "C", copy: bool | None = None
 ) -> Any:
-    """As ``numpy.ndarray.reshape``: sizes one by one, or a tuple of them."""
+    """As ``numpy.ndarray.reshape``: separate sizes, or a tuple."""
     sizes: Any = shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape
     if order != "C" or copy is not None:
         return reshape(x, sizes, order=order, copy=copy)
@@ -115,7 +116,7 @@ def _reshape_method(
 
 
 def _need_view(result: TracedArray, what: str) -> None:
-    """Check that a result is a view, as ``copy=False`` asks."""
+    """Raise unless a result is a view, for ``copy=False``."""
     link = result
     while link._view is not None and link._view.base is not None:
         shared = shares(link._view)
@@ -176,7 +177,7 @@ def transpose(a: TracedArray, axes: Sequence[SupportsIndex] | None = None) -> An
 
 @array_method("transpose")
 def _transpose_method(x: TracedArray, *axes: SupportsIndex | Sequence[SupportsIndex]) -> Any:
-    """As ``numpy.ndarray.transpose``: axes one by one, or a tuple of them."""
+    """As ``numpy.ndarray.transpose``: separate axes, or a tuple."""
     order: Any = axes[0] if len(axes) == 1 and not isinstance(axes[0], int | np.integer) else axes
     return transpose(x, tuple(order) if order else None)
 
@@ -299,7 +300,7 @@ def _common_shape(what: str, arrays: Iterable[Operand]) -> Shape:
 
 @implements(np.copy)
 def copy(a: TracedArray, order: str | None = "K", subok: bool = False) -> Any:
-    """As ``numpy.copy``: an array, also of a scalar."""
+    """As ``numpy.copy``: returns an array even for a scalar."""
     return owned(a, order_like(a, checked_order(order, "copy")))
 
 
@@ -331,7 +332,7 @@ def astype(
 def _astype_method(
     x: TracedArray, dtype: DtypeLike, order: str = "K", casting: Casting = "unsafe", subok: bool = True, copy: bool = True
 ) -> Any:
-    """As ``numpy.ndarray.astype``; a cast to an integer ends the derivative, as NumPy means it."""
+    """As ``numpy.ndarray.astype``; a cast to an integer has derivative 0."""
     if np.dtype(dtype).kind not in "biufc" and is_constant(x):
         return np.asarray(x).astype(dtype, order, casting, subok, copy)  # type: ignore[call-overload]
     return astype(x, dtype, copy=copy, order=order, casting=casting)
@@ -339,7 +340,7 @@ def _astype_method(
 
 @array_method("resize")
 def _resize_method(x: object, *new_shape: Sizes, refcheck: bool = True) -> None:
-    """Raise: a traced value keeps its shape, which ``numpy.ndarray.resize`` changes in place."""
+    """Raise: ``numpy.ndarray.resize`` works in place, and traced values keep their shape."""
     raise UnsupportedFunctionError(
         "x.resize changes the shape of an array in place, which has no meaning on traced values",
         fix="make another array: np.resize(x, shape), or x[:n], or np.pad(x, (0, n))",
@@ -348,9 +349,9 @@ def _resize_method(x: object, *new_shape: Sizes, refcheck: bool = True) -> None:
 
 @array_method("view")
 def _view_method(x: TracedArray, *args: object, **kwargs: object) -> Any:
-    """A view of all of it, in lifted code as an instance of a subclass of ndarray, too.
+    """Return a view of the whole array, in lifted code also as a subclass of ndarray.
 
-    Another dtype has no meaning on traced values; what depends on no input is read as plain values.
+    Another dtype is an error, except for values that depend on no input, which are concrete.
     """
     kind = args[0] if len(args) == 1 and not kwargs else kwargs.get("type") if not args and len(kwargs) == 1 else None
     if kind is np.ndarray or not (args or kwargs):
@@ -368,7 +369,7 @@ def _view_method(x: TracedArray, *args: object, **kwargs: object) -> Any:
     raise unsupported_function(np.ndarray.view)
 
 
-# -- turning and rolling --------------------------------------------------------------------------------
+# -- flipping and rolling --------------------------------------------------------------------------
 
 
 @implements(np.flip)

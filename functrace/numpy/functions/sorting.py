@@ -1,4 +1,4 @@
-"""Sorting and searching: NumPy's signatures over `functrace.ops.sorting`.
+"""Sorting and searching, on top of `functrace.ops.sorting`.
 
 Layer: 3.
 """
@@ -87,7 +87,7 @@ def argpartition(a: Operand, kth: Operand, axis: OneAxis = -1, kind: str = "intr
 
 @implements(np.partition)
 def partition(a: Operand, kth: Operand, axis: OneAxis = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """As ``numpy.partition``; the elements beside the k-th may stand in another order than NumPy's."""
+    """As ``numpy.partition``; the order within each part may differ from NumPy's."""
     a, axis = lined_up(arrayed(a), axis)
     return ops.take_along_axis(a, argpartition(a, kth, axis, kind, order), axis, is_permutation=True)
 

@@ -1,4 +1,4 @@
-"""NumPy's functions that take, write, drop or insert elements by position or mask, and those about positions.
+"""NumPy's functions that read, write, delete or insert elements, and index functions.
 
 Layer: 3.
 """
@@ -67,7 +67,7 @@ def take(a: Operand, indices: Operand, axis: OneAxis = None, out: Out = None, mo
 
 
 def _bounded(indices: Arrayed, size: int, mode: str) -> Any:
-    """Indices that ``mode`` brings into bounds; with 'raise', whoever reads or writes there checks them."""
+    """Bring indices into bounds by ``mode``; for 'raise', the later read or write checks them."""
     if mode == "wrap":
         return ew.remainder(indices, size)
     if mode == "clip":
@@ -109,7 +109,7 @@ def put_along_axis(arr: TracedArray, indices: Operand, values: Operand, axis: in
 
 @implements(np.compress)
 def compress(condition: Operand, a: Operand, axis: OneAxis = None, out: Out = None) -> Any:
-    """As ``numpy.compress``; the condition's value must be known."""
+    """As ``numpy.compress``; the condition must be concrete."""
     a = arrayed(a)
     if len(shape_of(arrayed(condition))) != 1:
         raise ShapeError("condition must be a 1-d array", fix="pass one bool per element, or use a[mask]")
@@ -149,7 +149,7 @@ def choose(a: Operand, choices: Sequence[Operand], out: Out = None, mode: str = 
 
 @implements(np.delete)
 def delete(arr: Operand, obj: Any, axis: OneAxis = None) -> Any:
-    """As ``numpy.delete``; one integer need not have a value: of several, which may be the same, the number is not known."""
+    """As ``numpy.delete``; one integer may be abstract, several may not: some may be equal."""
     arr, axis = lined_up(arrayed(arr), axis)
     size, obj = shape_of(arr)[axis], strong(obj)
     if _is_unknown(obj) and not obj.ndim:
@@ -164,7 +164,7 @@ def delete(arr: Operand, obj: Any, axis: OneAxis = None) -> Any:
 
 
 def _places(obj: Any, axis: int, size: int, end: int) -> Any:
-    """Return integers that count from 0 as `insert` takes them; those without a value are checked when the program runs."""
+    """Return non-negative positions for `insert`; the program checks abstract ones at run time."""
     if not _is_unknown(obj):
         found = known(obj)
         found = np.flatnonzero(found) if found.dtype == np.bool_ else found.astype(np.intp)
@@ -177,13 +177,13 @@ def _places(obj: Any, axis: int, size: int, end: int) -> Any:
 
 
 def _is_unknown(obj: object) -> bool:
-    """Whether these are integers of which only shape and dtype are known."""
+    """Return True for abstract integers."""
     return isinstance(obj, Tracer) and obj.dtype.kind in "iu" and not has_value(obj)
 
 
 @implements(np.insert, weak=True)
 def insert(arr: Operand, obj: slice | Operand, values: Operand, axis: OneAxis = None) -> Any:
-    """As ``numpy.insert``; integers among ``obj`` need not have values."""
+    """As ``numpy.insert``; integers in ``obj`` may be abstract."""
     arr = arrayed(arr)
     values = arrayed(assigned(values, arr.dtype))
     arr, axis = lined_up(arr, axis)
@@ -191,13 +191,13 @@ def insert(arr: Operand, obj: slice | Operand, values: Operand, axis: OneAxis = 
     size = shape_of(arr)[axis]
     places = _places(np.arange(size)[obj] if isinstance(obj, slice) else strong(obj), axis, size, size + 1)
     if places.size == 1:
-        # One position, any number of values: NumPy moves the first axis of the values to the axis of a scalar position.
+        # For one position, NumPy moves the first axis of the values to a scalar position's axis.
         values = reshape(values, (1,) * (ndim - len(shape_of(values))) + shape_of(values))
         values = values if places.ndim else moveaxis(values, 0, axis)
         places = np.repeat(np.reshape(places, -1), shape_of(values)[axis])
     count = places.shape[0]
     shape = (*shape_of(arr)[:axis], size + count, *shape_of(arr)[axis + 1 :])
-    # Which of the elements, and behind them of the values, stands where: values stand before the element of their place.
+    # Source of each result: elements, then values; a value precedes the element at its position.
     source = np.argsort(np.concatenate([2 * np.arange(size) + 1, 2 * places]), kind="stable")
     written = convert(without_leading_ones(assigned(values, arr.dtype), ndim), arr.dtype)
     added = broadcast_to(written, (*shape[:axis], count, *shape[axis + 1 :]))
@@ -207,7 +207,7 @@ def insert(arr: Operand, obj: slice | Operand, values: Operand, axis: OneAxis = 
 
 @implements(np.nonzero, method="nonzero")
 def nonzero(a: Operand) -> tuple[Any, ...]:
-    """As ``numpy.nonzero``; the values must be known."""
+    """As ``numpy.nonzero``; the values must be concrete."""
     return np.nonzero(_known_for(a, "nonzero"))
 
 
@@ -252,7 +252,7 @@ def put(a: TracedArray, ind: Operand, v: Operand, mode: str = "raise") -> None:
 
 
 def _cycled(v: Arrayed, count: int) -> Arrayed | None:
-    """The values repeated or cut to ``count``; ``None`` if there are none (NumPy then does nothing)."""
+    """Repeat or truncate values to ``count``; ``None`` if empty (NumPy then does nothing)."""
     v = flattened(v)
     size = shape_of(v)[0]
     if size == 0:
@@ -261,7 +261,7 @@ def _cycled(v: Arrayed, count: int) -> Arrayed | None:
 
 
 def _safe(values: Operand, dtype: np.dtype[Any], what: str) -> Arrayed:
-    """Return values for `place` and `putmask`, flat: cast, or refused, as NumPy's own do it."""
+    """Return flat values for `place` and `putmask`, cast with NumPy's rules and errors."""
     if holds_tracer(values):
         array = arrayed(values)
         if not np.can_cast(array.dtype, dtype, "safe"):
@@ -321,7 +321,7 @@ def fill_diagonal(a: TracedArray, val: Operand, wrap: bool = False) -> None:
     put(a, numbers[marks], val)
 
 
-# -- functions about indices ---------------------------------------------------------------------------------
+# -- index functions -------------------------------------------------------------------------------
 
 
 @implements(np.ix_)
@@ -341,7 +341,7 @@ def ix_(*args: Operand) -> tuple[Any, ...]:
 
 
 def _stand_in(x: Operand) -> np.ndarray[Any, Any]:
-    """A plain array of the same shape, for functions that look at nothing else."""
+    """Return a plain array of the same shape, for functions of the shape only."""
     return np.broadcast_to(np.empty((), np.bool_), shape_of(x))
 
 

@@ -1,4 +1,4 @@
-"""``vectorize`` of functions that get, return or close over traced values.
+"""``vectorize`` for functions with traced arguments, results or closures.
 
 Layer: 3.
 """
@@ -20,7 +20,7 @@ from functrace.tracing.tracer import Tracer
 
 
 class Vectorized(np.vectorize):
-    """``numpy.vectorize``, for traced arrays too: their elements are traced, and results are joined by ``np.stack``.
+    """``numpy.vectorize`` for traced arrays too: traced elements, results joined by ``np.stack``.
 
     Cost:
         Python calls the function once per element, as NumPy does; `functrace.vmap` calls it once.
@@ -56,7 +56,7 @@ class Vectorized(np.vectorize):
         return self._joined(results, loop, outer)
 
     def _core(self, count: int) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]] | None]:
-        """The axes that each argument and each result keeps, by name."""
+        """Return the core dimensions of each argument and each result."""
         if self.signature is None:  # type: ignore[attr-defined]
             return [()] * count, None
         inner, outer = self._in_and_out_core_dims  # type: ignore[attr-defined]
@@ -83,7 +83,7 @@ class Vectorized(np.vectorize):
             found = [arrayed(value) for value in column]
             if outer is not None and len(shape_of(found[0])) != len(outer[k]):
                 raise ShapeError(
-                    f"vectorize: a result of shape {shape_of(found[0])} has not the axes {outer[k]} of the signature",
+                    f"vectorize: a result of shape {shape_of(found[0])} lacks the axes {outer[k]} of the signature",
                     fix="return what the signature says",
                 )
             kind = otypes[k] if otypes else found[0].dtype
@@ -93,13 +93,14 @@ class Vectorized(np.vectorize):
 
 
 def _broadcast(arrays: list[Any], inner: list[tuple[str, ...]]) -> tuple[tuple[int, ...], list[Any]]:
-    """The shape that is looped over, and every array broadcast to it, but for the axes that it keeps."""
+    """Return the loop shape, and every array broadcast to it, except its core dimensions."""
     sizes: dict[str, int] = {}
     for x, core in zip(arrays, inner, strict=True):
         shape = shape_of(x)
         if len(shape) < len(core):
             raise ShapeError(
-                f"vectorize: an argument of shape {shape} has not the axes {core} of the signature", fix="add an axis"
+                f"vectorize: an argument of shape {shape} lacks the axes {core} of the signature",
+                fix="add an axis",
             )
         for name, size in zip(core, shape[len(shape) - len(core) :], strict=True):
             if sizes.setdefault(name, size) != size:

@@ -1,6 +1,6 @@
-"""NumPy's protocols: dispatch of ufuncs and functions (NEP 13, NEP 18), conversions, and lifting of code that they miss.
+"""NumPy's protocols: ufunc and function dispatch (NEP 13, NEP 18), conversions, and lifting.
 
-`functrace.numpy.protocol.tables` has the table from NumPy function to implementation.
+`functrace.numpy.protocol.tables` maps NumPy functions to implementations.
 
 Layer: 3.
 """

@@ -1,15 +1,15 @@
-"""Names that a module has bound before: ``from numpy import array``, ``from math import sqrt``, and Python's ``float``.
+"""Names that a module has bound before: ``from numpy import array``, ``from math import sqrt``.
 
 Note [Names that were bound before]
-    `lift` puts what it hands out into the dictionaries of modules: those that it was given by name, with all modules below
-    them, and that of the lifted function, with the user's own modules that this one imports from. What is replaced is found
-    by identity: NumPy's functions, those of SciPy that `functrace.scipy` has, and those of ``math``. ``float``, ``int`` and
-    ``complex`` (and ``memoryview``, ``bytes``) are put there where a function of the module calls them. All of it asks at
-    every call whether it runs inside of a lift, and is Python's, NumPy's or SciPy's own function otherwise, so that other
-    threads see no difference but identity. When the last lift that uses a dictionary is left, what was there before is
-    there again.
-    The same is done with what the functions of such a module close over, as decorated ones do. Out of reach stay names in
-    class bodies and default arguments, and in what such a module keeps in lists and dicts.
+    `lift` puts replacements into dictionaries of modules: modules given by name, with their
+    submodules, and the module of the lifted function, with the user's own modules that it imports
+    from. Functions are matched by identity: NumPy's, SciPy's with a counterpart in
+    `functrace.scipy`, and those of ``math``. ``float``, ``int``, ``complex`` (and ``memoryview``,
+    ``bytes``) are added where a function of the module calls them. On every call a replacement
+    checks if it runs inside a lift, and otherwise calls the original, so that other threads notice
+    only a different identity. When the last lift that uses a dictionary ends, its previous contents
+    are restored. Closures of the module's functions are treated alike, for decorated functions. Not
+    replaced: names in class bodies, default arguments, and lists and dicts of such a module.
 
 Layer: 3.
 """
@@ -38,17 +38,17 @@ from functrace.tracing.tracer import Tracer
 
 Namespace = dict[str, Any]
 Search = Callable[[object], Any]
-"""Finds what is handed out for a value of a module; ``None`` if it stays."""
+"""Return the replacement of a module's value; ``None`` to keep it."""
 
 _OWN = ("builtins", "functrace", "math", "numpy", "scipy", "sys")
-"""Packages whose names stay as they are."""
+"""Packages whose names are not replaced."""
 
 _KINDS = (FunctionType, BuiltinFunctionType, np.ufunc, type(np.mean), type(np.r_), type(np.c_))
 
 
 @final
 class _Bound:
-    """A dictionary of a module, and what was put into it."""
+    """Dictionary of a module, and the replacements in it."""
 
     __slots__ = ("cells", "codes", "count", "namespace", "put")
 
@@ -64,16 +64,16 @@ _ABSENT = object()
 
 
 def put_names(namespaces: Iterable[Namespace], function: object, handed_out: Search) -> None:
-    """Put what is handed out into dictionaries of modules; under the lock of `lift`.
+    """Put replacements into dictionaries of modules; requires the lock of `lift`.
 
     Args:
-        namespaces: the dictionaries, each of them once.
-        function: the lifted function, if there is one, whose code may call ``float``, too.
-        handed_out: finds what is handed out for a value.
+        namespaces: the dictionaries, without duplicates.
+        function: the lifted function, if any, whose code may call ``float``, too.
+        handed_out: returns the replacement of a value.
     """
     code = getattr(function, "__code__", None)
     plans: list[tuple[Namespace, _Plan | None]] = []
-    for namespace in namespaces:  # first, so that what raises leaves nothing
+    for namespace in namespaces:  # plan first, so that an exception changes nothing
         known = _bound.get(id(namespace))
         is_put = known is not None and code in known.codes
         plans.append((namespace, None if is_put else _planned(namespace, function, handed_out, keeps=known is None)))
@@ -94,7 +94,7 @@ def put_names(namespaces: Iterable[Namespace], function: object, handed_out: Sea
 
 
 class _Plan(NamedTuple):
-    """What is put into a dictionary of a module, and into the closures of its functions."""
+    """Replacements for a dictionary of a module, and for the closures of its functions."""
 
     namespace: Namespace
     size: int
@@ -102,7 +102,7 @@ class _Plan(NamedTuple):
     cells: list[tuple[CellType, Any, Any]]
 
     def holds(self, namespace: Namespace) -> bool:
-        """Whether the module is what it was."""
+        """Return True if the module is unchanged."""
         return (
             self.namespace is namespace
             and self.size == len(namespace)
@@ -112,11 +112,11 @@ class _Plan(NamedTuple):
 
 _NO_CODE = compile("", "", "exec")
 _plans = Facts("names that lift puts into modules", 500)
-"""By module, and code of the lifted function."""
+"""Plans, by module and code of the lifted function."""
 
 
 def _planned(namespace: Namespace, function: object, handed_out: Search, *, keeps: bool) -> _Plan:
-    """What is put into a dictionary of a module, worked out again when the module has changed, or holds what was put."""
+    """Return the plan of a module; recomputed if the module changed, or has replacements."""
     key = (id(namespace), getattr(function, "__code__", None))
     known: _Plan | None = _plans.get(key)
     if keeps and known is not None and known.holds(namespace):
@@ -126,7 +126,7 @@ def _planned(namespace: Namespace, function: object, handed_out: Search, *, keep
         found = handed_out(value) if isinstance(value, _KINDS) else None
         if found is not None:
             put[name] = value, found
-    for value in list(namespace.values()):  # what a compiler reads of the module stays: numba's functions
+    for value in list(namespace.values()):  # keep names that numba compiles
         if type(value).__module__.startswith("numba."):
             for name in getattr(getattr(value, "py_func", None), "__code__", _NO_CODE).co_names:
                 put.pop(name, None)
@@ -142,12 +142,12 @@ def _planned(namespace: Namespace, function: object, handed_out: Search, *, keep
 
 
 def _is_own(function: FunctionType) -> bool:
-    """Whether a function was defined in a module whose names may be put, whatever it says of itself."""
+    """Return True if the true module of a function may be changed, ignoring its ``__module__``."""
     return _is_open(function.__globals__)
 
 
 def take_names_back(namespaces: Iterable[Namespace]) -> None:
-    """Restore what was there before, if nobody uses it any more and nobody has put something else there."""
+    """Restore names that no lift uses any more and that nothing else has overwritten."""
     for namespace in namespaces:
         bound = _bound[id(namespace)]
         bound.count -= 1
@@ -156,10 +156,10 @@ def take_names_back(namespaces: Iterable[Namespace]) -> None:
 
 
 def keep_names(namespaces: Iterable[Namespace]) -> None:
-    """Restore all but what these dictionaries hold, in a forked child: other threads may have been putting names.
+    """Restore all other dictionaries in a forked child, where other threads no longer run.
 
     Args:
-        namespaces: those of the lifts that the child goes on with, each as often as it is lifted.
+        namespaces: dictionaries of the lifts active in the child, once per lift.
     """
     counts = Counter(map(id, namespaces))
     for key, bound in list(_bound.items()):
@@ -184,10 +184,10 @@ def _restore(bound: _Bound) -> None:
 
 
 def modules_below(names: Iterable[str]) -> list[Namespace]:
-    """Return the dictionaries of modules of these names and of all modules below them that are imported.
+    """Return the dictionaries of the modules of these names, and of their imported submodules.
 
     Raises:
-        ArgumentError: if there is no module of a name, or it is one of NumPy's, SciPy's or functrace's own.
+        ArgumentError: if a module does not exist, or belongs to NumPy, SciPy or functrace.
     """
     names = tuple(names)
     for name in names:
@@ -219,14 +219,14 @@ _modules = Facts("modules by the names that lift was given", 100)
 
 
 def innermost(function: Any) -> Any:
-    """Return the function that wrappers and partial applications are around."""
+    """Unwrap wrappers and partial applications."""
     while hasattr(function, "__wrapped__") or isinstance(function, functools.partial):
         function = function.func if isinstance(function, functools.partial) else function.__wrapped__
     return function
 
 
 def namespaces_of(function: Callable[..., Any]) -> list[Namespace]:
-    """Return the dictionary of a function's module, and of the user's own modules that it imports from."""
+    """Return the dictionaries of a function's module, and of user modules that it imports from."""
     own: Any = getattr(function, "__globals__", None)
     if own is None or not _is_open(own):
         return []
@@ -254,7 +254,7 @@ def _with_imported(own: Namespace) -> list[Namespace]:
 
 
 def _is_open(namespace: Namespace) -> bool:
-    """Whether a module's names may be put: it is none of those that are handed out from."""
+    """Return True if names of a module may be replaced: it is not in `_OWN`."""
     return str(namespace.get("__name__", "")).partition(".")[0] not in _OWN or not _is_imported(namespace)
 
 
@@ -262,12 +262,12 @@ def _is_open(namespace: Namespace) -> bool:
 
 
 class _OfPython(type):
-    """The type of what is bound to the names ``float``, ``int`` …: equal to Python's class in all that it is asked."""
+    """Metaclass of the replacements of ``float``, ``int`` …: they behave like Python's classes."""
 
     kind: type
 
     def __new__(mcs, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> Any:
-        """Make one; a subclass that a function defines meanwhile is one of Python's own class."""
+        """Create a replacement; a subclass of one is a subclass of Python's own class."""
         if any(isinstance(base, _OfPython) for base in bases):
             return type(name, tuple([base.kind if isinstance(base, _OfPython) else base for base in bases]), members)
         return super().__new__(mcs, name, bases, members)
@@ -301,7 +301,7 @@ class _OfPython(type):
 
 
 def _complex(real: Any = 0, imag: Any = 0) -> Any:
-    """``complex(real, imag)``, of which one is traced."""
+    """Return ``complex(real, imag)`` with a traced argument."""
     parts = [python_number(complex, x) if isinstance(x, Tracer) else complex(x) for x in (real, imag)]
     return parts[0] + 1j * parts[1]
 
@@ -310,17 +310,17 @@ def _named(kind: type) -> type:
     facts = {"kind": kind, "__module__": "builtins", "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     if kind in _BUFFERS:
         return _OfPython(kind.__name__, (), facts)
-    return _OfPython(kind.__name__, (kind,), {**facts, "dtype": np.dtype(kind)})  # by which NumPy reads dtype=float
+    return _OfPython(kind.__name__, (kind,), {**facts, "dtype": np.dtype(kind)})  # for dtype=float
 
 
 _BUFFERS: tuple[type, ...] = (memoryview, bytes, bytearray)
-"""Python's classes that read memory: of an array that depends on no input, that of its plain values."""
+"""Python's classes that read memory: of an array that depends on no input, its concrete values."""
 
 _NUMBERS: dict[str, type] = {kind.__name__: _named(kind) for kind in (float, int, complex, *_BUFFERS)}
 
 
 def _called_kinds(namespace: Namespace, function: object) -> Iterator[str]:
-    """The names of Python's classes that the functions of a module call, and never compare by ``is``."""
+    """Yield names of Python's classes that functions of a module call, but never test by ``is``."""
     called: set[str] = set()
     compared: set[str] = set()
     values = list(namespace.values())
@@ -340,7 +340,7 @@ def _called_kinds(namespace: Namespace, function: object) -> Iterator[str]:
 
 
 def _codes(value: object, namespace: Namespace) -> Iterator[CodeType]:
-    """Return the code objects of a function, or of a class's functions, whose globals are a module's dictionary."""
+    """Yield code objects of a function, or of a class's functions, with a module's globals."""
     for part in list(vars(value).values()) if isinstance(value, type) else (value,):
         if isinstance(part, (staticmethod, classmethod)):
             part = part.__func__
@@ -351,7 +351,7 @@ def _codes(value: object, namespace: Namespace) -> Iterator[CodeType]:
 
 @functools.lru_cache(maxsize=4096)
 def _uses(code: CodeType) -> tuple[frozenset[str], frozenset[str]]:
-    """The names of Python's classes that code calls, and those that it compares by ``is``."""
+    """Return the names of Python's classes that code calls, and the ones it compares by ``is``."""
     called: set[str] = set()
     compared: set[str] = set()
     if _NUMBERS.keys().isdisjoint(code.co_names) and not any(isinstance(c, CodeType) for c in code.co_consts):
@@ -360,7 +360,7 @@ def _uses(code: CodeType) -> tuple[frozenset[str], frozenset[str]]:
     for step in dis.get_instructions(code):
         if step.opname == "LOAD_GLOBAL" and step.argval in _NUMBERS:
             before = step.argval
-            if (step.arg or 0) & 1:  # with the mark of what is called
+            if (step.arg or 0) & 1:  # the flag of a call
                 called.add(step.argval)
         elif step.opname == "IS_OP" and before is not None:
             compared.add(before)
@@ -377,10 +377,10 @@ def _uses(code: CodeType) -> tuple[frozenset[str], frozenset[str]]:
 # -- math -------------------------------------------------------------------------------------------------------------
 
 MATH: dict[str, MathFunction] = {own.__name__: MathFunction(own, is_lifted) for own in ON_TRACED}
-"""What is handed out for the functions of ``math``, by name."""
+"""Replacements of the functions of ``math``, by name."""
 
 
 def math_function(value: object) -> MathFunction | None:
-    """Return what is handed out for a function of ``math``."""
+    """Return the replacement of a function of ``math``."""
     found = MATH.get(getattr(value, "__name__", ""))
     return found if found is not None and found.__wrapped__ is value else None

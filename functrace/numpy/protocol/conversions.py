@@ -1,7 +1,7 @@
-"""What makes a plain array of a traced value, and what to write instead: the text of the error.
+"""Error messages for conversions of traced values to plain arrays: cause and fix.
 
-NumPy converts in compiled code that only says ``__array__``. Which of its functions was called stands in the frames, or,
-where it is compiled itself, in the source of the line that runs.
+NumPy converts in compiled code, by ``__array__``. The name of the NumPy function is read from the
+frames, or, for a compiled function, from the source of the current line.
 
 Layer: 3.
 """
@@ -52,10 +52,10 @@ REACHED = {
     "ndenumerate": "write for index in np.ndindex(x.shape): x[index], or use functrace.numpy.ndenumerate(x)",
     "broadcast": "use np.broadcast_shapes(x.shape, y.shape) or np.broadcast_arrays(x, y)",
 }
-"""What to write instead, by the name of NumPy's function; it takes traced values in `functrace.numpy`."""
+"""Fixes by name of NumPy's function; the functions take traced values in `functrace.numpy`."""
 
 _OF_ARRAYS = REACHED.keys() - {"arange", "full", "kaiser"}
-"""Those of which no argument is a size."""
+"""Functions without size arguments."""
 
 BEYOND = {
     "nditer": "write for index in np.ndindex(x.shape): x[index]",
@@ -69,7 +69,7 @@ BEYOND = {
     "bmat": _MATRIX,
     "poly1d": "use np.polyval(p, x)",
 }
-"""The same for functions that no way reaches."""
+"""Fixes for functions that take no traced values in any way."""
 
 _OF_MODULES = {
     "numpy.random": "draw from the standard distribution and move what was drawn: loc + scale * rng.standard_normal(shape)",
@@ -87,16 +87,16 @@ _ANY = (
     "takes plain arrays"
 )
 _WRITERS = frozenset({"fill", "put", "put_along_axis", "fill_diagonal", "itemset", "partition", "sort", "__setitem__"})
-"""Functions and methods that write into their first argument."""
+"""Functions and methods that write to their first argument."""
 _TARGET = (
     "let the array be traced as well: np.zeros_like(x) or np.zeros(shape, like=x) of a traced x; or collect the values in a "
     f"list, and use np.stack. {OR_LIFT}"
 )
-"""The ways out where a traced value is written into a plain array."""
+"""Fixes for writing a traced value into a plain array."""
 
 
 def plain_values(x: Tracer) -> str:
-    """Say how the plain value of a traced one can be had, if at all."""
+    """Return the advice on reading the concrete value, if possible."""
     recording = x._recording
     if recording.closed or recording.values.asked is not None or is_known(recording, x._id):
         return "functrace.value(x) gives the plain values, functrace.stop_gradient(x) a constant"
@@ -107,7 +107,7 @@ def plain_values(x: Tracer) -> str:
 
 
 def lost_in_array(x: Tracer) -> FunctraceError:
-    """Return the error of a traced value that is to become a plain ndarray."""
+    """Return the error for converting a traced value to a plain ndarray."""
     if x._recording.closed:
         return leaked(x)
     frame = sys._getframe(2)
@@ -121,11 +121,11 @@ def lost_in_array(x: Tracer) -> FunctraceError:
 
 
 def lost_in_python(x: Tracer, what: str) -> FunctraceError:
-    """Return the error of a traced value whose plain value Python, or compiled code, asks for.
+    """Return the error for Python or compiled code that reads the concrete value of a traced one.
 
     Args:
         x: the traced value.
-        what: how it was asked for, as it would be written: ``"float(x)"``.
+        what: the expression of the conversion: ``"float(x)"``.
     """
     if x._recording.closed:
         return leaked(x)
@@ -154,7 +154,7 @@ def lost_in_python(x: Tracer, what: str) -> FunctraceError:
 
 
 def explain_reading(error: ConcretizationError) -> None:
-    """Say in an error about a value that is not known who has asked for it, and what to use instead."""
+    """Add the reader of an abstract value, and a fix, to an error."""
     name = converter(sys._getframe(2))
     frame = user_frame()
     if not name and frame is not None and Source(frame.f_code, frame.f_lasti).formats:
@@ -166,9 +166,9 @@ def explain_reading(error: ConcretizationError) -> None:
 
 
 def unknown_values(x: Tracer, error: ConcretizationError) -> ConcretizationError:
-    """Return the error of a traced value that Python or a plain ndarray asks for its plain value, where it is not known."""
+    """Return the error for Python or a plain ndarray that reads an abstract traced value."""
     name = converter(sys._getframe(2))
-    what = f"{name} asks for the value of a traced {'integer' if x.aval.dtype.kind in 'iu' else f'value ({x.aval})'}"
+    what = f"{name} reads the value of a traced {'integer' if x.aval.dtype.kind in 'iu' else f'value ({x.aval})'}"
     fix = way_out(name)
     if not name or name.endswith(".take"):
         what = "a traced integer was used where Python or a plain ndarray needs its value"
@@ -183,7 +183,7 @@ def unknown_values(x: Tracer, error: ConcretizationError) -> ConcretizationError
 
 
 def _target() -> str:
-    """What the user's line that runs now writes into; empty if it does not."""
+    """Return the target that the user's current line writes to; empty if none."""
     frame = user_frame()
     return "" if frame is None else Source(frame.f_code, frame.f_lasti).stored_into
 
@@ -197,14 +197,14 @@ def _written(x: Tracer, writer: str, made: Source | None) -> LostGradientError:
 
 
 def _lift_last(way: str) -> str:
-    """Let the advice to lift, which concerns the whole program, stand behind what concerns the line."""
+    """Move the advice to lift, which concerns the whole program, behind advice on the line."""
     return (f"{way.replace(f'. {OR_LIFT}', '')}. {OR_LIFT}" if OR_LIFT in way else way) + naming_modules()
 
 
 # -- errors that compiled code replaces -------------------------------------------------------------------------------
 
 REFUSED: dict[int, FunctraceError] = {}
-"""The last refusal in a thread that records: compiled code may raise another error instead, which says nothing of it."""
+"""Last error per thread: compiled code may replace it by another error that hides the cause."""
 
 
 def _refused(error: FunctraceError) -> Any:
@@ -213,14 +213,15 @@ def _refused(error: FunctraceError) -> Any:
 
 
 def forget_refusals() -> None:
-    """Let go the last refusal of this thread: what it was about has ended."""
+    """Drop the last error of this thread after its trace has ended."""
     REFUSED.pop(threading.get_ident(), None)
 
 
 def replaced_refusal(traceback: TracebackType | None) -> FunctraceError | None:
-    """Return our own error, if the one with this traceback was raised instead of it, by the same instruction.
+    """Return our own error, if the same instruction raised the error with this traceback instead.
 
-    Where Python code has handled our error, its traceback leads to that code; compiled code leaves none.
+    If Python code has handled our error, its traceback contains that code; compiled code leaves
+    none.
     """
     last = REFUSED.pop(threading.get_ident(), None)
     if last is None or last.at is None:
@@ -238,7 +239,7 @@ def replaced_refusal(traceback: TracebackType | None) -> FunctraceError | None:
 
 
 def way_out(name: str) -> str:
-    """Return what to write instead of the call of a function, given by its dotted name (empty if it is not known)."""
+    """Return the fix for a call of a function with a dotted name (empty if unknown)."""
     module, _, last = name.rpartition(".")
     other = in_numpy(name)
     if other:
@@ -247,7 +248,7 @@ def way_out(name: str) -> str:
         if f"{module}.".startswith(f"{prefix}."):
             return way
     if module.startswith("numpy.polynomial"):
-        return "call it under @functrace.numpy.lift (docs/numpy.md); np.polyval and its kin take traced values as they are"
+        return "call it under @functrace.numpy.lift (docs/numpy.md); np.polyval and the like take traced values as they are"
     if not module.startswith("numpy"):
         return f"{_ANY}. {OR_LIFT}"
     if last in REACHED:
@@ -269,14 +270,14 @@ def _found(name: str) -> Any:
     return found
 
 
-# -- who converts ------------------------------------------------------------------------------------------------------
+# -- names of converting functions -----------------------------------------------------------------
 
 
 def converter(frame: FrameType | None) -> str:
-    """Return the dotted name of the function that converts, as users know it; empty if it cannot be told.
+    """Return the public dotted name of the converting function; empty if unknown.
 
     Args:
-        frame: the frame that ``__array__`` was called from.
+        frame: the frame that called ``__array__``.
     """
     numpys: FrameType | None = None
     while frame is not None and frame.f_code.co_filename.startswith(OWN_AND_NUMPYS):
@@ -286,7 +287,7 @@ def converter(frame: FrameType | None) -> str:
     if frame is not None and not is_users(frame.f_code.co_filename):
         inner: FrameType = frame
         while (outer := inner.f_back) is not None:
-            if is_users(outer.f_code.co_filename):  # what the user has called of a library
+            if is_users(outer.f_code.co_filename):  # the user's call of the library
                 return called_at(outer) or f"{_public(inner.f_globals.get('__name__'))}.{inner.f_code.co_qualname}"
             inner = outer
     if numpys is not None:
@@ -295,7 +296,7 @@ def converter(frame: FrameType | None) -> str:
 
 
 def _public(module: object) -> str:
-    """The name of a module without the parts that are private to a library."""
+    """Return the name of a module without its private parts."""
     return str(module).partition("._")[0]
 
 
@@ -304,7 +305,7 @@ _PLACES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.lib.stride_tricks", "num
 
 
 def _name_of(frame: FrameType) -> str:
-    """The public name of what a frame of NumPy's runs."""
+    """Return the public name of the NumPy function that a frame runs."""
     first, _, method = frame.f_code.co_qualname.partition(".")
     if method and "self" in frame.f_locals:
         first = type(frame.f_locals["self"]).__name__
@@ -316,7 +317,10 @@ def _name_of(frame: FrameType) -> str:
 
 
 def called_at(frame: FrameType, offset: int | None = None) -> str:
-    """Return the name of what a frame calls, now or at an instruction: compiled functions have no frames of their own."""
+    """Return the name of the function that a frame calls, now or at an instruction.
+
+    Compiled functions have no frames of their own.
+    """
     text = Source(frame.f_code, frame.f_lasti if offset is None else offset).called
     if not text:
         return ""
@@ -330,7 +334,7 @@ def called_at(frame: FrameType, offset: int | None = None) -> str:
             return f"{place}.{'.'.join(path[k:])}" if place.startswith("numpy.") else text
         place = f"{found.__name__}.{part}"
         found = found.__dict__.get(part)
-    maker = type(found).__module__  # nothing of the user's is run to find a name
+    maker = type(found).__module__  # finding a name must not run user code
     if maker.startswith("functrace."):
         found = found.__wrapped__
     own = getattr(found, "__module__", None)

@@ -1,4 +1,4 @@
-"""What is refused where NumPy's Python code asks whether a value is an ndarray, and computes something else if it is not.
+"""Checks for NumPy code whose result depends on ``isinstance(x, np.ndarray)``.
 
 Layer: 3.
 """
@@ -15,11 +15,11 @@ from functrace.errors import UnsupportedFunctionError
 _POLYNOMIAL = os.path.join(os.path.dirname(np.__file__), "polynomial") + os.sep
 
 EVALUATIONS = frozenset({"polyval", "chebval", "legval", "lagval", "hermval", "hermeval"})
-"""Functions of numpy.polynomial that add axes to their coefficients if the points are an ndarray, and only then."""
+"""Functions of numpy.polynomial that add axes to coefficients only if the points are an ndarray."""
 
 
 def refuse_several_polynomials(frame: FrameType) -> None:
-    """Refuse a traced ``x`` in one of `EVALUATIONS` with several polynomials: they would be paired with its elements."""
+    """Raise for a traced ``x`` and several polynomials: NumPy would pair them with its elements."""
     known = frame.f_locals
     points, coefficients = known.get("x"), known.get("c")
     is_asked = frame.f_code.co_filename.startswith(_POLYNOMIAL) and known.get("tensor") and getattr(points, "ndim", 0)
@@ -27,6 +27,6 @@ def refuse_several_polynomials(frame: FrameType) -> None:
         name = frame.f_code.co_name
         raise UnsupportedFunctionError(
             f"{frame.f_globals.get('__name__', 'numpy.polynomial')}.{name} of traced points takes the coefficients of one "
-            "polynomial: those of several would be paired with the points, which NumPy does not do for arrays",
-            fix=f"give the coefficients their axes, and say so: {name}(x, c.reshape(c.shape + (1,) * x.ndim), tensor=False)",
+            "polynomial: several would be paired with the points, unlike for arrays",
+            fix=f"add axes to the coefficients: {name}(x, c.reshape(c.shape + (1,) * x.ndim), tensor=False)",
         )

@@ -1,4 +1,4 @@
-"""What functions of Python and of other libraries are called in NumPy: the way out where they are given traced values.
+"""NumPy equivalents of functions of Python and other libraries, as fixes in error messages.
 
 Layer: 3.
 """
@@ -37,7 +37,7 @@ _BUILTINS = {
     "sorted": "use np.sort(x), or x[np.argsort(key)]",
     "sum": "use np.sum(x)",
 }
-"""By Python's own functions."""
+"""Fixes by name of a Python builtin."""
 
 LIBRARIES = {
     "jax": "JAX",
@@ -49,20 +49,20 @@ LIBRARIES = {
     "paddle": "PaddlePaddle",
     "mlx": "MLX",
 }
-"""Libraries with arrays and derivatives of their own, by the name of their package."""
+"""Libraries with their own arrays and derivatives, by package name."""
 
 _TRANSFORMS = frozenset({
     "associative_scan", "checkpoint", "cond", "elementwise_grad", "fori_loop", "grad", "hessian", "jacfwd", "jacrev", "jit",
     "jvp", "linearize", "pure_callback", "scan", "stop_gradient", "switch", "value_and_grad", "vjp", "vmap", "while_loop",
 })  # fmt: skip
-"""Functions of theirs that functrace has under the same name."""
+"""Their functions that functrace has under the same name."""
 
 _NN = frozenset({
     "celu", "dot_product_attention", "elu", "gelu", "glu", "hard_sigmoid", "hard_tanh", "layer_norm", "leaky_relu",
     "log_sigmoid", "log_softmax", "logsumexp", "mish", "one_hot", "relu", "relu6", "selu", "sigmoid", "silu", "softmax",
     "softplus",
 })  # fmt: skip
-"""The same of `functrace.nn`."""
+"""Their functions that `functrace.nn` has under the same name."""
 
 _RENAMED = {
     "cat": "np.concatenate",
@@ -83,7 +83,7 @@ _RENAMED = {
     "div": "np.divide",
 }
 _ITSELF = frozenset({"array", "asarray", "tensor", "as_tensor", "from_numpy", "convert_to_tensor", "Variable"})
-"""Functions that make an array of theirs of one of NumPy's."""
+"""Functions that convert NumPy arrays to their own arrays."""
 
 SAVED = frozenset({"save", "savez", "savez_compressed", "savetxt"})
 """NumPy's functions that write to a file."""
@@ -104,7 +104,7 @@ _FOREIGN = (
 
 
 def in_numpy(name: str) -> str:
-    """Return what to write instead of a function that is not NumPy's, by its dotted name; empty if that is not known."""
+    """Return the fix for a function outside of NumPy, by its dotted name; empty if unknown."""
     name = name.partition("(")[0]
     root, _, _ = name.partition(".")
     module, _, last = name.rpartition(".")
@@ -128,7 +128,7 @@ def in_numpy(name: str) -> str:
 
 
 def _in_functrace(last: str) -> str:
-    """What to write instead of a function of another array library."""
+    """Return the fix for a function of another array library."""
     if last in _ITSELF:
         return "leave it out: a traced value is an array already"
     if last in _TRANSFORMS:
@@ -140,5 +140,5 @@ def _in_functrace(last: str) -> str:
 
 
 def library_of(name: str) -> str:
-    """Return the library that a function of a dotted name belongs to, if it has arrays of its own; otherwise empty."""
+    """Return the library of a function, if it has its own arrays; otherwise empty."""
     return LIBRARIES.get(name.partition(".")[0], "")

@@ -36,7 +36,7 @@ AS_VALUES: Any = object()
 
 _ABSENT = object()
 _LEAST = -1_000_000.0
-"""NumPy's priority of scalars, and of classes that name none; that of arrays is 0."""
+"""NumPy's priority of scalars, and of classes without one; arrays have priority 0."""
 _WRAPPED = "the result would be one of its own, by __array_wrap__"
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 _OURS = (np.ndarray, np.generic, Tracer)
@@ -80,7 +80,7 @@ def apply_operator(row: Operator, x: Tracer, other: object, *, reflected: bool, 
         return AS_VALUES
     if in_place:
         return NotImplemented
-    if reflected:  # the class has declined, or has no such operator
+    if reflected:  # the class returned NotImplemented, or has no such operator
         if not hasattr(kind, f"__{row.name}__") and not hasattr(kind, "__array_wrap__"):
             return AS_VALUES
         raise _refused(row.ufunc.__name__, x, kind)
@@ -89,7 +89,7 @@ def apply_operator(row: Operator, x: Tracer, other: object, *, reflected: bool, 
     result = NotImplemented if does is None else _called(does, (other, x), row.ufunc.__name__, x, kind)
     if result is NotImplemented and not (row.name in ("eq", "ne") and kind.__eq__ is object.__eq__):
         raise _refused(row.ufunc.__name__, x, kind)
-    return result  # of equality NotImplemented: Python compares identities then
+    return result  # NotImplemented for equality: Python then compares identities
 
 
 def _priority(x: object, usual: float) -> float:

@@ -1,4 +1,4 @@
-"""``ndenumerate``, ``nditer`` and ``broadcast`` of traced values: classes of NumPy's that convert what they are given.
+"""``ndenumerate``, ``nditer`` and ``broadcast`` of traced values; NumPy's classes convert them.
 
 Layer: 3.
 """
@@ -19,7 +19,7 @@ from functrace.ops.shaping import broadcast_to
 
 
 class Enumerated(np.ndenumerate):  # type: ignore[type-arg]
-    """``numpy.ndenumerate``, for traced arrays too: their elements are traced."""
+    """``numpy.ndenumerate``, for traced arrays too: elements are traced."""
 
     def __init__(self, arr: Operand) -> None:
         if holds_tracer(arr):
@@ -30,7 +30,7 @@ class Enumerated(np.ndenumerate):  # type: ignore[type-arg]
 
 @final
 class _Elements:
-    """The elements of a traced array in C order, as ``ndarray.flat`` gives them."""
+    """Iterator over the elements of a traced array in C order, as ``ndarray.flat``."""
 
     def __init__(self, x: Arrayed) -> None:
         self._x, self._left = x, iter(np.ndindex(shape_of(x)))
@@ -50,7 +50,7 @@ class _Elements:
 
 
 class _BroadcastKind(type):
-    """Lets what NumPy has made be an instance, too."""
+    """Metaclass that makes NumPy's own objects instances, too."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return type(instance) in (Broadcast, np.broadcast)
@@ -58,14 +58,14 @@ class _BroadcastKind(type):
 
 @final
 class Broadcast(metaclass=_BroadcastKind):
-    """``numpy.broadcast``, for traced arrays too: the common shape of arrays, and an iterator over their elements.
+    """``numpy.broadcast``, for traced arrays too: the common shape, and an iterator over elements.
 
     Raises:
-        ShapeError: if the shapes do not fit together.
+        ShapeError: if the shapes do not broadcast.
     """
 
     def __new__(cls, *arrays: Operand) -> Any:
-        """Return NumPy's own for plain arrays."""
+        """Return NumPy's own object for plain arrays."""
         if not holds_tracer(arrays):
             return np.broadcast(*arrays)  # type: ignore[arg-type]
         return super().__new__(cls)
@@ -79,13 +79,13 @@ class Broadcast(metaclass=_BroadcastKind):
         self.reset()
 
     def reset(self) -> None:
-        """Begin again."""
+        """Restart the iteration."""
         self.index = 0
         self._left = iter(np.ndindex(self.shape))
 
     @property
     def iters(self) -> tuple[Iterator[Any], ...]:
-        """An iterator along each array, broadcast."""
+        """Iterators over each broadcast array."""
         return tuple([map(x.__getitem__, np.ndindex(self.shape)) for x in self._arrays])
 
     def __iter__(self) -> Broadcast:
@@ -98,7 +98,7 @@ class Broadcast(metaclass=_BroadcastKind):
 
 
 class _IteratorKind(type):
-    """Lets what NumPy has made be an instance."""
+    """Metaclass that makes NumPy's own objects instances."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, np.nditer)
@@ -109,13 +109,11 @@ class Iterated(metaclass=_IteratorKind):
     """``numpy.nditer`` of plain arrays."""
 
     def __new__(cls, op: Operand, *args: Any, **kwargs: Any) -> Any:
-        """Return NumPy's own."""
+        """Return NumPy's own object."""
         if holds_tracer(op):
             _refuse()
         return np.nditer(op, *args, **kwargs)  # type: ignore[arg-type]
 
 
 def _refuse() -> NoReturn:
-    raise UnsupportedFunctionError(
-        "numpy.nditer goes through memory, which a traced value does not have", fix=BEYOND["nditer"]
-    )
+    raise UnsupportedFunctionError("numpy.nditer iterates over memory, which a traced value has not", fix=BEYOND["nditer"])

@@ -1,19 +1,22 @@
-"""`lift`: plain NumPy code runs on traced values as it is, the code that it calls included.
+"""`lift`: run plain NumPy code, including the code that it calls, unchanged on traced values.
 
 Note [How NumPy's names are lifted]
-    While a `lift` is open anywhere, the modules ``numpy``, ``numpy.linalg`` and ``numpy.fft`` have a class of their own, in
-    which every public function is a property: it hands out the wrapper of `functrace.numpy.protocol.namespace` to whoever
-    reads the name *inside of the lift*, and NumPy's own function to all others. Nothing is written into the modules'
-    dictionaries, so identity and pickling of NumPy's functions are what they were. Inside means: in the same thread, in a
-    call made from the ``with`` block (or the decorated function). A generator or coroutine with the block in it is inside
-    only while it runs. After the last lift the modules are of their old class again, and nothing is left.
-    Some readers get NumPy's own function in any case: see Note [Who gets NumPy's own names] in numpy/protocol/readers.py.
-    What is handed out and kept (``zeros = np.zeros``) asks again at every call, and is NumPy's function outside.
+    While any `lift` is open, the modules ``numpy``, ``numpy.linalg`` and ``numpy.fft`` have a class
+    in which every public function is a property. It returns the wrapper of
+    `functrace.numpy.protocol.namespace` to code *inside of the lift*, and NumPy's own function to
+    all other code. The modules' dictionaries are unchanged, so that identity and pickling of
+    NumPy's functions are, too. Inside means: in the same thread, in a call from the ``with`` block
+    (or the decorated function). A generator or coroutine that contains the block is inside only
+    while it runs. After the last lift the modules have their original class.
+    Some code always gets NumPy's own function: see Note [Readers of NumPy's own names] in
+    numpy/protocol/readers.py.
+    A stored wrapper (``zeros = np.zeros``) checks every call, and is NumPy's function outside.
 
 Note [SciPy's names are lifted, too]
-    SciPy's modules that are imported when a lift is opened have such a class, too, if `functrace.scipy` has a module of the
-    name. The name resolves to the function of `functrace.scipy`, which calls SciPy's on plain values. That package is of a
-    higher layer, so it is named here and imported when such a name is first read.
+    SciPy's modules that are imported when a lift opens have such a class, too, if `functrace.scipy`
+    has a module of that name. A name resolves to the function of `functrace.scipy`, which calls
+    SciPy's on plain values. That package is in a higher layer, so it is imported by name on first
+    use.
 
 Layer: 3.
 """
@@ -54,16 +57,16 @@ from functrace.source import PACKAGE_PREFIX
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_lock = Lock()  # a generator that is collected may leave its lift at any time
+_lock = Lock()  # garbage collection of a generator may close its lift at any time
 _open: list[Lift] = []
-"""The lifts that are open, in all threads."""
+"""The open lifts of all threads."""
 
 _SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 
 @final
 class Lift:
-    """The context manager that `lift` returns; it can be entered once at a time, and again afterwards."""
+    """Context manager returned by `lift`: reusable, but not reentrant."""
 
     __slots__ = ("_frame", "_function", "_modules", "_namespaces", "_thread", "is_open", "outer")
 
@@ -77,7 +80,7 @@ class Lift:
 
     def __enter__(self) -> Lift:
         if self.is_open:
-            raise RuntimeError("this lift is open already: nest another one, with functrace.numpy.lift()")
+            raise RuntimeError("this lift is open already: open another, with functrace.numpy.lift()")
         frame = sys._getframe(1)
         self._frame = frame if frame.f_code.co_flags & _SUSPENDS else None
         self._thread = threading.get_ident()
@@ -100,14 +103,14 @@ class Lift:
             take_names_back(self._namespaces)
             if not _open:
                 _lower_modules()
-        if INNERMOST_LIFT.get() is self:  # a generator may be closed in another context than it was begun in
+        if INNERMOST_LIFT.get() is self:  # generators may be closed in another context
             outer = self.outer
             while outer is not None and not outer.is_open:
                 outer = outer.outer
             INNERMOST_LIFT.set(outer)
 
     def _found(self) -> list[dict[str, Any]]:
-        """The dictionaries of modules whose names are put; see Note [Names that were bound before]."""
+        """Return the dictionaries to put names into; see Note [Names that were bound before]."""
         if self._function is None and not self._modules:
             return []
         found = [] if self._function is None else namespaces_of(self._function)
@@ -115,7 +118,7 @@ class Lift:
 
     @property
     def holds(self) -> bool:
-        """Whether code that runs here is inside of it."""
+        """True if it applies to the current context."""
         frame = self._frame
         return self.is_open and self._thread == threading.get_ident() and (frame is None or frame.f_back is not None)
 
@@ -125,27 +128,29 @@ def lift(function: None = None, /, *, modules: Iterable[str] = ()) -> Lift: ...
 @overload
 def lift(function: F, /, *, modules: Iterable[str] = ()) -> F: ...
 def lift(function: Callable[..., Any] | None = None, /, *, modules: Iterable[str] = ()) -> Any:
-    """Run plain NumPy code unchanged on traced values, in a function or a block, and in all Python code that it calls.
+    """Run plain NumPy code unchanged on traced values, in a function or block and what it calls.
 
-    Under it, ``np.array([x, 1.0])``, ``z = np.zeros(n); z[i] = x``, ``np.full(3, x)``, ``np.mean([x, y])`` and all other
-    functions that NumPy's protocols do not dispatch behave as in `functrace.numpy`. Other threads are not affected, and
-    nothing stays changed afterwards.
+    Under it, ``np.array([x, 1.0])``, ``z = np.zeros(n); z[i] = x``, ``np.full(3, x)``,
+    ``np.mean([x, y])`` and all other functions that NumPy's protocols do not dispatch behave as in
+    `functrace.numpy`. Other threads are not affected, and nothing stays changed afterwards.
 
-    The following stays as it is outside, and raises where a derivative would be lost: names that a module has bound before
-    and that ``modules`` does not name, compiled code, ``getattr(np, name)``, arrays that were made elsewhere, threads that
-    are started inside. See docs/numpy.md.
+    Not lifted, and an error where a derivative would be lost: names that a module has bound before
+    and that ``modules`` does not name, compiled code, ``getattr(np, name)``, arrays created
+    elsewhere, threads started inside. See docs/numpy.md.
 
     Args:
-        function: the function to decorate, which may be a generator or a coroutine; left out, ``lift`` is a context manager.
-        modules: names of modules or packages that bound functions of NumPy, SciPy or ``math`` when they were imported
-            (``from numpy import array``), or call ``float(x)`` on traced values: these names are replaced there while the
-            lift is open. The module of ``function``, and the user's own modules that it imports from, need not be named.
+        function: the function to decorate, which may be a generator or a coroutine; without it,
+            ``lift`` returns a context manager.
+        modules: names of modules or packages that bound functions of NumPy, SciPy or ``math`` at
+            import (``from numpy import array``), or call ``float(x)`` on traced values: the lift
+            replaces these names there while it is open. Not needed for the module of ``function``,
+            and the user's own modules that it imports from.
 
     Returns:
         the decorated function, or a context manager.
 
     Raises:
-        ArgumentError: if there is no module of one of these names.
+        ArgumentError: if a module does not exist.
 
     Example:
         >>> import functrace as ft
@@ -158,8 +163,9 @@ def lift(function: Callable[..., Any] | None = None, /, *, modules: Iterable[str
         np.float64(7.0)
 
     Cost:
-        nothing outside. 1.4 us for entering and leaving; 0.4 us for reading a function of ``np`` inside, 0.06 us in other
-        threads meanwhile; a call costs 0.1 us more than in `functrace.numpy`.
+        nothing outside. 1.4 us for entering and leaving; 0.4 us for reading a function of ``np``
+        inside, 0.06 us in other threads meanwhile; a call costs 0.1 us more than in
+        `functrace.numpy`.
     """
     modules = (modules,) if isinstance(modules, str) else tuple(modules)
     if function is None:
@@ -212,11 +218,11 @@ def lift(function: Callable[..., Any] | None = None, /, *, modules: Iterable[str
     return call
 
 
-# -- what is handed out -----------------------------------------------------------------------------------------------
+# -- replacements ----------------------------------------------------------------------------------
 
 
 class Lifted(Function):
-    """A function as it is handed out: the one of `functrace.numpy` while code is lifted, NumPy's own otherwise."""
+    """Replacement of a NumPy function: functrace's in lifted code, NumPy's own otherwise."""
 
     def __init__(self, inner: Function) -> None:
         self.__dict__.update(inner.__dict__)
@@ -231,7 +237,7 @@ class Lifted(Function):
 
 
 class LiftedUfunc(Lifted):
-    """A ufunc as it is handed out."""
+    """Replacement of a ufunc."""
 
     @property
     def __class__(self) -> type:  # type: ignore[override]
@@ -242,7 +248,7 @@ class LiftedUfunc(Lifted):
 
 
 class _OfBoundName:
-    """A function as it stands in a module: it asks at every call who calls, as a property of NumPy's modules does."""
+    """Replacement in a module: checks its caller at every call, like NumPy's module properties."""
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call one of the two."""
@@ -253,21 +259,21 @@ class _OfBoundName:
 
 @final
 class BoundFunction(_OfBoundName, Lifted):
-    """A function in place of one that a module has bound before."""
+    """Replacement of a function that a module has bound before."""
 
 
 @final
 class BoundUfunc(_OfBoundName, LiftedUfunc):
-    """A ufunc in place of one that a module has bound before."""
+    """Replacement of a ufunc that a module has bound before."""
 
 
 def _numpys(where: str, name: str) -> Any:
-    """NumPy's own function: what is pickled inside of a lift is unpickled anywhere."""
+    """Return NumPy's own function, to unpickle outside of a lift."""
     return getattr(importlib.import_module(where.replace(namespace.NAME, "numpy")), name)
 
 
 def _bound_before(value: object) -> Any:
-    """Return what is put in place of a function that a module has bound before; ``None`` if it stays."""
+    """Return the replacement of a function that a module has bound before; ``None`` to keep it."""
     if isinstance(value, (Lifted, MathFunction)):
         return None
     found = _of_numpy().get(id(value))
@@ -278,7 +284,7 @@ def _bound_before(value: object) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _of_numpy() -> dict[int, tuple[Any, Any]]:
-    """What is put in place of NumPy's functions, by identity."""
+    """Return the replacements of NumPy's functions, by identity."""
     found: dict[int, tuple[Any, Any]] = {}
     for module, names in _names():
         where = module.__name__.replace("numpy", namespace.NAME, 1)
@@ -307,14 +313,14 @@ def _of_scipy(value: object) -> Any:
 
 
 class _LiftedModule(ModuleType):
-    """The class of NumPy's modules while a lift is open."""
+    """Class of NumPy's modules while a lift is open."""
 
     def __reduce__(self) -> Any:
-        return importlib.import_module, (self.__name__,)  # cloudpickle knows modules by their exact class
+        return importlib.import_module, (self.__name__,)  # cloudpickle tests the exact class
 
 
 _raised: list[tuple[ModuleType, type[_LiftedModule]]] = []
-"""The modules that have another class now."""
+"""Modules that currently have another class."""
 
 
 def _lift_modules() -> None:
@@ -331,7 +337,7 @@ def _lower_modules() -> None:
 
 @after_fork
 def _forget_other_threads() -> None:
-    """Keep only the lifts of the thread that has forked: nobody closes the others in the child."""
+    """Keep only the lifts of the forking thread: the child never closes the others."""
     _open[:] = [lifted for lifted in _open if lifted._thread == threading.get_ident()]
     keep_names([namespace for lifted in _open for namespace in lifted._namespaces])
     if not _open:
@@ -340,13 +346,13 @@ def _forget_other_threads() -> None:
 
 @functools.lru_cache(maxsize=1)
 def _liftable(_count: int) -> list[tuple[ModuleType, type[_LiftedModule]]]:
-    """All modules that can be lifted, looked for again when others have been imported."""
+    """Return all modules that can be lifted; recomputed after further imports."""
     return [*_classes(), *_scipys(), *_of_masked_arrays()]
 
 
 @functools.lru_cache(maxsize=1)
 def _classes() -> list[tuple[ModuleType, type[_LiftedModule]]]:
-    """NumPy's modules, and the classes that they have while lifted."""
+    """Return NumPy's modules, and their classes while lifted."""
     made = []
     for module, names in _names():
         properties = {name: _property(module, name) for name in names}
@@ -357,14 +363,14 @@ def _classes() -> list[tuple[ModuleType, type[_LiftedModule]]]:
 
 
 def _names() -> Iterator[tuple[ModuleType, list[str]]]:
-    """NumPy's modules, and their names that are handed out."""
+    """Yield NumPy's modules, and their names to replace."""
     for where in ("numpy", *[f"numpy.{name}" for name in namespace.SUBMODULES]):
         module = importlib.import_module(where)
         yield module, [name for name in module.__all__ if not name.startswith("_") and _is_lifted_name(module, name)]
 
 
 def _of_masked_arrays() -> list[tuple[ModuleType, type[_LiftedModule]]]:
-    """``numpy.ma``, if it is imported, and the class that it has while lifted."""
+    """Return ``numpy.ma``, if it is imported, and its class while lifted."""
     module = sys.modules.get("numpy.ma")
     if type(module) is not ModuleType:
         return []
@@ -373,7 +379,7 @@ def _of_masked_arrays() -> list[tuple[ModuleType, type[_LiftedModule]]]:
 
 
 def _plain_property(module: ModuleType, name: str, handed_out: Any) -> property:
-    """A property that hands out a function to those whom lifts are for, unless somebody has put another one there."""
+    """Return a property that replaces a function in lifted code, unless it was overwritten."""
     own = module.__dict__
     function = handed_out.__wrapped__
 
@@ -390,7 +396,7 @@ def _plain_property(module: ModuleType, name: str, handed_out: Any) -> property:
 
 @functools.lru_cache(maxsize=1)
 def _companions() -> tuple[str, ...]:
-    """SciPy's modules that there is one of here, and ``scipy.spatial.distance``."""
+    """Return the SciPy modules with a counterpart in functrace, and ``scipy.spatial.distance``."""
     import pkgutil
 
     place = os.path.join(PACKAGE_PREFIX, "scipy")
@@ -398,7 +404,7 @@ def _companions() -> tuple[str, ...]:
 
 
 def _scipys() -> list[tuple[ModuleType, type[_LiftedModule]]]:
-    """SciPy's modules that are imported already, and the classes that they have while lifted."""
+    """Return SciPy's modules that are imported already, and their classes while lifted."""
     found = [sys.modules.get(where) for where in _companions()]
     return [(module, _scipys_class(module)) for module in found if type(module) is ModuleType]
 
@@ -427,14 +433,14 @@ def _companion_property(module: ModuleType, name: str) -> property:
 def _stored(
     own: dict[str, Any], name: str, read: Callable[[ModuleType], Any], function: object, *handed_out: object
 ) -> property:
-    """A property of a module that is read by ``read``, and written to the module's dictionary.
+    """Return a module property that ``read`` reads, and that writes to the module's dictionary.
 
     Args:
         own: the dictionary.
-        name: of the function.
-        read: returns what is handed out; raises AttributeError where there is nothing, and the module is asked for it.
+        name: name of the function.
+        read: returns the value; raises AttributeError for a missing name.
         function: the module's own.
-        handed_out: in its place; whoever has read that and writes it back restores the module's own.
+        handed_out: its replacements; writing one of them back restores the module's own.
     """
 
     def write(_module: ModuleType, value: object) -> None:
@@ -450,7 +456,7 @@ def _stored(
 
 
 _MISSING = object()
-"""Stands for a name that somebody has deleted from a module."""
+"""Marker of a name that was deleted from a module."""
 
 
 def _is_lifted_name(module: ModuleType, name: str) -> bool:
@@ -461,7 +467,7 @@ def _is_lifted_name(module: ModuleType, name: str) -> bool:
 
 
 _POLYNOMIALS = os.path.join(os.path.dirname(np.__file__), "polynomial") + os.sep
-"""NumPy's own code that is written with its public functions: there, its conversions let traced values through."""
+"""NumPy code built on public functions: in it, conversions return traced values."""
 
 
 def _handed_out(inner: object) -> Any:
@@ -484,7 +490,7 @@ def _property(module: ModuleType, name: str) -> property:
         if found is _MISSING:
             raise AttributeError(name)
         if INNERMOST_LIFT.get() is None or not is_lifted() or (wrapped is not None and found is not wrapped):
-            return found  # the latter if somebody has put another one there
+            return found  # the last case: it was overwritten
         frame = sys._getframe(1)
         if reads_lifted(frame):
             return handed_out

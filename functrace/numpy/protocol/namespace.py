@@ -1,17 +1,17 @@
-"""What makes `functrace.numpy` a namespace: NumPy's functions where its own protocols do not reach.
+"""`functrace.numpy` as a namespace: NumPy's functions where its own protocols do not dispatch.
 
-A function of the namespace is NumPy's own behind a thin wrapper (`Function`), which makes up for three things:
+A function of the namespace is a thin wrapper (`Function`) of NumPy's own, which adds three things:
 
-* Lists of traced values among its arguments become traced arrays (``fnp.mean([x, x + 2])``).
-* Where NumPy's dispatch does not look (the contents of ``array``, the fill of ``full``, the indices of ``take``), the
-  implementation of this package is called.
-* What creation functions make of plain numbers inside a traced function (`CREATORS`) is traced, so that traced values can be
-  written into it, and be its index: ``z = fnp.zeros(3); z[0] = x``. It depends on no input, so that whatever asks for its
-  plain value gets that.
+* Lists of traced values in arguments become traced arrays (``fnp.mean([x, x + 2])``).
+* Where NumPy does not dispatch (the contents of ``array``, the fill of ``full``, the indices of
+  ``take``), it calls the implementation of this package.
+* Inside a traced function, creation functions (`CREATORS`) return traced arrays even for plain
+  numbers, so that traced values can be written into them or index them: ``z = fnp.zeros(3); z[0] =
+  x``. They depend on no input, so that they can be read as concrete values.
 
-Outside of all transforms a wrapper hands the call to NumPy, and that is all.
-Wrappers are made when they are first asked for, so that importing costs nothing. `functrace.numpy.lift` hands out the
-same ones under NumPy's own names.
+Outside of all transforms a wrapper only calls NumPy.
+Wrappers are created on first access, so that importing costs nothing. `functrace.numpy.lift` uses
+the same wrappers under NumPy's own names.
 
 Layer: 3.
 """
@@ -44,17 +44,17 @@ from functrace.tracing.binding import is_recording, running
 from functrace.tracing.recording import Recording
 
 _OF_SEQUENCES = frozenset({"row_stack", "histogramdd", "piecewise", "apply_over_axes"})
-"""Functions without a row, of which a list among the arguments is a list of arrays."""
+"""Functions without a row whose list arguments are lists of arrays."""
 
 _AS_THEY_ARE = frozenset({"block", "isscalar", "iterable", "printoptions"})
 
 _OF_ONE_NUMBER = {"zeros": 0, "zeros_like": 0, "empty": 0, "empty_like": 0, "ones": 1, "ones_like": 1}
-"""Creation functions whose result is recorded as one number; where NumPy leaves memory as it is, zeros."""
+"""Creation functions recorded as one broadcast number; zeros for uninitialized memory."""
 
 CONVERSIONS = frozenset(
     {"array", "asarray", "asanyarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "require"}
 )
-"""Those that may return their argument: what they make of lists and numbers is new."""
+"""Functions that may return their argument; for lists and numbers the result is new."""
 
 CREATORS = frozenset(
     {
@@ -63,17 +63,17 @@ CREATORS = frozenset(
         "tri", "tril", "triu", "vander",
     }
 )  # fmt: skip
-"""NumPy's array creation routines: what they make inside a traced function is traced."""
+"""NumPy's array creation routines, whose results are traced inside a traced function."""
 
 _FRESH = (list, tuple, int, float, complex, bool, range, np.generic)
 
 NAME = "functrace.numpy"
 SUBMODULES = ("linalg", "fft")
-"""NumPy's modules that are namespaces here, too; all others are NumPy's own."""
+"""NumPy's modules that are namespaces here, too; other modules are NumPy's own."""
 
 
 class Function:
-    """A function of the namespace: what is called, compared, hashed and pickled as NumPy's function of this name."""
+    """Function of the namespace: called, compared, hashed and pickled like NumPy's of this name."""
 
     def __init__(self, function: Callable[..., Any], name: str, where: str) -> None:
         row = ROWS.get(function) if isinstance(function, Hashable) else None
@@ -105,14 +105,14 @@ class Function:
         targets = self._targets
         args = tuple([x if k in targets else self._prepared(x) for k, x in enumerate(args)])
         kwargs = {key: x if key in targets else self._prepared(x) for key, x in kwargs.items()}
-        # NumPy's dispatch looks at some arguments only (not at the indices of take): any traced one decides here.
+        # NumPy dispatches on some arguments only (not the indices of take); this, on any of them.
         row = self._row
         if row is None or (not row.creates and any_takes_functions((*args, *kwargs.values()))):
             return self.__wrapped__(*args, **kwargs)
         return row.does(*args, **kwargs) if row.weak else row.does(*map(strong, args), **strong(kwargs))
 
     def _prepared(self, value: Any) -> Any:
-        if is_masked(type(value)):  # ufuncs look at them themselves
+        if is_masked(type(value)):  # ufuncs handle masked arrays themselves
             return value if isinstance(self, Ufunc) else without_masks(value)
         if self._as_it_is or type(value) not in (list, tuple) or not holds_tracer(value):
             return value
@@ -132,11 +132,11 @@ class Function:
 
 
 _WRITERS = frozenset({"copyto", "put", "putmask", "place", "fill_diagonal", "put_along_axis"})
-"""Functions that write into their first argument."""
+"""Functions that write to their first argument."""
 
 
 def _targets(function: Callable[..., Any], does: Callable[..., Any] | None) -> frozenset[int | str]:
-    """Places and names of arguments that are written into: no array is made of a list that stands there."""
+    """Return positions and names of output arguments, whose lists are not converted to arrays."""
     if isinstance(function, np.ufunc):
         return frozenset({"out", *range(function.nin, function.nin + function.nout)})
     code = getattr(inspect.unwrap(does), "__code__", None) if does is not None else None
@@ -148,12 +148,12 @@ def _targets(function: Callable[..., Any], does: Callable[..., Any] | None) -> f
 
 
 def _found(where: str, name: str) -> Any:
-    """What a pickled function of the namespace is unpickled as."""
+    """Unpickle a function of the namespace."""
     return operator.attrgetter(f"{where}.{name}".removeprefix(f"{NAME}."))(importlib.import_module(NAME))
 
 
 def _traced(recording: Recording, made: Any, name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-    """Return what a creation function has made of plain arguments as traced arrays, if it is new memory."""
+    """Return the result of a creation function as a traced array, if it is new memory."""
     if type(made) in (tuple, list):  # meshgrid; linspace with its step
         return type(made)([_traced(recording, part, name, args, kwargs) for part in made])
     if type(made) is not np.ndarray or made.dtype.kind not in "biufc" or not made.flags.writeable:
@@ -177,7 +177,7 @@ def _traced(recording: Recording, made: Any, name: str, args: tuple[object, ...]
 
 @final
 class Ufunc(Function):
-    """A ufunc of the namespace, with its methods and attributes."""
+    """Ufunc of the namespace, with its methods and attributes."""
 
     @property
     def __class__(self) -> type:  # type: ignore[override]
@@ -192,7 +192,7 @@ class Ufunc(Function):
 
 @final
 class Collecting(Function):
-    """``fromiter``, whose first argument has to be gone through to see whether anything in it is traced."""
+    """``fromiter``, which must read its first argument to find traced values."""
 
     def __call__(self, iter: Iterable[object], dtype: object, count: int = -1, **kwargs: object) -> Any:
         """Call NumPy's function."""
@@ -209,11 +209,11 @@ OVERRIDDEN: dict[str, Any] = {
     "broadcast": Broadcast,
     "nditer": Iterated,
 }
-"""What NumPy has as an object or a class, and traced values need another of."""
+"""Objects and classes of NumPy that need another implementation for traced values."""
 
 
 def lookup(module: ModuleType, name: str, where: str) -> Any:
-    """Return what a namespace calls ``name``: a wrapper around the function of ``module``, or its constant or class.
+    """Return ``name`` of a namespace: a wrapper of a function, or NumPy's constant or class.
 
     Args:
         module: NumPy, or one of its `SUBMODULES`.
@@ -243,7 +243,7 @@ def lookup(module: ModuleType, name: str, where: str) -> Any:
 
 @final
 class Namespace:
-    """A namespace inside `functrace.numpy`: ``linalg``, ``fft``."""
+    """Namespace inside `functrace.numpy`: ``linalg``, ``fft``."""
 
     def __init__(self, module: ModuleType, where: str) -> None:
         self.__dict__.update(_module=module, __name__=where, __doc__=module.__doc__)

@@ -1,9 +1,9 @@
-"""What NumPy's functions take, each read in one way: array-likes, axes, sizes, orders, ``dtype=`` and ``out=``.
+"""Normalization of arguments: array-likes, axes, sizes, orders, ``dtype=`` and ``out=``.
 
-Of array-likes there are three readings. `arrayed` makes an array of whatever is none yet, as most functions do. `operand`
-leaves Python numbers weak, for arithmetic between arrays and numbers. What is written *into* an array is cast to its dtype
-(`functrace.numpy.arrays.assignment.assigned`). A list that holds traced values becomes one traced array in all three
-(`stacked`).
+There are three conversions of array-likes. `arrayed` converts everything to an array, as most
+functions do. `operand` keeps Python numbers weak, for arithmetic between arrays and numbers.
+`functrace.numpy.arrays.assignment.assigned` casts values written *into* an array to its dtype. All
+three turn a list that contains traced values into one traced array (`stacked`).
 
 Layer: 3.
 """
@@ -38,31 +38,31 @@ Axes = tuple[int, ...]
 Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 
 Operand: TypeAlias = "ArrayLike | TracedArray"
-"""What is read as an array: arrays, traced values, numbers, nests of lists of them."""
+"""Array-like: arrays, traced values, numbers, nested lists of them."""
 Arrayed: TypeAlias = "Array | TracedArray"
-"""What has been read as an array: `arrayed`."""
+"""Array, as returned by `arrayed`."""
 OneAxis: TypeAlias = "SupportsIndex | None"
-"""``axis=`` of what runs along one axis; ``None`` for all elements in a row, or for what is usual."""
+"""``axis=`` of functions along one axis; ``None`` for the flattened array, or the default."""
 Axis: TypeAlias = "SupportsIndex | Sequence[SupportsIndex] | None"
-"""``axis=`` of what may go along several."""
+"""``axis=`` of functions along several axes."""
 Sizes: TypeAlias = "SupportsIndex | Sequence[SupportsIndex] | Arrayed"
 """A shape, or other integers: one, or several."""
 OrderLike: TypeAlias = Literal["K", "A", "C", "F"] | None
-"""``order=``; ``None`` for what is usual."""
+"""``order=``; ``None`` for the default."""
 DtypeLike: TypeAlias = "npt.DTypeLike | None"
-"""``dtype=``; ``None`` for what is usual."""
+"""``dtype=``; ``None`` for the default."""
 Out: TypeAlias = "Arrayed | None"
 """``out=``, which must be traced."""
 Flag: TypeAlias = "bool | np.bool_"
 """``keepdims=`` and the like."""
 Index: TypeAlias = "Operand | slice | EllipsisType | None"
-"""What stands between brackets; a tuple of these is an `Operand`, too."""
+"""Entry of an index; a tuple of entries is an `Operand`, too."""
 
 K = TypeVar("K", bound="Axis")
 X = TypeVar("X", bound="Arrayed")
 
 NOT_GIVEN: Any = np._NoValue
-"""NumPy's own mark of an argument that was not passed."""
+"""NumPy's own marker of an argument that was not passed."""
 
 _ALL = (None, None, None)
 
@@ -71,21 +71,21 @@ _ALL = (None, None, None)
 
 
 class HasOperators:
-    """What has operators of its own with arrays: those of traced values leave theirs to it, though it takes ufuncs."""
+    """Base of classes with their own operators: those of traced values defer to them."""
 
     __slots__ = ()
 
 
 def holds_tracer(value: object) -> bool:
-    """Whether a value is traced, or a nest of lists and tuples with traced values in it."""
+    """Return True if a value is traced, or a nested list or tuple that contains traced values."""
     return isinstance(value, Tracer) or (isinstance(value, list | tuple) and any(map(holds_tracer, value)))
 
 
 def stacked(value: Operand) -> Operand:
-    """Turn a nest of lists that holds traced values into one traced array; anything else stays as it is.
+    """Stack a nested list that contains traced values; return anything else unchanged.
 
     Raises:
-        ShapeError: if the nest is not rectangular.
+        ShapeError: if the list is not rectangular.
     """
     if not isinstance(value, list | tuple) or not holds_tracer(value):
         return value
@@ -100,7 +100,7 @@ def stacked(value: Operand) -> Operand:
 
 
 def arrayed(x: Operand) -> Arrayed:
-    """Return a traced value or an array as it is, a list that holds traced values stacked, anything else as an array."""
+    """Return traced values and arrays unchanged, and stack or convert anything else to an array."""
     if isinstance(x, Tracer) or type(x) is np.ndarray:
         return x
     x = stacked(x)
@@ -108,7 +108,7 @@ def arrayed(x: Operand) -> Arrayed:
 
 
 def operand(x: Operand) -> Any:
-    """Return an operand of arithmetic: a Python number as it is, which stays weak, anything else as `arrayed` does."""
+    """Return an operand of arithmetic: Python numbers stay weak, anything else as `arrayed`."""
     return x if type(x) in LITERALS else arrayed(x)
 
 
@@ -118,10 +118,10 @@ def flattened(x: Arrayed) -> Arrayed:
 
 
 def known(x: Operand | Tracer) -> np.ndarray[Any, Any]:
-    """Return the plain value of an array-like, which may hold traced values.
+    """Return the concrete value of an array-like, which may contain traced values.
 
     Raises:
-        ConcretizationError: if one of them has no value.
+        ConcretizationError: if one of them is abstract.
     """
     return as_array(_plain(x))
 
@@ -131,14 +131,14 @@ def _plain(x: object) -> Any:
         return [_plain(part) for part in x]
     if not isinstance(x, Tracer):
         return x
-    return x._concrete() if x.aval.size else np.empty(x.shape, x.dtype)  # of no elements all are known
+    return x._concrete() if x.aval.size else np.empty(x.shape, x.dtype)  # empty: always concrete
 
 
 def without_derivatives(value: Any) -> Any:
-    """Return arguments with the traced values among them as plain ones, if none of them depends on an input.
+    """Return arguments with traced values as concrete ones, if none of them depends on an input.
 
     Returns:
-        ``None`` if one of them does: then its derivative would be lost.
+        ``None`` if one depends on an input, whose derivative would be lost.
     """
     if isinstance(value, Tracer):
         return value._concrete() if is_constant(value) else None
@@ -156,9 +156,9 @@ def without_derivatives(value: Any) -> Any:
 
 
 def exact_axis(axis: K) -> K:
-    """Return ``axis=`` as NumPy's compiled functions take it: an integer that is no bool; ``None`` and tuples of them pass.
+    """Check ``axis=`` as compiled NumPy functions do: an integer but no bool, ``None``, or a tuple.
 
-    (Its Python functions, such as ``median``, take bools and lists too.)
+    (NumPy's Python functions, such as ``median``, also take bools and lists.)
     """
     for k in axis if type(axis) is tuple else () if axis is None else (axis,):
         if isinstance(k, bool) or not hasattr(k, "__index__") or getattr(k, "ndim", 0):
@@ -167,7 +167,7 @@ def exact_axis(axis: K) -> K:
 
 
 def one_axis(axis: SupportsIndex, ndim: int) -> int:
-    """Return an axis as a non-negative int; raises `AxisError` if there is no such axis."""
+    """Return an axis as a non-negative int; raise `AxisError` if it does not exist."""
     k = operator.index(axis)
     if not -ndim <= k < ndim:
         raise AxisError(f"axis {k} is out of bounds for an array with {ndim} axes", fix=f"use -{ndim} … {ndim - 1}")
@@ -175,7 +175,7 @@ def one_axis(axis: SupportsIndex, ndim: int) -> int:
 
 
 def axis_tuple(axis: Axis, ndim: int) -> Axes:
-    """Return axes (an int, several) in the order given, non-negative.
+    """Return axes (an int, several) in the given order, non-negative.
 
     Raises:
         AxisError: if an axis is out of bounds or named twice.
@@ -189,28 +189,28 @@ def axis_tuple(axis: Axis, ndim: int) -> Axes:
 
 
 def normalize_axes(axis: Axis, ndim: int) -> Axes:
-    """Return axes as reductions take them (``None`` for all, an int, several) sorted, non-negative; see `axis_tuple`."""
+    """Return the axes of a reduction (``None`` for all) sorted, non-negative; see `axis_tuple`."""
     return tuple(range(ndim)) if axis is None else tuple(sorted(axis_tuple(axis, ndim)))
 
 
 def lined_up(a: Arrayed, axis: OneAxis) -> tuple[Arrayed, int]:
-    """Return an array and the axis that a function works along; without one (``None``), all elements in a row."""
+    """Return the array and axis for a function along one axis; ``None`` flattens the array."""
     return (flattened(a), 0) if axis is None else (a, one_axis(axis, len(shape_of(a))))
 
 
 def exactly_lined_up(a: Arrayed, axis: OneAxis) -> tuple[Arrayed, int]:
-    """As `lined_up`, for what NumPy has compiled: ``axis`` is exact, and a 0-d array is a vector of one element."""
+    """Apply `lined_up` with NumPy's compiled rules: `exact_axis`, and a 0-d array is a vector."""
     axis = exact_axis(axis)
     return lined_up(a, None if not shape_of(a) and axis in (0, -1) else axis)
 
 
 def along(axis: int, part: object) -> tuple[Any, ...]:
-    """Return the static index that takes ``part`` of one axis."""
+    """Return the static index that applies ``part`` to one axis."""
     return (*(_ALL,) * axis, part)
 
 
 def at_least(x: Value, ndim: int, what: str) -> None:
-    """Check that an array has so many axes."""
+    """Check the minimum number of axes of an array."""
     if len(shape_of(x)) < ndim:
         raise ShapeError(f"{what} needs an array with at least {ndim} axes, got shape {shape_of(x)}", fix="add an axis")
 
@@ -228,7 +228,7 @@ def int_tuple(sizes: Any) -> Shape:
 
 
 def full_shape(shape: Shape, size: int) -> Shape:
-    """Return a shape with its one ``-1`` worked out."""
+    """Return a shape with ``-1`` replaced by the inferred size."""
     if -1 not in shape:
         return shape
     known = 1
@@ -244,7 +244,7 @@ def full_shape(shape: Shape, size: int) -> Shape:
 
 
 def checked_order(order: object, what: str) -> str:
-    """Return ``order=`` as a letter; raises for what is none."""
+    """Return ``order=`` as a letter; raise if it is invalid."""
     letter = "K" if order is None else str(order).upper()
     if letter not in ("C", "F", "A", "K"):
         raise UnsupportedFunctionError(f"{what}: order must be 'C', 'F', 'A' or 'K', not {order!r}", fix="leave it out")
@@ -252,7 +252,7 @@ def checked_order(order: object, what: str) -> str:
 
 
 def cast_to(x: X, dtype: DtypeLike, casting: Casting = "unsafe") -> X:
-    """Return an array in the dtype that ``dtype=`` and ``casting=`` ask for; ``None`` leaves it as it is."""
+    """Cast an array by ``dtype=`` and ``casting=``; ``None`` returns it unchanged."""
     if dtype is None:
         return x
     if casting != "unsafe" and not np.can_cast(x.dtype, dtype, casting):
@@ -264,7 +264,7 @@ def cast_to(x: X, dtype: DtypeLike, casting: Casting = "unsafe") -> X:
 
 
 def need_traced(target: Operand, what: str) -> TracedArray:
-    """Return what is written to, which must be traced: in a plain ndarray the derivative would be lost."""
+    """Return the target of a write; raise unless it is traced, since a derivative would be lost."""
     if isinstance(target, list | tuple) or type(target) in LITERALS:
         raise DtypeError(
             f"{what} writes into an array, not into a {type(target).__name__} (return arrays must be of ArrayType)",
@@ -280,7 +280,7 @@ def need_traced(target: Operand, what: str) -> TracedArray:
 
 
 def stored(result: Arrayed, out: Out, name: str) -> Arrayed:
-    """Return the result of the NumPy function of a name; where there is ``out=``, written into it.
+    """Return the result of a NumPy function, written into ``out=`` if given.
 
     Raises:
         LostGradientError: if ``out`` is a plain array.

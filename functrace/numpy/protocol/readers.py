@@ -1,14 +1,15 @@
-"""Who reads a name of NumPy's modules while a lift is open: code that lifts are for, or code that runs as it would outside.
+"""Readers of NumPy's names while a lift is open: lifted code, or code that gets NumPy's own names.
 
-Note [Who gets NumPy's own names]
-    Five readers do. NumPy's and functrace's own code computes with plain arrays. Compiled code looks into the memory of what
-    ``np.zeros`` returns; it is told by the instruction that the innermost Python frame is at, which is not one that reads a
-    name. The names of a module that is being imported would outlive the lift. Packages whose Python code hands its arrays
-    to a compiled core (`PLAIN`) could not use traced ones. And a library that was called with no traced value in reach
-    (among its arguments, their attributes and items, and what functions among them close over) does what it would do
-    outside: so its tables are plain arrays, which its own compiled code, hashing and memory views take.
-    If a traced value comes in by another way (a file's global variable, a C object), it meets plain arrays there: that
-    raises, as without a lift.
+Note [Readers of NumPy's own names]
+    Five kinds of readers get them. NumPy's and functrace's own code computes with plain arrays.
+    Compiled code reads the memory of the result of ``np.zeros``; it is detected by the current
+    instruction of the innermost Python frame, which does not read a name. Names of a module during
+    its import would outlive the lift. Packages whose Python code passes its arrays to a compiled core (`PLAIN`)
+    cannot use traced ones. And a library that was called without a reachable traced value (in its
+    arguments, their attributes and items, and closures of functions among them) behaves as outside:
+    its tables are plain arrays, as its compiled code, hashing and memory views need.
+    A traced value that enters in another way (a global variable, a C object) is combined with plain
+    arrays there, which raises, as without a lift.
 
 Layer: 3.
 """
@@ -38,10 +39,10 @@ PLAIN = tuple(
         )
     ]
 )  # fmt: skip
-"""Packages whose code hands what it makes to a compiled core of theirs, or to tracers of their own."""
+"""Packages that pass their arrays to a compiled core, or to their own tracers."""
 
 MOST = 400
-"""Objects among which a traced value is looked for; of more, one is taken to be there."""
+"""Limit on objects searched for a traced value; beyond it, one is assumed."""
 
 _DEEPEST = 6
 _SHORT = 32
@@ -55,7 +56,7 @@ _ATOMS = (int, float, complex, str, bytes, Tracer, np.ndarray, np.generic, np.dt
 
 
 def reads_lifted(frame: FrameType) -> bool:
-    """Whether the code of a frame, which reads a name, gets what is lifted; see Note [Who gets NumPy's own names]."""
+    """Return True if a frame reads lifted names; see Note [Readers of NumPy's own names]."""
     code = frame.f_code
     if code.co_filename.startswith(OWN_AND_NUMPYS) or _instruction(code, frame.f_lasti) not in _READS:
         return False
@@ -65,17 +66,17 @@ def reads_lifted(frame: FrameType) -> bool:
 
 
 def is_reached_code(frame: FrameType) -> bool:
-    """Whether the code of a frame is the user's, or of a library that has a traced value in reach."""
+    """Return True for frames of the user's code, or of a library with a reachable traced value."""
     return _is_users(frame.f_code.co_filename) or (not is_plain(frame) and _has_traced(frame))
 
 
 def is_plain(frame: FrameType) -> bool:
-    """Whether the code of a frame is of one of the packages `PLAIN`."""
+    """Return True for frames of one of the packages `PLAIN`."""
     return f"{frame.f_globals.get('__name__', '')}.".startswith(PLAIN)
 
 
 def _has_traced(frame: FrameType) -> bool:
-    """Whether the library that the code of a frame belongs to was called with a traced value in reach."""
+    """Return True if the library of a frame was called with a reachable traced value."""
     entry, outer = frame, frame.f_back
     while outer is not None and not _is_users(outer.f_code.co_filename):
         if not outer.f_code.co_filename.startswith(OWN_AND_NUMPYS):
@@ -88,7 +89,7 @@ _is_users = functools.lru_cache(maxsize=4096)(is_users)
 
 
 def _arguments(frame: FrameType) -> list[object]:
-    """What the function of a frame was called with, as its variables are now, and what it closes over."""
+    """Return the current arguments and closure variables of the function of a frame."""
     code, values = frame.f_code, frame.f_locals
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
@@ -96,10 +97,10 @@ def _arguments(frame: FrameType) -> list[object]:
 
 
 def holds_traced(values: Iterable[object]) -> bool:
-    """Whether a value that depends on an input is among objects, in what they hold, or in what functions close over.
+    """Return True if objects, their contents or closures contain a value that depends on an input.
 
     Cost:
-        0.2 us per object that is looked at, at most `MOST` of them: of more, the answer is yes.
+        0.2 us per object searched, at most `MOST`; True if there are more.
     """
     seen: set[int] = set()
     level = list(values)
@@ -125,7 +126,7 @@ def _is_of_objects(value: object) -> bool:
 
 
 def _held(value: Any) -> Iterable[object]:
-    """The objects that an object holds."""
+    """Return the objects that an object contains."""
     if f"{type(value).__module__}.".startswith(PLAIN):
         return ()
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -141,7 +142,7 @@ def _held(value: Any) -> Iterable[object]:
     if isinstance(value, FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or () if is_filled(cell)]
         return (*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-    try:  # not by the class's own __getattribute__ or __getattr__: a proxy would import or compute, or raise
+    try:  # bypass __getattribute__ and __getattr__: a proxy would import, compute, or raise
         attributes: list[object] = list(object.__getattribute__(value, "__dict__").values())
     except AttributeError:
         attributes = []
@@ -154,12 +155,12 @@ def _held(value: Any) -> Iterable[object]:
 def _slot(member: MemberDescriptorType, value: object) -> object:
     try:
         return member.__get__(value)
-    except AttributeError:  # it has no value
+    except AttributeError:  # unset
         return None
 
 
 def is_filled(cell: CellType) -> bool:
-    """Whether a variable that a function closes over has a value."""
+    """Return True if a closure variable has a value."""
     try:
         cell.cell_contents  # noqa: B018
     except ValueError:

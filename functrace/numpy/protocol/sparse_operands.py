@@ -1,7 +1,7 @@
-"""Operators between traced values and SciPy's own sparse matrices: ``A @ x``, ``x @ A``, ``x * A``, ``X + A``.
+"""Operators between traced values and SciPy's own sparse matrices: ``A @ x``, ``x * A``, ``X + A``.
 
-A matrix of ``scipy.sparse`` is taken as the one of `functrace.scipy.sparse` with the same elements, whose operators take
-traced operands. That package is above this one, so it is named here and imported when such an operand first appears.
+A matrix of ``scipy.sparse`` is converted to one of `functrace.scipy.sparse`, whose operators take
+traced operands. That package is in a higher layer, so it is imported by name on first use.
 
 Layer: 3.
 """
@@ -27,23 +27,23 @@ WAY_OUT = (
 
 
 def is_sparse(value: object) -> bool:
-    """Tell a matrix of ``scipy.sparse``, which is not imported for that."""
+    """Return True for a matrix of ``scipy.sparse``, without importing it."""
     sparse: Any = sys.modules.get("scipy.sparse")
     return sparse is not None and sparse.issparse(value)
 
 
 def with_sparse(row: Operator, x: object, matrix: object, *, reflected: bool) -> Any:
-    """Apply an operator to a traced value and a matrix of ``scipy.sparse``, which is on the left if ``reflected``."""
+    """Apply an operator to a traced value and a sparse matrix, on the left if ``reflected``."""
     other = importlib.import_module("functrace.scipy.sparse.matrices").of(matrix)
     apply: Any = _FUNCTIONS.get(row.name) or getattr(operator, row.name)
     return apply(other, x) if reflected else apply(x, other)
 
 
 def is_operator_of_sparse(frame: FrameType | None) -> bool:
-    """Recognize that an operator of SciPy's matrices converts its other operand.
+    """Return True if an operator of SciPy's matrices is converting its other operand.
 
-    SciPy then leaves the operation to the class of an operand that becomes a 0-d array of one object. Methods such as
-    ``A.multiply(x)`` would return ``NotImplemented`` for it.
+    For an operand that becomes a 0-d object array, SciPy defers the operation to its class. Methods
+    such as ``A.multiply(x)`` would return ``NotImplemented`` for it.
     """
     while frame is not None and is_of_sparse(frame):
         if frame.f_code.co_name in _OPERATORS:
@@ -53,5 +53,5 @@ def is_operator_of_sparse(frame: FrameType | None) -> bool:
 
 
 def is_of_sparse(frame: FrameType) -> bool:
-    """Tell frames of SciPy's sparse matrices."""
+    """Return True for frames of SciPy's sparse matrices."""
     return str(frame.f_globals.get("__name__")).startswith("scipy.sparse.")

@@ -1,9 +1,10 @@
-"""The rows: what users call each function of this package, stated once, where it is written.
+"""Tables of implementations of NumPy's functions and methods on traced values.
 
-``@implements(np.sum, method="sum", reduce=np.add)`` above a function says that it is ``np.sum`` on traced values, the method
-``x.sum`` and ``np.add.reduce``. NumPy's dispatch (NEP 18), the methods of `TracedArray`, ufunc methods (NEP 13) and the
-namespace `functrace.numpy` all read the tables that these rows fill as the package's files are imported; nothing else is
-written to add a function. Ufuncs are primitives (`functrace.ops.elementwise.UFUNCS`), operators stand in
+``@implements(np.sum, method="sum", reduce=np.add)`` makes a function ``np.sum`` on traced values,
+the method ``x.sum``, and ``np.add.reduce``. NumPy's dispatch (NEP 18), the methods of
+`TracedArray`, ufunc methods (NEP 13) and the namespace `functrace.numpy` all read these tables,
+which importing the package's files fills; adding a function needs nothing else. Ufuncs are
+primitives (`functrace.ops.elementwise.UFUNCS`), operators are in
 functrace/numpy/arrays/operators.py.
 
 Layer: 3.
@@ -29,7 +30,7 @@ OR_LIFT = (
     "Or leave the code as it is, and import functrace.numpy as np above it, or call it under @functrace.numpy.lift "
     "(docs/numpy.md)"
 )
-"""The ways out where NumPy's protocols do not reach, as messages name them."""
+"""Fix for functions that NumPy's protocols do not dispatch, for error messages."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 V = TypeVar("V")
@@ -38,20 +39,20 @@ V = TypeVar("V")
 @final
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One implementation, and what users call it."""
+    """One implementation, and the NumPy names for it."""
 
     does: Callable[..., Any]
-    """The implementation, with the signature of the NumPy functions that it stands for."""
+    """The implementation, with the signature of NumPy's functions."""
     functions: tuple[Any, ...]
-    """These functions."""
+    """NumPy's functions."""
     method: str
-    """The method of an array that it is, the array being its first argument; empty if none."""
+    """Name of the array method, with the array as first argument; empty if none."""
     creates: bool
-    """Whether NumPy hands over to it by ``like=`` only, whatever the other arguments are."""
+    """True if NumPy dispatches to it by ``like=`` only, whatever the other arguments are."""
     of_sequence: bool
-    """Whether a list among its arguments is a list of arrays, not one array."""
+    """True if a list argument is a list of arrays, not one array."""
     weak: bool
-    """Whether it leaves Python numbers weak; any other takes them as arrays."""
+    """True if it keeps Python numbers weak; otherwise they are converted to arrays."""
 
 
 RARE = (
@@ -61,7 +62,7 @@ RARE = (
     "functions.samples",     "functions.scimath",     "functions.sets",
     "protocol.ufunc_reductions",
 )  # fmt: skip
-"""Files whose rows come in when a function is asked for that no other file has."""
+"""Files that are imported when a function is looked up that no other file implements."""
 
 
 def _read_rare() -> None:
@@ -73,16 +74,16 @@ ROWS: LaterTable[Any, Row] = LaterTable(_read_rare)
 """Row by NumPy function."""
 
 FUNCTIONS: LaterTable[Any, Callable[..., Any]] = LaterTable(_read_rare)
-"""Implementation by NumPy function, for those that NumPy hands over by their arguments (NEP 18)."""
+"""Implementation by NumPy function, for those that NumPy dispatches by arguments (NEP 18)."""
 
 LIKE: dict[Any, Callable[..., Any]] = {}
-"""What ``like=`` of a traced value means (NEP 35), by creation function; called with the traced value first."""
+"""Creation functions for ``like=`` of a traced value (NEP 35), which is the first argument."""
 
 METHODS: dict[str, Callable[..., Any]] = {}
-"""What each method of a traced array is, by name; called with the array first."""
+"""Methods of traced arrays, by name, with the array as first argument."""
 
 METHOD_SETTERS: list[Callable[[str, Callable[..., Any]], None]] = []
-"""What gives the classes of traced values a method, once they are there: `functrace.numpy.arrays.methods`."""
+"""Functions that add a method to the classes of traced values: `functrace.numpy.arrays.methods`."""
 
 UFUNC_METHODS: LaterTable[tuple[np.ufunc, str], Callable[..., Any]] = LaterTable(_read_rare)
 """``ufunc.reduce``, ``ufunc.accumulate`` and ``ufunc.at``, by ufunc and name."""
@@ -98,15 +99,15 @@ def implements(
     weak: bool = False,
     scalars: bool = False,
 ) -> Callable[[F], F]:
-    """Make a function the implementation of NumPy functions: a row of the tables of this package.
+    """Register a function as the implementation of NumPy functions.
 
     Args:
-        functions: NumPy's functions that it is, all with its signature.
-        method: the method of an array that it is as well.
-        reduce, accumulate: the ufunc whose method of this name it is, along axis 0 if none is given.
+        functions: NumPy's functions, all with its signature.
+        method: name of the array method, if it is one.
+        reduce, accumulate: the ufunc whose method it is, along axis 0 by default.
         creates, of_sequence, weak: see `Row`.
-        scalars: whether a result without axes is a scalar, as most functions have it, though the operation that it is
-            computed by at last (``where``, ``reshape``) gives an array.
+        scalars: True if a 0-d result is a scalar, as for most functions, though the last operation
+            (``where``, ``reshape``) returns an array.
     """
 
     def add(written: F) -> F:
@@ -129,7 +130,7 @@ def implements(
 
 
 def with_scalars(does: F) -> F:
-    """Return an implementation whose result is a scalar if it has no axes, and was not asked for in an array."""
+    """Return an implementation whose 0-d results are scalars, except for ``out=``."""
 
     @functools.wraps(does)
     def scalar(*args: object, **kwargs: object) -> Any:
@@ -142,12 +143,12 @@ def with_scalars(does: F) -> F:
 
 
 def implements_like(function: Callable[..., Any]) -> Callable[[F], F]:
-    """Make a function what ``like=`` of a traced value means for a creation function; it takes that value first."""
+    """Register the implementation of a creation function for ``like=`` of a traced value."""
     return lambda does: _put(LIKE, function, does)
 
 
 def array_method(*names: str) -> Callable[[F], F]:
-    """Make a function a method of arrays that is no NumPy function with the array first: ``x.sort``, ``x.reshape``."""
+    """Register an array method that no NumPy function implements: ``x.sort``, ``x.reshape``."""
 
     def add(does: F) -> F:
         does.__name__ = does.__qualname__ = names[0]
@@ -159,7 +160,7 @@ def array_method(*names: str) -> Callable[[F], F]:
 
 
 def ufunc_method(ufunc: np.ufunc, name: str) -> Callable[[F], F]:
-    """Make a function the method of a ufunc: ``reduce``, ``accumulate`` (both with ``axis=``) or ``at``."""
+    """Register a method of a ufunc: ``reduce``, ``accumulate`` (both with ``axis=``) or ``at``."""
     return lambda does: _put(UFUNC_METHODS, (ufunc, name), does)
 
 
@@ -176,13 +177,13 @@ def _put(table: dict[Any, Any], key: object, value: V) -> V:
 
 
 def function_name(func: object) -> str:
-    """The name that users know: ``numpy.linalg.norm``."""
+    """Return the public name of a function: ``numpy.linalg.norm``."""
     module = getattr(func, "__module__", None) or "numpy"
     return f"{module}.{getattr(func, '__qualname__', getattr(func, '__name__', repr(func)))}"
 
 
 def unsupported_function(func: object, why: str = "has no implementation on traced values") -> UnsupportedFunctionError:
-    """The error for a NumPy function that traced values cannot go through; names it and the way out."""
+    """Return the error for a NumPy function without an implementation; it names it and the fix."""
     name = function_name(func)
     if name.rpartition(".")[2] in SAVED:
         return UnsupportedFunctionError(f"{name} takes plain arrays, not traced values", fix=SAVE)

@@ -1,7 +1,7 @@
-"""``reduce``, ``accumulate`` and ``reduceat`` of any ufunc of two operands: one operation per element, in order.
+"""``reduce``, ``accumulate`` and ``reduceat`` of any binary ufunc: one operation per element.
 
-What has an operation of its own (``np.add.reduce`` …) stands in the table of ufunc methods; this is for the others. Whether
-there is such a reduction, and of which dtype, NumPy says itself, of an array of ones.
+For ufuncs without an entry in the table of ufunc methods (``np.add.reduce`` …). NumPy itself,
+called with ones, determines if the reduction exists, and its dtype.
 
 Layer: 3.
 """
@@ -43,11 +43,11 @@ from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
 
 _WRONG_IN_NUMPY = frozenset({np.power, np.pow, np.arctan2})
-"""Of these, NumPy 2.4 leaves out all elements between the first and the last, on machines with AVX-512."""
+"""For these, NumPy 2.4 skips all elements between first and last on machines with AVX-512."""
 
 
 def fold_method(ufunc: np.ufunc, name: str) -> Callable[..., Any] | None:
-    """Return a method of a ufunc that has none of its own in the table; ``None`` if it cannot be had."""
+    """Return a ufunc method without an entry in the table; ``None`` if it cannot be implemented."""
     primitive = ew.UFUNCS.get(ufunc)
     if ufunc in _WRONG_IN_NUMPY and name != "accumulate":
         return None
@@ -58,7 +58,7 @@ def fold_method(ufunc: np.ufunc, name: str) -> Callable[..., Any] | None:
 
 
 def _in_loop(ufunc: np.ufunc, name: str, x: Arrayed, dtype: np.dtype[Any]) -> Any:
-    """The operand in the dtype of the result, in which all is computed."""
+    """Return the operand in the dtype of the result, which is also the working dtype."""
     if ufunc.resolve_dtypes((dtype, dtype, None))[-1] != dtype:
         raise DtypeError(
             f"numpy.{ufunc.__name__}.{name} of {x.dtype} would compute in another dtype than that of its result, {dtype}",

@@ -1,4 +1,4 @@
-"""``ufunc.reduce`` and ``ufunc.accumulate`` of the ufuncs that no other NumPy function names: ``np.logaddexp.reduce`` ….
+"""Ufunc methods without an equivalent NumPy function: ``np.logaddexp.reduce`` ….
 
 Layer: 3.
 """
@@ -101,7 +101,7 @@ def _hypot_reduce(
 
 
 def _looped(ufunc: np.ufunc, a: Arrayed, dtype: DtypeLike) -> Any:
-    """The operand in the dtype in which a ufunc reduces it."""
+    """Return the operand in the working dtype of a ufunc's reduction."""
     wanted = a.dtype if dtype is None else np.dtype(dtype)
     try:
         chosen = ufunc.resolve_dtypes((wanted, wanted, None))[-1]

@@ -1,7 +1,7 @@
-"""Ufuncs on traced values: what ``__array_ufunc__`` (NEP 13) does beyond its short paths.
+"""Ufuncs on traced values: ``__array_ufunc__`` (NEP 13) beyond its fast paths.
 
-These are ``out=``, ``where=``, ``dtype=`` and ``casting=`` of a call, and the methods ``reduce``, ``accumulate``,
-``reduceat``, ``outer`` and ``at``.
+Handles ``out=``, ``where=``, ``dtype=`` and ``casting=`` of a call, and the methods ``reduce``,
+``accumulate``, ``reduceat``, ``outer`` and ``at``.
 
 Layer: 3.
 """
@@ -40,7 +40,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     if out is not None:
         targets: tuple[Any, ...] = out if isinstance(out, tuple) else (out,)
         plain = None if any(map(holds_tracer, targets)) else without_derivatives((inputs, kwargs))
-        if plain is not None:  # nothing is lost in a plain array
+        if plain is not None:  # no derivative is lost in a plain array
             return getattr(ufunc, method)(*plain[0], **plain[1], out=out)
         for target in targets:
             if target is not None:
@@ -48,7 +48,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
         if len(targets) == 1:
             where = mask_of(kwargs.pop("where", True), ufunc.__name__) if method == "__call__" else True
             result = call_ufunc(ufunc, method, inputs, kwargs)
-            if where is not True:  # elsewhere, out keeps what it held
+            if where is not True:  # elsewhere, out is unchanged
                 result = ew.where(where, result, targets[0])
             return stored(result, targets[0], ufunc.__name__)
         results = call_ufunc(ufunc, method, inputs, kwargs)
@@ -57,7 +57,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
         return _call(ufunc, inputs, kwargs)
     if method == "outer":
         x, y = inputs
-        x, y = [t if isinstance(t, Tracer) else np.asarray(t) for t in (x, y)]  # Python numbers are not weak here
+        x, y = [t if isinstance(t, Tracer) else np.asarray(t) for t in (x, y)]  # no weak numbers
         return ufunc(FUNCTIONS[np.reshape](x, (*x.shape, *(1,) * y.ndim)), y, **kwargs)
     if method == "at":
         plain = None if holds_tracer(inputs[0]) else without_derivatives(inputs)
@@ -104,10 +104,10 @@ def _raise(ufunc: np.ufunc, method: str) -> Any:
 
 
 def _cast(ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: DtypeLike, casting: Casting) -> tuple[Any, ...]:
-    """The operands as the loop takes them that ``dtype=`` and ``casting=`` choose; NumPy says whether there is one.
+    """Cast operands for the loop that ``dtype=`` and ``casting=`` select, as resolved by NumPy.
 
     Raises:
-        DtypeError: if there is none.
+        DtypeError: if there is no such loop.
     """
     kinds = [type(x) if type(x) in LITERALS else (x if isinstance(x, Tracer) else as_array(x)).dtype for x in inputs]
     plain = [x if isinstance(k, type) else np.empty(0, k) for x, k in zip(inputs, kinds, strict=True)]

@@ -1,9 +1,10 @@
-"""Masked arrays of which nothing is masked, where they meet traced values: their data.
+"""Masked arrays without masked elements, combined with traced values: their data.
 
-Traced values have no masks. A `numpy.ma.MaskedArray` whose mask is known, and has no true element, is its data to whatever
-combines it with a traced value; what divides, or raises to a power, is refused, since ``numpy.ma`` masks the elements where
-that is not defined. In lifted code ``np.ma.array``, ``np.ma.asarray`` and the like of a traced value are the value, if
-nothing is masked, and what they make of plain data leaves its operators to traced operands.
+Traced values have no masks. A `numpy.ma.MaskedArray` whose concrete mask has no true element is
+replaced by its data in operations with traced values. Division and powers raise, since ``numpy.ma``
+masks elements where they are undefined. In lifted code ``np.ma.array``, ``np.ma.asarray`` and the
+like return a traced value itself, if nothing is masked; for plain data they return masked arrays
+that defer operators to traced operands.
 
 Layer: 3.
 """
@@ -25,16 +26,16 @@ from functrace.ops import elementwise as ew
 from functrace.tracing.tracer import Tracer
 
 _WITH_DOMAINS = frozenset({ew.div, ew.floor_divide, ew.remainder, ew.power, ew.UFUNCS[np.fmod]})
-"""Operations of which ``numpy.ma`` masks the results that are not defined."""
+"""Operations for which ``numpy.ma`` masks undefined results."""
 
 
 def is_masked(kind: type) -> bool:
-    """Whether a class is one of masked arrays."""
+    """Return True for classes of masked arrays."""
     return kind is not np.ndarray and issubclass(kind, np.ndarray) and issubclass(kind, np.ma.MaskedArray)
 
 
 def without_masks(value: Any) -> Any:
-    """Return a value, or a nest of lists, tuples and dicts, with the data of masked arrays of which nothing is masked.
+    """Replace masked arrays without masked elements by their data, also in lists, tuples and dicts.
 
     Raises:
         DtypeError: for an array with masked elements.
@@ -51,10 +52,10 @@ def without_masks(value: Any) -> Any:
 
 
 def operands_without_masks(primitive: Primitive, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the operands of an operation of arrays, some of them masked, as `without_masks` does.
+    """Apply `without_masks` to the operands of an operation.
 
     Raises:
-        UnsupportedFunctionError: if results of the operation may be masked.
+        UnsupportedFunctionError: if ``numpy.ma`` may mask results of the operation.
     """
     found = without_masks(operands)
     if primitive in _WITH_DOMAINS:
@@ -67,7 +68,7 @@ def operands_without_masks(primitive: Primitive, operands: tuple[Any, ...]) -> t
 
 @functools.lru_cache(maxsize=1)
 def _delegating() -> Any:
-    """The class of masked arrays that lifted code makes: their operators leave it to a traced operand (see above)."""
+    """Return the class of masked arrays in lifted code: it defers operators to traced operands."""
 
     class MaskedArray(np.ma.MaskedArray):
         def _delegate_binop(self, other: object) -> bool:
@@ -80,7 +81,7 @@ def _delegating() -> Any:
 
 
 def masked_array(own: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what a function of ``np.ma`` that makes a masked array is in lifted code."""
+    """Return the lifted version of a function of ``np.ma`` that makes a masked array."""
     plain = getattr(np, own.__name__)
 
     def made(a: Any, dtype: object = None, *args: object, **kwargs: object) -> Any:
@@ -104,4 +105,4 @@ def masked_array(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 MASKED = ("array", "asarray", "asanyarray", "atleast_1d", "atleast_2d")
-"""Functions of ``np.ma`` that lifted code reads as `masked_array` of them."""
+"""Functions of ``np.ma`` that are replaced by `masked_array` in lifted code."""
