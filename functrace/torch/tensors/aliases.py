@@ -92,7 +92,7 @@ def is_constant_now(traced: Tracer) -> bool:
     """Whether ``no_grad`` makes a constant of a traced value: it was entered while the value was being traced.
 
     Not so in the forward and backward of a user's Function: there it says what belongs to the graph, and nothing to the
-    transforms that differentiate them as they are; see Note [What a rule detaches].
+    transforms that differentiate them as they are; see Note [Detaching in custom rules].
     """
     return MODES.floor < traced._recording.serial <= MODES.since and traced.dtype.kind in "fc"
 
