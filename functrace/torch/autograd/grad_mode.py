@@ -356,7 +356,7 @@ class inference_mode(DecoratingContext):
 
 
 class Flag(DecoratingContext):
-    """A setting of the running thread, changed at once and put back when the context ends.
+    """A thread-local setting, changed immediately and restored when the context ends.
 
     Args:
         mode: the new value.

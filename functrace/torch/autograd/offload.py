@@ -1,7 +1,8 @@
-"""Saved-tensor hooks that keep what is saved elsewhere: on disk, compressed; and hooks one after the other.
+"""Saved-tensor hooks that store saved tensors elsewhere (on disk, compressed), and the composition
+of hooks.
 
-Beyond PyTorch, which has ``save_on_cpu`` only. All of them are entered as `saved_tensors_hooks` are, and are exported from
-``torch.autograd.graph``.
+PyTorch has only ``save_on_cpu``. All of them are used like `saved_tensors_hooks`, and exported
+from ``torch.autograd.graph``.
 
 Layer: 9.
 """
@@ -25,12 +26,17 @@ from functrace.tracing import Tracer
 Packed = TypeVar("Packed")
 Hook: TypeAlias = Callable[[Packed], object]
 SMALLEST = 1 << 12
-"""Bytes below which a tensor stays where it is, by default."""
+"""Size in bytes below which a tensor stays in memory, by default."""
 
 
 @final
 class save_on_disk(saved_tensors_hooks):
-    """Keep what is saved for backward in files, each of which goes when nothing needs it any more.
+    """Keep tensors saved for backward in files; each file is deleted after its last use.
+
+    Args:
+        directory: directory of the files; by default the system's directory for temporary files.
+            It must exist.
+        smallest: tensors of fewer bytes stay in memory.
 
     Args:
         directory: where; by default the system's directory for temporary files. It must exist.
@@ -77,7 +83,8 @@ def _read(packed: _OnDisk | Tensor) -> Tensor:
 
 @final
 class save_compressed(saved_tensors_hooks):
-    """Keep what is saved for backward compressed, without loss (zlib): masks and zeros behind ``relu`` shrink well.
+    """Keep tensors saved for backward compressed, without loss (zlib): masks and zeros of ``relu``
+    compress well.
 
     Args:
         level: from 1, the fastest, to 9, the smallest.
@@ -94,7 +101,7 @@ class save_compressed(saved_tensors_hooks):
         >>> y.backward()
 
     Cost:
-        measured at level 1: 10 to 30 ms per megabyte that is saved, 4 to 6 ms per megabyte that is read; what is left is
+        measured at level 1: 10 to 30 ms per megabyte saved, 4 to 6 ms per megabyte read; compressed sizes:
         22 % of a mask, 57 % of ``relu`` of random numbers, 93 % of random float32s.
     """
 
@@ -121,10 +128,10 @@ def _compress(level: int, smallest: int, tensor: Tensor) -> _Compressed | Tensor
 
 
 def _bytes_of(tensor: Tensor, owner: str) -> np.ndarray:
-    """Return the array of a tensor, whose bytes can be put elsewhere.
+    """Return the array of a tensor, whose bytes can be stored elsewhere.
 
     Raises:
-        RuntimeError: among traced values.
+        RuntimeError: for traced values.
     """
     if isinstance(tensor._array, Tracer):
         raise RuntimeError(
@@ -143,7 +150,7 @@ def _decompress(packed: _Compressed | Tensor) -> Tensor:
 
 @final
 class compose(saved_tensors_hooks):
-    """Pack by several hooks one after the other, and unpack by them the other way around.
+    """Pack by several hooks in sequence, and unpack in reverse order.
 
     All but the last must pack to a tensor. (PyTorch calls the innermost pair of hooks only.)
 
@@ -151,7 +158,7 @@ class compose(saved_tensors_hooks):
         hooks: from the first that packs to the last.
 
     Raises:
-        TypeError: if something is no ``saved_tensors_hooks``, or, when a tensor is saved, if one but the last does not pack
+        TypeError: for an object that is no ``saved_tensors_hooks``; on saving, if a hook before the last does not pack
             to a tensor.
 
     Example:
