@@ -1,7 +1,8 @@
-"""`check_function`: what is wrong with an ``autograd.Function``, found by running it.
+"""`check_function`: run an ``autograd.Function``, and report its errors.
 
-It looks for what tensors cannot say by themselves: memory whose overwrite backward will not notice, outputs that are not in
-the graph, gradients that do not fit, rules that do not agree with one another, a second derivative that is silently wrong.
+It finds errors that tensors do not report themselves: saved memory whose overwrite backward will
+not detect, outputs that are not in the graph, gradients that do not fit, rules that disagree, a
+second derivative that is silently wrong.
 
 Layer: 9.
 """
@@ -27,11 +28,16 @@ from functrace.tree import leaves
 from functrace.typing import Array
 
 Argument: TypeAlias = object
-"""Of a Function: tensors, and whatever else its forward takes."""
+"""Argument of a Function: a tensor, or any other argument of its forward."""
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong.
+    """One error.
+
+    Args:
+        rule: its name.
+        what: the observation.
+        fix: how to correct it.
 
     Args:
         rule: its name.
@@ -49,7 +55,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """What `check_function` has found; it prints, and is true if there is nothing."""
+    """Result of `check_function`; it prints its findings, and is true if there are none."""
 
     name: str
     findings: tuple[Finding, ...]
@@ -69,7 +75,39 @@ class Report:
 def check_function(
     function: type[Function], *inputs: Argument, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3
 ) -> Report:
-    """Run a Function's rules on some inputs, and say what is wrong with them.
+    """Run a Function's rules on some inputs, and report errors.
+
+    Args:
+        function: a subclass of ``torch.autograd.Function``.
+        inputs: arguments of ``apply``. Tensors of floats are copied in double precision.
+        eps: step of the differences that derivatives are compared with.
+        atol: absolute tolerance.
+        rtol: relative tolerance.
+
+    Returns:
+        a report of these findings, by rule: ``kept on ctx``, ``written in place``, ``output in a
+        list``, ``number of gradients``, ``type of a gradient``, ``shape of a gradient``, ``dtype
+        of a gradient``, ``backward raises``, ``wrong gradient``, ``jvp``, ``vmap``, ``second
+        derivative``, ``transforms``.
+
+    Raises:
+        TypeError: if ``function`` is no Function, or no input is a tensor of floats.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> class Twice(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.x = x
+        ...         return 2 * x
+        ...     @staticmethod
+        ...     def backward(ctx, g):
+        ...         return 3 * g
+        >>> [finding.rule for finding in torch.check_function(Twice, torch.ones(2))]
+        ['kept on ctx', 'wrong gradient']
+
+    Cost:
+        like ``gradcheck`` and ``gradgradcheck``: some runs per element of the inputs and outputs.
 
     Args:
         function: a subclass of ``torch.autograd.Function``.
@@ -113,7 +151,7 @@ def check_function(
 
 
 def _copied(x: Argument) -> Argument:
-    """Return a copy of a tensor; one of floats in double precision, that wants a gradient."""
+    """Return a copy of a tensor; of a float tensor, a leaf in double precision that requires grad."""
     if not isinstance(x, Tensor):
         return x
     kind = x._array.dtype.kind
@@ -121,13 +159,13 @@ def _copied(x: Argument) -> Argument:
     return wrap(array).requires_grad_(kind in "fc")
 
 
-# -- watching ----------------------------------------------------------------------------------------------------------
+# -- instrumentation ---------------------------------------------------------------------------------------------------
 
 
 @final
 @dataclass
 class Seen:
-    """What one application of a Function did."""
+    """Record of one application of a Function."""
 
     ctx: BackwardCFunction | None = None
     output: object = None
@@ -137,7 +175,7 @@ class Seen:
 
 
 def watched(function: type[Function], seen: Seen) -> type[Function]:
-    """Return a Function like another one, which notes what its rules do."""
+    """Return a copy of a Function that records the behaviour of its rules."""
 
     class Watched(function):  # type: ignore[misc, valid-type]
         @classmethod
@@ -189,11 +227,11 @@ class Check:
         self.numbers = np.random.default_rng(0)
 
     def found(self, rule: str, what: str, fix: str) -> None:
-        """Note a finding."""
+        """Add a finding."""
         self.findings.append(Finding(rule, what, fix))
 
     def run(self) -> None:
-        """Look at everything; derivatives only if forward and backward run at all."""
+        """Run all checks; derivatives only if forward and backward run at all."""
         if self._look_at_forward() and self._look_at_backward():
             self._compare_gradients()
             self._compare_jvp()
@@ -260,7 +298,7 @@ class Check:
         return failure is None
 
     def _look_at_gradients(self, returned: object) -> None:
-        """Look at what backward has returned, before it is checked and fitted."""
+        """Check the results of backward before they are fitted."""
         found = returned if isinstance(returned, tuple) else (returned,)
         if len(found) != len(self.inputs) and (
             len(found) < len(self.inputs) or any(g is not None for g in found[len(self.inputs) :])
@@ -302,7 +340,9 @@ class Check:
             self.found("wrong gradient", str(error).rstrip(), "compare backward with the derivative of forward")
 
     def _compare_second(self) -> None:
-        """Compare the derivative of backward with differences of it; one that refuses to be differentiated is right."""
+        """Compare the derivative of backward with differences; a backward that refuses
+        differentiation is correct.
+        """
         if self._refuses_second():
             return
         try:
@@ -317,7 +357,7 @@ class Check:
                 )
 
     def _refuses_second(self) -> bool:
-        """Whether backward cannot be differentiated, and says so."""
+        """Return True if backward raises an error when it is differentiated."""
         outputs = self._outputs(*self.inputs)
         tensors = [x for x in self.inputs if isinstance(x, Tensor) and x.requires_grad]
         seeds = [self._random(x).requires_grad_() for x in outputs]
@@ -332,7 +372,7 @@ class Check:
         return False
 
     def _compare_jvp(self) -> None:
-        """Compare the product of a jvp with a cotangent to that of the tangents with a vjp."""
+        """Compare the dot product of a jvp and a cotangent with that of the tangents and a vjp."""
         if self.function.jvp is Function.jvp:
             return
         tensors = [x for x in self.inputs if isinstance(x, Tensor) and x.requires_grad]
@@ -361,7 +401,7 @@ class Check:
             )
 
     def _compare_vmap(self) -> None:
-        """Compare the rule for batches with a loop."""
+        """Compare the batching rule with a loop."""
         rule = self.function.vmap
         if rule is Function.vmap:
             return
@@ -419,7 +459,7 @@ class Check:
 
 @final
 class _Forward:
-    """``ctx`` as jvp sees it."""
+    """The ``ctx`` of jvp."""
 
     def __init__(self, ctx: FunctionCtx, saved: tuple[object, ...]) -> None:
         self.__dict__.update(vars(ctx), saved_tensors=saved, needs_input_grad=ctx.needs_input_grad)
