@@ -38,11 +38,6 @@ class Finding(NamedTuple):
         rule: its name.
         what: the observation.
         fix: how to correct it.
-
-    Args:
-        rule: its name.
-        what: what was seen.
-        fix: the way out.
     """
 
     rule: str
@@ -108,37 +103,6 @@ def check_function(
 
     Cost:
         like ``gradcheck`` and ``gradgradcheck``: some runs per element of the inputs and outputs.
-
-    Args:
-        function: a subclass of ``torch.autograd.Function``.
-        inputs: what ``apply`` takes. Tensors of floats are copied in double precision.
-        eps: the step of the differences that derivatives are compared with.
-        atol: absolute tolerance.
-        rtol: relative tolerance.
-
-    Returns:
-        a report of these findings, by rule: ``kept on ctx``, ``written in place``, ``output in a list``, ``number of
-        gradients``, ``type of a gradient``, ``shape of a gradient``, ``dtype of a gradient``, ``backward raises``, ``wrong
-        gradient``, ``jvp``, ``vmap``, ``second derivative``, ``transforms``.
-
-    Raises:
-        TypeError: if ``function`` is no Function, or no input is a tensor of floats.
-
-    Example:
-        >>> import functrace.torch as torch
-        >>> class Twice(torch.autograd.Function):
-        ...     @staticmethod
-        ...     def forward(ctx, x):
-        ...         ctx.x = x
-        ...         return 2 * x
-        ...     @staticmethod
-        ...     def backward(ctx, g):
-        ...         return 3 * g
-        >>> [finding.rule for finding in torch.check_function(Twice, torch.ones(2))]
-        ['kept on ctx', 'wrong gradient']
-
-    Cost:
-        that of ``gradcheck`` and ``gradgradcheck``: some runs per number in the inputs and outputs.
     """
     if not (isinstance(function, type) and issubclass(function, Function)):
         raise TypeError(f"check_function takes a subclass of autograd.Function, not {function!r}")

@@ -35,10 +35,6 @@ class RemovableHandle:
             plain ``dict``.
         extra_dict: another dict, or several, with entries of the hook under the same key.
 
-    Args:
-        hooks_dict: where the hook stands, or is going to; it is held weakly, so it may not be a plain ``dict``.
-        extra_dict: other dicts, or one, in which something stands under the same key that goes with the hook.
-
     Example:
         >>> import functrace.torch as torch
         >>> x = torch.ones(2, requires_grad=True)

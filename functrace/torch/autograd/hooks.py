@@ -38,12 +38,6 @@ class saved_tensors_hooks:
 
     Only the innermost pair is called. Packed tensors have no version check.
 
-    Args:
-        pack_hook: Called once for each tensor that is saved, with recording off; what it returns is kept instead.
-        unpack_hook: Called with that whenever the saved tensor is read; returns a tensor with the same values.
-
-    Only the innermost pair is called. There is no version check on tensors that were packed.
-
     Example:
         >>> import functrace.torch as torch
         >>> x = torch.ones(3, requires_grad=True)

@@ -38,10 +38,6 @@ class save_on_disk(saved_tensors_hooks):
             It must exist.
         smallest: tensors of fewer bytes stay in memory.
 
-    Args:
-        directory: where; by default the system's directory for temporary files. It must exist.
-        smallest: tensors of fewer bytes stay in memory.
-
     Raises:
         FileNotFoundError: if there is no such directory.
 

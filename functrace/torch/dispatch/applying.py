@@ -144,9 +144,6 @@ def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> An
 
     Raw traced values and arrays, and tensors that hold traced values, are computed but not
     recorded here: they belong to a functional transform (`functrace.grad` …).
-
-    Raw traced values and arrays, and tensors that hold traced values, are computed with and not recorded here: they belong
-    to a functional transform (`functrace.grad` …).
     """
     if DUALS.level is not None and DUALS.level.concerns(operands):
         return DUALS.level.apply(op, operands, params)

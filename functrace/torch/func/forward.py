@@ -101,9 +101,6 @@ def linearize(func: OfTensors, *primals: PyTree) -> tuple[Any, OfTensors]:
     ``func``. As in PyTorch, gradients flow through the linear function only to its tangents; its
     coefficients are constants.
 
-    The output has its place in the graph: gradients flow to primals, and to tensors that ``func`` closes over. As in PyTorch
-    they do not flow through the linear function, whose coefficients are constants, but to its tangents.
-
     Args:
         func: a function of tensors that returns tensors.
         primals: its arguments.

@@ -110,11 +110,6 @@ def tensor(
         TypeError: for text, and arrays of unsupported dtypes.
         ValueError: for lists of different lengths.
         RuntimeError: for any other object that is no number.
-
-    Raises:
-        TypeError: for text, and arrays of what tensors do not hold.
-        ValueError: for lists of different lengths.
-        RuntimeError: for anything else that is no number.
     """
     check_device(device)
     if isinstance(data, Tensor):

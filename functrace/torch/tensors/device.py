@@ -24,13 +24,6 @@ class device:
     Raises:
         RuntimeError: for a kind that PyTorch does not know.
 
-    Args:
-        type: its kind, ``"cpu"``, or kind and number, ``"cuda:1"``; or a device.
-        index: its number.
-
-    Raises:
-        RuntimeError: for a kind that PyTorch does not know.
-
     Example:
         >>> device("cpu"), str(device("cuda", 1)), device("cpu") == device("cpu")
         (device(type='cpu'), 'cuda:1', True)

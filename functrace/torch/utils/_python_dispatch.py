@@ -27,12 +27,6 @@ class TorchDispatchMode:
     that are operations here, factories (``torch.zeros``, ``torch.tensor``) and reads of values
     (``item``). Calls of a handler go to the mode around it.
 
-    The handler runs beneath autograd: it sees the operands, whatever it computes is not recorded, and what it returns
-    becomes the result of the operation, whose node is then made. In-place operations are seen as such
-    (``aten.mul_.Tensor``), ``out=`` too (``aten.sin.out``), and those of backward as far as they are operations here. What a
-    handler calls goes to the mode around it. Making tensors (``torch.zeros``, ``torch.tensor``) and reading their values
-    (``item``) is seen, too.
-
     Example:
         >>> import functrace.torch as torch
         >>> class Names(TorchDispatchMode):

@@ -49,15 +49,6 @@ class BackwardHook:
         user_pre_hooks: called before, with the module and the gradients of its outputs, which a
             result replaces.
 
-    Tensors that go in, and those that come out, pass a node each (`BackwardHookFunction`). The one behind the module's
-    outputs runs first, and notes their gradients; when the other runs, hooks are called with both.
-
-    Args:
-        module: what hooks are called with.
-        user_hooks: called with the module, the gradients of its inputs and of its outputs; what one returns takes the place
-            of the former.
-        user_pre_hooks: called before, with the module and the gradients of its outputs; likewise.
-
     Example:
         >>> import functrace.torch as torch
         >>> x = torch.ones(2, requires_grad=True)

@@ -63,10 +63,6 @@ class SelectiveCheckpointContext:
     Args:
         is_recompute: False: policies are called in the first run only.
         op_output: the result of the operation.
-
-    Args:
-        is_recompute: False: policies are called in the first run only.
-        op_output: the result of the operation.
     """
 
     def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
