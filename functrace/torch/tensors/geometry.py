@@ -143,7 +143,7 @@ def geometry_of(tensor: Tensor) -> Geometry:
         known = layout_of(array)
         if known is None or tensor._view is not None or not known.flags.c_contiguous:
             raise UnsupportedFunctionError(
-                f"how {array.aval} lies in memory is not known here: it is a traced value",
+                f"{array.aval} has no known memory layout: it is a traced value",
                 fix="use views that name dimensions (narrow, select, transpose), or contiguous() first",
             )
         return array.shape, dense_strides(array.shape), 0
@@ -182,7 +182,7 @@ def resize(tensor: Tensor, shape: Sizes, strides: Sizes | None = None) -> None:
     given = geometry_of(tensor)
     if math.prod(shape) and _begins_anywhere(tensor):
         raise UnsupportedFunctionError(
-            "where an empty view lies in its storage is not known here: it cannot grow there",
+            "an empty view cannot grow: its offset in the storage is unknown",
             fix="resize a part that begins where the whole does, or make a tensor of that shape",
         )
     wanted = shape, dense_strides(shape) if strides is None else strides, given[2]

@@ -67,7 +67,7 @@ def _wanted(
     offset = given[2] if storage_offset is None else storage_offset
     if storage_offset is None and tensor._view is not None and 0 in given[0]:
         raise UnsupportedFunctionError(
-            "where an empty view lies in its storage is not known here", fix="pass storage_offset, or take it of the base"
+            "the offset of an empty view in its storage is unknown", fix="pass storage_offset, or take it of the base"
         )
     if len(shape) != len(strides):
         raise RuntimeError("mismatch in length of strides and shape")
