@@ -269,7 +269,7 @@ class HigherOrderOperator:
     """Operator with functions as operands; there is none here. Exists for ``isinstance``."""
 
     def __init__(self) -> None:
-        raise NotImplementedError("there are no operations of functions here: use functrace.cond, functrace.scan …")
+        raise NotImplementedError("there are no higher-order operators here: use functrace.cond, functrace.scan …")
 
 
 @final

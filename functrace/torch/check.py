@@ -219,7 +219,7 @@ class Check:
         for name in seen.kept:
             self.found(
                 "kept on ctx",
-                f"ctx.{name} holds a tensor: an overwrite is not noticed, saved-tensor hooks do not see it, and an output "
+                f"ctx.{name} holds a tensor: an overwrite is not detected, saved-tensor hooks do not get it, and an output "
                 "makes a cycle",
                 f"use ctx.save_for_backward, and read {name} from ctx.saved_tensors",
             )
@@ -229,7 +229,7 @@ class Check:
             if not np.array_equal(x._array, array, equal_nan=array.dtype.kind in "fc"):
                 self.found(
                     "written in place",
-                    f"forward overwrites argument {place}, and does not say so: what others have saved of it is wrong",
+                    f"forward overwrites argument {place} without mark_dirty: tensors saved from it become wrong",
                     "write to a clone, or call ctx.mark_dirty on it and return it",
                 )
         several = seen.output if isinstance(seen.output, tuple) else (seen.output,)
@@ -315,9 +315,9 @@ class Check:
             if not any(finding.rule == "wrong gradient" for finding in self.findings):
                 self.found(
                     "second derivative",
-                    f"differentiating backward gives something else than differences of it; {str(error).rstrip()}",
+                    f"the derivative of backward differs from finite differences; {str(error).rstrip()}",
                     "save inputs and outputs only (an intermediate that forward has computed is a constant to backward): "
-                    "compute it again in backward, or return it as an output; or decorate it with once_differentiable",
+                    "recompute it in backward, or return it as an output; or decorate it with once_differentiable",
                 )
 
     def _refuses_second(self) -> bool:
@@ -389,7 +389,7 @@ class Check:
                 a.shape == b.shape and np.allclose(a, b, self.tolerances["rtol"], self.tolerances["atol"], equal_nan=True)
                 for a, b in zip(found, expected, strict=True)
             ):
-                self.found("vmap", f"output {place} of the vmap rule is not what a loop gives", "compare it with a loop")
+                self.found("vmap", f"output {place} of the vmap rule differs from a loop", "compare it with a loop")
 
     def _compare_transforms(self) -> None:
         """Compare the gradient under functrace's transforms with that of the graph."""
@@ -418,7 +418,7 @@ class Check:
         for place, a, b in zip(places, found, expected, strict=True):
             wanted = np.zeros_like(a._array) if b is None else b._array
             if not np.allclose(a._array, wanted, self.tolerances["rtol"], self.tolerances["atol"], equal_nan=True):
-                self.found("transforms", f"the gradient by argument {place} is another one", "report it to functrace")
+                self.found("transforms", f"the gradient by argument {place} differs", "report it to functrace")
 
 
 @final

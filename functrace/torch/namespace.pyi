@@ -328,7 +328,7 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand, *, out: Any = None) -> V
     """Return ``input + mat1 @ mat2``."""
 
 def all(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
-    """Return whether all elements are true, in all or along dimensions."""
+    """Return True if all elements are true, of all elements or along dimensions."""
 
 def allclose(
     input: Tensor,
@@ -349,7 +349,7 @@ def angle(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the angle of complex numbers; of negative ones, pi."""
 
 def any(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
-    """Return whether any elements are true, in all or along dimensions."""
+    """Return True if any elements are true, of all elements or along dimensions."""
 
 def arange(
     start: Any = None,
@@ -386,10 +386,10 @@ def arctanh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the inverse hyperbolic tangent of each element."""
 
 def argmax(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
-    """Return the position of the maximum, in all or along a dimension."""
+    """Return the index of the maximum, of all elements or along a dimension."""
 
 def argmin(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
-    """Return the position of the minimum, in all or along a dimension."""
+    """Return the index of the minimum, of all elements or along a dimension."""
 
 def argsort(
     input: Operand,
@@ -443,22 +443,22 @@ def bernoulli(input: Tensor, p: builtins.float | None = None, *, generator: Any 
     """Return ones, with the probabilities that the tensor holds (or with one for all), and zeros."""
 
 def bitwise_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return the bits that both have."""
+    """Return the bitwise and."""
 
 def bitwise_left_shift(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the bits of ``input`` shifted by ``other``."""
 
 def bitwise_not(input: Operand, *, out: Tensor | None = None) -> Value:
-    """Return the bits of each element turned over; for bools, not."""
+    """Return the bitwise inversion of each element; for bools, the logical negation."""
 
 def bitwise_or(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return the bits that one or both have."""
+    """Return the bitwise or."""
 
 def bitwise_right_shift(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the bits of ``input`` shifted by ``other``."""
 
 def bitwise_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return the bits that one of them has."""
+    """Return the bitwise exclusive or."""
 
 def bmm(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the products of pairs of matrices."""
@@ -506,10 +506,10 @@ def count_nonzero(input: Operand, dim: Dims = None) -> Value:
     """Return the number of nonzero elements."""
 
 def cumprod(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
-    """Return the running product along a dimension; integers become int64."""
+    """Return the cumulative product along a dimension; integers become int64."""
 
 def cumsum(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
-    """Return the running sum along a dimension; integers become int64."""
+    """Return the cumulative sum along a dimension; integers become int64."""
 
 def diag(input: Operand, diagonal: builtins.int = 0) -> Value:
     """Return a diagonal of a matrix, or a matrix with a vector on a diagonal."""
@@ -571,7 +571,7 @@ def empty_strided(
     """Return an uninitialized tensor with these strides."""
 
 def eq(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is equal to ``other``, element by element."""
+    """Return a mask: True where ``input`` is equal to ``other``."""
 
 def equal(input: Tensor, other: Tensor) -> builtins.bool:
     """Return True if two tensors have the same shape and elements."""
@@ -583,7 +583,7 @@ def exp2(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the power of 2 of each element."""
 
 def expm1(input: Operand, *, out: Tensor | None = None) -> Value:
-    """Return the exponential less 1, accurate near 0, of each element."""
+    """Return the exponential minus 1, accurate near 0, of each element."""
 
 def eye(
     n: builtins.int,
@@ -619,13 +619,13 @@ def floor_divide(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return ``input / other``, rounded down."""
 
 def fmax(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return the larger, or the one that is not nan, as element of each pair."""
+    """Return the larger (ignoring nan) element of each pair."""
 
 def fmin(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return the smaller, or the one that is not nan, as element of each pair."""
+    """Return the smaller (ignoring nan) element of each pair."""
 
 def fmod(input: Operand, other: Operand, *, out: Any = None) -> Value:
-    """Return what dividing leaves, with the sign of ``input``."""
+    """Return the remainder of ``input / other``, with the sign of ``input``."""
 
 def from_numpy(array: Array) -> Tensor:
     """Return a tensor that shares the memory of an array, traced or not."""
@@ -659,7 +659,7 @@ def gather(input: Operand, dim: builtins.int, index: Operand, *, out: Any = None
     """Return elements by index along a dimension."""
 
 def ge(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is at least ``other``, element by element."""
+    """Return a mask: True where ``input`` is at least ``other``."""
 
 def ger(input: Operand, vec2: Operand) -> Value:
     """Return the products of all pairs of elements of two vectors."""
@@ -668,13 +668,13 @@ def get_rng_state() -> Tensor:
     """Return the state of the generator, as a tensor of bytes."""
 
 def greater(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is greater than ``other``, element by element."""
+    """Return a mask: True where ``input`` is greater than ``other``."""
 
 def greater_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is at least ``other``, element by element."""
+    """Return a mask: True where ``input`` is at least ``other``."""
 
 def gt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is greater than ``other``, element by element."""
+    """Return a mask: True where ``input`` is greater than ``other``."""
 
 def hypot(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hypotenuse, element by element."""
@@ -733,28 +733,28 @@ def isclose(
     """Return a mask of ``|input - other| <= atol + rtol * |other|``."""
 
 def isfinite(input: Operand) -> Value:
-    """Return where elements are finite."""
+    """Return a mask of the finite elements."""
 
 def isin(elements: Any, test_elements: Any, *, assume_unique: builtins.bool = False, invert: builtins.bool = False) -> Value:
     """Return a mask of the elements that are among others."""
 
 def isinf(input: Operand) -> Value:
-    """Return where elements are infinite."""
+    """Return a mask of the infinite elements."""
 
 def isnan(input: Operand) -> Value:
-    """Return where elements are nan."""
+    """Return a mask of the elements that are nan."""
 
 def le(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is at most ``other``, element by element."""
+    """Return a mask: True where ``input`` is at most ``other``."""
 
 def lerp(input: Operand, end: Operand, weight: Operand, *, out: Any = None) -> Value:
     """Return ``input + weight * (end - input)``."""
 
 def less(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is less than ``other``, element by element."""
+    """Return a mask: True where ``input`` is less than ``other``."""
 
 def less_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is at most ``other``, element by element."""
+    """Return a mask: True where ``input`` is at most ``other``."""
 
 def linspace(
     start: builtins.float,
@@ -788,16 +788,16 @@ def logaddexp(input: Operand, other: Operand, *, out: Tensor | None = None) -> V
     """Return the logarithm of the sum of exponentials, element by element."""
 
 def logical_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where both are different from zero."""
+    """Return a mask: True where both of two elements are nonzero."""
 
 def logical_not(input: Operand, *, out: Tensor | None = None) -> Value:
-    """Return whether each element is zero."""
+    """Return a mask of the elements that are zero."""
 
 def logical_or(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where one or both are different from zero."""
+    """Return a mask: True where at least one of two elements are nonzero."""
 
 def logical_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where one is different from zero."""
+    """Return a mask: True where only one of two elements are nonzero."""
 
 def logspace(
     start: builtins.float,
@@ -817,7 +817,7 @@ def logsumexp(input: Operand, dim: Dims, keepdim: builtins.bool = False, *, out:
     """Return ``log(sum(exp(input)))`` along dimensions, without overflow."""
 
 def lt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is less than ``other``, element by element."""
+    """Return a mask: True where ``input`` is less than ``other``."""
 
 def manual_seed(seed: builtins.int) -> Generator:
     """Seed the generator; returns it."""
@@ -835,7 +835,7 @@ def max(input: Operand, dim: Operand | None = None, keepdim: builtins.bool = Fal
     """Return the maximum: of all, along a dimension (with indices), of two tensors."""
 
 def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return the larger (of equal ones half of each, for derivatives) element of each pair."""
+    """Return the larger (equal elements share the derivative) element of each pair."""
 
 def mean(
     input: Operand,
@@ -848,7 +848,7 @@ def mean(
     """Return the mean of all elements, or along dimensions."""
 
 def median(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
-    """Return the lower median of all elements, or along a dimension, with where it stands."""
+    """Return the lower median of all elements, or along a dimension, with its index."""
 
 def meshgrid(*tensors: Any, indexing: builtins.str = "ij") -> builtins.tuple[Any, ...]:
     """Return the coordinates of a grid, one tensor for each dimension."""
@@ -857,7 +857,7 @@ def min(input: Operand, dim: Operand | None = None, keepdim: builtins.bool = Fal
     """Return the minimum: of all, along a dimension (with indices), of two tensors."""
 
 def minimum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return the smaller (of equal ones half of each, for derivatives) element of each pair."""
+    """Return the smaller (equal elements share the derivative) element of each pair."""
 
 def mm(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the product of two matrices."""
@@ -883,7 +883,7 @@ def mv(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the product of a matrix and a vector."""
 
 def nanmedian(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
-    """Return the lower median of all elements, or along a dimension, with where it stands."""
+    """Return the lower median of all elements, or along a dimension, with its index."""
 
 def nansum(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Value:
     """Return the sum of the elements that are not nan."""
@@ -892,7 +892,7 @@ def narrow(input: Operand, dim: builtins.int, start: builtins.int, length: built
     """Return a view of ``length`` slices along a dimension."""
 
 def ne(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is different from ``other``, element by element."""
+    """Return a mask: True where ``input`` is different from ``other``."""
 
 def neg(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``-input``."""
@@ -918,7 +918,7 @@ def normal(mean: Any, std: Any = 1.0, size: Sequence[builtins.int] | None = None
     """Return normal numbers: with these means and deviations, or of these sizes."""
 
 def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is different from ``other``, element by element."""
+    """Return a mask: True where ``input`` is different from ``other``."""
 
 def numel(input: Operand) -> builtins.int:
     """Return the number of elements."""
@@ -1067,7 +1067,7 @@ def relu(input: Operand) -> Value:
     """Return each element, or 0 if it is negative; the derivative at 0 is 0."""
 
 def remainder(input: Operand, other: Operand, *, out: Any = None) -> Value:
-    """Return what dividing leaves, with the sign of ``other``."""
+    """Return the remainder of ``input / other``, with the sign of ``other``."""
 
 def repeat_interleave(input: Operand, repeats: Any, dim: builtins.int | None = None) -> Value:
     """Return each element (or slice along a dimension) repeated consecutively."""
@@ -1146,7 +1146,7 @@ def sign(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the sign of each element."""
 
 def signbit(input: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where elements are negative (-0. too)."""
+    """Return a mask of the negative elements (-0. too)."""
 
 def sin(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the sine of each element."""
@@ -1193,7 +1193,7 @@ def std(
     *,
     correction: builtins.float | None = None,
 ) -> Any:
-    """Return the standard deviation, of all elements or along dimensions; one degree of freedom is taken off."""
+    """Return the standard deviation, of all elements or along dimensions; with Bessel's correction by default."""
 
 def std_mean(
     input: Operand,
@@ -1203,7 +1203,7 @@ def std_mean(
     *,
     correction: builtins.float | None = None,
 ) -> Any:
-    """Return the standard deviation and the mean, of all elements or along dimensions; one degree of freedom is taken off."""
+    """Return the standard deviation and the mean, of all elements or along dimensions; with Bessel's correction by default."""
 
 def sub(input: Operand, other: Operand, *, alpha: Operand = 1, out: Any = None) -> Value:
     """Return ``input - alpha * other``."""
@@ -1308,7 +1308,7 @@ def var(
     *,
     correction: builtins.float | None = None,
 ) -> Any:
-    """Return the variance, of all elements or along dimensions; one degree of freedom is taken off."""
+    """Return the variance, of all elements or along dimensions; with Bessel's correction by default."""
 
 def var_mean(
     input: Operand,
@@ -1318,7 +1318,7 @@ def var_mean(
     *,
     correction: builtins.float | None = None,
 ) -> Any:
-    """Return the variance and the mean, of all elements or along dimensions; one degree of freedom is taken off."""
+    """Return the variance and the mean, of all elements or along dimensions; with Bessel's correction by default."""
 
 def view_as_complex(input: Tensor) -> Value:
     """Return a view as complex numbers, whose real and imaginary parts are in the last axis."""
@@ -1514,7 +1514,7 @@ class Methods:
         """`addcmul`, in place."""
 
     def all(self, dim: Dims = None, keepdim: builtins.bool = False) -> Tensor:
-        """Return whether all elements are true, in all or along dimensions."""
+        """Return True if all elements are true, of all elements or along dimensions."""
 
     def allclose(
         self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False
@@ -1531,7 +1531,7 @@ class Methods:
         """Return the angle of complex numbers; of negative ones, pi."""
 
     def any(self, dim: Dims = None, keepdim: builtins.bool = False) -> Tensor:
-        """Return whether any elements are true, in all or along dimensions."""
+        """Return True if any elements are true, of all elements or along dimensions."""
 
     def arccos(self) -> Tensor:
         """Return the arccosine of each element."""
@@ -1576,10 +1576,10 @@ class Methods:
         """`atanh`, in place."""
 
     def argmax(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor:
-        """Return the position of the maximum, in all or along a dimension."""
+        """Return the index of the maximum, of all elements or along a dimension."""
 
     def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor:
-        """Return the position of the minimum, in all or along a dimension."""
+        """Return the index of the minimum, of all elements or along a dimension."""
 
     def argsort(self, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool = False) -> Tensor:
         """Return the indices that sort elements along a dimension."""
@@ -1640,7 +1640,7 @@ class Methods:
         """Overwrite with ones, with a probability, and zeros."""
 
     def bitwise_and(self, other: Operand) -> Tensor:
-        """Return the bits that both have."""
+        """Return the bitwise and."""
 
     def bitwise_and_(self, other: Operand) -> Tensor:
         """`bitwise_and`, in place."""
@@ -1652,13 +1652,13 @@ class Methods:
         """`bitwise_left_shift`, in place."""
 
     def bitwise_not(self) -> Tensor:
-        """Return the bits of each element turned over; for bools, not."""
+        """Return the bitwise inversion of each element; for bools, the logical negation."""
 
     def bitwise_not_(self) -> Tensor:
         """`bitwise_not`, in place."""
 
     def bitwise_or(self, other: Operand) -> Tensor:
-        """Return the bits that one or both have."""
+        """Return the bitwise or."""
 
     def bitwise_or_(self, other: Operand) -> Tensor:
         """`bitwise_or`, in place."""
@@ -1670,7 +1670,7 @@ class Methods:
         """`bitwise_right_shift`, in place."""
 
     def bitwise_xor(self, other: Operand) -> Tensor:
-        """Return the bits that one of them has."""
+        """Return the bitwise exclusive or."""
 
     def bitwise_xor_(self, other: Operand) -> Tensor:
         """`bitwise_xor`, in place."""
@@ -1754,10 +1754,10 @@ class Methods:
         """Raise: there is no CUDA here."""
 
     def cumprod(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
-        """Return the running product along a dimension; integers become int64."""
+        """Return the cumulative product along a dimension; integers become int64."""
 
     def cumsum(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
-        """Return the running sum along a dimension; integers become int64."""
+        """Return the cumulative sum along a dimension; integers become int64."""
 
     def detach_(self) -> Tensor:
         """Drop the history, in place."""
@@ -1793,7 +1793,7 @@ class Methods:
         """Return the tensor as torch.float64."""
 
     def eq(self, other: Operand) -> Tensor:
-        """Return where ``input`` is equal to ``other``, element by element."""
+        """Return a mask: True where ``input`` is equal to ``other``."""
 
     def eq_(self, other: Operand) -> Tensor:
         """`eq`, in place."""
@@ -1820,7 +1820,7 @@ class Methods:
         """Return a view expanded to another tensor's shape."""
 
     def expm1(self) -> Tensor:
-        """Return the exponential less 1, accurate near 0, of each element."""
+        """Return the exponential minus 1, accurate near 0, of each element."""
 
     def expm1_(self) -> Tensor:
         """`expm1`, in place."""
@@ -1865,13 +1865,13 @@ class Methods:
         """`floor_divide`, in place."""
 
     def fmax(self, other: Operand) -> Tensor:
-        """Return the larger, or the one that is not nan, as element of each pair."""
+        """Return the larger (ignoring nan) element of each pair."""
 
     def fmin(self, other: Operand) -> Tensor:
-        """Return the smaller, or the one that is not nan, as element of each pair."""
+        """Return the smaller (ignoring nan) element of each pair."""
 
     def fmod(self, other: Operand) -> Tensor:
-        """Return what dividing leaves, with the sign of ``input``."""
+        """Return the remainder of ``input / other``, with the sign of ``input``."""
 
     def fmod_(self, other: Operand) -> Tensor:
         """`fmod`, in place."""
@@ -1880,7 +1880,7 @@ class Methods:
         """Return elements by index along a dimension."""
 
     def ge(self, other: Operand) -> Tensor:
-        """Return where ``input`` is at least ``other``, element by element."""
+        """Return a mask: True where ``input`` is at least ``other``."""
 
     def ge_(self, other: Operand) -> Tensor:
         """`ge`, in place."""
@@ -1896,19 +1896,19 @@ class Methods:
         """The node that computed this tensor; rebuilt for a view whose base was overwritten."""
 
     def greater(self, other: Operand) -> Tensor:
-        """Return where ``input`` is greater than ``other``, element by element."""
+        """Return a mask: True where ``input`` is greater than ``other``."""
 
     def greater_(self, other: Operand) -> Tensor:
         """`gt`, in place."""
 
     def greater_equal(self, other: Operand) -> Tensor:
-        """Return where ``input`` is at least ``other``, element by element."""
+        """Return a mask: True where ``input`` is at least ``other``."""
 
     def greater_equal_(self, other: Operand) -> Tensor:
         """`ge`, in place."""
 
     def gt(self, other: Operand) -> Tensor:
-        """Return where ``input`` is greater than ``other``, element by element."""
+        """Return a mask: True where ``input`` is greater than ``other``."""
 
     def gt_(self, other: Operand) -> Tensor:
         """`gt`, in place."""
@@ -1961,7 +1961,7 @@ class Methods:
         """Return the tensor as torch.int32."""
 
     def is_coalesced(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     def is_complex(self) -> builtins.bool:
         """Return True if the elements are complex."""
@@ -1971,36 +1971,36 @@ class Methods:
 
     @property
     def is_cuda(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     def is_inference(self) -> builtins.bool:
         """Return True if a tensor was made in inference mode: it has no version, and is not saved for backward."""
 
     @property
     def is_meta(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     @property
     def is_mkldnn(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     @property
     def is_mps(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     def is_neg(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     @property
     def is_nested(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     def is_pinned(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     @property
     def is_quantized(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     def is_same_size(self, other: Tensor) -> builtins.bool:
         """Return True if another tensor has the same shape."""
@@ -2013,11 +2013,11 @@ class Methods:
 
     @property
     def is_sparse(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     @property
     def is_xpu(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     def isclose(
         self, other: Operand, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False
@@ -2025,13 +2025,13 @@ class Methods:
         """Return a mask of ``|input - other| <= atol + rtol * |other|``."""
 
     def isfinite(self) -> Tensor:
-        """Return where elements are finite."""
+        """Return a mask of the finite elements."""
 
     def isinf(self) -> Tensor:
-        """Return where elements are infinite."""
+        """Return a mask of the infinite elements."""
 
     def isnan(self) -> Tensor:
-        """Return where elements are nan."""
+        """Return a mask of the elements that are nan."""
 
     @property
     def itemsize(self) -> builtins.int:
@@ -2042,7 +2042,7 @@ class Methods:
         """The memory layout: ``torch.strided``."""
 
     def le(self, other: Operand) -> Tensor:
-        """Return where ``input`` is at most ``other``, element by element."""
+        """Return a mask: True where ``input`` is at most ``other``."""
 
     def le_(self, other: Operand) -> Tensor:
         """`le`, in place."""
@@ -2054,13 +2054,13 @@ class Methods:
         """`lerp`, in place."""
 
     def less(self, other: Operand) -> Tensor:
-        """Return where ``input`` is less than ``other``, element by element."""
+        """Return a mask: True where ``input`` is less than ``other``."""
 
     def less_(self, other: Operand) -> Tensor:
         """`lt`, in place."""
 
     def less_equal(self, other: Operand) -> Tensor:
-        """Return where ``input`` is at most ``other``, element by element."""
+        """Return a mask: True where ``input`` is at most ``other``."""
 
     def less_equal_(self, other: Operand) -> Tensor:
         """`le`, in place."""
@@ -2096,25 +2096,25 @@ class Methods:
         """Return the logarithm of the sum of exponentials, element by element."""
 
     def logical_and(self, other: Operand) -> Tensor:
-        """Return where both are different from zero."""
+        """Return a mask: True where both of two elements are nonzero."""
 
     def logical_and_(self, other: Operand) -> Tensor:
         """`logical_and`, in place."""
 
     def logical_not(self) -> Tensor:
-        """Return whether each element is zero."""
+        """Return a mask of the elements that are zero."""
 
     def logical_not_(self) -> Tensor:
         """`logical_not`, in place."""
 
     def logical_or(self, other: Operand) -> Tensor:
-        """Return where one or both are different from zero."""
+        """Return a mask: True where at least one of two elements are nonzero."""
 
     def logical_or_(self, other: Operand) -> Tensor:
         """`logical_or`, in place."""
 
     def logical_xor(self, other: Operand) -> Tensor:
-        """Return where one is different from zero."""
+        """Return a mask: True where only one of two elements are nonzero."""
 
     def logical_xor_(self, other: Operand) -> Tensor:
         """`logical_xor`, in place."""
@@ -2126,7 +2126,7 @@ class Methods:
         """Return the tensor as torch.int64."""
 
     def lt(self, other: Operand) -> Tensor:
-        """Return where ``input`` is less than ``other``, element by element."""
+        """Return a mask: True where ``input`` is less than ``other``."""
 
     def lt_(self, other: Operand) -> Tensor:
         """`lt`, in place."""
@@ -2151,7 +2151,7 @@ class Methods:
         """Return the maximum: of all, along a dimension (with indices), of two tensors."""
 
     def maximum(self, other: Operand) -> Tensor:
-        """Return the larger (of equal ones half of each, for derivatives) element of each pair."""
+        """Return the larger (equal elements share the derivative) element of each pair."""
 
     def mean(
         self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None, out: Tensor | None = None
@@ -2159,13 +2159,13 @@ class Methods:
         """Return the mean of all elements, or along dimensions."""
 
     def median(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
-        """Return the lower median of all elements, or along a dimension, with where it stands."""
+        """Return the lower median of all elements, or along a dimension, with its index."""
 
     def min(self, dim: Operand | None = None, keepdim: builtins.bool = False) -> Any:
         """Return the minimum: of all, along a dimension (with indices), of two tensors."""
 
     def minimum(self, other: Operand) -> Tensor:
-        """Return the smaller (of equal ones half of each, for derivatives) element of each pair."""
+        """Return the smaller (equal elements share the derivative) element of each pair."""
 
     def mm(self, other: Operand) -> Tensor:
         """Return the product of two matrices."""
@@ -2195,7 +2195,7 @@ class Methods:
         """Return the product of a matrix and a vector."""
 
     def nanmedian(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
-        """Return the lower median of all elements, or along a dimension, with where it stands."""
+        """Return the lower median of all elements, or along a dimension, with its index."""
 
     def nansum(self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the sum of the elements that are not nan."""
@@ -2207,7 +2207,7 @@ class Methods:
         """Return the number of dimensions."""
 
     def ne(self, other: Operand) -> Tensor:
-        """Return where ``input`` is different from ``other``, element by element."""
+        """Return a mask: True where ``input`` is different from ``other``."""
 
     def ne_(self, other: Operand) -> Tensor:
         """`ne`, in place."""
@@ -2302,7 +2302,7 @@ class Methods:
         """Overwrite with normal numbers."""
 
     def not_equal(self, other: Operand) -> Tensor:
-        """Return where ``input`` is different from ``other``, element by element."""
+        """Return a mask: True where ``input`` is different from ``other``."""
 
     def not_equal_(self, other: Operand) -> Tensor:
         """`ne`, in place."""
@@ -2358,7 +2358,7 @@ class Methods:
         """`relu`, in place."""
 
     def remainder(self, other: Operand) -> Tensor:
-        """Return what dividing leaves, with the sign of ``other``."""
+        """Return the remainder of ``input / other``, with the sign of ``other``."""
 
     def remainder_(self, other: Operand) -> Tensor:
         """`remainder`, in place."""
@@ -2470,7 +2470,7 @@ class Methods:
         """`sign`, in place."""
 
     def signbit(self) -> Tensor:
-        """Return where elements are negative (-0. too)."""
+        """Return a mask of the negative elements (-0. too)."""
 
     def sin(self) -> Tensor:
         """Return the sine of each element."""
@@ -2519,7 +2519,7 @@ class Methods:
         *,
         correction: builtins.float | None = None,
     ) -> Any:
-        """Return the standard deviation, of all elements or along dimensions; one degree of freedom is taken off."""
+        """Return the standard deviation, of all elements or along dimensions; with Bessel's correction by default."""
 
     def storage(self) -> TypedStorage:
         """Return the tensor's storage, as elements (deprecated: use `untyped_storage`)."""
@@ -2668,7 +2668,7 @@ class Methods:
         *,
         correction: builtins.float | None = None,
     ) -> Any:
-        """Return the variance, of all elements or along dimensions; one degree of freedom is taken off."""
+        """Return the variance, of all elements or along dimensions; with Bessel's correction by default."""
 
     def view(self, *shape: builtins.int | Sequence[builtins.int]) -> Tensor:
         """Return a view with another shape."""

@@ -69,7 +69,7 @@ def mapped_by_rule(
             raise RuntimeError(errors.both_vmap_rules(name))
         if any(is_batched[len(places) :]):
             raise ArgumentError(
-                f"{name} brings its own rule for vmap, and closes over a value that is mapped", fix="pass it as an argument"
+                f"{name} has its own vmap rule, and closes over a value that is mapped", fix="pass it as an argument"
             )
         return _recorded(function, plain, places, slots, avals, size, is_batched)
 

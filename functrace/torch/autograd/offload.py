@@ -131,7 +131,7 @@ def _bytes_of(tensor: Tensor, owner: str) -> np.ndarray:
     """
     if isinstance(tensor._array, Tracer):
         raise RuntimeError(
-            f"{owner}: what a functional transform saves are values of its program, without bytes to put elsewhere "
+            f"{owner}: a functional transform saves abstract values of its program, which have no bytes to store "
             "(functrace.checkpoint keeps less of them, and so do hooks that compute with tensors)"
         )
     return tensor._array

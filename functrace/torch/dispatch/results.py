@@ -99,7 +99,7 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
                 raise RuntimeError(errors.out_with_grad(name))
             raise UnsupportedFunctionError(
                 f"{name}(out=) of traced values",
-                fix=f"use what {name}() returns, or copy_ it",
+                fix=f"use the result of {name}(), or copy_ it",
             )
     moves = isinstance(out, tuple) or name in _OF_OTHER_PLACES
     bounded = name in ("clamp", "clip") and any(isinstance(x, Tensor) for x in listed[1:])

@@ -100,7 +100,7 @@ class Row:
                 raise ValueError(f"{self.name}: there is no form {form!r}; there are {', '.join(PLACES)}")
         wants = "in_place" in self.forms or any(kind[:1] == "i" and kind[1:] in self.operators for kind in self.operators)
         if wants and self.in_place is None:
-            raise ValueError(f"{self.name}: there is no in-place form: write it with Rows.op or Rows.family")
+            raise ValueError(f"{self.name}: it has no in-place form: declare it with Rows.op or Rows.family")
 
     def entries(self) -> Iterator[tuple[str, str, Any]]:
         """Yield the place, the name and the object of every form."""

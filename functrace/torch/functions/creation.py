@@ -127,7 +127,7 @@ def _array_of(data: Any, dtype: DtypeLike | None) -> Any:
         data = data._array
     if isinstance(data, Tracer):
         raise LostGradientError(
-            f"a tensor of a traced value ({data.aval}) would lose its derivative: tensors have their own, by backward()",
+            f"a tensor of a traced value ({data.aval}) would lose its derivative: tensors have their own autograd",
             fix="torch.as_tensor(x) of a whole traced array keeps it (torch.stack, of several); "
             "torch.tensor(functrace.value(x)) holds the plain values",
         )

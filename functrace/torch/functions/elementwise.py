@@ -338,7 +338,7 @@ def _every(
 
 _every("exp", ew.exp, RESULT, "exponential")
 _every("exp2", ew.exp2, RESULT, "power of 2")
-_every("expm1", ew.expm1, RESULT, "exponential less 1, accurate near 0,")
+_every("expm1", ew.expm1, RESULT, "exponential minus 1, accurate near 0,")
 _every("log", ew.log, SELF, "natural logarithm")
 _every("log2", ew.log2, SELF, "logarithm to base 2")
 _every("log10", ew.log10, SELF, "logarithm to base 10")
@@ -420,16 +420,16 @@ ROWS.op(
     "isnan",
     lambda x: ew.isnan(x) if x.dtype.kind in "fc" else ew.not_equal(x, x),
     out=False,
-    doc="Return where elements are nan.",
+    doc="Return a mask of the elements that are nan.",
 )
-ROWS.op("isfinite", lambda x: ew.isfinite(x), out=False, doc="Return where elements are finite.")
-ROWS.op("isinf", lambda x: ew.isinf(x), out=False, doc="Return where elements are infinite.")
+ROWS.op("isfinite", lambda x: ew.isfinite(x), out=False, doc="Return a mask of the finite elements.")
+ROWS.op("isinf", lambda x: ew.isinf(x), out=False, doc="Return a mask of the infinite elements.")
 ROWS.op(
     "signbit", lambda x: ew.signbit(x) if x.dtype.kind == "f" else ew.less(x, 0), (),
     arithmetic.checked(for_kinds("buif", errors.SIGNBIT_OF_COMPLEX)),
-    doc="Return where elements are negative (-0. too).",
+    doc="Return a mask of the negative elements (-0. too).",
 )  # fmt: skip
-ROWS.op("logical_not", ew.logical_not, (), asking, forms=EVERY, doc="Return whether each element is zero.")
+ROWS.op("logical_not", ew.logical_not, (), asking, forms=EVERY, doc="Return a mask of the elements that are zero.")
 BITWISE_NOT = Op(
     "BitwiseNotBackward0", ew.invert, promote=arithmetic.checked(for_kinds("bui", errors.INVERT_KINDS, TypeError))
 )
@@ -443,7 +443,7 @@ def invert(input: Operand) -> Value:
 
 ROWS.op(
     "bitwise_not", ew.invert, (), arithmetic.checked(for_kinds("bui", "bitwise_not_cpu")), forms=EVERY,
-    doc="Return the bits of each element turned over; for bools, not.",
+    doc="Return the bitwise inversion of each element; for bools, the logical negation.",
 )  # fmt: skip
 
 
@@ -594,10 +594,10 @@ def _pairwise(name: str, primitive: Callable[..., Any], says: str) -> Callable[.
     return ROWS.op(name, primitive, BOTH, arithmetic.checked(*refuses), doc=f"Return the {says} element of each pair.")
 
 
-maximum = _pairwise("maximum", ew.maximum, "larger (of equal ones half of each, for derivatives)")
-minimum = _pairwise("minimum", ew.minimum, "smaller (of equal ones half of each, for derivatives)")
-_pairwise("fmax", ew.fmax, "larger, or the one that is not nan, as")
-_pairwise("fmin", ew.fmin, "smaller, or the one that is not nan, as")
+maximum = _pairwise("maximum", ew.maximum, "larger (equal elements share the derivative)")
+minimum = _pairwise("minimum", ew.minimum, "smaller (equal elements share the derivative)")
+_pairwise("fmax", ew.fmax, "larger (ignoring nan)")
+_pairwise("fmin", ew.fmin, "smaller (ignoring nan)")
 
 
 def _clamp_details(bounds: tuple[str, ...]) -> Callable[..., dict[str, Any]]:
@@ -687,26 +687,26 @@ for _name, _primitive, _says in (
     ROWS.op(
         _name, _primitive, (),
         asking if _name in ("eq", "ne") else asking.checked(for_kinds("buif", f"{_name}_cpu")),
-        forms=EVERY, operators=_name, edges=(0,), doc=f"Return where ``input`` is {_says} ``other``, element by element.",
+        forms=EVERY, operators=_name, edges=(0,), doc=f"Return a mask: True where ``input`` is {_says} ``other``.",
         aliases={
             "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"
         }.get(_name, ""),
     )  # fmt: skip
 for _name, _primitive, _says in (
-    ("and", ew.logical_and, "both are"), ("or", ew.logical_or, "one or both are"), ("xor", ew.logical_xor, "one is"),
+    ("and", ew.logical_and, "both"), ("or", ew.logical_or, "at least one"), ("xor", ew.logical_xor, "only one"),
 ):  # fmt: skip
     ROWS.op(
         f"logical_{_name}", _primitive, (), asking.checked(of_tensors(f"logical_{_name}", "input", "other")),
-        forms=EVERY, doc=f"Return where {_says} different from zero.",
+        forms=EVERY, doc=f"Return a mask: True where {_says} of two elements are nonzero.",
     )  # fmt: skip
 for _name, _primitive, _operators, _says in (
-    ("bitwise_and", ew.bitwise_and, "and rand iand", "that both have"),
-    ("bitwise_or", ew.bitwise_or, "or ror ior", "that one or both have"),
-    ("bitwise_xor", ew.bitwise_xor, "xor rxor ixor", "that one of them has"),
+    ("bitwise_and", ew.bitwise_and, "and rand iand", "and"),
+    ("bitwise_or", ew.bitwise_or, "or ror ior", "or"),
+    ("bitwise_xor", ew.bitwise_xor, "xor rxor ixor", "exclusive or"),
 ):
     ROWS.op(
         _name, _primitive, (), arithmetic.checked(for_kinds("bui", f"{_name}_cpu")), forms=EVERY, operators=_operators,
-        commutes=True, doc=f"Return the bits {_says}.",
+        commutes=True, doc=f"Return the bitwise {_says}.",
     )  # fmt: skip
 for _name, _primitive, _operators, _kernel in (
     ("bitwise_left_shift", ew.left_shift, "lshift rlshift ilshift", "lshift_cpu"),
@@ -777,10 +777,10 @@ _divisions(
     "remainder",
     "remainder_cpu",
     edges.signed_remainder,
-    "Return what dividing leaves, with the sign of ``other``.",
+    "Return the remainder of ``input / other``, with the sign of ``other``.",
     "mod rmod imod",
 )
-_divisions("fmod", "fmod_cpu", ew.fmod, "Return what dividing leaves, with the sign of ``input``.")
+_divisions("fmod", "fmod_cpu", ew.fmod, "Return the remainder of ``input / other``, with the sign of ``input``.")
 _pairs = {
     "atan2": (ew.arctan2, "arctan2", floating, "angle of the points ``(other, input)``"),
     "hypot": (edges.plain_hypot, "", arithmetic, "hypotenuse"),

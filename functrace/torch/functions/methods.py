@@ -219,9 +219,9 @@ def _fact(name: str, says: str, value: Any, forms: str = "property") -> None:
 
 
 for _name in ("is_nested", "is_quantized", "is_sparse", "is_cuda", "is_mps", "is_meta", "is_mkldnn", "is_xpu"):
-    _fact(_name, "Whether it is of a kind that there is not here: False.", False)
+    _fact(_name, "Always False: functrace has no such tensors.", False)
 for _name in ("is_neg", "is_pinned", "is_coalesced"):
-    _fact(_name, "Whether it is of a kind that there is not here: False.", False, "method")
+    _fact(_name, "Always False: functrace has no such tensors.", False, "method")
 
 
 @ROWS.function("property")

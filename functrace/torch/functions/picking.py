@@ -911,7 +911,7 @@ def _running(name: str, computes: Callable[..., Any], saves: tuple[tuple[str, in
         return apply(op, (input if dtype is None else to(input, dtype),), (axis,))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return the running {says} along a dimension; integers become int64."
+    function.__doc__ = f"Return the cumulative {says} along a dimension; integers become int64."
     ROWS.function(out=True)(function)
 
 

@@ -300,7 +300,7 @@ def _argument(reduce: Callable[..., Any], name: str) -> None:
         return apply(op, (input,), (axis, bool(keepdim)))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return the position of the {name[3:]}imum, in all or along a dimension."
+    function.__doc__ = f"Return the index of the {name[3:]}imum, of all elements or along a dimension."
     ROWS.function(out=True)(function)
 
 
@@ -327,7 +327,7 @@ def _truth(reduce: Callable[..., Any], name: str) -> None:
         return apply(op, (input,), (axes, _check_keepdim(name, keepdim)))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return whether {name} elements are true, in all or along dimensions."
+    function.__doc__ = f"Return True if {name} elements are true, of all elements or along dimensions."
     ROWS.function(out=True)(function)
 
 

@@ -244,7 +244,7 @@ def contiguous(input: Operand) -> Value:
         if is_constant_now(array):
             raise UnsupportedFunctionError(
                 f"contiguous() of {array.aval} under no_grad is the tensor itself, with its history, or a copy without: "
-                "that depends on the memory layout, which is not known here",
+                "that depends on the memory layout, which a traced value does not have",
                 fix="use clone(), or call contiguous() outside of no_grad",
             )
         made = clone(input)

@@ -114,7 +114,7 @@ def _spread(name: str, says: str, forms: str) -> None:
         return apply(op, (input,), (axes, taken, bool(keepdim), shown))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return the {says}, of all elements or along dimensions; one degree of freedom is taken off."
+    function.__doc__ = f"Return the {says}, of all elements or along dimensions; with Bessel's correction by default."
     ROWS.function(forms)(function)
 
 
@@ -267,7 +267,7 @@ def _medians(made: type[Extreme], ignores_nan: bool) -> None:
         return made(*apply(along, (input,), (axis, bool(keepdim))))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = "Return the lower median of all elements, or along a dimension, with where it stands."
+    function.__doc__ = "Return the lower median of all elements, or along a dimension, with its index."
     ROWS.function(out=True)(function)
 
 

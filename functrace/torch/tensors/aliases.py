@@ -160,7 +160,7 @@ def reassigned(old: Any, new: Any) -> Any:
         raise LostGradientError(
             f"`.data` of a traced tensor of {old.dtype} and shape {tuple(old.shape)} is assigned {new.dtype} of shape "
             f"{tuple(new.shape)}",
-            fix="assign what has the same shape and dtype, or make a tensor of its own",
+            fix="assign a tensor of the same shape and dtype, or make a new tensor",
         )
     kept = overwritten(old, new)
     if not isinstance(new, Tracer):

@@ -124,7 +124,7 @@ def memory_of(tensor: Tensor) -> Array:
     array = root._array if root._home is None else root._home
     if isinstance(array, Tracer):
         raise UnsupportedFunctionError(
-            f"{array.aval} is a traced value: it has no memory of its own to look into",
+            f"{array.aval} is a traced value, which has no storage",
             fix="do this outside of the transform",
         )
     flags = array.flags
@@ -149,7 +149,7 @@ def geometry_of(tensor: Tensor) -> Geometry:
         return array.shape, dense_strides(array.shape), 0
     if is_conjugate(array):
         raise UnsupportedFunctionError(
-            "a conjugate has memory of its own here, and does not lie in the storage of what it is one of",
+            "a conjugate has its own memory here: it is not in the storage of its source",
             fix="use views that name dimensions (narrow, select, transpose), or resolve_conj() first",
         )
     offset = (address_of(array) - address_of(memory_of(tensor))) // array.itemsize
@@ -183,7 +183,7 @@ def resize(tensor: Tensor, shape: Sizes, strides: Sizes | None = None) -> None:
     if math.prod(shape) and _begins_anywhere(tensor):
         raise UnsupportedFunctionError(
             "an empty view cannot grow: its offset in the storage is unknown",
-            fix="resize a part that begins where the whole does, or make a tensor of that shape",
+            fix="resize a part that begins at the start of the tensor, or make a tensor of that shape",
         )
     wanted = shape, dense_strides(shape) if strides is None else strides, given[2]
     needed = given[2] + math.prod(shape)
@@ -193,7 +193,7 @@ def resize(tensor: Tensor, shape: Sizes, strides: Sizes | None = None) -> None:
         alone = memory.base is None and sys.getrefcount(memory) <= (3 if memory is tensor._array else 2)
         if not alone or tensor._view is not None:
             raise UnsupportedFunctionError(
-                f"resize_ to {list(shape)} needs more memory, and something else holds what the tensor has: a view, an "
+                f"resize_ to {list(shape)} needs more memory, and another object shares the tensor's: a view, an "
                 "alias or an array",
                 fix="make a tensor of that shape, and copy_ into a part of it",
             )

@@ -67,7 +67,7 @@ def _wanted(
     offset = given[2] if storage_offset is None else storage_offset
     if storage_offset is None and tensor._view is not None and 0 in given[0]:
         raise UnsupportedFunctionError(
-            "the offset of an empty view in its storage is unknown", fix="pass storage_offset, or take it of the base"
+            "the offset of an empty view in its storage is unknown", fix="pass storage_offset, or use the base"
         )
     if len(shape) != len(strides):
         raise RuntimeError("mismatch in length of strides and shape")
@@ -118,7 +118,7 @@ def put_view(op: Op, tensor: Tensor, params: tuple[Any, ...], undo: Step) -> Ten
     held = tensor._node is not None or (tensor._accumulator is not None and tensor._accumulator() is not None)
     if held and not MODES.recording and tensor._view is None:
         raise UnsupportedFunctionError(
-            "a tensor of a graph is given another shape under no_grad: gradients would have another one than in the graph",
+            "a tensor in a graph changes its shape under no_grad: its gradients would not have the shape in the graph",
             fix="do this with grad mode on, or to x.detach()",
         )
     made = apply(op, (tensor,), params)
@@ -289,13 +289,13 @@ def set_(
     wanting((self,))
     if isinstance(self._array, Tracer) or (isinstance(source, Tensor) and isinstance(source._array, Tracer)):
         raise UnsupportedFunctionError(
-            "set_ of a traced value, which has no memory of its own to give or to take",
+            "set_ of a traced value, which has no storage",
             fix="use copy_",
         )
     recorded = MODES.recording and (self.requires_grad or (isinstance(source, Tensor) and source.requires_grad))
     if recorded or self._view is not None:
         raise UnsupportedFunctionError(
-            "set_ of a view, or of tensors that gradients flow to, has no derivative",
+            "set_ of a view, or of tensors that require grad, has no derivative",
             fix="use copy_, or assign to x.data under no_grad",
         )
     if source is None:

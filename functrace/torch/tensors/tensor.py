@@ -530,8 +530,8 @@ def refuse_mirrored(mirror: Mirror) -> NoReturn:
     if mirror.is_conjugate:
         raise RuntimeError(errors.NUMPY_OF_CONJUGATE)
     raise UnsupportedFunctionError(
-        "the conjugate of a part of a conjugate has memory of its own here",
-        fix="take numpy() of the same part of what it is a conjugate of, or clone() it first",
+        "the conjugate of a part of a conjugate has its own memory here",
+        fix="take numpy() of the same part of its source, or clone() it first",
     )
 
 

@@ -512,7 +512,7 @@ def become_traced(tensor: Tensor, like: Tracer) -> None:
         tensor._array = None  # it refers to the memory, too
     if not is_alone(array):
         raise LostGradientError(
-            f"a traced value is written into a tensor of {array.dtype} whose memory something else holds: another tensor, "
+            f"a traced value is written into a tensor of {array.dtype} whose memory another object shares: another tensor, "
             "or an array",
             fix="make the tensor inside the function (torch.zeros_like(x)), or write into a clone of it",
         )

@@ -271,7 +271,7 @@ def checkpoint_sequential(
     parts = list(functions)
     size = len(parts) // segments
     if not size:
-        raise ValueError(f"{segments} segments of {len(parts)} functions; there must be a function for each")
+        raise ValueError(f"{segments} segments of {len(parts)} functions; each needs at least one function")
     last = size * (segments - 1)
     for start in range(0, last, size):
         segment = _Chain(parts[start : start + size])
