@@ -115,7 +115,9 @@ def check_function(
 
 
 def _copied(x: Argument) -> Argument:
-    """Return a copy of a tensor; of a float tensor, a leaf in double precision that requires grad."""
+    """Return a copy of a tensor; of a float tensor, a leaf in double precision that requires
+    grad.
+    """
     if not isinstance(x, Tensor):
         return x
     kind = x._array.dtype.kind

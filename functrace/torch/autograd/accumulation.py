@@ -40,7 +40,9 @@ in every accumulator.)
 
 @after_fork
 def _renew_locks() -> None:
-    """Replace the locks in a forked child: threads of the parent that held one do not exist there."""
+    """Replace the locks in a forked child: threads of the parent that held one do not exist
+    there.
+    """
     _LOCKS[:] = [threading.RLock() for _ in _LOCKS]
 
 
@@ -180,7 +182,9 @@ def is_like(gradient: Any, variable: Any) -> bool:
 
 
 def copy_like(variable: Any, gradient: Any) -> Any:
-    """Return a copy of a gradient in the memory layout of the variable, if the variable is dense."""
+    """Return a copy of a gradient in the memory layout of the variable, if the variable is
+    dense.
+    """
     if type(variable) is not np.ndarray or type(gradient) is not np.ndarray or variable.flags.c_contiguous:
         return gradient.copy()
     made = np.empty_like(variable, gradient.dtype)

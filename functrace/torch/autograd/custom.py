@@ -377,7 +377,9 @@ class FunctionBase(GraphNode):
         return zeros_of(aval)
 
     def _checked(self, found: tuple[Any, ...]) -> list[Tensor | None]:
-        """Check the results of backward, and convert them to the shapes and dtypes of the inputs."""
+        """Check the results of backward, and convert them to the shapes and dtypes of the
+        inputs.
+        """
         inputs = self._inputs
         count = len(inputs)
         if len(found) != count:

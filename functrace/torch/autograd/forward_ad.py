@@ -6,8 +6,8 @@
 
 Operations on dual tensors compute values and tangents, by the core's rules
 (`functrace.torch.dispatch.tangents`). Tangents have nodes in the graph, and backward passes carry
-tangents: either mode differentiates the other. There is one level, for all threads; leaving it drops
-all tangents. For forward mode within forward mode, use `functrace.torch.func.jvp`.
+tangents: either mode differentiates the other. There is one level, for all threads; leaving it
+drops all tangents. For forward mode within forward mode, use `functrace.torch.func.jvp`.
 
 Layer: 9.
 """

@@ -13,10 +13,10 @@
 
     y = Square.apply(x)
 
-``ctx`` *is* the node of the graph: an instance of ``SquareBackward``, a class made together with the
-Function, so an attribute set on ``ctx`` is found on ``y.grad_fn``. On values that functrace traces,
-``apply`` records a custom rule instead (traced.py): the same class works, unchanged, under ``ft.grad``,
-``ft.vmap``, ``ft.jit`` and ``ft.checkpoint``.
+``ctx`` *is* the node of the graph: an instance of ``SquareBackward``, a class made together with
+the Function, so an attribute set on ``ctx`` is found on ``y.grad_fn``. On values that functrace
+traces, ``apply`` records a custom rule instead (traced.py): the same class works, unchanged, under
+``ft.grad``, ``ft.vmap``, ``ft.jit`` and ``ft.checkpoint``.
 
 Layer: 9.
 """

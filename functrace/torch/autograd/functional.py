@@ -184,7 +184,9 @@ def _in_graph(create_graph: bool) -> set_grad_enabled:
 
 
 def _finished(results: Sequence[Tensor], is_tuple: bool, create_graph: bool) -> Any:
-    """Return results as a tuple or a tensor, as the inputs were; detached unless ``create_graph``."""
+    """Return results as a tuple or a tensor, as the inputs were; detached unless
+    ``create_graph``.
+    """
     kept = tuple(results) if create_graph else tuple([x.detach() for x in results])
     return kept if is_tuple else kept[0]
 

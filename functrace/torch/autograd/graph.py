@@ -160,7 +160,9 @@ class GraphNode:
         raise NotImplementedError
 
     def release(self) -> None:
-        """Free the saved tensors; the engine calls it after ``run``, unless the graph is retained."""
+        """Free the saved tensors; the engine calls it after ``run``, unless the graph is
+        retained.
+        """
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(grad_inputs, grad_outputs)`` after this node has run; its result replaces
@@ -274,7 +276,9 @@ class OpNode(NativeNode):
     overwrite.
     """
     _is_shown = False
-    """True if user code holds a `SavedTensor` of this node, which must then be marked as released."""
+    """True if user code holds a `SavedTensor` of this node, which must then be marked as
+    released.
+    """
     drops_unneeded = True
 
     def output_avals(self) -> Sequence[ShapeDtype]:
@@ -581,7 +585,8 @@ class _MultiHandle(RemovableHandle):
 
 
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., object], *, mode: str = "all") -> RemovableHandle:
-    """Register a hook that runs once per backward pass, when the gradients of several tensors have arrived.
+    """Register a hook that runs once per backward pass, when the gradients of several tensors have
+    arrived.
 
     Args:
         tensors: the tensors.

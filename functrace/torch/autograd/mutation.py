@@ -54,7 +54,9 @@ class _AllowMutationOnSavedContext:
         """Handles of saved tensors by the array that owns their memory."""
 
     def pack(self, tensor: Tensor) -> _Handle:
-        """Return the handle of a tensor, which the graph keeps; the same one for the same version."""
+        """Return the handle of a tensor, which the graph keeps; the same one for the same
+        version.
+        """
         address, version = tensor.data_ptr(), tensor._version
         key = id(tensor), address, version
         self.sid_to_tid[address, version].add(key)

@@ -97,8 +97,9 @@ class save_compressed(saved_tensors_hooks):
         >>> y.backward()
 
     Cost:
-        measured at level 1: 10 to 30 ms per megabyte saved, 4 to 6 ms per megabyte read; compressed sizes:
-        22 % of a mask, 57 % of ``relu`` of random numbers, 93 % of random float32s.
+        measured at level 1: 10 to 30 ms per megabyte saved, 4 to 6 ms per megabyte read;
+        compressed sizes: 22 % of a mask, 57 % of ``relu`` of random numbers, 93 % of random
+        float32s.
     """
 
     def __init__(self, level: int = 1, smallest: int = SMALLEST) -> None:
@@ -154,8 +155,8 @@ class compose(saved_tensors_hooks):
         hooks: from the first that packs to the last.
 
     Raises:
-        TypeError: for an object that is no ``saved_tensors_hooks``; on saving, if a hook before the last does not pack
-            to a tensor.
+        TypeError: for an object that is no ``saved_tensors_hooks``; on saving, if a hook before
+            the last does not pack to a tensor.
 
     Example:
         >>> import functrace.torch as torch

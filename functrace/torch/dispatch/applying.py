@@ -260,7 +260,9 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
 
 
 def apply_other(op: Op, x: Any, y: Any) -> Any:
-    """Apply an operator to a tensor and a traced value or another number; other types are refused."""
+    """Apply an operator to a tensor and a traced value or another number; other types are
+    refused.
+    """
     number = number_of(y)
     return apply(op, (x, number)) if type(number) in NUMBERS or isinstance(y, Tracer) else NotImplemented
 

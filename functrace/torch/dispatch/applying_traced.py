@@ -145,7 +145,9 @@ def of_traced(node_class: type[OpNode]) -> type[OpNode]:
 
 
 class TracedNode(OpNode):
-    """A node in a graph of traced values: its saved values are traced, so gradients must be, too."""
+    """A node in a graph of traced values: its saved values are traced, so gradients must be,
+    too.
+    """
 
     def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
         """Run the backward program, which is recorded."""

@@ -1,4 +1,5 @@
-"""Derivation of an operation: its backward program, its residuals, and the source of every gradient.
+"""Derivation of an operation: its backward program, its residuals, and the source of every
+gradient.
 
 A `Case` is one `Op` for certain shapes, dtypes, static parameters and operands that require gradients. Its `Derivation` is
 frozen. The backward program is the core's (`functrace.transforms.backward_program`), under the policy that only the values

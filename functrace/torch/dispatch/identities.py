@@ -39,7 +39,9 @@ Arguments = Callable[..., "tuple[Any, ...]"]
 _NODE = re.compile(r"(?P<name>\w+?)Backwards?(?P<number>\d*)$")
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WRAPPED = frozenset({"add", "sub", "mul", "div", "floor_divide", "where"})
-"""Operations that take a number as a tensor of no dimensions; others have an overload for numbers."""
+"""Operations that take a number as a tensor of no dimensions; others have an overload for
+numbers.
+"""
 
 
 def _dropped(shape: Sequence[int], kept: Sequence[int]) -> list[int]:

@@ -46,7 +46,8 @@ class Promotion:
         floats: True if integers become the default float.
         skips: number of leading operands that take no part.
         checks: checks that refuse operands.
-        ``asks``: True if the result is a bool array, which may be written into tensors of every dtype.
+        ``asks``: True if the result is a bool array, which may be written into tensors of every
+            dtype.
         broadcasts: True if the shapes of operands must broadcast.
         of_complex: the function for complex numbers, if it differs.
     """

@@ -1,8 +1,9 @@
 """Rows: the public interface of a function, declared once.
 
-A row lists a function's forms. It generates the functions of ``torch`` and of other namespaces, the methods, in-place
-forms and operators of `Tensor`, and the type stubs (stubs.py). A file of functions has a table of rows, which
-namespace.py merges with the others. There are three ways to write one::
+A row lists a function's forms. It generates the functions of ``torch`` and of other namespaces,
+the methods, in-place forms and operators of `Tensor`, and the type stubs (stubs.py). A file of
+functions has a table of rows, which namespace.py merges with the others. There are three ways to
+write one::
 
     ROWS = Rows()
 

@@ -363,7 +363,9 @@ def shares_memory(a: Tensor, b: Tensor) -> bool:
 
 
 def keep_with_saved(tensor: Tensor) -> None:
-    """Store the tangent of this result with the result itself, if its operation's node saves that."""
+    """Store the tangent of this result with the result itself, if its operation's node saves
+    that.
+    """
     node = tensor._node
     if isinstance(node, OpNode):
         for saved in node._saved or ():

@@ -172,7 +172,9 @@ def position_among_bools(name: str) -> str:
 
 
 def mean_of_integers(dtype: str, given: str = "Input") -> str:
-    """Return the message for the mean of integers, or for a mean in integers (``given`` is then "Optional")."""
+    """Return the message for the mean of integers, or for a mean in integers (``given`` is then
+    "Optional").
+    """
     return (
         f"mean(): could not infer output dtype. {given} dtype must be either a floating point or complex dtype. Got: {dtype}"
     )

@@ -106,7 +106,9 @@ def gradient_shape(node: str, place: int, found: Sequence[int], expected: Sequen
 
 
 def view_of_function(output_nr: int, function: str, *, several: bool, through_base: bool) -> str:
-    """Return the message for writing into an output of a Function that is a view, or reading its node after its base was written."""
+    """Return the message for writing into an output of a Function that is a view, or reading
+    its node after its base was written.
+    """
     event = "its base or another view of its base has been modified" if through_base else "is being modified"
     reason = (
         "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "

@@ -98,7 +98,9 @@ def copy_dimensions(given: int, wanted: int) -> str:
 
 
 def einsum_repeated(letter: str, size: int, before: int) -> str:
-    """Return the message for a letter that names two dimensions of different sizes of one operand."""
+    """Return the message for a letter that names two dimensions of different sizes of one
+    operand.
+    """
     return f"einsum(): subscript {letter} is repeated for operand 0 but the sizes don't match, {size} != {before}"
 
 

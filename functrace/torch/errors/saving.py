@@ -159,7 +159,9 @@ INCREMENT_OF_NO_TENSOR = "increment_version expects each element of the iterable
 
 
 def not_a_variable(place: int) -> str:
-    """Return the message for an operand of ``DelayedError`` or ``UndefinedGrad`` that is no tensor."""
+    """Return the message for an operand of ``DelayedError`` or ``UndefinedGrad`` that is no
+    tensor.
+    """
     return f"argument {place} is not a Variable"
 
 

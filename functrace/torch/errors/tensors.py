@@ -335,7 +335,9 @@ def legacy_data(value: object) -> str:
 
 
 def legacy_options(wanted: str, given: str) -> str:
-    """Return the message for a tensor of another dtype than the one that an older constructor makes."""
+    """Return the message for a tensor of another dtype than the one that an older constructor
+    makes.
+    """
     wanted, given = ({"float32": "float", "float64": "double"}.get(name, name) for name in (wanted, given))
     says = (
         "TensorOptions(dtype={}, device=cpu, layout=Strided, requires_grad=false (default), pinned_memory=false (default), "

@@ -651,7 +651,9 @@ def _indexed(
 
 
 def put_each(x: Array, template: tuple[Any, ...], indices: tuple[Any, ...], source: Array) -> Any:
-    """Put values as PyTorch differentiates it: all values written to one element get its gradient."""
+    """Put values as PyTorch differentiates it: all values written to one element get its
+    gradient.
+    """
     kept = scatter_set(x, template, np.zeros((), x.dtype), indices)
     return ew.add(kept, core_scatter_add(source, template, indices, x.shape))
 

@@ -63,7 +63,9 @@ class StepView(View):
         return with_part(base, ((*self.step, None),), new)
 
     def layout(self, base: Array) -> Array | None:
-        """Return the result of the function on a stand-in array, if that is certain to be a view."""
+        """Return the result of the function on a stand-in array, if that is certain to be a
+        view.
+        """
         return self.read(base) if self.step[0] in STRIDED else None
 
 

@@ -96,7 +96,9 @@ def default_float() -> np.dtype[Any]:
 
 
 def default_complex() -> np.dtype[Any]:
-    """Return the dtype of tensors made from Python complex numbers: its parts are `default_float`."""
+    """Return the dtype of tensors made from Python complex numbers: its parts are
+    `default_float`.
+    """
     return np.dtype(np.complex64 if _default[0].itemsize <= 4 else np.complex128)
 
 

@@ -26,7 +26,9 @@ class _Word:
 
 @final
 class memory_format(_Word):
-    """Order of dimensions in memory; accepted everywhere, and always the order of the dimensions."""
+    """Order of dimensions in memory; accepted everywhere, and always the order of the
+    dimensions.
+    """
 
 
 @final

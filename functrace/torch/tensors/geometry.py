@@ -27,7 +27,9 @@ from functrace.typing import Array
 
 Sizes = tuple[int, ...]
 Geometry = tuple[Sizes, Sizes, int]
-"""Position of elements in a storage: sizes, strides and offset of the first, counted in elements."""
+"""Position of elements in a storage: sizes, strides and offset of the first, counted in
+elements.
+"""
 
 
 def places(geometry: Geometry) -> Array:

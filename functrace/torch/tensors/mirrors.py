@@ -79,7 +79,9 @@ def renewed(array: Any) -> Any:
 
 
 def refresh(written: Array) -> None:
-    """Propagate a write into an array to its source, if it is a conjugate, and to its conjugates."""
+    """Propagate a write into an array to its source, if it is a conjugate, and to its
+    conjugates.
+    """
     stale, done = [written], set()
     while stale:
         changed = stale.pop()

@@ -52,7 +52,9 @@ def laid_by(result: Array, steps: Sequence[tuple[int, ...]]) -> Array:
 
 
 def ordered(result: Array, order: Sequence[int]) -> Array:
-    """Return an array with a certain order of axes in memory, outermost first: itself, or a copy."""
+    """Return an array with a certain order of axes in memory, outermost first: itself, or a
+    copy.
+    """
     turned = result.transpose(order)
     if turned.flags.c_contiguous:
         return result

@@ -75,7 +75,9 @@ class NoVersion(list[int]):
 
 
 UNVERSIONED = NoVersion()
-"""Version counter of all inference tensors, which are made in inference mode, and of their views."""
+"""Version counter of all inference tensors, which are made in inference mode, and of their
+views.
+"""
 
 
 RESIZED: weakref.WeakSet[GraphNode] = weakref.WeakSet()
@@ -587,7 +589,9 @@ def array_of(tensor: Tensor) -> Any:
 
 
 def wrap(array: Any) -> Tensor:
-    """Return a tensor that shares an array or a traced array; a NumPy scalar becomes a 0-d array."""
+    """Return a tensor that shares an array or a traced array; a NumPy scalar becomes a 0-d
+    array.
+    """
     made = _new(Tensor)
     made._array = array if type(array) is np.ndarray or isinstance(array, Tracer) else np.asarray(array)
     made._counter = [0, STARTED.newest]

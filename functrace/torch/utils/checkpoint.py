@@ -113,18 +113,22 @@ def checkpoint(
     On values that functrace traces, this is `functrace.checkpoint`.
 
     Args:
-        function: the function to run now, and again in each backward pass that needs it. It must do the same every time.
-        args: its arguments. Tensors among them (not in containers) are checked for being overwritten.
-        use_reentrant: False for the variant described in the module. True for the older variant, which reruns the whole
-            ``function``, in a backward pass within the backward pass; ``None`` selects it, and warns.
-        context_fn: a function that returns two contexts, for the first run and for those in backward; see
-            `create_selective_checkpoint_contexts`.
-        determinism_check: ``"default"`` compares shapes and dtypes of the tensors that the runs save, ``"none"`` only their
-            number.
+        function: the function to run now, and again in each backward pass that needs it. It must
+            do the same every time.
+        args: its arguments. Tensors among them (not in containers) are checked for being
+            overwritten.
+        use_reentrant: False for the variant described in the module. True for the older variant,
+            which reruns the whole ``function``, in a backward pass within the backward pass;
+            ``None`` selects it, and warns.
+        context_fn: a function that returns two contexts, for the first run and for those in
+            backward, such as those of `create_selective_checkpoint_contexts`.
+        determinism_check: ``"default"`` compares shapes and dtypes of the tensors that the runs
+            save, ``"none"`` only their number.
         debug: True to list the operations of both runs in errors about saved tensors.
-        early_stop: True to stop the second run once everything needed is there; `set_checkpoint_early_stop` overrides it.
-        kwargs: keyword arguments of ``function``, and ``preserve_rng_state=True``: random numbers in backward are then those
-            of the first run.
+        early_stop: True to stop the second run once everything needed is there;
+            `set_checkpoint_early_stop` overrides it.
+        kwargs: keyword arguments of ``function``, and ``preserve_rng_state=True``: random numbers
+            in backward are then those of the first run.
 
     Returns:
         the result of ``function``.
@@ -145,7 +149,8 @@ def checkpoint(
         tensor([1.4174])
 
     Cost:
-        one more run of ``function`` per backward pass; its inputs are kept, instead of its saved tensors.
+        one more run of ``function`` per backward pass; its inputs are kept, instead of its saved
+        tensors.
     """
     preserve = kwargs.pop("preserve_rng_state", True)
     leaves = flatten((args, kwargs))[0]

@@ -101,7 +101,9 @@ class _VersionWrapper:
 
 
 def _kept(value: Any) -> _VersionWrapper:
-    """Cache a result as an alias, so that the result itself is in no cycle; the version is shared."""
+    """Cache a result as an alias, so that the result itself is in no cycle; the version is
+    shared.
+    """
     return _VersionWrapper(value._alias() if isinstance(value, Tensor) else value)
 
 
