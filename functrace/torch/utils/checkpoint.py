@@ -121,7 +121,7 @@ def checkpoint(
             which reruns the whole ``function``, in a backward pass within the backward pass;
             ``None`` selects it, and warns.
         context_fn: a function that returns two contexts, for the first run and for those in
-            backward, such as those of `create_selective_checkpoint_contexts`.
+            backward; `create_selective_checkpoint_contexts` makes such a pair.
         determinism_check: ``"default"`` compares shapes and dtypes of the tensors that the runs
             save, ``"none"`` only their number.
         debug: True to list the operations of both runs in errors about saved tensors.
