@@ -470,7 +470,7 @@ def edge_of_root(x: Any, place: int) -> tuple[GraphNode, int]:
 
 
 def seed_of_root(gradient: Any, aval: ShapeDtype, place: int) -> Tensor:
-    """Return the gradient of a root, checked against the root's shape and dtype."""
+    """Return the gradient of a root, fitted to the root's shape and dtype."""
     if gradient is None:
         raise RuntimeError(errors.root_gradient_missing(place))
     if not isinstance(gradient, Tensor):

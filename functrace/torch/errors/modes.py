@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - broken where the sentence allows it, not at a column
+# ruff: noqa: E501 - broken where the message allows it, not at a column
 """Messages about operations, dispatch modes and modules.
 
 Layer: 9.

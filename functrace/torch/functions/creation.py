@@ -41,8 +41,7 @@ def _leaf(array: Array, requires_grad: bool) -> Tensor:
 
 
 def _seen(factory: Callable[..., Tensor], args: tuple[Any, ...], given: dict[str, Any]) -> Any:
-    """Forward a factory to the dispatch modes, without ``device`` and ``requires_grad``, which are
-    applied afterwards.
+    """Forward a factory to the dispatch modes: on the CPU, with ``requires_grad`` set afterwards.
 
     Args:
         factory: the function.

@@ -126,7 +126,7 @@ def memory_of(tensor: Tensor) -> Array:
     array = root._array if root._home is None else root._home
     if isinstance(array, Tracer):
         raise UnsupportedFunctionError(
-            f"{array.aval} is a traced value, which has no storage",
+            f"{array.aval} is a traced value, which has no memory",
             fix="do this outside of the transform",
         )
     flags = array.flags

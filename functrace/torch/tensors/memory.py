@@ -289,7 +289,7 @@ def set_(
     wanting((self,))
     if isinstance(self._array, Tracer) or (isinstance(source, Tensor) and isinstance(source._array, Tracer)):
         raise UnsupportedFunctionError(
-            "set_ of a traced value, which has no storage",
+            "set_ of a traced value, which has no memory",
             fix="use copy_",
         )
     recorded = MODES.recording and (self.requires_grad or (isinstance(source, Tensor) and source.requires_grad))
