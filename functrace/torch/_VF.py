@@ -1,4 +1,4 @@
-"""``torch._VF``: functions that PyTorch's own Python calls there.
+"""``torch._VF``: functions used by PyTorch's own Python code.
 
 Layer: 9.
 """

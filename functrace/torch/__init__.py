@@ -65,10 +65,10 @@ __all__ += namespace.__all__
 __all__ += kinds.__all__
 
 
-if not _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+if not _typing.TYPE_CHECKING:  # so that type checkers report misspelt names
 
     def __getattr__(name: str) -> object:
-        """Say what a name that is not here is called."""
+        """Raise an error for a missing name, with its replacement."""
         from functrace.names import unknown_name
 
         raise unknown_name(__name__, name, __all__)

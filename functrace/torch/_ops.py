@@ -1,8 +1,9 @@
-"""``torch.ops``: the identities of operations, as dispatch modes and policies of checkpoints see them.
+"""``torch.ops``: the identities of operations, for dispatch modes and checkpoint policies.
 
-``torch.ops.aten.add`` is an `OpOverloadPacket`, ``torch.ops.aten.add.Tensor`` one of its `OpOverload`: an object of which
-there is one, that can be compared, printed and called. What it takes is said by its schema, a line of schemas.txt. Which
-overload an operation of the shim is stands in identities.py, what calling one runs in overloads.py.
+``torch.ops.aten.add`` is an `OpOverloadPacket`, ``torch.ops.aten.add.Tensor`` one of its
+`OpOverload`: a unique object that can be compared, printed and called. Its schema is a line of
+schemas.txt. identities.py finds the overload of an operation, overloads.py the function that an
+overload runs.
 
 Layer: 9.
 """
@@ -28,13 +29,13 @@ _ARGUMENT = re.compile(
 _KINDS = {
     "Scalar": "number", "SymInt": "int", "ScalarType": "int", "Layout": "int", "MemoryFormat": "int",
 }  # fmt: skip
-"""What PyTorch's printed types are called, where it is not what schemas say."""
+"""PyTorch's printed type names that differ from the names in schemas."""
 
 
 @final
 @dataclass(frozen=True)
 class AliasInfo:
-    """Which memory an argument or a result shares, and whether it is written to."""
+    """Memory that an argument or a result shares, and whether it is written to."""
 
     is_write: bool
     before_set: frozenset[str]
@@ -55,13 +56,13 @@ class Argument:
     has_default: bool = False
 
     def has_default_value(self) -> bool:
-        """Return whether it may be left out."""
+        """Return True if it may be left out."""
         return self.has_default
 
 
 @final
 class FunctionSchema:
-    """What an overload takes and returns, read from its line.
+    """Signature of an overload, parsed from its line.
 
     Args:
         text: ``"aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"``.
@@ -108,7 +109,7 @@ def _arguments(text: str) -> Iterator[Argument]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Split at the commas that stand in no bracket."""
+    """Split at the commas outside of brackets."""
     depth = start = 0
     for k, character in enumerate(text):
         depth += (character in "([") - (character in ")]")
@@ -120,7 +121,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _alias(text: str, *, is_list: bool) -> AliasInfo:
-    """Read ``a!`` or ``a -> *``; of a list it is the elements that share memory, not the list."""
+    """Parse ``a!`` or ``a -> *``; for a list, its elements share memory, not the list."""
     before, _, after = text.replace("!", "").partition(" -> ")
     sets = [frozenset(() if is_list else part.split("|")) for part in (before, after or before)]
     return AliasInfo("!" in text, *sets)
@@ -135,7 +136,7 @@ def _value(text: str) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def schema_lines() -> dict[str, dict[str, str]]:
-    """Return the schemas by name and overload; read when they are first asked for."""
+    """Return the schemas by name and overload; loaded on first use."""
     found: dict[str, dict[str, str]] = {}
     for line in (Path(__file__).parent / "schemas.txt").read_text().splitlines():
         name, _, overload = line.partition("(")[0].partition(".")
@@ -146,12 +147,12 @@ def schema_lines() -> dict[str, dict[str, str]]:
 @final
 @dataclass(frozen=True)
 class Calls:
-    """What runs when an operation is called; see overloads.py.
+    """Implementation of calls of operations; see overloads.py.
 
     Args:
         function_of: the function of an overload.
-        overload_for: which overload of a name arguments fit.
-        found: an operation by its names, as it is unpickled.
+        overload_for: the overload of a name that fits the arguments.
+        found: an operation by its names, for unpickling.
     """
 
     function_of: Callable[[OpOverload], Callable[..., Any]]
@@ -161,7 +162,8 @@ class Calls:
 
 @final
 class OpOverload:
-    """One operation: ``torch.ops.aten.add.Tensor``; call it, or compare it with what a dispatch mode was given.
+    """One operation: ``torch.ops.aten.add.Tensor``; call it, or compare it with the ``func`` of a
+    dispatch mode.
 
     Example:
         >>> import functrace.torch as torch
@@ -181,7 +183,7 @@ class OpOverload:
 
     @property
     def overloadpacket(self) -> OpOverloadPacket:
-        """What it is an overload of."""
+        """The packet of all overloads of this name."""
         return self._overloadpacket
 
     @cached_property
@@ -190,7 +192,7 @@ class OpOverload:
 
     @cached_property
     def is_view(self) -> bool:
-        """Whether the result shares memory with an argument that is not written to."""
+        """True if the result shares memory with an argument that is not written to."""
         infos = [a.alias_info for a in self._schema.arguments]
         return any(info is not None and not info.is_write for info in infos)
 
@@ -199,7 +201,7 @@ class OpOverload:
         return self._overloadpacket._calls.function_of(self)
 
     def name(self) -> str:
-        """Return the name as schemas have it: ``aten::add.Tensor``."""
+        """Return the name as in schemas: ``aten::add.Tensor``."""
         plain = self._overloadname == "default"
         return self._overloadpacket._qualified_op_name + ("" if plain else f".{self._overloadname}")
 
@@ -225,7 +227,9 @@ class OpOverload:
 
 @final
 class OpOverloadPacket:
-    """All overloads of one name: ``torch.ops.aten.add``. Calling it takes the overload that the arguments fit."""
+    """All overloads of one name: ``torch.ops.aten.add``. A call selects the overload by its
+    arguments.
+    """
 
     def __init__(self, namespace: str, name: str, texts: dict[str, str], calls: Calls) -> None:
         self._namespace, self._texts, self._calls = namespace, texts, calls
@@ -262,10 +266,10 @@ class OpOverloadPacket:
 
 
 class HigherOrderOperator:
-    """What takes functions for operands; there is none here. Named for ``isinstance``."""
+    """Operator with functions as operands; there is none here. Exists for ``isinstance``."""
 
     def __init__(self) -> None:
-        raise NotImplementedError("there are no operations of functions here: use functrace.cond, functrace.scan …")
+        raise NotImplementedError("there are no higher-order operators here: use functrace.cond, functrace.scan …")
 
 
 @final
@@ -292,7 +296,7 @@ _OPERATORS = frozenset({"and", "or", "xor", "iand", "ior", "ixor", "lshift", "rs
 
 
 def _texts(namespace: str, name: str) -> dict[str, str] | None:
-    """Return the schemas of a name by overload; None if there is none such."""
+    """Return the schemas of a name by overload; None if there is none."""
     if namespace == "aten":
         return schema_lines().get(name)
     if namespace == "prim" and name == "device":
@@ -301,7 +305,7 @@ def _texts(namespace: str, name: str) -> dict[str, str] | None:
 
 
 OWN: dict[str, dict[str, str]] = {}
-"""The schemas of what PyTorch has no operation for; see identities.py."""
+"""The schemas of operations that PyTorch does not have; see identities.py."""
 
 
 @final
@@ -309,7 +313,7 @@ class Ops(ModuleType):
     """``torch.ops``.
 
     Args:
-        calls: what runs when an operation is called.
+        calls: implementation of calls.
     """
 
     def __init__(self, calls: Calls) -> None:

@@ -1,7 +1,8 @@
-"""`check_function`: what is wrong with an ``autograd.Function``, found by running it.
+"""`check_function`: run an ``autograd.Function``, and report its errors.
 
-It looks for what tensors cannot say by themselves: memory whose overwrite backward will not notice, outputs that are not in
-the graph, gradients that do not fit, rules that do not agree with one another, a second derivative that is silently wrong.
+It finds errors that tensors do not report themselves: saved memory whose overwrite backward will
+not detect, outputs that are not in the graph, gradients that do not fit, rules that disagree, a
+second derivative that is silently wrong.
 
 Layer: 9.
 """
@@ -27,16 +28,16 @@ from functrace.tree import leaves
 from functrace.typing import Array
 
 Argument: TypeAlias = object
-"""Of a Function: tensors, and whatever else its forward takes."""
+"""Argument of a Function: a tensor, or any other argument of its forward."""
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong.
+    """One error.
 
     Args:
         rule: its name.
-        what: what was seen.
-        fix: the way out.
+        what: the observation.
+        fix: how to correct it.
     """
 
     rule: str
@@ -49,7 +50,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """What `check_function` has found; it prints, and is true if there is nothing."""
+    """Result of `check_function`; it prints its findings, and is true if there are none."""
 
     name: str
     findings: tuple[Finding, ...]
@@ -69,19 +70,20 @@ class Report:
 def check_function(
     function: type[Function], *inputs: Argument, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3
 ) -> Report:
-    """Run a Function's rules on some inputs, and say what is wrong with them.
+    """Run a Function's rules on some inputs, and report errors.
 
     Args:
         function: a subclass of ``torch.autograd.Function``.
-        inputs: what ``apply`` takes. Tensors of floats are copied in double precision.
-        eps: the step of the differences that derivatives are compared with.
+        inputs: arguments of ``apply``. Tensors of floats are copied in double precision.
+        eps: step of the differences that derivatives are compared with.
         atol: absolute tolerance.
         rtol: relative tolerance.
 
     Returns:
-        a report of these findings, by rule: ``kept on ctx``, ``written in place``, ``output in a list``, ``number of
-        gradients``, ``type of a gradient``, ``shape of a gradient``, ``dtype of a gradient``, ``backward raises``, ``wrong
-        gradient``, ``jvp``, ``vmap``, ``second derivative``, ``transforms``.
+        a report of these findings, by rule: ``kept on ctx``, ``written in place``, ``output in a
+        list``, ``number of gradients``, ``type of a gradient``, ``shape of a gradient``, ``dtype
+        of a gradient``, ``backward raises``, ``wrong gradient``, ``jvp``, ``vmap``, ``second
+        derivative``, ``transforms``.
 
     Raises:
         TypeError: if ``function`` is no Function, or no input is a tensor of floats.
@@ -100,7 +102,7 @@ def check_function(
         ['kept on ctx', 'wrong gradient']
 
     Cost:
-        that of ``gradcheck`` and ``gradgradcheck``: some runs per number in the inputs and outputs.
+        like ``gradcheck`` and ``gradgradcheck``: some runs per element of the inputs and outputs.
     """
     if not (isinstance(function, type) and issubclass(function, Function)):
         raise TypeError(f"check_function takes a subclass of autograd.Function, not {function!r}")
@@ -113,7 +115,9 @@ def check_function(
 
 
 def _copied(x: Argument) -> Argument:
-    """Return a copy of a tensor; one of floats in double precision, that wants a gradient."""
+    """Return a copy of a tensor; of a float tensor, a leaf in double precision that requires
+    grad.
+    """
     if not isinstance(x, Tensor):
         return x
     kind = x._array.dtype.kind
@@ -121,13 +125,13 @@ def _copied(x: Argument) -> Argument:
     return wrap(array).requires_grad_(kind in "fc")
 
 
-# -- watching ----------------------------------------------------------------------------------------------------------
+# -- instrumentation ---------------------------------------------------------------------------------------------------
 
 
 @final
 @dataclass
 class Seen:
-    """What one application of a Function did."""
+    """Record of one application of a Function."""
 
     ctx: BackwardCFunction | None = None
     output: object = None
@@ -137,7 +141,7 @@ class Seen:
 
 
 def watched(function: type[Function], seen: Seen) -> type[Function]:
-    """Return a Function like another one, which notes what its rules do."""
+    """Return a copy of a Function that records the behaviour of its rules."""
 
     class Watched(function):  # type: ignore[misc, valid-type]
         @classmethod
@@ -189,11 +193,11 @@ class Check:
         self.numbers = np.random.default_rng(0)
 
     def found(self, rule: str, what: str, fix: str) -> None:
-        """Note a finding."""
+        """Add a finding."""
         self.findings.append(Finding(rule, what, fix))
 
     def run(self) -> None:
-        """Look at everything; derivatives only if forward and backward run at all."""
+        """Run all checks; derivatives only if forward and backward run at all."""
         if self._look_at_forward() and self._look_at_backward():
             self._compare_gradients()
             self._compare_jvp()
@@ -217,7 +221,7 @@ class Check:
         for name in seen.kept:
             self.found(
                 "kept on ctx",
-                f"ctx.{name} holds a tensor: an overwrite is not noticed, saved-tensor hooks do not see it, and an output "
+                f"ctx.{name} holds a tensor: an overwrite is not detected, saved-tensor hooks do not get it, and an output "
                 "makes a cycle",
                 f"use ctx.save_for_backward, and read {name} from ctx.saved_tensors",
             )
@@ -227,7 +231,7 @@ class Check:
             if not np.array_equal(x._array, array, equal_nan=array.dtype.kind in "fc"):
                 self.found(
                     "written in place",
-                    f"forward overwrites argument {place}, and does not say so: what others have saved of it is wrong",
+                    f"forward overwrites argument {place} without mark_dirty: tensors saved from it become wrong",
                     "write to a clone, or call ctx.mark_dirty on it and return it",
                 )
         several = seen.output if isinstance(seen.output, tuple) else (seen.output,)
@@ -260,7 +264,7 @@ class Check:
         return failure is None
 
     def _look_at_gradients(self, returned: object) -> None:
-        """Look at what backward has returned, before it is checked and fitted."""
+        """Check the results of backward before they are fitted."""
         found = returned if isinstance(returned, tuple) else (returned,)
         if len(found) != len(self.inputs) and (
             len(found) < len(self.inputs) or any(g is not None for g in found[len(self.inputs) :])
@@ -302,7 +306,9 @@ class Check:
             self.found("wrong gradient", str(error).rstrip(), "compare backward with the derivative of forward")
 
     def _compare_second(self) -> None:
-        """Compare the derivative of backward with differences of it; one that refuses to be differentiated is right."""
+        """Compare the derivative of backward with differences; a backward that refuses
+        differentiation is correct.
+        """
         if self._refuses_second():
             return
         try:
@@ -311,13 +317,13 @@ class Check:
             if not any(finding.rule == "wrong gradient" for finding in self.findings):
                 self.found(
                     "second derivative",
-                    f"differentiating backward gives something else than differences of it; {str(error).rstrip()}",
+                    f"the derivative of backward differs from finite differences; {str(error).rstrip()}",
                     "save inputs and outputs only (an intermediate that forward has computed is a constant to backward): "
-                    "compute it again in backward, or return it as an output; or decorate it with once_differentiable",
+                    "recompute it in backward, or return it as an output; or decorate it with once_differentiable",
                 )
 
     def _refuses_second(self) -> bool:
-        """Whether backward cannot be differentiated, and says so."""
+        """Return True if backward raises an error when it is differentiated."""
         outputs = self._outputs(*self.inputs)
         tensors = [x for x in self.inputs if isinstance(x, Tensor) and x.requires_grad]
         seeds = [self._random(x).requires_grad_() for x in outputs]
@@ -332,7 +338,7 @@ class Check:
         return False
 
     def _compare_jvp(self) -> None:
-        """Compare the product of a jvp with a cotangent to that of the tangents with a vjp."""
+        """Compare the dot product of a jvp and a cotangent with that of the tangents and a vjp."""
         if self.function.jvp is Function.jvp:
             return
         tensors = [x for x in self.inputs if isinstance(x, Tensor) and x.requires_grad]
@@ -361,7 +367,7 @@ class Check:
             )
 
     def _compare_vmap(self) -> None:
-        """Compare the rule for batches with a loop."""
+        """Compare the batching rule with a loop."""
         rule = self.function.vmap
         if rule is Function.vmap:
             return
@@ -385,7 +391,7 @@ class Check:
                 a.shape == b.shape and np.allclose(a, b, self.tolerances["rtol"], self.tolerances["atol"], equal_nan=True)
                 for a, b in zip(found, expected, strict=True)
             ):
-                self.found("vmap", f"output {place} of the vmap rule is not what a loop gives", "compare it with a loop")
+                self.found("vmap", f"output {place} of the vmap rule differs from a loop", "compare it with a loop")
 
     def _compare_transforms(self) -> None:
         """Compare the gradient under functrace's transforms with that of the graph."""
@@ -414,12 +420,12 @@ class Check:
         for place, a, b in zip(places, found, expected, strict=True):
             wanted = np.zeros_like(a._array) if b is None else b._array
             if not np.allclose(a._array, wanted, self.tolerances["rtol"], self.tolerances["atol"], equal_nan=True):
-                self.found("transforms", f"the gradient by argument {place} is another one", "report it to functrace")
+                self.found("transforms", f"the gradient by argument {place} differs", "report it to functrace")
 
 
 @final
 class _Forward:
-    """``ctx`` as jvp sees it."""
+    """The ``ctx`` of jvp."""
 
     def __init__(self, ctx: FunctionCtx, saved: tuple[object, ...]) -> None:
         self.__dict__.update(vars(ctx), saved_tensors=saved, needs_input_grad=ctx.needs_input_grad)

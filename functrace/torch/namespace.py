@@ -1,6 +1,6 @@
-"""The functions of ``torch`` whose rows say so, and the dtypes, for ``functrace.torch`` to import.
+"""The functions of ``torch`` from the rows, and the dtypes, for ``functrace.torch`` to import.
 
-What type checkers see of it stands in namespace.pyi, which ``python -m tests.torch.stubs`` writes.
+``python -m tests.torch.stubs`` writes the type stubs, namespace.pyi.
 
 Layer: 9.
 """

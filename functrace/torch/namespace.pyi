@@ -328,7 +328,7 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand, *, out: Any = None) -> V
     """Return ``input + mat1 @ mat2``."""
 
 def all(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
-    """Return whether all elements are true, in all or along dimensions."""
+    """Return True if all elements are true, of all elements or along dimensions."""
 
 def allclose(
     input: Tensor,
@@ -337,7 +337,7 @@ def allclose(
     atol: builtins.float = 1e-08,
     equal_nan: builtins.bool = False,
 ) -> builtins.bool:
-    """Return whether all elements are close: ``|input - other| <= atol + rtol * |other|``."""
+    """Return True if all elements are close: ``|input - other| <= atol + rtol * |other|``."""
 
 def amax(input: Operand, dim: Dims = (), keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return the largest element, of all or along dimensions; ties share the gradient."""
@@ -349,7 +349,7 @@ def angle(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the angle of complex numbers; of negative ones, pi."""
 
 def any(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
-    """Return whether any elements are true, in all or along dimensions."""
+    """Return True if any elements are true, of all elements or along dimensions."""
 
 def arange(
     start: Any = None,
@@ -362,7 +362,7 @@ def arange(
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
-    """Return numbers at equal steps, the end left out: ``arange(end)``, ``arange(start, end, step)``."""
+    """Return equally spaced numbers, without the end: ``arange(end)``, ``arange(start, end, step)``."""
 
 def arccos(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the arccosine of each element."""
@@ -386,10 +386,10 @@ def arctanh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the inverse hyperbolic tangent of each element."""
 
 def argmax(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
-    """Return the position of the maximum, in all or along a dimension."""
+    """Return the index of the maximum, of all elements or along a dimension."""
 
 def argmin(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
-    """Return the position of the minimum, in all or along a dimension."""
+    """Return the index of the minimum, of all elements or along a dimension."""
 
 def argsort(
     input: Operand,
@@ -399,12 +399,12 @@ def argsort(
     stable: builtins.bool = False,
     out: Any = None,
 ) -> Value:
-    """Return the positions that put elements in order along a dimension."""
+    """Return the indices that sort elements along a dimension."""
 
 def as_strided(
     input: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None
 ) -> Tensor:
-    """Return a view of the storage with these sizes and strides; by default, it begins where the tensor does."""
+    """Return a view of the storage with these sizes and strides; by default, with the tensor's offset."""
 
 def as_strided_(
     self: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None
@@ -412,7 +412,7 @@ def as_strided_(
     """`as_strided`, in place."""
 
 def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """Return ``data`` as a tensor: itself if it is one, a sharing one of an array (traced or not), otherwise a copy."""
+    """Return ``data`` as a tensor: itself if it is one; sharing memory with an array (traced or not); otherwise a copy."""
 
 def asarray(
     obj: Any,
@@ -422,7 +422,7 @@ def asarray(
     copy: builtins.bool | None = None,
     requires_grad: builtins.bool | None = None,
 ) -> Tensor:
-    """Return ``obj`` as a tensor that shares its memory, if need be and ``copy`` is None as a copy."""
+    """Return ``obj`` as a tensor that shares its memory; a copy if that is impossible and ``copy`` is None."""
 
 def asin(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the arcsine of each element."""
@@ -443,34 +443,34 @@ def bernoulli(input: Tensor, p: builtins.float | None = None, *, generator: Any 
     """Return ones, with the probabilities that the tensor holds (or with one for all), and zeros."""
 
 def bitwise_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return the bits that both have."""
+    """Return the bitwise and."""
 
 def bitwise_left_shift(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the bits of ``input`` shifted by ``other``."""
 
 def bitwise_not(input: Operand, *, out: Tensor | None = None) -> Value:
-    """Return the bits of each element turned over; for bools, not."""
+    """Return the bitwise inversion of each element; for bools, the logical negation."""
 
 def bitwise_or(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return the bits that one or both have."""
+    """Return the bitwise or."""
 
 def bitwise_right_shift(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the bits of ``input`` shifted by ``other``."""
 
 def bitwise_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return the bits that one of them has."""
+    """Return the bitwise exclusive or."""
 
 def bmm(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the products of pairs of matrices."""
 
 def broadcast_tensors(*tensors: Operand) -> builtins.tuple[Any, ...]:
-    """Return views of the shape that all broadcast to."""
+    """Return views broadcast to their common shape."""
 
 def broadcast_to(input: Operand, size: Sequence[builtins.int]) -> Value:
     """Return a view of this shape that repeats dimensions of size 1."""
 
 def can_cast(from_: Dtype, to: Dtype) -> builtins.bool:
-    """Return whether results of a dtype may be written into tensors of another one."""
+    """Return True if results of a dtype may be written into tensors of another one."""
 
 def cat(tensors: Sequence[Operand], dim: builtins.int = 0, *, out: Any = None) -> Value:
     """Return tensors joined along a dimension."""
@@ -479,22 +479,22 @@ def ceil(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the smallest integer that is not below each element."""
 
 def chunk(input: Operand, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
-    """Return views of at most so many pieces of one size along a dimension."""
+    """Return views of at most ``chunks`` pieces of one size along a dimension."""
 
 def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None, *, out: Any = None) -> Value:
-    """Return each element, or the bound that it is beyond; on a bound the derivative is 1."""
+    """Return each element, limited to the bounds; at a bound the derivative is 1."""
 
 def clip(input: Operand, min: Operand | None = None, max: Operand | None = None, *, out: Any = None) -> Value:
-    """Return each element, or the bound that it is beyond; on a bound the derivative is 1."""
+    """Return each element, limited to the bounds; at a bound the derivative is 1."""
 
 def clone(input: Operand) -> Value:
-    """Return a copy, through which gradients flow."""
+    """Return a differentiable copy."""
 
 def complex(real: Operand, imag: Operand, *, out: Any = None) -> Value:
     """Return ``real + 1j * imag``."""
 
 def conj(input: Operand) -> Value:
-    """Return the conjugate, a view; a real tensor itself."""
+    """Return the conjugate, a view; a real tensor is returned itself."""
 
 def cos(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the cosine of each element."""
@@ -503,13 +503,13 @@ def cosh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hyperbolic cosine of each element."""
 
 def count_nonzero(input: Operand, dim: Dims = None) -> Value:
-    """Return how many elements are different from zero."""
+    """Return the number of nonzero elements."""
 
 def cumprod(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
-    """Return the running product along a dimension; integers become int64."""
+    """Return the cumulative product along a dimension; integers become int64."""
 
 def cumsum(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
-    """Return the running sum along a dimension; integers become int64."""
+    """Return the cumulative sum along a dimension; integers become int64."""
 
 def diag(input: Operand, diagonal: builtins.int = 0) -> Value:
     """Return a diagonal of a matrix, or a matrix with a vector on a diagonal."""
@@ -533,7 +533,7 @@ def dot(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the product of two vectors."""
 
 def einsum(equation: builtins.str, *operands: Any) -> Value:
-    """Return a sum of products, by the letters of dimensions: ``einsum("ij,jk->ik", a, b)``."""
+    """Return a sum of products, specified by dimension letters: ``einsum("ij,jk->ik", a, b)``."""
 
 def empty(
     *size: builtins.int | Sequence[builtins.int],
@@ -544,7 +544,7 @@ def empty(
     requires_grad: builtins.bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return a tensor whose elements are whatever the memory held."""
+    """Return an uninitialized tensor."""
 
 def empty_like(
     input: Tensor,
@@ -556,7 +556,7 @@ def empty_like(
     requires_grad: builtins.bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return a tensor of another one's shape and dtype, whose elements are whatever the memory held."""
+    """Return an uninitialized tensor of another one's shape and dtype."""
 
 def empty_strided(
     size: Sequence[builtins.int],
@@ -568,13 +568,13 @@ def empty_strided(
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
-    """Return a tensor with these steps between elements; they are whatever the memory held."""
+    """Return an uninitialized tensor with these strides."""
 
 def eq(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is equal to ``other``, element by element."""
+    """Return a mask: True where ``input`` is equal to ``other``."""
 
 def equal(input: Tensor, other: Tensor) -> builtins.bool:
-    """Return whether two tensors have the same shape and elements."""
+    """Return True if two tensors have the same shape and elements."""
 
 def exp(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the exponential of each element."""
@@ -583,7 +583,7 @@ def exp2(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the power of 2 of each element."""
 
 def expm1(input: Operand, *, out: Tensor | None = None) -> Value:
-    """Return the exponential less 1, accurate near 0, of each element."""
+    """Return the exponential minus 1, accurate near 0, of each element."""
 
 def eye(
     n: builtins.int,
@@ -619,13 +619,13 @@ def floor_divide(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return ``input / other``, rounded down."""
 
 def fmax(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return the larger, or the one that is not nan, as element of each pair."""
+    """Return the larger (ignoring nan) element of each pair."""
 
 def fmin(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return the smaller, or the one that is not nan, as element of each pair."""
+    """Return the smaller (ignoring nan) element of each pair."""
 
 def fmod(input: Operand, other: Operand, *, out: Any = None) -> Value:
-    """Return what dividing leaves, with the sign of ``input``."""
+    """Return the remainder of ``input / other``, with the sign of ``input``."""
 
 def from_numpy(array: Array) -> Tensor:
     """Return a tensor that shares the memory of an array, traced or not."""
@@ -640,7 +640,7 @@ def full(
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
-    """Return a tensor filled with a number, whose kind gives the dtype."""
+    """Return a tensor filled with a number, whose type determines the dtype."""
 
 def full_like(
     input: Tensor,
@@ -656,10 +656,10 @@ def full_like(
     """Return a tensor of another one's shape and dtype, filled with a number."""
 
 def gather(input: Operand, dim: builtins.int, index: Operand, *, out: Any = None) -> Value:
-    """Return elements picked by position along a dimension."""
+    """Return elements by index along a dimension."""
 
 def ge(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is at least ``other``, element by element."""
+    """Return a mask: True where ``input`` is at least ``other``."""
 
 def ger(input: Operand, vec2: Operand) -> Value:
     """Return the products of all pairs of elements of two vectors."""
@@ -668,13 +668,13 @@ def get_rng_state() -> Tensor:
     """Return the state of the generator, as a tensor of bytes."""
 
 def greater(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is greater than ``other``, element by element."""
+    """Return a mask: True where ``input`` is greater than ``other``."""
 
 def greater_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is at least ``other``, element by element."""
+    """Return a mask: True where ``input`` is at least ``other``."""
 
 def gt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is greater than ``other``, element by element."""
+    """Return a mask: True where ``input`` is greater than ``other``."""
 
 def hypot(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hypotenuse, element by element."""
@@ -683,13 +683,13 @@ def imag(input: Tensor) -> Value:
     """Return the imaginary part, a view."""
 
 def index_add(input: Operand, dim: builtins.int, index: Operand, source: Operand, *, alpha: Any = 1) -> Value:
-    """Return the tensor with positions of ``source`` added at positions along a dimension."""
+    """Return the tensor with slices of ``source`` added at indices along a dimension."""
 
 def index_copy(input: Operand, dim: builtins.int, index: Operand, source: Operand) -> Value:
-    """Return the tensor with positions of ``source`` put at positions along a dimension."""
+    """Return the tensor with slices of ``source`` copied to indices along a dimension."""
 
 def index_fill(input: Operand, dim: builtins.int, index: Operand, value: Operand) -> Value:
-    """Return the tensor with a number at positions along a dimension."""
+    """Return the tensor with slices at indices along a dimension filled with a number."""
 
 def index_reduce(
     input: Operand,
@@ -700,28 +700,28 @@ def index_reduce(
     *,
     include_self: builtins.bool = True,
 ) -> Value:
-    """Return the tensor with slices of ``source`` put at positions along a dimension, and reduced where they meet."""
+    """Return the tensor with slices of ``source`` written at indices along a dimension, reduced if indices coincide."""
 
 def index_select(input: Operand, dim: builtins.int, index: Operand, *, out: Any = None) -> Value:
-    """Return positions along a dimension, given by a vector."""
+    """Return the slices along a dimension at the indices in a vector."""
 
 def initial_seed() -> builtins.int:
-    """Return the number that the running sequence was begun with."""
+    """Return the current seed."""
 
 def is_complex(input: Operand) -> builtins.bool:
-    """Return whether the elements are complex."""
+    """Return True if the elements are complex."""
 
 def is_conj(input: Tensor) -> builtins.bool:
-    """Return whether a tensor is a view of conjugates."""
+    """Return True if a tensor is a conjugate view."""
 
 def is_floating_point(input: Operand) -> builtins.bool:
-    """Return whether the elements are floats."""
+    """Return True if the elements are floats."""
 
 def is_inference(input: Tensor) -> builtins.bool:
     """Return True if a tensor was made in inference mode: it has no version, and is not saved for backward."""
 
 def is_nonzero(input: Tensor) -> builtins.bool:
-    """Return whether the one element is different from zero."""
+    """Return True if the one element is nonzero."""
 
 def isclose(
     input: Operand,
@@ -730,31 +730,31 @@ def isclose(
     atol: builtins.float = 1e-08,
     equal_nan: builtins.bool = False,
 ) -> Value:
-    """Return where ``|input - other| <= atol + rtol * |other|``."""
+    """Return a mask of ``|input - other| <= atol + rtol * |other|``."""
 
 def isfinite(input: Operand) -> Value:
-    """Return where elements are finite."""
+    """Return a mask of the finite elements."""
 
 def isin(elements: Any, test_elements: Any, *, assume_unique: builtins.bool = False, invert: builtins.bool = False) -> Value:
-    """Return where elements are among others."""
+    """Return a mask of the elements that are among others."""
 
 def isinf(input: Operand) -> Value:
-    """Return where elements are infinite."""
+    """Return a mask of the infinite elements."""
 
 def isnan(input: Operand) -> Value:
-    """Return where elements are nan."""
+    """Return a mask of the elements that are nan."""
 
 def le(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is at most ``other``, element by element."""
+    """Return a mask: True where ``input`` is at most ``other``."""
 
 def lerp(input: Operand, end: Operand, weight: Operand, *, out: Any = None) -> Value:
     """Return ``input + weight * (end - input)``."""
 
 def less(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is less than ``other``, element by element."""
+    """Return a mask: True where ``input`` is less than ``other``."""
 
 def less_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is at most ``other``, element by element."""
+    """Return a mask: True where ``input`` is at most ``other``."""
 
 def linspace(
     start: builtins.float,
@@ -767,7 +767,7 @@ def linspace(
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
-    """Return ``steps`` numbers at equal distances, both ends included."""
+    """Return ``steps`` equally spaced numbers, with both ends."""
 
 def log(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the natural logarithm of each element."""
@@ -788,16 +788,16 @@ def logaddexp(input: Operand, other: Operand, *, out: Tensor | None = None) -> V
     """Return the logarithm of the sum of exponentials, element by element."""
 
 def logical_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where both are different from zero."""
+    """Return a mask: True where both of two elements are nonzero."""
 
 def logical_not(input: Operand, *, out: Tensor | None = None) -> Value:
-    """Return whether each element is zero."""
+    """Return a mask of the elements that are zero."""
 
 def logical_or(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where one or both are different from zero."""
+    """Return a mask: True where at least one of two elements are nonzero."""
 
 def logical_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where one is different from zero."""
+    """Return a mask: True where only one of two elements are nonzero."""
 
 def logspace(
     start: builtins.float,
@@ -811,31 +811,31 @@ def logspace(
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
-    """Return ``steps`` powers of ``base``, the exponents at equal distances."""
+    """Return ``steps`` powers of ``base``, with equally spaced exponents."""
 
 def logsumexp(input: Operand, dim: Dims, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return ``log(sum(exp(input)))`` along dimensions, without overflow."""
 
 def lt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is less than ``other``, element by element."""
+    """Return a mask: True where ``input`` is less than ``other``."""
 
 def manual_seed(seed: builtins.int) -> Generator:
-    """Begin the sequence that belongs to a number; returns the generator."""
+    """Seed the generator; returns it."""
 
 def masked_fill(input: Operand, mask: Operand, value: Operand) -> Value:
-    """Return the tensor with a number where the mask holds."""
+    """Return the tensor with a number where the mask is true."""
 
 def masked_select(input: Operand, mask: Tensor) -> Value:
-    """Return the elements where the mask holds, in one dimension."""
+    """Return the elements where the mask is true, in one dimension."""
 
 def matmul(input: Operand, other: Operand, *, out: Any = None) -> Value:
-    """Return the product of matrices, vectors, or stacks of matrices, as PyTorch composes it of simpler ones."""
+    """Return the product of matrices, vectors, or stacks of matrices, composed as in PyTorch."""
 
 def max(input: Operand, dim: Operand | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
     """Return the maximum: of all, along a dimension (with indices), of two tensors."""
 
 def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return the larger (of equal ones half of each, for derivatives) element of each pair."""
+    """Return the larger (equal elements share the derivative) element of each pair."""
 
 def mean(
     input: Operand,
@@ -848,7 +848,7 @@ def mean(
     """Return the mean of all elements, or along dimensions."""
 
 def median(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
-    """Return the lower median of all elements, or along a dimension, with where it stands."""
+    """Return the lower median of all elements, or along a dimension, with its index."""
 
 def meshgrid(*tensors: Any, indexing: builtins.str = "ij") -> builtins.tuple[Any, ...]:
     """Return the coordinates of a grid, one tensor for each dimension."""
@@ -857,16 +857,16 @@ def min(input: Operand, dim: Operand | None = None, keepdim: builtins.bool = Fal
     """Return the minimum: of all, along a dimension (with indices), of two tensors."""
 
 def minimum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return the smaller (of equal ones half of each, for derivatives) element of each pair."""
+    """Return the smaller (equal elements share the derivative) element of each pair."""
 
 def mm(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the product of two matrices."""
 
 def moveaxis(input: Operand, source: Any, destination: Any) -> Value:
-    """Return a view with dimensions at other places."""
+    """Return a view with dimensions moved to other positions."""
 
 def movedim(input: Operand, source: Any, destination: Any) -> Value:
-    """Return a view with dimensions at other places."""
+    """Return a view with dimensions moved to other positions."""
 
 def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``input * other``."""
@@ -883,16 +883,16 @@ def mv(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the product of a matrix and a vector."""
 
 def nanmedian(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
-    """Return the lower median of all elements, or along a dimension, with where it stands."""
+    """Return the lower median of all elements, or along a dimension, with its index."""
 
 def nansum(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Value:
-    """Return the sum of the elements that are numbers."""
+    """Return the sum of the elements that are not nan."""
 
 def narrow(input: Operand, dim: builtins.int, start: builtins.int, length: builtins.int) -> Value:
-    """Return a view of ``length`` positions along a dimension."""
+    """Return a view of ``length`` slices along a dimension."""
 
 def ne(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is different from ``other``, element by element."""
+    """Return a mask: True where ``input`` is different from ``other``."""
 
 def neg(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``-input``."""
@@ -901,7 +901,7 @@ def negative(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``-input``."""
 
 def nonzero(input: Operand, *, as_tuple: builtins.bool = False) -> Any:
-    """Return the positions of elements other than zero: one row each, or one tensor for each dimension."""
+    """Return the positions of nonzero elements: one row each, or one tensor for each dimension."""
 
 def norm(
     input: Operand,
@@ -915,10 +915,10 @@ def norm(
     """Return the norm of all elements, or along dimensions: ``sum(abs(input)**p)**(1/p)``."""
 
 def normal(mean: Any, std: Any = 1.0, size: Sequence[builtins.int] | None = None, *, generator: Any = None) -> Tensor:
-    """Return normal numbers: of these means and deviations, or of these sizes."""
+    """Return normal numbers: with these means and deviations, or of these sizes."""
 
 def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where ``input`` is different from ``other``, element by element."""
+    """Return a mask: True where ``input`` is different from ``other``."""
 
 def numel(input: Operand) -> builtins.int:
     """Return the number of elements."""
@@ -968,7 +968,7 @@ def prod(
     """Return the product of all elements, or along a dimension; integers multiply to int64."""
 
 def promote_types(type1: Dtype, type2: Dtype) -> Dtype:
-    """Return the dtype that holds what two dtypes hold."""
+    """Return the smallest dtype to which two dtypes convert."""
 
 def rand(
     *size: builtins.int | Sequence[builtins.int],
@@ -979,7 +979,7 @@ def rand(
     requires_grad: builtins.bool = False,
     generator: Any = None,
 ) -> Tensor:
-    """Return numbers uniform in [0, 1)."""
+    """Return uniform random numbers in [0, 1)."""
 
 def rand_like(
     input: Tensor,
@@ -991,7 +991,7 @@ def rand_like(
     requires_grad: builtins.bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return numbers uniform in [0, 1) in a tensor's shape and dtype."""
+    """Return uniform random numbers in [0, 1), in a tensor's shape and dtype."""
 
 def randint(
     *bounds_and_size: Any,
@@ -1005,7 +1005,7 @@ def randint(
     requires_grad: builtins.bool = False,
     generator: Any = None,
 ) -> Tensor:
-    """Return integers: ``randint(high, size)`` or ``randint(low, high, size)``."""
+    """Return random integers: ``randint(high, size)`` or ``randint(low, high, size)``."""
 
 def randint_like(
     input: Tensor,
@@ -1017,7 +1017,7 @@ def randint_like(
     requires_grad: builtins.bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return integers in a tensor's shape and dtype: ``randint_like(x, high)`` or ``randint_like(x, low, high)``."""
+    """Return random integers in a tensor's shape and dtype: ``randint_like(x, high)``, ``randint_like(x, low, high)``."""
 
 def randn(
     *size: builtins.int | Sequence[builtins.int],
@@ -1028,7 +1028,7 @@ def randn(
     requires_grad: builtins.bool = False,
     generator: Any = None,
 ) -> Tensor:
-    """Return standard normal numbers."""
+    """Return standard normal random numbers."""
 
 def randn_like(
     input: Tensor,
@@ -1040,7 +1040,7 @@ def randn_like(
     requires_grad: builtins.bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return standard normal numbers in a tensor's shape and dtype."""
+    """Return standard normal random numbers in a tensor's shape and dtype."""
 
 def randperm(
     n: builtins.int,
@@ -1055,7 +1055,7 @@ def randperm(
     """Return the integers below ``n`` in random order."""
 
 def ravel(input: Operand) -> Value:
-    """Return the tensor with one dimension: itself or a view, if its elements lie in order, otherwise a copy."""
+    """Return the tensor with one dimension: itself or a view if it is contiguous, otherwise a copy."""
 
 def real(input: Tensor) -> Value:
     """Return the real part, a view."""
@@ -1067,28 +1067,28 @@ def relu(input: Operand) -> Value:
     """Return each element, or 0 if it is negative; the derivative at 0 is 0."""
 
 def remainder(input: Operand, other: Operand, *, out: Any = None) -> Value:
-    """Return what dividing leaves, with the sign of ``other``."""
+    """Return the remainder of ``input / other``, with the sign of ``other``."""
 
 def repeat_interleave(input: Operand, repeats: Any, dim: builtins.int | None = None) -> Value:
-    """Return each element (or position along a dimension) so many times in a row."""
+    """Return each element (or slice along a dimension) repeated consecutively."""
 
 def reshape(input: Operand, *shape: builtins.int | Sequence[builtins.int]) -> Value:
-    """Return a view with another shape, or a copy where the memory does not lie so."""
+    """Return a view with another shape, or a copy if the memory layout does not allow a view."""
 
 def resolve_conj(input: Operand) -> Value:
-    """Return a copy of what is a view of conjugates, any other tensor itself."""
+    """Return a copy of a conjugate view; any other tensor is returned itself."""
 
 def resolve_neg(input: Operand) -> Value:
-    """Return the tensor itself: negatives are no views here."""
+    """Return the tensor itself: negation makes no views here."""
 
 def result_type(tensor1: Operand, tensor2: Operand) -> Dtype:
     """Return the dtype that two operands promote to."""
 
 def roll(input: Operand, shifts: Any, dims: Any = None) -> Value:
-    """Return the tensor with its elements moved on along dimensions, the last ones back to the front."""
+    """Return the tensor with its elements shifted cyclically along dimensions."""
 
 def round(input: Operand, *, decimals: builtins.int = 0) -> Value:
-    """Return the nearest integer (or number of so many decimals); halves go to the even one."""
+    """Return the nearest integer (or number with ``decimals`` digits); halves round to even."""
 
 def rsqrt(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the reciprocal of the square root of each element."""
@@ -1108,10 +1108,10 @@ def scalar_tensor(
     """Return a 0-d tensor of a number."""
 
 def scatter(input: Operand, dim: builtins.int, index: Operand, src: Any = None, *, value: Any = None) -> Value:
-    """Return the tensor with elements of ``src``, or a number, put at positions along a dimension."""
+    """Return the tensor with elements of ``src``, or a number, written at indices along a dimension."""
 
 def scatter_add(input: Operand, dim: builtins.int, index: Operand, src: Operand) -> Value:
-    """Return the tensor with elements of ``src`` added at positions along a dimension."""
+    """Return the tensor with elements of ``src`` added at indices along a dimension."""
 
 def scatter_reduce(
     input: Operand,
@@ -1122,19 +1122,19 @@ def scatter_reduce(
     *,
     include_self: builtins.bool = True,
 ) -> Value:
-    """Return the tensor with elements of ``src`` put at positions along a dimension, and reduced where they meet."""
+    """Return the tensor with elements of ``src`` written at indices along a dimension, reduced if indices coincide."""
 
 def seed() -> builtins.int:
-    """Begin another sequence than ever; returns the number that it belongs to."""
+    """Seed with a nondeterministic number; returns the seed."""
 
 def select(input: Operand, dim: builtins.int, index: builtins.int) -> Value:
-    """Return a view of one position along a dimension."""
+    """Return a view of one slice along a dimension."""
 
 def select_scatter(input: Operand, src: Operand, dim: builtins.int, index: builtins.int) -> Value:
     """Return a copy with ``src`` at one position along a dimension."""
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Put the generator into a state that `get_rng_state` returned."""
+    """Restore a state that `get_rng_state` returned."""
 
 def sgn(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return each element divided by its absolute value; 0 stays 0."""
@@ -1146,7 +1146,7 @@ def sign(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the sign of each element."""
 
 def signbit(input: Operand, *, out: Tensor | None = None) -> Value:
-    """Return where elements are negative (-0. too)."""
+    """Return a mask of the negative elements (-0. too)."""
 
 def sin(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the sine of each element."""
@@ -1165,10 +1165,10 @@ def sort(
     stable: builtins.bool | None = None,
     out: Any = None,
 ) -> Any:
-    """Return the elements in order along a dimension, and where they stood."""
+    """Return the sorted elements along a dimension, and their former indices."""
 
 def split(tensor: Operand, split_size: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
-    """Return views of pieces of a size (the last one may be smaller), or of these sizes, along a dimension."""
+    """Return views of pieces along a dimension: of one size (the last may be smaller), or of these sizes."""
 
 def split_with_sizes(input: Operand, split_sizes: Sequence[builtins.int], dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return views of pieces of these sizes along a dimension."""
@@ -1193,7 +1193,7 @@ def std(
     *,
     correction: builtins.float | None = None,
 ) -> Any:
-    """Return the standard deviation, of all elements or along dimensions; one degree of freedom is taken off."""
+    """Return the standard deviation, of all elements or along dimensions; with Bessel's correction by default."""
 
 def std_mean(
     input: Operand,
@@ -1203,7 +1203,7 @@ def std_mean(
     *,
     correction: builtins.float | None = None,
 ) -> Any:
-    """Return the standard deviation and the mean, of all elements or along dimensions; one degree of freedom is taken off."""
+    """Return the standard deviation and the mean, of all elements or along dimensions; with Bessel's correction by default."""
 
 def sub(input: Operand, other: Operand, *, alpha: Operand = 1, out: Any = None) -> Value:
     """Return ``input - alpha * other``."""
@@ -1228,13 +1228,13 @@ def swapdims(input: Operand, dim0: builtins.int, dim1: builtins.int) -> Value:
     """Return a view with two dimensions swapped."""
 
 def t(input: Operand) -> Value:
-    """Return the transpose of a matrix (a vector or a number is left as it is)."""
+    """Return the transpose of a matrix (vectors and numbers are unchanged)."""
 
 def take(input: Operand, index: Operand, *, out: Any = None) -> Value:
-    """Return elements by their position in the flattened tensor."""
+    """Return elements by their index in the flattened tensor."""
 
 def take_along_dim(input: Operand, indices: Operand, dim: builtins.int | None = None, *, out: Any = None) -> Value:
-    """Return elements picked by position along a dimension; the other dimensions broadcast."""
+    """Return elements by index along a dimension; the other dimensions broadcast."""
 
 def tan(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the tangent of each element."""
@@ -1248,10 +1248,10 @@ def tensor(
     """Return a leaf tensor with a copy of ``data``: numbers, nested lists, an array or a tensor."""
 
 def tensor_split(input: Operand, indices_or_sections: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
-    """Return so many views of pieces along a dimension, sizes differing by at most 1; or pieces between positions."""
+    """Return views of pieces along a dimension: a number of them, sizes differing by at most 1; or between positions."""
 
 def tile(input: Operand, *dims: builtins.int | Sequence[builtins.int]) -> Value:
-    """Return copies of the tensor beside each other, so many along each of the last dimensions."""
+    """Return the tensor repeated along each of the last dimensions."""
 
 def topk(
     input: Operand,
@@ -1262,7 +1262,7 @@ def topk(
     *,
     out: Any = None,
 ) -> Any:
-    """Return the ``k`` largest (or smallest) elements along a dimension, and where they stand."""
+    """Return the ``k`` largest (or smallest) elements along a dimension, and their indices."""
 
 def trace(input: Operand) -> Value:
     """Return the sum of the diagonal of a matrix."""
@@ -1286,7 +1286,7 @@ def unbind(input: Operand, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return views of all positions along a dimension."""
 
 def unflatten(input: Operand, dim: builtins.int, sizes: Sequence[builtins.int]) -> Value:
-    """Return a view with a dimension taken apart."""
+    """Return a view with a dimension split into several."""
 
 def unsafe_chunk(input: Operand, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return pieces that may be written into."""
@@ -1308,7 +1308,7 @@ def var(
     *,
     correction: builtins.float | None = None,
 ) -> Any:
-    """Return the variance, of all elements or along dimensions; one degree of freedom is taken off."""
+    """Return the variance, of all elements or along dimensions; with Bessel's correction by default."""
 
 def var_mean(
     input: Operand,
@@ -1318,16 +1318,16 @@ def var_mean(
     *,
     correction: builtins.float | None = None,
 ) -> Any:
-    """Return the variance and the mean, of all elements or along dimensions; one degree of freedom is taken off."""
+    """Return the variance and the mean, of all elements or along dimensions; with Bessel's correction by default."""
 
 def view_as_complex(input: Tensor) -> Value:
-    """Return a view as complex numbers, whose real and imaginary parts stand in the last axis."""
+    """Return a view as complex numbers, whose real and imaginary parts are in the last axis."""
 
 def view_as_real(input: Tensor) -> Value:
     """Return a view of complex numbers with a last axis of their real and imaginary parts."""
 
 def where(condition: Operand, input: Any = None, other: Any = None, *, out: Any = None) -> Value:
-    """Return ``input`` where the condition holds, ``other`` elsewhere; without them, the positions where it holds."""
+    """Return ``input`` where the condition is true, ``other`` elsewhere; without them, the positions of true elements."""
 
 def zeros(
     *size: builtins.int | Sequence[builtins.int],
@@ -1356,7 +1356,7 @@ class Methods:
 
     @property
     def H(self) -> Tensor:
-        """A matrix transposed, its elements conjugated."""
+        """The conjugate transpose of a matrix."""
 
     @property
     def T(self) -> Tensor:
@@ -1368,7 +1368,7 @@ class Methods:
     def __add__(self, other: Operand) -> Tensor: ...
     def __and__(self, other: Operand) -> Tensor: ...
     def __contains__(self, element: Any) -> builtins.bool:
-        """Return whether some element is equal to this one."""
+        """Return True if some element equals this one."""
 
     def __deepcopy__(self, memo: builtins.dict[builtins.int, Any]) -> Tensor:
         """Return a copy of a leaf, and of its gradient."""
@@ -1378,7 +1378,7 @@ class Methods:
     def __floordiv__(self, other: Operand) -> Tensor: ...
     def __ge__(self, other: Operand) -> Tensor: ...
     def __getitem__(self, index: Any) -> Tensor:
-        """Return ``input[index]``: a view, one step per dimension; a copy where tensors, lists or masks stand in the index."""
+        """Return ``input[index]``: a view, one step per dimension; a copy if the index has tensors, lists or masks."""
 
     def __gt__(self, other: Operand) -> Tensor: ...
     def __iadd__(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
@@ -1403,7 +1403,7 @@ class Methods:
         """`mul`, in place."""
 
     def __invert__(self) -> Tensor:
-        """Return the bits of each element turned over; for bools, not."""
+        """Return the bitwise inversion of each element; for bools, the logical negation."""
 
     def __ior__(self, other: Operand) -> Tensor:
         """`bitwise_or`, in place."""
@@ -1442,7 +1442,7 @@ class Methods:
     def __rand__(self, other: Operand) -> Tensor: ...
     def __rdiv__(self, other: Any) -> Any: ...
     def __reduce_ex__(self, _protocol: builtins.object = None) -> builtins.tuple[Any, Rebuild]:
-        """Return what ``pickle`` keeps of a tensor: not its gradient, nor its history, nor hooks, of which it warns."""
+        """Return the pickled state of a tensor, without its gradient, history, and hooks; warns of hooks."""
 
     def __repr__(self) -> builtins.str:
         """Return ``tensor([1., 2.], grad_fn=<MulBackward0>)``."""
@@ -1460,16 +1460,16 @@ class Methods:
     def __rtruediv__(self, other: Any) -> Any: ...
     def __rxor__(self, other: Operand) -> Tensor: ...
     def __setitem__(self, index: Any, value: Operand) -> None:
-        """Write ``self[index] = value``: through a view, or element by element where tensors or masks stand in the index."""
+        """Write ``self[index] = value``: through a view, or element by element if the index has tensors or masks."""
 
     def __sub__(self, other: Operand) -> Tensor: ...
     def __truediv__(self, other: Operand) -> Tensor: ...
     def __xor__(self, other: Operand) -> Tensor: ...
     def _recorded_copy(self) -> Tensor:
-        """Return a copy as ``.grad`` holds it under ``create_graph``."""
+        """Return the copy that ``.grad`` holds under ``create_graph``."""
 
     def _typed_storage(self) -> TypedStorage:
-        """Return the memory that the tensor lies in, as elements."""
+        """Return the tensor's storage, as elements."""
 
     def abs(self) -> Tensor:
         """Return the absolute value of each element; the derivative at 0 is 0."""
@@ -1514,12 +1514,12 @@ class Methods:
         """`addcmul`, in place."""
 
     def all(self, dim: Dims = None, keepdim: builtins.bool = False) -> Tensor:
-        """Return whether all elements are true, in all or along dimensions."""
+        """Return True if all elements are true, of all elements or along dimensions."""
 
     def allclose(
         self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False
     ) -> builtins.bool:
-        """Return whether all elements are close: ``|input - other| <= atol + rtol * |other|``."""
+        """Return True if all elements are close: ``|input - other| <= atol + rtol * |other|``."""
 
     def amax(self, dim: Dims = (), keepdim: builtins.bool = False) -> Tensor:
         """Return the largest element, of all or along dimensions; ties share the gradient."""
@@ -1531,7 +1531,7 @@ class Methods:
         """Return the angle of complex numbers; of negative ones, pi."""
 
     def any(self, dim: Dims = None, keepdim: builtins.bool = False) -> Tensor:
-        """Return whether any elements are true, in all or along dimensions."""
+        """Return True if any elements are true, of all elements or along dimensions."""
 
     def arccos(self) -> Tensor:
         """Return the arccosine of each element."""
@@ -1576,18 +1576,18 @@ class Methods:
         """`atanh`, in place."""
 
     def argmax(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor:
-        """Return the position of the maximum, in all or along a dimension."""
+        """Return the index of the maximum, of all elements or along a dimension."""
 
     def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor:
-        """Return the position of the minimum, in all or along a dimension."""
+        """Return the index of the minimum, of all elements or along a dimension."""
 
     def argsort(self, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool = False) -> Tensor:
-        """Return the positions that put elements in order along a dimension."""
+        """Return the indices that sort elements along a dimension."""
 
     def as_strided(
         self, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None
     ) -> Tensor:
-        """Return a view of the storage with these sizes and strides; by default, it begins where the tensor does."""
+        """Return a view of the storage with these sizes and strides; by default, with the tensor's offset."""
 
     def as_strided_(
         self, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None
@@ -1640,7 +1640,7 @@ class Methods:
         """Overwrite with ones, with a probability, and zeros."""
 
     def bitwise_and(self, other: Operand) -> Tensor:
-        """Return the bits that both have."""
+        """Return the bitwise and."""
 
     def bitwise_and_(self, other: Operand) -> Tensor:
         """`bitwise_and`, in place."""
@@ -1652,13 +1652,13 @@ class Methods:
         """`bitwise_left_shift`, in place."""
 
     def bitwise_not(self) -> Tensor:
-        """Return the bits of each element turned over; for bools, not."""
+        """Return the bitwise inversion of each element; for bools, the logical negation."""
 
     def bitwise_not_(self) -> Tensor:
         """`bitwise_not`, in place."""
 
     def bitwise_or(self, other: Operand) -> Tensor:
-        """Return the bits that one or both have."""
+        """Return the bitwise or."""
 
     def bitwise_or_(self, other: Operand) -> Tensor:
         """`bitwise_or`, in place."""
@@ -1670,7 +1670,7 @@ class Methods:
         """`bitwise_right_shift`, in place."""
 
     def bitwise_xor(self, other: Operand) -> Tensor:
-        """Return the bits that one of them has."""
+        """Return the bitwise exclusive or."""
 
     def bitwise_xor_(self, other: Operand) -> Tensor:
         """`bitwise_xor`, in place."""
@@ -1700,34 +1700,34 @@ class Methods:
         """Return the tensor as torch.int8."""
 
     def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
-        """Return views of at most so many pieces of one size along a dimension."""
+        """Return views of at most ``chunks`` pieces of one size along a dimension."""
 
     def clamp(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-        """Return each element, or the bound that it is beyond; on a bound the derivative is 1."""
+        """Return each element, limited to the bounds; at a bound the derivative is 1."""
 
     def clamp_(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
         """`clamp`, in place."""
 
     def clamp_max(self, max: Operand) -> Tensor:
-        """Return each element, or the bound that it is above."""
+        """Return each element, at most the bound."""
 
     def clamp_min(self, min: Operand) -> Tensor:
-        """Return each element, or the bound that it is below."""
+        """Return each element, at least the bound."""
 
     def clip(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-        """Return each element, or the bound that it is beyond; on a bound the derivative is 1."""
+        """Return each element, limited to the bounds; at a bound the derivative is 1."""
 
     def clip_(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
         """`clamp`, in place."""
 
     def clone(self) -> Tensor:
-        """Return a copy, through which gradients flow."""
+        """Return a differentiable copy."""
 
     def conj(self) -> Tensor:
-        """Return the conjugate, a view; a real tensor itself."""
+        """Return the conjugate, a view; a real tensor is returned itself."""
 
     def contiguous(self) -> Tensor:
-        """Return the tensor itself if its elements lie in order, a copy otherwise."""
+        """Return the tensor itself if it is contiguous, otherwise a copy."""
 
     def copy_(self, src: Operand, non_blocking: builtins.bool = False) -> Tensor:
         """Overwrite with another tensor's elements, broadcast and converted."""
@@ -1745,22 +1745,22 @@ class Methods:
         """`cosh`, in place."""
 
     def count_nonzero(self, dim: Dims = None) -> Tensor:
-        """Return how many elements are different from zero."""
+        """Return the number of nonzero elements."""
 
     def cpu(self) -> Tensor:
-        """Return the tensor itself: it lives there."""
+        """Return the tensor itself, which is on the CPU."""
 
     def cuda(self, device: Any = None) -> Tensor:
-        """Refuse: there is no CUDA here."""
+        """Raise: there is no CUDA here."""
 
     def cumprod(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
-        """Return the running product along a dimension; integers become int64."""
+        """Return the cumulative product along a dimension; integers become int64."""
 
     def cumsum(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
-        """Return the running sum along a dimension; integers become int64."""
+        """Return the cumulative sum along a dimension; integers become int64."""
 
     def detach_(self) -> Tensor:
-        """Forget the history, in place."""
+        """Drop the history, in place."""
 
     def diag(self, diagonal: builtins.int = 0) -> Tensor:
         """Return a diagonal of a matrix, or a matrix with a vector on a diagonal."""
@@ -1793,13 +1793,13 @@ class Methods:
         """Return the tensor as torch.float64."""
 
     def eq(self, other: Operand) -> Tensor:
-        """Return where ``input`` is equal to ``other``, element by element."""
+        """Return a mask: True where ``input`` is equal to ``other``."""
 
     def eq_(self, other: Operand) -> Tensor:
         """`eq`, in place."""
 
     def equal(self, other: Tensor) -> builtins.bool:
-        """Return whether two tensors have the same shape and elements."""
+        """Return True if two tensors have the same shape and elements."""
 
     def exp(self) -> Tensor:
         """Return the exponential of each element."""
@@ -1814,13 +1814,13 @@ class Methods:
         """`exp`, in place."""
 
     def expand(self, *shape: builtins.int | Sequence[builtins.int]) -> Tensor:
-        """Return a view that repeats dimensions of size 1; -1 leaves a size as it is."""
+        """Return a view that repeats dimensions of size 1; -1 keeps a size."""
 
     def expand_as(self, other: Operand) -> Tensor:
         """Return a view expanded to another tensor's shape."""
 
     def expm1(self) -> Tensor:
-        """Return the exponential less 1, accurate near 0, of each element."""
+        """Return the exponential minus 1, accurate near 0, of each element."""
 
     def expm1_(self) -> Tensor:
         """`expm1`, in place."""
@@ -1865,22 +1865,22 @@ class Methods:
         """`floor_divide`, in place."""
 
     def fmax(self, other: Operand) -> Tensor:
-        """Return the larger, or the one that is not nan, as element of each pair."""
+        """Return the larger (ignoring nan) element of each pair."""
 
     def fmin(self, other: Operand) -> Tensor:
-        """Return the smaller, or the one that is not nan, as element of each pair."""
+        """Return the smaller (ignoring nan) element of each pair."""
 
     def fmod(self, other: Operand) -> Tensor:
-        """Return what dividing leaves, with the sign of ``input``."""
+        """Return the remainder of ``input / other``, with the sign of ``input``."""
 
     def fmod_(self, other: Operand) -> Tensor:
         """`fmod`, in place."""
 
     def gather(self, dim: builtins.int, index: Operand) -> Tensor:
-        """Return elements picked by position along a dimension."""
+        """Return elements by index along a dimension."""
 
     def ge(self, other: Operand) -> Tensor:
-        """Return where ``input`` is at least ``other``, element by element."""
+        """Return a mask: True where ``input`` is at least ``other``."""
 
     def ge_(self, other: Operand) -> Tensor:
         """`ge`, in place."""
@@ -1893,22 +1893,22 @@ class Methods:
 
     @property
     def grad_fn(self) -> Any:
-        """The node that computed this tensor; made again if it is a view whose base was overwritten."""
+        """The node that computed this tensor; rebuilt for a view whose base was overwritten."""
 
     def greater(self, other: Operand) -> Tensor:
-        """Return where ``input`` is greater than ``other``, element by element."""
+        """Return a mask: True where ``input`` is greater than ``other``."""
 
     def greater_(self, other: Operand) -> Tensor:
         """`gt`, in place."""
 
     def greater_equal(self, other: Operand) -> Tensor:
-        """Return where ``input`` is at least ``other``, element by element."""
+        """Return a mask: True where ``input`` is at least ``other``."""
 
     def greater_equal_(self, other: Operand) -> Tensor:
         """`ge`, in place."""
 
     def gt(self, other: Operand) -> Tensor:
-        """Return where ``input`` is greater than ``other``, element by element."""
+        """Return a mask: True where ``input`` is greater than ``other``."""
 
     def gt_(self, other: Operand) -> Tensor:
         """`gt`, in place."""
@@ -1927,19 +1927,19 @@ class Methods:
         """The imaginary part, a view."""
 
     def index_add(self, dim: builtins.int, index: Operand, source: Operand, *, alpha: Any = 1) -> Tensor:
-        """Return the tensor with positions of ``source`` added at positions along a dimension."""
+        """Return the tensor with slices of ``source`` added at indices along a dimension."""
 
     def index_add_(self, dim: builtins.int, index: Operand, source: Operand, *, alpha: Any = 1) -> Tensor:
         """`index_add`, in place."""
 
     def index_copy(self, dim: builtins.int, index: Operand, source: Operand) -> Tensor:
-        """Return the tensor with positions of ``source`` put at positions along a dimension."""
+        """Return the tensor with slices of ``source`` copied to indices along a dimension."""
 
     def index_copy_(self, dim: builtins.int, index: Operand, source: Operand) -> Tensor:
         """`index_copy`, in place."""
 
     def index_fill(self, dim: builtins.int, index: Operand, value: Operand) -> Tensor:
-        """Return the tensor with a number at positions along a dimension."""
+        """Return the tensor with slices at indices along a dimension filled with a number."""
 
     def index_fill_(self, dim: builtins.int, index: Operand, value: Operand) -> Tensor:
         """`index_fill`, in place."""
@@ -1947,7 +1947,7 @@ class Methods:
     def index_reduce(
         self, dim: builtins.int, index: Operand, source: Operand, reduce: builtins.str, *, include_self: builtins.bool = True
     ) -> Tensor:
-        """Return the tensor with slices of ``source`` put at positions along a dimension, and reduced where they meet."""
+        """Return the tensor with slices of ``source`` written at indices along a dimension, reduced if indices coincide."""
 
     def index_reduce_(
         self, dim: builtins.int, index: Operand, source: Operand, reduce: builtins.str, *, include_self: builtins.bool = True
@@ -1955,83 +1955,83 @@ class Methods:
         """`index_reduce`, in place."""
 
     def index_select(self, dim: builtins.int, index: Operand) -> Tensor:
-        """Return positions along a dimension, given by a vector."""
+        """Return the slices along a dimension at the indices in a vector."""
 
     def int(self) -> Tensor:
         """Return the tensor as torch.int32."""
 
     def is_coalesced(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     def is_complex(self) -> builtins.bool:
-        """Return whether the elements are complex."""
+        """Return True if the elements are complex."""
 
     def is_conj(self) -> builtins.bool:
-        """Return whether a tensor is a view of conjugates."""
+        """Return True if a tensor is a conjugate view."""
 
     @property
     def is_cuda(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     def is_inference(self) -> builtins.bool:
         """Return True if a tensor was made in inference mode: it has no version, and is not saved for backward."""
 
     @property
     def is_meta(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     @property
     def is_mkldnn(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     @property
     def is_mps(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     def is_neg(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     @property
     def is_nested(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     def is_pinned(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     @property
     def is_quantized(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     def is_same_size(self, other: Tensor) -> builtins.bool:
-        """Return whether another tensor has the same shape."""
+        """Return True if another tensor has the same shape."""
 
     def is_set_to(self, tensor: Tensor) -> builtins.bool:
-        """Return whether another tensor lies in the same memory in the same way."""
+        """Return True if another tensor has the same storage, offset, sizes and strides."""
 
     def is_signed(self) -> builtins.bool:
-        """Return whether elements can be negative."""
+        """Return True if elements can be negative."""
 
     @property
     def is_sparse(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     @property
     def is_xpu(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+        """Always False: functrace has no such tensors."""
 
     def isclose(
         self, other: Operand, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False
     ) -> Tensor:
-        """Return where ``|input - other| <= atol + rtol * |other|``."""
+        """Return a mask of ``|input - other| <= atol + rtol * |other|``."""
 
     def isfinite(self) -> Tensor:
-        """Return where elements are finite."""
+        """Return a mask of the finite elements."""
 
     def isinf(self) -> Tensor:
-        """Return where elements are infinite."""
+        """Return a mask of the infinite elements."""
 
     def isnan(self) -> Tensor:
-        """Return where elements are nan."""
+        """Return a mask of the elements that are nan."""
 
     @property
     def itemsize(self) -> builtins.int:
@@ -2039,10 +2039,10 @@ class Methods:
 
     @property
     def layout(self) -> Any:
-        """How its elements lie in memory: ``torch.strided``."""
+        """The memory layout: ``torch.strided``."""
 
     def le(self, other: Operand) -> Tensor:
-        """Return where ``input`` is at most ``other``, element by element."""
+        """Return a mask: True where ``input`` is at most ``other``."""
 
     def le_(self, other: Operand) -> Tensor:
         """`le`, in place."""
@@ -2054,13 +2054,13 @@ class Methods:
         """`lerp`, in place."""
 
     def less(self, other: Operand) -> Tensor:
-        """Return where ``input`` is less than ``other``, element by element."""
+        """Return a mask: True where ``input`` is less than ``other``."""
 
     def less_(self, other: Operand) -> Tensor:
         """`lt`, in place."""
 
     def less_equal(self, other: Operand) -> Tensor:
-        """Return where ``input`` is at most ``other``, element by element."""
+        """Return a mask: True where ``input`` is at most ``other``."""
 
     def less_equal_(self, other: Operand) -> Tensor:
         """`le`, in place."""
@@ -2096,25 +2096,25 @@ class Methods:
         """Return the logarithm of the sum of exponentials, element by element."""
 
     def logical_and(self, other: Operand) -> Tensor:
-        """Return where both are different from zero."""
+        """Return a mask: True where both of two elements are nonzero."""
 
     def logical_and_(self, other: Operand) -> Tensor:
         """`logical_and`, in place."""
 
     def logical_not(self) -> Tensor:
-        """Return whether each element is zero."""
+        """Return a mask of the elements that are zero."""
 
     def logical_not_(self) -> Tensor:
         """`logical_not`, in place."""
 
     def logical_or(self, other: Operand) -> Tensor:
-        """Return where one or both are different from zero."""
+        """Return a mask: True where at least one of two elements are nonzero."""
 
     def logical_or_(self, other: Operand) -> Tensor:
         """`logical_or`, in place."""
 
     def logical_xor(self, other: Operand) -> Tensor:
-        """Return where one is different from zero."""
+        """Return a mask: True where only one of two elements are nonzero."""
 
     def logical_xor_(self, other: Operand) -> Tensor:
         """`logical_xor`, in place."""
@@ -2126,7 +2126,7 @@ class Methods:
         """Return the tensor as torch.int64."""
 
     def lt(self, other: Operand) -> Tensor:
-        """Return where ``input`` is less than ``other``, element by element."""
+        """Return a mask: True where ``input`` is less than ``other``."""
 
     def lt_(self, other: Operand) -> Tensor:
         """`lt`, in place."""
@@ -2136,22 +2136,22 @@ class Methods:
         """The tensor with its last two dimensions swapped, a view."""
 
     def masked_fill(self, mask: Operand, value: Operand) -> Tensor:
-        """Return the tensor with a number where the mask holds."""
+        """Return the tensor with a number where the mask is true."""
 
     def masked_fill_(self, mask: Operand, value: Operand) -> Tensor:
         """`masked_fill`, in place."""
 
     def masked_select(self, mask: Tensor) -> Tensor:
-        """Return the elements where the mask holds, in one dimension."""
+        """Return the elements where the mask is true, in one dimension."""
 
     def matmul(self, other: Operand) -> Tensor:
-        """Return the product of matrices, vectors, or stacks of matrices, as PyTorch composes it of simpler ones."""
+        """Return the product of matrices, vectors, or stacks of matrices, composed as in PyTorch."""
 
     def max(self, dim: Operand | None = None, keepdim: builtins.bool = False) -> Any:
         """Return the maximum: of all, along a dimension (with indices), of two tensors."""
 
     def maximum(self, other: Operand) -> Tensor:
-        """Return the larger (of equal ones half of each, for derivatives) element of each pair."""
+        """Return the larger (equal elements share the derivative) element of each pair."""
 
     def mean(
         self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None, out: Tensor | None = None
@@ -2159,22 +2159,22 @@ class Methods:
         """Return the mean of all elements, or along dimensions."""
 
     def median(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
-        """Return the lower median of all elements, or along a dimension, with where it stands."""
+        """Return the lower median of all elements, or along a dimension, with its index."""
 
     def min(self, dim: Operand | None = None, keepdim: builtins.bool = False) -> Any:
         """Return the minimum: of all, along a dimension (with indices), of two tensors."""
 
     def minimum(self, other: Operand) -> Tensor:
-        """Return the smaller (of equal ones half of each, for derivatives) element of each pair."""
+        """Return the smaller (equal elements share the derivative) element of each pair."""
 
     def mm(self, other: Operand) -> Tensor:
         """Return the product of two matrices."""
 
     def moveaxis(self, source: Any, destination: Any) -> Tensor:
-        """Return a view with dimensions at other places."""
+        """Return a view with dimensions moved to other positions."""
 
     def movedim(self, source: Any, destination: Any) -> Tensor:
-        """Return a view with dimensions at other places."""
+        """Return a view with dimensions moved to other positions."""
 
     def mul(self, other: Operand) -> Tensor:
         """Return ``input * other``."""
@@ -2195,19 +2195,19 @@ class Methods:
         """Return the product of a matrix and a vector."""
 
     def nanmedian(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
-        """Return the lower median of all elements, or along a dimension, with where it stands."""
+        """Return the lower median of all elements, or along a dimension, with its index."""
 
     def nansum(self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
-        """Return the sum of the elements that are numbers."""
+        """Return the sum of the elements that are not nan."""
 
     def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
-        """Return a view of ``length`` positions along a dimension."""
+        """Return a view of ``length`` slices along a dimension."""
 
     def ndimension(self) -> builtins.int:
         """Return the number of dimensions."""
 
     def ne(self, other: Operand) -> Tensor:
-        """Return where ``input`` is different from ``other``, element by element."""
+        """Return a mask: True where ``input`` is different from ``other``."""
 
     def ne_(self, other: Operand) -> Tensor:
         """`ne`, in place."""
@@ -2228,7 +2228,7 @@ class Methods:
         """Return the number of elements."""
 
     def new(self, *arguments: Any, device: DeviceLike | None = None) -> Tensor:
-        """Return a tensor of this dtype: of so many elements, or of the data of a list."""
+        """Return a tensor of this dtype: with a number of elements, or with the data of a list."""
 
     def new_empty(
         self,
@@ -2239,7 +2239,7 @@ class Methods:
         pin_memory: builtins.bool | None = None,
         requires_grad: builtins.bool = False,
     ) -> Tensor:
-        """Return a tensor of this dtype, whose elements are whatever the memory held."""
+        """Return an uninitialized tensor of this dtype."""
 
     def new_full(
         self,
@@ -2287,7 +2287,7 @@ class Methods:
         """Return zeros of this dtype."""
 
     def nonzero(self, *, as_tuple: builtins.bool = False) -> Any:
-        """Return the positions of elements other than zero: one row each, or one tensor for each dimension."""
+        """Return the positions of nonzero elements: one row each, or one tensor for each dimension."""
 
     def norm(
         self,
@@ -2302,7 +2302,7 @@ class Methods:
         """Overwrite with normal numbers."""
 
     def not_equal(self, other: Operand) -> Tensor:
-        """Return where ``input`` is different from ``other``, element by element."""
+        """Return a mask: True where ``input`` is different from ``other``."""
 
     def not_equal_(self, other: Operand) -> Tensor:
         """`ne`, in place."""
@@ -2336,7 +2336,7 @@ class Methods:
         """Overwrite with integers: below a bound, or between two."""
 
     def ravel(self) -> Tensor:
-        """Return the tensor with one dimension: itself or a view, if its elements lie in order, otherwise a copy."""
+        """Return the tensor with one dimension: itself or a view if it is contiguous, otherwise a copy."""
 
     @property
     def real(self) -> Tensor:
@@ -2346,7 +2346,7 @@ class Methods:
         """Return ``1 / input``."""
 
     def register_hook(self, hook: Callable[[Tensor], Any]) -> RemovableHandle:
-        """Call ``hook(grad)`` whenever the gradient of this tensor is known; a tensor that it returns takes its place."""
+        """Call ``hook(grad)`` whenever the gradient of this tensor is computed; a returned tensor replaces it."""
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call ``hook(leaf)`` after a gradient has been added to ``leaf.grad``."""
@@ -2358,19 +2358,19 @@ class Methods:
         """`relu`, in place."""
 
     def remainder(self, other: Operand) -> Tensor:
-        """Return what dividing leaves, with the sign of ``other``."""
+        """Return the remainder of ``input / other``, with the sign of ``other``."""
 
     def remainder_(self, other: Operand) -> Tensor:
         """`remainder`, in place."""
 
     def repeat(self, *repeats: builtins.int | Sequence[builtins.int]) -> Tensor:
-        """Return copies of the tensor beside each other, so many along each dimension."""
+        """Return the tensor repeated along each dimension."""
 
     def repeat_interleave(self, repeats: Any, dim: builtins.int | None = None) -> Tensor:
-        """Return each element (or position along a dimension) so many times in a row."""
+        """Return each element (or slice along a dimension) repeated consecutively."""
 
     def reshape(self, *shape: builtins.int | Sequence[builtins.int]) -> Tensor:
-        """Return a view with another shape, or a copy where the memory does not lie so."""
+        """Return a view with another shape, or a copy if the memory layout does not allow a view."""
 
     def reshape_as(self, other: Tensor) -> Tensor:
         """Return this tensor in another one's shape."""
@@ -2379,28 +2379,28 @@ class Methods:
         """Return a view with another shape (deprecated: use `view`)."""
 
     def resize_(self, *size: builtins.int | Sequence[builtins.int], memory_format: builtins.object = None) -> Tensor:
-        """Give a tensor another shape and, if that has more elements, more memory; nothing happens if it is the same shape."""
+        """Change the shape of a tensor, and enlarge its memory if needed; does nothing if the shape is the same."""
 
     def resize_as(self, tensor: Tensor) -> Tensor:
         """Return a view with another tensor's shape (deprecated: use `view_as`)."""
 
     def resize_as_(self, the_template: Tensor, *, memory_format: builtins.object = None) -> Tensor:
-        """Give a tensor another one's shape; see `resize_`."""
+        """Change the shape of a tensor to that of another one; see `resize_`."""
 
     def resolve_conj(self) -> Tensor:
-        """Return a copy of what is a view of conjugates, any other tensor itself."""
+        """Return a copy of a conjugate view; any other tensor is returned itself."""
 
     def resolve_neg(self) -> Tensor:
-        """Return the tensor itself: negatives are no views here."""
+        """Return the tensor itself: negation makes no views here."""
 
     def retain_grad(self) -> None:
-        """Keep the gradient of this computed tensor in ``.grad``, as leaves do."""
+        """Keep the gradient of this non-leaf tensor in ``.grad``."""
 
     def roll(self, shifts: Any, dims: Any = None) -> Tensor:
-        """Return the tensor with its elements moved on along dimensions, the last ones back to the front."""
+        """Return the tensor with its elements shifted cyclically along dimensions."""
 
     def round(self, *, decimals: builtins.int = 0) -> Tensor:
-        """Return the nearest integer (or number of so many decimals); halves go to the even one."""
+        """Return the nearest integer (or number with ``decimals`` digits); halves round to even."""
 
     def round_(self, *, decimals: builtins.int = 0) -> Tensor:
         """`round`, in place."""
@@ -2412,13 +2412,13 @@ class Methods:
         """`rsqrt`, in place."""
 
     def scatter(self, dim: builtins.int, index: Operand, src: Any = None, *, value: Any = None) -> Tensor:
-        """Return the tensor with elements of ``src``, or a number, put at positions along a dimension."""
+        """Return the tensor with elements of ``src``, or a number, written at indices along a dimension."""
 
     def scatter_(self, dim: builtins.int, index: Operand, src: Any = None, *, value: Any = None) -> Tensor:
         """`scatter`, in place."""
 
     def scatter_add(self, dim: builtins.int, index: Operand, src: Operand) -> Tensor:
-        """Return the tensor with elements of ``src`` added at positions along a dimension."""
+        """Return the tensor with elements of ``src`` added at indices along a dimension."""
 
     def scatter_add_(self, dim: builtins.int, index: Operand, src: Operand) -> Tensor:
         """`scatter_add`, in place."""
@@ -2426,7 +2426,7 @@ class Methods:
     def scatter_reduce(
         self, dim: builtins.int, index: Operand, src: Operand, reduce: builtins.str, *, include_self: builtins.bool = True
     ) -> Tensor:
-        """Return the tensor with elements of ``src`` put at positions along a dimension, and reduced where they meet."""
+        """Return the tensor with elements of ``src`` written at indices along a dimension, reduced if indices coincide."""
 
     def scatter_reduce_(
         self, dim: builtins.int, index: Operand, src: Operand, reduce: builtins.str, *, include_self: builtins.bool = True
@@ -2434,7 +2434,7 @@ class Methods:
         """`scatter_reduce`, in place."""
 
     def select(self, dim: builtins.int, index: builtins.int) -> Tensor:
-        """Return a view of one position along a dimension."""
+        """Return a view of one slice along a dimension."""
 
     def select_scatter(self, src: Operand, dim: builtins.int, index: builtins.int) -> Tensor:
         """Return a copy with ``src`` at one position along a dimension."""
@@ -2446,7 +2446,7 @@ class Methods:
         size: Sequence[builtins.int] | None = None,
         stride: Sequence[builtins.int] | None = None,
     ) -> Tensor:
-        """Take on the memory of another tensor, or of a storage."""
+        """Use the memory of another tensor, or of a storage."""
 
     def sgn(self) -> Tensor:
         """Return each element divided by its absolute value; 0 stays 0."""
@@ -2470,7 +2470,7 @@ class Methods:
         """`sign`, in place."""
 
     def signbit(self) -> Tensor:
-        """Return where elements are negative (-0. too)."""
+        """Return a mask of the negative elements (-0. too)."""
 
     def sin(self) -> Tensor:
         """Return the sine of each element."""
@@ -2488,10 +2488,10 @@ class Methods:
         """Return the softmax along a dimension."""
 
     def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool | None = None) -> Any:
-        """Return the elements in order along a dimension, and where they stood."""
+        """Return the sorted elements along a dimension, and their former indices."""
 
     def split(self, split_size: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
-        """Return views of pieces of a size (the last one may be smaller), or of these sizes, along a dimension."""
+        """Return views of pieces along a dimension: of one size (the last may be smaller), or of these sizes."""
 
     def split_with_sizes(self, split_sizes: Sequence[builtins.int], dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
         """Return views of pieces of these sizes along a dimension."""
@@ -2519,13 +2519,13 @@ class Methods:
         *,
         correction: builtins.float | None = None,
     ) -> Any:
-        """Return the standard deviation, of all elements or along dimensions; one degree of freedom is taken off."""
+        """Return the standard deviation, of all elements or along dimensions; with Bessel's correction by default."""
 
     def storage(self) -> TypedStorage:
-        """Return the memory that the tensor lies in, as elements (deprecated: use `untyped_storage`)."""
+        """Return the tensor's storage, as elements (deprecated: use `untyped_storage`)."""
 
     def storage_offset(self) -> builtins.int:
-        """Return how many elements of the storage stand before the tensor's first one."""
+        """Return the offset of the tensor's first element in the storage, in elements."""
 
     def sub(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
         """Return ``input - alpha * other``."""
@@ -2557,16 +2557,16 @@ class Methods:
         """`transpose`, in place."""
 
     def t(self) -> Tensor:
-        """Return the transpose of a matrix (a vector or a number is left as it is)."""
+        """Return the transpose of a matrix (vectors and numbers are unchanged)."""
 
     def t_(self) -> Tensor:
         """`t`, in place."""
 
     def take(self, index: Operand) -> Tensor:
-        """Return elements by their position in the flattened tensor."""
+        """Return elements by their index in the flattened tensor."""
 
     def take_along_dim(self, indices: Operand, dim: builtins.int | None = None) -> Tensor:
-        """Return elements picked by position along a dimension; the other dimensions broadcast."""
+        """Return elements by index along a dimension; the other dimensions broadcast."""
 
     def tan(self) -> Tensor:
         """Return the tangent of each element."""
@@ -2581,18 +2581,18 @@ class Methods:
         """`tanh`, in place."""
 
     def tensor_split(self, indices_or_sections: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
-        """Return so many views of pieces along a dimension, sizes differing by at most 1; or pieces between positions."""
+        """Return views of pieces along a dimension: a number of them, sizes differing by at most 1; or between positions."""
 
     def tile(self, *dims: builtins.int | Sequence[builtins.int]) -> Tensor:
-        """Return copies of the tensor beside each other, so many along each of the last dimensions."""
+        """Return the tensor repeated along each of the last dimensions."""
 
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Return the tensor in another dtype, or in another tensor's; devices are accepted, there is one."""
+        """Return the tensor in another dtype, or in another tensor's; only the CPU is accepted as a device."""
 
     def topk(
         self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True
     ) -> Any:
-        """Return the ``k`` largest (or smallest) elements along a dimension, and where they stand."""
+        """Return the ``k`` largest (or smallest) elements along a dimension, and their indices."""
 
     def trace(self) -> Tensor:
         """Return the sum of the diagonal of a matrix."""
@@ -2637,7 +2637,7 @@ class Methods:
         """Return views of all positions along a dimension."""
 
     def unflatten(self, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
-        """Return a view with a dimension taken apart."""
+        """Return a view with a dimension split into several."""
 
     def uniform_(self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: Any = None) -> Tensor:
         """Overwrite with numbers uniform in ``[from, to)``."""
@@ -2658,7 +2658,7 @@ class Methods:
         """`unsqueeze`, in place."""
 
     def untyped_storage(self) -> UntypedStorage:
-        """Return the memory that the tensor lies in, as bytes."""
+        """Return the tensor's storage, as bytes."""
 
     def var(
         self,
@@ -2668,7 +2668,7 @@ class Methods:
         *,
         correction: builtins.float | None = None,
     ) -> Any:
-        """Return the variance, of all elements or along dimensions; one degree of freedom is taken off."""
+        """Return the variance, of all elements or along dimensions; with Bessel's correction by default."""
 
     def view(self, *shape: builtins.int | Sequence[builtins.int]) -> Tensor:
         """Return a view with another shape."""
@@ -2677,7 +2677,7 @@ class Methods:
         """Return a view of another tensor's shape."""
 
     def where(self, condition: Operand, other: Operand) -> Tensor:
-        """Return this where the condition holds, ``other`` elsewhere."""
+        """Return this tensor where the condition is true, ``other`` elsewhere."""
 
     def zero_(self) -> Tensor:
         """Overwrite every element with 0."""

@@ -1,4 +1,5 @@
-"""The generator of random numbers: one for the process, as in PyTorch; its numbers are NumPy's, not PyTorch's.
+"""The random number generator: one for the process, as in PyTorch; its numbers are NumPy's, not
+PyTorch's.
 
 Layer: 9.
 """
@@ -47,14 +48,14 @@ class Generator(np.random.Generator):
 
     @property
     def device(self) -> Device:
-        """Where it lives: the CPU."""
+        """The device: the CPU."""
         return CPU
 
     def manual_seed(self, seed: int) -> Generator:
-        """Begin the sequence that belongs to a number; returns the generator.
+        """Seed the generator; returns it.
 
         Raises:
-            RuntimeError: if it is no integer.
+            RuntimeError: if the seed is no integer.
         """
         if not isinstance(seed, (int, np.integer)):
             raise RuntimeError(errors.generator_seed(errors.kind_of(seed)))
@@ -63,11 +64,11 @@ class Generator(np.random.Generator):
         return self
 
     def seed(self) -> int:
-        """Begin another sequence than ever; returns the number that it belongs to."""
+        """Seed with a nondeterministic number; returns the seed."""
         return self.manual_seed(int(np.random.SeedSequence().generate_state(1, np.uint64)[0])).initial_seed()
 
     def initial_seed(self) -> int:
-        """Return the number that the running sequence was begun with."""
+        """Return the current seed."""
         return self._seed
 
     def get_state(self) -> Tensor:
@@ -78,7 +79,7 @@ class Generator(np.random.Generator):
         return fresh(np.frombuffer(b"".join([value.to_bytes(size, "little") for value, size in parts]), np.uint8).copy())
 
     def set_state(self, new_state: Tensor) -> None:
-        """Go on from a state that `get_state` returned."""
+        """Restore a state that `get_state` returned."""
         data = new_state._array.tobytes()
         self.bit_generator.state = {
             "bit_generator": "PCG64",
@@ -96,17 +97,17 @@ class Generator(np.random.Generator):
 
 
 _SEED = 67280421310721
-"""What generators begin with, as PyTorch's."""
+"""Default seed, the same as PyTorch's."""
 GENERATOR = Generator()
 """The generator of the process, ``torch.default_generator``."""
 GENERATOR.seed()
 
 
 def generator() -> Generator:
-    """Return what every random factory draws from.
+    """Return the generator of all random factories.
 
     Raises:
-        RuntimeError: inside ``torch.func.vmap``, unless it says that all examples get the same numbers.
+        RuntimeError: inside ``torch.func.vmap``, unless ``randomness="same"``.
     """
     if MODES.randomness == "error":
         raise RuntimeError(errors.RANDOM_IN_VMAP)
@@ -120,19 +121,19 @@ running_generator = generator
 
 @ROWS.function("function")
 def manual_seed(seed: int) -> Generator:
-    """Begin the sequence that belongs to a number; returns the generator."""
+    """Seed the generator; returns it."""
     return GENERATOR.manual_seed(int(seed))
 
 
 @ROWS.function("function")
 def seed() -> int:
-    """Begin another sequence than ever; returns the number that it belongs to."""
+    """Seed with a nondeterministic number; returns the seed."""
     return GENERATOR.seed()
 
 
 @ROWS.function("function")
 def initial_seed() -> int:
-    """Return the number that the running sequence was begun with."""
+    """Return the current seed."""
     return GENERATOR.initial_seed()
 
 
@@ -144,7 +145,7 @@ def get_rng_state() -> Tensor:
 
 @ROWS.function("function")
 def set_rng_state(new_state: Tensor) -> None:
-    """Put the generator into a state that `get_rng_state` returned."""
+    """Restore a state that `get_rng_state` returned."""
     GENERATOR.set_state(new_state)
 
 
@@ -152,12 +153,12 @@ def set_rng_state(new_state: Tensor) -> None:
 def fork_rng(
     devices: Sequence[DeviceLike] | None = None, enabled: bool = True, *, device_type: str = "cuda"
 ) -> Iterator[None]:
-    """Put the generator back into its present state when the context ends.
+    """Restore the generator's present state when the context ends.
 
     Args:
-        devices: whose generators, beside the CPU's; there are no others.
-        enabled: do nothing if not.
-        device_type: likewise.
+        devices: devices whose generators to restore, besides the CPU; there are no others.
+        enabled: False to do nothing.
+        device_type: kind of these devices.
     """
     with random_numbers_of(get_rng_state() if enabled else None):
         yield
@@ -165,7 +166,9 @@ def fork_rng(
 
 @contextmanager
 def random_numbers_of(state: Tensor | None) -> Iterator[None]:
-    """Draw from a state that `get_rng_state` returned, then go on from where the generator was; None changes nothing."""
+    """Draw from a state that `get_rng_state` returned, then restore the generator; None changes
+    nothing.
+    """
     if state is None:
         yield
         return
@@ -257,7 +260,7 @@ BERNOULLI = Op("BernoulliBackward0", lambda x, drawn: convert(drawn, x.dtype), e
 
 @ROWS.function("function")
 def normal(mean: Any, std: Any = 1.0, size: Sequence[int] | None = None, *, generator: Any = None) -> Tensor:
-    """Return normal numbers: of these means and deviations, or of these sizes."""
+    """Return normal numbers: with these means and deviations, or of these sizes."""
     if MODES.dispatch is not None:
         options = {} if generator is None else {"generator": generator}
         run = lambda: normal(mean, std, size, generator=generator)  # noqa: E731

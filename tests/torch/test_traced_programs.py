@@ -279,7 +279,7 @@ def second_difference(seed: int) -> str | None:
 
 def _is_told(error: Exception) -> bool:
     """Whether what is refused depends on who shares memory, which is not known of all values of a program."""
-    return any(word in str(error) for word in ("something else holds", "may share memory", "depends on the memory layout"))
+    return any(word in str(error) for word in ("another object shares", "may share memory", "depends on the memory layout"))
 
 
 def _func(f: Callable[..., Any], arrays: list[np.ndarray]) -> Any:

@@ -1,4 +1,4 @@
-"""Names of PyTorch's C++ half that ported code reaches for.
+"""Names of PyTorch's C++ part that ported code uses.
 
 Layer: 9.
 """
@@ -81,18 +81,18 @@ __all__ = [
 
 @final
 class _WeakTensorRef:
-    """Tells whether a tensor is still there."""
+    """Weak reference to a tensor."""
 
     def __init__(self, tensor: Tensor) -> None:
         self._reference = weakref.ref(tensor)
 
     def expired(self) -> bool:
-        """Whether it is gone."""
+        """Return True if the tensor no longer exists."""
         return self._reference() is None
 
 
 def _get_all_dtypes() -> list[dtype]:
-    """Return the dtypes that there are."""
+    """Return all dtypes."""
     return list(DTYPES.values())
 
 
@@ -102,22 +102,22 @@ def _exit_dual_level(level: int) -> None:
 
 
 def _set_fwd_grad_enabled(enabled: bool) -> None:
-    """Choose whether operations of this thread see tangents."""
+    """Enable or disable tangents for operations of this thread."""
     if not isinstance(enabled, bool):
         raise TypeError(errors.forward_enabled_type(errors.kind_of(enabled)))
     MODES.forward = enabled
 
 
 def _set_multithreading_enabled(enabled: bool) -> None:
-    """Say whether backward passes may run in threads of their own."""
+    """Set whether backward passes may run in their own threads."""
     set_multithreading_enabled(enabled)
 
 
 def _set_view_replay_enabled(enabled: bool) -> None:
-    """Say whether nodes of views are made again step by step."""
+    """Set whether views are replayed step by step."""
     _force_original_view_tracking(enabled)
 
 
 def _are_functorch_transforms_active() -> bool:
-    """Whether a function runs that was given to ``torch.func``."""
+    """Return True while a function transformed by ``torch.func`` runs."""
     return MODES.functional

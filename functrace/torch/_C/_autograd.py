@@ -40,11 +40,12 @@ def _get_sequence_nr() -> int:
 
 
 def _unsafe_set_version_counter(tensors: Sequence[Tensor], versions: Sequence[int]) -> None:
-    """Set the version counters of tensors: backward then takes overwritten values for those that it saved.
+    """Set the version counters of tensors: backward then accepts overwritten values as the saved
+    ones.
 
     Raises:
-        TypeError: for what are no tensors, or no numbers.
-        RuntimeError: for another number of versions than of tensors, and for a version below zero.
+        TypeError: for objects that are no tensors, or no numbers.
+        RuntimeError: if the numbers of versions and tensors differ, and for a negative version.
     """
     if not (
         isinstance(tensors, Sequence)

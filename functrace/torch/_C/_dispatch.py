@@ -1,4 +1,4 @@
-"""The stack of dispatch modes, as PyTorch's own ``TorchDispatchMode`` keeps it.
+"""The stack of dispatch modes, as used by PyTorch's ``TorchDispatchMode``.
 
 Layer: 9.
 """
@@ -16,22 +16,22 @@ __all__ = [
 
 
 def _push_on_torch_dispatch_stack(mode: Any) -> None:
-    """Let a mode see operations before those that are active."""
+    """Push a mode: it gets operations before those already active."""
     activate((*active(), mode))
 
 
 def _pop_torch_dispatch_stack(key: object = None) -> Any:
-    """Take the innermost mode off, and return it."""
+    """Pop the innermost mode, and return it."""
     *rest, mode = active()
     activate(tuple(rest))
     return mode
 
 
 def _len_torch_dispatch_stack() -> int:
-    """Return how many modes are active."""
+    """Return the number of active modes."""
     return len(active())
 
 
 def _get_dispatch_stack_at(place: int) -> Any:
-    """Return the mode of a place, 0 being the outermost."""
+    """Return the mode at an index, 0 being the outermost."""
     return active()[place]

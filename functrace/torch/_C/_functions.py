@@ -1,4 +1,4 @@
-"""``torch._C._functions``: the classes of the nodes of graphs by name, and functions that only put a node before tensors.
+"""``torch._C._functions``: node classes by name, and functions that only add a node to tensors.
 
 Example:
     >>> import functrace.torch as torch
@@ -17,7 +17,7 @@ __all__ = ["AccumulateGrad", "CopySlices", "DelayedError", "Error", "UndefinedGr
 
 
 def __getattr__(name: str) -> type[OpNode]:
-    """Return the class of the nodes of a name."""
+    """Return the node class of a name."""
     if name not in NODE_CLASSES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return NODE_CLASSES[name]

@@ -1,4 +1,4 @@
-"""``torch.autograd._functions``: what was an operation of Python's before it was one of tensors.
+"""``torch.autograd._functions``: operations that PyTorch implements as a `Function` in Python.
 
 Layer: 9.
 """
@@ -15,11 +15,11 @@ from functrace.torch.tensors.tensor import Tensor
 
 
 class Resize(Function):
-    """A tensor in another shape with as many elements."""
+    """Reshape a tensor to a shape with as many elements."""
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, sizes: Sequence[int]) -> Any:
-        """Return it.
+        """Return the reshaped tensor.
 
         Raises:
             RuntimeError: if the number of elements differs.
@@ -32,5 +32,5 @@ class Resize(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, None]:
-        """Return the gradient in the former shape."""
+        """Return the gradient in the original shape."""
         return grad.contiguous().view(ctx.input_sizes), None

@@ -1,10 +1,11 @@
-"""Anomaly mode: where the forward call stood whose backward fails, and whether gradients are NaN.
+"""Anomaly mode: report the forward call whose backward fails, and gradients that are NaN.
 
-While it is on, every node notes in its ``metadata`` the stack of the call that made it (``"traceback_"``), and, if that was
-within a backward pass, the node that ran there (``"parent_"``). A backward pass that fails then warns with these stacks.
-With ``check_nan``, gradients are looked through, and a NaN is a failure.
+While the mode is on, every node records in its ``metadata`` the stack of the call that made it
+(``"traceback_"``) and, inside a backward pass, the node that was running (``"parent_"``). A
+backward pass that fails warns with these stacks. With ``check_nan``, a NaN in a gradient is an
+error.
 
-While the mode is off nothing is looked at but one flag, per node that is made and per backward pass.
+While the mode is off, it costs one flag test per new node and per backward pass.
 
 Layer: 9.
 """
@@ -32,7 +33,7 @@ __all__ = ["detect_anomaly", "set_detect_anomaly"]
 
 @final
 class Anomaly:
-    """Whether the mode is on; in all threads."""
+    """State of the mode, for all threads."""
 
     enabled = False
     check_nan = True
@@ -46,7 +47,7 @@ ANOMALY = Anomaly()
 
 
 def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
-    """Switch anomaly mode on or off, in all threads; see `set_detect_anomaly`."""
+    """Switch anomaly mode on or off in all threads; see `set_detect_anomaly`."""
     for place, (name, value) in enumerate((("enabled", enabled), ("check_nan", check_nan))):
         if not isinstance(value, bool):
             raise TypeError(errors.anomaly_flag(name, place + 1, type(value).__name__))
@@ -59,12 +60,12 @@ def is_anomaly_enabled() -> bool:
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Return True if anomaly mode, while it is on, checks for NaN."""
+    """Return True if anomaly mode checks for NaN while it is on."""
     return ANOMALY.check_nan
 
 
 class set_detect_anomaly:
-    """Switch anomaly mode on or off, at once; as a context manager, until it ends.
+    """Switch anomaly mode on or off immediately; as a context manager, until the block ends.
 
     Args:
         mode: True to switch it on.
@@ -93,10 +94,10 @@ class set_detect_anomaly:
 class detect_anomaly:
     """Find the forward call whose backward fails, or returns NaN.
 
-    The calls of the forward pass must be made in the context, too. It costs about 0.1 ms per operation.
+    The forward pass must run in the context, too. It costs about 0.1 ms per operation.
 
     Args:
-        check_nan: whether gradients that are NaN are an error.
+        check_nan: True to raise for gradients that are NaN.
 
     Example:
         >>> import warnings
@@ -124,11 +125,11 @@ class detect_anomaly:
         set_anomaly_enabled(*self.prev)
 
 
-# -- what nodes note, and what is said when they fail ------------------------------------------------------------
+# -- recording the origin of nodes, and reporting failures -------------------------------------------------------
 
 
 def note_origin(node: GraphNode) -> None:
-    """Note the stack of the call that makes a node, and the node that runs."""
+    """Record the stack of the call that makes a node, and the node that is running."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("functrace."):
         frame = frame.f_back
@@ -152,13 +153,13 @@ def report(node: GraphNode) -> None:
             text = errors.forward_traceback(name, "".join(stack), is_parent=place is not node)
         try:
             warn(text)
-        except Warning as error:  # an error is on its way already
+        except Warning as error:  # an error is already being raised
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
         place = place.metadata.get("parent_")
 
 
 def refuse_nan(node: GraphNode, gradients: Sequence[Tensor | None]) -> None:
-    """Look for NaN in what a node has computed.
+    """Raise if a node has computed NaN.
 
     Raises:
         RuntimeError: if there is one.

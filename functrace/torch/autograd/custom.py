@@ -1,12 +1,13 @@
-"""The floor under `Function` and its node: what PyTorch has in C++ (``torch._C._FunctionBase``).
+"""Base class of `Function` and its nodes: PyTorch's C++ part (``torch._C._FunctionBase``).
 
-`FunctionBase` runs the user's forward (``apply``). Its instances are nodes: they hold what forward said (saved tensors,
-dirty inputs, outputs without derivative) and run the user's backward: missing gradients become zeros, what comes back is
-checked against the inputs. `finish` turns what forward returned into outputs of the node: an input returned as it is
-becomes a view of itself, one marked as dirty keeps its identity and gets a new history, an output without derivative
-loses its own.
+`FunctionBase` runs the user's forward (``apply``). Its instances are nodes: they store what
+forward declared (saved tensors, dirty inputs, outputs without derivative) and run the user's
+backward: missing gradients become zeros, and the results are checked against the inputs. `finish`
+turns the results of forward into outputs of the node: an input returned as it is becomes a view of
+itself, a dirty input keeps its identity and gets a new history, an output without derivative loses
+its history.
 
-What users write against, ``ctx`` and the base class of their Functions, stands on it in function.py.
+The public part, ``ctx`` and the base class of users' Functions, is in function.py.
 
 Layer: 9.
 """
@@ -29,13 +30,15 @@ from functrace.torch.errors.warnings import warn
 from functrace.torch.tensors.tensor import Tensor, count_write, view_of
 
 FREED = "freed"
-"""Stands for the saved tensors of a node after backward."""
+"""Marker for the saved tensors of a node after backward."""
 ACCESSED = "accessed"
-"""Stands for saved tensors that may be read once, and were."""
+"""Marker for saved tensors that may be read only once, and were."""
 
 
 class Held:
-    """What a node among traced values keeps: the tensor itself, or what the innermost pack hook made of it."""
+    """A saved tensor of a node on traced values: the tensor itself, or the result of the innermost
+    pack hook.
+    """
 
     __slots__ = ("_kept", "_unpack_hook", "_version")
 
@@ -46,11 +49,11 @@ class Held:
         self._version = tensor._counter[0]
 
     def unpack(self, node: GraphNode) -> Tensor:
-        """Return it.
+        """Return the tensor.
 
         Raises:
-            RuntimeError: it was overwritten since.
-            TypeError: the unpack hook did not return a tensor.
+            RuntimeError: if it was overwritten since.
+            TypeError: if the unpack hook did not return a tensor.
         """
         kept = self._kept
         if self._unpack_hook is not None:
@@ -65,40 +68,48 @@ class Held:
         return kept
 
     def release(self) -> None:
-        """Do nothing: the node is gone after the call."""
+        """Do nothing: the node is freed after the call."""
 
 
 class FunctionBase(GraphNode):
-    """The floor of Functions, and of the nodes that they make: every Function has its own class of nodes."""
+    """Base class of Functions and of their nodes: every Function has its own class of nodes."""
 
     needs_input_grad: tuple[bool, ...] = ()
-    """For each argument, whether it is a tensor that requires grad."""
+    """For each argument, True if it is a tensor that requires grad."""
     to_save: tuple[Any, ...] | None = None
     dirty_tensors: tuple[Any, ...] | None = None
     non_differentiable: tuple[Any, ...] | None = None
     saved_for_forward: tuple[Any, ...] | None = None
     is_node = False
     requires_grad = False
-    """Whether the node is in a graph."""
+    """True if the node is in a graph."""
     _materializes = True
     _materialize_non_diff_grads = True
     _forward_cls: Any
-    """Of a class of nodes: its Function."""
+    """The Function of a class of nodes."""
     _backward_cls: Any
-    """Of a Function: the class of its nodes."""
+    """The node class of a Function."""
     _without_setup: ClassVar[Any]
-    """The ``setup_context`` that stands for none: that of the class which has it first."""
+    """The default ``setup_context``, by which an override is detected: that of the first class
+    that has one.
+    """
     _without_backward: ClassVar[Any]
-    """The ``backward`` that stands for none: that of the class which has it first."""
+    """The default ``backward``, by which an override is detected: that of the first class that has
+    one.
+    """
     _without_jvp: ClassVar[Any]
-    """The ``jvp`` that stands for none, likewise."""
+    """The default ``jvp``, likewise."""
     _without_vmap: ClassVar[Any]
-    """The ``vmap`` that stands for none, likewise."""
+    """The default ``vmap``, likewise."""
     _rule_at_every_order: ClassVar[bool] = True
-    """Whether transforms of transforms use the rule, too; otherwise those outside differentiate what forward does."""
+    """True if outer transforms of a transform use the rule, too; otherwise they differentiate
+    forward's operations.
+    """
     _inspected: ClassVar[tuple[Any, inspect.Signature]]
     _rewrite_history: ClassVar[Callable[..., None]]
-    """Rebases the history of an input that forward has overwritten; of Functions that may overwrite inputs."""
+    """Rebases the history of an input that forward has overwritten; for Functions that may
+    overwrite inputs.
+    """
     forward: ClassVar[Callable[..., Any]]
     setup_context: ClassVar[Callable[..., Any]]
     backward: ClassVar[Callable[..., Any]]
@@ -125,24 +136,24 @@ class FunctionBase(GraphNode):
 
     @classmethod
     def _has_jvp(cls) -> bool:
-        """Whether the user has written a ``jvp``."""
+        """Return True if the user defined a ``jvp``."""
         return cls.jvp is not cls._without_jvp
 
     @classmethod
     def _has_backward(cls) -> bool:
-        """Whether the user has written a ``backward``, or a ``vjp``."""
+        """Return True if the user defined a ``backward``, or a ``vjp``."""
         return cls.backward is not cls._without_backward or cls.vjp is not cls._without_backward
 
     @classmethod
     def _has_vmap(cls) -> bool:
-        """Whether the user has written a rule for ``vmap``."""
+        """Return True if the user defined a rule for ``vmap``."""
         return cls.vmap is not cls._without_vmap
 
-    # -- what the user reads ---------------------------------------------------------------------------------
+    # -- public attributes -----------------------------------------------------------------------------------
 
     @property
     def materialize_grads(self) -> bool:
-        """Whether backward gets zeros for outputs that no gradient has reached."""
+        """True if backward gets zeros for outputs that no gradient has reached."""
         return self._materializes
 
     @materialize_grads.setter
@@ -153,10 +164,10 @@ class FunctionBase(GraphNode):
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What forward has saved.
+        """The tensors that forward saved.
 
         Raises:
-            RuntimeError: if it was freed after backward, or overwritten.
+            RuntimeError: if they were freed after backward, or overwritten.
         """
         if self.saved_for_forward is not None:
             return self.saved_for_forward
@@ -183,18 +194,22 @@ class FunctionBase(GraphNode):
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run ``forward`` on the arguments, and put a node into the graph if one of them requires grad.
+        """Run ``forward`` on the arguments, and add a node to the graph if one of them requires
+        grad.
 
         Args:
-            args: tensors get gradients; anything else is handed on as it is.
-            kwargs: moved to the places that ``forward`` has for these names, and count as arguments.
+            args: tensors get gradients; other objects are forwarded unchanged.
+            kwargs: arguments by the parameter names of ``forward``.
 
         Returns:
-            what ``forward`` returned. Its tensors (those of a tuple, not deeper) belong to the node.
+            the result of ``forward``. Its tensors (those of a tuple, not deeper) are outputs of
+            the node.
 
         Raises:
-            TypeError: if the arguments do not fit ``forward``, or something else than a tensor was saved for backward.
-            RuntimeError: if an input marked as dirty is a leaf, a view returned among others, or not returned.
+            TypeError: if the arguments do not fit ``forward``, or forward saved an object that is
+                no tensor for backward.
+            RuntimeError: if an input marked as dirty is a leaf, a view returned among others, or
+                not returned.
         """
         if kwargs or cls.setup_context is not cls._without_setup:
             args = cls._arguments(args, kwargs)
@@ -204,7 +219,7 @@ class FunctionBase(GraphNode):
         ctx = cls._backward_cls()
         ctx._begin(args, in_graph=True)
         recording, forward = MODES.recording, MODES.forward
-        MODES.recording, MODES.forward = recording and False, False  # None, of inference mode, stays
+        MODES.recording, MODES.forward = recording and False, False  # None, the value in inference mode, stays
         try:
             output = cls._run(ctx, args)
         finally:
@@ -213,7 +228,7 @@ class FunctionBase(GraphNode):
 
     @classmethod
     def _run(cls, ctx: FunctionBase, args: tuple[Any, ...]) -> Any:
-        """Run the user's forward, in the style that it is written in."""
+        """Run the user's forward, with or without ``setup_context``."""
         if cls.setup_context is cls._without_setup:
             return cls.forward(ctx, *args)
         output = cls.forward(*args)
@@ -222,7 +237,9 @@ class FunctionBase(GraphNode):
 
     @classmethod
     def _arguments(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Append keyword arguments at the places of ``forward(ctx, ...)``; what was left out in between is missing."""
+        """Move keyword arguments to their positions in ``forward(ctx, ...)``; parameters left out
+        in between are missing.
+        """
         if not kwargs:
             return args
         positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -240,7 +257,9 @@ class FunctionBase(GraphNode):
 
     @classmethod
     def _signature(cls) -> inspect.Signature:
-        """Return the signature of ``forward``; kept on the class (inspecting takes 10 us), so that it dies with it."""
+        """Return the signature of ``forward``; cached on the class (inspection takes 10 us), and
+        freed with it.
+        """
         function = getattr(cls.forward, "__func__", cls.forward)
         kept = cls.__dict__.get("_inspected")
         if kept is None or kept[0] is not function:
@@ -249,7 +268,7 @@ class FunctionBase(GraphNode):
         return kept[1]
 
     def _begin(self, args: Sequence[Any], *, in_graph: bool) -> None:
-        """Note the arguments, and the edges to where their gradients go."""
+        """Record the arguments, and the edges to which their gradients flow."""
         needs, inputs, edges = [], [], []
         for a in args:
             if isinstance(a, Tensor):
@@ -267,7 +286,7 @@ class FunctionBase(GraphNode):
             number(self)
 
     def _dirty_inputs(self, args: Sequence[Any], outputs: Sequence[Any]) -> set[int]:
-        """Note the overwrites that were declared; returns the ids of the tensors."""
+        """Record the declared overwrites; returns the ids of the tensors."""
         dirty = self.dirty_tensors
         if dirty is None:
             return set()
@@ -281,7 +300,7 @@ class FunctionBase(GraphNode):
         return marked
 
     def _constants(self) -> set[int]:
-        """Return the ids of the tensors that were marked as having no derivative."""
+        """Return the ids of the tensors marked as non-differentiable."""
         marked = self.non_differentiable or ()
         for tensor in marked:
             if not isinstance(tensor, Tensor):
@@ -289,7 +308,7 @@ class FunctionBase(GraphNode):
         return {id(t) for t in marked}
 
     def _keep(self, *, in_graph: bool = True) -> None:
-        """Save what forward wanted to be saved, which may be outputs of this node."""
+        """Save the tensors that forward declared; they may be outputs of this node."""
         kept: list[SavedTensor | Held | None] = []
         for place, value in enumerate(self.to_save or ()):
             if value is None:
@@ -299,11 +318,13 @@ class FunctionBase(GraphNode):
             else:
                 kept.append(SavedTensor(value, value._node is self, self) if in_graph else Held(value))
                 if isinstance(saved := kept[-1], SavedTensor):
-                    saved._was_computed = False  # what a Function saved it gets as it is, detached in place or not
+                    saved._was_computed = False  # a Function gets its saved tensor back unchanged, even if detached in place
         self._saved = tuple(kept)
 
     def _finish_traced(self, args: Sequence[Any], outputs: Sequence[Any]) -> dict[int, int]:
-        """Note what forward returned, and keep what it wanted saved; returns the overwritten argument of each output."""
+        """Record the results of forward, and save what it declared; returns the overwritten
+        argument of each output.
+        """
         dirty = self._dirty_inputs(args, outputs)
         constants = self._constants()
         avals = [ShapeDtype(v._array.shape, v._array.dtype) if isinstance(v, Tensor) else None for v in outputs]
@@ -315,29 +336,29 @@ class FunctionBase(GraphNode):
         return {k: places[id(v)] for k, v in enumerate(outputs) if id(v) in dirty and id(v) in places}
 
     def _forget(self) -> None:
-        """Let go of the tensors that forward named: outputs among them would make cycles."""
+        """Drop the tensors that forward declared: outputs among them would make cycles."""
         self.to_save = self.dirty_tensors = self.non_differentiable = None
 
     # -- backward --------------------------------------------------------------------------------------------
 
     def output_avals(self) -> Sequence[Any]:
-        """Return shape and dtype of every output, ``None`` for one that is not a tensor."""
+        """Return shape and dtype of every output; ``None`` for an output that is not a tensor."""
         return self._outputs
 
     def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
         """Run the user's backward; returns one gradient per tensor among the arguments.
 
         Raises:
-            RuntimeError: if number, types or shapes of what it returns do not fit.
+            RuntimeError: if number, types or shapes of the results do not fit.
         """
-        given = [*grads, *[None] * (len(self._outputs) - len(grads))]  # the engine leaves out those behind the last
+        given = [*grads, *[None] * (len(self._outputs) - len(grads))]  # the engine omits those after the last
         if self._materializes:
             given = [self._materialized(k, g) for k, g in enumerate(given)]
         found = self.apply(*given)
         return self._checked(found if isinstance(found, tuple) else (found,))
 
     def release(self) -> None:
-        """Let go of the saved tensors."""
+        """Free the saved tensors."""
         saved = self._saved
         if saved is ACCESSED:
             return
@@ -356,7 +377,9 @@ class FunctionBase(GraphNode):
         return zeros_of(aval)
 
     def _checked(self, found: tuple[Any, ...]) -> list[Tensor | None]:
-        """Check what backward returned; gradients get shape and dtype of the inputs."""
+        """Check the results of backward, and convert them to the shapes and dtypes of the
+        inputs.
+        """
         inputs = self._inputs
         count = len(inputs)
         if len(found) != count:
@@ -384,11 +407,12 @@ class FunctionBase(GraphNode):
 
 
 def finish(ctx: FunctionBase, args: Sequence[Any], output: Any) -> Any:
-    """Make what forward returned the outputs of the node, and save what it wanted saved.
+    """Make the results of forward outputs of the node, and save the tensors that forward declared.
 
     Raises:
-        RuntimeError: for a dirty input that is a leaf, a view returned among other outputs, or was not returned.
-        TypeError: if something else than a tensor was to be saved.
+        RuntimeError: for a dirty input that is a leaf, a view returned among other outputs, or not
+            returned.
+        TypeError: if an object to save is no tensor.
     """
     several = output if isinstance(output, tuple) else (output,)
     dirty = ctx._dirty_inputs(args, several)
@@ -435,7 +459,9 @@ def _without_history(value: Tensor, *, is_input: bool, is_dirty: bool) -> Tensor
 
 
 def _with_history(value: Tensor, node: FunctionBase, place: int, *, is_input: bool, made: str) -> Tensor:
-    """Return an output that belongs to the node. Writing into one that is a view is refused: see views.py."""
+    """Attach an output to the node. Writing into an output that is a view is refused: see
+    views.py.
+    """
     if is_input:
         value = _as_view(value)
     value._node, value._output_nr = node, place

@@ -1,7 +1,9 @@
-"""The tangents of what a `Function` returns: its ``jvp`` runs when forward has returned, before ``apply`` does.
+"""Tangents of the outputs of a `Function`: its ``jvp`` runs after forward, before ``apply``
+returns.
 
-What ``jvp`` returns has to share memory as the outputs do: an input that forward has overwritten has its tangent
-overwritten, and the tangent of a view of an input is a view of that input's.
+The tangents that ``jvp`` returns must share memory as the outputs do: the tangent of an
+overwritten input is overwritten, and the tangent of a view of an input is a view of that input's
+tangent.
 
 Layer: 9.
 """
@@ -20,17 +22,18 @@ from functrace.torch.tensors.tensor import Tensor
 def push_function(
     level: Level, ctx: FunctionBase, args: Sequence[object], raw: Sequence[object], outputs: Sequence[object]
 ) -> None:
-    """Give the outputs of a Function the tangents that its ``jvp`` returns, if an argument has one.
+    """Set the tangents that a Function's ``jvp`` returns on its outputs, if an argument has a
+    tangent.
 
     Args:
-        level: the level that is entered.
+        level: the current level.
         ctx: the Function's node.
         args: arguments of ``apply``.
-        raw: what forward has returned.
-        outputs: what ``apply`` returns.
+        raw: results of forward.
+        outputs: results of ``apply``.
 
     Raises:
-        RuntimeError: if what ``jvp`` returned does not fit the outputs.
+        RuntimeError: if the results of ``jvp`` do not fit the outputs.
     """
     tensors = [a for a in args if isinstance(a, Tensor)]
     given = {id(a): t for a in tensors if (t := level.tangent_of(a)) is not None}
@@ -68,7 +71,7 @@ def push_function(
             source = level.tangent_of(matching)
             if source is None:
                 level.set_tangent_in_place(output, defined(tangent))
-                return  # as PyTorch does: the outputs behind it get none
+                return  # as PyTorch does: later outputs get none
             above = None if tangent is None else forward_base(tangent)
             if above is None or above[0] is not source:
                 raise RuntimeError(errors.JVP_NOT_A_VIEW)

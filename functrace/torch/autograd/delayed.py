@@ -1,7 +1,7 @@
-"""Nodes that one puts before tensors oneself: one that raises when it is differentiated, one that passes no gradient on.
+"""Nodes that users insert explicitly: one raises when it is differentiated, one stops gradients.
 
-They are functions: ``DelayedError("too late", 1)(x)`` returns an alias of ``x`` whose node raises. Everything here is
-exported from ``torch._C._functions``.
+They are functions: ``DelayedError("too late", 1)(x)`` returns an alias of ``x`` whose node raises.
+Everything here is exported from ``torch._C._functions``.
 
 Layer: 9.
 """
@@ -22,8 +22,8 @@ class DelayedError:
     """A function that returns aliases of tensors; differentiating them raises.
 
     Args:
-        message: what is raised, in a ``RuntimeError``.
-        count: how many tensors it is called with.
+        message: message of the ``RuntimeError``.
+        count: number of tensors that it is called with.
 
     Example:
         >>> import functrace.torch as torch
@@ -43,7 +43,7 @@ class DelayedError:
         self._message = message.decode() if isinstance(message, bytes) else message
 
     def __call__(self, *tensors: Tensor | None) -> Any:
-        """Return the aliases: a tuple of them, if there are several."""
+        """Return the aliases; a tuple if there are several."""
         check_operands(tensors, self._count)
         return aliases(tensors, Error(self._message, tensors))
 
@@ -66,10 +66,10 @@ class UndefinedGrad(GraphNode):
 
 
 def check_operands(tensors: Sequence[object], count: int) -> None:
-    """Refuse another number of operands, and what is no tensor.
+    """Check the number of operands, and that each is a tensor.
 
     Raises:
-        TypeError: if so.
+        TypeError: otherwise.
     """
     for k, x in enumerate(tensors):
         if not isinstance(x, Tensor | None):
@@ -79,7 +79,7 @@ def check_operands(tensors: Sequence[object], count: int) -> None:
 
 
 def aliases(tensors: Sequence[Tensor | None], node: AliasNode) -> Any:
-    """Return aliases of tensors that belong to a node, if one of the tensors wants a gradient."""
+    """Return aliases of tensors as outputs of a node, if one of the tensors requires grad."""
     made = [None if x is None else x.detach() for x in tensors]
     if any(x is not None and x.requires_grad for x in tensors):
         for k, alias in enumerate(made):
@@ -118,7 +118,7 @@ class Error(AliasNode):
 
 
 class UndefinedGradBackward(AliasNode):
-    """A node that passes nothing on."""
+    """A node that returns no gradient."""
 
     def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
         """Return no gradients."""

@@ -1,8 +1,9 @@
-"""The engine: runs the nodes of a graph by PyTorch's order, and delivers gradients.
+"""The engine: runs the nodes of a graph in PyTorch's order, and delivers gradients.
 
-Nodes run by decreasing sequence number as soon as all their gradients have arrived, accumulators of leaves at once. Nothing
-here is recursive, so chains of any length run. A backward pass started by a node of another one runs on its own; every
-`LEVELS` such levels it continues in a fresh thread, which has a stack of its own.
+Nodes run by decreasing sequence number as soon as all their gradients have arrived, accumulators
+of leaves immediately. Nothing here is recursive, so chains of any length run. A backward pass that
+a node of another pass starts runs separately; every `LEVELS` nested passes, it continues in a
+fresh thread, which has its own stack.
 
 Layer: 9.
 """
@@ -34,7 +35,7 @@ from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.tensor import RESIZED, UNVERSIONED, Tensor, wrap
 
 LEVELS = 20
-"""After how many nested backward passes a fresh thread takes over."""
+"""Number of nested backward passes after which a fresh thread takes over."""
 
 _tasks = itertools.count()
 
@@ -45,10 +46,11 @@ class Task:
 
     Args:
         roots: edges at which the pass begins.
-        retain: whether saved tensors are kept.
-        create: whether the pass is itself recorded.
-        wanted: edges whose gradient is asked for; ``None`` means that all leaves accumulate.
-        accumulates: whether wanted leaves accumulate (``backward(inputs=)``) or gradients are returned.
+        retain: True to keep saved tensors.
+        create: True to record the pass itself.
+        wanted: edges whose gradients are requested; ``None`` if all leaves accumulate.
+        accumulates: True if requested leaves accumulate (``backward(inputs=)``), False if
+            gradients are returned.
     """
 
     __slots__ = (
@@ -82,7 +84,7 @@ class Task:
                     self.wanted.setdefault(node, []).append(nr)
 
     def run(self, grads: Sequence[Tensor | None]) -> None:
-        """Run the pass from gradients of the roots."""
+        """Run the pass from the gradients of the roots."""
         if not ANOMALY.enabled:
             self.advance(grads, plain=not RESIZED)
             return
@@ -94,11 +96,13 @@ class Task:
             raise
 
     def advance(self, grads: Sequence[Tensor | None], *, plain: bool) -> None:
-        """Run nodes until there are none left; ``plain`` says that those without hooks need nothing but to be run."""
+        """Run nodes until none is left; ``plain`` is True if nodes without hooks need no further
+        treatment.
+        """
         waiting = self.waiting = self.count()
         needed = self.needed
         reached = None if needed is None else needed.union(self.wanted or ())
-        # The nodes that have nothing to do but to run, if they have no hooks; None: all.
+        # The nodes that only need to run, if they have no hooks; None: all.
         running = needed if needed is None or self.accumulates else needed.difference(self.wanted or ())
         buffers: dict[GraphNode, list[Tensor | None]] = {}
         ready: list[tuple[int, int, GraphNode]] = []
@@ -110,7 +114,7 @@ class Task:
                 heapq.heappush(ready, (-node._sequence, next(ties), node))
         retain = self.retain
         push, pop, pushpop = heapq.heappush, heapq.heappop, heapq.heappushpop
-        first: tuple[int, int, GraphNode] | None = None  # what the last node made ready; often what comes next
+        first: tuple[int, int, GraphNode] | None = None  # a node that the previous one made ready; often the next to run
         while ready or first is not None:
             node = self.node = (pop(ready) if first is None else pushpop(ready, first))[2]
             first = None
@@ -142,12 +146,14 @@ class Task:
             del results
 
     def call_back(self) -> None:
-        """Call what was queued for the end of the pass, which may queue more."""
-        for callback in self.callbacks:  # grows
+        """Run the callbacks queued for the end of the pass, which may queue more."""
+        for callback in self.callbacks:  # the list may grow
             callback()
 
     def count(self) -> dict[GraphNode, int]:
-        """Count, for every node, the gradients that will arrive; with ``inputs``, see which nodes lead there."""
+        """Count the gradients that will arrive at every node; with ``inputs``, find the nodes that
+        lead there.
+        """
         if self.wanted is None:
             return count_all(node for node, _ in self.roots)
         senders: dict[GraphNode, list[GraphNode]] = {node: [] for node, _ in self.roots}
@@ -163,13 +169,14 @@ class Task:
                     else:
                         found.append(node)
         needed = self.needed = {node for node in self.wanted if self.accumulates}
-        # Sequence numbers do not tell: the node of a view may be made again when what reads the view has its number.
+        # Sequence numbers do not suffice: the node of a view may be rebuilt, after a consumer of
+        # the view got its number.
         waiting: dict[GraphNode, int] = {}
         stack = list(self.wanted)
         while stack:
             target = stack.pop()
             if target not in waiting:
-                found = senders.get(target, ())  # all of them lead to what is wanted
+                found = senders.get(target, ())  # all of them lead to a requested edge
                 waiting[target] = len(found)
                 needed.update(found)
                 stack.extend(found)
@@ -178,9 +185,11 @@ class Task:
     def visit(
         self, node: GraphNode, given: list[Tensor | None], reached: set[GraphNode] | None
     ) -> Sequence[Tensor | None] | None:
-        """Complete a node's gradients, note what was asked for, and run the node with its hooks; None if it need not run.
+        """Run a node with its hooks on its gradients, and capture requested gradients; None if it
+        need not run.
 
-        What is asked for is noted after the hooks of the tensor if the node need not run, and before them if it runs.
+        Gradients are captured after the tensor's hooks if the node need not run, and before them
+        if it runs.
         """
         count = len(node.output_avals())
         if len(given) < count:
@@ -200,7 +209,7 @@ class Task:
 
 
 def as_expected(node: GraphNode, results: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """Return what a node has computed, as the nodes expect it whose tensors have other shapes by now.
+    """Fit a node's results to the nodes whose tensors have been resized.
 
     Raises:
         RuntimeError: if a gradient does not fit.
@@ -212,7 +221,7 @@ def as_expected(node: GraphNode, results: Sequence[Tensor | None]) -> list[Tenso
 
 
 def count_all(roots: Iterable[GraphNode]) -> dict[GraphNode, int]:
-    """Count, for every node that the roots lead to, the gradients that will arrive."""
+    """Count the gradients that will arrive at every node reachable from the roots."""
     waiting = dict.fromkeys(roots, 0)
     stack = list(waiting)
     while stack:
@@ -227,7 +236,7 @@ def count_all(roots: Iterable[GraphNode]) -> dict[GraphNode, int]:
 
 
 def call_tensor_hooks(node: GraphNode, given: list[Tensor | None]) -> list[Tensor | None]:
-    """Run the hooks of the tensors that are a node's outputs, and keep the gradients that are to be retained."""
+    """Run the hooks of a node's output tensors, and store the gradients to retain."""
     hooks = node.variable._hooks and {0: node.variable._hooks} if type(node) is AccumulateGrad else node._tensor_hooks
     if hooks:
         for nr, registered in hooks.items():
@@ -243,7 +252,7 @@ def call_tensor_hooks(node: GraphNode, given: list[Tensor | None]) -> list[Tenso
 
 
 def deposit(buffers: dict[GraphNode, list[Tensor | None]], node: GraphNode, nr: int, gradient: Tensor | None) -> None:
-    """Add a gradient to what has arrived at a node."""
+    """Add a gradient to the buffer of a node."""
     buffer = buffers.get(node)
     if buffer is None:
         buffer = buffers[node] = [None] * (nr + 1)
@@ -258,7 +267,9 @@ def deposit(buffers: dict[GraphNode, list[Tensor | None]], node: GraphNode, nr: 
 
 
 def call(node: GraphNode, given: list[Tensor | None], needed: set[GraphNode] | None) -> Sequence[Tensor | None]:
-    """Run one node with its hooks; gradients that lead nowhere that is needed are dropped, unless a user computed them."""
+    """Run one node with its hooks; drop gradients for nodes that need not run, unless user code
+    computed them.
+    """
     if node._prehooks:
         for hook in list(node._prehooks.values()):
             given = list(replaced_all(hook, given, hook(tuple(given))))
@@ -278,7 +289,7 @@ def call(node: GraphNode, given: list[Tensor | None], needed: set[GraphNode] | N
 
 
 def hook_result(hook: Callable[..., Any], gradient: Tensor | None) -> Tensor | None:
-    """Call a tensor's hook; returns the gradient that it leaves."""
+    """Call a tensor's hook; returns the resulting gradient."""
     replaced = hook(gradient)
     if replaced is None or replaced is gradient:
         return gradient
@@ -287,7 +298,7 @@ def hook_result(hook: Callable[..., Any], gradient: Tensor | None) -> Tensor | N
 
 
 def check_replaced(hook: Callable[..., Any], before: Tensor | None, after: Any) -> None:
-    """Refuse what a hook returned if it is no tensor, or has another shape or dtype than what it was given."""
+    """Check that a hook returned a tensor of the shape and dtype of the gradient that it got."""
     if after is None:
         return
     if before is None:
@@ -302,7 +313,7 @@ def check_replaced(hook: Callable[..., Any], before: Tensor | None, after: Any) 
 
 
 def replaced_all(hook: Callable[..., Any], before: Sequence[Tensor | None], after: Any) -> Sequence[Tensor | None]:
-    """Return the gradients that a node's hook leaves."""
+    """Return the gradients after a node's hook."""
     if after is None:
         return before
     if not isinstance(after, tuple):
@@ -316,9 +327,9 @@ def replaced_all(hook: Callable[..., Any], before: Sequence[Tensor | None], afte
 
 
 def execute(task: Task, grads: Sequence[Tensor | None]) -> None:
-    """Run a task with grad mode as it asks; deep nesting continues in a fresh thread."""
+    """Run a task in its grad mode; deep nesting continues in a fresh thread."""
     depth = RUNNING.depth + 1
-    if depth % LEVELS == 0 and not sys.is_finalizing():  # then no thread can begin
+    if depth % LEVELS == 0 and not sys.is_finalizing():  # at shutdown no thread can start
         continue_in_thread(task, grads, depth)
         return
     run_here(task, grads, depth)
@@ -340,7 +351,9 @@ def run_here(task: Task, grads: Sequence[Tensor | None], depth: int) -> None:
 
 
 def continue_in_thread(task: Task, grads: Sequence[Tensor | None], depth: int) -> None:
-    """Run a task in a thread of its own, which inherits this one's modes and context; what it raises is raised here."""
+    """Run a task in a thread that inherits this one's modes and context; its exceptions are raised
+    here.
+    """
     failure: list[BaseException] = []
     inherited = dict(vars(MODES))
     context = contextvars.copy_context()
@@ -355,12 +368,12 @@ def continue_in_thread(task: Task, grads: Sequence[Tensor | None], depth: int) -
     thread = threading.Thread(target=body, name="functrace backward")
     try:
         thread.start()
-    except RuntimeError:  # Python 3.12 begins none once the main thread has ended
+    except RuntimeError:  # Python 3.12 starts no thread once the main thread has ended
         body()
     else:
         thread.join()
     if failure:
-        raise failure.pop()  # popped, or this frame and the error's traceback would hold each other
+        raise failure.pop()  # popped, or this frame and the error's traceback would refer to each other
 
 
 def run_backward(
@@ -372,22 +385,24 @@ def run_backward(
     allow_unreachable: bool = False,
     accumulate_grad: bool = False,
 ) -> tuple[Tensor | None, ...] | None:
-    """Run a backward pass: what PyTorch's own ``backward`` and ``grad`` stand on (``Variable._execution_engine``).
+    """Run a backward pass: the basis of PyTorch's ``backward`` and ``grad``
+    (``Variable._execution_engine``).
 
     Args:
         tensors: the roots: tensors or gradient edges.
-        grad_tensors: a gradient for each; ``None`` for those that no gradient flows to.
-        keep_graph: keep what was saved.
+        grad_tensors: a gradient for each; ``None`` where no gradient flows.
+        keep_graph: keep saved tensors.
         create_graph: record the pass itself.
-        inputs: tensors or gradient edges whose gradients are wanted; all leaves by default.
-        allow_unreachable: give ``None`` for inputs that no root depends on.
+        inputs: tensors or gradient edges whose gradients are requested; all leaves by default.
+        allow_unreachable: return ``None`` for inputs that no root depends on.
         accumulate_grad: add gradients to ``.grad``.
 
     Returns:
         the gradients of the inputs; ``None`` if gradients accumulate.
 
     Raises:
-        RuntimeError: what is given is of other types, wants no gradient, or does not fit; or an input is not reached.
+        RuntimeError: if an argument has the wrong type, does not require grad, or does not fit; or
+            an input is not reached.
     """
     if not (isinstance(tensors, tuple) and isinstance(grad_tensors, tuple)):
         name, given = ("grad_tensors", grad_tensors) if isinstance(tensors, tuple) else ("tensors", tensors)
@@ -455,7 +470,7 @@ def edge_of_root(x: Any, place: int) -> tuple[GraphNode, int]:
 
 
 def seed_of_root(gradient: Any, aval: ShapeDtype, place: int) -> Tensor:
-    """Return the gradient of a root with shape and dtype of the root."""
+    """Return the gradient of a root, fitted to the root's shape and dtype."""
     if gradient is None:
         raise RuntimeError(errors.root_gradient_missing(place))
     if not isinstance(gradient, Tensor):
@@ -567,7 +582,9 @@ def grad(
 
 
 def _pulled_batch(pull: Callable[..., Sequence[Tensor | None]], grads: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """Pull back several gradients at once, stacked along the first axis: `torch.func.vmap` of a backward pass."""
+    """Pull back several gradients together, stacked along the first axis: `torch.func.vmap` of a
+    backward pass.
+    """
     reached: list[bool] = []
     sizes: list[int] = []
     for gradient in grads:
@@ -587,7 +604,7 @@ def _pulled_batch(pull: Callable[..., Sequence[Tensor | None]], grads: Sequence[
 
 
 def as_inputs(inputs: Any, function: str) -> tuple[Any, ...]:
-    """Return one tensor or edge, several, or those of a dict, as a tuple."""
+    """Return a tensor or edge, several, or the values of a dict, as a tuple."""
     if isinstance(inputs, Mapping) and type(inputs) is not dict:
         raise TypeError(errors.inputs_mapping(function, type(inputs).__name__))
     given = tuple(inputs.values()) if type(inputs) is dict else as_tuple(inputs)
@@ -597,7 +614,7 @@ def as_inputs(inputs: Any, function: str) -> tuple[Any, ...]:
 
 
 def as_tuple(given: Any) -> tuple[Any, ...]:
-    """Return one tensor or edge, or several, as a tuple."""
+    """Return a tensor or edge, or several, as a tuple."""
     return (given,) if isinstance(given, (Tensor, GradientEdge)) else tuple(given)
 
 
@@ -613,7 +630,7 @@ def edge_of_input(x: Any) -> tuple[GraphNode | None, int]:
 
 
 def make_roots(tensors: Any, gradients: Any, *, batched: bool = False) -> tuple[list[tuple[GraphNode, int]], list[Tensor]]:
-    """Return the edges at which a pass begins, and their gradients, completed."""
+    """Return the edges at which a pass begins, and their completed gradients."""
     given = as_tuple(tensors)
     seeds: tuple[Any, ...] = (None,) * len(given) if gradients is None else as_tuple(gradients)
     made = [make_seed(given, seeds, k, batched=batched) for k in range(min(len(given), len(seeds)))]
@@ -623,7 +640,9 @@ def make_roots(tensors: Any, gradients: Any, *, batched: bool = False) -> tuple[
 
 
 def make_seed(outputs: Sequence[Any], seeds: Sequence[Any], place: int, *, batched: bool = False) -> Any:
-    """Return the gradient of one root: as given (or a batch of them), or 1 for a real scalar; None if it has no gradient."""
+    """Return the gradient of one root: the argument (or a batch of gradients), or 1 for a real
+    scalar; None if it has none.
+    """
     output, seed = outputs[place], seeds[place]
     aval: Any = output.node.output_avals()[output.output_nr] if isinstance(output, GradientEdge) else output._array
     if seed is None:
@@ -637,7 +656,7 @@ def make_seed(outputs: Sequence[Any], seeds: Sequence[Any], place: int, *, batch
         return ones if MODES.dispatch is None else MODES.dispatch.seed(output, ones)
     if not isinstance(seed, Tensor):
         raise TypeError(errors.root_gradient_type(type(seed).__name__))
-    # The numbers in these sentences are where something equal is found first, as PyTorch looks it up.
+    # The numbers in these messages are the index of the first equal object, as PyTorch looks it up.
     shape = seed._array.shape
     if batched:
         if not shape or not shape[0]:

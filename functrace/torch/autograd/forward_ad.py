@@ -4,10 +4,10 @@
         dual = forward_ad.make_dual(x, direction)
         value, derivative = forward_ad.unpack_dual(function(dual))
 
-Operations on dual tensors compute tangents beside values, by the core's rules (`functrace.torch.dispatch.tangents`).
-Tangents have a place in the graph of their own, and backward passes carry them: each of the two modes goes over the other.
-There is one level, for all threads; when it is left all tangents are gone. For forward mode within forward mode there is
-`functrace.torch.func.jvp`.
+Operations on dual tensors compute values and tangents, by the core's rules
+(`functrace.torch.dispatch.tangents`). Tangents have nodes in the graph, and backward passes carry
+tangents: either mode differentiates the other. There is one level, for all threads; leaving it
+drops all tangents. For forward mode within forward mode, use `functrace.torch.func.jvp`.
 
 Layer: 9.
 """
@@ -26,7 +26,7 @@ from functrace.torch.tensors.tensor import Tensor
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
 _current_level = -1
-"""The level that is entered: 0, or -1."""
+"""The current level: 0, or -1 outside."""
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -95,7 +95,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 @final
 class dual_level(DecoratingContext):
-    """A context, and a decorator, in which there are dual tensors.
+    """A context, and a decorator, in which dual tensors exist.
 
     Example:
         >>> import functrace.torch as torch
@@ -191,7 +191,7 @@ def _entered(number: int, name: str) -> Entered:
     return entered
 
 
-# -- whether tangents are seen -----------------------------------------------------------------------------------------
+# -- enabling tangents -------------------------------------------------------------------------------------------------
 
 
 _is_fwd_grad_enabled = is_forward_enabled
@@ -199,7 +199,9 @@ _is_fwd_grad_enabled = is_forward_enabled
 
 @final
 class _set_fwd_grad_enabled(DecoratingContext):
-    """Choose, at once, whether operations of this thread see tangents; as a context, until it ends."""
+    """Enable or disable tangents of this thread's operations immediately; as a context, until it
+    ends.
+    """
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode

@@ -1,4 +1,4 @@
-"""`Function`: an operation of one's own with its own backward, as PyTorch has it.
+"""`Function`: an operation with a user-defined backward, as in PyTorch.
 
     class Square(torch.autograd.Function):
         @staticmethod
@@ -13,9 +13,10 @@
 
     y = Square.apply(x)
 
-``ctx`` *is* the node of the graph: an instance of ``SquareBackward``, a class made together with the Function, so what one
-sets on ``ctx`` is found on ``y.grad_fn``. Among values that functrace traces, ``apply`` records a custom rule instead
-(traced.py): the same class works, unchanged, under ``ft.grad``, ``ft.vmap``, ``ft.jit`` and ``ft.checkpoint``.
+``ctx`` *is* the node of the graph: an instance of ``SquareBackward``, a class made together with
+the Function, so an attribute set on ``ctx`` is found on ``y.grad_fn``. On values that functrace
+traces, ``apply`` records a custom rule instead (traced.py): the same class works, unchanged, under
+``ft.grad``, ``ft.vmap``, ``ft.jit`` and ``ft.checkpoint``.
 
 Layer: 9.
 """
@@ -55,7 +56,7 @@ class WritingFunctionBase(FunctionBase):
         """
         if value.requires_grad and value.is_leaf:
             raise RuntimeError(errors.DIRTY_LEAF)
-        value._grad = None  # as PyTorch does: it was the gradient of another value
+        value._grad = None  # as in PyTorch: it was the gradient of another value
         if value._view is not None:
             if sum(isinstance(v, Tensor) for v in outputs) > 1:
                 raise RuntimeError(errors.DIRTY_VIEW_OF_MANY)
@@ -108,7 +109,7 @@ class Function(WritingFunctionBase, _SingleLevelFunction):
         warnings.warn(errors.function_instantiated(type(self)), DeprecationWarning, stacklevel=2)
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
-        """Raise: what PyTorch called so is gone; see ``apply``."""
+        """Raise: PyTorch has removed this form; see ``apply``."""
         raise RuntimeError(errors.LEGACY_FUNCTION)
 
 
@@ -168,7 +169,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class InplaceFunction(Function):
-    """What Functions that can overwrite their input were derived from."""
+    """Former base class of Functions that can overwrite their input."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -176,19 +177,19 @@ class InplaceFunction(Function):
 
 
 class NestedContext(BackwardCFunction):
-    """The node of a `NestedIOFunction`: what it saves may be nested."""
+    """Node of a `NestedIOFunction`; it can save pytrees."""
 
     _saved_tree: Any = None
     _output_tree: Any = None
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keep nests of tensors for backward, which finds them in ``saved_tensors``."""
+        """Save pytrees of tensors for backward, which finds them in ``saved_tensors``."""
         leaves, self._saved_tree = flatten(tensors)
         self.to_save = tuple(leaves)
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What forward has saved, nested as it was."""
+        """The saved pytrees."""
         return unflatten(self._saved_tree, super().saved_tensors)
 
 
@@ -219,12 +220,12 @@ class NestedIOFunction(Function):
 
     @staticmethod
     def forward_extended(ctx: Any, *inputs: object) -> Any:
-        """Compute the result, a nest of tensors. To be overridden."""
+        """Compute the result, a pytree of tensors. To be overridden."""
         raise NotImplementedError
 
     @staticmethod
     def backward_extended(ctx: Any, *grads: object) -> Any:
-        """Return one nest of gradients per input. To be overridden."""
+        """Return one pytree of gradients per input. To be overridden."""
         raise NotImplementedError
 
     @classmethod
@@ -237,19 +238,19 @@ class NestedIOFunction(Function):
 
     @classmethod
     def forward(cls, ctx: Any, tree: PyTreeSpec, trees: list[PyTreeSpec], *leaves: object) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Nest the inputs, and flatten the result."""
+        """Unflatten the inputs, and flatten the result."""
         found, ctx._output_tree = flatten(cls.forward_extended(ctx, *unflatten(tree, leaves)))
         trees.append(ctx._output_tree)
         return tuple(found)
 
     @classmethod
     def backward(cls, ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Nest the gradients, and flatten those that come back."""
+        """Unflatten the gradients, and flatten the results."""
         nested = unflatten(ctx._output_tree, grads)
         found = cls.backward_extended(ctx, *(nested if isinstance(nested, tuple) else (nested,)))
         return None, None, *leaves_or_nothing(found)
 
 
 def leaves_or_nothing(nest: object) -> list[Any]:
-    """Return the leaves of a nest; None is one."""
+    """Return the leaves of a pytree; None is a leaf."""
     return [x for part in nest for x in leaves_or_nothing(part)] if isinstance(nest, (tuple, list)) else [nest]

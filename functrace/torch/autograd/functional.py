@@ -1,7 +1,9 @@
-"""``torch.autograd.functional``: products and matrices of derivatives of functions of tensors, on the graph.
+"""``torch.autograd.functional``: vector products and matrices of derivatives of functions of
+tensors, on the graph.
 
-Each runs the user's function once on inputs that want gradients, and then backward as often as it takes. What they share is
-how they read inputs, outputs and ``v`` (`_several`, `_checked_v`), and what ``strict`` refuses.
+Each runs the user's function once on inputs that require grad, followed by the necessary backward
+passes. They share the parsing of inputs, outputs and ``v`` (`_several`, `_checked_v`), and the
+checks of ``strict``.
 
 Layer: 9.
 """
@@ -33,11 +35,11 @@ _STRATEGIES = ("forward-mode", "reverse-mode")
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 
-# -- what they have in common ------------------------------------------------------------------------------------------
+# -- shared helpers ----------------------------------------------------------------------------------------------------
 
 
 def _several(given: object, what: str, name: str) -> tuple[bool, Tensors]:
-    """Return whether a tuple of tensors was given, and the tensors as a tuple.
+    """Return True if the argument is a tuple of tensors, and the tensors as a tuple.
 
     Raises:
         TypeError: for anything but a tensor or a tuple of tensors.
@@ -54,13 +56,17 @@ def _several(given: object, what: str, name: str) -> tuple[bool, Tensors]:
 
 
 def _prepared(inputs: Tensors, create_graph: bool) -> Tensors:
-    """Return the inputs as tensors that want gradients: views of the caller's in his graph, or leaves of their own."""
+    """Return inputs that require grad: views of the caller's tensors in their graph, or new
+    leaves.
+    """
     made = [x.view(x.shape) if create_graph else x.detach() for x in inputs]
     return tuple([x.requires_grad_() for x in made])
 
 
 def _run(f: Function, inputs: Tensors, name: str, create_graph: bool, strict: bool) -> tuple[Tensors, bool, Tensors]:
-    """Run the function with grad mode on; returns its inputs, whether it returned a tuple, and its outputs."""
+    """Run the function with grad mode on; returns its inputs, True if it returned a tuple, and its
+    outputs.
+    """
     with enable_grad():
         prepared = _prepared(inputs, create_graph)
         is_tuple, outputs = _several(f(*prepared), "outputs of the user-provided function", name)
@@ -89,7 +95,7 @@ def _check_scalar(is_tuple: bool, outputs: Tensors, name: str) -> None:
 
 
 def _checked_v(v: object, like: Tensors, is_tuple: bool, of: str, name: str) -> Tensors:
-    """Return ``v`` as one tensor per tensor of ``like``; left out, it is one, if that is one number.
+    """Return ``v`` as one tensor per tensor of ``like``; 1 by default, if ``like`` is one number.
 
     Raises:
         RuntimeError: if number or shapes differ.
@@ -119,7 +125,7 @@ def _grads(
     create_graph: bool,
     retain_graph: bool | None = None,
 ) -> list[Tensor | None]:
-    """Return gradients of those outputs that have any; ``None`` where an input is not reached."""
+    """Return gradients of the outputs that require grad; ``None`` where an input is not reached."""
     chosen = [(x, seed) for x, seed in zip(outputs, seeds, strict=True) if x.requires_grad]
     if not chosen:
         return [None] * len(inputs)
@@ -136,7 +142,9 @@ def _grads(
 
 
 def _filled(grads: Sequence[Tensor | None], like: Tensors, strict: bool, refused: str) -> Tensors:
-    """Put zeros where there is no gradient; ``strict`` refuses that, in the words of ``refused``."""
+    """Replace missing gradients by zeros; under ``strict``, raise with the message ``refused``
+    instead.
+    """
     found: list[Tensor] = []
     for k, (gradient, x) in enumerate(zip(grads, like, strict=True)):
         if gradient is None and strict:
@@ -163,7 +171,7 @@ _OF_HESSIAN = (
 
 
 def _check_depends(results: Sequence[Tensor], strict: bool, refused: str) -> None:
-    """Under ``strict``, refuse results that do not depend on the inputs."""
+    """Raise under ``strict`` if results do not depend on the inputs."""
     if strict:
         for k, result in enumerate(results):
             if not result.requires_grad:
@@ -171,12 +179,14 @@ def _check_depends(results: Sequence[Tensor], strict: bool, refused: str) -> Non
 
 
 def _in_graph(create_graph: bool) -> set_grad_enabled:
-    """Grad mode for the backward passes."""
+    """Grad mode of the backward passes."""
     return set_grad_enabled(create_graph or is_grad_enabled())
 
 
 def _finished(results: Sequence[Tensor], is_tuple: bool, create_graph: bool) -> Any:
-    """Return results in the form of what they belong to; without their history, unless it was asked for."""
+    """Return results as a tuple or a tensor, as the inputs were; detached unless
+    ``create_graph``.
+    """
     kept = tuple(results) if create_graph else tuple([x.detach() for x in results])
     return kept if is_tuple else kept[0]
 
@@ -352,7 +362,7 @@ _HESSIAN_IN_GRAPH = (
 
 
 def _gradient(output: Tensor, inputs: Tensors, strict: bool) -> Tensors:
-    """Return the gradient of a number, with its history."""
+    """Return the gradient of a scalar, with its history."""
     found = _filled(_grads((output,), inputs, (ones_like(output.detach()),), create_graph=True), inputs, strict, _OF_OUTPUT)
     _check_depends(found, strict, _OF_HESSIAN)
     return found
@@ -421,7 +431,7 @@ def jacobian(
 
 
 def _jacobian_of(place: int, output: Tensor, inputs: Tensors, create_graph: bool, strict: bool) -> list[Tensor]:
-    """Return the Jacobians of one output."""
+    """Return the Jacobians of one output by all inputs."""
     columns: list[list[Tensor]] = [[] for _ in inputs]
     refused = (
         f"Output {place} of the user-provided function is independent of input {{}}. This is not allowed in strict mode."
@@ -443,7 +453,7 @@ def _jacobian_of(place: int, output: Tensor, inputs: Tensors, create_graph: bool
 
 
 def _jacobian_at_once(output: Tensor, inputs: Tensors, create_graph: bool) -> list[Tensor]:
-    """Return the Jacobians of one output by one pass, with a batch of gradients."""
+    """Return the Jacobians of one output by one pass over a batch of gradients."""
     seeds = reshape(eye(output.numel(), dtype=output.dtype), (output.numel(), *output.shape))
     grads = grad(
         output, inputs, seeds, create_graph=create_graph, retain_graph=True, allow_unused=True, is_grads_batched=True
@@ -507,7 +517,7 @@ def hessian(
     def gradient(*xs: Tensor) -> Tensors:
         if is_forward:
             for x in xs:
-                x._requires = x._requires or x._node is None  # `requires_grad_` is not for what `vmap` runs
+                x._requires = x._requires or x._node is None  # `requires_grad_` is not available inside `vmap`
         output = scalar(*xs)
         found = _filled(_grads((output,), xs, (ones_like(output.detach()),), create_graph=True), xs, False, "")
         _check_depends(found, strict, _OF_HESSIAN)
@@ -521,7 +531,7 @@ def hessian(
 
 
 def _check_forward(create_graph: bool, strict: bool, vectorize: bool) -> None:
-    """Check what does not go together with forward mode, as in PyTorch."""
+    """Check arguments that forward mode does not support, as in PyTorch."""
     if strict:
         raise RuntimeError(
             'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported together '

@@ -1,4 +1,4 @@
-"""Whether operations are recorded: ``no_grad``, ``enable_grad``, ``set_grad_enabled``; and other flags of a thread.
+"""Grad mode: ``no_grad``, ``enable_grad``, ``set_grad_enabled``; and other thread-local flags.
 
 Layer: 9.
 """
@@ -23,51 +23,68 @@ if TYPE_CHECKING:
 
 @final
 class Modes(threading.local):
-    """The modes of the running thread; each thread begins with recording on."""
+    """The modes of the current thread; each thread begins with recording on."""
 
     recording: bool | None = True
-    """Whether operations are recorded; None in inference mode: they are not, and what they make are inference tensors."""
+    """True if operations are recorded; None in inference mode: they are not, and their results are
+    inference tensors.
+    """
     asked = False
-    """What `is_grad_enabled` answers in inference mode."""
+    """The value that `is_grad_enabled` returns in inference mode."""
     forward = True
-    """Whether operations see the tangents of dual tensors; see forward_ad.py. In inference mode they do not."""
+    """True if operations propagate tangents of dual tensors; see forward_ad.py. In inference mode
+    they do not.
+    """
     since = -1
-    """Where recording was switched off by the user: the newest recording of functrace's that there was; -1 where it is on.
-    Values that are traced by it, or by older ones, are constants until it is on again; transforms that begin later
-    differentiate, with recording on again for the functions that they are given."""
+    """The newest functrace recording when the user switched recording off; -1 while it is on.
+    Values traced by it, or by older ones, are constants until recording is on again; transforms
+    that begin later differentiate, and switch recording on for the functions they transform.
+    """
     floor = -1
-    """The newest recording that a user's Function is run for; see `without_graph`."""
+    """The newest recording for which a user's Function runs; see `without_graph`."""
     begun: int | None = None
-    """Which recording was the newest when the forward began of the user's Function that runs: what it has made since, in
-    forward too if it is backward that runs, it may write to."""
+    """The newest recording when the forward of the user's Function that runs began. The Function
+    may write to values made since then; its backward may also write to those that its forward
+    made.
+    """
     pairs: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()
-    """The saved-tensor hooks that are active, innermost last; see hooks.py."""
+    """The active saved-tensor hooks, innermost last; see hooks.py."""
     watches: tuple[Callable[[Tensor], None], ...] = ()
-    """Called with every tensor that is about to be overwritten; see mutation.py."""
+    """Callbacks that get every tensor that is about to be overwritten; see mutation.py."""
     refusal: str | None = None
-    """Why no saved-tensor hooks may be entered, if so."""
+    """The message with which saved-tensor hooks are refused, or None if they are allowed."""
     functional = False
-    """Whether a function runs that was given to ``torch.func``."""
+    """True while a function transformed by ``torch.func`` runs."""
     lift: Callable[[Any], Any] | None = None
-    """What stands for tensors that a function given to ``torch.func`` closes over; see func/nodes.py."""
+    """Replaces tensors captured by a function that ``torch.func`` transforms; see func/nodes.py."""
     multithreading = True
-    """Whether PyTorch would be allowed to run backward passes in threads of its own; here they never are."""
+    """True if PyTorch would be allowed to run backward passes in its own threads; here it has no
+    effect.
+    """
     replays_views = False
-    """Whether views are made again step by step, in place of one ``AsStridedBackward0``, when their base has changed."""
+    """True if views are replayed step by step when their base has changed, in place of one
+    ``AsStridedBackward0``.
+    """
     dispatch: Any = None
-    """What operations are handed to while a dispatch mode is active, in place of running; see dispatch.py."""
+    """The handler that gets operations instead of running them, while a dispatch mode is active;
+    see dispatch.py.
+    """
     graph_exec_group: Any = None
-    """The group of backward passes for which checkpoints run again once; see utils/recomputation.py."""
+    """The group of backward passes for which checkpoints recompute once; see
+    utils/recomputation.py.
+    """
     randomness: str = "same"
-    """What functions of random numbers do: ``"error"`` inside ``torch.func.vmap``, unless it says otherwise."""
+    """The treatment of random functions: ``"error"`` inside ``torch.func.vmap``, unless its
+    ``randomness`` differs.
+    """
 
 
 MODES = Modes()
-"""The modes of the running thread."""
+"""The modes of the current thread."""
 
 
 def is_grad_enabled() -> bool:
-    """Check that operations of this thread are recorded.
+    """Return True if operations of this thread are recorded.
 
     Returns:
         True if they are.
@@ -81,7 +98,9 @@ def is_grad_enabled() -> bool:
 
 
 def switch(recording: bool) -> None:
-    """Switch recording on or off, for traced values too; in inference mode nothing is recorded all the same."""
+    """Switch recording on or off, for traced values too; in inference mode nothing is recorded
+    regardless.
+    """
     if MODES.recording is None:
         MODES.asked = recording
     else:
@@ -92,12 +111,12 @@ State = tuple[bool | None, int, bool]
 
 
 def state() -> State:
-    """Return what `restore` takes."""
+    """Return the recording state, for `restore`."""
     return MODES.recording, MODES.since, MODES.asked
 
 
 def restore(before: State) -> None:
-    """Switch recording to what it was."""
+    """Restore a recording state."""
     MODES.recording, MODES.since, MODES.asked = before
 
 
@@ -180,16 +199,18 @@ class GradMode(DecoratingContext):
 
 @contextmanager
 def without_graph(begun: int | None = None) -> Generator[None]:
-    """Make no nodes, as ``no_grad``, around a user's Function that is traced: derivatives of traced values go on.
+    """Create no nodes, as ``no_grad``, around a user's Function that is traced: derivatives of
+    traced values continue.
 
     Args:
         begun: see `Modes`.
 
-    Note [What a rule detaches]
-        Inside, ``detach()``, ``.data`` and ``no_grad`` say what belongs to the graphs that the Function makes for itself.
-        Traced values are no constants for that: forward and backward are programs, which transforms differentiate as they
-        are. So a backward that runs its forward again, on detached inputs, has the derivatives
-        that it should have; in PyTorch, its second derivative is silently that of something else.
+    Note [Detaching in custom rules]
+        Inside, ``detach()``, ``.data`` and ``no_grad`` concern only the graphs that the Function
+        builds itself. They do not make traced values constant: forward and backward are programs,
+        which transforms differentiate as they are. So a backward that runs its forward again on
+        detached inputs has correct derivatives; PyTorch's second derivative is silently wrong
+        there.
     """
     before = MODES.recording, MODES.since, MODES.floor, MODES.functional, MODES.begun
     MODES.recording, MODES.since, MODES.floor, MODES.functional = MODES.recording and False, -1, newest_recording(), False
@@ -202,7 +223,7 @@ def without_graph(begun: int | None = None) -> Generator[None]:
 
 @final
 class no_grad(GradMode):
-    """Run operations without recording them: a context manager and a decorator (``@no_grad()`` or ``@no_grad``).
+    """Disable recording: a context manager and a decorator (``@no_grad()`` or ``@no_grad``).
 
     Args:
         function: the function, if it is used as a decorator without parentheses.
@@ -230,7 +251,7 @@ class no_grad(GradMode):
 
 @final
 class enable_grad(GradMode):
-    """Record operations, inside of ``no_grad``: a context manager and a decorator.
+    """Record operations inside ``no_grad``: a context manager and a decorator.
 
     Args:
         orig_func: the function, if it is used as a decorator without parentheses.
@@ -258,7 +279,7 @@ class enable_grad(GradMode):
 
 @final
 class set_grad_enabled(GradMode):
-    """Switch recording on or off, at once; as a context manager, until it ends.
+    """Switch recording on or off immediately; as a context manager, until the block ends.
 
     Args:
         mode: True to record.
@@ -280,7 +301,7 @@ class set_grad_enabled(GradMode):
         switch(self._recording)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Decorate; the mode of the caller is restored, since only the function's calls were meant."""
+        """Decorate; restores the caller's mode, since only the function's calls were meant."""
         restore(self._outer)
         return super().__call__(function)
 
@@ -295,7 +316,10 @@ def is_inference_mode_enabled() -> bool:
 
 @final
 class inference_mode(DecoratingContext):
-    """Record nothing, and make inference tensors: without version, never saved for backward, not to be overwritten outside.
+    """Record nothing, and create inference tensors.
+
+    They have no version counter, are never saved for backward, and must not be overwritten
+    outside.
 
     Args:
         mode: whether it is on; or a function, which is decorated.
@@ -332,16 +356,16 @@ class inference_mode(DecoratingContext):
 
 
 class Flag(DecoratingContext):
-    """A setting of the running thread, changed at once and put back when the context ends.
+    """A thread-local setting, changed immediately and restored when the context ends.
 
     Args:
         mode: the new value.
     """
 
     _name: str
-    """Where it stands in `Modes`."""
+    """The attribute of `Modes`."""
     _setter: str
-    """What PyTorch calls the function that sets it."""
+    """The name of PyTorch's setter."""
 
     def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):
@@ -365,7 +389,7 @@ class Flag(DecoratingContext):
 
 @final
 class set_multithreading_enabled(Flag):
-    """Set whether backward passes may use threads of the engine; they never do here, and only the setting is kept.
+    """Set whether backward passes may use the engine's threads; it has no effect here.
 
     As in PyTorch, it stays set by the line that decorates a function.
 
@@ -387,7 +411,9 @@ class set_multithreading_enabled(Flag):
 
 @final
 class _force_original_view_tracking(Flag):
-    """Make the nodes of views again step by step when their base has changed, in place of one ``AsStridedBackward0``."""
+    """Replay views step by step when their base has changed, in place of one
+    ``AsStridedBackward0``.
+    """
 
     _name, _setter = "replays_views", "set_view_replay_enabled"
 
@@ -398,7 +424,7 @@ class _force_original_view_tracking(Flag):
         MODES.replays_views = self.mode
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Decorate; the mode of the caller is restored, since only the function's calls were meant."""
+        """Decorate; restores the caller's mode, since only the function's calls were meant."""
         MODES.replays_views = self.prev
         return super().__call__(function)
 
@@ -433,7 +459,7 @@ def is_view_replay_enabled() -> bool:
 
 @final
 class _unsafe_preserve_version_counter(DecoratingContext):
-    """Let overwrites inside the context go unnoticed: versions are put back when it ends.
+    """Hide overwrites inside the context: version counters are restored when it ends.
 
     Args:
         tensors: a tensor, or a tuple of them.

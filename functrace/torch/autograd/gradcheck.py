@@ -1,10 +1,13 @@
-"""``gradcheck`` and ``gradgradcheck``: derivatives by the graph against differences of the function itself.
+"""``gradcheck`` and ``gradgradcheck``: compare derivatives of the graph with finite differences of
+the function.
 
-A Jacobian is an array of shape (numbers of the input, numbers of the output), by rows as PyTorch prints them. Complex inputs
-have complex rows: the derivative along the real axis, and ``1j`` times that along the imaginary one. Of complex outputs the
-imaginary and the real part are checked one after the other.
+A Jacobian is an array of shape (elements of the input, elements of the output), by rows as PyTorch
+prints them. Complex inputs have complex rows: the derivative along the real axis, plus ``1j``
+times the one along the imaginary axis. For complex outputs, the imaginary part is checked first,
+then the real part.
 
-In fast mode both Jacobians are multiplied by random unit vectors, so that one difference and one backward pass do.
+In fast mode both Jacobians are multiplied by random unit vectors, so one difference and one
+backward pass suffice.
 
 Layer: 9.
 """
@@ -53,27 +56,28 @@ def gradcheck(
     """Check gradients of a function against central differences.
 
     Args:
-        func: takes ``inputs``, and returns a tensor or several.
-        inputs: those that require grad are checked; they should be of double precision.
-        eps: the step of the differences.
+        func: a function of ``inputs`` that returns a tensor or several.
+        inputs: tensors; those that require grad are checked. They should have double precision.
+        eps: step of the differences.
         atol: absolute tolerance.
         rtol: relative tolerance.
-        raise_exception: raise what is wrong; otherwise return False. What the function raises is raised in any case.
-        nondet_tol: how much two backward passes may differ.
-        check_undefined_grad: check that backward takes undefined gradients (``None``).
-        check_grad_dtypes: check that gradients have the dtypes of their inputs.
-        check_batched_grad: check that backward under ``vmap`` equals a loop.
-        check_batched_forward_grad: the same for forward mode.
-        check_forward_ad: check forward mode, too.
-        check_backward_ad: check reverse mode.
-        fast_mode: multiply Jacobians by random vectors in place of computing them in full.
-        masked: taken as PyTorch takes it: tensors here are never sparse.
+        raise_exception: True to raise an error; otherwise False is returned. Exceptions of
+            ``func`` are raised in any case.
+        nondet_tol: largest difference of two backward passes.
+        check_undefined_grad: True to check that backward accepts undefined gradients (``None``).
+        check_grad_dtypes: True to check that gradients have the dtypes of their inputs.
+        check_batched_grad: True to check that backward under ``vmap`` equals a loop.
+        check_batched_forward_grad: True to check the same for forward mode.
+        check_forward_ad: True to check forward mode, too.
+        check_backward_ad: True to check reverse mode.
+        fast_mode: True to multiply Jacobians by random vectors instead of computing them in full.
+        masked: accepted for ported code: tensors here are never sparse.
 
     Returns:
-        whether all is right.
+        True if all derivatives are right.
 
     Raises:
-        GradcheckError: what is wrong.
+        GradcheckError: if a derivative is wrong.
         ValueError: if no input requires grad.
         RuntimeError: for inputs whose elements share memory.
 
@@ -84,8 +88,8 @@ def gradcheck(
         True
 
     Cost:
-        two runs of ``func`` per number in the inputs, two backward passes per number in the outputs; in fast mode two each
-        per pair of input and output.
+        two runs of ``func`` per element of the inputs, two backward passes per element of the
+        outputs; in fast mode two each per pair of input and output.
 
     Source:
         central differences: Press et al., Numerical Recipes, 3rd ed., section 5.7.
@@ -213,10 +217,10 @@ def _differentiable(outputs: Tensors) -> Tensors:
 
 
 def _checked_inputs(given: Tensors) -> list[int]:
-    """Return the places of inputs to check.
+    """Return the indices of the inputs to check.
 
     Raises:
-        ValueError: if there are none.
+        ValueError: if no input requires grad.
         RuntimeError: if elements of one share memory.
     """
     places = [k for k, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
@@ -234,7 +238,7 @@ def _checked_inputs(given: Tensors) -> list[int]:
 # -- the check ---------------------------------------------------------------------------------------------------------
 
 Part: TypeAlias = Callable[[Array], Array]
-"""What of an output is checked."""
+"""Selects the part of an output to check."""
 
 
 @final
@@ -258,13 +262,13 @@ class Check:
         self.wanted: Tensors = tuple([self.inputs[k] for k in self.places])
 
     def outputs(self) -> Tensors:
-        """Run the function; returns the outputs that have gradients."""
+        """Run the function; returns its differentiable outputs."""
         return _differentiable(returned(self.func(*self.inputs)))
 
     def run(
         self, *, backward: bool, forward: bool, undefined: bool, dtypes: bool, batched: bool, batched_forward: bool
     ) -> None:
-        """Run all checks that are asked for."""
+        """Run all requested checks."""
         every = returned(self.func(*self.inputs))
         chosen = [k for k, x in enumerate(every) if isinstance(x, Tensor) and x.requires_grad]
         if not chosen:
@@ -313,7 +317,9 @@ class Check:
         return [(a - b) / (2 * self.eps) for a, b in zip(*found, strict=True)]
 
     def _directions(self, i: int) -> list[tuple[Array, complex]]:
-        """Directions of one input, and what the derivative along each counts for in the row of its element."""
+        """Return the directions of one input, and the factor of each derivative in the row of its
+        element.
+        """
         array = self.wanted[i]._array
         is_complex = array.dtype.kind == "c"
         found: list[tuple[Array, complex]] = []
@@ -341,7 +347,7 @@ class Check:
         return made
 
     def check_constant(self, every: Tensors) -> None:
-        """Check that a function of which no output requires grad does not depend on the inputs."""
+        """Check that a function does not depend on the inputs if no output requires grad."""
         chosen = [k for k, x in enumerate(every) if isinstance(x, Tensor) and x._array.dtype.kind in "fc"]
         for i in range(len(self.wanted)):
             for jacobian in self.numerical(i, chosen, lambda a: a):
@@ -354,7 +360,9 @@ class Check:
         return grad((outputs[j],), self.wanted, (wrap(seed),), retain_graph=True, allow_unused=True)
 
     def _analytical(self, i: int, j: int, part: Part, dtypes: bool) -> Array:
-        """Return the Jacobian of one output by one input, from one backward pass per number of the output."""
+        """Return the Jacobian of one output by one input, from one backward pass per element of
+        the output.
+        """
         outputs = self.outputs()
         output, x = outputs[j]._array, self.wanted[i]._array
         factor = _factor(output, part)
@@ -401,7 +409,7 @@ class Check:
                 raise GradcheckError(errors.not_reentrant(told, self.nondet_tol))
 
     def _short(self, j: int, v: Array, part: Part) -> list[Array]:
-        """Return the gradients of one output, by all inputs, for a vector that it is multiplied by."""
+        """Return the gradients of one output, by all inputs, multiplied by a vector."""
         outputs = self.outputs()
         output = outputs[j]._array
         seed = (v.reshape(output.shape) * _factor(output, part)).astype(output.dtype)
@@ -411,7 +419,7 @@ class Check:
     def fail_fast(
         self, what: str, i: int, j: int, pair: tuple[Any, Any], chosen: Sequence[int], part: Part, analytical: Array
     ) -> None:
-        """Raise what fast mode has found, with both Jacobians in full."""
+        """Raise the mismatch found in fast mode, with both Jacobians in full."""
         numerical = self.numerical(i, chosen, part)[j]
         shown = [text_of(x) if isinstance(x, np.ndarray) else x if numerical.dtype.kind == "c" else x.real for x in pair]
         told = errors.slow_mode(text_of(numerical), text_of(analytical), np.abs(analytical - numerical).max(initial=0.0))
@@ -431,7 +439,7 @@ class Check:
                 raise GradcheckError(errors.GRADIENT_OF_OTHER_DTYPE)
 
     def _check_undefined(self) -> None:
-        """Check that backward takes gradients that nobody sent: all of them, and each alone."""
+        """Check that backward accepts undefined gradients: all of them, and each alone."""
         count = len(self.outputs())
         missing = [range(count)] if count == 1 else [range(count), *[range(k, k + 1) for k in range(count)]]
         for places in missing:
@@ -447,7 +455,7 @@ class Check:
                 raise GradcheckError(errors.UNDEFINED_NOT_ZERO)
 
     def _check_batched(self) -> None:
-        """Check that backward passes under ``vmap`` give what a loop gives."""
+        """Check that backward passes under ``vmap`` equal a loop."""
         outputs = self.outputs()
         for j, output in enumerate(outputs):
             seeds = np.stack([random_like(output, False)._array for _ in range(2)])
@@ -462,7 +470,7 @@ class Check:
                 if not np.allclose(together, np.stack(alone), self.rtol, self.atol):
                     raise GradcheckError(errors.batched_mismatch(j, i, text_of(together), text_of(np.stack(alone))))
 
-    # -- what the check of forward mode takes --------------------------------------------------
+    # -- for the check of forward mode ---------------------------------------------------------
 
     def of(self, func: Callable[..., OneOrMore], inputs: Tensors) -> Check:
         """Return the same check of another function."""
@@ -472,7 +480,7 @@ class Check:
         return made
 
     def returned(self, inputs: Sequence[object]) -> Tensors:
-        """Return what the function returns for other inputs."""
+        """Return the results of the function for other inputs."""
         return returned(self.func(*inputs))
 
 
@@ -480,5 +488,5 @@ _BACKWARD = "Jacobian mismatch"
 
 
 def _factor(output: Array, part: Part) -> complex:
-    """What a gradient of an output starts from, so that the part in question is differentiated."""
+    """Return the seed that differentiates the selected part of an output."""
     return 1j if output.dtype.kind == "c" and part(np.array([1j]))[0] == 1 else 1

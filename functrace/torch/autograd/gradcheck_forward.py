@@ -1,7 +1,8 @@
-"""What `gradcheck` checks of forward mode: tangents of dual tensors against differences of the function.
+"""Forward-mode checks of `gradcheck`: compare tangents of dual tensors with differences of the
+function.
 
-Inputs of complex numbers are checked in two parts: as a function of their imaginary parts, then of their real parts, each
-with the other part held. Outputs may be complex.
+Complex inputs are checked in two steps: as a function of their imaginary parts, then of their real
+parts, with the other part constant. Outputs may be complex.
 
 Layer: 9.
 """
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 Tensors: TypeAlias = tuple[Tensor, ...]
 Duals: TypeAlias = list[Any]
-"""The arguments of the function: dual tensors for those that are checked."""
+"""The arguments of the function: dual tensors for the inputs to check."""
 
 
 def check_forward(check: Check, *, undefined: bool, dtypes: bool) -> None:
@@ -33,11 +34,11 @@ def check_forward(check: Check, *, undefined: bool, dtypes: bool) -> None:
 
     Args:
         check: the check; its inputs may be complex.
-        undefined: whether inputs without tangent are checked.
-        dtypes: whether tangents of real outputs must be real.
+        undefined: True to check inputs without tangent.
+        dtypes: True to check that tangents of real outputs are real.
 
     Raises:
-        GradcheckError: what is wrong.
+        GradcheckError: if a tangent is wrong.
     """
     complex_places = [k for k, x in enumerate(check.inputs) if isinstance(x, Tensor) and x._array.dtype.kind == "c"]
     if not complex_places:
@@ -71,7 +72,9 @@ def of_part(check: Check, places: Sequence[int], *, imaginary: bool) -> Check:
 
 
 def _duals(check: Check) -> tuple[Duals, list[Tensor]]:
-    """Return the arguments with dual tensors for those that are checked, and their tangents, which are zero."""
+    """Return the arguments with dual tensors for the inputs to check, and their tangents, which
+    are zero.
+    """
     duals: Duals = list(check.inputs)
     for k in check.places:
         x = check.inputs[k]
@@ -160,7 +163,7 @@ def _check_fast(check: Check, told: Sequence[str], chosen: Sequence[int], dtypes
 
 
 def _check_undefined(check: Check) -> None:
-    """Check that an input without tangent counts as one whose tangent is zero."""
+    """Check that an input without tangent is treated as one with a zero tangent."""
     with dual_level():
         duals, tangents = _duals(check)
         for tangent, x in zip(tangents, check.wanted, strict=True):
@@ -178,7 +181,7 @@ def _check_undefined(check: Check) -> None:
 
 
 def check_batched_forward(check: Check) -> None:
-    """Check that forward mode under ``vmap`` gives what a loop gives."""
+    """Check that forward mode under ``vmap`` equals a loop."""
     for k in check.places:
         current = check.inputs[k]
 

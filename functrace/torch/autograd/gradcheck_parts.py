@@ -1,4 +1,4 @@
-"""What the halves of `gradcheck` share: the error, random numbers, and how Jacobians are shown.
+"""Shared parts of `gradcheck`: the error, random numbers, and the display of Jacobians.
 
 Layer: 9.
 """
@@ -13,14 +13,14 @@ from functrace.typing import Array
 
 
 class GradcheckError(RuntimeError):
-    """What `gradcheck` raises for derivatives that are wrong."""
+    """Raised by `gradcheck` for wrong derivatives."""
 
 
 def returned(given: object) -> tuple[Tensor, ...]:
-    """Return what a function has returned as a tuple.
+    """Return the results of a function as a tuple.
 
     Raises:
-        TypeError: if it is not tensors.
+        TypeError: if a result is no tensor.
     """
     found: list[Tensor] = []
     for x in given if isinstance(given, (tuple, list)) else (given,):
@@ -31,7 +31,7 @@ def returned(given: object) -> tuple[Tensor, ...]:
 
 
 def random_like(x: Tensor, scattered: bool) -> Tensor:
-    """Return random numbers between -1 and 1; ``scattered``: that do not lie in C order."""
+    """Return random numbers between -1 and 1, not contiguous if ``scattered``."""
     shape = (*x.shape, 2) if scattered else tuple(x.shape)
     numbers = generator().uniform(-1, 1, shape)
     if x._array.dtype.kind == "c":
@@ -47,7 +47,7 @@ def unit(n: int) -> Array:
 
 
 def mismatch(what: str, i: int, j: int, numerical: Array, analytical: Array) -> str:
-    """Return the sentence for two Jacobians that differ: of output ``j``, by input ``i``."""
+    """Return the error message for two different Jacobians of output ``j`` by input ``i``."""
     shown = f"numerical:{text_of(numerical)}\nanalytical:{text_of(analytical)}\n"
     return f"{what} for output {j} with respect to input {i},\n{shown}"
 

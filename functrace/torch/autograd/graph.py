@@ -1,9 +1,10 @@
-"""The graph: nodes that know how to pull gradients back, and the edges between them.
+"""The graph: nodes that pull gradients back, and the edges between them.
 
-A `GraphNode` stands for one operation of the forward pass. Its edges lead to the nodes that computed its operands, or to
-`AccumulateGrad` for a leaf that wants a gradient. `OpNode` holds a plan: the backward program that the core derived from the
-operation, and the saved tensors that it reads. A graph lives by reference counts alone: a tensor holds its node, a node the
-nodes behind its edges and what it saved, never its own outputs.
+A `GraphNode` represents one operation of the forward pass. Its edges lead to the nodes that
+computed its operands, or to `AccumulateGrad` for a leaf that requires grad. `OpNode` holds a plan
+(the backward program that the core derived from the operation) and the saved tensors that the
+program reads. Reference counts alone keep a graph alive: a tensor refers to its node, a node to
+the nodes of its edges and its saved tensors, never to its own outputs.
 
 Layer: 9.
 """
@@ -96,27 +97,31 @@ class GraphNode:
     _tensor_hooks: dict[int, dict[int, Callable[..., Any]]] | None = None
     """Hooks of the tensors that are this node's outputs, by output number."""
     _retained: dict[int, weakref.ref[Tensor]] | None = None
-    """The tensors whose gradient is kept, by output number."""
+    """The tensors whose gradient is retained, by output number."""
     _prehooks: HookDict | None = None
     _posthooks: HookDict | None = None
     _details: dict[Any, Any] | None = None
     _bare = True
-    """Whether no hook was ever registered here: the engine then just runs the node. (One test, in place of five.)"""
+    """True if no hook was ever registered here: the engine then just runs the node. (One test, in
+    place of five.)
+    """
     requires_grad = True
-    """Whether the node is in a graph."""
+    """True if the node is in a graph."""
     is_node = True
-    """Whether these are nodes: not so of a Function, which has the floor of its nodes."""
+    """True for nodes; False for a Function, which shares the base class of its nodes."""
     drops_unneeded = False
-    """Whether gradients that lead nowhere that is needed (``inputs=``) are dropped before hooks see them."""
+    """True if gradients for nodes that need not run (``inputs=``) are dropped before hooks see
+    them.
+    """
 
     @property
     def next_functions(self) -> tuple[Edge, ...]:
-        """Where gradients go: for each operand, the node that computed it and which of its outputs it is."""
+        """The edges: for each operand, the node that computed it and its output number."""
         return self._edges
 
     @property
     def metadata(self) -> dict[Any, Any]:
-        """A dict for the user's own notes."""
+        """A dict for user data."""
         if self._details is None:
             self._details = {}
         return self._details
@@ -155,27 +160,31 @@ class GraphNode:
         raise NotImplementedError
 
     def release(self) -> None:
-        """Let go of what was saved; the engine calls it after ``run``, unless the graph is retained."""
+        """Free the saved tensors; the engine calls it after ``run``, unless the graph is
+        retained.
+        """
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(grad_inputs, grad_outputs)`` after this node has run; what it returns replaces the former."""
+        """Call ``hook(grad_inputs, grad_outputs)`` after this node has run; its result replaces
+        ``grad_inputs``.
+        """
         if self._posthooks is None:
             self._posthooks, self._bare = HookDict(), False
         return register(self._posthooks, hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(grad_outputs)`` before this node runs; what it returns replaces them."""
+        """Call ``hook(grad_outputs)`` before this node runs; its result replaces them."""
         if self._prehooks is None:
             self._prehooks, self._bare = HookDict(), False
         return register(self._prehooks, hook)
 
     def _register_hook_dict(self, tensor: Tensor) -> None:
-        """Let the hooks of ``tensor._backward_hooks`` be those of the output that the tensor is."""
+        """Use the hooks in ``tensor._backward_hooks`` for the output that the tensor is."""
         if tensor._hooks is None:
             raise RuntimeError("there are no hooks in tensor._backward_hooks: assign a dict of them first")
         self._bare = False
         self._tensor_hooks = {**(self._tensor_hooks or {}), tensor._output_nr: tensor._hooks}
-        tensor._hooks = None  # they are the node's: when the tensor is overwritten it has none
+        tensor._hooks = None  # now the node's: an overwritten tensor has no hooks
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
@@ -188,7 +197,7 @@ class NativeNode(GraphNode):
         """Return the gradients for the edges, a single one without tuple; hooks are not called.
 
         Raises:
-            TypeError: for another number of gradients, and for what is no tensor.
+            TypeError: for another number of gradients, and for an object that is no tensor.
         """
         if named:
             raise TypeError(errors.CALLED_WITH_KEYWORDS)
@@ -206,7 +215,7 @@ class NativeNode(GraphNode):
 
 
 class InputMetadata:
-    """What a node knows of one of its inputs, that is, of an output of the operation."""
+    """Metadata of one input of a node, that is, of an output of the operation."""
 
     __slots__ = ("_aval",)
 
@@ -218,12 +227,12 @@ class InputMetadata:
 
     @property
     def shape(self) -> list[int]:
-        """Sizes by axis; none for an output that is no tensor."""
+        """Sizes by axis; empty for an output that is no tensor."""
         return [] if self._aval is None else list(self._aval.shape)
 
     @property
     def dtype(self) -> dtype:
-        """Element type; of an output that is no tensor ``float32``, as PyTorch answers."""
+        """Element type; ``float32`` for an output that is no tensor, as in PyTorch."""
         return DTYPES[np.dtype(np.float32) if self._aval is None else self._aval.dtype]
 
 
@@ -238,7 +247,8 @@ class _NodeType(type):
 
 
 class Node(metaclass=_NodeType):
-    """Class of nodes of the graph, for ``isinstance``: every node, and the ``ctx`` of a Function, is an instance.
+    """Class of nodes of the graph, for ``isinstance``: every node, and the ``ctx`` of a Function,
+    is an instance.
 
     As in PyTorch it is no base class of the nodes' classes, so that nothing in it can be overridden by accident.
 
@@ -258,13 +268,17 @@ class Node(metaclass=_NodeType):
 
 
 class OpNode(NativeNode):
-    """A node whose backward is a program of the core: `Plan` and what it reads."""
+    """A node whose backward is a program of the core: a `Plan` and its saved values."""
 
     _plan: Plan
     _saved: tuple[Any, ...] | None
-    """One per value that the backward program reads: a `SavedTensor`, or a number that nothing can overwrite."""
+    """One per value that the backward program reads: a `SavedTensor`, or a number that nothing can
+    overwrite.
+    """
     _is_shown = False
-    """Whether a user has got one of the `SavedTensor`, which then has to know that it was released."""
+    """True if user code holds a `SavedTensor` of this node, which must then be marked as
+    released.
+    """
     drops_unneeded = True
 
     def output_avals(self) -> Sequence[ShapeDtype]:
@@ -272,7 +286,9 @@ class OpNode(NativeNode):
         return self._plan.differentiated
 
     def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
-        """Run the backward program on the saved values; under grad mode, on tensors, equation by equation."""
+        """Run the backward program on the saved values; in grad mode, on tensors, equation by
+        equation.
+        """
         plan = self._plan
         saved = self._saved
         if saved is None:
@@ -283,7 +299,7 @@ class OpNode(NativeNode):
             try:
                 results = pull_usual(saved, grads[0])
             except ValueError:
-                results, hooked = None, True  # what was saved has another shape by now
+                results, hooked = None, True  # a saved tensor has been resized
             if results is not None:
                 return results
         given: list[Any] = grads
@@ -318,7 +334,9 @@ class OpNode(NativeNode):
         return plan.pull(values, given)
 
     def _called(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
-        """Run the node; on gradients of another shape or dtype than the engine would bring equation by equation."""
+        """Run the node on gradients passed by a call; equation by equation if their shapes or
+        dtypes differ.
+        """
         if all(g is None or (g._array.shape, g._array.dtype) == (a.shape, a.dtype)
                for g, a in zip(grads, self.output_avals(), strict=True)):  # fmt: skip
             return self.run(grads)
@@ -330,21 +348,23 @@ class OpNode(NativeNode):
         return plan.case.op.pull_tensors(plan, values, given)
 
     def _nothing(self) -> list[Tensor | None]:
-        """Return no gradient at all; what was saved is unpacked all the same."""
+        """Return no gradients; saved tensors are unpacked all the same."""
         for s, unpacks in zip(self._saved or (), self._plan.derivation.unpacks, strict=False):
             if unpacks:
                 s.unpack(self)
         return [None] * len(self._edges)
 
     def _fitted(self, results: Sequence[Tensor | None]) -> list[Tensor | None]:
-        """Return gradients with shapes and dtypes as they should be: what a user's hook unpacked may have had others."""
+        """Fit gradients to the expected shapes and dtypes: tensors that a user's hook unpacked may
+        differ.
+        """
         return [
             r if r is None or e[0] is None else fitted(r, e[0].output_avals()[e[1]], self.name(), k)
             for k, (r, e) in enumerate(zip(results, self._edges, strict=True))
         ]
 
     def release(self) -> None:
-        """Let go of the saved tensors."""
+        """Free the saved tensors."""
         saved = self._saved
         if saved or self._plan.is_freed:
             self._saved = None
@@ -365,11 +385,11 @@ class OpNode(NativeNode):
 
 
 NODE_CLASSES: dict[str, type[OpNode]] = {}
-"""The classes of the nodes of operations: one for each name, whatever operations share it."""
+"""The classes of operations' nodes, by name; operations with the same name share one."""
 
 
 def node_class(name: str) -> type[OpNode]:
-    """Return the class of the nodes of a name."""
+    """Return the node class of a name."""
     found = NODE_CLASSES.get(name)
     if found is None:
         found = NODE_CLASSES[name] = type(name, (OpNode,), {"__module__": __name__})
@@ -377,13 +397,13 @@ def node_class(name: str) -> type[OpNode]:
 
 
 class AccumulateGrad(NativeNode):
-    """Where the gradient of a leaf arrives: it is added to ``leaf.grad``."""
+    """Node at which the gradient of a leaf arrives, to be added to ``leaf.grad``."""
 
     _sequence = LAST
     _bare = False  # the leaf's own hooks run here
 
     _former: ShapeDtype | None = None
-    """What the leaf was when the graph was made, if ``.data`` has given it another shape or dtype since."""
+    """Shape and dtype of the leaf when the graph was made, if ``.data`` has changed them since."""
 
     def __init__(self, variable: Tensor) -> None:
         self.variable = variable
@@ -413,16 +433,17 @@ class AccumulateGrad(NativeNode):
 
 
 def fitted(gradient: Tensor, aval: ShapeDtype, name: str, place: int) -> Tensor:
-    """Return a gradient with the shape (summed over axes that were broadcast) and the dtype of what it is the gradient of.
+    """Return a gradient with the shape (summed over broadcast axes) and the dtype of its tensor.
 
     Args:
-        gradient: what was given, or computed.
-        aval: what it is the gradient of.
-        name: the node that computed it, for the sentence; none for what a user gave.
-        place: the number of the gradient, for the sentence.
+        gradient: the gradient.
+        aval: aval of the tensor that it belongs to.
+        name: the node that computed it, for the error message; empty if the user passed it.
+        place: the number of the gradient, for the error message.
 
     Raises:
-        RuntimeError: if its shape is not one that the aval's broadcasts to, or of the two only one is complex.
+        RuntimeError: if the aval does not broadcast to the gradient's shape, or only one of the
+            two is complex.
     """
     array = gradient._array
     shape = array.shape
@@ -440,12 +461,12 @@ def fitted(gradient: Tensor, aval: ShapeDtype, name: str, place: int) -> Tensor:
 
 
 def zeros_of(aval: ShapeDtype) -> Tensor:
-    """Return the tensor that stands for a gradient that nobody sent."""
+    """Return the zeros that replace an undefined gradient."""
     return wrap(np.zeros(aval.shape, aval.dtype))
 
 
 def edge(tensor: Tensor) -> Edge:
-    """Return where the gradient of a tensor goes: its node, or the accumulator of a leaf that wants one."""
+    """Return the edge of a tensor: its node, or the accumulator of a leaf that requires grad."""
     node = tensor._node if tensor._view is None else tensor.grad_fn
     if node is not None:
         return node, tensor._output_nr
@@ -455,7 +476,7 @@ def edge(tensor: Tensor) -> Edge:
 
 
 def accumulator(leaf: Tensor) -> AccumulateGrad:
-    """Return the one accumulator of a leaf; it holds the leaf, the leaf refers to it weakly."""
+    """Return the one accumulator of a leaf; it refers to the leaf, the leaf refers to it weakly."""
     found = None if leaf._accumulator is None else leaf._accumulator()
     if found is None:
         found = AccumulateGrad(leaf)
@@ -511,7 +532,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     if not hasattr(node, "_forward_cls"):
         return GradientEdge(node, tensor._output_nr)
     recording, MODES.recording = MODES.recording, True
-    try:  # in PyTorch the node of a Function does not hold its graph, and so a node behind it has to
+    try:  # PyTorch's Function nodes do not keep their graph alive, so a node behind them must
         return GradientEdge(node, tensor._output_nr, tensor.view_as(tensor).grad_fn)
     finally:
         MODES.recording = recording
@@ -546,7 +567,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 
 
 class _MultiHandle(RemovableHandle):
-    """What registering a hook on several tensors returns."""
+    """Handle of a hook on several tensors."""
 
     def __init__(self, handles: tuple[RemovableHandle, ...]) -> None:
         self.handles = handles
@@ -558,13 +579,14 @@ class _MultiHandle(RemovableHandle):
         self.handles = state
 
     def remove(self) -> None:
-        """Take the hook away from all of them."""
+        """Remove the hook from all of them."""
         for handle in self.handles:
             handle.remove()
 
 
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., object], *, mode: str = "all") -> RemovableHandle:
-    """Register a hook that runs once per backward pass, when the gradients of several tensors are known.
+    """Register a hook that runs once per backward pass, when the gradients of several tensors have
+    arrived.
 
     Args:
         tensors: the tensors.
@@ -611,7 +633,7 @@ def _when_all_arrived(tensors: Sequence[Tensor], fn: Callable[..., object]) -> R
     nodes = [_get_grad_fn_or_grad_acc(t) for t in tensors]
     lock = Lock()
     arrived: weakref.WeakKeyDictionary[Task, tuple[list[Tensor | None], list[int]]] = weakref.WeakKeyDictionary()
-    """By pass: the gradients, and how many are still to come."""
+    """Gradients of each pass, and the number still to arrive."""
 
     def place(k: int) -> Callable[[Tensor | None], None]:
         def arrive(gradient: Tensor | None) -> None:
@@ -639,11 +661,11 @@ def _present_task() -> Task:
     return RUNNING.task
 
 
-# -- what has no meaning here, and is checked as PyTorch does -----------------------------------------------------
+# -- without effect here; arguments are checked as in PyTorch -----------------------------------------------------
 
 
 def region_activation_memory_budget(budget: float) -> NoReturn:
-    """Raise, as PyTorch does outside of ``torch.compile``, which is not here."""
+    """Raise, as PyTorch does outside of ``torch.compile``, which functrace does not have."""
     if isinstance(budget, bool) or not isinstance(budget, (int, float)):
         raise TypeError(errors.budget_type(type(budget).__name__))
     if not 0 <= budget <= 1:
@@ -652,8 +674,8 @@ def region_activation_memory_budget(budget: float) -> NoReturn:
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
-    """Accept the choice: there are no streams."""
+    """Accept the setting: there are no streams."""
 
 
 def set_override_stale_capture_stream(enabled: bool) -> None:
-    """Accept the choice: there are no streams."""
+    """Accept the setting: there are no streams."""

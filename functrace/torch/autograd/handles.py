@@ -1,4 +1,4 @@
-"""What registering a hook returns, and the dicts in which hooks stand.
+"""Handles of registered hooks, and the dicts that hold hooks.
 
 `RemovableHandle` is exported from ``torch.utils.hooks`` and ``torch.autograd.graph``.
 
@@ -22,17 +22,18 @@ State: TypeAlias = tuple[Any, ...]
 
 
 class HookDict(dict[int, Any]):
-    """Hooks in the order of registration; a dict that handles can refer to weakly."""
+    """Hooks in registration order; a dict to which handles can refer weakly."""
 
     __slots__ = ("__weakref__",)
 
 
 class RemovableHandle:
-    """A key of a dict of hooks; ``remove()`` takes the hook away that stands there.
+    """Handle of a hook; ``remove()`` unregisters the hook.
 
     Args:
-        hooks_dict: where the hook stands, or is going to; it is held weakly, so it may not be a plain ``dict``.
-        extra_dict: other dicts, or one, in which something stands under the same key that goes with the hook.
+        hooks_dict: the dict that has the hook, or will have it; held weakly, so it may not be a
+            plain ``dict``.
+        extra_dict: another dict, or several, with entries of the hook under the same key.
 
     Example:
         >>> import functrace.torch as torch
@@ -54,7 +55,9 @@ class RemovableHandle:
         self.extra_dict_ref = tuple(map(weakref.ref, extra))
 
     def remove(self) -> None:
-        """Take the hook away; does nothing if it, or what it was registered on, is gone."""
+        """Unregister the hook; does nothing if it, or the object it was registered on, no longer
+        exists.
+        """
         for reference in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = reference()
             if hooks is not None:
@@ -65,7 +68,7 @@ class RemovableHandle:
 
     def __setstate__(self, state: State) -> None:
         hooks, self.id, *extra = state
-        self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)  # a new dict is gone at once
+        self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)  # a new dict is freed immediately
         self.extra_dict_ref = tuple(map(weakref.ref, extra[0] or ())) if extra else ()
         RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
@@ -77,14 +80,14 @@ class RemovableHandle:
 
 
 def register(hooks: dict[int, Any], hook: Callable[..., Any]) -> RemovableHandle:
-    """Put a hook behind those that there are; returns its handle."""
+    """Append a hook; returns its handle."""
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     return handle
 
 
 def warn_if_has_hooks(tensor: Tensor) -> None:
-    """Warn of the hooks of a tensor that is about to be pickled: they are not kept."""
+    """Warn that the hooks of a tensor to be pickled are not kept."""
     for hook in (tensor._backward_hooks or {}).values():
         if not hasattr(hook, "__torch_unserializable__"):
             warnings.warn(errors.hook_not_kept(hook), stacklevel=2)

@@ -1,8 +1,10 @@
-"""Hooks on what the graph saves: pack a tensor when it is saved for backward, unpack it when backward reads it.
+"""Saved-tensor hooks: pack a tensor when it is saved for backward, unpack it when backward reads
+it.
 
-`saved_tensors_hooks` installs a pair of functions; `SavedTensor` (saved.py) asks for the innermost pair when it is made and
-keeps the unpacking half, so a tensor is unpacked by the pair it was packed with, whatever is installed by then. Pairs belong
-to the thread that installed them. `disable_saved_tensors_hooks` forbids installing any.
+`saved_tensors_hooks` installs a pair of functions. A new `SavedTensor` (saved.py) takes the
+innermost pair and keeps its unpack hook, so a tensor is unpacked by the pair that packed it,
+whichever pairs are installed by then. Pairs are thread-local. `disable_saved_tensors_hooks`
+forbids installing any.
 
 Everything here is exported from ``torch.autograd.graph``.
 
@@ -26,13 +28,15 @@ Pair = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
 class saved_tensors_hooks:
-    """Pack every tensor that operations save for backward, as long as the context is entered.
+    """Pack every tensor that operations save for backward, while the context is entered.
 
     Args:
-        pack_hook: Called once for each tensor that is saved, with recording off; what it returns is kept instead.
-        unpack_hook: Called with that whenever the saved tensor is read; returns a tensor with the same values.
+        pack_hook: called once for each saved tensor, with recording off; its result is kept
+            instead.
+        unpack_hook: called with that result whenever the saved tensor is read; returns a tensor
+            with the same values.
 
-    Only the innermost pair is called. There is no version check on tensors that were packed.
+    Only the innermost pair is called. Packed tensors have no version check.
 
     Example:
         >>> import functrace.torch as torch
@@ -58,7 +62,7 @@ class saved_tensors_hooks:
 
 @final
 class save_on_cpu(saved_tensors_hooks):
-    """Keep saved tensors in the memory of the CPU. They are there already, so nothing is copied.
+    """Keep saved tensors in CPU memory. They are there already, so nothing is copied.
 
     Args:
         pin_memory: accepted for ported code; there is no other device.
@@ -79,7 +83,7 @@ class save_on_cpu(saved_tensors_hooks):
 
 
 def _detached(tensor: Tensor) -> Tensor:
-    return tensor.detach()  # an output kept as it is would hold the node that holds it
+    return tensor.detach()  # an output kept directly would refer to the node that holds it
 
 
 def _itself(tensor: Tensor) -> Tensor:
@@ -87,10 +91,11 @@ def _itself(tensor: Tensor) -> Tensor:
 
 
 def refuse_hooks() -> None:
-    """Refuse hooks that are active inside ``torch.func``.
+    """Refuse active hooks inside ``torch.func``.
 
     Raises:
-        RuntimeError: as PyTorch, whose function transforms do not call them. functrace's own do.
+        RuntimeError: as in PyTorch, whose function transforms do not call them. functrace's own
+            do.
     """
     if MODES.functional and MODES.recording and MODES.pairs and MODES.pairs[-1][0] is not _detached:
         raise RuntimeError(errors.HOOKS_AMONG_TRACED)
@@ -98,7 +103,7 @@ def refuse_hooks() -> None:
 
 @contextmanager
 def saving_with(pairs: tuple[Pair, ...]) -> Iterator[None]:
-    """Let these pairs be active, in place of others."""
+    """Activate these pairs in place of others."""
     before, MODES.pairs = MODES.pairs, pairs
     try:
         yield
@@ -132,15 +137,15 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
         MODES.refusal = outer
 
 
-# -- the stack of pairs (``torch._C._autograd._push_saved_tensors_default_hooks`` and its kin) ------------------------------
+# -- the stack of pairs (``torch._C._autograd._push_saved_tensors_default_hooks`` and related functions) --------------------
 
 
 def push_hooks(pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
     """Enter a pair of hooks.
 
     Raises:
-        RuntimeError: entering some is disabled.
-        TypeError: they are no functions.
+        RuntimeError: if hooks are disabled.
+        TypeError: if they are no functions.
     """
     if not (callable(pack_hook) and callable(unpack_hook)):
         raise TypeError(errors.push_hooks_arguments(pack_hook, unpack_hook))
@@ -153,7 +158,7 @@ def pop_hooks() -> None:
     """Leave the innermost pair.
 
     Raises:
-        RuntimeError: there is none.
+        RuntimeError: if there is none.
     """
     if not MODES.pairs:
         raise RuntimeError(errors.NO_HOOKS_TO_POP)
@@ -161,10 +166,11 @@ def pop_hooks() -> None:
 
 
 def refuse_to_push(error_message: str, fail_if_non_empty: bool = True) -> None:
-    """Let entering hooks raise ``error_message``.
+    """Make entering hooks raise ``error_message``.
 
     Raises:
-        RuntimeError: hooks are active, unless that is no matter; from now on they are refused all the same, as in PyTorch.
+        RuntimeError: if hooks are active and ``fail_if_non_empty``; they are refused from now on
+            all the same, as in PyTorch.
     """
     MODES.refusal = error_message
     if MODES.pairs and fail_if_non_empty:
@@ -172,15 +178,17 @@ def refuse_to_push(error_message: str, fail_if_non_empty: bool = True) -> None:
 
 
 def allow_to_push() -> None:
-    """Let hooks be entered again."""
+    """Allow hooks again."""
     MODES.refusal = None
 
 
 def refusal() -> str | None:
-    """Return what entering hooks raises, if it does."""
+    """Return the message with which hooks are refused, or None."""
     return MODES.refusal
 
 
 def saved_tensors_hooks_are_enabled() -> bool:
-    """Whether saved-tensor hooks may be entered (``torch._C._autograd._saved_tensors_hooks_is_enabled``)."""
+    """Return True if saved-tensor hooks may be entered
+    (``torch._C._autograd._saved_tensors_hooks_is_enabled``).
+    """
     return MODES.refusal is None

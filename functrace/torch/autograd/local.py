@@ -1,7 +1,8 @@
-"""Graphs of traced values: what a Function's backward makes that runs its forward again, and differentiates that itself.
+"""Graphs of traced values, which the backward of a Function builds if it runs its forward again
+and differentiates it.
 
-Operations on traced tensors that want gradients get nodes like any others (applying_traced.py). What is one operation
-to the core, as a Function or a whole transform, gets a `PullbackNode` here.
+Operations on traced tensors that require grad get nodes like any others (applying_traced.py). A
+Function or a whole transform, which is a single operation of the core, gets a `PullbackNode` here.
 
 Layer: 9.
 """
@@ -23,13 +24,13 @@ OfArrays = Callable[..., Sequence[Any]]
 
 
 class PullbackNode(GraphNode):
-    """A function of traced arrays as a node.
+    """Node of a function of traced arrays.
 
     Args:
         whole: the function; it returns a list of arrays.
         tensors: its arguments.
-        given: tensors with their values, which nobody overwrites.
-        outputs: what it returned, as tensors.
+        given: copies of the arguments that nothing overwrites.
+        outputs: its results, as tensors.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class PullbackNode(GraphNode):
         return self._outputs
 
     def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
-        """Pull gradients back; where that is recorded, as a function of tensors in turn."""
+        """Pull gradients back; if that is recorded, as a function of tensors."""
         tensors, whole = self._given, self._whole
         if tensors is None:
             raise RuntimeError(errors.BACKWARD_TWICE)
@@ -71,12 +72,12 @@ class PullbackNode(GraphNode):
         return results
 
     def release(self) -> None:
-        """Let go of the values."""
+        """Free the values."""
         self._given = None
 
 
 def connected(whole: OfArrays, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return what a function of arrays makes of tensors, with a node where one is wanted."""
+    """Apply a function of arrays to tensors; adds a node if a gradient is required."""
     outputs = list(map(wrap, whole(*_arrays(tensors))))
     join(whole, tensors, tensors, outputs)
     return outputs
@@ -89,13 +90,13 @@ def join(
     outputs: Sequence[Tensor],
     overwritten: Sequence[int] = (),
 ) -> None:
-    """Make tensors the outputs of a node, if one of the arguments wants gradients; see `PullbackNode`.
+    """Make tensors the outputs of a node, if an argument requires grad; see `PullbackNode`.
 
     Args:
         overwritten: the outputs that are arguments.
 
     Raises:
-        RuntimeError: if a leaf was overwritten that wants gradients.
+        RuntimeError: if a leaf that requires grad was overwritten.
     """
     if not MODES.recording or not any(x.requires_grad for x in tensors):
         return
@@ -112,5 +113,5 @@ def _arrays(tensors: Sequence[Tensor]) -> list[Any]:
 
 
 def _conjugate(x: Any) -> Any:
-    """PyTorch's gradients of complex numbers are conjugates of the core's."""
+    """Conjugate: PyTorch's gradients of complex numbers are conjugates of the core's."""
     return conj(x) if x.dtype.kind == "c" else x

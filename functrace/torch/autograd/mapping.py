@@ -1,4 +1,5 @@
-"""A Function's own rule for ``vmap``: its ``vmap`` static method, recorded when a transform maps the Function.
+"""Custom batching rules: the ``vmap`` static method of a Function, recorded when a transform maps
+the Function.
 
 Layer: 9.
 """
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
 
 class VmapInfo(NamedTuple):
-    """What a ``vmap`` static method is told first: how many examples there are, and what random numbers are to do."""
+    """First argument of a ``vmap`` static method: the batch size, and the treatment of random
+    numbers.
+    """
 
     batch_size: int
     randomness: str
@@ -42,15 +45,16 @@ def mapped_by_rule(
     apply: Callable[[Sequence[Any]], Sequence[Any]],
     operands: Sequence[Any],
 ) -> list[Any]:
-    """Apply a Function that brings its own rule.
+    """Apply a Function that has a ``vmap`` rule.
 
     Args:
         function: the Function.
-        args: what it is applied to.
-        places: which of the arguments are traced.
-        slots: which of its outputs are tensors.
-        apply: applies the Function's derivative rules to operands; returns the arrays of those outputs.
-        operands: the values of the traced arguments, then what the Function captured.
+        args: its arguments.
+        places: indices of the traced arguments.
+        slots: indices of the outputs that are tensors.
+        apply: applies the Function's derivative rules to operands; returns the arrays of those
+            outputs.
+        operands: the values of the traced arguments, then the values captured by the Function.
     """
     name = function.__name__
     with ArrayRecording(name, keeps_source=False) as recording:
@@ -65,7 +69,7 @@ def mapped_by_rule(
             raise RuntimeError(errors.both_vmap_rules(name))
         if any(is_batched[len(places) :]):
             raise ArgumentError(
-                f"{name} brings its own rule for vmap, and closes over a value that is mapped", fix="pass it as an argument"
+                f"{name} has its own vmap rule, and closes over a value that is mapped", fix="pass it as an argument"
             )
         return _recorded(function, plain, places, slots, avals, size, is_batched)
 
@@ -81,7 +85,9 @@ def _recorded(
     size: int,
     is_batched: tuple[bool, ...],
 ) -> Program:
-    """Run the user's rule on arguments with a further axis in front; returns the program of its results."""
+    """Run the user's rule on arguments with a leading batch axis; returns the program of its
+    results.
+    """
     with ArrayRecording(f"the vmap rule of {function.__name__}", scope=BODY) as recording:
         given = [wrap(a) if isinstance(a, (np.ndarray, np.generic)) else a for a in args]
         dims: list[int | None] = [None] * len(given)
@@ -108,7 +114,7 @@ def _recorded(
 
 
 def _in_front(output: Tensor, dim: int | None, size: int) -> Any:
-    """Return an output with its mapped axis in front; one without such an axis is the same for all examples."""
+    """Return an output with its batch axis first; an output without one is broadcast."""
     array = output._array
     if dim is None:
         return broadcast_to(array, (size, *array.shape))

@@ -1,9 +1,10 @@
-"""Overwriting what is saved for backward: `allow_mutation_on_saved_tensors` copies it just before.
+"""`allow_mutation_on_saved_tensors`: copy saved tensors just before they are overwritten.
 
-Saved-tensor hooks keep a `_Handle` in the graph, and its tensor outside of the graph in a weak-key dictionary: once the
-graph or the backward pass drops the handle, the tensor is freed. Before it writes, an in-place operation looks up the saved
-tensors that it would overwrite (`functrace.torch.autograd.grad_mode.Modes.watches`). PyTorch compares start addresses;
-here any shared memory counts, so writing into a part of a saved tensor is detected, too.
+Saved-tensor hooks keep a `_Handle` in the graph, and its tensor outside of the graph in a weak-key
+dictionary: once the graph or the backward pass drops the handle, the tensor is freed. Before it
+writes, an in-place operation looks up the saved tensors that it would overwrite
+(`functrace.torch.autograd.grad_mode.Modes.watches`). PyTorch compares start addresses; here any
+shared memory counts, so writing into a part of a saved tensor is detected, too.
 
 Exported from ``torch.autograd.graph``.
 
@@ -26,19 +27,19 @@ from functrace.torch.autograd.hooks import saved_tensors_hooks
 from functrace.torch.tensors.tensor import Tensor, wrap
 
 _enabled = [False]
-"""Whether a context is entered, in whatever thread."""
+"""True if a context is entered in some thread."""
 
 
 @final
 class _Handle:
-    """Stands for a saved tensor in the graph."""
+    """Handle of a saved tensor, kept in the graph."""
 
     __slots__ = ("__weakref__",)
 
 
 @final
 class _AllowMutationOnSavedContext:
-    """What is saved, and what of it was copied since it was to be overwritten."""
+    """Saved tensors, and their copies made before an overwrite."""
 
     def __init__(self) -> None:
         self.cloned: MutableMapping[_Handle, Tensor] = WeakKeyDictionary()
@@ -46,14 +47,16 @@ class _AllowMutationOnSavedContext:
         self.original: MutableMapping[_Handle, Tensor] = WeakKeyDictionary()
         """The saved tensors that were not overwritten."""
         self.tid_to_weakhandle: MutableMapping[tuple[int, int, int], _Handle] = WeakValueDictionary()
-        """By identity, address and version of a tensor."""
+        """Handles by identity, address and version of a tensor."""
         self.sid_to_tid: dict[tuple[int, int], set[tuple[int, int, int]]] = defaultdict(set)
-        """By address and version, the keys of the tensors there."""
+        """Keys of tensors by address and version."""
         self._owners: dict[int, WeakSet[_Handle]] = defaultdict(WeakSet)
-        """By the array that owns the memory, what is saved of it."""
+        """Handles of saved tensors by the array that owns their memory."""
 
     def pack(self, tensor: Tensor) -> _Handle:
-        """Return what stands for a tensor, of which a graph keeps the handle only; the same for the same version."""
+        """Return the handle of a tensor, which the graph keeps; the same one for the same
+        version.
+        """
         address, version = tensor.data_ptr(), tensor._version
         key = id(tensor), address, version
         self.sid_to_tid[address, version].add(key)
@@ -81,7 +84,7 @@ class _AllowMutationOnSavedContext:
         return found
 
     def watch(self, tensor: Tensor) -> None:
-        """Copy what is saved of the memory of a tensor, which is about to be overwritten."""
+        """Copy the saved tensors in the memory of a tensor that is about to be overwritten."""
         array = tensor._array
         for handle in list(self._owners.get(_owner(array), ())):
             saved = self.original.get(handle)
@@ -90,13 +93,13 @@ class _AllowMutationOnSavedContext:
                 del self.original[handle]
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all entries."""
         for known in (self.cloned, self.original, self.tid_to_weakhandle, self.sid_to_tid, self._owners):
             known.clear()
 
 
 def _owner(array: Any) -> int:
-    """Return the identity of the array whose memory an array shows."""
+    """Return the identity of the array that owns the memory of an array."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return id(array)
@@ -141,5 +144,5 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
             yield context
         finally:
             context.clear()
-            _enabled[0] = False  # also after an attempt to nest, as in PyTorch
+            _enabled[0] = False  # also after a nested attempt, as in PyTorch
             MODES.watches = tuple([watch for watch in MODES.watches if watch != context.watch])

@@ -1,7 +1,8 @@
-"""Saved-tensor hooks that keep what is saved elsewhere: on disk, compressed; and hooks one after the other.
+"""Saved-tensor hooks that store saved tensors elsewhere (on disk, compressed), and the composition
+of hooks.
 
-Beyond PyTorch, which has ``save_on_cpu`` only. All of them are entered as `saved_tensors_hooks` are, and are exported from
-``torch.autograd.graph``.
+PyTorch has only ``save_on_cpu``. All of them are used like `saved_tensors_hooks`, and exported
+from ``torch.autograd.graph``.
 
 Layer: 9.
 """
@@ -25,15 +26,16 @@ from functrace.tracing import Tracer
 Packed = TypeVar("Packed")
 Hook: TypeAlias = Callable[[Packed], object]
 SMALLEST = 1 << 12
-"""Bytes below which a tensor stays where it is, by default."""
+"""Size in bytes below which a tensor stays in memory, by default."""
 
 
 @final
 class save_on_disk(saved_tensors_hooks):
-    """Keep what is saved for backward in files, each of which goes when nothing needs it any more.
+    """Keep tensors saved for backward in files; each file is deleted after its last use.
 
     Args:
-        directory: where; by default the system's directory for temporary files. It must exist.
+        directory: directory of the files; by default the system's directory for temporary files.
+            It must exist.
         smallest: tensors of fewer bytes stay in memory.
 
     Raises:
@@ -77,7 +79,8 @@ def _read(packed: _OnDisk | Tensor) -> Tensor:
 
 @final
 class save_compressed(saved_tensors_hooks):
-    """Keep what is saved for backward compressed, without loss (zlib): masks and zeros behind ``relu`` shrink well.
+    """Keep tensors saved for backward compressed, without loss (zlib): masks and zeros of ``relu``
+    compress well.
 
     Args:
         level: from 1, the fastest, to 9, the smallest.
@@ -94,8 +97,9 @@ class save_compressed(saved_tensors_hooks):
         >>> y.backward()
 
     Cost:
-        measured at level 1: 10 to 30 ms per megabyte that is saved, 4 to 6 ms per megabyte that is read; what is left is
-        22 % of a mask, 57 % of ``relu`` of random numbers, 93 % of random float32s.
+        measured at level 1: 10 to 30 ms per megabyte saved, 4 to 6 ms per megabyte read;
+        compressed sizes: 22 % of a mask, 57 % of ``relu`` of random numbers, 93 % of random
+        float32s.
     """
 
     def __init__(self, level: int = 1, smallest: int = SMALLEST) -> None:
@@ -121,14 +125,14 @@ def _compress(level: int, smallest: int, tensor: Tensor) -> _Compressed | Tensor
 
 
 def _bytes_of(tensor: Tensor, owner: str) -> np.ndarray:
-    """Return the array of a tensor, whose bytes can be put elsewhere.
+    """Return the array of a tensor, whose bytes can be stored elsewhere.
 
     Raises:
-        RuntimeError: among traced values.
+        RuntimeError: for traced values.
     """
     if isinstance(tensor._array, Tracer):
         raise RuntimeError(
-            f"{owner}: what a functional transform saves are values of its program, without bytes to put elsewhere "
+            f"{owner}: a functional transform saves abstract values of its program, which have no bytes to store "
             "(functrace.checkpoint keeps less of them, and so do hooks that compute with tensors)"
         )
     return tensor._array
@@ -143,7 +147,7 @@ def _decompress(packed: _Compressed | Tensor) -> Tensor:
 
 @final
 class compose(saved_tensors_hooks):
-    """Pack by several hooks one after the other, and unpack by them the other way around.
+    """Pack by several hooks in sequence, and unpack in reverse order.
 
     All but the last must pack to a tensor. (PyTorch calls the innermost pair of hooks only.)
 
@@ -151,8 +155,8 @@ class compose(saved_tensors_hooks):
         hooks: from the first that packs to the last.
 
     Raises:
-        TypeError: if something is no ``saved_tensors_hooks``, or, when a tensor is saved, if one but the last does not pack
-            to a tensor.
+        TypeError: for an object that is no ``saved_tensors_hooks``; on saving, if a hook before
+            the last does not pack to a tensor.
 
     Example:
         >>> import functrace.torch as torch

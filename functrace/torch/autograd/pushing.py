@@ -1,4 +1,5 @@
-"""Calling a Function's ``jvp``: what it gets for arguments without tangent, and what it may return.
+"""Calls of a Function's ``jvp``: its arguments for inputs without tangent, and checks of its
+results.
 
 Layer: 9.
 """
@@ -15,7 +16,7 @@ from functrace.tracing import Tracer
 
 
 def pushed_by(ctx: Any, tangents: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
-    """Return what ``jvp`` has returned, as a tuple; the node's class, above `FunctionBase`, calls it.
+    """Return the results of ``jvp`` as a tuple; called by the node's class, above `FunctionBase`.
 
     Raises:
         RuntimeError: for anything but tensors and None.
@@ -30,7 +31,7 @@ def pushed_by(ctx: Any, tangents: Sequence[Tensor | None]) -> tuple[Tensor | Non
 
 
 def tangent_or_zeros(ctx: Any, argument: object, tangent: Tensor | Tracer | None) -> Tensor | None:
-    """Return what ``jvp`` gets for an argument: its tangent, or zeros, or None."""
+    """Return the ``jvp`` argument for an input: its tangent, or zeros, or None."""
     if not isinstance(argument, Tensor):
         return None
     if isinstance(tangent, Tracer):
@@ -41,7 +42,7 @@ def tangent_or_zeros(ctx: Any, argument: object, tangent: Tensor | Tracer | None
 
 
 def defined(tangent: Tensor | None) -> Tensor:
-    """Return a tangent that must be one."""
+    """Return a tangent that must not be None."""
     if tangent is None:
         raise RuntimeError(errors.TANGENT_NOT_DEFINED)
     return tangent

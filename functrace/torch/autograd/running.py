@@ -1,7 +1,7 @@
-"""What runs: questions to ask, and callbacks to leave, during a backward pass.
+"""The running backward pass: its identity, its nodes and their order, and callbacks at its end.
 
-Code that runs in a pass (hooks, a Function's backward) asks here which pass it is, whether a node will run in it and in
-which order, and which node runs. These are PyTorch's private functions, ``torch._C._current_graph_task_id()`` and its kin.
+Hooks and the backward of a Function use these functions while a pass runs. They are PyTorch's
+private functions, ``torch._C._current_graph_task_id()`` and related ones.
 
 Layer: 9.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @final
 class Running(threading.local):
-    """What runs in this thread: the number of nested passes, and the innermost one."""
+    """State of the thread: number of nested passes, and the innermost one."""
 
     depth = 0
     task: Task | None = None
@@ -34,25 +34,26 @@ RUNNING = Running()
 
 
 def current_graph_task_id() -> int:
-    """Return a number for the pass that runs, or -1."""
+    """Return the number of the running pass, or -1."""
     return -1 if RUNNING.task is None else RUNNING.task.id
 
 
 def current_node() -> GraphNode | None:
-    """Return the node that runs, if one does."""
+    """Return the running node, if any."""
     return None if RUNNING.task is None else RUNNING.task.node
 
 
 def keeps_graph() -> bool:
-    """Whether the pass that runs keeps what was saved; True outside of passes."""
+    """Return True if the running pass keeps saved tensors; True outside of passes."""
     return RUNNING.task is None or RUNNING.task.retain
 
 
 def will_execute(node: GraphNode) -> bool:
-    """Whether a node is one of those that the present pass runs.
+    """Return True if the running pass will run a node.
 
     Raises:
-        RuntimeError: outside of passes, for what is no node, and for a leaf whose gradient ``autograd.grad`` returns.
+        RuntimeError: outside of passes, for an object that is no node, and for a leaf whose
+            gradient ``autograd.grad`` returns.
     """
     task = RUNNING.task
     if not hasattr(node, "next_functions"):
@@ -61,7 +62,7 @@ def will_execute(node: GraphNode) -> bool:
         raise RuntimeError(errors.outside_of_passes("_get_should_execute_nodes"))
     roots = [root for root, _ in task.roots]
     if node in roots and len(roots) == 1:
-        return False  # as PyTorch answers for a root that stands alone
+        return False  # as in PyTorch for a root without edges
     if task.needed is None:
         return node in task.waiting or node in roots
     wanted = task.wanted or {}
@@ -71,7 +72,7 @@ def will_execute(node: GraphNode) -> bool:
 
 
 def execution_order() -> list[GraphNode]:
-    """Return the nodes of the present pass in the order in which they run.
+    """Return the nodes of the running pass in execution order.
 
     Raises:
         RuntimeError: outside of passes, and unless multithreading is disabled.
@@ -101,7 +102,7 @@ def execution_order() -> list[GraphNode]:
 
 
 def queue_callback(callback: Callable[[], object]) -> None:
-    """Call a function, without arguments, at the end of the pass that runs; it may queue further ones.
+    """Call a function, without arguments, at the end of the running pass; it may queue more.
 
     Raises:
         RuntimeError: if no pass runs.
@@ -112,21 +113,25 @@ def queue_callback(callback: Callable[[], object]) -> None:
 
 
 def reaches_all_leaves() -> bool:
-    """Whether a backward pass within the present one would reach all leaves: it was not given ``inputs``."""
+    """Return True if a pass nested in the running node would reach all leaves: no ``inputs``
+    restrict it.
+    """
     task = RUNNING.task
     return task is None or task.needed is None or task.node not in task.needed
 
 
 def graph_exec_group() -> object:
-    """Return the group that the backward passes of this thread belong to; see utils/recomputation.py."""
+    """Return the group of this thread's backward passes; see utils/recomputation.py."""
     return MODES.graph_exec_group
 
 
 def set_graph_exec_group(group: object) -> None:
-    """Let the backward passes of this thread belong to a group, or to none."""
+    """Set the group of this thread's backward passes, or None."""
     MODES.graph_exec_group = group
 
 
 def is_checkpoint_valid() -> bool:
-    """Return whether a backward pass within this one may add to the gradients of leaves: this one does, for all of them."""
+    """Return True if a pass nested in this one may accumulate gradients of leaves, because this
+    one does for all.
+    """
     return RUNNING.task is None or RUNNING.task.wanted is None

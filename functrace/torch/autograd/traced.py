@@ -1,9 +1,11 @@
-"""`Function.apply` among traced values: the user's forward and backward become a custom rule of the program.
+"""`Function.apply` on traced values: the user's forward and backward become a custom rule of the
+program.
 
-Both are staged at the call. Forward sees tensors over tracers of one recording; while that is still open, backward runs on
-tracers of a newer one. What it reads of the forward values, whether through ``ctx.saved_tensors``, an attribute of ``ctx``
-or a closure, is captured by the newer recording: these are the residuals. The result is one ``custom_vjp`` operation, whose
-rule takes what forward returned: see Note [Rules that take the results] in control/custom.py.
+Both are staged at the call. Forward runs on tensors over tracers of one recording; while that is
+still open, backward runs on tracers of a newer one. Forward values that backward reads, through
+``ctx.saved_tensors``, an attribute of ``ctx`` or a closure, are captured by the newer recording:
+they are the residuals. The result is one ``custom_vjp`` operation, whose rule takes the results of
+forward: see Note [Rules that take the results] in control/custom.py.
 
 Layer: 9.
 """
@@ -48,7 +50,9 @@ ARRAYS = (np.ndarray, np.generic)
 
 
 def kind_of(args: Sequence[Any]) -> str:
-    """Return ``"traced"`` if an argument is, ``"arrays"`` if there are arrays and no tensors, otherwise ``"tensors"``."""
+    """Return ``"traced"`` if an argument is traced, ``"arrays"`` if there are arrays and no
+    tensors, else ``"tensors"``.
+    """
     tensors = arrays = False
     for a in args:
         if isinstance(a, Tensor):
@@ -63,7 +67,9 @@ def kind_of(args: Sequence[Any]) -> str:
 
 
 def apply_to_arrays(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
-    """Run forward on plain arrays, as when a function that is otherwise traced is just called; returns arrays."""
+    """Run forward on plain arrays, when the Function is called on arrays outside of tracing;
+    returns arrays.
+    """
     result = cls.apply(*[wrap(a) if isinstance(a, ARRAYS) else a for a in args])
     if isinstance(result, tuple):
         return tuple([_array(v) for v in result])
@@ -74,7 +80,8 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     """Record a custom rule; see the module.
 
     Returns:
-        what forward returned, with traced arrays in it (tensors over them, if tensors over traced values came in).
+        the result of forward, with traced arrays in it (tensors, if an argument was a tensor over
+        traced values).
     """
     if MODES.pairs:
         refuse_hooks()
@@ -90,15 +97,16 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     forward: Rule = whole
     if cls._rule_at_every_order:
         forward = taking_results(whole, len(whole.input_ids), len(made.slots))
-    # A rule that is recorded later may read what has changed by then: it is equal to no other (`object()`).
-    if is_nested:  # staged only if it is differentiated in turn
+    # A rule recorded later may read state that has changed by then, so it never compares equal
+    # (`object()`).
+    if is_nested:  # staged only if it is differentiated again
         still = Application(cls, args, with_values=False)
         forward = backward = Deferred(object(), lambda: still.deferred(captured))
     push: Rule | None = None
     if cls._has_jvp():
         pushing = Application(cls, args, with_values=False)
         push = Deferred(object(), lambda: (pushing.pushed(captured),))
-    elif not cls._has_backward():  # then nothing stands for it
+    elif not cls._has_backward():  # then there is no fallback
         push = Failed(NotImplementedError(errors.NO_JVP))
 
     def applied(operands: Sequence[Any]) -> list[Any]:
@@ -122,18 +130,18 @@ class Application:
 
     Args:
         function: the Function.
-        args: its arguments; those that are traced are the operands.
-        with_values: whether the operands' values may be asked for.
+        args: its arguments; the traced ones are the operands.
+        with_values: True if concrete values of the operands may be read.
     """
 
     result: Any
-    """What the user's forward returned."""
+    """Result of the user's forward."""
     slots: list[int]
-    """Places of the tensors in it."""
+    """Indices of the tensors in it."""
     dirty: dict[int, int]
-    """By place, the argument that was overwritten."""
+    """The overwritten argument of each output, by index."""
     recording: Recording
-    """What forward is recorded on."""
+    """The recording of forward."""
     begun: int
     """The newest recording when forward began; see `functrace.torch.autograd.grad_mode.Modes`."""
 
@@ -147,12 +155,14 @@ class Application:
         self.pairs = MODES.pairs
 
     def rule(self, *, with_backward: bool, closed: bool = True) -> VjpRule:
-        """Run the user's forward, and on top of it backward; what the latter raises is raised with the derivative."""
+        """Record the user's forward and then backward; exceptions of backward are raised on
+        differentiation.
+        """
         backward = self._backward if with_backward else None
         return record_vjp(self._forward, backward, self, self.function.__name__, closed=closed, is_function=True)
 
     def deferred(self, captured: Sequence[Any]) -> tuple[Rule, ...]:
-        """Return the rule, for operands whose values are not known; ``captured`` are read no more."""
+        """Return the rule for abstract operands; ``captured`` become its trailing operands."""
         rule = self.rule(with_backward=True, closed=False)
         forward = rule.forward
         if self.function._rule_at_every_order:
@@ -160,7 +170,9 @@ class Application:
         return with_captured(forward, len(self.places), captured), rule.backward
 
     def pushed(self, captured: Sequence[Any]) -> Rule:
-        """Return the program of the user's ``jvp``: from operands and tangents to results and tangents."""
+        """Return the program of the user's ``jvp``: from operands and tangents to results and
+        tangents.
+        """
         rule = record_push(self.push, self, self.function.__name__)
         rule = taking_results(rule, len(self.places), len(self.slots)) if isinstance(rule, Program) else rule
         return with_captured(rule, len(self.places), captured)
@@ -175,11 +187,12 @@ class Application:
         return given, {}
 
     def _forward(self, *given: Any, keeps: bool = False) -> tuple[list[Any], FunctionBase]:
-        """Run the user's forward; returns the arrays of the tensors that it returned, and ``ctx``.
+        """Run the user's forward; returns the arrays of the returned tensors, and ``ctx``.
 
         Args:
             given: its arguments.
-            keeps: whether ``ctx`` keeps what is saved for ``jvp``, in place of what is saved for backward.
+            keeps: True if ``ctx`` keeps the tensors saved for ``jvp``, in place of those saved for
+                backward.
         """
         variables = [given[k]._array._id for k in self.places]
         ctx = self.function._backward_cls()
@@ -199,7 +212,9 @@ class Application:
     def _as_results(
         self, ctx: FunctionBase, given: Sequence[Any], variables: Sequence[int], outputs: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Return outputs, each of which is a variable of its own: a constant, or a view of an argument, has the rule too."""
+        """Return outputs as distinct variables: a constant, or a view of an argument, is covered
+        by the rule too.
+        """
         taken = {id(a) for a in given}
         own: dict[int, Tensor] = {}
         for k in self.slots:
@@ -215,7 +230,9 @@ class Application:
         return tuple([own.get(id(v), v) for v in outputs])
 
     def _backward(self, ctx: FunctionBase, cotangents: Sequence[Any]) -> list[Any]:
-        """Run the user's backward; returns the cotangents of the operands, which are the conjugates of its gradients."""
+        """Run the user's backward; returns the cotangents of the operands, the conjugates of its
+        gradients.
+        """
         grads: list[Tensor | None] = [None] * len(ctx._outputs)
         for k, cotangent in zip(self.slots, cotangents, strict=True):
             if isinstance(cotangent, Tracer) and k not in ctx._constant:
@@ -246,7 +263,7 @@ class Application:
         return [*arrays, *[t for t, a in zip(moved, arrays, strict=True) if a.dtype.kind in "fc"]]
 
     def results(self, values: Sequence[Any]) -> Any:
-        """Return what the user's forward returned, with the operation's results in it."""
+        """Return the result of the user's forward, with the operation's results in it."""
         is_inside = any(isinstance(a, Tensor) and isinstance(a._array, Tracer) for a in self.args)
         several = list(self.result) if isinstance(self.result, tuple) else [self.result]
         for k, value in zip(self.slots, values, strict=True):
@@ -263,7 +280,9 @@ class Application:
         return tuple(several) if isinstance(self.result, tuple) else several[0]
 
     def join_graph(self, given: Sequence[Any], results: Any) -> None:
-        """Give the results a node in a graph of traced values; its backward is the core's pullback of the operation."""
+        """Give the results a node in a graph of traced values; its backward is the core's pullback
+        of the operation.
+        """
         several = results if isinstance(results, tuple) else (results,)
         places = [k for k, a in enumerate(given) if isinstance(a, Tensor)]
         outputs = [several[k] for k in self.slots]
@@ -280,7 +299,7 @@ class Application:
         join(whole, [self.args[k] for k in places], [given[k] for k in places], outputs, overwritten)
 
     def _refuse_overwritten(self, variables: Sequence[int], given: Sequence[Any]) -> None:
-        """Refuse an overwrite that was not declared: the caller's value would not change."""
+        """Refuse an undeclared overwrite: the caller's value would not change."""
         marked = set(self.dirty.values())
         for k, variable in zip(self.places, variables, strict=True):
             if given[k]._array._id != variable and k not in marked:
@@ -291,7 +310,7 @@ class Application:
 
 
 def _like(array: Any, tangent: Tensor) -> Any:
-    """Return the array of a tangent, in the dtype of what it is the tangent of.
+    """Return the array of a tangent, in the dtype of its primal.
 
     Raises:
         RuntimeError: if it has another shape.
@@ -303,7 +322,9 @@ def _like(array: Any, tangent: Tensor) -> Any:
 
 
 def snapshot(argument: Any) -> Any:
-    """Return a tensor that keeps the value of an argument, whatever is written into that; what is no tensor as it is."""
+    """Return a tensor that keeps the value of an argument across later writes; other objects
+    unchanged.
+    """
     if not isinstance(argument, Tensor) or not isinstance(argument._array, Tracer):
         return argument
     return wrap(owned(argument._array))

@@ -1,4 +1,4 @@
-"""Hooks on tensors that functrace traces: the gradient passes through them where the value is used from then on.
+"""Hooks on tensors that functrace traces: they apply to gradients of uses after the registration.
 
 Layer: 9.
 """
@@ -19,7 +19,7 @@ Hook: TypeAlias = Callable[[Tensor], Tensor | None]
 
 
 class Hooks(NamedTuple):
-    """What hooks were registered on a traced value: the value without them, with them, and the hooks."""
+    """The hooks registered on a traced value: the value without them, with them, and the hooks."""
 
     before: Tracer
     after: Tracer
@@ -31,7 +31,7 @@ class _Context(Protocol):
 
 
 class Hooked(Function):
-    """A value as it is, whose gradient hooks see: that of the innermost transform, as in PyTorch."""
+    """Identity whose gradient the hooks get: that of the innermost transform, as in PyTorch."""
 
     _rule_at_every_order = False
 
@@ -43,14 +43,16 @@ class Hooked(Function):
 
     @staticmethod
     def backward(ctx: _Context, grad: Tensor | None) -> tuple[Tensor | None, None]:
-        """Call the hooks, in the order in which they were registered."""
+        """Call the hooks in registration order."""
         for hook in ctx.hooks:
             grad = hook_result(hook, grad)
         return grad, None
 
 
 class RecordedHandle(RemovableHandle):
-    """What registering a hook on a traced value returns: it is part of what is recorded, and stays."""
+    """Handle of a hook on a traced value: the hook is part of the recording, and cannot be
+    removed.
+    """
 
     def remove(self) -> NoReturn:
         """Raise."""

@@ -1,4 +1,4 @@
-"""``Variable``, what tensors were called when they had to be wrapped to be differentiated, and the engine that it holds.
+"""``Variable``, the former wrapper of differentiable tensors, and its engine attribute.
 
 Layer: 9.
 """
@@ -15,7 +15,8 @@ from functrace.torch.tensors.tensor import Tensor
 
 @final
 class ImperativeEngine:
-    """What ``Variable._execution_engine`` is: the functions that PyTorch's own Python runs backward passes by.
+    """Type of ``Variable._execution_engine``: the functions with which PyTorch's Python code runs
+    backward passes.
 
     Example:
         >>> import functrace.torch as torch
@@ -32,16 +33,16 @@ class ImperativeEngine:
 
 
 class LegacyVariableBase:
-    """Makes a leaf over the memory of a tensor; there are no instances.
+    """Makes a leaf over the memory of a tensor; it has no instances.
 
     Args:
-        data: the tensor; none: an empty one.
-        requires_grad: whether the leaf wants gradients.
+        data: the tensor; an empty one by default.
+        requires_grad: True if the leaf requires grad.
         volatile: has no effect any more.
 
     Raises:
-        TypeError: if it is no tensor.
-        ValueError: if it shall be volatile and want gradients.
+        TypeError: if ``data`` is no tensor.
+        ValueError: if both ``volatile`` and ``requires_grad`` are set.
     """
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = False, volatile: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""Ops, and how they are applied: one lookup of a plan, one NumPy call and one node.
+"""Ops, and their application: one plan lookup, one NumPy call and one node.
 
 Layer: 9.
 """
@@ -41,7 +41,7 @@ from functrace.typing import Array
 
 _new = object.__new__
 _ndarray = np.ndarray
-_plans, _tick = PLANS.entries, PLANS.tick  # `PLANS.get` in line: a method costs 0.1 us
+_plans, _tick = PLANS.entries, PLANS.tick  # `PLANS.get` inlined: a method call costs 0.1 us
 
 
 @shared
@@ -69,7 +69,7 @@ class Op:
         gradient: op that computes the gradient under ``create_graph``, if PyTorch has one such op; see
             `recorded_gradient`. Otherwise each equation of the backward program is an op.
         in_rows: True if results are in C order for every memory layout of the operands; otherwise they have NumPy's layout.
-        seen: order of the operands in PyTorch's iterator, if it differs; see `laid`.
+        seen: operand order of PyTorch's iterator, if it differs; see `laid`.
         apart: True if results are differentiated one by one: an unused result contributes nothing, and not 0 times infinity.
         moves: True if indices say where elements are written: in place, no operand may share memory with the tensor.
         called: PyTorch's name of the operation, if it does not follow from the node's name.
@@ -140,10 +140,10 @@ OF_OUTPUT = ("grad_output", 0), ("output", 1)
 
 
 def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
-    """Apply an op to tensors and numbers; returns a tensor (or a tuple) with its place in the graph.
+    """Apply an op to tensors and numbers; returns a tensor (or a tuple), attached to the graph.
 
-    Raw traced values and arrays, and tensors that hold traced values, are computed with and not recorded here: they belong
-    to a functional transform (`functrace.grad` …).
+    Raw traced values and arrays, and tensors that hold traced values, are computed but not
+    recorded here: they belong to a functional transform (`functrace.grad` …).
     """
     if DUALS.level is not None and DUALS.level.concerns(operands):
         return DUALS.level.apply(op, operands, params)
@@ -206,7 +206,7 @@ def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> An
 
 
 def binary(op: Op) -> Callable[[Any, Any], Any]:
-    """Return the operator of an op: `apply` for two operands, with the usual case in line.
+    """Return the operator of an op: `apply` for two operands, with the common case inlined.
 
     Measured on 4 elements: 2.2 us with a node, against 3.0 us for `apply`.
     """
@@ -260,16 +260,19 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
 
 
 def apply_other(op: Op, x: Any, y: Any) -> Any:
-    """Apply an operator to a tensor and something that is none: a traced value, some kind of number; others are refused."""
+    """Apply an operator to a tensor and a traced value or another number; other types are
+    refused.
+    """
     number = number_of(y)
     return apply(op, (x, number)) if type(number) in NUMBERS or isinstance(y, Tracer) else NotImplemented
 
 
 def apply_others(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-    """Apply an op to operands of which some are neither tensors nor Python's numbers.
+    """Apply an op to operands of which some are neither tensors nor Python numbers.
 
     Raises:
-        TypeError: for a tensor with an array or anything else, unless a functional transform is at work.
+        TypeError: for a tensor with an array or anything else, unless a functional transform is
+            active.
     """
     inside = [isinstance(x._array if isinstance(x, Tensor) else x, Tracer) for x in operands]
     if any(inside) or not any(isinstance(x, Tensor) for x in operands):
@@ -285,15 +288,15 @@ def apply_others(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> 
 
 
 def evaluate_on_tensors(program: Program, arguments: Sequence[Any]) -> list[Any]:
-    """Evaluate a program on tensors: every equation is an op of its own, recorded like any other."""
+    """Evaluate a program on tensors: every equation is one op, recorded like any other."""
     results = evaluate_program(program, arguments, apply=apply_primitive)
-    return [wrap(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in results]  # of constants, and numbers
+    return [wrap(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in results]  # constants, and numbers
 
 
 def apply_primitive(primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-    """Apply a primitive of the core to tensors, as an op of its own."""
+    """Apply a primitive of the core to tensors, as one op."""
     for x in operands:
-        if type(x) is not Tensor and isinstance(x, (np.ndarray, np.generic)):  # constants, and numbers of NumPy's
+        if type(x) is not Tensor and isinstance(x, (np.ndarray, np.generic)):  # constants, and NumPy scalars
             values = [x.item() if isinstance(x, np.generic) else x for x in operands]
             operands = tuple([wrap(x) if isinstance(x, np.ndarray) else x for x in values])
             break
@@ -310,7 +313,7 @@ _NODES: dict[Primitive, str] = {
 
 @functools.lru_cache(maxsize=1024)
 def op_of(primitive: Primitive) -> Op:
-    """Return the op that applies one primitive of the core, named like PyTorch's where PyTorch has it.
+    """Return the op that applies one primitive of the core, with PyTorch's name if PyTorch has it.
 
     It may save any operand, and the result.
     """

@@ -1,4 +1,4 @@
-"""Applying an op where a functional transform is at work: to traced values, and tensors that hold them.
+"""Application of an op under a functional transform: to traced values, and tensors that hold them.
 
 Layer: 9.
 """
@@ -34,12 +34,13 @@ _ndarray = np.ndarray
 
 
 def apply_traced(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-    """Apply an op where a functional transform is at work: to raw traced values, or tensors that hold them.
+    """Apply an op under a functional transform: to raw traced values, or tensors that hold them.
 
-    Tensors that want gradients here, in a graph of traced values, get a node as well.
+    Tensors that require grad here, in a graph of traced values, get a node as well.
 
     Returns:
-        a tensor if a tensor holds a traced value, or there is nothing but tensors; otherwise a raw value.
+        a tensor if a tensor holds a traced value, or there is nothing but tensors; otherwise a raw
+        value.
 
     Raises:
         TypeError: for operands that are neither tensors nor arrays nor numbers.
@@ -65,7 +66,9 @@ def apply_traced(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> 
 
 
 def traced_values(op: Op, operands: tuple[Any, ...]) -> list[Any]:
-    """Return what an op computes with: the arrays of tensors, constants where ``no_grad`` says so, and numbers."""
+    """Return the operands of the computation: arrays of tensors, constants under ``no_grad``, and
+    numbers.
+    """
     values = []
     for k, x in enumerate(operands):
         if isinstance(x, Tensor):
@@ -80,7 +83,9 @@ def traced_values(op: Op, operands: tuple[Any, ...]) -> list[Any]:
 
 
 def compute_traced(op: Op, values: list[Any], params: tuple[Any, ...]) -> Any:
-    """Return the result, or the tuple of results, of an op; none of them shares the memory of an operand."""
+    """Return the result, or the tuple of results, of an op; none of them shares memory with an
+    operand.
+    """
     function = op.function
     if op.promote is not None:
         specs = tuple(
@@ -96,9 +101,10 @@ def compute_traced(op: Op, values: list[Any], params: tuple[Any, ...]) -> Any:
 
 
 def wanting_traced(operands: Sequence[Any]) -> int:
-    """Return, as bits, which operands want gradients in a graph of traced values.
+    """Return a bit mask of the operands that require grad in a graph of traced values.
 
-    Of ``torch.func``, only the tensors that hold them: the others have a stand-in there.
+    Under ``torch.func``, only tensors that hold traced values count: the others are replaced
+    there.
     """
     mask = 0
     if MODES.recording:
@@ -109,7 +115,9 @@ def wanting_traced(operands: Sequence[Any]) -> int:
 
 
 def traced_plan(op: Op, operands: Sequence[Any], params: tuple[Any, ...], mask: int) -> tuple[Plan, list[Any]]:
-    """Return the plan of an op on traced values, which knows their shapes and dtypes, and the operands as tensors."""
+    """Return the plan of an op on traced values, from their shapes and dtypes, and the operands as
+    tensors.
+    """
     tensors = [wrap(x) if isinstance(x, (Tracer, np.ndarray, np.generic)) else x for x in operands]
     key: list[Any] = [op, params]
     for x in tensors:
@@ -137,10 +145,12 @@ def of_traced(node_class: type[OpNode]) -> type[OpNode]:
 
 
 class TracedNode(OpNode):
-    """A node in a graph of traced values: what it saved is traced, so gradients must be, too."""
+    """A node in a graph of traced values: its saved values are traced, so gradients must be,
+    too.
+    """
 
     def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
-        """Run the backward program, which then is recorded."""
+        """Run the backward program, which is recorded."""
         arrays = [s._kept._array for s in self._saved or () if isinstance(s, SavedTensor) and isinstance(s._kept, Tensor)]
         known = next((a for a in arrays if isinstance(a, Tracer)), None)
         if known is not None and any(g is not None for g in grads):
@@ -153,7 +163,7 @@ class TracedNode(OpNode):
 
 
 def is_packed(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> bool:
-    """Whether saved-tensor hooks are to see what an op on traced values saves.
+    """Return True if saved-tensor hooks get the saved values of an op on traced values.
 
     Raises:
         RuntimeError: inside ``torch.func``, as in PyTorch.
@@ -186,11 +196,13 @@ class _Context(Protocol):
 
 
 class Packed(_SingleLevelFunction):
-    """One operation on traced values as a `Function`, so that hooks see it save the same values as PyTorch's node."""
+    """One operation on traced values as a `Function`, so that hooks get the same values as from
+    PyTorch's node.
+    """
 
     @staticmethod
     def forward(ctx: _Context, op: Op, params: tuple[Any, ...], *operands: Any) -> Any:
-        """Compute it."""
+        """Compute the operation."""
         made = apply_traced(op, operands, params)
         mask = sum(1 << k for k, needs in enumerate(ctx.needs_input_grad[2:]) if needs)
         ctx.plan, tensors = traced_plan(op, operands, params, mask)

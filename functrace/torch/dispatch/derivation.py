@@ -1,4 +1,5 @@
-"""Derivation of an operation: its backward program, the residuals that it reads, and the source of every gradient.
+"""Derivation of an operation: its backward program, its residuals, and the source of every
+gradient.
 
 A `Case` is one `Op` for certain shapes, dtypes, static parameters and operands that require gradients. Its `Derivation` is
 frozen. The backward program is the core's (`functrace.transforms.backward_program`), under the policy that only the values
@@ -216,7 +217,9 @@ def views_of_cotangent(program: Program, output: int, arriving: dict[int, int]) 
 
 
 def through_views(program: Program, output: int, ends: Container[int]) -> Move | None:
-    """Follow views from an output back to one of some variables, or to a number; ``None`` if it is computed."""
+    """Follow views from an output back to one of some variables, or to a number; ``None`` if it is
+    computed.
+    """
     views: list[tuple[Primitive, tuple[Any, ...]]] = []
     while output >= 0 and output not in ends:
         primitive, operands, params = program.ops[output]

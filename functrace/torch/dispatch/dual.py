@@ -1,7 +1,7 @@
-"""What forward-mode AD keeps: the level that is entered, and the tangent of a tensor.
+"""State of forward-mode AD: the current level, and the tangent of a tensor.
 
-A level is entered for the whole process, as in PyTorch (`functrace.torch.autograd.forward_ad`). Operations, nodes and
-Functions look here for it (`DUALS.level`): while there is none, that one test is all that forward mode costs.
+A level is process-wide, as in PyTorch (`functrace.torch.autograd.forward_ad`). Operations, nodes
+and Functions read it here (`DUALS.level`): outside of a level, forward mode costs only this test.
 
 Layer: 9.
 """
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @final
 class Dual:
-    """What makes a tensor a dual one.
+    """The dual part of a tensor.
 
     Args:
-        tangent: the tangent; None when the level is over.
+        tangent: the tangent; None after the level has ended.
     """
 
     __slots__ = ("__weakref__", "tangent")
@@ -36,30 +36,30 @@ class Dual:
         self.tangent: Tensor | None = tangent
 
     def __reduce__(self) -> Any:
-        return type(None), ()  # what is pickled has no tangent
+        return type(None), ()  # pickling drops the tangent
 
 
 class Level(Protocol):
-    """A level that is entered; see tangents.py."""
+    """The current level; see tangents.py."""
 
     def tangent_of(self, tensor: Tensor) -> Tensor | None:
         """Return the tangent of a tensor, if it has one and forward mode is on."""
         ...
 
     def set_tangent(self, tensor: Tensor, tangent: Tensor) -> None:
-        """Give a tensor a tangent."""
+        """Set the tangent of a tensor."""
         ...
 
     def set_tangent_in_place(self, tensor: Tensor, tangent: Tensor) -> None:
-        """Give a tensor that was overwritten a tangent, and its base with it."""
+        """Set the tangent of an overwritten tensor, and update that of its base."""
         ...
 
     def concerns(self, operands: Sequence[object]) -> bool:
-        """Whether one of the operands has a tangent, and forward mode is on."""
+        """Return True if forward mode is on and one of the operands has a tangent."""
         ...
 
     def apply(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        """Apply an op, and give its results their tangents."""
+        """Apply an op, and set the tangents of its results."""
         ...
 
     def write(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Tensor:
@@ -67,23 +67,23 @@ class Level(Protocol):
         ...
 
     def keep_former(self, former: Tensor, tensor: Tensor) -> None:
-        """Give the copy of a tensor that is about to be overwritten a copy of its tangent."""
+        """Set a copy of the tangent on the copy of a tensor that is about to be overwritten."""
         ...
 
     def push_function(
         self, ctx: FunctionBase, args: Sequence[object], raw: Sequence[object], outputs: Sequence[object]
     ) -> None:
-        """Give the outputs of a user's Function the tangents that its ``jvp`` returns."""
+        """Set the tangents returned by the ``jvp`` of a user's Function on its outputs."""
         ...
 
     def close(self) -> None:
-        """Let all tangents go."""
+        """Drop all tangents."""
         ...
 
 
 @final
 class Duals:
-    """Where the level is found."""
+    """Holder of the current level."""
 
     __slots__ = ("level",)
 
@@ -92,17 +92,17 @@ class Duals:
 
 
 DUALS = Duals()
-"""The level that is entered, if there is one."""
+"""The current level, if any."""
 
 
 def is_forward_enabled() -> bool:
-    """Return whether operations of this thread see tangents."""
+    """Return True if operations of this thread propagate tangents."""
     return MODES.forward and MODES.recording is not None
 
 
 @contextmanager
 def hidden(hides: bool = True) -> Generator[None]:
-    """Let operations of this thread see no tangents; or see them again, if it does not hide them."""
+    """Disable tangents for operations of this thread; or enable them, if ``hides`` is False."""
     before, MODES.forward = MODES.forward, not hides
     try:
         yield
@@ -115,9 +115,10 @@ def hidden(hides: bool = True) -> Generator[None]:
 
 @final
 class AliasOf:
-    """The step from a tensor to an alias of it that has tangents of its own: in forward mode it is no view.
+    """View step from a tensor to an alias that has its own tangents: in forward mode it is no
+    view.
 
-    Any two are equal, since they do the same.
+    All instances compare equal.
     """
 
     __slots__ = ("alias",)
@@ -137,7 +138,9 @@ class AliasOf:
 
 
 def forward_base(tensor: Tensor) -> tuple[Tensor, tuple[Step, ...]] | None:
-    """Return what a tensor is a view of in forward mode, and the steps from there; None if it is no view."""
+    """Return the base of a tensor in forward mode, and the view steps from it; None if the tensor
+    is no view.
+    """
     view = tensor._view
     if view is None:
         return None

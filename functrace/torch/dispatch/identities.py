@@ -1,9 +1,10 @@
-"""Which overload of PyTorch's an operation of the shim is, and with which arguments.
+"""PyTorch overload of an operation, and the arguments of the call.
 
-The name comes from the row, or from the node, which PyTorch names after the overload whose derivative it is:
-``MaxBackward0`` belongs to ``max.dim``. The arguments come from the schema: its tensors are the operands, in order,
-and the rest is what the node saves under the argument's name (`Op.details`). `IDENTITIES` says what neither tells. An
-operation that PyTorch does not have is one of ``torch.ops.functrace``.
+The name comes from the row, or from the node, which PyTorch names after the overload that it
+differentiates: ``MaxBackward0`` belongs to ``max.dim``. The arguments follow the schema: its
+tensors are the operands, in order, and the node saves the rest under the argument's name
+(`Op.details`). `IDENTITIES` covers all other cases. An operation that PyTorch does not have is in
+``torch.ops.functrace``.
 
 Layer: 9.
 """
@@ -38,11 +39,13 @@ Arguments = Callable[..., "tuple[Any, ...]"]
 _NODE = re.compile(r"(?P<name>\w+?)Backwards?(?P<number>\d*)$")
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WRAPPED = frozenset({"add", "sub", "mul", "div", "floor_divide", "where"})
-"""What takes a number for a tensor of no dimensions; others have an overload for numbers."""
+"""Operations that take a number as a tensor of no dimensions; others have an overload for
+numbers.
+"""
 
 
 def _dropped(shape: Sequence[int], kept: Sequence[int]) -> list[int]:
-    """The dimensions of size 1 that were taken out."""
+    """The removed dimensions of size 1."""
     left = list(kept)
     found = []
     for k, n in enumerate(shape):
@@ -65,7 +68,7 @@ def _swapped(axes: Sequence[int]) -> tuple[int, int]:
 
 
 def _signed(dim: int) -> int:
-    """A dimension as it was given: nodes show those that count from the end as C++ stores them."""
+    """A dimension as the user passed it: nodes show negative ones as C++ stores them."""
     return dim - (1 << 64) if dim >= 1 << 63 else dim
 
 
@@ -74,7 +77,7 @@ def _reduced(x: Tensor, index: Tensor, source: Tensor, axis: int, kind: str, inc
 
 
 def _indices(operands: Sequence[Any], template: Sequence[Any]) -> list[Any]:
-    """The entries of an index, as PyTorch has them: a mask once, whatever its dimensions."""
+    """The entries of an index in PyTorch's form: one entry per mask, whatever its dimensions."""
     given = iter(operands[: -1 if operands and operands[-1] is template else None])
     entries = [next(given) if entry == ARRAY else None for entry in template]
     masks = [None if entry is None else entry._mask for entry in entries]
@@ -84,13 +87,13 @@ def _indices(operands: Sequence[Any], template: Sequence[Any]) -> list[Any]:
 
 
 def as_tensor(value: object, beside: object) -> Tensor:
-    """Return a number as a tensor of no dimensions, of another one's dtype."""
+    """Return a number as a tensor of no dimensions, with the dtype of another tensor."""
     dtype = beside._array.dtype if isinstance(beside, Tensor) else None
     return value if isinstance(value, Tensor) else wrap(np.asarray(value, dtype))
 
 
 def is_everything(x: Tensor, axes: tuple[int, ...], keep: bool) -> bool:
-    """Return whether axes are all there are, and none is kept."""
+    """Return True if the axes are all axes, and none is kept."""
     return len(axes) == x._array.ndim and not keep
 
 
@@ -177,7 +180,9 @@ IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
     "ExponentialBackward0": ("exponential", _drawn),
     "RandomBackward0": (lambda x, drawn, *bounds: ("random", "random.to", "random.from")[len(bounds)], _drawn),
 }  # fmt: skip
-"""By the name of the node: the overload, and its arguments from operands and parameters (a dict last: those by keyword)."""
+"""Overload by node name, with a function from operands and parameters to arguments (a trailing
+dict: keyword arguments).
+"""
 
 PRIMITIVES: dict[Primitive, tuple[str, Arguments]] = {
     reduce_sum_p: ("sum.dim_IntList", lambda x, axes: (x, list(axes))),
@@ -186,7 +191,7 @@ PRIMITIVES: dict[Primitive, tuple[str, Arguments]] = {
     permute_p: ("permute", lambda x, axes: (x, list(axes))),
     convert_p: ("_to_copy", lambda x, dtype, *_: (x, {"dtype": DTYPES[np.dtype(dtype)]})),
 }
-"""What operations of a derivative are, of those that no row is made of."""
+"""Overloads of the primitives that derivatives contain and no row is made of."""
 _PRODUCTS: dict[tuple[int, ...], str] = {(2, 2): "mm", (3, 3): "bmm", (2, 1): "mv", (1, 1): "dot"}
 
 
@@ -196,7 +201,7 @@ Described = tuple[OpOverload, tuple[Any, ...], dict[str, Any]]
 
 
 def described(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], *, in_place: bool = False) -> Described:
-    """Return which overload an op is (or its in-place form), and its arguments."""
+    """Return the overload of an op (or its in-place form), and its arguments."""
     name, arguments = identity(op, operands, params)
     overload = found_in_place(name) if in_place else found(name)
     if overload is None:
@@ -218,7 +223,9 @@ def found_in_place(name: str) -> OpOverload | None:
 
 
 def identity(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> tuple[str, Arguments | None]:
-    """Return the name of an op's overload, and what makes its arguments if the schema does not tell."""
+    """Return the name of an op's overload, and the function that makes its arguments if the schema
+    does not suffice.
+    """
     if op.primitive is not None:
         if op.primitive in PRIMITIVES:
             return PRIMITIVES[op.primitive]
@@ -241,7 +248,7 @@ def identity(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> tupl
 
 
 def with_kind(name: str, operands: Sequence[Any]) -> str:
-    """Return the overload of a name by whether the second operand is a number."""
+    """Complete an overload's name by the kind of the second operand: number or tensor."""
     overloads = schema_lines().get(name, {})
     numbers = [type(x) in NUMBERS for x in operands]
     if True in numbers and name not in _WRAPPED:
@@ -254,13 +261,13 @@ def with_kind(name: str, operands: Sequence[Any]) -> str:
 
 @functools.lru_cache(maxsize=1)
 def by_primitive() -> dict[Any, Op]:
-    """Return the op of a row that applies one primitive of the core, by primitive."""
+    """Return, by primitive of the core, the op of the row that applies it."""
     made = {row.op.function: row.op for table in TABLES for row in table if row.op is not None}
     return {functions.ADD.function: functions.ADD, functions.SUB.function: functions.SUB, **made}
 
 
 def found(name: str) -> OpOverload | None:
-    """Return an overload by its name, without the namespace; None if PyTorch has none such."""
+    """Return an overload by its name, without the namespace; None if PyTorch does not have it."""
     name, _, overload = name.partition(".")
     if (overload or "default") not in schema_lines().get(name, {}):
         return None
@@ -268,7 +275,7 @@ def found(name: str) -> OpOverload | None:
 
 
 def own(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]]:
-    """Return the overload of what PyTorch has no operation for, in ``torch.ops.functrace``."""
+    """Return the overload in ``torch.ops.functrace`` of an operation that PyTorch does not have."""
     primitive = op.primitive
     match = _NODE.match(op.node)
     name = op.called or (
@@ -282,7 +289,9 @@ def own(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> tuple[OpO
 def by_schema(
     overload: OpOverload, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments in the order of a schema: operands, and what the node saves under an argument's name."""
+    """Return arguments in schema order: operands, and fields that the node saves under an
+    argument's name.
+    """
     specs = [
         ShapeDtype(x._array.shape, x._array.dtype)
         if isinstance(x, Tensor)
@@ -321,14 +330,14 @@ def _spec(op: Op, x: object) -> Any:
 
 
 def plain(value: object, argument: Argument) -> Any:
-    """Return what a node shows as the argument that it was: numbers below zero, lists."""
+    """Convert a field of a node to the original argument: negative numbers, lists."""
     if type(value) is int and value >= 1 << 63:
         return value - (1 << 64)
     return list(value) if isinstance(value, tuple) and "List" in argument.type else value
 
 
 def trimmed(overload: OpOverload | None, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return positional arguments without the last ones that are what would be taken without them."""
+    """Return positional arguments without trailing ones that equal the defaults."""
     assert overload is not None
     count = len(args)
     arguments = overload._schema.arguments

@@ -1,14 +1,16 @@
-"""What dispatch modes do: operations are handed to the mode's ``__torch_dispatch__`` in place of running.
+"""Dispatch modes: operations are forwarded to the mode's ``__torch_dispatch__`` instead of being
+run.
 
-While a mode is active, ``MODES.dispatch`` is a `Dispatch`: the modes, innermost last, and whether a handler is running.
-`apply` and `write` (applying.py, views.py) hand it their op, operands and parameters. It says which overload that is
-(identities.py), calls the innermost mode beneath autograd, and makes the node on what the mode returned: as in PyTorch the
-mode sees the very operands, nothing it does is recorded, and its result becomes the operation's.
+While a mode is active, ``MODES.dispatch`` is a `Dispatch`: the modes, innermost last, and the
+state of the handler. `apply` and `write` (applying.py, views.py) forward their op, operands and
+parameters to it. It finds the overload (identities.py), calls the innermost mode beneath autograd,
+and makes the node on the mode's result. As in PyTorch, the mode gets the original operands,
+nothing it does is recorded, and its result becomes the operation's.
 
-Note [What func runs]
-    When a handler calls ``func`` with the arguments it was given, what was asked for runs: the same op with the same
-    parameters, and with the random numbers that were drawn already. With other arguments, the function of that name runs
-    (overloads.py).
+Note [Meaning of func in a handler]
+    If a handler calls ``func`` with the arguments it got, the original operation runs: the same op
+    with the same parameters, and with the random numbers already drawn. With other arguments, the
+    function of that name runs (overloads.py).
 
 Layer: 9.
 """
@@ -36,7 +38,9 @@ from functrace.tracing import Tracer
 
 @final
 class Call:
-    """An operation on its way through the modes: what they are given, and what runs if nobody changes it."""
+    """An operation forwarded to the modes: their arguments, and the function to run if they do not
+    change it.
+    """
 
     __slots__ = ("args", "kwargs", "overload", "run", "types")
 
@@ -51,12 +55,12 @@ class Call:
         self.overload, self.args, self.kwargs, self.run, self.types = overload, args, kwargs, run, types
 
     def is_for(self, overload: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """Return whether an operation and its arguments are these ones."""
+        """Return True if an operation and its arguments are those of this call."""
         return overload is self.overload and is_same(args, self.args) and is_same(kwargs, self.kwargs)
 
 
 def is_same(given: object, before: object) -> bool:
-    """Return whether arguments are the same: the same tensors, equal numbers."""
+    """Return True if arguments are the same: identical tensors, equal numbers."""
     if given is before:
         return True
     if isinstance(given, (tuple, list)) and isinstance(before, (tuple, list)):
@@ -68,11 +72,12 @@ def is_same(given: object, before: object) -> bool:
 
 @final
 class Dispatch:
-    """The modes of the running thread.
+    """The modes of the current thread.
 
     Args:
-        modes: those that operations are handed to, innermost last.
-        is_beneath: whether a mode's handler is running: then nothing is recorded, and versions do not count.
+        modes: the modes, innermost last.
+        is_beneath: True while a mode's handler runs: nothing is recorded then, and versions do not
+            count.
         call: the operation that the handler was called for.
     """
 
@@ -113,7 +118,7 @@ class Dispatch:
         return views.write(op, operands, params, overwrite)
 
     def put_out(self, name: str, args: tuple[Any, ...], out: Tensor | tuple[Tensor, ...], run: Callable[[], Any]) -> Any:
-        """Compute into tensors that are given, as `functrace.torch.dispatch.results.put_out` does."""
+        """Compute into ``out`` tensors, as `functrace.torch.dispatch.results.put_out` does."""
         targets = out if isinstance(out, tuple) else (out,)
         if not self.modes:
             return beneath(run, writes=targets)
@@ -127,7 +132,7 @@ class Dispatch:
         return out
 
     def make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
-        """Run what is no op, and has no place in a graph: a question, a constant."""
+        """Run an operation that is no op and is not in the graph: a query, a constant."""
         if not self.modes:
             return beneath(run)
         return self.hand_on(Call(overload_for(getattr(ops.aten, name), args, kwargs), args, kwargs, run))
@@ -142,12 +147,12 @@ class Dispatch:
         return made
 
     def seed(self, output: object, ones: Tensor) -> Any:
-        """Return the gradient of a root that none was given for."""
+        """Return the default gradient of a root."""
         kwargs = {"pin_memory": False, "memory_format": preserve_format}
         return self.make("ones_like", (output,), kwargs, lambda: ones)
 
     def lift(self, constant: Tensor) -> Any:
-        """Return a number that is assigned, as a tensor."""
+        """Return an assigned number as a tensor."""
         return self.make("lift_fresh", (constant,), {}, lambda: constant)
 
     # -- the modes -------------------------------------------------------------------------------------------------------
@@ -170,7 +175,7 @@ class Dispatch:
         return result
 
     def run(self, overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run what a handler calls; see Note [What func runs]."""
+        """Run a handler's call; see Note [Meaning of func in a handler]."""
         known = self.call
         if known is None or not known.is_for(overload, args, kwargs):
             known = Call(overload, args, kwargs, lambda: overload._function(*args, **kwargs))
@@ -186,7 +191,7 @@ class Dispatch:
 
 
 def bound(overload: OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield the arguments of a schema that are given, each with its value."""
+    """Yield the schema's arguments that the call passes, each with its value."""
     for k, argument in enumerate(overload._schema.arguments):
         if k < len(args):
             yield argument, args[k]
@@ -195,7 +200,7 @@ def bound(overload: OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 
 
 def beneath(run: Callable[[], Any], writes: Sequence[Any] = ()) -> Any:
-    """Run something beneath autograd: without a graph, without views that know their base, without counting versions.
+    """Run a function beneath autograd: no graph, no tracking of view bases, no version counting.
 
     In inference mode it stays on.
     """
@@ -216,7 +221,7 @@ def beneath(run: Callable[[], Any], writes: Sequence[Any] = ()) -> Any:
 
 
 def checked(op: Op, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return operands as modes are given them: tensors and Python's numbers.
+    """Return operands as modes get them: tensors and Python numbers.
 
     Raises:
         NotImplementedError: for traced values.
@@ -235,7 +240,7 @@ def checked(op: Op, operands: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def results_of(result: object, *, many: bool) -> Any:
-    """Return what a handler returned: a tensor (or None), or a tuple of tensors.
+    """Check the result of a handler: a tensor (or None), or a tuple of tensors.
 
     Raises:
         RuntimeError: for anything else.
@@ -252,10 +257,10 @@ def results_of(result: object, *, many: bool) -> Any:
 
 
 def placed(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], made: Tensor | tuple[Any, ...] | None) -> Any:
-    """Give results their place in the graph: those that a mode returned are the operation's.
+    """Attach the results of a mode to the graph, as the operation's results.
 
     Raises:
-        NotImplementedError: if they are not of the shapes and dtypes that the derivative is for.
+        NotImplementedError: if their shapes and dtypes are not those of the derivative.
     """
     if made is None:
         return None
@@ -282,12 +287,12 @@ def placed(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], made: Ten
 
 
 def active() -> tuple[Any, ...]:
-    """Return the modes that operations are handed to, innermost last."""
+    """Return the active modes, innermost last."""
     return () if MODES.dispatch is None else MODES.dispatch.modes
 
 
 def activate(modes: tuple[Any, ...]) -> None:
-    """Make these the modes of the running thread; what a handler calls stays beneath autograd."""
+    """Activate these modes in the current thread; the calls of a handler stay beneath autograd."""
     now = MODES.dispatch
     beneath_autograd = now is not None and now.is_beneath
     call = None if now is None else now.call
@@ -296,7 +301,7 @@ def activate(modes: tuple[Any, ...]) -> None:
 
 @contextmanager
 def without_modes() -> Iterator[list[Any]]:
-    """Hand operations to no mode; yields those that there were, innermost first."""
+    """Deactivate all modes; yields the former ones, innermost first."""
     before = active()
     activate(())
     try:

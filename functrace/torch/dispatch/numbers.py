@@ -18,5 +18,5 @@ def number_of(x: Any) -> Any:
     if type(x) in NUMBERS:
         return x
     if isinstance(x, np.generic):
-        return float(x) if isinstance(x, np.bool_) else x.item()  # as PyTorch takes a bool of NumPy's
+        return float(x) if isinstance(x, np.bool_) else x.item()  # as PyTorch converts a NumPy bool
     return next((kind(x) for kind in _KINDS if isinstance(x, kind)), x)

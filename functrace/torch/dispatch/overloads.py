@@ -1,6 +1,7 @@
-"""Overloads that are called: the one that arguments fit, and what it runs.
+"""Overload resolution, and the function that an overload runs.
 
-An overload runs the function, method or in-place method that it is named after; `FUNCTIONS` says what the others run.
+An overload runs the function, method or in-place method of its name; `FUNCTIONS` lists the
+exceptions.
 
 Layer: 9.
 """
@@ -26,7 +27,7 @@ from functrace.torch.tensors.tensor import Tensor
 
 
 def overload_for(packet: OpOverloadPacket, args: Sequence[Any], kwargs: Mapping[str, Any]) -> OpOverload:
-    """Return the first overload whose schema arguments fit.
+    """Return the first overload whose schema fits the arguments.
 
     Raises:
         TypeError: if there is none.
@@ -57,7 +58,9 @@ def out_overload(name: str, args: Sequence[Any], targets: Sequence[Tensor]) -> t
 
 
 def fits(arguments: Sequence[Argument], args: Sequence[Any], kwargs: Mapping[str, Any], *, strict: bool) -> bool:
-    """Return whether arguments fit a schema; unless ``strict``, numbers stand for tensors, and one int for a list."""
+    """Return True if arguments fit a schema; unless ``strict``, numbers are accepted as tensors,
+    and one int as a list.
+    """
     positional = [a for a in arguments if not a.kwarg_only]
     if len(args) > len(positional) or any(name not in {a.name for a in arguments} for name in kwargs):
         return False
@@ -84,7 +87,7 @@ def _fits(kind: str, value: object, strict: bool) -> bool:
 _CLASSES: dict[str, Any] = {"bool": bool, "float": (int, float), "str": str}
 
 
-# -- what an overload runs -----------------------------------------------------------------------------------------------
+# -- the function of an overload -----------------------------------------------------------------------------------------
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -110,11 +113,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "var": lambda x, dim=None, *, correction=None, keepdim=False: x.var(dim, correction=correction, keepdim=keepdim),
     "linalg_vector_norm": lambda x, ord=2, dim=None, keepdim=False, *, dtype=None: x.norm(ord, dim, keepdim, dtype),
 }  # fmt: skip
-"""What operations run that no function is called after."""
+"""Functions of the operations that have no function of their name."""
 
 
 def function_of(overload: OpOverload) -> Callable[..., Any]:
-    """Return what an overload runs: the function, method or in-place method of its name.
+    """Return the function of an overload: the function, method or in-place method of its name.
 
     Raises:
         NotImplementedError: if there is none here.

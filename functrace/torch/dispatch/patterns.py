@@ -1,9 +1,12 @@
-"""Patterns: what the derivative of an operation depends on, so that one is derived for many sizes, positions and numbers.
+"""Patterns: the part of a call that its derivative depends on, so that one derivation serves many
+sizes and numbers.
 
-The derivative of ``x + y`` is the same program for all shapes in which the same axes have the same sizes, but for the sizes
-that it holds. So a plan is derived once for a pattern, with `Unknown` numbers for sizes of which only is known which are
-equal, and then made for given ones by putting them in. What a rule of the core asked of an unknown number holds for the
-given one too, or another plan is derived (`Questions`); where a rule needs the number itself, plans are for it alone.
+The derivative of ``x + y`` is the same program for all shapes in which the same axes have equal
+sizes, up to the sizes that it contains. So a plan is derived once per pattern, with symbolic
+numbers (`Unknown`) for the sizes, of which only equality is fixed, and instantiated by
+substituting concrete sizes. Comparisons that a rule of the core evaluates on a symbolic number
+become guards: if one fails, another plan is derived (`Questions`); where a rule needs the concrete
+number, plans are specialized to it.
 
 Layer: 9.
 """
@@ -17,7 +20,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.unknown import Questions, Unknown
 
 _OPEN = object()
-"""Stands in a key for a number that may be any."""
+"""Placeholder in a key for an arbitrary number."""
 
 
 @final
@@ -25,10 +28,11 @@ class Pattern:
     """The pattern of the operands and parameters of one operation.
 
     Args:
-        specs: avals of operands; types of numbers, or ``(type, number)`` for what is part of the plan.
+        specs: avals of operands; types of numbers, or ``(type, number)`` for numbers that are part
+            of the plan.
         params: static parameters.
-        numbers: whether numbers that are part of the plan are unknown.
-        measures: whether sizes and positions among the parameters are unknown.
+        numbers: True if numbers that are part of the plan become symbolic.
+        measures: True if sizes and positions among the parameters become symbolic.
     """
 
     __slots__ = ("_measures", "_numbers", "_params", "_places", "_specs", "given", "key")
@@ -37,7 +41,7 @@ class Pattern:
         self._specs, self._params, self._numbers, self._measures = specs, params, numbers, measures
         self._places: dict[int, int] = {}
         self.given: list[Any] = []
-        """Sizes, positions and numbers, by their places."""
+        """Concrete sizes, positions and numbers, by index."""
         key: list[Any] = []
         for spec in specs:
             if isinstance(spec, ShapeDtype):
@@ -54,7 +58,7 @@ class Pattern:
         self.key = tuple(key)
 
     def _mark(self, n: int) -> int:
-        """Return which sizes are equal, as negative numbers."""
+        """Return the index of a size as a negative number; equal sizes have the same one."""
         place = self._places.get(n)
         if place is None:
             place = self._places[n] = len(self.given)
@@ -65,7 +69,7 @@ class Pattern:
         return (_OPEN, self._mark(n)) if n > 1 else n
 
     def unknown(self) -> tuple[Questions, tuple[Any, ...], tuple[Any, ...]]:
-        """Return specs and parameters like these, with unknown numbers in place of those that are given."""
+        """Return the specs and parameters with symbolic numbers in place of the concrete ones."""
         questions = Questions()
         sizes = {n: questions.size(place, n) for n, place in self._places.items()}
         taken = set(self._places.values())
@@ -95,5 +99,5 @@ def _each(param: Any, change: Callable[[int], Any]) -> Any:
 
 
 def _is_open(spec: Any) -> bool:
-    """Whether a number may be unknown: one that can be computed with, and is no truth value."""
+    """Return True if a number may be symbolic: an int or float, and no bool."""
     return type(spec) is tuple and (spec[0] is int or spec[0] is float)

@@ -1,9 +1,10 @@
-"""Plans: how a tensor operation is computed for some operands, and what its node does.
+"""Plans: the forward function and the derivative of a tensor operation for given operands.
 
-A `Plan` is one `Op` for one combination of shapes, dtypes, static parameters and operands that require gradients: the
-function to call, and the `Derivation` that its node uses. Plans are kept in a bounded dict, so an operation costs one
-lookup, one NumPy call and one node. Frozen parts are shared: a derivation by all sizes for which it is valid
-(`functrace.torch.dispatch.sizes`), and the runner of its backward program (`Pullback`) if the program contains no size.
+A `Plan` is one `Op` for one combination of shapes, dtypes, static parameters and operands that
+require gradients: the function to call, and the `Derivation` that its node uses. Plans are cached
+in a bounded dict, so an operation costs one lookup, one NumPy call and one node. Frozen parts are
+shared: a derivation by all sizes for which it is valid (`functrace.torch.dispatch.sizes`), and the
+runner of its backward program (`Pullback`) if the program contains no size.
 
 Layer: 9.
 """
@@ -46,11 +47,15 @@ MOST_BYTES = 64 << 20
 """Estimated bytes of all plans together."""
 MOST_PLANS = 5_000
 CALLS_INTERPRETED = 16
-"""Runs of a backward program before it is compiled: 0.3 ms, against some 4 us of interpreting."""
+"""Number of runs of a backward program before it is compiled, which costs 0.3 ms; interpreting
+costs about 4 us.
+"""
 FEWEST = FEWEST_BLOCKS * BLOCK
-"""Elements: programs on arrays of so many are made for their sizes, to run in blocks."""
+"""Number of elements from which programs are specialized to the sizes, to run in tiles."""
 FEWEST_ELEMENTS = 1 << 14
-"""Of a gradient: for larger ones programs are compiled at once, since compiled ones write where values have died."""
+"""Number of elements of a gradient from which programs are compiled at once: compiled ones reuse
+dead buffers.
+"""
 
 _ndarray = np.ndarray
 
@@ -130,7 +135,7 @@ def laid_as_pytorch(case: Case, result: Array, arrays: Sequence[Any]) -> Array:
     if result.ndim < max(x.ndim for x in given) or all(x.flags.c_contiguous for x in given):
         return result  # (a reduced result has no memory order)
     promote = op.promote
-    if isinstance(promote, Promotion):  # conversion copies an operand, which then is not expanded any more
+    if isinstance(promote, Promotion):  # conversion copies an operand, which is then no longer expanded
         dtype = promote.dtype(case.specs)
         given = [
             laid(np.empty(x.shape), [x]) if k >= promote.skips and x.dtype != dtype and is_expanded(x) else x
@@ -186,7 +191,7 @@ class Pullback:
 
 
 class Plan(Kept):
-    """What an op does for one combination of operands.
+    """Forward function and derivative of an op for one combination of operands.
 
     Args:
         case: the op and its operands.
@@ -212,9 +217,9 @@ class Plan(Kept):
         self.outputs: tuple[ShapeDtype, ...] = ()
         self.moves: tuple[Move | None, ...] = ()
         self.is_freed = False
-        """Whether the node can be run once only, although it saves nothing."""
+        """True if the node can be run only once, although it saves nothing."""
         self.record_usual: RecordUsual | None = None
-        """Makes nodes in the usual case, once the plan has proved to be in use."""
+        """Makes nodes in the common case, once the plan is hot."""
         self.pull_usual: PullUsual | None = None
         """Fast path of the backward program for the common case, once it is compiled."""
         self._records = 0
@@ -255,7 +260,7 @@ class Plan(Kept):
         return laid_as_pytorch(self.case, result, arrays)
 
     def compute(self, arrays: Sequence[Any]) -> Any:
-        """Return the result, or the tuple of results, as NumPy gives them."""
+        """Return the result, or the tuple of results, of NumPy."""
         return run_quietly(self.evaluate, *arrays, *self.case.params)
 
     def note_record(self) -> None:
@@ -268,7 +273,9 @@ class Plan(Kept):
             self.record_usual = record_usual(derivation.edge_to, places)
 
     def of_results(self, used: tuple[int, ...]) -> Plan:
-        """Return the plan for gradients of some results alone, which takes what was saved for all of them."""
+        """Return the plan for gradients of some results alone, which takes the values saved for
+        all of them.
+        """
         made = self._of_results.get(used)
         if made is None:
             case, op = self.case, self.case.op
@@ -311,7 +318,7 @@ class Plan(Kept):
         return pullback
 
     def _make_pullback(self) -> Pullback:
-        """Make a pullback of the plan's own."""
+        """Make a pullback for this plan alone."""
         if self.source is None:
             assert self.derivation.computing is not None
             runner = Runner(self.derivation.computing)
@@ -345,7 +352,7 @@ class Plan(Kept):
         return results
 
     def fits(self, values: Sequence[Any]) -> bool:
-        """Whether what was unpacked has the shapes and dtypes that the backward program was made for."""
+        """Return True if the unpacked values have the shapes and dtypes of the backward program."""
         program, selected = self.backward, self.derivation.selected
         avals = [program.avals[i] for i in program.input_ids]
         chosen = values if selected is None else [values[k] for k in selected]
@@ -356,7 +363,7 @@ class Plan(Kept):
         )
 
     def pull(self, values: list[Any], grads: Sequence[Any]) -> list[Tensor | None]:
-        """Run the backward program on the arrays that were saved; returns one gradient per edge."""
+        """Run the backward program on the saved arrays; returns one gradient per edge."""
         results: Sequence[Any] = ()
         derivation = self.derivation
         if derivation.computing is not None:
@@ -377,7 +384,7 @@ class Plan(Kept):
                 made.append(grads[move[0]])
         return made
 
-    # -- what users see of a node ------------------------------------------------------------------
+    # -- public attributes of a node ---------------------------------------------------------------
 
     def saved_names(self) -> list[str]:
         """Return the names of the fields, as ``dir`` lists them."""
@@ -420,7 +427,9 @@ class Plan(Kept):
         raise AttributeError(f"'{type(node).__name__}' object has no attribute '_raw_saved_{name}'")
 
     def _parts(self, node: OpNode, name: str) -> list[SavedTensor | None]:
-        """Return the fields ``name[0]``, ``name[1]`` … as they stand in an index: None for what is taken whole."""
+        """Return the fields ``name[0]``, ``name[1]`` … by position in an index: None for
+        dimensions that are not indexed.
+        """
         found = [
             self._find(node, field_name) for field_name, _ in self.derivation.saves if field_name.startswith(f"{name}[")
         ]

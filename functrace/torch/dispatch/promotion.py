@@ -1,8 +1,10 @@
-"""How dtypes meet in PyTorch: Python numbers are weak, 0-d tensors are weak within a category, integers divide to floats.
+"""Dtype promotion as in PyTorch: Python numbers are weak, 0-d tensors are weak within a category,
+integers divide to floats.
 
-A `Promotion` takes a function and the specs of its operands, and returns the function that converts operands first, or the
-same function if nothing needs converting. The conversions are part of what is traced, so gradients come back in the
-operands' dtypes. What an operation does not compute with (`for_kinds`, `of_tensors` …) it refuses, in PyTorch's words.
+A `Promotion` takes a function and the specs of its operands, and returns the function that
+converts operands first, or the same function if nothing needs converting. The conversions are part
+of the traced function, so gradients come back in the operands' dtypes. Checks (`for_kinds`,
+`of_tensors` …) refuse unsupported operands with PyTorch's messages.
 
 Layer: 9.
 """
@@ -24,27 +26,30 @@ from functrace.torch.tensors.dtypes import DTYPES, default_complex, default_floa
 from functrace.tracing import Tracer
 
 Check = Callable[[Sequence[Any], np.dtype[Any]], None]
-"""Refuses operands, from their specs and the dtype that they are converted to."""
+"""Refuses operands, from their specs and the common dtype."""
 
 Promote = Callable[[Callable[..., Any], Sequence[Any]], Callable[..., Any]]
-"""What a `Promotion` is to an op: from a function and the specs of its operands to the function that converts them first."""
+"""Type of a `Promotion`: from a function and the specs of its operands to the function that
+converts them first.
+"""
 
 RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-"""Which kind of dtype wins over which."""
+"""Rank of each kind of dtype in promotion."""
 
 
 @final
 @dataclass(frozen=True)
 class Promotion:
-    """How the dtypes of operands meet.
+    """Promotion rule of an operation.
 
     Args:
-        floats: whether integers become the default float.
-        skips: how many operands at the front take no part.
-        checks: what refuses operands.
-        asks: whether the result is bools, which tensors of every dtype take.
-        broadcasts: whether the shapes of operands have to broadcast.
-        of_complex: what computes complex numbers, where that is another function.
+        floats: True if integers become the default float.
+        skips: number of leading operands that take no part.
+        checks: checks that refuse operands.
+        ``asks``: True if the result is a bool array, which may be written into tensors of every
+            dtype.
+        broadcasts: True if the shapes of operands must broadcast.
+        of_complex: the function for complex numbers, if it differs.
     """
 
     floats: bool = False
@@ -67,7 +72,7 @@ class Promotion:
         """Return the function with its operands converted.
 
         Raises:
-            RuntimeError: for shapes that do not broadcast, and whatever the checks refuse.
+            RuntimeError: for shapes that do not broadcast, and from the checks.
         """
         dtype = self.dtype(specs)
         for check in self.checks:
@@ -79,11 +84,11 @@ class Promotion:
 
 
 arithmetic = Promotion()
-"""Operands are converted to their common dtype."""
+"""Converts operands to their common dtype."""
 floating = Promotion(floats=True)
-"""Operands are converted to their common dtype, integers to the default float."""
+"""Converts operands to their common dtype, integers to the default float."""
 asking = Promotion(asks=True)
-"""Operands are converted to their common dtype, and what is asked of them is answered by bools."""
+"""Converts operands to their common dtype; the result is bool (comparisons, predicates)."""
 
 
 def common_dtype(specs: Sequence[Any]) -> np.dtype[Any]:
@@ -137,7 +142,9 @@ def _dtype_of_number(kind: type) -> np.dtype[Any]:
 def _converting(
     function: Callable[..., Any], specs: Sequence[Any], dtype: np.dtype[Any], skips: int = 0
 ) -> Callable[..., Any]:
-    """The function that converts its operands to ``dtype`` first; numbers too, where they are not weak enough."""
+    """The function that converts its operands to ``dtype`` first; numbers too, if they are not
+    weak enough.
+    """
     taking = specs[skips:]
     plain = not any(isinstance(s, ShapeDtype) for s in taking)
     wraps = dtype.kind in "ui" and dtype != np.int64
@@ -169,7 +176,7 @@ def check_shapes(specs: Sequence[Any]) -> None:
     """Check that operands broadcast together.
 
     Raises:
-        RuntimeError: with PyTorch's sentence.
+        RuntimeError: with PyTorch's message.
     """
     full, *rest = [s.shape for s in specs if isinstance(s, ShapeDtype)] or [()]
     for shape in rest:
@@ -182,7 +189,7 @@ def check_broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     """Check that two shapes broadcast together.
 
     Raises:
-        RuntimeError: with PyTorch's sentence.
+        RuntimeError: with PyTorch's message.
     """
     if a != b:
         try:
@@ -192,21 +199,21 @@ def check_broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> None:
 
 
 def broadcasting(function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Any]:
-    """Operands stay as they are; they must broadcast together."""
+    """Leave operands unchanged; they must broadcast together."""
     check_shapes(specs)
     return function
 
 
-# -- what is refused ----------------------------------------------------------------------------------------------
+# -- checks -------------------------------------------------------------------------------------------------------
 
 
 def for_kinds(kinds: str, refusal: str, error: type[Exception] = NotImplementedError) -> Check:
-    """Refuse dtypes of other kinds than these.
+    """Refuse dtypes of other kinds.
 
     Args:
-        kinds: of ``"buifc"``.
-        refusal: the sentence, where ``{}`` stands for the dtype; or the name of PyTorch's kernel.
-        error: what is raised.
+        kinds: supported kinds, of ``"buifc"``.
+        refusal: the error message, with ``{}`` for the dtype; or the name of PyTorch's kernel.
+        error: class of the exception.
     """
     sentence = refusal if " " in refusal else errors.no_kernel(refusal)
 
@@ -218,7 +225,7 @@ def for_kinds(kinds: str, refusal: str, error: type[Exception] = NotImplementedE
 
 
 def of_tensors(name: str, *positions: str) -> Check:
-    """Refuse numbers among the operands: each of them is a tensor."""
+    """Refuse numbers among the operands: each must be a tensor."""
 
     def check(specs: Sequence[Any], _dtype: np.dtype[Any]) -> None:
         for k, (spec, called) in enumerate(zip(specs, positions, strict=False)):
@@ -230,24 +237,25 @@ def of_tensors(name: str, *positions: str) -> Check:
 
 
 def of_fitting_numbers(specs: Sequence[Any], dtype: np.dtype[Any]) -> None:
-    """Refuse numbers (static ones) that the dtype does not hold."""
+    """Refuse static numbers that do not fit the dtype."""
     for spec in specs:
         if type(spec) is tuple:
             check_fits(spec[1], dtype)
 
 
 def check_fits(number: complex, dtype: np.dtype[Any]) -> None:
-    """Check that a dtype holds a number; a fraction may be lost, and unsigned integers take negative numbers modulo.
+    """Check that a number fits a dtype; a fraction may be lost, and unsigned integers wrap
+    negative numbers.
 
     Raises:
-        RuntimeError: if it doesn't.
+        RuntimeError: if it does not fit.
     """
     if isinstance(number, complex):
         fits = dtype.kind in "bc" or number.imag == 0
         number = number.real
     else:
         fits = True
-    if fits and dtype.kind == "f" and type(number) in (int, float):  # not of numbers that a plan leaves open
+    if fits and dtype.kind == "f" and type(number) in (int, float):  # only for concrete numbers
         fits = not math.isfinite(number) or abs(number) <= float(np.finfo(dtype).max)
     elif fits and dtype.kind in "iu":
         limits = np.iinfo(dtype)

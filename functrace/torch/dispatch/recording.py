@@ -17,7 +17,7 @@ _new = object.__new__
 
 
 def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Any], made: Any) -> OpNode:
-    """Make the node of an operation, and its results the node's outputs."""
+    """Make the node of an operation, and make its results the node's outputs."""
     op, derivation = plan.case.op, plan.derivation
     node = _new(op.node_class)
     node._plan = plan

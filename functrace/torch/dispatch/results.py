@@ -1,8 +1,8 @@
-"""``out=``: results that are written into tensors that are given.
+"""``out=``: write results into the caller's tensors.
 
-A tensor of another shape is resized first, within its storage where that has the room: what else lies there is overwritten,
-as in PyTorch. Memory that is read and written at once is refused where PyTorch refuses it, and where it leaves open what
-comes of it.
+A tensor of another shape is resized first, within its storage if that is large enough: other data
+there is overwritten, as in PyTorch. Overlap of memory that is read and written is refused where
+PyTorch refuses it, or where PyTorch's result is undefined.
 
 Layer: 9.
 """
@@ -35,18 +35,20 @@ _OF_OTHER_PLACES = frozenset({
     "addmm", "mv", "dot", "bmm", "cat", "stack", "gather", "index_select", "take", "take_along_dim", "sort", "topk",
     "median", "nanmedian",
 })  # fmt: skip
-"""Functions whose elements are made of elements in other places: none of them computes into its own operand."""
+"""Functions whose elements depend on elements at other positions: none of them computes into its
+own operand.
+"""
 _EXACT = _OF_OTHER_PLACES - {"sum", "mean", "prod", "logsumexp", "cat", "stack"} | {
     "abs", "absolute", "ceil", "floor", "fix", "neg", "negative", "sgn", "sign", "trunc", "clamp", "clip", "where",
     "softmax", "log_softmax", "tril", "triu", "bitwise_not",
 }  # fmt: skip
 """Functions that do not convert their results."""
 _OF_BOOLS = {"signbit": "bool", "all": "bool uint8", "any": "bool uint8"}
-"""The dtypes that functions whose results are bools write into, where those are not all."""
+"""Output dtypes allowed for functions with bool results, if not all are."""
 
 
 def taking_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that takes ``out=``: a tensor (or a tuple of them) that the result is written into."""
+    """Return a function that accepts ``out=``: a tensor (or a tuple of them) for the result."""
 
     @functools.wraps(function)
     def computed(*args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -65,14 +67,16 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
 
     Args:
         out: the tensor, or a tuple of them.
-        name: what the function is called.
+        name: name of the function.
         given: its arguments.
         compute: computes the result.
 
     Raises:
-        TypeError: for what is no tensor.
-        RuntimeError: where a gradient would be lost, for a result of a higher kind, and where memory is read and written.
-        UnsupportedFunctionError: for traced values, and a tensor that must grow in memory that something else holds.
+        TypeError: for an object that is no tensor.
+        RuntimeError: if a gradient would be lost, the result has a higher kind, or input and
+            output memory overlap.
+        UnsupportedFunctionError: for traced values, and for a tensor that must grow in memory
+            shared with another object.
     """
     if MODES.dispatch is not None and MODES.dispatch.is_beneath:
         return MODES.dispatch.put_out(name, given, out, lambda: put_out(out, name, given, compute))
@@ -95,7 +99,7 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
                 raise RuntimeError(errors.out_with_grad(name))
             raise UnsupportedFunctionError(
                 f"{name}(out=) of traced values",
-                fix=f"use what {name}() returns, or copy_ it",
+                fix=f"use the result of {name}(), or copy_ it",
             )
     moves = isinstance(out, tuple) or name in _OF_OTHER_PLACES
     bounded = name in ("clamp", "clip") and any(isinstance(x, Tensor) for x in listed[1:])
@@ -106,7 +110,7 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
         if target._array.shape != result.shape:
             if not moves and any(x is target for x in listed):
                 raise RuntimeError(errors.output_shape(target._array.shape, result.shape))
-            check_apart(memory_of(target), listed, moves=True)  # it is resized, over what the operands may hold
+            check_apart(memory_of(target), listed, moves=True)  # resized in memory that operands may share
     for target, result in zip(targets, results, strict=True):
         if target._array.shape == result.shape:
             count_write(target)
@@ -140,12 +144,13 @@ def check_dtypes(name: str, target: np.dtype[Any], result: np.dtype[Any], *, con
 
 
 def check_apart(target: Array, operands: Sequence[Any], *, moves: bool) -> None:
-    """Refuse to write where elements share memory, and where an operand lies otherwise than the result.
+    """Refuse to write into elements that share memory, or into an overlapping operand of another
+    layout.
 
     Args:
-        target: what is written.
-        operands: what is read.
-        moves: whether elements are made of elements in other places.
+        target: the array to write.
+        operands: the arrays to read.
+        moves: True if elements depend on elements at other positions.
 
     Raises:
         RuntimeError: with PyTorch's errors.

@@ -1,8 +1,9 @@
-"""Rows: what users see of a function, said once.
+"""Rows: the public interface of a function, declared once.
 
-A row names a function's forms, and from it come the functions of ``torch`` and of other namespaces, the methods, in-place
-forms and operators of `Tensor`, and what type checkers are told (stubs.py). A file of functions keeps a table of rows, which
-namespace.py puts together with the others. There are three ways to write one::
+A row lists a function's forms. It generates the functions of ``torch`` and of other namespaces,
+the methods, in-place forms and operators of `Tensor`, and the type stubs (stubs.py). A file of
+functions has a table of rows, which namespace.py merges with the others. There are three ways to
+write one::
 
     ROWS = Rows()
 
@@ -44,17 +45,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 TORCH, TENSOR, FUNCTIONAL = "functrace.torch", "functrace.torch.Tensor", "functrace.torch.nn.functional"
 PLACES = {"function": TORCH, "method": TENSOR, "property": TENSOR, "in_place": TENSOR, "nn.functional": FUNCTIONAL}
-"""Where each form of a function is found."""
+"""The namespace of each form of a function."""
 
 _OF_TWO = frozenset({
     "add", "sub", "mul", "truediv", "div", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift",
     "eq", "ne", "lt", "le", "gt", "ge",
 })  # fmt: skip
-"""Operators that leave what they do not know to the other operand (``NotImplemented``)."""
+"""Operators that return ``NotImplemented`` for unknown types, so that Python tries the other
+operand.
+"""
 
 
 class Run(Protocol):
-    """How an op is applied: `apply` makes a new tensor, `write` overwrites the first operand."""
+    """Application of an op: `apply` makes a new tensor, `write` overwrites the first operand."""
 
     def __call__(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = (), /) -> Any:
         """Apply the op."""
@@ -63,19 +66,22 @@ class Run(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """What users see of one function.
+    """The public interface of one function.
 
     Args:
-        name: what it is called.
-        forms: which it has, of `PLACES`.
+        name: name of the function.
+        forms: its forms, of `PLACES`.
         function: the function, which is the method and property as well.
         in_place: its in-place form.
         aliases: further names, for every form.
-        operators: Python's operators and special methods that it stands for: ``"add radd iadd neg getitem repr"``.
-        op: what computes the plain case of an operator of two operands.
-        reflected: what computes ``other + self``, as a function (or op) of ``(self, other)``; None: the function, swapped.
-        out: whether the function (not the method) takes ``out=``; those of one op do without (see `Rows.op`).
-        method: the method, where that is not the function: one that takes ``out=`` by itself.
+        operators: Python's operators and special methods that it implements: ``"add radd iadd neg
+            getitem repr"``.
+        op: the op for the plain case of an operator of two operands.
+        reflected: computes ``other + self``, as a function (or op) of ``(self, other)``; None: the
+            function, swapped.
+        out: True if the function (not the method) accepts ``out=``; functions of one op ignore it
+            (see `Rows.op`).
+        method: the method, if it is not the function: one that accepts ``out=`` itself.
     """
 
     name: str
@@ -95,7 +101,7 @@ class Row:
                 raise ValueError(f"{self.name}: there is no form {form!r}; there are {', '.join(PLACES)}")
         wants = "in_place" in self.forms or any(kind[:1] == "i" and kind[1:] in self.operators for kind in self.operators)
         if wants and self.in_place is None:
-            raise ValueError(f"{self.name}: there is no in-place form: write it with Rows.op or Rows.family")
+            raise ValueError(f"{self.name}: it has no in-place form: declare it with Rows.op or Rows.family")
 
     def entries(self) -> Iterator[tuple[str, str, Any]]:
         """Yield the place, the name and the object of every form."""
@@ -161,16 +167,16 @@ class Rows:
         """Add a function of one or two operands that is one op.
 
         Args:
-            name: what it is called.
+            name: name of the function.
             computes: computes it from arrays or traced values: a primitive, or a function of them.
-            saves: what PyTorch saves; see `Op`.
-            promote: how dtypes of operands meet.
+            saves: tensors that PyTorch saves; see `Op`.
+            promote: dtype promotion of the operands.
             doc: its docstring.
             forms: see `Row`, for ``aliases``, ``operators`` and ``reflected`` too.
-            node: PyTorch's name of the node; ``SinhBackward0`` for ``sinh`` where nothing else is said.
+            node: PyTorch's name of the node; by default ``SinhBackward0`` for ``sinh``.
             keeps: see `Op`, for ``edges`` and ``gradient`` too.
-            commutes: whether the op itself computes ``other + self``.
-            out: whether it takes ``out=``.
+            commutes: True if the op itself computes ``other + self``.
+            out: True if it accepts ``out=``.
         """
         count = _operand_count(computes)
         if count == 1:
@@ -193,7 +199,7 @@ class Rows:
     def function(
         self, forms: str = "function method", *, name: str = "", aliases: str = "", operators: str = "", out: bool = False
     ) -> Callable[[F], F]:
-        """Add the function that is decorated, as it stands; see `Row`."""
+        """Add the decorated function as it is; see `Row`."""
 
         def add(function: F) -> F:
             return self._add(name or function.__name__, forms, function, None, aliases, operators, None, None, out)
@@ -210,9 +216,10 @@ class Rows:
         reflected: Op | Callable[..., Any] | None = None,
         out: bool = False,
     ) -> Callable[[Callable[[Run], F]], F]:
-        """Add a function and its in-place form: what is decorated makes either, given how to run an op; see `Row`.
+        """Add a function and its in-place form: the decorated function makes either, from `apply`
+        or `write`; see `Row`.
 
-        What is made takes on the name and the docstring of what is decorated.
+        The results get the name and the docstring of the decorated function.
         """
 
         def add(make: Callable[[Run], F]) -> F:
@@ -243,7 +250,7 @@ class Rows:
 
 
 def entries(tables: Iterable[Rows]) -> dict[str, dict[str, tuple[Row, Any]]]:
-    """Return what stands in each place: by name, the row and the object.
+    """Return the rows of each namespace: by name, the row and the object.
 
     Raises:
         ValueError: if two rows claim one name.
@@ -300,7 +307,9 @@ def _operand_count(computes: Callable[..., Any]) -> int:
 
 
 def guarded(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return the operator of a function, which leaves operands that are neither tensors nor numbers to themselves."""
+    """Return the operator of a function, which returns ``NotImplemented`` unless the operand is a
+    tensor or a number.
+    """
 
     def operate(self: Tensor, other: Operand) -> Value:
         if isinstance(other, (Tensor, bool, int, float, complex, np.generic, Tracer)):
@@ -311,7 +320,7 @@ def guarded(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def of_arrays_too(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return an operator that takes a NumPy array for a tensor, as ``==`` does."""
+    """Return an operator that accepts a NumPy array as a tensor, as ``==`` does."""
 
     def operate_on_arrays(self: Tensor, other: Any) -> Any:
         found = operate(self, other)
@@ -323,7 +332,7 @@ def of_arrays_too(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], An
 
 
 def dividing_arrays_too(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return ``other / self``, where a NumPy array is multiplied by the reciprocal, as PyTorch has it."""
+    """Return ``other / self``, which multiplies a NumPy array by the reciprocal, as in PyTorch."""
 
     def divide(self: Tensor, other: Any) -> Any:
         return self.reciprocal() * other if isinstance(other, np.ndarray) else operate(self, other)

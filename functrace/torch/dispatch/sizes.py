@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from functrace.torch.dispatch.applying import Op
 
 MOST_DERIVED = 8
-"""Maximum number of derivations of one pattern; beyond it, every set of concrete numbers gets a plan of its own."""
+"""Maximum number of derivations of one pattern; beyond it, every set of concrete numbers gets its
+own plan.
+"""
 
 
 class Sought(NamedTuple):
@@ -47,7 +49,7 @@ class Sought(NamedTuple):
 
 @final
 class ByPattern:
-    """Guard: the op, dtypes, which sizes are equal, and which operands want gradients."""
+    """Guard: the op, dtypes, which sizes are equal, and which operands require grad."""
 
     __slots__ = ()
 
@@ -204,7 +206,7 @@ def _derived(case: Case, pattern: Pattern, call: Sought, found: Miss | NotDerive
 
 
 def make_plan(key: tuple[Any, ...], operands: Sequence[Any], mask: int) -> Plan:
-    """Make and remember the plan of an op and its operands."""
+    """Make and cache the plan of an op and its operands."""
     op, params = key[:2]
     plan = plan_of(case_of(op, operands, params, mask))
     PLANS.add(key, plan)

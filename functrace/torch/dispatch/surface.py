@@ -1,4 +1,4 @@
-"""The tables of rows put together; importing this module gives `Tensor` its methods.
+"""The merged tables of rows; importing this module gives `Tensor` its methods.
 
 Layer: 9.
 """
@@ -34,7 +34,7 @@ TABLES = tuple(
     )
 )  # fmt: skip
 ENTRIES = entries(TABLES)
-"""What stands in each place: by name, the row and the object."""
+"""Rows of each namespace: by name, the row and the object."""
 
 
 def public(place: str) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def public(place: str) -> dict[str, Any]:
 
 
 def install() -> None:
-    """Give the class its methods, and functions the names by which they are found (and pickled)."""
+    """Set the methods of the class, and the names by which functions are found (and pickled)."""
     for name, (_, method) in ENTRIES[TENSOR].items():
         setattr(Tensor, name, method)
     Tensor.__functrace_call__, Tensor.__functrace_jit__ = staticmethod(called), staticmethod(jitted)

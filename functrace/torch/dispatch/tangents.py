@@ -1,12 +1,14 @@
-"""Forward-mode AD: the tangents of what operations compute.
+"""Forward-mode AD: the tangents of operations' results.
 
-While a level is entered, an operation on dual tensors is computed as ever, and its tangent by a program of the core
-(`functrace.transforms.tangent_program`), a `TangentPlan`. The program is evaluated on tensors where anything requires
-grad, so that tangents have a history of their own: backward goes through them.
+Inside a level, an operation on dual tensors is computed as usual, and its tangent by a program of
+the core (`functrace.transforms.tangent_program`), a `TangentPlan`. The program is evaluated on
+tensors if anything requires grad, so that tangents have their own history and backward
+differentiates them.
 
-The tangent of a view is a view of the tangent, made by the same steps; an operation in place overwrites the tangent in
-place. So tangents share memory where their tensors do. A tensor without tangent that is a view of a dual one has a part of
-that one's (`Entered.tangent_of`); writing dual values into a view gives the base a tangent, which is zero elsewhere.
+The tangent of a view is a view of the tangent, made by the same steps; an in-place operation
+overwrites the tangent in place. So tangents share memory where their tensors do. A tensor without
+tangent that is a view of a dual tensor has a view of its tangent (`Entered.tangent_of`); writing
+dual values into a view gives the base a tangent, which is zero elsewhere.
 
 Layer: 9.
 """
@@ -49,11 +51,12 @@ Tangents = list[Tensor | None]
 
 @final
 class TangentPlan(Kept):
-    """How the tangents of an op are computed, for one combination of operands and of which of them have tangents.
+    """Computation of an op's tangents, for one combination of operands and of those that have
+    tangents.
 
     Args:
-        case: the op and its operands; active are those that have tangents.
-        reads_results: whether the results may be read: not if they are written over the operands.
+        case: the op and its operands; those with tangents are active.
+        reads_results: True if the results may be read: not if they overwrite the operands.
     """
 
     __slots__ = ("_runner", "_shares", "pushed", "pushes", "reads")
@@ -91,18 +94,18 @@ class TangentPlan(Kept):
             return [x.clone() if shares else x for x, shares in zip(found, self._shares, strict=True)]
         with np.errstate(all="ignore"):
             arrays = self._runner([x._array if isinstance(x, Tensor) else x for x in values])
-        return [wrap(a) for a in arrays]  # (which share memory with nothing)
+        return [wrap(a) for a in arrays]  # (which share no memory)
 
 
 def is_shown(program: Program, output: int) -> bool:
-    """Return whether an output is an input or a constant of the program, or a view of one."""
+    """Return True if an output is an input or a constant of the program, or a view of one."""
     return through_views(program, output, {*program.input_ids, *program.constant_values}) is not None
 
 
 def find_plan(
     op: Op, operands: Sequence[Any], params: tuple[Any, ...], tangents: Tangents, reads_results: bool
 ) -> TangentPlan:
-    """Return the plan of the tangents of an op, made or remembered."""
+    """Return the plan of the tangents of an op, made or cached."""
     specs = tuple([_spec(op, x) for x in operands])
     mask = tuple([t is not None for t in tangents])
     key = (op, params, specs, mask, reads_results)
@@ -136,7 +139,7 @@ PRIMAL.node_class.name = lambda self: "torch::autograd::Identity"  # type: ignor
 
 
 def alias_of(tensor: Tensor, op: Op) -> Tensor:
-    """Return an alias of a tensor that shares its memory and history, and none of its tangent."""
+    """Return an alias of a tensor that shares its memory and history, but not its tangent."""
     with hidden():
         made = apply(op, (tensor,))
     view = made._view
@@ -153,14 +156,16 @@ def _step(function: Callable[..., Any]) -> Op:
 
 
 def shown(tensor: Tensor, steps: Steps) -> Tensor:
-    """Return the view of a tensor that steps lead to."""
+    """Apply view steps to a tensor."""
     for function, params, op in steps:
         tensor = apply(_step(function) if op is None else op, (tensor,), params)
     return tensor
 
 
 def has_same_layout(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors lie in memory alike: sizes, strides, and their place in memory of the same size."""
+    """Return True if two tensors have the same sizes, strides, and offset in memory of the same
+    size.
+    """
     x, y = a._array, b._array
     if isinstance(x, Tracer) or isinstance(y, Tracer):
         return True
@@ -176,7 +181,7 @@ def _layout(array: Array) -> tuple[int, int, tuple[int, ...]]:
 
 
 def zeros_like_in_memory(tensor: Tensor, dtype: np.dtype[Any]) -> Tensor:
-    """Return zeros that lie in memory as a tensor does."""
+    """Return zeros with the memory layout of a tensor."""
     array = tensor._array
     if isinstance(array, Tracer) or any(s <= 0 for s in array.strides):
         return wrap(np.zeros(array.shape, dtype))
@@ -190,20 +195,22 @@ def zeros_like_in_memory(tensor: Tensor, dtype: np.dtype[Any]) -> Tensor:
 
 @final
 class Entered:
-    """The level that is entered: the tangents of its tensors, and what operations do with them."""
+    """The current level: the tangents of its tensors, and the operations on them."""
 
     def __init__(self) -> None:
         self._duals: weakref.WeakSet[Dual] = weakref.WeakSet()
 
     def close(self) -> None:
-        """Let all tangents go."""
+        """Drop all tangents."""
         for dual in list(self._duals):
             dual.tangent = None
 
     # -- tangents of tensors -----------------------------------------------------------------
 
     def tangent_of(self, tensor: Tensor) -> Tensor | None:
-        """Return the tangent of a tensor, if it has one; of a view of a dual tensor, a view of that one's."""
+        """Return the tangent of a tensor, if it has one; for a view of a dual tensor, a view of
+        that tensor's tangent.
+        """
         if not is_forward_enabled():
             return None
         dual = tensor._dual
@@ -221,7 +228,7 @@ class Entered:
         return tangent
 
     def set_tangent(self, tensor: Tensor, tangent: Tensor) -> None:
-        """Give a tensor a tangent, which is copied unless it lies in memory as the tensor does.
+        """Set the tangent of a tensor; it is copied unless it has the tensor's memory layout.
 
         Raises:
             RuntimeError: if the tangent has one itself, or another shape.
@@ -236,7 +243,9 @@ class Entered:
         self._keep(tensor, tangent)
 
     def set_tangent_in_place(self, tensor: Tensor, tangent: Tensor) -> None:
-        """Give a tensor that was overwritten a tangent; if it is a view, its base has one with it, zero elsewhere."""
+        """Set the tangent of an overwritten tensor; the base of a view gets one too, zero
+        elsewhere.
+        """
         below = forward_base(tensor)
         if below is not None and self.tangent_of(below[0]) is None:
             base, steps = below
@@ -256,11 +265,11 @@ class Entered:
     # -- operations --------------------------------------------------------------------------
 
     def concerns(self, operands: Sequence[object]) -> bool:
-        """Whether one of the operands has a tangent, and forward mode is on."""
+        """Return True if forward mode is on and one of the operands has a tangent."""
         return is_forward_enabled() and any(isinstance(x, Tensor) and self.tangent_of(x) is not None for x in operands)
 
     def apply(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        """Apply an op, and give its results their tangents."""
+        """Apply an op, and set the tangents of its results."""
         tangents = [self.tangent_of(x) if isinstance(x, Tensor) else None for x in operands]
         refuse_outer(operands, tangents)
         with hidden():
@@ -285,7 +294,9 @@ class Entered:
         tangents: Tangents,
         results: Sequence[Tensor] | None,
     ) -> dict[int, Tensor]:
-        """Return the tangents of results by place; ``results`` are None if they are written over the operands."""
+        """Return the tangents of results by index; ``results`` are None if they overwrite the
+        operands.
+        """
         plan = find_plan(op, operands, params, tangents, results is not None)
         if not plan.pushes:
             return {}
@@ -300,7 +311,7 @@ class Entered:
         with hidden():
             before = tuple([x.clone() if isinstance(x, Tensor) and shares_memory(x, tensor) else x for x in operands])
             former = tangents[0]
-            if former is not None and MODES.recording:  # what nodes save of it is overwritten
+            if former is not None and MODES.recording:  # nodes save the overwritten value
                 tangents = [t if t is None or not shares_memory(t, former) else t.clone() for t in tangents]
             write(op, operands, params)
             pushed = self._pushed(in_place_form(op), before, params, tangents, None)
@@ -313,7 +324,7 @@ class Entered:
         return tensor
 
     def keep_former(self, former: Tensor, tensor: Tensor) -> None:
-        """Give the copy of a tensor that is about to be overwritten a copy of its tangent."""
+        """Set a copy of the tangent on the copy of a tensor that is about to be overwritten."""
         tangent = tensor._dual and tensor._dual.tangent
         if tangent is not None:
             self._keep(former, tangent.clone())
@@ -323,16 +334,19 @@ class Entered:
     def push_function(
         self, ctx: FunctionBase, args: Sequence[object], raw: Sequence[object], outputs: Sequence[object]
     ) -> None:
-        """Give the outputs of a user's Function the tangents that its ``jvp`` returns; see custom_tangents.py."""
+        """Set the tangents returned by the ``jvp`` of a user's Function on its outputs; see
+        custom_tangents.py.
+        """
         if is_forward_enabled():
             push_function(self, ctx, args, raw, outputs)
 
 
 def refuse_outer(operands: Sequence[Any], tangents: Tangents) -> None:
-    """Refuse a dual tensor that a transform's function closes over: its tangent would not leave the transform.
+    """Refuse a dual tensor captured by a function under a transform: its tangent would not leave
+    the transform.
 
     Raises:
-        NotImplementedError: with the way out.
+        NotImplementedError: with the fix.
     """
     if not any(isinstance(x, Tracer) or (isinstance(x, Tensor) and isinstance(x._array, Tracer)) for x in operands):
         return
@@ -342,14 +356,16 @@ def refuse_outer(operands: Sequence[Any], tangents: Tangents) -> None:
 
 
 def shares_memory(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors may share memory."""
+    """Return True if two tensors may share memory."""
     if a is b or isinstance(a._array, Tracer) or isinstance(b._array, Tracer):
         return a is b
     return np.may_share_memory(a._array, b._array)
 
 
 def keep_with_saved(tensor: Tensor) -> None:
-    """Let the node of an operation that saves this result save its tangent with it."""
+    """Store the tangent of this result with the result itself, if its operation's node saves
+    that.
+    """
     node = tensor._node
     if isinstance(node, OpNode):
         for saved in node._saved or ():

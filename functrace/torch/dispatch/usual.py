@@ -1,11 +1,13 @@
-"""The usual case of making a node and of running it, written out for a pattern of operands.
+"""Generated code that makes and runs nodes in the common case, specialized for a pattern of
+operands.
 
-What happens to each operand is known when a plan is made: which edges there are, and what is saved. A loop that finds it
-out again at every operation takes half of an operation's time, so the lines are written out for each pattern, once: a few
-dozen patterns serve all plans. Whatever is unusual (hooks, anomaly mode, masks, what was freed or overwritten) is left to
-the loops, `recording.record` and `OpNode.run`, which say what the lines written here mean.
+A plan determines the treatment of each operand: its edges, and whether it is saved. A loop that
+redetermines this for every operation takes 50 % of an operation's time, so the code is generated
+once per pattern: a few dozen patterns serve all plans. Other cases (hooks, anomaly mode, masks,
+freed or overwritten tensors) are left to the loops, `recording.record` and `OpNode.run`, which
+define the meaning of the generated code.
 
-Measured on a sine, 3 elements: a node 0.84 -> 0.41 us, its run but for NumPy 0.9 -> 0.5 us.
+Measured on a sine, 3 elements: a node 0.84 -> 0.41 us, its run without NumPy 0.9 -> 0.5 us.
 
 Layer: 9.
 """
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from functrace.torch.autograd.graph import OpNode
 
 MOST = 4
-"""Operands, and values saved: beyond, the loops cost no more."""
+"""Maximum number of operands, and of saved values: beyond, the loops cost no more."""
 
 RecordUsual = Callable[..., "OpNode | None"]
 PullUsual = Callable[[tuple[Any, ...], "Tensor | None"], "tuple[Tensor | None, ...] | None"]
@@ -44,15 +46,17 @@ _NAMES: dict[str, Any] = {
 
 @functools.lru_cache(maxsize=1024)
 def record_usual(edge_to: tuple[int, ...], saves: tuple[int, ...]) -> RecordUsual | None:
-    """Return ``(plan, operands, arrays, made)``, which makes the node of an operation with one result.
+    """Return ``(plan, operands, arrays, made)``, which makes the node of an operation with one
+    result.
 
     Args:
-        edge_to: the operand that each edge leads to; -1: an edge that leads nowhere.
-        saves: what is saved: the place of a tensor among the operands, -1 for the result, ``~place - 1`` for a number.
+        edge_to: the operand of each edge; -1: an edge without a node.
+        saves: the saved values: the index of a tensor among the operands, -1 for the result,
+            ``~place - 1`` for a number.
 
     Returns:
-        the function, which returns None where the case is not the usual one, and then has done nothing; None for a
-        pattern that is not written out.
+        the function, which returns None and has no effect outside the common case; None for a
+        pattern without generated code.
     """
     if len(edge_to) > MOST or len(saves) > MOST:
         return None
@@ -94,16 +98,17 @@ def record_usual(edge_to: tuple[int, ...], saves: tuple[int, ...]) -> RecordUsua
 
 
 def pull_usual(saves: tuple[bool, ...], places: tuple[int, ...], compiled: Compiled) -> PullUsual | None:
-    """Return ``(saved, gradient)``, which runs a compiled backward program on the values that a node saved.
+    """Return ``(saved, gradient)``, which runs a compiled backward program on the values that a
+    node saved.
 
     Args:
-        saves: for each value that was saved whether it is a tensor (or a number).
-        places: which result belongs to each edge; -1: none.
+        saves: for each saved value, True if it is a tensor, False for a number.
+        places: the result of each edge; -1: none.
         compiled: compiled program of the saved values and one gradient.
 
     Returns:
-        the function, which returns one gradient per edge, or None where the case is not the usual one; None for a
-        pattern that is not written out.
+        the function, which returns one gradient per edge, or None outside the common case; None
+        for a pattern without generated code.
     """
     bind = _puller(saves, places)
     return None if bind is None else bind(compiled)

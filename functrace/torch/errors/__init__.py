@@ -1,6 +1,6 @@
-"""PyTorch's error sentences, word for word: people's own tests match on them.
+"""PyTorch's error messages, verbatim: users' tests match on them.
 
-Constants where nothing varies, functions of the facts otherwise; by what they are about, one file each.
+Constants without parameters, functions otherwise; one file per topic.
 
 Layer: 9.
 """

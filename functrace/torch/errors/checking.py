@@ -1,5 +1,5 @@
-# ruff: noqa: E501 - broken where the sentence allows it, not at a column
-"""Sentences about gradcheck.
+# ruff: noqa: E501 - broken where the message allows it, not at a column
+"""Messages about gradcheck.
 
 Layer: 9.
 """
@@ -39,7 +39,7 @@ UNDEFINED_IS_CHECKED = (
 
 
 def not_double(k: int) -> str:
-    """The warning for an input of single precision."""
+    """Return the warning for an input of single precision."""
     return (
         f"Input #{k} requires gradient and is not a double precision floating point or complex. This check will likely fail if "
         "all the inputs are not of double precision floating point or complex. "
@@ -47,7 +47,7 @@ def not_double(k: int) -> str:
 
 
 def overlapping_input(k: int) -> str:
-    """The sentence for an input whose elements share memory."""
+    """Return the message for an input whose elements share memory."""
     return (
         f"The {k}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able to "
         "compute the numerical gradients correctly. You should call .contiguous on the input before passing it to gradcheck."
@@ -55,7 +55,7 @@ def overlapping_input(k: int) -> str:
 
 
 def not_reentrant(told: str, tolerance: float) -> str:
-    """The sentence for backward passes that differ."""
+    """Return the message for backward passes that differ."""
     return f"""{told}Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives \
 different values, although analytical gradient matches numerical gradient.The tolerance for nondeterminism was {tolerance}.
 
@@ -76,7 +76,7 @@ If the test
 
 
 def slow_mode(numerical: str, analytical: str, largest: float) -> str:
-    """What is told beside numbers of fast mode."""
+    """Return the Jacobians in full, for the numbers of fast mode."""
     return (
         "\nThe above quantities relating the numerical and analytical jacobians are computed \n"
         "in fast mode. See: https://github.com/pytorch/pytorch/issues/53876 for more background \n"
@@ -87,12 +87,14 @@ def slow_mode(numerical: str, analytical: str, largest: float) -> str:
 
 
 def batched_tangents_raise(error: Exception) -> str:
-    """The sentence for forward mode that fails under ``vmap``."""
+    """Return the message for forward mode that fails under ``vmap``."""
     return f"While computing batched gradients, got: {error}\n"
 
 
 def undefined_tangent(output: int, given: object, first: object, second: object) -> tuple[object, ...]:
-    """What is told, in pieces as PyTorch has it, of an input whose missing tangent does not count as zero."""
+    """Return the message, in pieces as in PyTorch, for an input whose missing tangent is not
+    treated as zero.
+    """
     return (
         "Mismatch in tangent values for output with index: ", output, " when input: ", given,
         " has an undefined tangent value. ", " Got: ", first, " but expected: ", second,
@@ -100,7 +102,7 @@ def undefined_tangent(output: int, given: object, first: object, second: object)
 
 
 def batched_mismatch(output: int, place: int, together: str, alone: str) -> str:
-    """The sentence for gradients under ``vmap`` that are not those of a loop."""
+    """Return the message for gradients under ``vmap`` that differ from those of a loop."""
     return (
         f"For output {output} and input {place}: gradients under vmap are not those of a loop\nunder vmap:\n{together}\n"
         f"in a loop:\n{alone}\n"
@@ -129,7 +131,7 @@ HOOK_AFTER_USE = (
 
 
 def both_vmap_rules(name: str) -> str:
-    """The sentence for a Function that brings a rule for vmap and asks for one to be made."""
+    """Return the message for a Function with both a ``vmap`` rule and ``generate_vmap_rule``."""
     return (
         f"You tried to vmap over {name}, but it has both generate_vmap_rule=True and an overridden vmap staticmethod. Please set "
         "generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity. For more details, please see "
@@ -138,7 +140,7 @@ def both_vmap_rules(name: str) -> str:
 
 
 def vmap_returned(got: str) -> str:
-    """The sentence for a vmap static method that returned something else than outputs and their dimensions."""
+    """Return the message for a ``vmap`` method that did not return outputs and their dimensions."""
     return (
         "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible with the "
         f"output. {got}"
@@ -155,7 +157,7 @@ MARK_SHARED_STORAGE = (
 
 
 def resized(sizes: Sequence[int], count: int, given: Sequence[int], elements: int) -> str:
-    """The sentence for a shape with another number of elements."""
+    """Return the message for a shape with another number of elements."""
     shapes = "x".join(map(str, sizes)), "x".join(map(str, given))
     return (
         f"requested resize to {shapes[0]} ({count} elements in total), but the given tensor has a size of {shapes[1]} "

@@ -1,5 +1,5 @@
-# ruff: noqa: E501 - broken where the sentence allows it, not at a column
-"""Sentences about the graph and the engine.
+# ruff: noqa: E501 - broken where the message allows it, not at a column
+"""Messages about the graph and the engine.
 
 Layer: 9.
 """
@@ -42,7 +42,7 @@ CREATE_GRAPH_CYCLE = (
 
 
 def unused_input(index: int) -> str:
-    """The sentence for an input of ``grad`` that the outputs do not depend on."""
+    """Return the message for an input of ``grad`` that the outputs do not depend on."""
     return (
         f"The differentiated Tensor at index {index} appears to not have been used in the graph. Set allow_unused=True if this "
         "is the desired behavior."
@@ -50,42 +50,42 @@ def unused_input(index: int) -> str:
 
 
 def hook_type(given: str) -> str:
-    """The sentence for a tensor hook that returned something else than a tensor."""
+    """Return the message for a tensor hook that did not return a tensor."""
     return f"expected Variable, but hook returned '{given}'"
 
 
 def hook_tuple(given: str) -> str:
-    """The sentence for a node hook that returned something else than a tuple."""
+    """Return the message for a node hook that did not return a tuple."""
     return f"expected tuple, but hook returned '{given}'"
 
 
 def empty_inputs(function: str) -> str:
-    """The sentence for no inputs at all."""
+    """Return the message for no inputs at all."""
     return f"`inputs` argument to `{function}()` cannot be empty."
 
 
 def inputs_mapping(function: str, given: str) -> str:
-    """The sentence for inputs in a mapping that is no dict."""
+    """Return the message for inputs in a mapping that is no dict."""
     return f"`inputs` argument to `{function}()` must be a dict, not {given}. Other Mapping types are not supported."
 
 
 def input_type(given: str) -> str:
-    """The sentence for an input that is neither tensor nor edge."""
+    """Return the message for an input that is neither tensor nor edge."""
     return f"all inputs have to be Tensors or GradientEdges, but got {given}"
 
 
 def complex_root(dtype: object) -> str:
-    """The sentence for a root that is not real and has no gradient given."""
+    """Return the message for a root that is not real and has no gradient."""
     return f"grad can be implicitly created only for real scalar outputs but got {dtype}"
 
 
 def root_gradient_type(given: str) -> str:
-    """The sentence for a root's gradient that is no tensor."""
+    """Return the message for a root's gradient that is no tensor."""
     return f"gradients can be either Tensors or None, but got {given}"
 
 
 def complex_root_gradient(found: tuple[int, int], given: object, wanted: object) -> str:
-    """The sentence for a root and its gradient of which only one is complex."""
+    """Return the message for a root and its gradient of which only one is complex."""
     return (
         "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
         f"grad_output[{found[0]}] has a dtype of {given} and output[{found[1]}] has a dtype of {wanted}."
@@ -93,7 +93,7 @@ def complex_root_gradient(found: tuple[int, int], given: object, wanted: object)
 
 
 def gradient_layout(shape: Sequence[int], gradient: Sequence[int], variable: Sequence[int]) -> str:
-    """The warning for a gradient that lies in memory in another order than its leaf."""
+    """Return the warning for a gradient whose strides differ from those of its leaf."""
     return (
         "grad and param do not obey the gradient layout contract. This is not an error, but may impair performance.\n"
         f"grad.sizes() = {list(shape)}, strides() = {list(gradient)}\n"
@@ -102,29 +102,29 @@ def gradient_layout(shape: Sequence[int], gradient: Sequence[int], variable: Seq
 
 
 def hook_size(hook: str) -> str:
-    """The sentence for a hook that returned a tensor of another shape."""
+    """Return the message for a hook that returned a tensor of another shape."""
     return f"hook '{hook}' has changed the size of value"
 
 
 def hook_dtype(hook: str, before: str, given: str) -> str:
-    """The sentence for a hook that returned a tensor of another dtype."""
+    """Return the message for a hook that returned a tensor of another dtype."""
     return f"hook '{hook}' has changed the type of value (was {_c_type(before)} got {_c_type(given)})"
 
 
 def hook_count(hook: str, given: int, expected: int) -> str:
-    """The sentence for a node hook that returned another number of gradients."""
+    """Return the message for a node hook that returned another number of gradients."""
     return f"hook '{hook}' has returned an incorrect number of values (got {given}, but expected {expected})"
 
 
 def root_without_grad(index: int) -> str:
-    """The sentence for a root of ``backward`` that nothing was recorded for."""
+    """Return the message for a root of ``backward`` that does not require grad."""
     return f"element {index} of tensors does not require grad and does not have a grad_fn"
 
 
 def modified_in_place(
     dtype: str, shape: Sequence[int], output_nr: int | None, node: str, version: int, expected: int, anomaly_hint: bool
 ) -> str:
-    """The sentence for a saved tensor that was overwritten before backward read it."""
+    """Return the message for a saved tensor that was overwritten before backward read it."""
     what = f"[{_c_type(dtype)} {list(shape)}]"
     if output_nr is not None:
         what += f", which is output {output_nr} of {node},"
@@ -142,12 +142,14 @@ def modified_in_place(
 
 
 def mismatched_root_gradient(found: tuple[int, int], given: object, expected: object) -> str:
-    """The sentence for a gradient handed to ``backward`` with another shape than its tensor's."""
+    """Return the message for a gradient passed to ``backward`` with another shape than its
+    tensor's.
+    """
     return f"Mismatch in shape: grad_output[{found[0]}] has a shape of {given} and output[{found[1]}] has a shape of {expected}."
 
 
 def assigned_gradient_dtype(given: dtype, wanted: dtype) -> str:
-    """The sentence for assigning a gradient of another dtype."""
+    """Return the message for assigning a gradient of another dtype."""
     return (
         f"attempting to assign a gradient with dtype '{_c_name(given)}' to a tensor with grad_dtype '{wanted.printed}'. The "
         "gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). You can set the tensor's grad_dtype "
@@ -157,7 +159,7 @@ def assigned_gradient_dtype(given: dtype, wanted: dtype) -> str:
 
 
 def assigned_gradient_shape(given: Sequence[int], wanted: Sequence[int]) -> str:
-    """The sentence for assigning a gradient of another shape."""
+    """Return the message for assigning a gradient of another shape."""
     return (
         f"attempting to assign a gradient of size '{list(given)}' to a tensor of size '{list(wanted)}'. Please ensure that the "
         "gradient and the tensor are the same size"
@@ -165,19 +167,21 @@ def assigned_gradient_shape(given: Sequence[int], wanted: Sequence[int]) -> str:
 
 
 def position_among_bools(name: str) -> str:
-    """The sentence for ``argmax`` of bools."""
+    """Return the message for ``argmax`` of bools."""
     return f"{name}(): does not support bool input"
 
 
 def mean_of_integers(dtype: str, given: str = "Input") -> str:
-    """The sentence for the mean of integers, or for a mean in integers (``given`` is then "Optional")."""
+    """Return the message for the mean of integers, or for a mean in integers (``given`` is then
+    "Optional").
+    """
     return (
         f"mean(): could not infer output dtype. {given} dtype must be either a floating point or complex dtype. Got: {dtype}"
     )
 
 
 def reduction_of_nothing(name: str, dim: int | None) -> str:
-    """The sentence for the extreme of no elements."""
+    """Return the message for the extreme of no elements."""
     if dim is not None:
         return f"{name}(): Expected reduction dim {dim} to have non-zero size."
     end = "." if name.startswith("arg") else " Specify the reduction dim with the 'dim' argument."
@@ -185,12 +189,12 @@ def reduction_of_nothing(name: str, dim: int | None) -> str:
 
 
 def complex_input(name: str) -> str:
-    """The sentence for an extreme of complex numbers along a dimension."""
+    """Return the message for an extreme of complex numbers along a dimension."""
     return f"{name}(): does not support complex input"
 
 
 def product_shapes(name: str, a: Sequence[int], b: Sequence[int]) -> str:
-    """The sentence for operands of a matrix product whose shapes do not fit."""
+    """Return the message for operands of a matrix product whose shapes do not fit."""
     if name in ("mm", "addmm") and len(a) == len(b) == 2:
         return f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})"
     if name == "mm":
@@ -207,7 +211,7 @@ def product_shapes(name: str, a: Sequence[int], b: Sequence[int]) -> str:
 
 
 def product_dtypes(name: str, a: dtype, b: dtype) -> str:
-    """The sentence for operands of a matrix product with different dtypes."""
+    """Return the message for operands of a matrix product with different dtypes."""
     if name == "dot":
         return f"dot : expected both vectors to have same dtype, but found {a.printed} and {b.printed}"
     if name == "bmm":
@@ -218,22 +222,22 @@ def product_dtypes(name: str, a: dtype, b: dtype) -> str:
 
 
 def addmm_dtypes(a: str, b: str, *, of_matrices: bool) -> str:
-    """The sentence for a product with a summand (or another matrix) of another dtype."""
+    """Return the message for a product with a summand (or another matrix) of another dtype."""
     return f"{'mat1' if of_matrices else 'self'} and mat2 must have the same dtype, but got {a} and {b}"
 
 
 def scalar_types(a: str, b: str) -> str:
-    """The sentence for a second operand of another dtype."""
+    """Return the message for a second operand of another dtype."""
     return f"expected scalar type {a} but found {b}"
 
 
 def lerp_dtype(name: str, wanted: dtype, found: dtype) -> str:
-    """The sentence for an end or a weight of another dtype."""
+    """Return the message for an end or a weight of another dtype."""
     return f"expected dtype {_c_name(wanted)} for `{name}` but got dtype {_c_name(found)}"
 
 
 def take_along_ranks(input: int, indices: int) -> str:
-    """The sentence for positions of another number of dimensions."""
+    """Return the message for positions of another number of dimensions."""
     return (
         "torch.take_along_dim(): input and indices should have the same number of dimensions, "
         f"but got {input} dimensions for input, and {indices} dimensions for indices"
@@ -258,12 +262,12 @@ def _c_name(dtype: Any) -> str:
 
 
 def class_dtype(dtype: str) -> str:
-    """The sentence for class positions of another dtype."""
+    """Return the message for class positions of another dtype."""
     return f"expected target dtype to be Long or Byte, but got {dtype}"
 
 
 def target_size(given: Sequence[int], wanted: Sequence[int]) -> str:
-    """The warning for a target of another shape."""
+    """Return the warning for a target of another shape."""
     return (
         f"Using a target size (torch.Size({list(wanted)})) that is different to the input size (torch.Size({list(given)})). "
         "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size."
@@ -271,12 +275,12 @@ def target_size(given: Sequence[int], wanted: Sequence[int]) -> str:
 
 
 def invalid_shape(shape: Sequence[int], count: int) -> str:
-    """The sentence for a shape with another number of elements."""
+    """Return the message for a shape with another number of elements."""
     return f"shape '{list(shape)}' is invalid for input of size {count}"
 
 
 def expand_rank(dtype: str, old: Sequence[int], wanted: Sequence[int]) -> str:
-    """The sentence for expanding to fewer dimensions."""
+    """Return the message for expanding to fewer dimensions."""
     return (
         f"expand({_c_type(dtype)}{{{list(old)}}}, size={list(wanted)}): the number of sizes provided ({len(wanted)}) must be "
         f"greater or equal to the number of dimensions in the tensor ({len(old)})"
@@ -284,12 +288,12 @@ def expand_rank(dtype: str, old: Sequence[int], wanted: Sequence[int]) -> str:
 
 
 def expand_leading(size: int, dim: int) -> str:
-    """The sentence for expanding to an unknown size in front."""
+    """Return the message for expanding to an unknown leading size."""
     return f"The expanded size of the tensor ({size}) isn't allowed in a leading, non-existing dimension {dim}"
 
 
 def permute_rank(rank: int, count: int) -> str:
-    """The sentence for an order of another number of dimensions."""
+    """Return the message for an order of another number of dimensions."""
     return (
         "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of "
         f"dimensions i.e. input.dim() = {rank} is not equal to len(dims) = {count}"
@@ -297,7 +301,7 @@ def permute_rank(rank: int, count: int) -> str:
 
 
 def expand_size(size: int, old_size: int, dim: int, wanted: Sequence[int], old: Sequence[int]) -> str:
-    """The sentence for expanding a dimension that has another size than 1."""
+    """Return the message for expanding a dimension that has another size than 1."""
     return (
         f"The expanded size of the tensor ({size}) must match the existing size ({old_size}) at non-singleton dimension {dim}.  "
         f"Target sizes: {list(wanted)}.  Tensor sizes: {list(old)}"
@@ -305,7 +309,7 @@ def expand_size(size: int, old_size: int, dim: int, wanted: Sequence[int], old: 
 
 
 def index_put_dtypes(destination: str, source: str) -> str:
-    """The sentence for writing elements of another dtype by index tensors."""
+    """Return the message for writing elements of another dtype by index tensors."""
     return (
         f"Index put requires the source and destination dtypes match, got {destination} for the destination and {source} for "
         "the source."
@@ -313,14 +317,14 @@ def index_put_dtypes(destination: str, source: str) -> str:
 
 
 def put_shape(given: Sequence[int], wanted: Sequence[int]) -> str:
-    """The sentence for values of another shape than what they are written to."""
+    """Return the message for values whose shape is not that of the target."""
     return (
         f"shape mismatch: value tensor of shape {list(given)} cannot be broadcast to indexing result of shape {list(wanted)}"
     )
 
 
 def matmul_of_numbers(a: int, b: int) -> str:
-    """The sentence for ``matmul`` with a 0-d operand."""
+    """Return the message for ``matmul`` with a 0-d operand."""
     return f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D"
 
 
@@ -354,19 +358,19 @@ BUDGET_OUTSIDE = (
 
 
 def batch_sizes(sizes: Sequence[int]) -> str:
-    """Return what is raised for batches of several sizes."""
+    """Return the message for batches of several sizes."""
     return f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension"
 
 
 def empty_batch(shape: Sequence[int]) -> str:
-    """Return what is raised for a batch of no gradients, and for a number."""
+    """Return the message for a batch of no gradients, and for a number."""
     if not shape:
         return "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"  # fmt: skip
     return "index 0 is out of bounds for dimension 0 with size 0"
 
 
 def mismatched_batch(places: tuple[int, int], shape: object, expected: object) -> str:
-    """Return what is raised for a batch of gradients of another shape than their root."""
+    """Return the message for a batch of gradients of another shape than their root."""
     return (
         "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The sizes of the "
         "remaining dimensions are expected to match the shape of corresponding output, but a mismatch was detected: "
@@ -381,12 +385,12 @@ ANOMALY_ENABLED = (
 
 
 def anomaly_flag(name: str, place: int, kind: str) -> str:
-    """Return what is raised for a flag of anomaly mode that is no bool."""
+    """Return the message for a flag of anomaly mode that is no bool."""
     return f"set_anomaly_enabled(): argument '{name}' (position {place}) must be bool, not {kind}"
 
 
 def no_forward_information(name: str) -> str:
-    """Return what is said of a node that failed and was made outside of anomaly mode."""
+    """Return the warning for a node that failed and was made outside of anomaly mode."""
     return (
         f"Error detected in {name}. No forward pass information available. Enable detect anomaly during forward pass for more "
         "information."
@@ -394,7 +398,9 @@ def no_forward_information(name: str) -> str:
 
 
 def forward_traceback(name: str, stack: str, *, is_parent: bool) -> str:
-    """Return what is said of a node that failed, or of the node that ran when that one was made, and where it was made."""
+    """Return the warning with the origin of a node that failed, or of the node that ran when that
+    one was made.
+    """
     if is_parent:
         head = f"\n\nPrevious calculation was induced by {name}. Traceback of forward call that induced the previous calculation:"
     else:
@@ -403,7 +409,7 @@ def forward_traceback(name: str, stack: str, *, is_parent: bool) -> str:
 
 
 def nan_gradient(name: str, place: int) -> str:
-    """Return what is raised for a gradient that is NaN."""
+    """Return the message for a gradient that is NaN."""
     return f"Function '{name}' returned nan values in its {place}th output."
 
 
@@ -414,30 +420,30 @@ MUTATION_NESTED = "allow_mutation_on_saved_tensors contexts cannot be nested"
 
 
 def outside_of_passes(name: str) -> str:
-    """Return what is raised by a question about the present backward pass, where there is none."""
+    """Return the message for a query of the running backward pass if there is none."""
     return f"{name} should only be called during the backward pass"
 
 
 def not_a_node(kind: str) -> str:
-    """Return what is raised by a question about a node, for something else."""
+    """Return the message for a query about an object that is no node."""
     return f"_will_engine_execute_node expects an grad_fn, but got {kind}"
 
 
 def multi_grad_mode(mode: object) -> str:
-    """Return what is raised for another mode of a hook on several tensors."""
+    """Return the message for an invalid mode of a hook on several tensors."""
     return f"Expects mode to be one of ('all', 'any') but got {mode}"
 
 
 def budget_type(kind: str) -> str:
-    """Return what is raised for a budget that is no number."""
+    """Return the message for a budget that is no number."""
     return f"torch.autograd.graph.region_activation_memory_budget: expects a float, got {kind}"
 
 
 def budget_range(budget: float) -> str:
-    """Return what is raised for a budget that is no share of the whole."""
+    """Return the message for a budget outside [0, 1]."""
     return f"torch.autograd.graph.region_activation_memory_budget: must be in [0, 1], got {budget}"
 
 
 def flag_type(function: str, kind: str) -> str:
-    """Return what is raised for a flag that is no bool."""
+    """Return the message for a flag that is no bool."""
     return f"{function}(): argument 'enabled' (position 1) must be bool, not {kind}"

@@ -1,5 +1,5 @@
-# ruff: noqa: E501 - broken where the sentence allows it, not at a column
-"""Sentences about ``autograd.Function``, ``torch.func`` and forward mode.
+# ruff: noqa: E501 - broken where the message allows it, not at a column
+"""Messages about ``autograd.Function``, ``torch.func`` and forward mode.
 
 Layer: 9.
 """
@@ -52,7 +52,7 @@ DIRTY_VIEW_OF_MANY = (
 
 
 def function_instantiated(function: type) -> str:
-    """The warning for an instance of a Function."""
+    """Return the warning for an instance of a Function."""
     return (
         f"{function} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on "
         "the class itself. Instantiating an autograd function will raise an error in a future version of PyTorch."
@@ -60,32 +60,32 @@ def function_instantiated(function: type) -> str:
 
 
 def unexpected_keyword(name: str) -> str:
-    """The sentence for a keyword that forward does not have by position."""
+    """Return the message for a keyword that forward does not have by position."""
     return f"forward() got an unexpected keyword argument '{name}'"
 
 
 def multiple_values(name: str) -> str:
-    """The sentence for an argument given by position and by keyword."""
+    """Return the message for an argument given by position and by keyword."""
     return f"forward() got multiple values for argument '{name}'"
 
 
 def missing_argument(name: str, place: int) -> str:
-    """The sentence for an argument left out before one given by keyword."""
+    """Return the message for an argument left out before one given by keyword."""
     return f"forward() missing required argument: '{name}' (position {place})"
 
 
 def saved_non_tensor(place: int, kind: str) -> str:
-    """The sentence for something else than a tensor among those saved for backward."""
+    """Return the message for an object other than a tensor among those saved for backward."""
     return f"save_for_backward can only save variables, but argument {place} is of type {kind}"
 
 
 def gradient_count(node: str, expected: int, found: int) -> str:
-    """The sentence for too few or too many gradients."""
+    """Return the message for too few or too many gradients."""
     return f"function {node} returned an incorrect number of gradients (expected {expected}, got {found})"
 
 
 def gradient_of_non_tensor(node: str, position: int) -> str:
-    """The sentence for a gradient where the argument was not a tensor."""
+    """Return the message for a gradient where the argument was not a tensor."""
     return (
         f"function {node} returned a gradient different than None at position {position}, but the corresponding forward input "
         "was not a Variable"
@@ -93,12 +93,12 @@ def gradient_of_non_tensor(node: str, position: int) -> str:
 
 
 def gradient_type(kind: str) -> str:
-    """The sentence for a gradient that is not a tensor."""
+    """Return the message for a gradient that is not a tensor."""
     return f"expected Variable or None (got {kind})"
 
 
 def gradient_shape(node: str, place: int, found: Sequence[int], expected: Sequence[int]) -> str:
-    """The sentence for a gradient whose shape does not fit."""
+    """Return the message for a gradient whose shape does not fit."""
     return (
         f"{f'Function {node} returned an ' if node else ''}invalid gradient at index {place} - got {list(found)} but expected shape compatible "
         f"with {list(expected)}"
@@ -106,7 +106,9 @@ def gradient_shape(node: str, place: int, found: Sequence[int], expected: Sequen
 
 
 def view_of_function(output_nr: int, function: str, *, several: bool, through_base: bool) -> str:
-    """The sentence for writing into an output of a Function that is a view, or reading its node after its base was written."""
+    """Return the message for writing into an output of a Function that is a view, or reading
+    its node after its base was written.
+    """
     event = "its base or another view of its base has been modified" if through_base else "is being modified"
     reason = (
         "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
@@ -120,20 +122,20 @@ def view_of_function(output_nr: int, function: str, *, several: bool, through_ba
 
 
 def argument_type(node: str, position: int, count: int, value: object) -> str:
-    """What is said of an operand that is no tensor, by the name of the operation's node."""
+    """Return the message for an operand that is no tensor, by the name of the operation's node."""
     names = {1: ("input",), 2: ("input", "other")}.get(count)
     where = "" if names is None else f" {names[position]!r} (position {position + 1})"
     return f"{node.partition('Backward')[0].lower()}(): argument{where} must be Tensor, not {kind_of(value)}"
 
 
 def argument_type_in_place(node: str, position: int, count: int, value: object) -> str:
-    """The same of an in-place form, whose first operand is not counted."""
+    """Return the same message for an in-place form, whose first operand is not counted."""
     where = f" 'other' (position {position + 1})" if count == 2 else ""
     return f"{node.partition('Backward')[0].lower()}_(): argument{where} must be Tensor, not {kind_of(value)}"
 
 
 def kind_of(value: object) -> str:
-    """The name of a value's type, as PyTorch writes it."""
+    """Return the name of a value's type, as PyTorch writes it."""
     kind = type(value)
     return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
 
@@ -156,7 +158,7 @@ OTHER_TENSORS_READ = (
 
 
 def must_be_tensor(name: str, argument: str, position: int, kind: str) -> str:
-    """The sentence for a number where there must be a tensor."""
+    """Return the message for a number where there must be a tensor."""
     return f"{name}(): argument '{argument}' (position {position + 1}) must be Tensor, not {kind}"
 
 
@@ -164,12 +166,12 @@ ABS_IN_PLACE = "In-place abs is not supported for complex tensors."
 
 
 def must_be(name: str, argument: str, position: int, wanted: str, kind: str) -> str:
-    """The sentence for an argument of another type."""
+    """Return the message for an argument of another type."""
     return f"{name}(): argument '{argument}' (position {position + 1}) must be {wanted}, not {kind}"
 
 
 def must_be_named(name: str, argument: str, wanted: str, kind: str) -> str:
-    """The sentence for a keyword argument of another type."""
+    """Return the message for a keyword argument of another type."""
     return f"{name}(): argument '{argument}' must be {wanted}, not {kind}"
 
 
@@ -179,17 +181,17 @@ NO_PINNED_MEMORY = (
 
 
 def must_be_number(name: str, argument: str, kind: str) -> str:
-    """The sentence for something else than a number."""
+    """Return the message for an object other than a number."""
     return f"{name}(): argument '{argument}' must be Number, not {kind}"
 
 
 def fill_dimensions(ndim: int) -> str:
-    """The sentence for filling with a tensor that is not 0-d."""
+    """Return the message for filling with a tensor that is not 0-d."""
     return f"fill_ only supports 0-dimension value tensor but got tensor with {ndim} dimensions."
 
 
 def invalid_combination(name: str, values: Sequence[object]) -> str:
-    """The first line for arguments that no form of a function takes."""
+    """Return the first line for arguments that fit no form of a function."""
     return f"{name}() received an invalid combination of arguments - got ({', '.join(kind_of(v) for v in values)})"
 
 
@@ -197,12 +199,12 @@ def invalid_combination(name: str, values: Sequence[object]) -> str:
 
 
 def linearize_structure(tangents: str, primals: str) -> str:
-    """The sentence for tangents in another nest than the primals."""
+    """Return the message for tangents in another pytree than the primals."""
     return f"Expected the tangents {tangents} to have the same argspec as the primals {primals}"
 
 
 def linearize_tangent(place: int, what: str, given: object, wanted: object) -> str:
-    """The sentence for a tangent of another shape or dtype than its primal."""
+    """Return the message for a tangent of another shape or dtype than its primal."""
     return f"tangent:{place} with {what} {given} in flattened pytree doesn't match the {what} {wanted} of the corresponding primal."
 
 
@@ -246,12 +248,12 @@ JVP_NOT_A_VIEW = "A custom Function's forward is returning a view (or an input a
 
 
 def dual_dtype(what: str, dtype: object) -> str:
-    """The sentence for a dual tensor of integers; ``what``: the primal, or the tangent."""
+    """Return the message for a dual tensor of integers; ``what``: the primal, or the tangent."""
     return f"Expected {what} to be floating point or complex, but got: {dtype}"
 
 
 def tangent_size(shape: Sequence[int], given: Sequence[int]) -> str:
-    """The sentence for a tangent of another shape."""
+    """Return the message for a tangent of another shape."""
     return (
         "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. "
         f"Tensor is of size {list(shape)} while the given forward gradient is of size {list(given)}."
@@ -259,27 +261,27 @@ def tangent_size(shape: Sequence[int], given: Sequence[int]) -> str:
 
 
 def invalid_level(name: str) -> str:
-    """The sentence for a level that there is not."""
+    """Return the message for a level that does not exist."""
     return f"Invalid level given to {name}"
 
 
 def forward_of_out(name: str) -> str:
-    """The sentence for ``out=`` where a tangent would be lost."""
+    """Return the message for ``out=`` if a tangent would be lost."""
     return f"Trying to use forward AD with {name}_out that does not support it because it is an out= function"
 
 
 def jvp_count(expected: int, given: int) -> str:
-    """The sentence for a ``jvp`` that returned another number of tangents."""
+    """Return the message for a ``jvp`` that returned another number of tangents."""
     return f"Function's jvp returned an invalid number of forward gradients (expected {expected} but got {given})"
 
 
 def jvp_type(kind: str, place: int) -> str:
-    """The sentence for a ``jvp`` that returned something else than tensors."""
+    """Return the message for a ``jvp`` that did not return tensors."""
     return f"expected Variable or None (got {kind}) for grad output {place}."
 
 
 def jvp_of_constant(place: int) -> str:
-    """The sentence for a tangent of an output without derivative."""
+    """Return the message for a tangent of an output without derivative."""
     return (
         f"Function's jvp returned a gradient at position {place}, but  the corresponding forward output is not a differentiable "
         "Tensor.You should return None at that position instead."

@@ -1,5 +1,5 @@
-# ruff: noqa: E501 - broken where the sentence allows it, not at a column
-"""Sentences about operations, dispatch modes and modules.
+# ruff: noqa: E501 - broken where the message allows it, not at a column
+"""Messages about operations, dispatch modes and modules.
 
 Layer: 9.
 """
@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 
 def no_overload(packet: str, overload: str) -> str:
-    """The sentence for an overload that a name does not have."""
+    """Return the message for an overload that a name does not have."""
     return f"The underlying op of '{packet}' has no overload name '{overload}'"
 
 
 def not_dispatched(overload: object, mode: object) -> str:
-    """The sentence for an operation that no mode handled."""
+    """Return the message for an operation that no mode handled."""
     return (
         f"Multiple dispatch failed for 'torch._ops.{overload}'; all __torch_dispatch__ handlers returned NotImplemented:\n\n"
         f"  - mode object {mode!r}\n\nFor more information, try re-running with TORCH_LOGS=not_implemented"
@@ -25,7 +25,7 @@ def not_dispatched(overload: object, mode: object) -> str:
 
 
 def dispatched_otherwise(node: str, aval: object, made: object) -> str:
-    """The sentence for what a mode returned for an operation whose derivative is for something else."""
+    """Return the message for a mode's result that does not fit the operation's derivative."""
     return (
         f"{node}: a dispatch mode returned {made} where the operation has {aval}, so its derivative would not fit. Return that shape "
         "and dtype, or run the operation under torch.no_grad()."
@@ -33,17 +33,19 @@ def dispatched_otherwise(node: str, aval: object, made: object) -> str:
 
 
 def no_fitting_overload(packet: str, overloads: object) -> str:
-    """The sentence for arguments that no overload takes."""
+    """Return the message for arguments that fit no overload."""
     return f"{packet}: no overload takes these arguments; there are {overloads}"
 
 
 def no_out_overload(name: str) -> str:
-    """The sentence for ``out=`` under a mode, of a function that PyTorch composes of others."""
+    """Return the message for ``out=`` under a mode, for a function that PyTorch composes of
+    others.
+    """
     return f"{name}(out=) within a dispatch mode: there is no operation of that name that writes into a tensor; use copy_"
 
 
 def no_such_operation(overload: str) -> str:
-    """The sentence for calling an operation that is only named here."""
+    """Return the message for calling an operation that exists only by name."""
     return (
         f"{overload} is named here but cannot be called with these arguments: functrace.torch has no function for it. Within a "
         "dispatch mode it runs with the arguments that the mode was given."
@@ -60,7 +62,7 @@ MODE_AMONG_TRACED = (
 
 
 def hook_not_kept(hook: object) -> str:
-    """The warning for a hook of a tensor that is pickled."""
+    """Return the warning for a hook of a pickled tensor."""
     return (
         f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the function with "
         "@torch.utils.hooks.unserializable_hook to suppress this warning"
@@ -68,7 +70,7 @@ def hook_not_kept(hook: object) -> str:
 
 
 def module_hook_count(hook: str, what: str, got: int, wanted: int) -> str:
-    """The sentence for a module's hook that returns another number of gradients."""
+    """Return the message for a module's hook that returns another number of gradients."""
     return f"{hook} returned an invalid number of {what}, got {got}, but expected {wanted}"
 
 
@@ -86,7 +88,7 @@ MODELS_CLASS = "stack_module_state: Expected all models to be of the same class.
 
 
 def models_requires_grad(name: str) -> str:
-    """The sentence for models that disagree about which parameters want gradients."""
+    """Return the message for models whose parameters differ in ``requires_grad``."""
     return f"Expected {name} from each model to have the same .requires_grad"
 
 
@@ -94,32 +96,32 @@ STATE_DICTS = "Expected all elements of parameter_and_buffer_dicts to be diction
 
 
 def repeated_names(names: Sequence[str]) -> str:
-    """The sentence for names that stand in several dicts."""
+    """Return the message for names that are in several dicts."""
     return f"{list(names)} appeared in multiple dictionaries; behavior of functional call is ambiguous"
 
 
 def state_type(given: type) -> str:
-    """The sentence for a module's state that is no dict."""
+    """Return the message for a module's state that is no dict."""
     return f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {given}"
 
 
 def tied_values(names: Sequence[str]) -> str:
-    """The sentence for one tensor of several names, whose values differ."""
+    """Return the message for tied names with different tensors."""
     return f"functional_call got multiple values for keys {list(names)}, which are tied. Consider using tie_weights=False"
 
 
 def state_names(module: str, unexpected: Sequence[str], missing: Sequence[str]) -> str:
-    """The sentence for names that a module does not have, and such that were not given."""
+    """Return the message for unknown and for missing names."""
     parts = [("Unexpected", unexpected), ("Missing", missing)]
     lines = [f"{what} key(s): {', '.join(map(repr, names))}." for what, names in parts if names]
     return f"Error(s) in reparametrizing for {module}:\n\t" + "\n\t".join(lines)
 
 
 def no_attribute(module: str, name: str) -> str:
-    """The sentence for a module that is not there."""
+    """Return the message for a module that does not exist."""
     return f"{module} has no attribute `{name}`"
 
 
 def not_an_instance(what: object, kind: str) -> str:
-    """The sentence for something else than a module, or a tensor."""
+    """Return the message for an object other than a module, or a tensor."""
     return f"{what} is not an instance of torch.{kind}"

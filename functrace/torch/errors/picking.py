@@ -1,5 +1,5 @@
-# ruff: noqa: E501 - broken where the sentence allows it, not at a column
-"""Sentences about what is picked out of tensors, and joined.
+# ruff: noqa: E501 - broken where the message allows it, not at a column
+"""Messages about indexing, splitting and joining tensors.
 
 Layer: 9.
 """
@@ -12,7 +12,7 @@ REPEAT_RANK = "Number of dimensions of repeat dims can not be smaller than numbe
 
 
 def split_sizes(size: int, dim: int, sections: Sequence[int]) -> str:
-    """The sentence for sizes of pieces that do not add up."""
+    """Return the message for sizes of pieces that do not add up."""
     return (
         f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {dim}), but got "
         f"split_sizes={list(sections)}"
@@ -20,7 +20,7 @@ def split_sizes(size: int, dim: int, sections: Sequence[int]) -> str:
 
 
 def mask_dtype(name: str, dtype: str) -> str:
-    """The sentence for a mask that is not of bools."""
+    """Return the message for a mask that is not of bools."""
     if name == "masked_select":
         return "masked_select: expected BoolTensor for mask"
     return f"{name} only supports boolean masks, but got mask with dtype {_C_NAMES.get(dtype, dtype.lower())}"
@@ -33,12 +33,12 @@ _C_NAMES = {
 
 
 def masked_fill_value(ndim: int) -> str:
-    """The sentence for filling with a tensor that is not 0-d."""
+    """Return the message for filling with a tensor that is not 0-d."""
     return f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {ndim} dimension(s)."
 
 
 def index_dtype(name: str, dtype: str) -> str:
-    """The sentence for positions that are no integers."""
+    """Return the message for positions that are no integers."""
     if name == "index_add":
         return f"index_add_(): Expected dtype int32/int64 for index but got: {dtype}"
     if name == "index_select":
@@ -47,22 +47,22 @@ def index_dtype(name: str, dtype: str) -> str:
 
 
 def position_range(index: int, dim: int, size: int) -> str:
-    """The sentence for a position that there is not."""
+    """Return the message for an index out of range."""
     return f"index {index} is out of bounds for dimension {dim} with size {size}"
 
 
 def source_dtype(name: str) -> str:
-    """The sentence for a source of another dtype."""
+    """Return the message for a source of another dtype."""
     return f"{name}(): self and source expected to have the same dtype"
 
 
 def source_size(name: str, count: int, size: int, dim: int) -> str:
-    """The sentence for a source of another size than there are positions."""
+    """Return the message for a source whose size is not the number of indices."""
     return f"{name}_(): Number of indices ({count}) should be equal to source.size(dim): ({size}), for dim: {dim}"
 
 
 def scatter_sizes(index: Sequence[int], input: Sequence[int], dim: int, source: Sequence[int]) -> str:
-    """The sentence for more positions than there are elements."""
+    """Return the message for more indices than elements."""
     return (
         f"Expected index {list(index)} to be no larger than self {list(input)} apart from dimension {dim} and to be no larger "
         f"size than src {list(source)}"
@@ -70,14 +70,14 @@ def scatter_sizes(index: Sequence[int], input: Sequence[int], dim: int, source: 
 
 
 def only_matrices(name: str, ndim: int) -> str:
-    """The sentence for a transpose of what is no matrix."""
+    """Return the message for a transpose of a tensor that is no matrix."""
     if name == "H":
         return f"tensor.H is only supported on matrices (2-D tensors). Got {ndim}-D tensor."
     return f"tensor.{name} is only supported on matrices or batches of matrices. Got {ndim}-D tensor."
 
 
 def einsum_rank(letters: int, ndim: int, position: int) -> str:
-    """The sentence for subscripts that do not name every dimension."""
+    """Return the message for subscripts that do not name every dimension."""
     return (
         f"einsum(): the number of subscripts in the equation ({letters}) does not match the number of dimensions ({ndim}) for "
         f"operand {position} and no ellipsis was given"
@@ -85,12 +85,12 @@ def einsum_rank(letters: int, ndim: int, position: int) -> str:
 
 
 def index_of_scalar(count: int) -> str:
-    """The sentence for several positions of a tensor of no axes."""
+    """Return the message for several indices of a 0-d tensor."""
     return f"index_select(): Index to scalar can have only 1 value, got {count} value(s)"
 
 
 def copy_dimensions(given: int, wanted: int) -> str:
-    """The sentence for ``index_copy`` of a source of another rank."""
+    """Return the message for ``index_copy`` of a source of another rank."""
     return (
         "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source dimensionality "
         f"({given}), destination dimensionality ({wanted})"
@@ -98,12 +98,14 @@ def copy_dimensions(given: int, wanted: int) -> str:
 
 
 def einsum_repeated(letter: str, size: int, before: int) -> str:
-    """The sentence for a letter that names two dimensions of different sizes of one operand."""
+    """Return the message for a letter that names two dimensions of different sizes of one
+    operand.
+    """
     return f"einsum(): subscript {letter} is repeated for operand 0 but the sizes don't match, {size} != {before}"
 
 
 def contains_kind(kind: type) -> str:
-    """The sentence for looking for something else than a number in a tensor."""
+    """Return the message for searching an object other than a number in a tensor."""
     return f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {kind}."
 
 
@@ -117,23 +119,23 @@ DATA_DTYPE = "data set to a tensor that requires gradients must be floating poin
 
 
 def data_type(kind: str) -> str:
-    """The sentence for ``x.data = value`` with what is no tensor."""
+    """Return the message for ``x.data = value`` with an object that is no tensor."""
     return f"Variable data has to be a tensor, but got {kind}"
 
 
 def norm_of_none(order: float, dim: int | None) -> str:
-    """The sentence for the norm of no elements; ``dim``: None of all."""
+    """Return the message for the norm of no elements; ``dim``: None for all."""
     what = "an empty tensor because the" if dim is None else f"the dimension {dim}because this dimension is empty and the"
     return f"linalg.vector_norm cannot compute the {order:g} norm on {what} operation does not have an identity"
 
 
 def norm_dtype(dtype: str) -> str:
-    """The sentence for the norm of integers."""
+    """Return the message for the norm of integers."""
     return f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {dtype}"
 
 
 def degrees_of_freedom(name: str) -> str:
-    """The warning for the variance of too few elements."""
+    """Return the warning for the variance of too few elements."""
     return (
         f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel "
         "divided by output numel)."
@@ -141,5 +143,5 @@ def degrees_of_freedom(name: str) -> str:
 
 
 def floats_only(name: str) -> str:
-    """The sentence for statistics of integers."""
+    """Return the message for statistics of integers."""
     return f"{name} only support floating point and complex dtypes"

@@ -1,5 +1,5 @@
-# ruff: noqa: E501 - broken where the sentence allows it, not at a column
-"""Sentences about saved tensors, their hooks, and checkpoint.
+# ruff: noqa: E501 - broken where the message allows it, not at a column
+"""Messages about saved tensors, their hooks, and checkpoint.
 
 Layer: 9.
 """
@@ -34,12 +34,12 @@ UNPACKED_WITHOUT_NODE = (
 
 
 def unpacked_type(name: str) -> str:
-    """The sentence for an unpack hook that returned no tensor."""
+    """Return the message for an unpack hook that returned no tensor."""
     return f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {name}"
 
 
 def register_hooks_arguments(saved: object, hooks: Sequence[Any]) -> str:
-    """The sentence for ``register_hooks`` with anything but two callables."""
+    """Return the message for ``register_hooks`` with anything but two callables."""
     return (
         "register_hooks(): incompatible function arguments. The following argument types are supported:\n"
         "    1. (self: torch._C._autograd.SavedTensor, arg0: collections.abc.Callable, arg1: collections.abc.Callable) -> None\n\n"
@@ -48,7 +48,7 @@ def register_hooks_arguments(saved: object, hooks: Sequence[Any]) -> str:
 
 
 def push_hooks_arguments(*hooks: object) -> str:
-    """The sentence for a pair of hooks that are not both callable."""
+    """Return the message for a pair of hooks that are not both callable."""
     return (
         "_push_saved_tensors_default_hooks(): incompatible function arguments. "
         "The following argument types are supported:\n"
@@ -64,7 +64,7 @@ NO_HOOKS_TO_POP = (
 
 
 def set_versions_arguments(*given: object) -> str:
-    """The sentence for versions that are set of something else than tensors, or to something else than numbers."""
+    """Return the message for setting versions with arguments that are no tensors, or no numbers."""
     return (
         "_unsafe_set_version_counter(): incompatible function arguments. The following argument types are supported:\n"
         "    1. (arg0: collections.abc.Sequence[torch.Tensor], "
@@ -74,17 +74,17 @@ def set_versions_arguments(*given: object) -> str:
 
 
 def set_versions_count(tensors: int, versions: int) -> str:
-    """The sentence for another number of versions than of tensors."""
+    """Return the message for another number of versions than of tensors."""
     return f"tensors_len={tensors}, versions_len={versions}"
 
 
 def negative_version(version: int) -> str:
-    """The sentence for a version below zero."""
+    """Return the message for a negative version."""
     return f"Cannot set a version_counter to a value below 0: {version}"
 
 
 def run_backward_tuple(name: str, kind: str) -> str:
-    """The sentence for roots, or their gradients, that are no tuple."""
+    """Return the message for roots, or their gradients, that are no tuple."""
     return f"{name} argument is expected to be a tuple, but got {kind}"
 
 
@@ -96,22 +96,22 @@ RUN_BACKWARD_NOTHING = (
 
 
 def run_backward_count(tensors: int, gradients: int) -> str:
-    """The sentence for another number of gradients than of roots."""
+    """Return the message for another number of gradients than of roots."""
     return f"got {tensors} tensors and {gradients} gradients"
 
 
 def root_type(place: int) -> str:
-    """The sentence for a root that is neither a tensor nor an edge."""
+    """Return the message for a root that is neither a tensor nor an edge."""
     return f"element {place} of tensors tuple is neither a Tensor nor a GradientEdge"
 
 
 def root_gradient_missing(place: int) -> str:
-    """The sentence for a root that wants a gradient and has none."""
+    """Return the message for a root that needs a gradient and has none."""
     return f"element {place} of gradients tuple is None, but the corresponding Tensor requires grad"
 
 
 def root_gradient_kind(place: int) -> str:
-    """The sentence for a gradient of a root that is no tensor."""
+    """Return the message for a gradient of a root that is no tensor."""
     return f"element {place} of gradients tuple is not a Tensor or None"
 
 
@@ -120,12 +120,12 @@ VOLATILE_WITH_GRAD = "Variable can't be volatile and require_grad at the same ti
 
 
 def variable_data(kind: str) -> str:
-    """The sentence for a ``Variable`` of something else than a tensor."""
+    """Return the message for a ``Variable`` of something else than a tensor."""
     return f"Variable data has to be a tensor, but got {kind}"
 
 
 def generator_seed(kind: str) -> str:
-    """The sentence for a seed that is no integer."""
+    """Return the message for a seed that is no integer."""
     return f"manual_seed expected a long, but got {kind}"
 
 
@@ -138,7 +138,7 @@ COMPLEX_OFFSET = "Tensor must have a storage_offset divisible by 2"
 
 
 def complex_of_kind(kind: str) -> str:
-    """The sentence for numbers that are no parts of complex ones."""
+    """Return the message for dtypes that cannot be parts of complex numbers."""
     return f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {kind}"
 
 
@@ -146,12 +146,12 @@ UNFLATTEN_EMPTY = "unflatten: sizes must be non-empty"
 
 
 def unflatten_sizes(sizes: Sequence[int], dim: int, size: int) -> str:
-    """The sentence for sizes that do not make up that of the dimension which is taken apart."""
+    """Return the message for sizes whose product is not the size of the dimension to split."""
     return f"unflatten: Provided sizes {sizes} don't multiply up to the size of dim {dim} ({size}) in the input tensor"
 
 
 def forward_enabled_type(kind: str) -> str:
-    """The sentence for forward mode that is switched by something else than a bool."""
+    """Return the message for a forward-mode flag that is no bool."""
     return f"enabled must be a bool (got {kind})"
 
 
@@ -159,12 +159,14 @@ INCREMENT_OF_NO_TENSOR = "increment_version expects each element of the iterable
 
 
 def not_a_variable(place: int) -> str:
-    """The sentence for an operand of ``DelayedError`` or ``UndefinedGrad`` that is no tensor."""
+    """Return the message for an operand of ``DelayedError`` or ``UndefinedGrad`` that is no
+    tensor.
+    """
     return f"argument {place} is not a Variable"
 
 
 def operand_count(expected: int, got: int) -> str:
-    """The sentence for another number of them."""
+    """Return the message for another number of operands."""
     return f"expected {expected} arguments, got {got} instead"
 
 
@@ -232,12 +234,12 @@ EXTRA_BACKWARD = (
 
 
 def nested_groups(group: object) -> str:
-    """The sentence for a ``GraphExecGroup`` within another."""
+    """Return the message for a nested ``GraphExecGroup``."""
     return f"GraphExecGroup contexts cannot be nested. Already inside group {group}"
 
 
 def not_in_storage(func: object, place: int | None = None) -> str:
-    """The sentence for an operation of a second run that was not in the first."""
+    """Return the message for an operation of a rerun that the first run did not have."""
     told = "This can happen if the operations in the checkpointed region are nondeterministic or depend on global state that changed "
     if place is None:
         return f"{func} encountered during backward but not found in storage. {told}between forward and backward."
@@ -245,7 +247,7 @@ def not_in_storage(func: object, place: int | None = None) -> str:
 
 
 def not_an_overload(op: object, *, is_packet: bool) -> str:
-    """The sentence for what stands in a list of operations and is none."""
+    """Return the message for an element of a list of operations that is none."""
     told = (
         "Please update the OpOverloadPacket to a specific OpOverload.For example, if you have `torch.ops.aten.mm`, change it to "
         "`torch.ops.aten.mm.default`."
@@ -255,7 +257,7 @@ def not_an_overload(op: object, *, is_packet: bool) -> str:
 
 
 def unpacked_twice(*, in_group: bool) -> str:
-    """The sentence for a tensor of a checkpoint that is read twice in one backward pass."""
+    """Return the message for a checkpoint's tensor that is read twice in one backward pass."""
     group = (
         "Performing two backward calls that overlap (i.e. require the same saved activation in order to compute gradients) is not "
         "allowed while under the torch.utils.checkpoint.GraphExecGroup context. "
@@ -268,7 +270,7 @@ def unpacked_twice(*, in_group: bool) -> str:
 
 
 def saved_fewer(before: int, now: int) -> str:
-    """The sentence for a recompute that saved another number of tensors."""
+    """Return the message for a rerun that saved another number of tensors."""
     return (
         "torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
         f"Number of tensors saved during forward: {before}\nNumber of tensors saved during recomputation: {now}.\n{CHECKPOINT_TIP}"
@@ -276,7 +278,9 @@ def saved_fewer(before: int, now: int) -> str:
 
 
 def saved_differently(cases: Sequence[tuple[int, object, object]]) -> str:
-    """The sentence for a recompute that saved other tensors: position, and what is compared of both."""
+    """Return the message for a rerun that saved other tensors: position, and compared properties
+    of both.
+    """
     lines = "".join(
         f"tensor at position {k}:\nsaved metadata: {saved}\nrecomputed metadata: {again}\n" for k, saved, again in cases
     )
@@ -287,7 +291,7 @@ def saved_differently(cases: Sequence[tuple[int, object, object]]) -> str:
 
 
 def checkpoint_logs(forward_traces: str, recompute_traces: str, forward_ops: str, recompute_ops: str) -> str:
-    """What ``debug=True`` tells of both runs."""
+    """Return the output of ``debug=True`` for both runs."""
     wave, line = f"+{'~' * 78}+", f"+{'-' * 78}+"
     titles = [
         "        1. Stack traces of the operators that ran in the original forward     ",
@@ -339,10 +343,10 @@ _GUIDANCE = """\
 
 
 def determinism_check(allowed: Sequence[str], given: str) -> str:
-    """The sentence for an unknown ``determinism_check``."""
+    """Return the message for an unknown ``determinism_check``."""
     return f"determinism_check should be one of {list(allowed)}, but got {given}"
 
 
 def unexpected_keywords(names: Sequence[str]) -> str:
-    """The sentence for keyword arguments that the reentrant variant cannot pass on."""
+    """Return the message for keyword arguments that the reentrant variant does not support."""
     return f"Unexpected keyword arguments: {','.join(names)}"

@@ -1,5 +1,5 @@
-# ruff: noqa: E501 - broken where the sentence allows it, not at a column
-"""Sentences about tensors: how they are made, indexed and laid out, and what is not computed with.
+# ruff: noqa: E501 - broken where the message allows it, not at a column
+"""Messages about tensors: creation, indexing, memory layout, and unsupported dtypes.
 
 Layer: 9.
 """
@@ -68,12 +68,12 @@ GRAD_OF_NON_LEAF = (
 
 
 def item_of_many(count: int) -> str:
-    """The sentence of ``.item()`` on a tensor with other than one element."""
+    """Return the message for ``.item()`` on a tensor that does not have one element."""
     return f"a Tensor with {count} elements cannot be converted to Scalar"
 
 
 def cannot_broadcast(a: Sequence[int], b: Sequence[int]) -> str:
-    """The sentence for shapes that do not broadcast together."""
+    """Return the message for shapes that do not broadcast together."""
     for k in range(1, min(len(a), len(b)) + 1):
         if a[-k] != b[-k] and a[-k] != 1 and b[-k] != 1:
             dim = max(len(a), len(b)) - k
@@ -84,12 +84,12 @@ def cannot_broadcast(a: Sequence[int], b: Sequence[int]) -> str:
 
 
 def output_shape(out: Sequence[int], broadcast: Sequence[int]) -> str:
-    """The sentence for an in-place operation whose result is larger than its tensor."""
+    """Return the message for an in-place operation whose result is larger than its tensor."""
     return f"output with shape {list(out)} doesn't match the broadcast shape {list(broadcast)}"
 
 
 def out_with_grad(name: str) -> str:
-    """The sentence for ``out=`` where a gradient would be lost."""
+    """Return the message for ``out=`` if a gradient would be lost."""
     return (
         f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires "
         "grad."
@@ -97,7 +97,7 @@ def out_with_grad(name: str) -> str:
 
 
 def out_resized(shape: Sequence[int], wanted: Sequence[int]) -> str:
-    """The warning for a tensor of another shape given as ``out=``."""
+    """Return the warning for an ``out=`` tensor of another shape."""
     return (
         f"An output with one or more elements was resized since it had shape {list(shape)}, which does not match the required "
         f"output shape {list(wanted)}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized "
@@ -107,24 +107,26 @@ def out_resized(shape: Sequence[int], wanted: Sequence[int]) -> str:
 
 
 def out_dtype(wanted: str, given: str) -> str:
-    """The sentence for a tensor of another dtype given as ``out=`` to a function that does not convert its result."""
+    """Return the message for an ``out=`` tensor of another dtype, for a function that does not
+    convert its result.
+    """
     return f"Found dtype {given} but expected {wanted}"
 
 
 def out_of_bools(name: str, given: str) -> str:
-    """The sentence for a tensor given as ``out=`` to a function whose results are bools."""
+    """Return the message for an ``out=`` tensor of a function with bool results."""
     if name == "signbit":
         return "signbit does not support non-boolean outputs."
     return f"{name} only supports bool tensor for result, got: {given}"
 
 
 def result_cast(given: str, wanted: str) -> str:
-    """The sentence for an in-place operation whose result has a dtype of a higher kind."""
+    """Return the message for an in-place operation whose result has a dtype of a higher kind."""
     return f"result type {given} can't be cast to the desired output type {wanted}"
 
 
 def dimension_range(dim: int, ndim: int) -> str:
-    """The sentence for a dimension that does not exist."""
+    """Return the message for a dimension that does not exist."""
     low, high = (-ndim, ndim - 1) if ndim else (-1, 0)
     return f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})"
 
@@ -146,12 +148,14 @@ DECORATED_CLASS = (
 
 
 def is_inference_argument(kind: str) -> str:
-    """Return what is raised for something else than a tensor."""
+    """Return the message for an object other than a tensor."""
     return f"is_inference(): argument 'input' (position 1) must be Tensor, not {kind}"
 
 
 def no_grad_view(kind: str, of: str = "", through_base: bool = False) -> str:
-    """The sentence for writing, under grad mode, to a view that was made without, or to its base; ``of``: to a view of it."""
+    """Return the message for writing in grad mode to a view made without, or to its base; ``of``:
+    to a view of it.
+    """
     event = "its base or another view of its base has been" if through_base else "is being"
     view = f"{of} is a view of a view which was created" if of else "A view was created"
     mode, block = ("normal mode", "inference_mode") if kind == "inference" else ("with grad mode enabled", kind)
@@ -163,7 +167,7 @@ def no_grad_view(kind: str, of: str = "", through_base: bool = False) -> str:
     )
 
 
-# -- dtypes and kinds that are not computed with ---------------------------------------------------------------------
+# -- unsupported dtypes and kinds ------------------------------------------------------------------------------------
 
 COMPLEX_HALF = "functrace.torch has no complex32 ('ComplexHalf'), which half precision becomes beside complex numbers"
 INTEGER_TOO_BIG = "int too big to convert"
@@ -203,33 +207,33 @@ SHAPE_FROM_VALUES = "the shape of the result depends on values, which are not kn
 
 
 def number_overflow(dtype: str) -> str:
-    """The sentence for a number that a dtype does not hold."""
+    """Return the message for a number that does not fit a dtype."""
     names = {"float32": "float", "float64": "double", "float16": "c10::Half", "bool": "bool", "int32": "int"}
     return f"value cannot be converted to type {names.get(dtype, dtype + '_t')} without overflow"
 
 
 def no_kernel(name: str) -> str:
-    """The sentence for a dtype that an operation does not compute with, which stands for ``{}``."""
+    """Return the message for an unsupported dtype, which replaces ``{}``."""
     return f"\"{name}\" not implemented for '{{}}'"
 
 
 def not_of_complex(name: str) -> str:
-    """The sentence for complex numbers where only real ones can be rounded."""
+    """Return the message for complex numbers in an operation that rounds."""
     return f"{name} is not supported for complex inputs"
 
 
 def of_complex_tensors(name: str) -> str:
-    """The sentence for complex numbers where order matters."""
+    """Return the message for complex numbers in an operation that needs an order."""
     return f"{name} not implemented for complex tensors."
 
 
 def no_derivative(name: str) -> str:
-    """The sentence for a gradient that reaches an operation without derivative."""
+    """Return the message for a gradient that reaches an operation without derivative."""
     return f"derivative for aten::{name} is not implemented"
 
 
 def where_condition(dtype: str) -> str:
-    """The sentence for a condition that is no tensor of bools."""
+    """Return the message for a condition that is no tensor of bools."""
     return f"where expected condition to be a boolean tensor, but got a tensor with dtype {dtype}"
 
 
@@ -246,17 +250,17 @@ ARANGE_STEP = "step must be nonzero"
 
 
 def no_dtype_of(kind: str) -> str:
-    """The sentence for data that is no number."""
+    """Return the message for data that is no number."""
     return f"Could not infer dtype of {kind}"
 
 
 def ragged(expected: int, dim: int, found: int) -> str:
-    """The sentence for nested lists of different lengths."""
+    """Return the message for nested lists of different lengths."""
     return f"expected sequence of length {expected} at dim {dim} (got {found})"
 
 
 def array_dtype(kind: str) -> str:
-    """The sentence for an array whose dtype tensors do not have."""
+    """Return the message for an array whose dtype tensors do not support."""
     return (
         f"can't convert np.ndarray of type numpy.{kind}. The only supported types are: float64, float32, float16, complex64, "
         "complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
@@ -279,7 +283,7 @@ INDEX_OF_LISTS = (
 
 
 def index_kind(kind: str) -> str:
-    """The sentence for an index that is none."""
+    """Return the message for an invalid index."""
     return f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {kind})"
 
 
@@ -294,12 +298,12 @@ NO_ACCELERATOR = "Cannot access accelerator device when none is available."
 
 
 def unknown_device(text: str) -> str:
-    """The sentence for a device of an unknown kind."""
+    """Return the message for a device of an unknown kind."""
     return f"Expected one of {DEVICE_KINDS} device type at start of device string: {text}"
 
 
 def device_absent(kind: str) -> str:
-    """The sentence for a device that cannot be computed on."""
+    """Return the message for a device that is not available."""
     return f"PyTorch is not linked with support for {kind} devices"
 
 
@@ -325,13 +329,15 @@ NEGATIVE_STRIDES_OF_ARRAY = (
 
 
 def legacy_data(value: object) -> str:
-    """The sentence for what the older constructors do not take."""
+    """Return the message for invalid arguments of the older constructors."""
     numpy = type(value).__module__ == "numpy"
     return f"new(): data must be a sequence (got {'numpy.' if numpy else ''}{type(value).__name__})"
 
 
 def legacy_options(wanted: str, given: str) -> str:
-    """The sentence for a tensor of another dtype than the one that an older constructor makes."""
+    """Return the message for a tensor of another dtype than the one that an older constructor
+    makes.
+    """
     wanted, given = ({"float32": "float", "float64": "double"}.get(name, name) for name in (wanted, given))
     says = (
         "TensorOptions(dtype={}, device=cpu, layout=Strided, requires_grad=false (default), pinned_memory=false (default), "
@@ -341,7 +347,9 @@ def legacy_options(wanted: str, given: str) -> str:
 
 
 def assigned_data(kind: str, wanted: str) -> str:
-    """The sentence for what is assigned to a part of a tensor, and is neither a tensor nor a number."""
+    """Return the message for assigning to a part of a tensor an object that is neither a tensor
+    nor a number.
+    """
     return f"can't assign a {kind} to a {wanted}"
 
 
@@ -353,17 +361,17 @@ ALIASED_SEQUENCE = "can't alias arbitrary sequence into a tensor."
 
 
 def cannot_alias(given: str, wanted: str) -> str:
-    """The sentence for data of a dtype that is to be shared as another one."""
+    """Return the message for sharing data as another dtype."""
     return f"can't alias tensor with dtype '{given}' into dtype '{wanted}'."
 
 
 def negative_strides(strides: Sequence[int]) -> str:
-    """The sentence for strides that go backwards."""
+    """Return the message for negative strides."""
     return f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
 
 
 def storage_bounds(shape: Sequence[int], strides: Sequence[int], offset: int, itemsize: int, needed: int, there: int) -> str:
-    """The sentence for what would reach out of a storage; the last two in bytes."""
+    """Return the message for strides that exceed a storage; the last two arguments in bytes."""
     return (
         f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and itemsize {itemsize} requiring "
         f"a storage size of {needed} are out of bounds for storage of size {there}"
@@ -371,20 +379,20 @@ def storage_bounds(shape: Sequence[int], strides: Sequence[int], offset: int, it
 
 
 def set_dtypes(given: str, wanted: str) -> str:
-    """The sentence for ``set_`` of another dtype, as C calls them."""
+    """Return the message for ``set_`` of another dtype, by the names in C."""
     called = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int"}
     return f"Could not set tensor of type {called.get(given, given)} to a tensor of type {called.get(wanted, wanted)}"
 
 
 def index_vector(name: str, printed: str, shape: Sequence[int]) -> str:
-    """The sentence for an index with several dimensions."""
+    """Return the message for an index with several dimensions."""
     return (
         f"{name}(): Index is supposed to be a vector, but got dim: {len(shape)} with type: {printed} and size: {list(shape)}"
     )
 
 
 def index_reduce_shapes(shape: Sequence[int], source: Sequence[int]) -> str:
-    """The sentence for slices of another shape."""
+    """Return the message for slices of another shape."""
     return (
         "source tensor shape must match self tensor shape, excluding the specified dimension. "
         f"Got self.shape = {list(shape)} source.shape = {list(source)}"
@@ -392,7 +400,7 @@ def index_reduce_shapes(shape: Sequence[int], source: Sequence[int]) -> str:
 
 
 def index_count(name: str, count: int, size: int, axis: int) -> str:
-    """The sentence for another number of positions than slices."""
+    """Return the message for another number of positions than slices."""
     return f"{name}(): Number of indices ({count}) should be equal to source.size(dim): ({size}), for dim: {axis}"
 
 
@@ -402,5 +410,5 @@ THREAD_COUNT = "set_num_threads expects a positive integer"
 
 
 def thread_count_type(kind: str) -> str:
-    """The sentence for a number of threads that is no integer."""
+    """Return the message for a number of threads that is no integer."""
     return f"set_num_threads expects an int, but got {kind}"

@@ -13,17 +13,17 @@ _given: set[str] = set()
 
 
 def set_warn_always(b: bool, /) -> None:
-    """Give those warnings every time that there is reason to, not only the first time."""
+    """Give those warnings every time, not only the first time."""
     _always[0] = bool(b)
 
 
 def is_warn_always_enabled() -> bool:
-    """Return True if such warnings are given every time."""
+    """Return True if those warnings are given every time."""
     return _always[0]
 
 
 def warn_once(text: str) -> None:
-    """Warn, in the name of the user's line, if this was not said before."""
+    """Warn at the user's line, unless this was done before."""
     kind = text.partition("\n")[0]
     if _always[0] or kind not in _given:
         _given.add(kind)
@@ -31,7 +31,7 @@ def warn_once(text: str) -> None:
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
-    """Warn, in the name of the user's line."""
+    """Warn at the user's line."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("functrace.torch"):
         level, frame = level + 1, frame.f_back

@@ -1,11 +1,13 @@
 """``torch.func``: functrace's transforms, for functions of tensors.
 
-A transform of the core runs on arrays. Here the tensors among the arguments become arrays, inside the function the traced
-arrays are tensors again, and results are tensors. So they compose, with one another and with the core's.
+A transform of the core runs on arrays. Here, tensor arguments become arrays, traced arrays become
+tensors inside the function, and results become tensors. So they compose, with one another and with
+the core's.
 
 Note [Constants]
-    What is computed under ``no_grad`` inside the function, and what is detached, is a constant for all derivatives. (In
-    PyTorch forward mode goes through ``no_grad``; here the modes agree.) A ``no_grad`` around the transform does nothing.
+    Values computed under ``no_grad`` inside the function, and detached values, are constants for
+    all derivatives. (In PyTorch, forward mode ignores ``no_grad``; here the modes agree.) A
+    ``no_grad`` around the transform has no effect.
 
 Layer: 9.
 """

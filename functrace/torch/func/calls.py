@@ -1,4 +1,4 @@
-"""Calls of functions of tensors, for what hands arrays around: transforms of the core and of ``torch.func``.
+"""Calls of functions of tensors by transforms of arrays: those of the core and of ``torch.func``.
 
 Layer: 9.
 """
@@ -20,12 +20,12 @@ from functrace.tree import flatten, map_leaves, unflatten
 from functrace.typing import PyTree
 
 OfTensors: TypeAlias = Callable[..., Any]
-"""A function of nests of tensors that returns one."""
+"""A function of pytrees of tensors that returns one."""
 
 
 @final
 class Call:
-    """A call of a function of tensors, for transforms that hand arrays around."""
+    """A call of a function of tensors, for transforms of arrays."""
 
     def __init__(self, func: OfTensors, args: Sequence[PyTree], kwargs: dict[str, PyTree]) -> None:
         self.func = func
@@ -34,24 +34,30 @@ class Call:
         self.tensors: list[Tensor] = [self.leaves[k] for k in self.places]
 
     def arguments(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments with arrays for the tensors."""
+        """Return the arguments with arrays in place of the tensors."""
         leaves = list(self.leaves)
         for k, array in zip(self.places, arrays, strict=True):
             leaves[k] = array
         return unflatten(self.tree, leaves)
 
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> Any:
-        """Call the function with arguments in which arrays, traced or not, stand for the tensors."""
+        """Call the function with arguments that have arrays, traced or not, in place of the
+        tensors.
+        """
         return call_on_arrays(self.func, self.places, args, kwargs)
 
     def run(self, transformed: OfArrays, *, is_functional: bool = True) -> Any:
-        """Run a function of the arguments with arrays for the tensors; returns its results with tensors for the arrays."""
+        """Run a function of the arguments with arrays in place of tensors; returns its results as
+        tensors.
+        """
         run = lambda *arrays: transformed(*self.arguments(arrays))  # noqa: E731
         return on_tensors(run, self.tensors, is_functional=is_functional)
 
 
 def call_on_arrays(func: OfTensors, places: Sequence[int], args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Any:
-    """Call a function with tensors for the leaves in these places, which are arrays, traced or not."""
+    """Call a function with tensors for the leaves at these indices, which are arrays, traced or
+    not.
+    """
     leaves, tree = flatten((args, kwargs))
     for k in places:
         leaves[k] = wrap(leaves[k])
@@ -60,19 +66,21 @@ def call_on_arrays(func: OfTensors, places: Sequence[int], args: tuple[PyTree, .
 
 
 def arrays_of(nest: PyTree) -> Any:
-    """Return a nest with the arrays of its tensors."""
+    """Return a pytree with the arrays of its tensors."""
     return map_leaves(lambda leaf: array_of(leaf) if isinstance(leaf, Tensor) else leaf, nest)
 
 
 def checkpointed(func: OfTensors, args: Sequence[PyTree], kwargs: dict[str, PyTree], policy: Policy = RECOMPUTE) -> Any:
-    """Return ``func(*args, **kwargs)`` of tensors among which some hold traced values, as `functrace.checkpoint`."""
+    """Run ``func(*args, **kwargs)`` under `functrace.checkpoint`, for tensors of which some hold
+    traced values.
+    """
     call = Call(func, args, kwargs)
     whole = checkpoint_of_arrays(lambda *args, **kwargs: arrays_of(call(*args, **kwargs)), policy=policy)
     return call.run(lambda args, kwargs: whole(*args, **kwargs), is_functional=False)
 
 
 def jitted(jit: Jit, func: OfTensors, args: Sequence[PyTree], kwargs: dict[str, PyTree]) -> Any:
-    """Return what a jitted function returns for arguments with tensors among them (`BoxedArrays`)."""
+    """Call a jitted function with arguments that contain tensors (`BoxedArrays`)."""
     call = Call(func, args, kwargs)
     places = tuple(call.places)
 
@@ -84,12 +92,14 @@ def jitted(jit: Jit, func: OfTensors, args: Sequence[PyTree], kwargs: dict[str, 
         finally:
             MODES.lift = before
 
-    whole = jit((call.tree, places, bool(MODES.recording)), of_arrays)  # under no_grad it may hold what gradients flow to
+    whole = jit((call.tree, places, bool(MODES.recording)), of_arrays)  # under no_grad, it may hold what requires grad
     return call.run(lambda args, kwargs: whole(*args, **kwargs), is_functional=False)
 
 
 def _refuse_outside(tensor: Tensor) -> NoReturn:
-    """Refuse to read a tensor that wants gradients and is no argument: the program would hold its value, and no gradient."""
+    """Refuse to read a tensor that requires grad and is no argument: the program would fix its
+    value, without gradient.
+    """
     raise LostGradientError(
         f"a jitted function reads a tensor of shape {tuple(tensor.shape)} that requires grad and is no argument",
         fix="pass it as an argument; or read tensor.detach() for its value at the first call",
@@ -97,5 +107,5 @@ def _refuse_outside(tensor: Tensor) -> NoReturn:
 
 
 def called(f: OfArrays, args: Sequence[PyTree], kwargs: dict[str, PyTree]) -> Any:
-    """Return what a function of arrays returns for arguments with tensors among them, as tensors."""
+    """Call a function of arrays with arguments that contain tensors; returns tensors."""
     return Call(f, args, kwargs).run(lambda args, kwargs: f(*args, **kwargs), is_functional=False)

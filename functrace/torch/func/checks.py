@@ -1,4 +1,4 @@
-"""What the transforms ask of functions, their arguments and their results, in PyTorch's words.
+"""Checks of functions, arguments and results of transforms, with PyTorch's messages.
 
 Layer: 9.
 """
@@ -24,7 +24,7 @@ def checked_argnums(argnums: Argnums, count: int) -> Argnums:
     """Return positions counted from the front.
 
     Raises:
-        RuntimeError: if there is none such, or one is named twice.
+        RuntimeError: if one is out of range, or named twice.
     """
     given = argnums if isinstance(argnums, tuple) else (argnums,)
     if not given:
@@ -41,7 +41,7 @@ def checked_argnums(argnums: Argnums, count: int) -> Argnums:
 
 
 def check_differentiable(args: Sequence[Any], argnums: Argnums) -> None:
-    """Check that what is differentiated is tensors of floats."""
+    """Check that the arguments to differentiate are tensors of floats."""
     for leaf in flatten([args[k] for k in (argnums if isinstance(argnums, tuple) else (argnums,))])[0]:
         if not isinstance(leaf, Tensor):
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
@@ -50,19 +50,19 @@ def check_differentiable(args: Sequence[Any], argnums: Argnums) -> None:
 
 
 def check_chunk(chunk_size: int | None, name: str) -> None:
-    """Check a size of chunks, of which nothing else is made."""
+    """Check a chunk size, which has no further effect."""
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"{name}: `chunk_size` should be greater than 0.")
 
 
 def check_randomness(randomness: str) -> None:
-    """Check what functions of random numbers are to do."""
+    """Check the treatment of random functions."""
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
 
 
 def split_aux(result: PyTree, has_aux: bool, owner: str) -> tuple[Any, Any]:
-    """Return what a function returned, and its auxiliary data."""
+    """Return the result of a function, and its auxiliary data."""
     if not has_aux:
         return result, None
     if not (isinstance(result, tuple) and len(result) == 2):
@@ -71,7 +71,7 @@ def split_aux(result: PyTree, has_aux: bool, owner: str) -> tuple[Any, Any]:
 
 
 def returned_arrays(result: PyTree, owner: str) -> Any:
-    """Return the arrays of what a function returned, which must be tensors."""
+    """Return the arrays of a function's results, which must be tensors."""
     for leaf in flatten(result)[0]:
         if not isinstance(leaf, Tensor):
             raise RuntimeError(f"{owner} to return only tensors, got unsupported type {type(leaf)}")
@@ -79,11 +79,11 @@ def returned_arrays(result: PyTree, owner: str) -> Any:
 
 
 def arrays_and_aux(result: PyTree, has_aux: bool, owner: str, call: str) -> tuple[Any, Any]:
-    """Return the arrays of what a function returned, and of its auxiliary data.
+    """Return the arrays of a function's results, and of its auxiliary data.
 
     Args:
-        result: what it returned.
-        has_aux: whether there is auxiliary data.
+        result: the result.
+        has_aux: True if there is auxiliary data.
         owner, call: the transform and the call of the function, for messages.
     """
     value, aux = split_aux(result, has_aux, owner)
@@ -91,7 +91,7 @@ def arrays_and_aux(result: PyTree, has_aux: bool, owner: str, call: str) -> tupl
 
 
 def called_as(func: OfTensors) -> Callable[[OfArrays], OfArrays]:
-    """Give a function the name by which messages call the user's."""
+    """Decorate a function with the user's name for it, for messages."""
 
     def rename(made: OfArrays) -> OfArrays:
         made.__name__ = getattr(func, "__name__", type(func).__name__)
@@ -102,7 +102,9 @@ def called_as(func: OfTensors) -> Callable[[OfArrays], OfArrays]:
 
 @contextmanager
 def with_recording() -> Generator[None]:
-    """Run a function whose gradient is computed with recording on, as PyTorch does; what is constant outside stays so."""
+    """Enable recording for a function to differentiate, as PyTorch does; constants from outside
+    stay constants.
+    """
     before = state()
     MODES.recording = None if MODES.recording is None else True
     try:
@@ -112,5 +114,5 @@ def with_recording() -> Generator[None]:
 
 
 def shown(nest: PyTree) -> str:
-    """Return a structure as PyTorch writes it."""
+    """Return a pytree's structure as PyTorch prints it."""
     return str(structure(nest)).removeprefix("PyTreeSpec(").removesuffix(")")

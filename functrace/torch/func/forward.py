@@ -81,7 +81,9 @@ def jvp(
 
 
 def depends(program: Program) -> list[bool]:
-    """Say which outputs of a program depend on its inputs by operations that have derivatives."""
+    """Return, for each output of a program, if it depends on the inputs by differentiable
+    operations.
+    """
     active = {i for i in program.input_ids if is_differentiable(program.avals[i])}
     for k, _ in program.schedule:
         primitive, operands, _ = program.ops[k]
@@ -92,10 +94,12 @@ def depends(program: Program) -> list[bool]:
 
 
 def linearize(func: OfTensors, *primals: PyTree) -> tuple[Any, OfTensors]:
-    """Compute ``func(*primals)``, and the linear function from tangents of the primals to tangents of the output.
+    """Compute ``func(*primals)``, and the linear function from tangents of the primals to tangents
+    of the output.
 
-    The output has its place in the graph: gradients flow to primals, and to tensors that ``func`` closes over. As in PyTorch
-    they do not flow through the linear function, whose coefficients are constants, but to its tangents.
+    The output is attached to the graph: gradients flow to primals, and to tensors captured by
+    ``func``. As in PyTorch, gradients flow through the linear function only to its tangents; its
+    coefficients are constants.
 
     Args:
         func: a function of tensors that returns tensors.
@@ -130,7 +134,8 @@ def linearize(func: OfTensors, *primals: PyTree) -> tuple[Any, OfTensors]:
         return found
 
     output = func(*primals)
-    # Recorded as a function of the tangents alone: a Function's own `jvp` is in it, where it has one.
+    # Recorded as a function of the tangents alone; it contains a Function's own `jvp`, if there is
+    # one.
     program = trace(functionally(pushed))(*args)
 
     def push(*tangents: PyTree) -> Any:

@@ -1,4 +1,4 @@
-"""``torch.func.jacrev``, ``jacfwd`` and ``hessian``: Jacobians, by the core's.
+"""``torch.func.jacrev``, ``jacfwd`` and ``hessian``: Jacobians, by the core's transforms.
 
 Layer: 9.
 """

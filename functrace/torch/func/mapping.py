@@ -93,7 +93,7 @@ def _numbers(dims: PyTree) -> PyTree:
 
 
 def _check_dims(call: Call, args: tuple[Any, ...], in_dims: PyTree, what: str) -> None:
-    """Check that ``in_dims`` fits the arguments, in PyTorch's words."""
+    """Check that ``in_dims`` fits the arguments, with PyTorch's messages."""
     if isinstance(in_dims, (tuple, list)) and len(in_dims) != len(args):
         raise ValueError(
             f"{what}: in_dims is not compatible with the structure of `inputs`. in_dims has structure {shown(in_dims)} but "
@@ -103,7 +103,7 @@ def _check_dims(call: Call, args: tuple[Any, ...], in_dims: PyTree, what: str) -
     pairs = zip(in_dims if isinstance(in_dims, (tuple, list)) else [in_dims] * len(args), args, strict=True)
     for dim, argument in pairs:
         if dim is not None and not isinstance(dim, int):
-            return  # a nest: the core looks at it
+            return  # a pytree, which the core checks
         for leaf in flatten(argument)[0]:
             if dim is None:
                 continue

@@ -1,9 +1,10 @@
-"""Calls of functions of arrays on tensors: where the graph wants to know of one, it is a node of it.
+"""Calls of functions of arrays on tensors, as one node of the graph if a gradient is required.
 
-Note [Beside the graph]
-    In PyTorch what ``torch.func`` returns belongs to the graph: a later ``backward()`` reaches arguments that want gradients
-    and tensors that the function closes over. So where there are any, the whole call becomes one node (`Applied`). Which
-    tensors the function closes over is seen while it runs: it then runs again, with them as inputs (`Lift`).
+Note [Transform calls in the graph]
+    In PyTorch, results of ``torch.func`` are in the graph: a later ``backward()`` reaches
+    arguments that require grad and tensors captured by the function. So if there are any, the
+    whole call becomes one node (`Applied`). The captured tensors are found when the function runs;
+    it then runs again, with them as inputs (`Lift`).
 
 Layer: 9.
 """
@@ -35,12 +36,13 @@ OfArrays: TypeAlias = Callable[..., Any]
 
 
 def on_tensors(run: OfArrays, tensors: Sequence[Tensor], *, is_functional: bool = True) -> Any:
-    """Run a function of arrays on those of tensors; returns tensors, with a place in the graph where one is wanted.
+    """Run a function of arrays on those of tensors; returns tensors, attached to the graph if a
+    gradient is required.
 
     Args:
         run: the function.
         tensors: its arguments.
-        is_functional: whether a transform of ``torch.func`` is at work, which refuses some things.
+        is_functional: True under a transform of ``torch.func``, which has some restrictions.
     """
     arrays = [x._array for x in tensors]
     if is_functional:
@@ -72,7 +74,7 @@ def on_tensors(run: OfArrays, tensors: Sequence[Tensor], *, is_functional: bool 
 
 
 def functionally(run: OfArrays) -> OfArrays:
-    """Return a function that notes, while it runs, that ``torch.func`` is at work."""
+    """Return a function that sets the ``torch.func`` flag while it runs."""
 
     def noted(*arrays: Array | Tracer) -> Any:
         before = MODES.functional, MODES.begun
@@ -86,7 +88,7 @@ def functionally(run: OfArrays) -> OfArrays:
 
 
 def _in_local_graph(run: OfArrays, tensors: Sequence[Tensor]) -> Any:
-    """Run a function of traced arrays that is one operation of a graph of traced values."""
+    """Run a function of traced arrays as one operation of a graph of traced values."""
     leaves, tree = flatten(run(*[x._array for x in tensors]))
     chosen = [k for k, leaf in enumerate(leaves) if _is_array(leaf) and leaf.dtype.kind in "fc"]
     leaves = [wrap(leaf) if _is_array(leaf) else leaf for leaf in leaves]
@@ -100,7 +102,7 @@ def _in_local_graph(run: OfArrays, tensors: Sequence[Tensor]) -> Any:
 
 
 def _wrapped(leaf: Any) -> Any:
-    """Return a tensor of an array; one of a traced array that is a constant, where ``no_grad`` says so."""
+    """Return a tensor of an array; under ``no_grad``, a traced array becomes a constant."""
     return fresh(in_grad_mode(leaf) if isinstance(leaf, Tracer) else leaf) if _is_array(leaf) else leaf
 
 
@@ -110,10 +112,10 @@ def _is_array(leaf: object) -> bool:
 
 @final
 class Lift:
-    """What stands for tensors that a function closes over and that want gradients; see Note [Beside the graph].
+    """Replacement of captured tensors that require grad; see Note [Transform calls in the graph].
 
     Args:
-        values: one for each of them, in the order in which they are met; by default their own arrays.
+        values: one for each of them, in the order of their first use; by default their own arrays.
     """
 
     def __init__(self, values: Sequence[Any] | None = None) -> None:
@@ -121,7 +123,7 @@ class Lift:
         self.tensors: list[Tensor] = []
 
     def __call__(self, tensor: Tensor) -> Any:
-        """Return the value that stands for a tensor."""
+        """Return the replacement of a tensor."""
         place = next((k for k, x in enumerate(self.tensors) if x is tensor), len(self.tensors))
         if place == len(self.tensors):
             self.tensors.append(tensor)
@@ -133,7 +135,7 @@ class Lift:
 
     @contextmanager
     def lifting(self) -> Generator[None]:
-        """Let these values stand for the tensors."""
+        """Activate the replacement."""
         before, MODES.lift = MODES.lift, self
         try:
             yield
@@ -144,7 +146,7 @@ class Lift:
 
 
 class _Context(Protocol):
-    """What `Applied` keeps."""
+    """Attributes of the ``ctx`` of `Applied`."""
 
     whole: OfArrays
     pull: OfArrays
@@ -160,7 +162,7 @@ class Applied(Function):
 
     @staticmethod
     def forward(ctx: _Context, whole: OfArrays, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Run it."""
+        """Run the function."""
         values, ctx.pull = vjp_of_arrays(whole, *[x._array for x in tensors])
         ctx.whole = whole
         ctx.save_for_backward(*tensors)
@@ -180,7 +182,7 @@ class Applied(Function):
 
     @staticmethod
     def backward(ctx: _Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """Pull gradients back; as a function of the tensors too, where the pass itself is recorded."""
+        """Pull gradients back; as a function of the tensors too, if the pass itself is recorded."""
         tensors = ctx.saved_tensors
         if not MODES.recording:
             found = ctx.pull([conjugate(g._array) for g in grads])
@@ -195,5 +197,5 @@ class Applied(Function):
 
 
 def conjugate(x: Array | Tracer) -> Any:
-    """PyTorch's gradients of complex numbers are conjugates of the core's."""
+    """Conjugate: PyTorch's gradients of complex numbers are conjugates of the core's."""
     return conj(x) if x.dtype.kind == "c" else x

@@ -1,4 +1,4 @@
-"""``torch.func.grad`` and its kin: gradients, and pullbacks.
+"""``torch.func.grad``, ``grad_and_value`` and ``vjp``: gradients, and pullbacks.
 
 Layer: 9.
 """

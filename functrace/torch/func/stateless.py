@@ -1,7 +1,9 @@
-"""``functional_call``: call a module with other parameters and buffers; ``stack_module_state``: those of several at once.
+"""``functional_call``: call a module with other parameters and buffers; ``stack_module_state``:
+stack those of several.
 
-A module is what PyTorch's ``nn.Module`` is to them: it can be called, keeps tensors by name in ``_parameters`` and
-``_buffers``, other modules as attributes, and lists them by ``named_parameters`` and ``named_buffers``.
+A module has the interface of PyTorch's ``nn.Module``: it can be called, keeps tensors by name in
+``_parameters`` and ``_buffers``, other modules as attributes, and lists them by
+``named_parameters`` and ``named_buffers``.
 
 Layer: 9.
 """
@@ -22,14 +24,16 @@ State: TypeAlias = dict[str, Tensor]
 
 
 class Module(Protocol):
-    """What is asked of a module."""
+    """Interface of a module."""
 
     training: bool
     _parameters: Any
     _buffers: Any
 
     def named_parameters(self, *, remove_duplicate: bool = True) -> Iterable[tuple[str, Tensor]]:
-        """Return parameters with their names, those of inner modules too; unless duplicates are removed under all names."""
+        """Return parameters with their names, those of inner modules too; duplicates under every
+        name unless removed.
+        """
         ...
 
     def named_buffers(self, *, remove_duplicate: bool = True) -> Iterable[tuple[str, Tensor]]:
@@ -37,7 +41,7 @@ class Module(Protocol):
         ...
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
-        """Compute what the module computes."""
+        """Run the module."""
         ...
 
 
@@ -94,7 +98,7 @@ def functional_call(
 
 
 def _together(dicts: State | Sequence[State]) -> State:
-    """Return the tensors of several dicts in one; a single one is returned itself."""
+    """Return the tensors of several dicts in one; a single dict is returned itself."""
     if isinstance(dicts, dict):
         return cast("State", dicts)
     if not isinstance(dicts, Sequence):
@@ -110,7 +114,9 @@ def _together(dicts: State | Sequence[State]) -> State:
 
 @contextmanager
 def _replaced(module: Module, state: State, *, tie_weights: bool, strict: bool) -> Generator[None]:
-    """Let a module have other tensors; in the end it has its own again, and the dict what the module has made of them."""
+    """Replace a module's tensors; on exit, restore them, and put the tensors that the module has
+    set into the dict.
+    """
     untied = _untied(module, state) if tie_weights else state
     if strict:
         names = {name for name, _ in _named(module)}
@@ -139,7 +145,7 @@ def _untied(module: Module, state: State) -> State:
     """Return tensors by name, with all names of those that the module has under several.
 
     Raises:
-        ValueError: if different ones are given for them.
+        ValueError: if these names have different tensors.
     """
     names: dict[Tensor, set[str]] = {}
     for name, tensor in dict(_named(module)).items():
@@ -156,7 +162,7 @@ def _untied(module: Module, state: State) -> State:
 
 @final
 class _Missing:
-    """Stands for a tensor that is not there."""
+    """Marker of a missing tensor."""
 
 
 _MISSING = _Missing()
@@ -165,13 +171,13 @@ Held: TypeAlias = Tensor | _Missing | None
 
 @final
 class _Members:
-    """The tensors of a module and of those that it holds, by name."""
+    """The tensors of a module and of its submodules, by name."""
 
     def __init__(self, module: Module) -> None:
         self._modules: dict[str, Module] = {"": module}
 
     def swapped(self, state: Mapping[str, Held]) -> dict[str, Held]:
-        """Put tensors in the place of others; returns those. If one cannot be, all are as they were."""
+        """Replace tensors; returns the former ones. If one cannot be replaced, all are restored."""
         before: dict[str, Held] = {}
         try:
             for name, tensor in state.items():
@@ -183,7 +189,7 @@ class _Members:
         return before
 
     def _swap(self, path: str, tensor: Held) -> Held:
-        """Put a tensor in the place of another one, or take it away; returns the latter."""
+        """Replace or remove a tensor; returns the former one."""
         prefix, _, name = path.rpartition(".")
         owner = self._module(prefix)
         if not isinstance(tensor, Held):
@@ -208,7 +214,7 @@ class _Members:
         return before
 
     def _module(self, path: str) -> Module:
-        """Return the module that a path leads to."""
+        """Return the module at a path."""
         if path in self._modules:
             found = self._modules[path]
         else:

@@ -1,4 +1,4 @@
-"""The operations of ``torch``, a row each: name, derivative, saved fields, signature.
+"""The operations of ``torch``, one row each: name, derivative, saved fields, signature.
 
 Layer: 9.
 """

@@ -1,4 +1,4 @@
-"""What else is named in ``torch``: constants, memory formats, limits of dtypes, the older constructors.
+"""Other names of ``torch``: constants, memory formats, limits of dtypes, the older constructors.
 
 Layer: 9.
 """
@@ -88,7 +88,8 @@ class _TensorType(type):
 
 
 def typename(obj: object) -> str:
-    """Return the full name of a type, a function or a module; of a tensor's type; or of that of any other object.
+    """Return the full name of a type, a function or a module; for another object, that of its
+    type.
 
     Example:
         >>> from functrace.torch.functions.creation import ones

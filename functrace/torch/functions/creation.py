@@ -41,7 +41,7 @@ def _leaf(array: Array, requires_grad: bool) -> Tensor:
 
 
 def _seen(factory: Callable[..., Tensor], args: tuple[Any, ...], given: dict[str, Any]) -> Any:
-    """Hand a factory to the dispatch modes: what it makes lies on the CPU, and wants a gradient only afterwards.
+    """Forward a factory to the dispatch modes: on the CPU, with ``requires_grad`` set afterwards.
 
     Args:
         factory: the function.
@@ -65,7 +65,7 @@ def _seen(factory: Callable[..., Tensor], args: tuple[Any, ...], given: dict[str
 
 
 def _lifted(made: Tensor) -> Any:
-    """Return a tensor of data, as dispatch modes have it."""
+    """Return a tensor of data as dispatch modes return it."""
     return made if MODES.dispatch is None else MODES.dispatch.lift(made)
 
 
@@ -74,7 +74,7 @@ def _dtype(dtype: DtypeLike | None) -> np.dtype[Any]:
 
 
 def _size(name: str, size: Sequence[Any]) -> tuple[int, ...]:
-    """Return the sizes that a factory was given.
+    """Return the sizes passed to a factory.
 
     Raises:
         TypeError: if they are no integers.
@@ -106,9 +106,9 @@ def tensor(
     """Return a leaf tensor with a copy of ``data``: numbers, nested lists, an array or a tensor.
 
     Raises:
-        TypeError: for text, and arrays of what tensors do not hold.
+        TypeError: for text, and arrays of unsupported dtypes.
         ValueError: for lists of different lengths.
-        RuntimeError: for anything else that is no number.
+        RuntimeError: for any other object that is no number.
     """
     check_device(device)
     if isinstance(data, Tensor):
@@ -121,12 +121,12 @@ def tensor(
 
 
 def _array_of(data: Any, dtype: DtypeLike | None) -> Any:
-    """Return an array of its own for data that `tensor` takes."""
+    """Return a new array of the data passed to `tensor`."""
     if isinstance(data, Tensor):
         data = data._array
     if isinstance(data, Tracer):
         raise LostGradientError(
-            f"a tensor of a traced value ({data.aval}) would lose its derivative: tensors have their own, by backward()",
+            f"a tensor of a traced value ({data.aval}) would lose its derivative: tensors have their own autograd",
             fix="torch.as_tensor(x) of a whole traced array keeps it (torch.stack, of several); "
             "torch.tensor(functrace.value(x)) holds the plain values",
         )
@@ -157,7 +157,7 @@ _NUMBERS = frozenset({bool, int, float, complex})
 
 
 def _inferred(found: set[Any]) -> np.dtype[Any]:
-    """The dtype of numbers of these types and dtypes: Python's floats are weak among floats."""
+    """The dtype of numbers of these types and dtypes: Python floats are weak among floats."""
     kinds = {complex: default_complex(), float: default_float(), int: np.dtype(np.int64), bool: np.dtype(np.bool_)}
     dtypes = [kinds.get(kind, kind) for kind in found]
     if not dtypes:
@@ -170,7 +170,7 @@ def _inferred(found: set[Any]) -> np.dtype[Any]:
 
 
 def _plain(data: Any, found: set[Any], depth: int = 0) -> Any:
-    """Return nested lists of numbers, and what kinds of numbers they are."""
+    """Return nested lists of numbers, and the kinds of these numbers."""
     kind = type(data)
     if kind in (float, int, bool, complex):
         found.add(kind)
@@ -193,7 +193,7 @@ def _plain(data: Any, found: set[Any], depth: int = 0) -> Any:
     if not isinstance(data, Sequence):
         raise RuntimeError(errors.no_dtype_of(kind.__name__))
     kinds = set(map(type, data))
-    if kinds <= _NUMBERS:  # most data: nothing but Python's numbers
+    if kinds <= _NUMBERS:  # most data: only Python numbers
         found |= kinds
         return list(data)
     tensors = [x for x in data if isinstance(x, Tensor)]
@@ -219,10 +219,11 @@ def _check_regular(parts: list[Any], depth: int) -> None:
 
 @ROWS.function("function")
 def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """Return ``data`` as a tensor: itself if it is one, a sharing one of an array (traced or not), otherwise a copy.
+    """Return ``data`` as a tensor: itself if it is one; sharing memory with an array (traced or
+    not); otherwise a copy.
 
     Raises:
-        ValueError: for an array that lies backwards, as tensors do not.
+        ValueError: for an array with negative strides, which tensors do not support.
     """
     check_device(device)
     if isinstance(data, Tracer):
@@ -240,7 +241,7 @@ def check_forward(array: Array) -> None:
     """Check that a tensor can share an array.
 
     Raises:
-        ValueError: if it lies backwards along an axis.
+        ValueError: if a stride is negative.
     """
     if min(array.strides, default=0) < 0:
         raise ValueError(errors.NEGATIVE_STRIDES_OF_ARRAY)
@@ -255,16 +256,17 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool | None = None,
 ) -> Tensor:
-    """Return ``obj`` as a tensor that shares its memory, if need be and ``copy`` is None as a copy.
+    """Return ``obj`` as a tensor that shares its memory; a copy if that is impossible and ``copy``
+    is None.
 
     Args:
         obj: a tensor, an array, numbers, nested lists.
-        dtype: the tensor's; of ``obj`` if it is None.
-        copy: whether memory is the tensor's own; None: only where it cannot be shared.
-        requires_grad: whether the tensor wants gradients; None: as ``obj`` does, whose graph it belongs to.
+        dtype: the tensor's; that of ``obj`` by default.
+        copy: True to copy, False to share; None: copy only if memory cannot be shared.
+        requires_grad: True if the tensor requires grad; None: as ``obj``, in whose graph it is.
 
     Raises:
-        ValueError: if memory is to be shared, and cannot be.
+        ValueError: if memory should be shared, and cannot be.
     """
     check_device(device)
     shares = isinstance(obj, (Tensor, Tracer)) or (isinstance(obj, np.ndarray) and obj.ndim > 0 and obj.dtype in DTYPES)
@@ -285,10 +287,10 @@ def asarray(
 
 
 def _of_traced(traced: Tracer) -> Tensor:
-    """Return a tensor of a traced value, whose derivative goes through it."""
+    """Return a tensor of a traced value, with its derivative."""
     if traced.dtype not in DTYPES:
         raise TypeError(errors.array_dtype(traced.dtype.type.__name__))
-    return fresh(traced if traced.shape else owned(traced))  # what has no axes may be a scalar, which never changes
+    return fresh(traced if traced.shape else owned(traced))  # a 0-d value may be a scalar, which is immutable
 
 
 @ROWS.function("function")
@@ -296,7 +298,7 @@ def from_numpy(array: Array) -> Tensor:
     """Return a tensor that shares the memory of an array, traced or not.
 
     Raises:
-        TypeError: if it is no array, or of a dtype that tensors do not have.
+        TypeError: if it is no array, or of an unsupported dtype.
     """
     if isinstance(array, Tracer):
         return _of_traced(array)
@@ -375,7 +377,7 @@ def empty(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return a tensor whose elements are whatever the memory held."""
+    """Return an uninitialized tensor."""
     check_place("empty", device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(empty, (list(_size("empty", size or ((),))),), locals())
@@ -393,7 +395,7 @@ def empty_strided(
     pin_memory: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a tensor with these steps between elements; they are whatever the memory held."""
+    """Return an uninitialized tensor with these strides."""
     check_place("empty_strided", device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(empty_strided, (list(size), list(stride)), locals())
@@ -414,7 +416,7 @@ def full(
     pin_memory: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a tensor filled with a number, whose kind gives the dtype."""
+    """Return a tensor filled with a number, whose type determines the dtype."""
     check_place("full", device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(full, (list(size), fill_value), locals())
@@ -465,7 +467,9 @@ def arange(
     pin_memory: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return numbers at equal steps, the end left out: ``arange(end)``, ``arange(start, end, step)``."""
+    """Return equally spaced numbers, without the end: ``arange(end)``, ``arange(start, end,
+    step)``.
+    """
     check_place("arange", device, layout, pin_memory)
     bounds = (0, start, step) if end is None else (0 if start is None else start, end, step)
     plain = [number_of(x.item() if isinstance(x, Tensor) else x) for x in bounds]
@@ -498,7 +502,7 @@ def linspace(
     pin_memory: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return ``steps`` numbers at equal distances, both ends included."""
+    """Return ``steps`` equally spaced numbers, with both ends."""
     check_place("linspace", device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(linspace, (start, end, steps), locals())
@@ -520,7 +524,7 @@ def logspace(
     pin_memory: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return ``steps`` powers of ``base``, the exponents at equal distances."""
+    """Return ``steps`` powers of ``base``, with equally spaced exponents."""
     check_place("logspace", device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(logspace, (start, end, steps), locals())
@@ -544,7 +548,9 @@ def _like(
 
 
 def _filled_like(input: Tensor, value: Any, dtype: np.dtype[Any], memory_format: Any) -> Array:
-    """Return an array filled with a number, which lies as a tensor does if the format does not say that it lies in rows."""
+    """Return an array filled with a number, in the memory layout of a tensor unless the format is
+    contiguous.
+    """
     array = input._array
     if isinstance(array, Tracer) or memory_format is contiguous_format:
         return np.full(array.shape, value, dtype)
@@ -554,7 +560,7 @@ def _filled_like(input: Tensor, value: Any, dtype: np.dtype[Any], memory_format:
 
 
 def _lying_like(input: Tensor, made: Tensor, memory_format: Any) -> Tensor:
-    """Let a new tensor lie as another one does."""
+    """Give a new tensor the memory layout of another one."""
     if isinstance(input._array, np.ndarray) and memory_format is not contiguous_format:
         made._array = laid(made._array, [input._array])
     return made
@@ -607,7 +613,7 @@ def empty_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return a tensor of another one's shape and dtype, whose elements are whatever the memory held."""
+    """Return an uninitialized tensor of another one's shape and dtype."""
     kind = _like("empty_like", input, dtype, device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(empty_like, (input,), locals())
@@ -678,7 +684,7 @@ def new_empty(
     pin_memory: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a tensor of this dtype, whose elements are whatever the memory held."""
+    """Return an uninitialized tensor of this dtype."""
     check_place("new_empty", device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(new_empty, (self, list(_size("new_empty", size))), locals())
@@ -715,13 +721,15 @@ def new_tensor(
 
 @ROWS.function("method")
 def new(self: Tensor, *arguments: Any, device: DeviceLike | None = None) -> Tensor:
-    """Return a tensor of this dtype: of so many elements, or of the data of a list."""
+    """Return a tensor of this dtype: with a number of elements, or with the data of a list."""
     check_device(device)
     return of_legacy(self._array.dtype, arguments)
 
 
 def of_legacy(dtype: np.dtype[Any], arguments: Sequence[Any]) -> Tensor:
-    """Make a tensor as PyTorch's older constructors do: of sizes, of data, or of another tensor, which is shared."""
+    """Make a tensor as PyTorch's older constructors do: of sizes, of data, or sharing another
+    tensor.
+    """
     if len(arguments) == 1 and isinstance(arguments[0], Tensor):
         if arguments[0]._array.dtype != dtype:
             raise TypeError(errors.legacy_options(DTYPES[dtype].name, arguments[0].dtype.name))
@@ -766,7 +774,7 @@ def rand(
     requires_grad: bool = False,
     generator: Any = None,
 ) -> Tensor:
-    """Return numbers uniform in [0, 1)."""
+    """Return uniform random numbers in [0, 1)."""
     check_place("rand", device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(rand, (list(_size("rand", size)),), locals())
@@ -784,7 +792,7 @@ def randn(
     requires_grad: bool = False,
     generator: Any = None,
 ) -> Tensor:
-    """Return standard normal numbers."""
+    """Return standard normal random numbers."""
     check_place("randn", device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(randn, (list(_size("randn", size)),), locals())
@@ -806,7 +814,7 @@ def randint(
     requires_grad: bool = False,
     generator: Any = None,
 ) -> Tensor:
-    """Return integers: ``randint(high, size)`` or ``randint(low, high, size)``."""
+    """Return random integers: ``randint(high, size)`` or ``randint(low, high, size)``."""
     check_place("randint", device, layout, pin_memory)
     given = list(bounds_and_size)
     if size is None:
@@ -857,7 +865,7 @@ def randn_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return standard normal numbers in a tensor's shape and dtype."""
+    """Return standard normal random numbers in a tensor's shape and dtype."""
     kind = _like("randn_like", input, dtype, device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(randn_like, (input,), locals())
@@ -875,7 +883,7 @@ def rand_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return numbers uniform in [0, 1) in a tensor's shape and dtype."""
+    """Return uniform random numbers in [0, 1), in a tensor's shape and dtype."""
     kind = _like("rand_like", input, dtype, device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(rand_like, (input,), locals())
@@ -893,7 +901,9 @@ def randint_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return integers in a tensor's shape and dtype: ``randint_like(x, high)`` or ``randint_like(x, low, high)``."""
+    """Return random integers in a tensor's shape and dtype: ``randint_like(x, high)``,
+    ``randint_like(x, low, high)``.
+    """
     kind = _like("randint_like", input, dtype, device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(randint_like, (input, *bounds), locals())
@@ -905,7 +915,7 @@ def randint_like(
 
 @ROWS.function()
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Return whether two tensors have the same shape and elements."""
+    """Return True if two tensors have the same shape and elements."""
     tensors_only("equal", input=input, other=other)
     if MODES.dispatch is not None:
         return MODES.dispatch.make("equal", (input, other), {}, lambda: equal(input, other))
@@ -914,7 +924,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 @ROWS.function()
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Return whether all elements are close: ``|input - other| <= atol + rtol * |other|``.
+    """Return True if all elements are close: ``|input - other| <= atol + rtol * |other|``.
 
     Raises:
         RuntimeError: for different dtypes.

@@ -1,8 +1,9 @@
-"""The rows of arithmetic and elementwise functions, with the names and saved fields of PyTorch's nodes.
+"""The rows of arithmetic and elementwise functions, with the names and saved fields of PyTorch's
+nodes.
 
-A row says all that there is to say of a function (rows.py): ``torch.sin``, ``Tensor.sin``, ``Tensor.sin_`` and what
-type checkers see come from it. Reductions stand in reductions.py, products of matrices in products.py, shapes and indices
-in shaping.py, what there is only as a method in methods.py.
+A row declares a function completely (rows.py): ``torch.sin``, ``Tensor.sin``, ``Tensor.sin_`` and
+their type stubs come from it. Reductions are in reductions.py, products of matrices in
+products.py, shapes and indices in shaping.py, methods without a function in methods.py.
 
 Layer: 9.
 """
@@ -82,7 +83,7 @@ def whole(name: str, argument: str, value: Any, position: int = 0) -> int:
 
 
 def tensors_only(name: str, **operands: Any) -> None:
-    """Check that arguments are tensors (or what stands for them inside functional transforms).
+    """Check that arguments are tensors (or their replacements inside functional transforms).
 
     Raises:
         TypeError: for numbers, and anything else that has no shape.
@@ -101,7 +102,7 @@ def dimension(dim: int, ndim: int) -> int:
 
     Raises:
         TypeError: for a bool.
-        IndexError: if there is none such.
+        IndexError: if it is out of range.
     """
     if dim is True or dim is False:
         raise TypeError("argument 'dim' must be int, not bool")
@@ -112,7 +113,9 @@ def dimension(dim: int, ndim: int) -> int:
 
 
 def dimensions(dim: Any, ndim: int) -> tuple[int, ...]:
-    """Return dimensions as reductions take them (``None``, an int, several) counted from the front, sorted."""
+    """Return the dimensions of a reduction (``None``, an int, several) counted from the front,
+    sorted.
+    """
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return tuple(range(ndim))
     if isinstance(dim, (str, float, bool)):
@@ -161,7 +164,7 @@ def _power(x: Array | complex, n: Array | complex) -> Any:
     if kind == "b":
         return ew.logical_or(x, not n)
     if n.__class__ in NUMBERS and n == 0 and kind in "fc":
-        return ew.where(np.False_, x, 1)  # also of a gradient that is infinite or nan, the derivative is 0
+        return ew.where(np.False_, x, 1)  # the derivative is 0 even for an infinite or nan gradient
     if kind == "c":
         return edges.complex_power(x, int(n) if isinstance(n, bool) else n)
     if n.__class__ in NUMBERS:
@@ -228,7 +231,7 @@ def _factor(name: str, input: Operand, other: Operand, alpha: Any) -> Any:
         raise TypeError(errors.must_be_number(name, "alpha", type(alpha).__name__))
     operands = [number_of(x) for x in (input, other)]
     if not all(isinstance(x, (Tensor, Tracer)) or type(x) in NUMBERS for x in operands):
-        return number  # what is none of these is refused where the operation is applied
+        return number  # other types are refused where the operation is applied
     kind = arithmetic.dtype([type(x) if type(x) in NUMBERS else ShapeDtype(shape_of(x), dtype_of(x)) for x in operands]).kind
     if type(number) is bool and kind != "b":
         raise RuntimeError(errors.ALPHA_BOOL)
@@ -335,7 +338,7 @@ def _every(
 
 _every("exp", ew.exp, RESULT, "exponential")
 _every("exp2", ew.exp2, RESULT, "power of 2")
-_every("expm1", ew.expm1, RESULT, "exponential less 1, accurate near 0,")
+_every("expm1", ew.expm1, RESULT, "exponential minus 1, accurate near 0,")
 _every("log", ew.log, SELF, "natural logarithm")
 _every("log2", ew.log2, SELF, "logarithm to base 2")
 _every("log10", ew.log10, SELF, "logarithm to base 10")
@@ -417,16 +420,16 @@ ROWS.op(
     "isnan",
     lambda x: ew.isnan(x) if x.dtype.kind in "fc" else ew.not_equal(x, x),
     out=False,
-    doc="Return where elements are nan.",
+    doc="Return a mask of the elements that are nan.",
 )
-ROWS.op("isfinite", lambda x: ew.isfinite(x), out=False, doc="Return where elements are finite.")
-ROWS.op("isinf", lambda x: ew.isinf(x), out=False, doc="Return where elements are infinite.")
+ROWS.op("isfinite", lambda x: ew.isfinite(x), out=False, doc="Return a mask of the finite elements.")
+ROWS.op("isinf", lambda x: ew.isinf(x), out=False, doc="Return a mask of the infinite elements.")
 ROWS.op(
     "signbit", lambda x: ew.signbit(x) if x.dtype.kind == "f" else ew.less(x, 0), (),
     arithmetic.checked(for_kinds("buif", errors.SIGNBIT_OF_COMPLEX)),
-    doc="Return where elements are negative (-0. too).",
+    doc="Return a mask of the negative elements (-0. too).",
 )  # fmt: skip
-ROWS.op("logical_not", ew.logical_not, (), asking, forms=EVERY, doc="Return whether each element is zero.")
+ROWS.op("logical_not", ew.logical_not, (), asking, forms=EVERY, doc="Return a mask of the elements that are zero.")
 BITWISE_NOT = Op(
     "BitwiseNotBackward0", ew.invert, promote=arithmetic.checked(for_kinds("bui", errors.INVERT_KINDS, TypeError))
 )
@@ -434,13 +437,13 @@ BITWISE_NOT = Op(
 
 @ROWS.function("", operators="invert")
 def invert(input: Operand) -> Value:
-    """Return the bits of each element turned over; for bools, not."""
+    """Return the bitwise inversion of each element; for bools, the logical negation."""
     return apply(BITWISE_NOT, (input,))
 
 
 ROWS.op(
     "bitwise_not", ew.invert, (), arithmetic.checked(for_kinds("bui", "bitwise_not_cpu")), forms=EVERY,
-    doc="Return the bits of each element turned over; for bools, not.",
+    doc="Return the bitwise inversion of each element; for bools, the logical negation.",
 )  # fmt: skip
 
 
@@ -459,7 +462,7 @@ ROUND_DECIMALS = Op("RoundBackward1", _rounding, promote=arithmetic.checked(for_
 
 @ROWS.family()
 def round(run: Run) -> Callable[..., Value]:
-    """Return the nearest integer (or number of so many decimals); halves go to the even one."""
+    """Return the nearest integer (or number with ``decimals`` digits); halves round to even."""
 
     def function(input: Operand, *, decimals: int = 0) -> Value:
         return run(ROUND_DECIMALS, (input,), (decimals,)) if decimals else run(ROUND, (input,))
@@ -470,7 +473,7 @@ def round(run: Run) -> Callable[..., Value]:
 CONJ = Op("ConjBackward0", conjugated, is_view=True)
 ROWS.op(
     "angle",
-    lambda x: ew.angle(x if x.dtype.kind == "c" else ew.add(x, 0.0)),  # of -0. the angle is 0
+    lambda x: ew.angle(x if x.dtype.kind == "c" else ew.add(x, 0.0)),  # the angle of -0. is 0
     SELF,
     floating,
     keeps=("self",),
@@ -480,25 +483,25 @@ ROWS.op(
 
 @ROWS.function()
 def conj(input: Operand) -> Value:
-    """Return the conjugate, a view; a real tensor itself."""
+    """Return the conjugate, a view; a real tensor is returned itself."""
     return apply(CONJ, (input,)) if dtype_of(input).kind == "c" else input
 
 
 @ROWS.function()
 def resolve_conj(input: Operand) -> Value:
-    """Return a copy of what is a view of conjugates, any other tensor itself."""
+    """Return a copy of a conjugate view; any other tensor is returned itself."""
     return clone(input) if isinstance(input, Tensor) and is_conjugate(input._array) else input
 
 
 @ROWS.function()
 def resolve_neg(input: Operand) -> Value:
-    """Return the tensor itself: negatives are no views here."""
+    """Return the tensor itself: negation makes no views here."""
     return input
 
 
 @ROWS.function()
 def is_conj(input: Tensor) -> bool:
-    """Return whether a tensor is a view of conjugates."""
+    """Return True if a tensor is a conjugate view."""
     tensors_only("is_conj", input=input)
     return is_conjugate(input._array)
 
@@ -510,13 +513,13 @@ CLONE_BOOL = Op("CloneBackward0", ew.stop_gradient, promote=broadcasting)
 
 @ROWS.function()
 def clone(input: Operand) -> Value:
-    """Return a copy, through which gradients flow."""
+    """Return a differentiable copy."""
     return apply(CLONE_BOOL if dtype_of(input).kind == "b" else CLONE, (input,))
 
 
 @ROWS.function("method")
 def _recorded_copy(self: Tensor) -> Value:
-    """Return a copy as ``.grad`` holds it under ``create_graph``."""
+    """Return the copy that ``.grad`` holds under ``create_graph``."""
     return apply(_COPY, (self,))
 
 
@@ -540,7 +543,8 @@ WHERE = Op("WhereBackward0", ew.where, (("condition", 0),), replace(arithmetic, 
 
 @ROWS.function("function", out=True)
 def where(condition: Operand, input: Any = None, other: Any = None) -> Value:
-    """Return ``input`` where the condition holds, ``other`` elsewhere; without them, the positions where it holds.
+    """Return ``input`` where the condition is true, ``other`` elsewhere; without them, the
+    positions of true elements.
 
     Raises:
         RuntimeError: if the condition is no tensor of bools (or, with a warning, of uint8).
@@ -566,13 +570,13 @@ def where(condition: Operand, input: Any = None, other: Any = None) -> Value:
 
 @ROWS.function("method", name="where")
 def where_method(self: Tensor, condition: Operand, other: Operand) -> Value:
-    """Return this where the condition holds, ``other`` elsewhere."""
+    """Return this tensor where the condition is true, ``other`` elsewhere."""
     return where(condition, self, other)
 
 
 @ROWS.function()
 def nonzero(input: Operand, *, as_tuple: bool = False) -> Any:
-    """Return the positions of elements other than zero: one row each, or one tensor for each dimension."""
+    """Return the positions of nonzero elements: one row each, or one tensor for each dimension."""
     if MODES.dispatch is not None:
         found = MODES.dispatch.make("nonzero", (input,), {}, lambda: nonzero(input))
         return found.unbind(1) if as_tuple else found
@@ -590,10 +594,10 @@ def _pairwise(name: str, primitive: Callable[..., Any], says: str) -> Callable[.
     return ROWS.op(name, primitive, BOTH, arithmetic.checked(*refuses), doc=f"Return the {says} element of each pair.")
 
 
-maximum = _pairwise("maximum", ew.maximum, "larger (of equal ones half of each, for derivatives)")
-minimum = _pairwise("minimum", ew.minimum, "smaller (of equal ones half of each, for derivatives)")
-_pairwise("fmax", ew.fmax, "larger, or the one that is not nan, as")
-_pairwise("fmin", ew.fmin, "smaller, or the one that is not nan, as")
+maximum = _pairwise("maximum", ew.maximum, "larger (equal elements share the derivative)")
+minimum = _pairwise("minimum", ew.minimum, "smaller (equal elements share the derivative)")
+_pairwise("fmax", ew.fmax, "larger (ignoring nan)")
+_pairwise("fmin", ew.fmin, "smaller (ignoring nan)")
 
 
 def _clamp_details(bounds: tuple[str, ...]) -> Callable[..., dict[str, Any]]:
@@ -623,7 +627,7 @@ def _real_input(specs: Sequence[Any], _dtype: np.dtype[Any]) -> None:
 
 
 def _clamps(function: Callable[..., Any], bounds: tuple[str, ...], edges: tuple[int | None, ...]) -> tuple[Op, Op]:
-    """The ops for bounds that are numbers, and for tensors."""
+    """The ops for numeric bounds, and for tensor bounds."""
     details = _clamp_details(bounds)
     saves = (*((name, 1 + k) for k, name in reversed(list(enumerate(bounds)))), ("self", 0))
     both = len(bounds) == 2
@@ -644,12 +648,12 @@ _CLAMPS = {
     (False, True): _clamps(_HIGH, ("max",), (0, None, 1)),
     (True, True): _clamps(_between, ("min", "max"), (0, 1, 2)),
 }
-"""By which bounds there are: below, above."""
+"""Ops by the bounds that are given: below, above."""
 
 
 @ROWS.family(aliases="clip", out=True)
 def clamp(run: Run) -> Callable[..., Value]:
-    """Return each element, or the bound that it is beyond; on a bound the derivative is 1."""
+    """Return each element, limited to the bounds; at a bound the derivative is 1."""
 
     def function(input: Operand, min: Operand | None = None, max: Operand | None = None) -> Value:
         given = tuple(number_of(value) for value in (min, max) if value is not None)
@@ -666,13 +670,13 @@ def clamp(run: Run) -> Callable[..., Value]:
 
 @ROWS.function("method")
 def clamp_min(self: Tensor, min: Operand) -> Value:
-    """Return each element, or the bound that it is below."""
+    """Return each element, at least the bound."""
     return clamp(self, min=min)
 
 
 @ROWS.function("method")
 def clamp_max(self: Tensor, max: Operand) -> Value:
-    """Return each element, or the bound that it is above."""
+    """Return each element, at most the bound."""
     return clamp(self, max=max)
 
 
@@ -683,26 +687,26 @@ for _name, _primitive, _says in (
     ROWS.op(
         _name, _primitive, (),
         asking if _name in ("eq", "ne") else asking.checked(for_kinds("buif", f"{_name}_cpu")),
-        forms=EVERY, operators=_name, edges=(0,), doc=f"Return where ``input`` is {_says} ``other``, element by element.",
+        forms=EVERY, operators=_name, edges=(0,), doc=f"Return a mask: True where ``input`` is {_says} ``other``.",
         aliases={
             "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"
         }.get(_name, ""),
     )  # fmt: skip
 for _name, _primitive, _says in (
-    ("and", ew.logical_and, "both are"), ("or", ew.logical_or, "one or both are"), ("xor", ew.logical_xor, "one is"),
+    ("and", ew.logical_and, "both"), ("or", ew.logical_or, "at least one"), ("xor", ew.logical_xor, "only one"),
 ):  # fmt: skip
     ROWS.op(
         f"logical_{_name}", _primitive, (), asking.checked(of_tensors(f"logical_{_name}", "input", "other")),
-        forms=EVERY, doc=f"Return where {_says} different from zero.",
+        forms=EVERY, doc=f"Return a mask: True where {_says} of two elements are nonzero.",
     )  # fmt: skip
 for _name, _primitive, _operators, _says in (
-    ("bitwise_and", ew.bitwise_and, "and rand iand", "that both have"),
-    ("bitwise_or", ew.bitwise_or, "or ror ior", "that one or both have"),
-    ("bitwise_xor", ew.bitwise_xor, "xor rxor ixor", "that one of them has"),
+    ("bitwise_and", ew.bitwise_and, "and rand iand", "and"),
+    ("bitwise_or", ew.bitwise_or, "or ror ior", "or"),
+    ("bitwise_xor", ew.bitwise_xor, "xor rxor ixor", "exclusive or"),
 ):
     ROWS.op(
         _name, _primitive, (), arithmetic.checked(for_kinds("bui", f"{_name}_cpu")), forms=EVERY, operators=_operators,
-        commutes=True, doc=f"Return the bits {_says}.",
+        commutes=True, doc=f"Return the bitwise {_says}.",
     )  # fmt: skip
 for _name, _primitive, _operators, _kernel in (
     ("bitwise_left_shift", ew.left_shift, "lshift rlshift ilshift", "lshift_cpu"),
@@ -714,7 +718,7 @@ for _name, _primitive, _operators, _kernel in (
     )  # fmt: skip
 
 
-# -- quotients that are whole, and remainders ----------------------------------------------------------------------
+# -- integer quotients, and remainders -----------------------------------------------------------------------------
 
 
 def _raw(x: Operand) -> Any:
@@ -725,7 +729,7 @@ _KINDS = {bool: "b", int: "i", float: "f", complex: "c"}
 
 
 def _without_derivative(op: Op, name: str) -> Op:
-    """Let the node of an op raise where gradients reach it."""
+    """Make the node of an op raise when a gradient reaches it."""
 
     def run(self: Any, grads: Any) -> Any:
         raise RuntimeError(errors.no_derivative(name))
@@ -735,7 +739,7 @@ def _without_derivative(op: Op, name: str) -> Op:
 
 
 def _divisions(name: str, kernel: str, computes: Callable[..., Any], doc: str, operators: str = "") -> None:
-    """Add a function that raises where integers are divided by 0."""
+    """Add a function that raises if integers are divided by 0."""
     promote = arithmetic.checked(for_kinds("uif", kernel))
     if name == "floor_divide":
         of_tensors = _without_derivative(Op("NotImplemented", computes, promote=promote, called=name), name)
@@ -773,10 +777,10 @@ _divisions(
     "remainder",
     "remainder_cpu",
     edges.signed_remainder,
-    "Return what dividing leaves, with the sign of ``other``.",
+    "Return the remainder of ``input / other``, with the sign of ``other``.",
     "mod rmod imod",
 )
-_divisions("fmod", "fmod_cpu", ew.fmod, "Return what dividing leaves, with the sign of ``input``.")
+_divisions("fmod", "fmod_cpu", ew.fmod, "Return the remainder of ``input / other``, with the sign of ``input``.")
 _pairs = {
     "atan2": (ew.arctan2, "arctan2", floating, "angle of the points ``(other, input)``"),
     "hypot": (edges.plain_hypot, "", arithmetic, "hypotenuse"),
@@ -805,31 +809,31 @@ TO = Op("ToCopyBackward0", _converted)
 
 
 def to(input: Operand, dtype: DtypeLike) -> Value:
-    """Return the tensor in another dtype; itself, if it has it already."""
+    """Return the tensor in another dtype; itself, if it has that dtype."""
     wanted = numpy_dtype(dtype)
     return input if dtype_of(input) == wanted else apply(TO, (input,), (wanted,))
 
 
-# -- questions -----------------------------------------------------------------------------------------------------------
+# -- predicates ----------------------------------------------------------------------------------------------------------
 
 
 @ROWS.function("function")
 def is_floating_point(input: Operand) -> bool:
-    """Return whether the elements are floats."""
+    """Return True if the elements are floats."""
     tensors_only("is_floating_point", input=input)
     return dtype_of(input).kind == "f"
 
 
 @ROWS.function("function")
 def is_complex(input: Operand) -> bool:
-    """Return whether the elements are complex."""
+    """Return True if the elements are complex."""
     tensors_only("is_complex", input=input)
     return dtype_of(input).kind == "c"
 
 
 @ROWS.function("function")
 def is_nonzero(input: Tensor) -> bool:
-    """Return whether the one element is different from zero."""
+    """Return True if the one element is nonzero."""
     return bool(input)
 
 
@@ -853,13 +857,13 @@ def result_type(tensor1: Operand, tensor2: Operand) -> Dtype:
 
 @ROWS.function("function")
 def promote_types(type1: Dtype, type2: Dtype) -> Dtype:
-    """Return the dtype that holds what two dtypes hold."""
+    """Return the smallest dtype to which two dtypes convert."""
     return DTYPES[arithmetic.dtype([ShapeDtype((1,), d.numpy) for d in (type1, type2)])]
 
 
 @ROWS.function("function")
 def can_cast(from_: Dtype, to: Dtype) -> bool:
-    """Return whether results of a dtype may be written into tensors of another one."""
+    """Return True if results of a dtype may be written into tensors of another one."""
     return RANK[from_.numpy.kind] <= RANK[to.numpy.kind] and not (from_.is_signed and to.numpy.kind == "u")
 
 
@@ -877,7 +881,7 @@ def imaginary_part(input: Tensor) -> Value:
 
 @ROWS.function()
 def isclose(input: Operand, other: Operand, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Value:
-    """Return where ``|input - other| <= atol + rtol * |other|``."""
+    """Return a mask of ``|input - other| <= atol + rtol * |other|``."""
     tensors_only("isclose", input=input, other=other)
     if dtype_of(input) != dtype_of(other):
         raise RuntimeError(f"{DTYPES[dtype_of(input)].printed} did not match {DTYPES[dtype_of(other)].printed}")
@@ -889,7 +893,7 @@ def isclose(input: Operand, other: Operand, rtol: float = 1e-05, atol: float = 1
     return fresh(laid(np.asarray(np.isclose(*arrays, rtol, atol, equal_nan)), arrays))
 
 
-# -- of three ------------------------------------------------------------------------------------------------------------
+# -- with three operands -------------------------------------------------------------------------------------------------
 
 LERP_NUMBER = Op(
     "LerpBackward0",

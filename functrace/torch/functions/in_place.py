@@ -1,6 +1,6 @@
-"""The rows of what there is in place only: ``copy_``, ``fill_``, ``x[i] = v``.
+"""The rows of operations that exist only in place: ``copy_``, ``fill_``, ``x[i] = v``.
 
-The in-place forms of other functions stand in those functions' rows.
+The in-place forms of other functions are in those functions' rows.
 
 Layer: 9.
 """
@@ -32,7 +32,7 @@ ROWS = Rows()
 
 
 def _copied(x: Array, source: Array) -> Any:
-    if type(source) is np.ndarray and source.dtype == x.dtype:  # it is copied where it is written
+    if type(source) is np.ndarray and source.dtype == x.dtype:  # the write copies it
         return source if source.shape == x.shape else np.broadcast_to(source, x.shape)
     value = convert(source, x.dtype) if source.dtype != x.dtype else source
     return broadcast_to(value, x.shape) if value.shape != x.shape else ew.positive(value) if x.dtype.kind != "b" else value
@@ -48,7 +48,9 @@ def _filled(x: Array, value: Array | complex) -> Any:
 
 
 def _put_derived(x: Array, value: Array, *rest: Any) -> Any:
-    """As PyTorch differentiates ``x[indices] = value``: all values written to one place have that place's gradient."""
+    """``x[indices] = value`` as PyTorch differentiates it: all values written to one element get
+    its gradient.
+    """
     *indices, template = rest
     source = convert(broadcast_to(value, gather(x, template, tuple(indices)).shape), x.dtype)
     return put_each(x, template, tuple(indices), source)
@@ -91,7 +93,7 @@ def fill_(self: Tensor, value: Operand) -> Tensor:
     """Overwrite every element with a number.
 
     Raises:
-        RuntimeError: for a number that the dtype does not hold, and a tensor that is not 0-d.
+        RuntimeError: for a number that does not fit the dtype, and a tensor that is not 0-d.
     """
     number = number_of(value)
     if type(number) in NUMBERS:
@@ -114,7 +116,9 @@ def zero_(self: Tensor) -> Tensor:
 
 @ROWS.function("", operators="setitem")
 def setitem(self: Tensor, index: Any, value: Operand) -> None:
-    """Write ``self[index] = value``: through a view, or element by element where tensors or masks stand in the index."""
+    """Write ``self[index] = value``: through a view, or element by element if the index has
+    tensors or masks.
+    """
     if MODES.dispatch is not None and type(value) in NUMBERS:
         value = MODES.dispatch.lift(wrap(np.asarray(value, self._array.dtype)))
     number = number_of(value)
@@ -164,15 +168,15 @@ def setitem(self: Tensor, index: Any, value: Operand) -> None:
 
 
 def without_leading_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a shape from its first size on that is not 1."""
+    """Return a shape without leading ones."""
     return shape[next((k for k, n in enumerate(shape) if n != 1), len(shape)) :]
 
 
 def check_put(target: Tensor, source: Tensor, operands: Sequence[Tensor], template: tuple[Any, ...]) -> None:
-    """Refuse values that do not broadcast to where they are written, and memory that is read and written.
+    """Check that values broadcast to the target, and that it overlaps no operand.
 
     Raises:
-        RuntimeError: with PyTorch's sentence.
+        RuntimeError: with PyTorch's message.
     """
     wanted = gather(target._array, template, tuple([x._array for x in operands])).shape
     given = source._array.shape

@@ -1,4 +1,4 @@
-"""The rows of what neural networks have of their own: ``linear`` and losses.
+"""The rows of neural network functions: ``linear`` and losses.
 
 Layer: 9.
 """
@@ -63,7 +63,7 @@ def _nll(x: Array, target: Array, *rest: Any) -> Any:
     safe = ew.where(valid, target, 0)
     shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     picked = core_reshape(take_along_axis(x, core_reshape(safe, shape), axis), target.shape)
-    # Converting a truth value to the dtype of x: weight 1 where the target counts.
+    # Converting a bool to the dtype of x: weight 1 where the target counts.
     counted = convert(valid, x.dtype)
     weight = ew.mul(core_gather(weights[0], ("array",), (safe,)), counted) if weights else counted
     losses = ew.neg(ew.mul(picked, weight))

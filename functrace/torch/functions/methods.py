@@ -1,4 +1,5 @@
-"""The rows of what there is only as a method or property of `Tensor`: ``grad_fn``, ``backward``, hooks, conversions.
+"""The rows of methods and properties of `Tensor` without a function: ``grad_fn``, ``backward``,
+hooks, conversions.
 
 Layer: 9.
 """
@@ -37,7 +38,7 @@ _IMAG = Op("SelectBackward0", ew.imag, is_view=True, called="imag")
 
 @ROWS.function("property")
 def grad_fn(self: Tensor) -> Any:
-    """The node that computed this tensor; made again if it is a view whose base was overwritten."""
+    """The node that computed this tensor; rebuilt for a view whose base was overwritten."""
     view = self._view
     if view is not None and view.version != self._counter[0] and (self._node is not None or view.base.requires_grad):
         renew_node(self, view)
@@ -57,7 +58,8 @@ def backward(
 
 @ROWS.function("method")
 def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
-    """Call ``hook(grad)`` whenever the gradient of this tensor is known; a tensor that it returns takes its place.
+    """Call ``hook(grad)`` whenever the gradient of this tensor is computed; a returned tensor
+    replaces it.
 
     Raises:
         RuntimeError: if no gradient flows to this tensor.
@@ -81,7 +83,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
     """Call ``hook(leaf)`` after a gradient has been added to ``leaf.grad``.
 
     Raises:
-        RuntimeError: for a tensor that is no leaf, or wants no gradient.
+        RuntimeError: for a tensor that is no leaf, or does not require grad.
     """
     if not self.requires_grad:
         raise RuntimeError(errors.HOOK_WITHOUT_GRAD)
@@ -94,7 +96,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
 
 @ROWS.function("method")
 def retain_grad(self: Tensor) -> None:
-    """Keep the gradient of this computed tensor in ``.grad``, as leaves do.
+    """Keep the gradient of this non-leaf tensor in ``.grad``.
 
     Raises:
         RuntimeError: if no gradient flows to it.
@@ -115,7 +117,9 @@ def retain_grad(self: Tensor) -> None:
 
 @ROWS.function("function method")
 def is_inference(input: Tensor) -> bool:
-    """Return True if a tensor was made in inference mode: it has no version, and is not saved for backward."""
+    """Return True if a tensor was made in inference mode: it has no version, and is not saved for
+    backward.
+    """
     if not isinstance(input, Tensor):
         raise TypeError(errors.is_inference_argument(errors.kind_of(input)))
     return input._counter is UNVERSIONED
@@ -126,7 +130,9 @@ def is_inference(input: Tensor) -> bool:
 
 @ROWS.function("method")
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Return the tensor in another dtype, or in another tensor's; devices are accepted, there is one."""
+    """Return the tensor in another dtype, or in another tensor's; only the CPU is accepted as a
+    device.
+    """
     unknown = set(kwargs) - {"dtype", "device", "other", "non_blocking", "copy", "memory_format"}
     if unknown:
         raise TypeError(errors.invalid_combination("to", args))
@@ -146,7 +152,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         elif isinstance(given, (Dtype, np.dtype)) or given in (bool, int, float, complex):
             wanted = given
         elif isinstance(given, float):
-            wanted = float  # as PyTorch takes it
+            wanted = float  # as PyTorch does
         elif isinstance(given, (device, str, int)) or given is None:
             check_device(given)
         else:
@@ -192,7 +198,7 @@ def imag(self: Tensor) -> Value:
 
 @ROWS.function("property", name="H")
 def adjoint(self: Tensor) -> Value:
-    """A matrix transposed, its elements conjugated."""
+    """The conjugate transpose of a matrix."""
     if self._array.ndim not in (0, 2):
         raise RuntimeError(errors.only_matrices("H", self._array.ndim))
     if not self._array.ndim:
@@ -202,7 +208,7 @@ def adjoint(self: Tensor) -> Value:
 
 
 def _fact(name: str, says: str, value: Any, forms: str = "property") -> None:
-    """Add what is the same for every tensor here."""
+    """Add an attribute with the same value for every tensor."""
 
     def fact(self: Tensor) -> Any:
         return value
@@ -213,9 +219,9 @@ def _fact(name: str, says: str, value: Any, forms: str = "property") -> None:
 
 
 for _name in ("is_nested", "is_quantized", "is_sparse", "is_cuda", "is_mps", "is_meta", "is_mkldnn", "is_xpu"):
-    _fact(_name, "Whether it is of a kind that there is not here: False.", False)
+    _fact(_name, "Always False: functrace has no such tensors.", False)
 for _name in ("is_neg", "is_pinned", "is_coalesced"):
-    _fact(_name, "Whether it is of a kind that there is not here: False.", False, "method")
+    _fact(_name, "Always False: functrace has no such tensors.", False, "method")
 
 
 @ROWS.function("property")
@@ -226,19 +232,19 @@ def itemsize(self: Tensor) -> int:
 
 @ROWS.function("method")
 def is_complex(self: Tensor) -> bool:
-    """Return whether the elements are complex."""
+    """Return True if the elements are complex."""
     return self._array.dtype.kind == "c"
 
 
 @ROWS.function("method")
 def is_signed(self: Tensor) -> bool:
-    """Return whether elements can be negative."""
+    """Return True if elements can be negative."""
     return self._array.dtype.kind in "ifc"
 
 
 @ROWS.function("method")
 def is_same_size(self: Tensor, other: Tensor) -> bool:
-    """Return whether another tensor has the same shape."""
+    """Return True if another tensor has the same shape."""
     return self._array.shape == other._array.shape
 
 
@@ -256,7 +262,7 @@ def ndimension(self: Tensor) -> int:
 
 @ROWS.function("property", name="layout")
 def layout_of(self: Tensor) -> Any:
-    """How its elements lie in memory: ``torch.strided``."""
+    """The memory layout: ``torch.strided``."""
     return strided
 
 
@@ -268,7 +274,7 @@ def get_device(self: Tensor) -> int:
 
 @ROWS.function("", operators="contains")
 def contains(self: Tensor, element: Any) -> bool:
-    """Return whether some element is equal to this one."""
+    """Return True if some element equals this one."""
     if not isinstance(element, (Tensor, bool, int, float, complex)):
         raise RuntimeError(errors.contains_kind(type(element)))
     return bool((self == element).any().item())
@@ -276,13 +282,13 @@ def contains(self: Tensor, element: Any) -> bool:
 
 @ROWS.function("method")
 def cpu(self: Tensor) -> Tensor:
-    """Return the tensor itself: it lives there."""
+    """Return the tensor itself, which is on the CPU."""
     return self
 
 
 @ROWS.function("method")
 def cuda(self: Tensor, device: Any = None) -> Tensor:
-    """Refuse: there is no CUDA here."""
+    """Raise: there is no CUDA here."""
     raise AssertionError(errors.NO_CUDA)
 
 
@@ -308,7 +314,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 
 @ROWS.function("method")
 def detach_(self: Tensor) -> Tensor:
-    """Forget the history, in place.
+    """Drop the history, in place.
 
     Raises:
         RuntimeError: for a view.

@@ -1,6 +1,8 @@
-"""The rows of what takes a tensor apart, repeats, turns and picks: ``split``, ``repeat``, ``flip``, ``scatter``.
+"""The rows that split, repeat, reorder and index tensors: ``split``, ``repeat``, ``flip``,
+``scatter``.
 
-Pieces of a split are views of one base, each an output of one node; PyTorch refuses to write into them under grad mode.
+Pieces of a split are views of one base, each an output of one node; PyTorch refuses to write into
+them under grad mode.
 
 Layer: 9.
 """
@@ -74,7 +76,9 @@ SPLIT, SPLIT_SIZES, UNBIND = (
 
 
 def apart(piece: Array) -> Any:
-    """Return a piece that shares memory, and no version, with what it is a piece of; a traced one is a value of its own."""
+    """Return a piece that shares memory but no version with its base; a traced one is a separate
+    value.
+    """
     return ew.positive(piece) if isinstance(piece, Tracer) else piece
 
 
@@ -138,7 +142,9 @@ def _split(op: tuple[Op, Op], tensor: Operand, split_size_or_sections: Any, dim:
 
 @ROWS.function()
 def split(tensor: Operand, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
-    """Return views of pieces of a size (the last one may be smaller), or of these sizes, along a dimension."""
+    """Return views of pieces along a dimension: of one size (the last may be smaller), or of these
+    sizes.
+    """
     return _split((SPLIT, SPLIT_SIZES), tensor, split_size, dim)
 
 
@@ -166,7 +172,7 @@ def _chunk_size(input: Operand, chunks: int, dim: int) -> Any:
 
 @ROWS.function()
 def chunk(input: Operand, chunks: int, dim: int = 0) -> tuple[Any, ...]:
-    """Return views of at most so many pieces of one size along a dimension."""
+    """Return views of at most ``chunks`` pieces of one size along a dimension."""
     return split(input, _chunk_size(input, chunks, dim), dim)
 
 
@@ -178,7 +184,9 @@ def unsafe_chunk(input: Operand, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 
 @ROWS.function()
 def tensor_split(input: Operand, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
-    """Return so many views of pieces along a dimension, sizes differing by at most 1; or pieces between positions."""
+    """Return views of pieces along a dimension: a number of them, sizes differing by at most 1; or
+    between positions.
+    """
     shape = shape_of(input)
     if not shape:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
@@ -231,7 +239,7 @@ def _repeat(x: Array, repeats: tuple[int, ...]) -> Any:
 
 
 def _positive(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let bools through, of which NumPy has no ``positive``: they are numbers for the moment."""
+    """Accept bools, for which NumPy has no ``positive``: they are converted to numbers."""
 
     def computed(x: Array, *params: Any) -> Any:
         if x.dtype.kind != "b":
@@ -251,7 +259,7 @@ REPEAT = Op(
 
 @ROWS.function("method")
 def repeat(self: Operand, *repeats: int | Sequence[int]) -> Value:
-    """Return copies of the tensor beside each other, so many along each dimension."""
+    """Return the tensor repeated along each dimension."""
     counts = sizes(repeats)
     if len(counts) < len(shape_of(self)):
         raise RuntimeError(errors.REPEAT_RANK)
@@ -266,14 +274,14 @@ def repeat(self: Operand, *repeats: int | Sequence[int]) -> Value:
 
 @ROWS.function()
 def tile(input: Operand, *dims: int | Sequence[int]) -> Value:
-    """Return copies of the tensor beside each other, so many along each of the last dimensions."""
+    """Return the tensor repeated along each of the last dimensions."""
     counts = sizes(dims)
     return repeat(input, (1,) * (len(shape_of(input)) - len(counts)) + counts)
 
 
 @ROWS.function()
 def repeat_interleave(input: Operand, repeats: Any, dim: int | None = None) -> Value:
-    """Return each element (or position along a dimension) so many times in a row."""
+    """Return each element (or slice along a dimension) repeated consecutively."""
     if dim is None:
         input, dim = input if len(shape_of(input)) == 1 else reshape(input, -1), 0
     shape = shape_of(input)
@@ -341,7 +349,7 @@ ROLL = Op("RollBackward0", _roll, details=lambda specs, params: {"dims": params[
 
 @ROWS.function()
 def roll(input: Operand, shifts: Any, dims: Any = None) -> Value:
-    """Return the tensor with its elements moved on along dimensions, the last ones back to the front."""
+    """Return the tensor with its elements shifted cyclically along dimensions."""
     moves = sizes((shifts,))
     axes = () if dims is None else tuple(dimension(k, len(shape_of(input))) for k in sizes((dims,)))
     if len(moves) != (len(axes) or 1):
@@ -465,7 +473,7 @@ def swapdims(input: Operand, dim0: int, dim1: int) -> Value:
 
 @ROWS.function(aliases="moveaxis")
 def movedim(input: Operand, source: Any, destination: Any) -> Value:
-    """Return a view with dimensions at other places."""
+    """Return a view with dimensions moved to other positions."""
     rank = len(shape_of(input))
     sources, places = ([dimension(k, rank) for k in sizes((given,))] for given in (source, destination))
     rest = iter(k for k in range(rank) if k not in sources)
@@ -475,7 +483,9 @@ def movedim(input: Operand, source: Any, destination: Any) -> Value:
 
 @ROWS.function()
 def ravel(input: Operand) -> Value:
-    """Return the tensor with one dimension: itself or a view, if its elements lie in order, otherwise a copy."""
+    """Return the tensor with one dimension: itself or a view if it is contiguous, otherwise a
+    copy.
+    """
     array: Any = input._array if isinstance(input, Tensor) else input
     if isinstance(array, Tracer) and layout_of(array) is None:
         return reshape(input, -1)
@@ -484,10 +494,10 @@ def ravel(input: Operand) -> Value:
 
 @ROWS.function()
 def unflatten(input: Operand, dim: int, sizes: Sequence[int]) -> Value:
-    """Return a view with a dimension taken apart.
+    """Return a view with a dimension split into several.
 
     Raises:
-        RuntimeError: if the sizes do not make up the dimension's.
+        RuntimeError: if the product of the sizes is not the dimension's size.
     """
     if not isinstance(sizes, (tuple, list)):
         raise TypeError(errors.must_be("unflatten", "sizes", 1, "tuple of ints", type(sizes).__name__))
@@ -513,7 +523,7 @@ def broadcast_to(input: Operand, size: Sequence[int]) -> Value:
 
 @ROWS.function("function")
 def broadcast_tensors(*tensors: Operand) -> tuple[Any, ...]:
-    """Return views of the shape that all broadcast to."""
+    """Return views broadcast to their common shape."""
     full: tuple[int, ...] = ()
     for x in tensors:
         check_broadcast(full, shape_of(x))
@@ -556,7 +566,7 @@ MASKED_FILL_TENSOR = Op("MaskedFillBackward1", _filled, _MASK, edges=(0, 2), in_
 
 @ROWS.family()
 def masked_fill(run: Run) -> Callable[..., Value]:
-    """Return the tensor with a number where the mask holds.
+    """Return the tensor with a number where the mask is true.
 
     Raises:
         RuntimeError: if the mask is not of bools, or the value a tensor that is not 0-d.
@@ -582,7 +592,7 @@ def masked_fill(run: Run) -> Callable[..., Value]:
 
 @ROWS.function()
 def masked_select(input: Operand, mask: Tensor) -> Value:
-    """Return the elements where the mask holds, in one dimension."""
+    """Return the elements where the mask is true, in one dimension."""
     if dtype_of(mask) != np.bool_:
         raise RuntimeError(errors.mask_dtype("masked_select", DTYPES[dtype_of(mask)].printed))
     check_broadcast(shape_of(input), shape_of(mask))
@@ -612,7 +622,7 @@ INDEX_SELECT = Op(
 
 @ROWS.function(out=True)
 def index_select(input: Operand, dim: int, index: Operand) -> Value:
-    """Return positions along a dimension, given by a vector."""
+    """Return the slices along a dimension at the indices in a vector."""
     tensors_only("index_select", input=input, index=index)
     shape = shape_of(input)
     if len(shape_of(index)) > 1:
@@ -641,7 +651,9 @@ def _indexed(
 
 
 def put_each(x: Array, template: tuple[Any, ...], indices: tuple[Any, ...], source: Array) -> Any:
-    """What PyTorch differentiates in place of putting values: all that are written to one place have its gradient."""
+    """Put values as PyTorch differentiates it: all values written to one element get its
+    gradient.
+    """
     kept = scatter_set(x, template, np.zeros((), x.dtype), indices)
     return ew.add(kept, core_scatter_add(source, template, indices, x.shape))
 
@@ -693,7 +705,7 @@ def _check_source(name: str, input: Operand, index: Operand, source: Operand, ax
 
 @ROWS.family()
 def index_add(run: Run) -> Callable[..., Value]:
-    """Return the tensor with positions of ``source`` added at positions along a dimension."""
+    """Return the tensor with slices of ``source`` added at indices along a dimension."""
 
     def function(input: Operand, dim: int, index: Operand, source: Operand, *, alpha: Any = 1) -> Value:
         tensors_only("index_add", input=input, index=index, source=source)
@@ -707,7 +719,7 @@ def index_add(run: Run) -> Callable[..., Value]:
 
 @ROWS.family()
 def index_copy(run: Run) -> Callable[..., Value]:
-    """Return the tensor with positions of ``source`` put at positions along a dimension."""
+    """Return the tensor with slices of ``source`` copied to indices along a dimension."""
 
     def function(input: Operand, dim: int, index: Operand, source: Operand) -> Value:
         tensors_only("index_copy", input=input, index=index, source=source)
@@ -724,7 +736,7 @@ def index_copy(run: Run) -> Callable[..., Value]:
 
 @ROWS.family()
 def index_fill(run: Run) -> Callable[..., Value]:
-    """Return the tensor with a number at positions along a dimension."""
+    """Return the tensor with slices at indices along a dimension filled with a number."""
 
     def function(input: Operand, dim: int, index: Operand, value: Operand) -> Value:
         tensors_only("index_fill", input=input, index=index)
@@ -742,7 +754,7 @@ def index_fill(run: Run) -> Callable[..., Value]:
 
 
 def grid(index: Array, axis: int) -> tuple[Any, ...]:
-    """Return the whole index of elements that are picked along an axis."""
+    """Return the complete index of elements that are gathered along an axis."""
     rank = index.ndim
     return tuple(
         index if k == axis else np.arange(n).reshape((1,) * k + (n,) + (1,) * (rank - k - 1))
@@ -779,10 +791,10 @@ SCATTER_ADD = _indexed("ScatterAddBackward0", _scatter_added, (0, 2), ("index",)
 
 
 def check_scatter(name: str, input: Operand, dim: int, index: Operand, source: Operand) -> int:
-    """Check what is to be put at positions along a dimension; returns the axis.
+    """Check the operands of a scatter along a dimension; returns the axis.
 
     Raises:
-        RuntimeError: with PyTorch's sentence.
+        RuntimeError: with PyTorch's message.
     """
     tensors_only(name, input=input, index=index, src=source)
     shape = shape_of(input)
@@ -801,7 +813,9 @@ def check_scatter(name: str, input: Operand, dim: int, index: Operand, source: O
 
 @ROWS.family()
 def scatter(run: Run) -> Callable[..., Value]:
-    """Return the tensor with elements of ``src``, or a number, put at positions along a dimension."""
+    """Return the tensor with elements of ``src``, or a number, written at indices along a
+    dimension.
+    """
 
     def function(input: Operand, dim: int, index: Operand, src: Any = None, *, value: Any = None) -> Value:
         given = number_of(value if src is None else src)
@@ -817,7 +831,7 @@ def scatter(run: Run) -> Callable[..., Value]:
 
 @ROWS.family()
 def scatter_add(run: Run) -> Callable[..., Value]:
-    """Return the tensor with elements of ``src`` added at positions along a dimension."""
+    """Return the tensor with elements of ``src`` added at indices along a dimension."""
 
     def function(input: Operand, dim: int, index: Operand, src: Operand) -> Value:
         return run(SCATTER_ADD, (input, index, src), (check_scatter("scatter_add", input, dim, index, src),))
@@ -827,7 +841,7 @@ def scatter_add(run: Run) -> Callable[..., Value]:
 
 @ROWS.function(out=True)
 def take(input: Operand, index: Operand) -> Value:
-    """Return elements by their position in the flattened tensor."""
+    """Return elements by their index in the flattened tensor."""
     tensors_only("take", input=input, index=index)
     if dtype_of(index) != np.int64:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {DTYPES[dtype_of(index)].printed}")
@@ -837,7 +851,7 @@ def take(input: Operand, index: Operand) -> Value:
 
 @ROWS.function(out=True)
 def take_along_dim(input: Operand, indices: Operand, dim: int | None = None) -> Value:
-    """Return elements picked by position along a dimension; the other dimensions broadcast."""
+    """Return elements by index along a dimension; the other dimensions broadcast."""
     tensors_only("take_along_dim", input=input, indices=indices)
     shape, wanted = list(shape_of(input)), list(shape_of(indices))
     if dim is not None and len(shape) != len(wanted):
@@ -860,7 +874,7 @@ def take_along_dim(input: Operand, indices: Operand, dim: int | None = None) -> 
 
 @ROWS.function("function")
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Value:
-    """Return where elements are among others."""
+    """Return a mask of the elements that are among others."""
     given = elements, test_elements
     numbers = [type(number_of(x)) in NUMBERS for x in given]
     if all(numbers) or not all(n or isinstance(x, Tensor) for n, x in zip(numbers, given, strict=True)):
@@ -876,7 +890,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     return fresh(np.isin(among, others, invert=invert))
 
 
-# -- running sums ----------------------------------------------------------------------------------------------------------
+# -- cumulative sums -------------------------------------------------------------------------------------------------------
 
 
 def _running(name: str, computes: Callable[..., Any], saves: tuple[tuple[str, int], ...], says: str) -> None:
@@ -899,7 +913,7 @@ def _running(name: str, computes: Callable[..., Any], saves: tuple[tuple[str, in
         return apply(op, (input if dtype is None else to(input, dtype),), (axis,))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return the running {says} along a dimension; integers become int64."
+    function.__doc__ = f"Return the cumulative {says} along a dimension; integers become int64."
     ROWS.function(out=True)(function)
 
 
@@ -907,7 +921,7 @@ _running("cumsum", core_cumsum, (), "sum")
 _running("cumprod", core_cumprod, (("self", 0), ("result", -1)), "product")
 
 
-# -- select and slice with what is put there ------------------------------------------------------------------------------
+# -- scatters into a selection or slice -----------------------------------------------------------------------------------
 
 
 @ROWS.function()

@@ -100,9 +100,10 @@ def _einsum(*given: Any) -> Any:
         for term, x in zip(inputs.split(","), operands, strict=True)
     ]
     there = [{c for term in terms for c, (n, _) in term.items() if n != 1} for terms in (before, [last])]
-    if len(before) == 1 and there[0] | there[1] <= set(output):  # a product of elements
+    if len(before) == 1 and there[0] | there[1] <= set(output):  # an elementwise product
         return laid_by(result, [tuple([term.get(c, (1, 0))[1] for c in output]) for term in (*before, last)])
-    # A product of matrices: what both have, rows, columns; these end with what the output ends with.
+    # A product of matrices: common letters, rows, columns; these end with the output's last
+    # letters.
     if output[-1] in there[0] and output[-1] not in there[1]:
         there.reverse()
     return ordered(result, sorted(range(len(output)), key=lambda k: tuple([output[k] not in letters for letters in there])))
@@ -112,10 +113,11 @@ EINSUM = Op("EinsumBackward0", _einsum, tuple((f"operand{k}", k) for k in range(
 
 
 def _check_contracted(subscripts: str, operands: Sequence[Operand]) -> None:
-    """Check what PyTorch sums by a product of matrices, pair by pair: dtypes must be the same there.
+    """Check the contractions that PyTorch computes by matrix products, pair by pair: their dtypes
+    must agree.
 
     Raises:
-        RuntimeError: with PyTorch's sentence.
+        RuntimeError: with PyTorch's message.
         NotImplementedError: for bools.
     """
     inputs, _, output = subscripts.partition("->")
@@ -133,7 +135,7 @@ def _check_contracted(subscripts: str, operands: Sequence[Operand]) -> None:
 
 @ROWS.function("function")
 def einsum(equation: str, *operands: Any) -> Value:
-    """Return a sum of products, by the letters of dimensions: ``einsum("ij,jk->ik", a, b)``."""
+    """Return a sum of products, specified by dimension letters: ``einsum("ij,jk->ik", a, b)``."""
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else operands
     tensors_only("einsum", **{f"operands[{k}]": x for k, x in enumerate(given)})
     text = equation.replace(" ", "")
@@ -155,7 +157,7 @@ def einsum(equation: str, *operands: Any) -> Value:
 
 
 def _rearranged(x: Operand, letters: str, output: str) -> Value:
-    """Return one operand by letters: a view of it, summed over those that the output does not have."""
+    """Return one operand by letters: a view of it, summed over letters missing in the output."""
     made: Any = x
     for letter in dict.fromkeys(letters):
         while letters.count(letter) > 1:
@@ -171,7 +173,9 @@ def _rearranged(x: Operand, letters: str, output: str) -> Value:
 
 
 def _without_lone(operands: Sequence[Any], terms: Sequence[str], output: str) -> list[Any]:
-    """Return integer operands as sums over what no other operand has a size for, which PyTorch takes first: in int64."""
+    """Return integer operands summed over letters that no other operand has, which PyTorch sums
+    first, in int64.
+    """
     sizes: dict[str, int] = {}
     for x, term in zip(operands, terms, strict=True):
         for c, n in zip(term, shape_of(x), strict=True):
@@ -216,7 +220,7 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand) -> Value:
 
 @ROWS.function(operators="matmul rmatmul", out=True)
 def matmul(input: Operand, other: Operand) -> Value:
-    """Return the product of matrices, vectors, or stacks of matrices, as PyTorch composes it of simpler ones."""
+    """Return the product of matrices, vectors, or stacks of matrices, composed as in PyTorch."""
     if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
         tensors_only("matmul", input=input, other=other)
     a: Any = shape_of(input)
@@ -235,7 +239,7 @@ def matmul(input: Operand, other: Operand) -> Value:
             count_write(made)  # PyTorch squeezes in place
         return made
     if len(a) >= 3 and len(b) <= 2:
-        flat = shaping.reshape(input, (math.prod(a[:-1]), a[-1]))  # (-1 says nothing of an empty tensor)
+        flat = shaping.reshape(input, (math.prod(a[:-1]), a[-1]))  # (-1 is ambiguous for an empty tensor)
         if len(b) == 1:
             return apply(shaping.UNSAFE_VIEW, (mv(flat, other),), (a[:-1],))
         return apply(shaping.UNSAFE_VIEW, (mm(flat, other),), ((*a[:-1], b[1]),))

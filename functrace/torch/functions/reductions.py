@@ -57,7 +57,7 @@ def _keeping(y: Array, x: Array, axes: tuple[int, ...], keep: bool) -> Any:
 
 def _sum(x: Array, axes: Any = None, keep: bool = False) -> Any:
     axes = tuple(range(x.ndim)) if axes is None else axes
-    total = bind(core.reduce_sum_p, (x,), (axes,))  # of no axes too: memory of its own
+    total = bind(core.reduce_sum_p, (x,), (axes,))  # also over no axes: a copy
     return _keeping(convert(total, x.dtype) if x.dtype.kind in "bui" else total, x, axes, keep)
 
 
@@ -73,7 +73,7 @@ def _prod(x: Array, axis: int | None = None, keep: bool = False) -> Any:
 
 
 def _in_dtype(input: Operand, dtype: DtypeLike | None) -> Operand:
-    """Convert what is summed: integers to int64, where nothing else is said."""
+    """Convert the operand of a sum: integers to int64, unless a dtype is given."""
     if dtype is not None:
         return to(input, dtype)
     return to(input, np.dtype(np.int64)) if dtype_of(input).kind in "bui" else input
@@ -181,7 +181,7 @@ def prod(
 
 
 class Extreme(NamedTuple):
-    """The extreme elements along a dimension, and where they are."""
+    """The extreme elements along a dimension, and their indices."""
 
     values: Any
     indices: Any
@@ -300,7 +300,7 @@ def _argument(reduce: Callable[..., Any], name: str) -> None:
         return apply(op, (input,), (axis, bool(keepdim)))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return the position of the {name[3:]}imum, in all or along a dimension."
+    function.__doc__ = f"Return the index of the {name[3:]}imum, of all elements or along a dimension."
     ROWS.function(out=True)(function)
 
 
@@ -327,7 +327,7 @@ def _truth(reduce: Callable[..., Any], name: str) -> None:
         return apply(op, (input,), (axes, _check_keepdim(name, keepdim)))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return whether {name} elements are true, in all or along dimensions."
+    function.__doc__ = f"Return True if {name} elements are true, of all elements or along dimensions."
     ROWS.function(out=True)(function)
 
 

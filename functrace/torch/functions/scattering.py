@@ -1,4 +1,5 @@
-"""Rows that reduce what is put in one place: ``scatter_reduce`` and ``index_reduce``.
+"""Rows of scatters that reduce elements with the same index: ``scatter_reduce`` and
+``index_reduce``.
 
 Layer: 9.
 """
@@ -32,7 +33,7 @@ _KINDS = {"sum", "mean", *_EXTREMES}
 
 
 def _neutral(kind: str, dtype: np.dtype[Any]) -> Any:
-    """Return what changes no product, maximum or minimum."""
+    """Return the neutral element of a product, maximum or minimum."""
     if kind == "prod":
         return np.ones((), dtype)
     least = kind == "amax"
@@ -44,7 +45,9 @@ def _neutral(kind: str, dtype: np.dtype[Any]) -> Any:
 
 
 def _reduced(x: Array, index: Array, source: Array, axis: int, kind: str, includes: bool) -> Any:
-    """Return ``x``, each element reduced with those of ``source`` that ``index`` puts in its place."""
+    """Return ``x``, each element reduced with the elements of ``source`` that ``index`` maps to
+    it.
+    """
     if not x.shape:
         row = [reshape(v, (1,)) for v in (x, index, source)]
         return reshape(_reduced(row[0], row[1], row[2], 0, kind, includes), ())
@@ -70,7 +73,9 @@ def _summed(x: Array, index: Array, source: Array, axis: int, is_mean: bool, inc
 
 
 def _among_all(x: Array, index: Array, source: Array, axis: int, kind: str, includes: bool) -> Any:
-    """Reduce along a table of all places by all elements put: its derivative is that of the reduction."""
+    """Reduce over a table of all target by all source elements: its derivative is that of the
+    reduction.
+    """
     order = (*[k for k in range(x.ndim) if k != axis], axis)
     back = tuple(int(k) for k in np.argsort(order))
     whole = tuple(n if k == axis else index.shape[k] for k, n in enumerate(x.shape))
@@ -84,7 +89,7 @@ def _among_all(x: Array, index: Array, source: Array, axis: int, kind: str, incl
     if includes:
         values = concatenate((values, reshape(region, (*rows, places, 1))), len(rows) + 1)
     found = _EXTREMES[kind](values, (len(rows) + 1,))
-    if not includes and kind != "prod":  # a former element that is equal takes its share of the gradient, as in PyTorch
+    if not includes and kind != "prod":  # an equal former element gets its share of the gradient, as in PyTorch
         former = ew.stop_gradient(region) if x.dtype.kind in "fc" else region
         tied = ew.where(ew.equal(former, found), former, _neutral(kind, x.dtype))
         values = concatenate((values, reshape(tied, (*rows, places, 1))), len(rows) + 1)
@@ -126,12 +131,14 @@ INDEX_REDUCE = _op("IndexReduceBackward0", _indexed, "source")
 
 @ROWS.family()
 def scatter_reduce(run: Run) -> Callable[..., Value]:
-    """Return the tensor with elements of ``src`` put at positions along a dimension, and reduced where they meet.
+    """Return the tensor with elements of ``src`` written at indices along a dimension, reduced if
+    indices coincide.
 
-    ``reduce`` is ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``; without ``include_self`` the former element
-    does not count where something is put.
+    ``reduce`` is ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``; without
+    ``include_self`` former elements that are written to do not count.
 
-    Cost: for products and extremes, memory for a table of all places along the dimension by all elements put there.
+    Cost: for products and extremes, memory for a table of all targets along the dimension by all
+    source elements.
     """
 
     def function(input: Operand, dim: int, index: Operand, src: Operand, reduce: str, *, include_self: bool = True) -> Value:
@@ -148,7 +155,8 @@ def scatter_reduce(run: Run) -> Callable[..., Value]:
 
 @ROWS.family()
 def index_reduce(run: Run) -> Callable[..., Value]:
-    """Return the tensor with slices of ``source`` put at positions along a dimension, and reduced where they meet.
+    """Return the tensor with slices of ``source`` written at indices along a dimension, reduced if
+    indices coincide.
 
     ``reduce`` is ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``; see `scatter_reduce`.
     """
@@ -187,7 +195,7 @@ def refuse_complex(kernel: str, kind: str, input: Operand) -> None:
     """Refuse maxima and minima of complex numbers.
 
     Raises:
-        NotImplementedError: with PyTorch's sentence.
+        NotImplementedError: with PyTorch's message.
     """
     if kind in ("amax", "amin") and dtype_of(input).kind == "c":
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{DTYPES[dtype_of(input)].printed}'")

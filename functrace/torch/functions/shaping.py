@@ -68,17 +68,17 @@ ALIAS = _view_op("AliasBackward0", index_static)
 
 
 def sizes(shape: Sequence[Any]) -> tuple[int, ...]:
-    """Return sizes that were given as one sequence or one by one."""
+    """Return sizes passed as one sequence or one by one."""
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
         shape = shape[0]
     return tuple([n if type(n) is int else operator.index(n) for n in shape])
 
 
 def completed(shape: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a shape with its -1 worked out.
+    """Return a shape with its -1 resolved.
 
     Raises:
-        RuntimeError: if it does not hold as many elements as ``old``.
+        RuntimeError: if its number of elements is not that of ``old``.
     """
     count = math.prod(old)
     low = min(shape, default=0)
@@ -101,7 +101,7 @@ def _shares(x: Any, shape: tuple[int, ...]) -> bool:
     if isinstance(array, Tracer):
         array = layout_of(array)
         if array is None:
-            return True  # or a copy: known when it matters
+            return True  # or a copy: decided later
     try:
         np.reshape(array, shape, copy=False)
     except ValueError:
@@ -114,7 +114,7 @@ def view(input: Operand, *shape: int | Sequence[int]) -> Value:
     """Return a view with another shape.
 
     Raises:
-        RuntimeError: if the memory does not lie so.
+        RuntimeError: if the memory layout does not allow it.
     """
     wanted = completed(sizes(shape), shape_of(input))
     if not _shares(input, wanted):
@@ -124,7 +124,7 @@ def view(input: Operand, *shape: int | Sequence[int]) -> Value:
 
 @ROWS.function()
 def reshape(input: Operand, *shape: int | Sequence[int]) -> Value:
-    """Return a view with another shape, or a copy where the memory does not lie so."""
+    """Return a view with another shape, or a copy if the memory layout does not allow a view."""
     wanted = completed(sizes(shape), shape_of(input))
     if _shares(input, wanted):
         is_dense = not isinstance(input, Tensor) or input.is_contiguous()
@@ -180,7 +180,7 @@ def unsqueeze(input: Operand, dim: int) -> Value:
 
 @ROWS.function("method")
 def expand(input: Operand, *shape: int | Sequence[int]) -> Value:
-    """Return a view that repeats dimensions of size 1; -1 leaves a size as it is."""
+    """Return a view that repeats dimensions of size 1; -1 keeps a size."""
     old, wanted = shape_of(input), sizes(shape)
     extra = len(wanted) - len(old)
     if extra < 0:
@@ -203,7 +203,7 @@ def expand_as(input: Operand, other: Operand) -> Value:
 
 @ROWS.function()
 def t(input: Operand) -> Value:
-    """Return the transpose of a matrix (a vector or a number is left as it is)."""
+    """Return the transpose of a matrix (vectors and numbers are unchanged)."""
     rank = len(shape_of(input))
     if rank > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {rank}D")
@@ -236,7 +236,7 @@ def permute(input: Operand, *dims: int | Sequence[int]) -> Value:
 
 @ROWS.function("method")
 def contiguous(input: Operand) -> Value:
-    """Return the tensor itself if its elements lie in order, a copy otherwise."""
+    """Return the tensor itself if it is contiguous, otherwise a copy."""
     if not isinstance(input, Tensor):
         return input
     array: Any = input._array
@@ -244,11 +244,11 @@ def contiguous(input: Operand) -> Value:
         if is_constant_now(array):
             raise UnsupportedFunctionError(
                 f"contiguous() of {array.aval} under no_grad is the tensor itself, with its history, or a copy without: "
-                "that depends on the memory layout, which is not known here",
+                "that depends on the memory layout, which a traced value does not have",
                 fix="use clone(), or call contiguous() outside of no_grad",
             )
         made = clone(input)
-        made._array = ascontiguousarray(input._array)  # the value itself, or a copy: known when it matters
+        made._array = ascontiguousarray(input._array)  # the value itself, or a copy: decided later
         return made
     if input.is_contiguous():
         return input
@@ -338,7 +338,7 @@ INDEX = Op(
 
 
 def _beside(x: Array, index: Array, axis: int) -> Any:
-    """The part of an array that stands beside positions along an axis."""
+    """The part of an array selected by positions along an axis."""
     if all(n == m or k == axis for k, (n, m) in enumerate(zip(x.shape, index.shape, strict=True))):
         return x
     return index_static(x, tuple(_ALL if k == axis else (0, m, 1) for k, m in enumerate(index.shape)))
@@ -363,7 +363,7 @@ GATHER = Op(
 
 @ROWS.function()
 def select(input: Operand, dim: int, index: int) -> Value:
-    """Return a view of one position along a dimension."""
+    """Return a view of one slice along a dimension."""
     shape = shape_of(input)
     if not shape:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
@@ -375,7 +375,7 @@ def select(input: Operand, dim: int, index: int) -> Value:
 
 @ROWS.function()
 def narrow(input: Operand, dim: int, start: int, length: int) -> Value:
-    """Return a view of ``length`` positions along a dimension."""
+    """Return a view of ``length`` slices along a dimension."""
     shape = shape_of(input)
     if not shape:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
@@ -393,7 +393,9 @@ def narrow(input: Operand, dim: int, start: int, length: int) -> Value:
 
 @ROWS.function("", operators="getitem")
 def getitem(input: Operand, index: Any) -> Value:
-    """Return ``input[index]``: a view, one step per dimension; a copy where tensors, lists or masks stand in the index."""
+    """Return ``input[index]``: a view, one step per dimension; a copy if the index has tensors,
+    lists or masks.
+    """
     result, arrays = basic_part(input, index_entries(index))
     if not arrays:
         return result if result is not input else apply(ALIAS, (input,), ((...,),))
@@ -402,7 +404,9 @@ def getitem(input: Operand, index: Any) -> Value:
 
 
 def basic_part(input: Operand, entries: tuple[Any, ...]) -> tuple[Any, dict[int, Any]]:
-    """Apply ints, slices and ``None`` of an index, one view each; returns what is left: index arrays by dimension."""
+    """Apply ints, slices and ``None`` of an index, one view each; returns the remaining index
+    arrays by dimension.
+    """
     entries = tuple([k if type(k) in _PLAIN else index_entry(k) for k in entries])
     rank = len(shape_of(input))
     taken = sum(_consumes(k) for k in entries)
@@ -451,10 +455,11 @@ _PLAIN = frozenset({int, slice, type(None), type(Ellipsis), bool})
 
 
 def index_entry(given: Any) -> Any:
-    """Return one entry of an index as `basic_part` knows it: masks are of bools, lists are arrays.
+    """Convert one entry of an index for `basic_part`: bool tensors become masks, lists become
+    arrays.
 
     Raises:
-        IndexError: for what is no index.
+        IndexError: for an invalid index.
         TypeError: for text.
     """
     if isinstance(given, Tensor) and given._array.dtype == np.int64:
@@ -467,7 +472,7 @@ def index_entry(given: Any) -> Any:
             if shape_of(given):
                 warn(errors.INDEX_OF_BYTES)
                 if isinstance(given, Tensor):
-                    truth._mask = given, 0  # what is saved
+                    truth._mask = given, 0  # the saved value
             return truth
         if dtype not in (np.bool_, np.int64, np.int32):
             raise IndexError(errors.INDEX_DTYPE)
@@ -492,7 +497,9 @@ def index_entry(given: Any) -> Any:
 
 
 def index_entries(index: Any) -> tuple[Any, ...]:
-    """Return the entries of an index; a list that holds more than numbers is taken for a tuple, as PyTorch does."""
+    """Return the entries of an index; a list of more than numbers is treated as a tuple, as in
+    PyTorch.
+    """
     if isinstance(index, tuple):
         return index
     deep = (Tensor, list, tuple, slice, np.ndarray, type(None), type(Ellipsis))
@@ -514,7 +521,7 @@ def _is_mask(value: Any) -> bool:
 
 
 def _is_truth(entry: Any) -> bool:
-    """Whether an index is one truth value, as a tensor or an array."""
+    """Return True if an index is one bool, as a tensor or an array."""
     value = entry._array if isinstance(entry, Tensor) else entry
     return isinstance(value, (np.ndarray, np.generic)) and not value.ndim and value.dtype.kind == "b"
 
@@ -547,7 +554,9 @@ def _check_mask(mask: Any, shape: tuple[int, ...], dim: int) -> None:
 
 
 def index_operands(x: Any, arrays: dict[int, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return index arrays as operands, counted from the front, and the template in which they stand."""
+    """Return index arrays as operands, counted from the front, and the template of their
+    positions.
+    """
     shape = shape_of(x)
     template = tuple(ARRAY if k in arrays else _ALL for k in range(max(arrays) + 1))
     operands = []
@@ -568,10 +577,10 @@ def index_operands(x: Any, arrays: dict[int, Any]) -> tuple[tuple[Any, ...], tup
 
 
 def check_positions(name: str, index: Operand, size: int, axis: int | None) -> None:
-    """Check positions along a dimension.
+    """Check indices along a dimension.
 
     Raises:
-        RuntimeError: if they are no integers, or (where the dimension is named) out of range.
+        RuntimeError: if they are no integers, or (for a given dimension) out of range.
         IndexError: if they are out of range.
     """
     dtype = dtype_of(index)
@@ -588,7 +597,7 @@ def check_positions(name: str, index: Operand, size: int, axis: int | None) -> N
 
 @ROWS.function(out=True)
 def gather(input: Operand, dim: int, index: Operand) -> Value:
-    """Return elements picked by position along a dimension."""
+    """Return elements by index along a dimension."""
     tensors_only("gather", input=input, index=index)
     shape, wanted = shape_of(input), shape_of(index)
     if len(shape) != len(wanted):
@@ -608,7 +617,7 @@ def gather(input: Operand, dim: int, index: Operand) -> Value:
 
 
 def in_rows(joined: Array, parts: Sequence[Array] = ()) -> Any:
-    """Return what was joined in C order, as PyTorch lays it out, or with channels last as all parts lie.
+    """Return joined tensors in C order, as PyTorch does, or channels last if all parts are.
 
     NumPy keeps the order of the parts.
     """

@@ -1,4 +1,5 @@
-"""The rows of variances, medians, norms and order: ``var``, ``median``, ``norm``, ``amax``, ``sort``, ``topk``.
+"""The rows of variances, medians, norms and sorting: ``var``, ``median``, ``norm``, ``amax``,
+``sort``, ``topk``.
 
 Layer: 9.
 """
@@ -108,12 +109,12 @@ def _spread(name: str, says: str, forms: str) -> None:
         if math.prod(shape_of(input)[k] for k in axes) <= taken:
             warn(errors.degrees_of_freedom(name))
             if dim is None or not shape_of(input):
-                taken = math.inf  # of everything, PyTorch's derivative is another one then
+                taken = math.inf  # over all elements, PyTorch's derivative differs then
         shown = correction, None if dim is None else axes
         return apply(op, (input,), (axes, taken, bool(keepdim), shown))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return the {says}, of all elements or along dimensions; one degree of freedom is taken off."
+    function.__doc__ = f"Return the {says}, of all elements or along dimensions; with Bessel's correction by default."
     ROWS.function(forms)(function)
 
 
@@ -155,7 +156,7 @@ _extreme("amin", core.reduce_min, "smallest", "min_values_cpu")
 
 @ROWS.function()
 def nansum(input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Value:
-    """Return the sum of the elements that are numbers."""
+    """Return the sum of the elements that are not nan."""
     if dtype_of(input).kind == "c":
         raise RuntimeError("nansum on CPU does not support complex inputs")
     given: Any = input
@@ -164,7 +165,7 @@ def nansum(input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: Dt
 
 @ROWS.function()
 def count_nonzero(input: Operand, dim: Dims = None) -> Value:
-    """Return how many elements are different from zero."""
+    """Return the number of nonzero elements."""
     given: Any = input
     return sum_(given != 0, dim)
 
@@ -197,12 +198,14 @@ for _kind in (_Median, _Nanmedian, _Sort, _Topk, _Kthvalue):
 
 
 def _middle(x: Array, axis: int, ignores_nan: bool) -> Any:
-    """Where the lower median stands along an axis, which is kept; the first nan where there is one and it counts."""
+    """Index of the lower median along an axis, which is kept; of the first nan if there is one and
+    it counts.
+    """
     order = core_argsort(x, axis, "stable")
     size = x.shape[axis]
     numbers = core.expand_reduced(
         core.reduce_sum(convert(ew.equal(x, x), np.int64), (axis,)), x.shape, (axis,)
-    )  # nan stands last
+    )  # nan sorts last
     if ignores_nan:
         place = ew.maximum(ew.floor_divide(ew.sub(numbers, 1), 2), 0)
     else:
@@ -264,7 +267,7 @@ def _medians(made: type[Extreme], ignores_nan: bool) -> None:
         return made(*apply(along, (input,), (axis, bool(keepdim))))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = "Return the lower median of all elements, or along a dimension, with where it stands."
+    function.__doc__ = "Return the lower median of all elements, or along a dimension, with its index."
     ROWS.function(out=True)(function)
 
 
@@ -273,7 +276,7 @@ _medians(_Nanmedian, ignores_nan=True)
 
 
 def _order(x: Array, axis: int, descending: bool) -> Any:
-    """Positions in order, equal elements as they stood; nan is the largest."""
+    """Indices in sorted order (stable); nan is the largest."""
     if not descending:
         return core_argsort(x, axis, "stable")
     turned = tuple((None, None, -1) if k == axis else (None, None, None) for k in range(x.ndim))
@@ -306,7 +309,7 @@ SORT, TOPK = _sort_op("SortBackward0"), _sort_op("TopkBackward0")
 
 @ROWS.function(out=True)
 def sort(input: Operand, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> Any:
-    """Return the elements in order along a dimension, and where they stood."""
+    """Return the sorted elements along a dimension, and their former indices."""
     tensors_only("sort", input=input)
     axis = dimension(dim, len(shape_of(input)))
     return _Sort(*apply(SORT, (input,), (axis, bool(descending), None, dim)))
@@ -314,13 +317,13 @@ def sort(input: Operand, dim: int = -1, descending: bool = False, *, stable: boo
 
 @ROWS.function(out=True)
 def argsort(input: Operand, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Value:
-    """Return the positions that put elements in order along a dimension."""
+    """Return the indices that sort elements along a dimension."""
     return sort(input, dim, descending).indices
 
 
 @ROWS.function(out=True)
 def topk(input: Operand, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """Return the ``k`` largest (or smallest) elements along a dimension, and where they stand."""
+    """Return the ``k`` largest (or smallest) elements along a dimension, and their indices."""
     tensors_only("topk", input=input)
     k = whole("topk", "k", k, 1)
     if dtype_of(input).kind == "b":

@@ -1,4 +1,4 @@
-"""Neural networks: so far their functions, ``nn.functional``, and what their hooks need.
+"""Neural networks: ``nn.functional``, and the Function that module hooks use.
 
 Layer: 9.
 """

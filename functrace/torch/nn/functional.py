@@ -1,6 +1,6 @@
-"""``torch.nn.functional``: the functions whose rows say so.
+"""``torch.nn.functional``: its functions from the rows.
 
-What type checkers see of it stands in functional.pyi, which ``python -m tests.torch.stubs`` writes.
+``python -m tests.torch.stubs`` writes the type stubs, functional.pyi.
 
 Layer: 9.
 """

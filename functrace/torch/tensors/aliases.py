@@ -1,7 +1,9 @@
-"""Tensors of traced values that share memory: views, detached aliases, and what a write into one makes of the others.
+"""Tensors of traced values that share memory: views, detached aliases, and the effect of a write
+on the others.
 
-The core links handles of traced values that share memory, and reads them again after a write (Note [In-place operations on
-traced values] in numpy/arrays/views.py). Here it is told what PyTorch's views and ``detach()`` are.
+The core links handles of traced values that share memory, and rereads them after a write (Note
+[In-place operations on traced values] in numpy/arrays/views.py). This module defines PyTorch's
+views and ``detach()`` for it.
 
 Layer: 9.
 """
@@ -44,7 +46,7 @@ _KINDS: dict[Callable[..., Any], Callable[..., View]] = {
 
 
 class StepView(View):
-    """What a view function shows that has no kind of its own."""
+    """View made by a view function that has no class of its own."""
 
     __slots__ = ("step",)
 
@@ -61,14 +63,17 @@ class StepView(View):
         return with_part(base, ((*self.step, None),), new)
 
     def layout(self, base: Array) -> Array | None:
-        """Return what the function shows of a stand-in, if that is sure to be a view."""
+        """Return the result of the function on a stand-in array, if that is certain to be a
+        view.
+        """
         return self.read(base) if self.step[0] in STRIDED else None
 
 
 class DetachedView(View):
-    """The whole value, with a history of its own: none at first.
+    """An alias with its own history, which begins empty.
 
-    What is written through it changes the value of what it is an alias of, and the history of the alias; and conversely.
+    A write through the alias changes the value of its base, and the history of the alias only; and
+    vice versa.
     """
 
     __slots__ = ("own",)
@@ -76,34 +81,35 @@ class DetachedView(View):
     def __init__(self, base: Tracer) -> None:
         self.base = base
         self.own: Array | None = None
-        """What was written through it last, whose history it has."""
+        """The value last written through it, whose history it has."""
 
     def read(self, base: Array) -> Any:
         """Return the base's value, with the alias's own history."""
         return ew.stop_gradient(base) if self.own is None else overwritten(self.own, base)
 
     def write(self, base: Array, new: Array) -> Any:
-        """Return what was written, with the base's history."""
+        """Return the written value, with the base's history."""
         self.own = new
         return overwritten(base, new)
 
 
 def is_constant_now(traced: Tracer) -> bool:
-    """Whether ``no_grad`` makes a constant of a traced value: it was entered while the value was being traced.
+    """Return True if ``no_grad`` makes a traced value constant: it was entered while the value was
+    being traced.
 
-    Not so in the forward and backward of a user's Function: there it says what belongs to the graph, and nothing to the
-    transforms that differentiate them as they are; see Note [What a rule detaches].
+    In the forward and backward of a user's Function it does not: there it concerns the graph, not
+    the transforms that differentiate the Function; see Note [Detaching in custom rules].
     """
     return MODES.floor < traced._recording.serial <= MODES.since and traced.dtype.kind in "fc"
 
 
 def in_grad_mode(traced: Tracer) -> Any:
-    """Return a traced value as operations take it: a constant where ``no_grad`` says so."""
+    """Return a traced value as an operand: a constant under ``no_grad``."""
     return ew.stop_gradient(traced) if is_constant_now(traced) else traced
 
 
 def detached(traced: Tracer) -> Any:
-    """Return an alias that no gradient flows through; in a Function's own code, one that belongs to no graph."""
+    """Return an alias that stops gradients; in a Function's own code, one that is in no graph."""
     if traced.dtype.kind not in "fc":
         return traced
     if not traced.shape and traced._view is None:
@@ -118,7 +124,7 @@ def shown(base: Tracer, function: Callable[..., Any], params: tuple[Any, ...]) -
     if is_constant_now(base):
         base = detached(base)
     elif not base.shape and base._view is None:
-        base._view = Owned(C_ORDER)  # a scalar to the core, but tensors without axes are arrays
+        base._view = Owned(C_ORDER)  # a scalar to the core, but 0-d tensors are arrays
     return linked(function(base, *params), _KINDS.get(function, StepView)(base, *_arguments(function, params)))
 
 
@@ -127,27 +133,28 @@ def _arguments(function: Callable[..., Any], params: tuple[Any, ...]) -> tuple[A
 
 
 def apart(result: Any, operands: list[Any]) -> Any:
-    """Return the result of an operation as memory of its own: some operations return what they were given."""
+    """Return the result of an operation in its own memory: some operations return an operand."""
     return owned(result) if any(result is x for x in operands) else result
 
 
 def overwritten(old: Any, new: Any) -> Any:
-    """Return ``new`` with the derivative of ``old``: what is written where nobody records keeps the history that it had.
+    """Return ``new`` with the derivative of ``old``: an unrecorded write keeps the former history.
 
     Where ``old`` is not finite, the derivative is lost.
     """
     if old.dtype.kind not in "fc":
         return new
     still = ew.stop_gradient(old)
-    kept = ew.where(ew.isfinite(still), ew.sub(still, old), 0)  # zero; of these signs, so that -0.0 stays what it is
+    kept = ew.where(ew.isfinite(still), ew.sub(still, old), 0)  # zero; with these signs -0.0 is preserved
     return ew.sub(ew.stop_gradient(new), kept)
 
 
 def reassigned(old: Any, new: Any) -> Any:
-    """Return what a tensor of ``old`` holds after ``.data = new``: the memory of ``new``, with the history that it had.
+    """Return the value of a tensor of ``old`` after ``.data = new``: the memory of ``new``, with
+    the former history.
 
     Raises:
-        LostGradientError: if the history is that of another shape or dtype.
+        LostGradientError: if shape or dtype differ from those of the history.
     """
     if not isinstance(old, Tracer) or old.dtype.kind not in "fc" or old._recording.serial <= MODES.floor:
         return detached(new) if isinstance(new, Tracer) else new
@@ -155,7 +162,7 @@ def reassigned(old: Any, new: Any) -> Any:
         raise LostGradientError(
             f"`.data` of a traced tensor of {old.dtype} and shape {tuple(old.shape)} is assigned {new.dtype} of shape "
             f"{tuple(new.shape)}",
-            fix="assign what has the same shape and dtype, or make a tensor of its own",
+            fix="assign a tensor of the same shape and dtype, or make a new tensor",
         )
     kept = overwritten(old, new)
     if not isinstance(new, Tracer):
@@ -168,19 +175,21 @@ def reassigned(old: Any, new: Any) -> Any:
 
 
 def replace(traced: Tracer, value: Any) -> None:
-    """Let a traced value's handle, and all that shares memory with it, have another value."""
+    """Replace the value of a traced value's handle, and of all handles that share its memory."""
     if is_constant_now(traced):
         value = overwritten(traced, value)
     traced._replace(value, fresh=True)  # type: ignore[attr-defined]
 
 
 def is_alone(array: Array) -> bool:
-    """Whether nothing but the caller's attribute and two variables hold an array, and so its memory."""
+    """Return True if only the caller's attribute and two variables refer to an array, and so to
+    its memory.
+    """
     return array.base is None and sys.getrefcount(array) <= 4
 
 
 def traced_of(array: Array, like: Tracer) -> Any:
-    """Return an array as a value traced where ``like`` is."""
+    """Return an array as a value traced by the recording of ``like``."""
     recording = like._recording
     made = recording.handle(recording.capture(array))
     made._view = Owned(C_ORDER)

@@ -1,6 +1,8 @@
-"""Deep copies and pickles of tensors: their memory, and where they lie in it. Neither is a view, or part of a graph.
+"""Deep copies and pickles of tensors: their memory, and their layout in it. Neither is a view, or
+in a graph.
 
-As in PyTorch a deep copy of several tensors that share memory shares its copy; a pickle has the memory once for each.
+As in PyTorch, a deep copy of several tensors that share memory shares its copy; a pickle has one
+copy for each tensor.
 
 Layer: 9.
 """
@@ -30,7 +32,7 @@ def deep_copied(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
     """Return a copy of a leaf, and of its gradient.
 
     Raises:
-        RuntimeError: for a tensor that was computed.
+        RuntimeError: for a non-leaf tensor.
     """
     if id(tensor) in memo:
         return memo[id(tensor)]
@@ -48,7 +50,9 @@ def deep_copied(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
 
 @ROWS.function("", operators="reduce_ex")
 def reduced(tensor: Tensor, _protocol: object = None) -> tuple[Any, Rebuild]:
-    """Return what ``pickle`` keeps of a tensor: not its gradient, nor its history, nor hooks, of which it warns."""
+    """Return the pickled state of a tensor, without its gradient, history, and hooks; warns of
+    hooks.
+    """
     warn_if_has_hooks(tensor)
     kind, memory, geometry, requires_grad = _parts(tensor)
     return unpickled, (kind, memory.view(), geometry, requires_grad)  # an alias: pickle would write the same array only once
@@ -66,13 +70,15 @@ def _parts(tensor: Tensor) -> Rebuild:
 
 
 def unpickled(kind: type[Tensor], memory: Array, geometry: Geometry | None, requires_grad: bool) -> Tensor:
-    """Return the tensor of a pickle; of ``copy.copy``, which keeps nothing in between, one that shares the memory."""
+    """Return the tensor of a pickle; for ``copy.copy``, which makes no copy of the state, one that
+    shares the memory.
+    """
     is_array = memory.base is None or isinstance(memory.base, np.ndarray)
     return rebuilt(kind, memory if is_array else memory.copy(order="K"), geometry, requires_grad)
 
 
 def rebuilt(kind: type[Tensor], memory: Array, geometry: Geometry | None, requires_grad: bool) -> Tensor:
-    """Return a leaf that lies in memory as is said; None: all of it, in its order."""
+    """Return a leaf with a geometry in memory; None: all of the memory, in its order."""
     made = object.__new__(kind)
     if geometry is None:
         made._array = memory
@@ -81,6 +87,6 @@ def rebuilt(kind: type[Tensor], memory: Array, geometry: Geometry | None, requir
         made._array = strided_part(memory, geometry, (memory.shape, steps, 0))
     made._counter, made._requires = new_counter(), requires_grad
     if made._counter is not UNVERSIONED:
-        made._counter[0] = 1  # as in PyTorch, where it is given this memory
+        made._counter[0] = 1  # as in PyTorch, which assigns this memory
     assert isinstance(made._array, np.ndarray)
     return made

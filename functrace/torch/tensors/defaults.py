@@ -12,7 +12,7 @@ from functrace.torch.tensors.dtypes import dtype, replace_default
 
 
 def set_default_dtype(d: dtype) -> None:
-    """Set the dtype of tensors that are made from Python floats; drop the plans that were made for another one.
+    """Set the dtype of tensors made from Python floats; drop the plans made for another one.
 
     Raises:
         TypeError: if it is not a floating dtype.

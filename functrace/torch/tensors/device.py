@@ -1,4 +1,4 @@
-"""Devices: there is one, the CPU; others can be named, and nothing can be put there.
+"""Devices: the only one is the CPU; others can be named, but no tensor can be placed there.
 
 Layer: 9.
 """
@@ -56,7 +56,7 @@ class device:
         return hash((self.type, self.index))
 
     def __enter__(self) -> device:
-        """Let factories make tensors here, which is where they do: the CPU."""
+        """Make this the device of factories; they always use the CPU."""
         check_device(self)
         return self
 
@@ -69,15 +69,15 @@ class device:
 
 CPU = device("cpu")
 DeviceLike: TypeAlias = "device | str | int"
-"""What functions take for a device."""
+"""Types accepted as a device."""
 
 
 def check_device(given: DeviceLike | None) -> None:
     """Check that a device is the CPU.
 
     Raises:
-        AssertionError: for CUDA's, as PyTorch's builds without CUDA have it.
-        RuntimeError: for any other, and for what is none.
+        AssertionError: for CUDA devices, as in PyTorch's builds without CUDA.
+        RuntimeError: for any other device, and for an object that is none.
     """
     if given is None or given is CPU:
         return
@@ -89,15 +89,17 @@ def check_device(given: DeviceLike | None) -> None:
 
 
 def get_num_threads() -> int:
-    """Return how many threads compute large arrays: by default as many as the process may use cores."""
+    """Return the number of threads that compute large arrays: by default the number of cores
+    available to the process.
+    """
     return THREADS.count
 
 
 def set_num_threads(count: int, /) -> None:
-    """Let this many threads compute large arrays; results do not depend on it.
+    """Set the number of threads that compute large arrays; results do not depend on it.
 
     Raises:
-        RuntimeError: for what is no positive integer.
+        RuntimeError: if it is no positive integer.
     """
     if type(count) is not int:
         raise RuntimeError(errors.thread_count_type(errors.kind_of(count)))

@@ -1,4 +1,5 @@
-"""The dtypes of the shim: ``torch.float32`` and its kin, objects with PyTorch's spelling around NumPy's dtypes.
+"""The dtypes of the shim: ``torch.float32`` and the others, objects with PyTorch's names around
+NumPy's dtypes.
 
 Layer: 9.
 """
@@ -36,7 +37,7 @@ class dtype:
         self.is_signed = self.numpy.kind in "ifc"
 
     def to_complex(self) -> dtype:
-        """Return the complex dtype of the same width of parts."""
+        """Return the complex dtype whose parts have this width."""
         if not (self.is_floating_point or self.is_complex):
             raise RuntimeError(f"Unknown Complex ScalarType for {self.printed}")
         if self.name == "float16":
@@ -78,11 +79,11 @@ NAMES: dict[str, dtype] = {d.name: d for d in DTYPES.values()} | {
     "short": int16, "int": int32, "long": int64, "half": float16, "float": float32, "double": float64,
     "cfloat": complex64, "cdouble": complex128,
 }  # fmt: skip
-"""What dtypes are called in ``torch``."""
+"""The dtypes by their names in ``torch``."""
 
 
 def named(name: str) -> dtype:
-    """Return the dtype of a name."""
+    """Return the dtype with a name."""
     return NAMES[name]
 
 
@@ -90,22 +91,24 @@ _default = [np.dtype(np.float32)]
 
 
 def default_float() -> np.dtype[Any]:
-    """Return the dtype that Python floats become."""
+    """Return the dtype of tensors made from Python floats."""
     return _default[0]
 
 
 def default_complex() -> np.dtype[Any]:
-    """Return the dtype that Python complex numbers become: that whose parts are `default_float`."""
+    """Return the dtype of tensors made from Python complex numbers: its parts are
+    `default_float`.
+    """
     return np.dtype(np.complex64 if _default[0].itemsize <= 4 else np.complex128)
 
 
 def get_default_dtype() -> dtype:
-    """Return the dtype that Python floats become."""
+    """Return the dtype of tensors made from Python floats."""
     return DTYPES[_default[0]]
 
 
 def replace_default(d: dtype) -> bool:
-    """Set the dtype of tensors that are made from Python floats; return True if it changed. See
+    """Set the dtype of tensors made from Python floats; return True if it changed. See
     `functrace.torch.tensors.defaults`.
 
     Raises:
@@ -118,7 +121,7 @@ def replace_default(d: dtype) -> bool:
 
 
 def numpy_dtype(d: DtypeLike) -> np.dtype[Any]:
-    """Return the NumPy dtype of a dtype as the shim's functions take it: the shim's own, NumPy's or a Python type.
+    """Return the NumPy dtype of any accepted dtype: the shim's own, NumPy's or a Python type.
 
     Raises:
         TypeError: for anything else.

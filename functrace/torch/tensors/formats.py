@@ -1,4 +1,4 @@
-"""How elements lie in memory: memory formats and layouts, and what factories check of where a tensor is to be made.
+"""Memory formats and layouts, and checks of the placement arguments of factories.
 
 Layer: 9.
 """
@@ -26,7 +26,9 @@ class _Word:
 
 @final
 class memory_format(_Word):
-    """In which order dimensions lie in memory; accepted everywhere, and always the order of the dimensions."""
+    """Order of dimensions in memory; accepted everywhere, and always the order of the
+    dimensions.
+    """
 
 
 @final
@@ -41,10 +43,10 @@ strided = layout("strided")
 
 
 def check_place(name: str, device: DeviceLike | None, layout_: layout | None, pin_memory: bool | None) -> None:
-    """Check where a factory is to make a tensor: densely, in the CPU's memory, which is not pinned.
+    """Check the placement arguments of a factory: a dense layout, in CPU memory, not pinned.
 
     Raises:
-        TypeError: for what is no layout, or no bool.
+        TypeError: for an object that is no layout, or no bool.
         RuntimeError: for pinned memory, and other devices.
     """
     check_device(device)

@@ -1,4 +1,5 @@
-"""Where the elements of tensors lie in their storages, and tensors of other sizes in the same storage.
+"""Positions of tensors' elements in their storages, and tensors of other sizes in the same
+storage.
 
 Layer: 9.
 """
@@ -26,11 +27,13 @@ from functrace.typing import Array
 
 Sizes = tuple[int, ...]
 Geometry = tuple[Sizes, Sizes, int]
-"""Where elements lie in a storage: sizes, strides and the place of the first, counted in elements."""
+"""Position of elements in a storage: sizes, strides and offset of the first, counted in
+elements.
+"""
 
 
 def places(geometry: Geometry) -> Array:
-    """Return where each element lies in the storage."""
+    """Return the position of each element in the storage."""
     shape, strides, offset = geometry
     found = np.full(shape, offset, np.int64)
     for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
@@ -40,9 +43,11 @@ def places(geometry: Geometry) -> Array:
 
 @functools.lru_cache(maxsize=256)
 def _positions(wanted: Geometry, given: Geometry) -> tuple[Array, Array | None]:
-    """Return which element of what lies as ``given`` each one of ``wanted`` is; past the last where it is none of them.
+    """Return, for each element of the geometry ``wanted``, its index in ``given``; past the last
+    if it is not there.
 
-    Where elements of ``given`` lie in one place, positions are those of places; the second array says how many lie there.
+    If elements of ``given`` overlap, indices are storage positions; the second array counts the
+    elements at each position.
     """
     here, there = places(given).reshape(-1), places(wanted)
     size = max(int(x.max(initial=-1)) for x in (here, there)) + 1
@@ -55,9 +60,11 @@ def _positions(wanted: Geometry, given: Geometry) -> tuple[Array, Array | None]:
 
 
 def _elements(x: Array, positions: Array, count: Array | None, given: Geometry) -> Any:
-    """Return what positions count in: elements in a row, one more if there are positions past the last; or places."""
+    """Return the array that the positions index: the flat elements, one more if there are
+    positions past the last; or storage.
+    """
     flat = reshape(x, (math.prod(x.shape),))
-    if count is not None:  # as PyTorch differentiates it, a place holds the mean of what lies there
+    if count is not None:  # as PyTorch differentiates it, a position holds the mean of its elements
         return ew.div(
             scatter_add(flat, (ARRAY,), (places(given).reshape(-1),), count.shape), np.maximum(count, 1).astype(x.dtype)
         )
@@ -67,7 +74,9 @@ def _elements(x: Array, positions: Array, count: Array | None, given: Geometry) 
 
 
 def strided_part(x: Array, wanted: Geometry, given: Geometry) -> Any:
-    """Return the elements that lie as ``wanted`` in the memory of what lies as ``given``; of an array, a NumPy view."""
+    """Return the elements at ``wanted`` in the memory of an array at ``given``; for an array, a
+    NumPy view.
+    """
     if isinstance(x, np.ndarray) and (not x.size or x.strides == tuple(n * x.itemsize for n in given[1])):
         memory = x
         while isinstance(memory.base, np.ndarray):
@@ -88,7 +97,7 @@ def _with_strided_part(base: Array, value: Array, wanted: Geometry, given: Geome
 
 
 def strided(x: Array, wanted: Geometry, given: Geometry, _says_offset: bool) -> Any:
-    """Return `strided_part`, as a step of a view; the last parameter is what a node says."""
+    """`strided_part` as a view step; the last parameter only records a field of the node."""
     return strided_part(x, wanted, given)
 
 
@@ -101,7 +110,7 @@ def address_of(array: Array) -> int:
 
 
 def row_of(memory: Array) -> Array:
-    """Return the elements of what lies densely, in whatever order of axes, as they lie: a view."""
+    """Return the elements of a dense array in memory order, whatever the order of axes: a view."""
     if memory.flags.c_contiguous:
         return memory.reshape(-1)
     return memory.transpose(sorted(range(memory.ndim), key=lambda k: -memory.strides[k])).reshape(-1)
@@ -117,7 +126,7 @@ def memory_of(tensor: Tensor) -> Array:
     array = root._array if root._home is None else root._home
     if isinstance(array, Tracer):
         raise UnsupportedFunctionError(
-            f"{array.aval} is a traced value: it has no memory of its own to look into",
+            f"{array.aval} is a traced value, which has no memory",
             fix="do this outside of the transform",
         )
     flags = array.flags
@@ -130,19 +139,19 @@ def memory_of(tensor: Tensor) -> Array:
 
 
 def geometry_of(tensor: Tensor) -> Geometry:
-    """Return where a tensor's elements lie in its storage."""
+    """Return the geometry of a tensor in its storage."""
     array = tensor._array
     if isinstance(array, Tracer):
         known = layout_of(array)
         if known is None or tensor._view is not None or not known.flags.c_contiguous:
             raise UnsupportedFunctionError(
-                f"how {array.aval} lies in memory is not known here: it is a traced value",
+                f"{array.aval} has no known memory layout: it is a traced value",
                 fix="use views that name dimensions (narrow, select, transpose), or contiguous() first",
             )
         return array.shape, dense_strides(array.shape), 0
     if is_conjugate(array):
         raise UnsupportedFunctionError(
-            "a conjugate has memory of its own here, and does not lie in the storage of what it is one of",
+            "a conjugate has its own memory here: it is not in the storage of its source",
             fix="use views that name dimensions (narrow, select, transpose), or resolve_conj() first",
         )
     offset = (address_of(array) - address_of(memory_of(tensor))) // array.itemsize
@@ -150,7 +159,9 @@ def geometry_of(tensor: Tensor) -> Geometry:
 
 
 def _begins_anywhere(tensor: Tensor) -> bool:
-    """Whether NumPy has forgotten where an empty view begins: ``x[3:3]`` begins where ``x`` does, to NumPy."""
+    """Return True if NumPy has lost the offset of an empty view: to NumPy, ``x[3:3]`` begins where
+    ``x`` does.
+    """
     if tensor._array.size or tensor._view is None:
         return False
     entries = [entry for function, params, _ in tensor._view.steps if function is index_static for entry in params[0]]
@@ -158,21 +169,23 @@ def _begins_anywhere(tensor: Tensor) -> bool:
 
 
 def resize(tensor: Tensor, shape: Sizes, strides: Sizes | None = None) -> None:
-    """Give a tensor another shape, in the memory that it has; in new memory, begun with the same elements, if it must grow.
+    """Change the shape of a tensor in its memory; if it must grow, copy its elements to new
+    memory.
 
     Args:
-        tensor: which.
-        shape: its sizes.
-        strides: its steps, if it is not to lie in C order.
+        tensor: the tensor.
+        shape: its new sizes.
+        strides: its new strides; C order by default.
 
     Raises:
-        UnsupportedFunctionError: if it must grow, and something else holds its memory; and for some empty views.
+        UnsupportedFunctionError: if it must grow, and another object shares its memory; and for
+            some empty views.
     """
     given = geometry_of(tensor)
     if math.prod(shape) and _begins_anywhere(tensor):
         raise UnsupportedFunctionError(
-            "where an empty view lies in its storage is not known here: it cannot grow there",
-            fix="resize a part that begins where the whole does, or make a tensor of that shape",
+            "an empty view cannot grow: its offset in the storage is unknown",
+            fix="resize a part that begins at the start of the tensor, or make a tensor of that shape",
         )
     wanted = shape, dense_strides(shape) if strides is None else strides, given[2]
     needed = given[2] + math.prod(shape)
@@ -182,7 +195,7 @@ def resize(tensor: Tensor, shape: Sizes, strides: Sizes | None = None) -> None:
         alone = memory.base is None and sys.getrefcount(memory) <= (3 if memory is tensor._array else 2)
         if not alone or tensor._view is not None:
             raise UnsupportedFunctionError(
-                f"resize_ to {list(shape)} needs more memory, and something else holds what the tensor has: a view, an "
+                f"resize_ to {list(shape)} needs more memory, and another object shares the tensor's: a view, an "
                 "alias or an array",
                 fix="make a tensor of that shape, and copy_ into a part of it",
             )

@@ -1,7 +1,9 @@
-"""Memory: in-place views (``t_``, ``squeeze_``, ``as_strided_``), ``as_strided``, ``resize_``, ``set_``, storages.
+"""Memory: in-place views (``t_``, ``squeeze_``, ``as_strided_``), ``as_strided``, ``resize_``,
+``set_``, storages.
 
-An in-place view is the view, put in the tensor's place: same memory, another shape, a node between the tensor and its former
-node. The views that there are of a tensor stay what they were; `Tensor._moves` says how they are reached from its new shape.
+An in-place view replaces the tensor by the view: same memory, another shape, a node between the
+tensor and its former node. Existing views of the tensor do not change; `Tensor._moves` records how
+to reach them from its new shape.
 
 Layer: 9.
 """
@@ -65,7 +67,7 @@ def _wanted(
     offset = given[2] if storage_offset is None else storage_offset
     if storage_offset is None and tensor._view is not None and 0 in given[0]:
         raise UnsupportedFunctionError(
-            "where an empty view lies in its storage is not known here", fix="pass storage_offset, or take it of the base"
+            "the offset of an empty view in its storage is unknown", fix="pass storage_offset, or use the base"
         )
     if len(shape) != len(strides):
         raise RuntimeError("mismatch in length of strides and shape")
@@ -87,10 +89,11 @@ def _wanted(
 
 @ROWS.function()
 def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
-    """Return a view of the storage with these sizes and strides; by default, it begins where the tensor does.
+    """Return a view of the storage with these sizes and strides; by default, with the tensor's
+    offset.
 
     Raises:
-        RuntimeError: if it would reach out of the storage.
+        RuntimeError: if it would exceed the storage.
     """
     tensors_only("as_strided", input=input)
     return apply(AS_STRIDED, (input,), (*_wanted(input, size, stride, storage_offset), storage_offset is not None))
@@ -100,21 +103,22 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
 
 
 def put_view(op: Op, tensor: Tensor, params: tuple[Any, ...], undo: Step) -> Tensor:
-    """Put a view of a tensor, which may be overwritten (`wanting`), in its place.
+    """Replace a tensor, which must be writable (`wanting`), by a view of it.
 
     Args:
         op: makes the view.
-        tensor: what it is made of.
+        tensor: the tensor.
         params: the op's parameters.
-        undo: the step that leads back.
+        undo: the inverse step.
 
     Raises:
-        UnsupportedFunctionError: without recording, for a tensor of a graph, where gradients have its former shape.
+        UnsupportedFunctionError: without recording, for a tensor in a graph, where gradients have
+            its former shape.
     """
     held = tensor._node is not None or (tensor._accumulator is not None and tensor._accumulator() is not None)
     if held and not MODES.recording and tensor._view is None:
         raise UnsupportedFunctionError(
-            "a tensor of a graph is given another shape under no_grad: gradients would have another one than in the graph",
+            "a tensor in a graph changes its shape under no_grad: its gradients would not have the shape in the graph",
             fix="do this with grad mode on, or to x.detach()",
         )
     made = apply(op, (tensor,), params)
@@ -236,13 +240,14 @@ def as_strided_(self: Tensor, size: Sequence[int], stride: Sequence[int], storag
 
 @ROWS.function("method")
 def resize_(self: Tensor, *size: int | Sequence[int], memory_format: object = None) -> Tensor:
-    """Give a tensor another shape and, if that has more elements, more memory; nothing happens if it is the same shape.
+    """Change the shape of a tensor, and enlarge its memory if needed; does nothing if the shape is
+    the same.
 
     New elements are 0.
 
     Raises:
-        RuntimeError: if the tensor wants gradients.
-        UnsupportedFunctionError: if it must grow, and something else holds its memory.
+        RuntimeError: if the tensor requires grad.
+        UnsupportedFunctionError: if it must grow, and another object shares its memory.
     """
     if not size:
         raise TypeError('resize_() missing 1 required positional arguments: "size"')
@@ -262,7 +267,7 @@ def resize_(self: Tensor, *size: int | Sequence[int], memory_format: object = No
 
 @ROWS.function("method")
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: object = None) -> Tensor:
-    """Give a tensor another one's shape; see `resize_`."""
+    """Change the shape of a tensor to that of another one; see `resize_`."""
     tensors_only("resize_as_", input=self, the_template=the_template)
     return resize_(self, the_template._array.shape)
 
@@ -275,21 +280,22 @@ def set_(
     size: Sequence[int] | None = None,
     stride: Sequence[int] | None = None,
 ) -> Tensor:
-    """Take on the memory of another tensor, or of a storage.
+    """Use the memory of another tensor, or of a storage.
 
     Raises:
-        UnsupportedFunctionError: for views, traced values and tensors that gradients flow to: PyTorch has no derivative.
+        UnsupportedFunctionError: for views, traced values and tensors that require grad: PyTorch
+            has no derivative.
     """
     wanting((self,))
     if isinstance(self._array, Tracer) or (isinstance(source, Tensor) and isinstance(source._array, Tracer)):
         raise UnsupportedFunctionError(
-            "set_ of a traced value, which has no memory of its own to give or to take",
+            "set_ of a traced value, which has no memory",
             fix="use copy_",
         )
     recorded = MODES.recording and (self.requires_grad or (isinstance(source, Tensor) and source.requires_grad))
     if recorded or self._view is not None:
         raise UnsupportedFunctionError(
-            "set_ of a view, or of tensors that gradients flow to, has no derivative",
+            "set_ of a view, or of tensors that require grad, has no derivative",
             fix="use copy_, or assign to x.data under no_grad",
         )
     if source is None:
@@ -310,7 +316,7 @@ def set_(
         wanted = shape, dense_strides(shape) if stride is None else sizes((stride,)), storage_offset
         array = strided_part(flat, wanted, ((flat.size,), (1,), 0))
     counter = before_write(self)
-    self._accumulator = None  # graphs that were made before do not lead to the tensor any more, though into its `.grad`
+    self._accumulator = None  # older graphs no longer lead to the tensor, but still to its `.grad`
     lies = array.shape, tuple(n // array.itemsize for n in array.strides), 0
     self._home = None
     self._array, self._moves = array, () if array.base is None else ((strided, (lies, lies, False), None),)
@@ -336,18 +342,18 @@ def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
 
 
 class Storage:
-    """Memory, as a row of elements."""
+    """Memory, as a flat array of elements."""
 
     memory: Array
 
     @property
     def device(self) -> device:
-        """Where it lives: always the CPU."""
+        """The device: always the CPU."""
         return CPU
 
     @property
     def is_cuda(self) -> bool:
-        """Whether it lives on a GPU: False."""
+        """True if it is on a GPU: always False."""
         return False
 
     def row(self) -> Array:
@@ -363,11 +369,11 @@ class Storage:
         return address_of(self.memory)
 
     def nbytes(self) -> int:
-        """Return how many bytes there are."""
+        """Return the number of bytes."""
         return self.memory.nbytes
 
     def size(self) -> int:
-        """Return how many elements there are."""
+        """Return the number of elements."""
         return self.row().size
 
     def __len__(self) -> int:
@@ -398,7 +404,9 @@ class Storage:
 
 @final
 class UntypedStorage(Storage):
-    """The memory of a tensor, in bytes. There is one object for it, as long as somebody holds it."""
+    """The memory of a tensor, in bytes. One object represents it, as long as something refers to
+    it.
+    """
 
     def __init__(self, memory: Array) -> None:
         self.memory = memory
@@ -441,7 +449,7 @@ _STORAGES: weakref.WeakValueDictionary[int, UntypedStorage] = weakref.WeakValueD
 
 @ROWS.function("method")
 def untyped_storage(self: Tensor) -> UntypedStorage:
-    """Return the memory that the tensor lies in, as bytes."""
+    """Return the tensor's storage, as bytes."""
     memory = memory_of(self)
     found = _STORAGES.get(id(memory))
     if found is None:
@@ -451,24 +459,24 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
 
 @ROWS.function("method")
 def _typed_storage(self: Tensor) -> TypedStorage:
-    """Return the memory that the tensor lies in, as elements."""
+    """Return the tensor's storage, as elements."""
     return TypedStorage(untyped_storage(self), DTYPES[self._array.dtype])
 
 
 @ROWS.function("method")
 def storage(self: Tensor) -> TypedStorage:
-    """Return the memory that the tensor lies in, as elements (deprecated: use `untyped_storage`)."""
+    """Return the tensor's storage, as elements (deprecated: use `untyped_storage`)."""
     warn_once(errors.TYPED_STORAGE)
     return _typed_storage(self)
 
 
 @ROWS.function("method")
 def storage_offset(self: Tensor) -> int:
-    """Return how many elements of the storage stand before the tensor's first one."""
+    """Return the offset of the tensor's first element in the storage, in elements."""
     return geometry_of(self)[2]
 
 
 @ROWS.function("method")
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Return whether another tensor lies in the same memory in the same way."""
+    """Return True if another tensor has the same storage, offset, sizes and strides."""
     return memory_of(self) is memory_of(tensor) and geometry_of(self) == geometry_of(tensor)

@@ -1,8 +1,10 @@
-"""Conjugates, which are views in PyTorch: they share memory, and are computed when they are read.
+"""Conjugates, which are lazy views in PyTorch: they share memory, and are computed when they are
+read.
 
-NumPy has no such view. Here a conjugate has memory of its own, and lists what it is a conjugate of: what is written into
-either by operations is written into the other, too. What is written through NumPy is seen when somebody looks at the
-conjugate: its tensors compute it anew (tensor.py, `Mirrored`). Conjugates have no ``numpy()``, as in PyTorch.
+NumPy has no such view. Here a conjugate has its own memory and refers to its source: operations
+that write into either write into the other, too. Writes through NumPy take effect when the
+conjugate is accessed: its tensors recompute it (tensor.py, `Mirrored`). Conjugates have no
+``numpy()``, as in PyTorch.
 
 Layer: 9.
 """
@@ -23,20 +25,20 @@ from functrace.typing import Array
 @final
 @dataclass(frozen=True)
 class Mirror:
-    """A conjugate and what it is one of, of which elements that share memory stand once."""
+    """A conjugate and its source, in which elements that share memory occur once."""
 
     source: Array
     made: weakref.ref[Array]
     is_conjugate: bool
-    """Whether it is one of the memory itself; not, for a conjugate of a conjugate."""
+    """True if it is the conjugate of the memory itself; False for a conjugate of a conjugate."""
 
 
 MIRRORS: dict[int, Mirror] = {}
-"""Those whose conjugates somebody holds, by identity of the conjugate."""
+"""Entries of live conjugates, by identity of the conjugate."""
 
 
 def conjugated(x: Array) -> Any:
-    """Return the conjugate, of an array as a view of it."""
+    """Return the conjugate; of an array, as a view of it."""
     if not isinstance(x, np.ndarray):
         return ew.conj(x)
     before = MIRRORS.get(id(x))
@@ -53,7 +55,7 @@ view_written(conjugated, lambda base, value: ew.conj(value))
 
 
 def mirror_of(array: Any) -> Mirror | None:
-    """Return what an array is a part of, if that is a conjugate, or one of a part of one."""
+    """Return the entry of the conjugate that an array is a part of, or None."""
     while MIRRORS and isinstance(array, np.ndarray):
         found = MIRRORS.get(id(array))
         if found is not None and found.made() is array:
@@ -63,13 +65,13 @@ def mirror_of(array: Any) -> Mirror | None:
 
 
 def is_conjugate(array: Any) -> bool:
-    """Return whether an array is a part of a conjugate."""
+    """Return True if an array is a part of a conjugate."""
     found = mirror_of(array)
     return found is not None and found.is_conjugate
 
 
 def renewed(array: Any) -> Any:
-    """Return a part of a conjugate, computed anew from what it is one of."""
+    """Return a part of a conjugate, recomputed from its source."""
     found = mirror_of(array)
     if found is not None:
         np.conjugate(renewed(found.source), out=found.made())
@@ -77,7 +79,9 @@ def renewed(array: Any) -> Any:
 
 
 def refresh(written: Array) -> None:
-    """Write what was written into an array into what it is a conjugate of, and into its conjugates."""
+    """Propagate a write into an array to its source, if it is a conjugate, and to its
+    conjugates.
+    """
     stale, done = [written], set()
     while stale:
         changed = stale.pop()

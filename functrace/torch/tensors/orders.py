@@ -1,7 +1,7 @@
-"""In what order the elements of results lie in memory, where operands lie in several.
+"""Memory order of elementwise results whose operands have different memory orders.
 
-PyTorch's iterator sorts axes by the steps of the operands, first to last; NumPy's prefers C order. Whether a later
-``view`` or ``reshape`` shares memory depends on it.
+PyTorch's iterator sorts axes by the strides of the operands, first to last; NumPy's prefers C
+order. Whether a later ``view`` or ``reshape`` shares memory depends on it.
 
 Layer: 9.
 """
@@ -17,13 +17,15 @@ from functrace.typing import Array
 
 
 def laid(result: Array, operands: Sequence[Array]) -> Array:
-    """Return the result of an elementwise operation as PyTorch lays it out, where operands lie in several orders.
+    """Return the result of an elementwise operation in PyTorch's memory layout, for operands of
+    different layouts.
 
-    Of two axes, the one lies inside along which the steps of the first operand that has any along both are smaller.
+    Of two axes, the inner one is that with the smaller stride in the first operand that has
+    nonzero strides along both.
 
     Args:
-        result: what NumPy makes of it.
-        operands: as they are computed with.
+        result: NumPy's result.
+        operands: the converted operands.
     """
     shape = result.shape
     steps = []
@@ -35,7 +37,7 @@ def laid(result: Array, operands: Sequence[Array]) -> Array:
 
 
 def laid_by(result: Array, steps: Sequence[tuple[int, ...]]) -> Array:
-    """Return a result in the order that the steps of its operands along its axes have; see `laid`."""
+    """Return a result in the memory order given by the strides of its operands; see `laid`."""
     shape = result.shape
     order = list(range(len(shape)))[::-1]
     for moving in range(1, len(shape)):
@@ -50,7 +52,9 @@ def laid_by(result: Array, steps: Sequence[tuple[int, ...]]) -> Array:
 
 
 def ordered(result: Array, order: Sequence[int]) -> Array:
-    """Return an array whose axes lie in memory in an order, outermost first: itself, or a copy."""
+    """Return an array with a certain order of axes in memory, outermost first: itself, or a
+    copy.
+    """
     turned = result.transpose(order)
     if turned.flags.c_contiguous:
         return result
@@ -58,7 +62,7 @@ def ordered(result: Array, order: Sequence[int]) -> Array:
 
 
 def _compared(a: int, b: int, shape: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> bool | None:
-    """Whether axis ``a`` lies outside of ``b``; None if no operand tells."""
+    """Return True if axis ``a`` is outside of ``b``; None if no operand decides."""
     for s in steps:
         if s[a] and s[b]:
             if s[a] != s[b]:
@@ -69,7 +73,9 @@ def _compared(a: int, b: int, shape: tuple[int, ...], steps: Sequence[tuple[int,
 
 
 def channels_lie_last(x: Array) -> bool:
-    """Whether the second of four or five axes lies inside of the others, as PyTorch asks for its ``channels_last``."""
+    """Return True if the second of four or five axes is innermost in memory, as in PyTorch's
+    ``channels_last``.
+    """
     if x.ndim not in (4, 5) or not x.strides[1] or 0 in x.shape:
         return False
     least = 0
@@ -82,6 +88,6 @@ def channels_lie_last(x: Array) -> bool:
 
 
 def copied(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Return a copy in a dtype, which lies as what is copied does if that has an order."""
+    """Return a copy in a dtype, with the memory order of the original if that is dense."""
     copy = np.array(array, dtype)
     return copy if copy.flags.c_contiguous else laid(copy, [array])

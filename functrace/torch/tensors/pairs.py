@@ -33,7 +33,7 @@ def as_pairs(x: Array | Tracer) -> Any:
 
 
 def as_complex(x: Array | Tracer) -> Any:
-    """Return the complex numbers whose parts stand in the last axis."""
+    """Return the complex numbers whose parts are in the last axis."""
     if isinstance(x, np.ndarray) and x.strides[-1] == x.itemsize:
         return x.view(np.result_type(x.dtype, np.complex64))[..., 0]
     return ew.add(index_static(x, (..., 0)), ew.mul(index_static(x, (..., 1)), 1j))
@@ -60,10 +60,11 @@ def view_as_real(input: Tensor) -> Value:
 
 @ROWS.function("function")
 def view_as_complex(input: Tensor) -> Value:
-    """Return a view as complex numbers, whose real and imaginary parts stand in the last axis.
+    """Return a view as complex numbers, whose real and imaginary parts are in the last axis.
 
     Raises:
-        RuntimeError: for other dtypes than float32 and float64, and where the two parts do not lie side by side.
+        RuntimeError: for other dtypes than float32 and float64, and unless the two parts are
+            adjacent in memory.
     """
     tensors_only("view_as_complex", input=input)
     array = input._array

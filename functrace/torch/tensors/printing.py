@@ -1,4 +1,4 @@
-"""How tensors print: as PyTorch's do.
+"""Printing of tensors, in PyTorch's format.
 
 Layer: 9.
 """
@@ -94,7 +94,9 @@ def _nested(array: Any, indent: int, show: Callable[[Any], str], shortened: bool
 
 
 def _formatter(array: Any) -> Callable[[Any], str]:
-    """Return how elements of an array are written: one width for all, by PyTorch's choice of notation."""
+    """Return the function that formats elements of an array: one width for all, by PyTorch's
+    choice of notation.
+    """
     if array.dtype.kind == "c":
         real, imag = _formatter(array.real), _formatter(np.abs(array.imag))
 

@@ -1,4 +1,5 @@
-"""What views are made of: functions that show a part of a value, and what writing into that part makes of the value.
+"""Steps of views: functions that return a part of a value, and the effect of a write into that
+part on the value.
 
 Layer: 9.
 """
@@ -21,19 +22,21 @@ if TYPE_CHECKING:
     from functrace.torch.dispatch.applying import Op
 
 Step: TypeAlias = "tuple[Callable[..., Any], tuple[Any, ...], Op | None]"
-"""How a view comes from what it is a view of: a function of arrays, its parameters, and the op, if it came by one."""
+"""One step from a base to a view: a function of arrays, its parameters, and the op, if one made
+it.
+"""
 Steps: TypeAlias = "tuple[Step, ...]"
 
 
 def part(base: Array, steps: Steps) -> Any:
-    """Return the part of a value that a chain of views shows."""
+    """Apply the steps of a view to a value."""
     for function, params, _ in steps:
         base = function(base, *params)
     return base
 
 
 def with_part(base: Array, steps: Steps, value: Array) -> Any:
-    """Return a value with the part that a chain of views shows replaced."""
+    """Return a value with the part that a chain of views selects replaced."""
     if not steps:
         return value
     (function, params, _), rest = steps[0], steps[1:]
@@ -54,22 +57,26 @@ _REPLACE: dict[Callable[..., Any], Callable[..., Any]] = {
     ew.real: lambda base, value: ew.add(value, ew.mul(ew.imag(base), 1j)),
     ew.imag: lambda base, value: ew.add(ew.real(base), ew.mul(value, 1j)),
 }
-"""By view function: what writing into the view means for what it is a view of; of expanded memory, see `_contracted`."""
+"""By view function: the function that writes a view's value into its base; for expanded memory,
+see `_contracted`.
+"""
 
 
 STRIDED: set[Callable[..., Any]] = set()
-"""View functions that are views of arrays with any strides, and so never read memory."""
+"""View functions that return views of arrays with any strides, and so never copy memory."""
 
 
 def view_written(function: Callable[..., Any], replace: Callable[..., Any], *, is_strided: bool = False) -> None:
-    """Say what writing into a view means: ``replace(base, value, *params)`` is the base with it; see `STRIDED`, too."""
+    """Register the write of a view: ``replace(base, value, *params)`` is the updated base; see
+    `STRIDED`, too.
+    """
     _REPLACE[function] = replace
     if is_strided:
         STRIDED.add(function)
 
 
 def _contracted(base: Array, value: Array, rest: Steps) -> Any:
-    """Return a value that was expanded, with what was written into a part of the expansion: each element at most once."""
+    """Return a value after a write into a part of its expansion: each element at most once."""
     written = np.zeros(value.shape, np.bool_)
     part(written, rest)[...] = True
     extra = written.ndim - len(base.shape)

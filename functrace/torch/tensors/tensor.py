@@ -1,19 +1,18 @@
-"""`Tensor`: an ndarray that remembers how it was made.
+"""`Tensor`: an ndarray with a record of its computation.
 
-What stands here is a tensor's state: its array, the version counter that it shares with its views and aliases, its place
-in the graph, its gradient, its hooks. What one can compute with it stands in rows (rows.py), which give the class its
-operators and methods.
+This module has a tensor's state: its array, the version counter shared with its views and aliases,
+its place in the graph, its gradient, its hooks. Operators and methods come from rows (rows.py).
 
 Note [Version counters]
-    A counter is a list: the count, and which recording of functrace's was the newest when the tensor was made, which tells
-    tensors from outside of a transform (`refuse_outside`). Views and ``detach()`` share it; an in-place operation adds one
-    to the count. A saved tensor remembers the count it was saved at, so that backward can tell when it was overwritten.
-    Inference tensors have no count.
+    A counter is a list: the count, and the newest functrace recording when the tensor was made,
+    which identifies tensors from outside of a transform (`refuse_outside`). Views and ``detach()``
+    share it; an in-place operation increments the count. A saved tensor stores the count at which
+    it was saved, so that backward detects overwrites. Inference tensors have no count.
 
 Note [Views and history]
-    A view shares NumPy memory with its base, and knows the steps that lead from the base to it (`View`). Writing into a view
-    rewrites the base's history (views.py); the ``grad_fn`` of every view of that base is then out of date, which it
-    notices by the version counter when somebody reads it.
+    A view shares NumPy memory with its base, and stores the steps from the base to it (`View`).
+    Writing into a view rewrites the base's history (views.py); the ``grad_fn`` of every view of
+    that base is then out of date, which the version counter reveals on the next access.
 
 Layer: 9.
 """
@@ -53,19 +52,21 @@ else:
     Methods = object
 
 Operand: TypeAlias = "Tensor | Array | np.generic | complex"
-"""What functions compute with: a tensor, a number, or, under functrace's transforms, a traced value or an array."""
+"""Operands of functions: a tensor, a number, or, under functrace's transforms, a traced value or
+an array.
+"""
 Value: TypeAlias = Any
-"""What functions return: a tensor, or, where no tensor was among the operands, a traced value or an array."""
+"""Results of functions: a tensor, or, if no operand was a tensor, a traced value or an array."""
 
 _new = object.__new__
 
 
 @final
 class NoVersion(list[int]):
-    """The version counter of inference tensors: there is nothing to read in it, so that nothing can rely on it."""
+    """The version counter of inference tensors: it cannot be read, so nothing can depend on it."""
 
     def __getitem__(self, place: Any) -> NoReturn:
-        """Raise: who reads a version is about to save the tensor for backward."""
+        """Raise: a version is read to save the tensor for backward."""
         raise RuntimeError(errors.INFERENCE_SAVED)
 
     def __setitem__(self, place: Any, version: Any) -> NoReturn:
@@ -74,20 +75,25 @@ class NoVersion(list[int]):
 
 
 UNVERSIONED = NoVersion()
-"""What inference tensors, which are made in inference mode, have in place of a version counter. Their views share it."""
+"""Version counter of all inference tensors, which are made in inference mode, and of their
+views.
+"""
 
 
 RESIZED: weakref.WeakSet[GraphNode] = weakref.WeakSet()
-"""Nodes whose tensor ``.data`` has given another shape or dtype: as long as there are, passes check their gradients."""
+"""Nodes whose tensors ``.data`` has given another shape or dtype: while there are any, passes
+check their gradients.
+"""
 
 
 class View:
-    """How a view comes from its base.
+    """Derivation of a view from its base.
 
     Args:
         base: the tensor at the root of the chain, which is not a view itself.
-        steps: ``(function, params, op)``, to be applied to the base's array one after the other; see `steps`.
-        version: the counter when the view's ``grad_fn`` was made; later, it is out of date.
+        steps: ``(function, params, op)``, applied to the base's array in order; see `steps`.
+        version: the count when the view's ``grad_fn`` was made; it is out of date if the count has
+            changed.
         made: ``"no_grad"`` or ``"inference"`` if it was made without recording, or ``""``.
     """
 
@@ -102,7 +108,9 @@ class View:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """What leads from the base, as it lies now, to the view: first back through what `_moves` undoes, newest first."""
+        """The steps from the base in its present shape to the view; they begin with the inverses
+        in `_moves`, newest first.
+        """
         moves = self.base._moves
         if self._moves is not moves:
             self._steps = (*reversed(moves[len(self._moves) :]), *self._steps)
@@ -117,10 +125,11 @@ class View:
 class Tensor(Methods):
     """A tensor: PyTorch's, over a NumPy array.
 
-    Make one with `functrace.torch.tensor` and its kin, or `wrap` an array.
+    Make one with `functrace.torch.tensor` and the other factories, or `wrap` an array.
     """
 
-    # Class-level defaults: a new tensor sets only what is particular to it, `_array` and `_counter` at least.
+    # Class-level defaults: a new tensor sets only attributes that differ, at least `_array` and
+    # `_counter`.
     _array: Any
     _counter: list[int]
     _requires: bool = False
@@ -134,19 +143,23 @@ class Tensor(Methods):
     _retains: bool = False
     _traced_hooks: Hooks | None = None
     _moves: tuple[Step, ...] = ()
-    """Of a base that in-place views have given another shape: what undoes each; its older views start there."""
+    """For a base that in-place views have reshaped: the inverse of each; its older views start
+    there.
+    """
     _home: Array | None = None
-    """Of an alias of a view: the array whose memory is the storage, where that is not its own."""
+    """For an alias of a view: the array whose memory is the storage, if that is not its own."""
     _dual: Dual | None = None
     """Its tangent, in forward mode."""
     _inside: int = -1
-    """Of a leaf that a Function's code made while it was traced: the newest recording then; otherwise -1."""
+    """For a leaf made by a Function's code while it was traced: the newest recording then;
+    otherwise -1.
+    """
     _mask: tuple[Tensor, int] | None = None
-    """Of positions that index with a mask: the mask, and along which axis of it they count."""
+    """For the positions of a mask index: the mask, and its axis."""
 
     __functrace_call__: ClassVar[Callable[..., Any]]
     __functrace_jit__: ClassVar[Callable[..., Any]]
-    """How `functrace.jit` takes tensors: see func/calls.py."""
+    """Treatment of tensors by `functrace.jit`: see func/calls.py."""
 
     __array_priority__ = 1000.0
 
@@ -154,7 +167,7 @@ class Tensor(Methods):
         first = data[0] if data else ()
         if isinstance(first, Tensor):
             vars(self).update(vars(first[...]))  # a view of it
-        elif isinstance(first, Size) or is_size(first):  # sizes; anything else is what it holds
+        elif isinstance(first, Size) or is_size(first):  # sizes; anything else is data
             self._array = np.zeros(first if isinstance(first, Size) else data, default_float())
             self._counter = new_counter()
         elif isinstance(first, np.ndarray) and first.dtype == default_float():
@@ -168,7 +181,7 @@ class Tensor(Methods):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients flow to this tensor."""
+        """True if gradients flow to this tensor."""
         view = self._view
         return self._requires or self._node is not None or (view is not None and view.base.requires_grad)
 
@@ -179,10 +192,10 @@ class Tensor(Methods):
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Ask for gradients of this leaf, or no longer.
+        """Set whether this leaf requires gradients.
 
         Raises:
-            RuntimeError: for a tensor that was computed, or whose dtype has no derivatives.
+            RuntimeError: for a non-leaf tensor, or one whose dtype has no derivatives.
         """
         if self._node is not None:
             if requires_grad:
@@ -201,12 +214,14 @@ class Tensor(Methods):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no node computed this tensor. (A view is not asked whether its base was overwritten: see ``grad_fn``.)"""
+        """True if no node computed this tensor. (For a view, overwrites of its base are ignored:
+        see ``grad_fn``.)
+        """
         return self._node is None
 
     @property
     def output_nr(self) -> int:
-        """Which output of its node this tensor is."""
+        """The index of this tensor among the outputs of its node."""
         return self._output_nr
 
     @property
@@ -228,13 +243,13 @@ class Tensor(Methods):
 
     @property
     def volatile(self) -> bool:
-        """What ``no_grad`` has replaced: always False."""
+        """Always False: replaced by ``no_grad``."""
         warnings.warn(errors.VOLATILE, UserWarning, stacklevel=2)
         return False
 
     @property
     def retains_grad(self) -> bool:
-        """Whether ``retain_grad()`` was called on this computed tensor."""
+        """True if ``retain_grad()`` was called on this non-leaf tensor."""
         return self._retains
 
     @property
@@ -251,7 +266,7 @@ class Tensor(Methods):
 
     @property
     def _post_accumulate_grad_hooks(self) -> Any:
-        """Of a leaf: what is called after a gradient was added to ``.grad``, by number."""
+        """Hooks of a leaf that run after a gradient was added to ``.grad``, by number."""
         return self._post_hooks
 
     @_post_accumulate_grad_hooks.setter
@@ -271,7 +286,7 @@ class Tensor(Methods):
     def _is_view(self) -> bool:
         return self._view is not None
 
-    # -- what it looks like --------------------------------------------------------------------
+    # -- shape, dtype and memory ---------------------------------------------------------------
 
     @property
     def shape(self) -> Size:
@@ -311,24 +326,26 @@ class Tensor(Methods):
 
     @property
     def device(self) -> device:
-        """Where it lives: always the CPU."""
+        """The device: always the CPU."""
         return CPU
 
     def stride(self, dim: int | None = None) -> Any:
-        """Return the steps between neighbours along each axis, in elements."""
+        """Return the strides, in elements."""
         array = self._array
         strides = tuple(n // array.itemsize for n in array.strides) if array.size else dense_strides(array.shape)
         return strides if dim is None else strides[dim]
 
     def is_contiguous(self) -> bool:
-        """Whether the elements lie in C order without gaps; a traced value does if nobody knows."""
+        """Return True if the elements are in C order without gaps; True for a traced value of
+        unknown layout.
+        """
         if isinstance(self._array, Tracer):
             known = layout_of(self._array)
             return known is None or known.flags.c_contiguous
         return self._array.flags.c_contiguous
 
     def is_floating_point(self) -> bool:
-        """Whether the elements are floats."""
+        """Return True if the elements are floats."""
         return self._array.dtype.kind == "f"
 
     def data_ptr(self) -> int:
@@ -338,7 +355,7 @@ class Tensor(Methods):
     # -- values --------------------------------------------------------------------------------
 
     def numpy(self, *, force: bool = False) -> Any:
-        """Return the array itself: memory is shared, and writing to it is not noticed by backward.
+        """Return the array itself: memory is shared, and backward does not detect writes to it.
 
         Raises:
             RuntimeError: if gradients flow to this tensor (unless ``force``, or in ``no_grad``).
@@ -372,7 +389,7 @@ class Tensor(Methods):
         return self._array.item() if MODES.dispatch is None else self._read()
 
     def _read(self) -> Any:
-        """Return the one element, which dispatch modes see being read."""
+        """Return the one element; dispatch modes get this read as an operation."""
         if MODES.dispatch is None:
             return self._array.item()
         return MODES.dispatch.make("_local_scalar_dense", (self,), {}, self._array.item)
@@ -439,7 +456,7 @@ class Tensor(Methods):
         return self._alias()
 
     def _alias(self) -> Tensor:
-        """Return an alias without history, which no dispatch mode sees made."""
+        """Return an alias without history, hidden from dispatch modes."""
         array = constant(self._array)
         made = _new(class_for(array))
         made._array, made._counter = array, self._counter
@@ -449,7 +466,9 @@ class Tensor(Methods):
 
     @property
     def data(self) -> Tensor:
-        """An alias without history, and with a version counter of its own: what is written through it goes unnoticed."""
+        """An alias without history, and with its own version counter: writes through it go
+        undetected.
+        """
         array = constant(self._array)
         made = _new(class_for(array))
         made._array, made._counter = array, [0, STARTED.newest]
@@ -473,7 +492,9 @@ class Tensor(Methods):
         self._home = home_of(value)
 
     def _note_resized(self) -> None:
-        """Let passes check the gradients of this tensor: there may be a graph in which it has its present shape."""
+        """Make passes check the gradients of this tensor: a graph may have it in its present
+        shape.
+        """
         if self._node is not None:
             RESIZED.add(self._node)
             return
@@ -485,7 +506,7 @@ class Tensor(Methods):
 
 
 class Mirrored(Tensor):
-    """A tensor in the memory of a conjugate, which is computed anew when somebody looks: see mirrors.py."""
+    """A tensor in the memory of a conjugate, recomputed on access: see mirrors.py."""
 
     @property
     def _array(self) -> Any:
@@ -500,22 +521,26 @@ Mirrored.__name__ = Mirrored.__qualname__ = "Tensor"
 
 
 def class_for(array: Any) -> type[Tensor]:
-    """Return the class of a tensor in some memory: those in the memory of conjugates look at what these are of."""
+    """Return the class of a tensor over an array: `Mirrored` in the memory of conjugates."""
     return Mirrored if MIRRORS and mirror_of(array) is not None else Tensor
 
 
 def refuse_mirrored(mirror: Mirror) -> NoReturn:
-    """Refuse to show NumPy the memory of a conjugate, or (other than PyTorch) of the conjugate of a part of one."""
+    """Refuse to give NumPy the memory of a conjugate, or (unlike PyTorch) of the conjugate of a
+    part of one.
+    """
     if mirror.is_conjugate:
         raise RuntimeError(errors.NUMPY_OF_CONJUGATE)
     raise UnsupportedFunctionError(
-        "the conjugate of a part of a conjugate has memory of its own here",
-        fix="take numpy() of the same part of what it is a conjugate of, or clone() it first",
+        "the conjugate of a part of a conjugate has its own memory here",
+        fix="take numpy() of the same part of its source, or clone() it first",
     )
 
 
 def is_size(value: object) -> bool:
-    """Whether the older constructors take a value for a size: an integer, or an array that is one."""
+    """Return True if the older constructors take a value as a size: an integer, or an array with
+    one integer.
+    """
     if isinstance(value, np.ndarray):
         return not value.ndim and value.dtype.kind in "iu"
     return isinstance(value, (int, np.integer))
@@ -536,12 +561,12 @@ def home_of(tensor: Tensor) -> Array | None:
 
 
 def is_expanded(array: Array) -> bool:
-    """Whether elements share memory, as those of something expanded do."""
+    """Return True if elements share memory, as in an expanded array."""
     return 0 in array.strides and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
 
 
 def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the strides, in elements, of what lies in C order without gaps."""
+    """Return the strides, in elements, of a C-contiguous array."""
     strides, step = [], 1
     for n in reversed(shape):
         strides.append(step)
@@ -550,19 +575,23 @@ def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def constant(array: Any) -> Any:
-    """Return an array as what no gradient flows through: of a traced one, an alias that does not depend on anything."""
+    """Return an array without gradient; a traced one as an alias without dependencies."""
     return detached(array) if isinstance(array, Tracer) else array
 
 
 def array_of(tensor: Tensor) -> Any:
-    """Return the array of a tensor among traced ones: where ``torch.func`` is at work, gradients may flow to it."""
+    """Return the array of a tensor as an operand of traced ones: under ``torch.func``, gradients
+    may flow to it.
+    """
     if isinstance(tensor._array, Tracer):
         return in_grad_mode(tensor._array)
     return MODES.lift(tensor) if MODES.lift is not None and MODES.recording and tensor.requires_grad else tensor._array
 
 
 def wrap(array: Any) -> Tensor:
-    """Return a tensor of an array or a traced array, which it shares; a NumPy scalar becomes a 0-d array."""
+    """Return a tensor that shares an array or a traced array; a NumPy scalar becomes a 0-d
+    array.
+    """
     made = _new(Tensor)
     made._array = array if type(array) is np.ndarray or isinstance(array, Tracer) else np.asarray(array)
     made._counter = [0, STARTED.newest]
@@ -570,12 +599,12 @@ def wrap(array: Any) -> Tensor:
 
 
 def new_counter() -> list[int]:
-    """Return the version counter of a new tensor, or what inference tensors have in its place."""
+    """Return the version counter of a new tensor; `UNVERSIONED` in inference mode."""
     return UNVERSIONED if MODES.recording is None else [0, STARTED.newest]
 
 
 def fresh(array: Any) -> Tensor:
-    """Return a new tensor of an array that a user gets; an inference tensor, in inference mode. See `wrap`."""
+    """Return a new tensor for the user; an inference tensor in inference mode. See `wrap`."""
     made = wrap(array)
     if MODES.recording is None:
         made._counter = UNVERSIONED
@@ -583,12 +612,13 @@ def fresh(array: Any) -> Tensor:
 
 
 def count_write(tensor: Tensor) -> None:
-    """Count a tensor's version up, before it is overwritten; see `before_write`."""
+    """Increment a tensor's version before it is overwritten; see `before_write`."""
     before_write(tensor)[0] += 1
 
 
 def before_write(tensor: Tensor) -> list[int]:
-    """Ask whether a tensor may be overwritten, and tell those who want to know; returns the counter to count up.
+    """Check that a tensor may be overwritten, and call the watches; returns the counter to
+    increment.
 
     Raises:
         RuntimeError: for an inference tensor, outside inference mode.
@@ -603,10 +633,10 @@ def before_write(tensor: Tensor) -> list[int]:
 
 
 def refuse_outside(tensor: Tensor, value: Tracer) -> None:
-    """Refuse to write a traced value into a tensor that was made before what traces it began.
+    """Refuse to write a traced value into a tensor made before its recording began.
 
     Raises:
-        LostGradientError: it would still be there when that has ended.
+        LostGradientError: the tensor would keep the traced value after the recording has ended.
     """
     counter, began = tensor._counter, recorder(value)
     if MODES.begun is not None:
@@ -624,9 +654,9 @@ def view_of(source: Tensor, array: Any, step: Step) -> Tensor:
     """Return a tensor that is a view of another one: its memory and counter are shared.
 
     Args:
-        source: what it is a view of.
+        source: the tensor to view.
         array: the NumPy view.
-        step: ``(function, params, op)`` that leads from the source's array to it.
+        step: ``(function, params, op)``, the step from the source's array to it.
     """
     made = _new(class_for(array) if MIRRORS else Tensor)
     made._array = array
@@ -644,7 +674,7 @@ def view_of(source: Tensor, array: Any, step: Step) -> Tensor:
 
 
 def check_gradient(tensor: Tensor, gradient: Any) -> None:
-    """Check what is assigned to ``tensor.grad``.
+    """Check a value assigned to ``tensor.grad``.
 
     Raises:
         TypeError: if it is not a tensor.
@@ -661,5 +691,5 @@ def check_gradient(tensor: Tensor, gradient: Any) -> None:
 
 
 def is_tensor(value: Any) -> bool:
-    """Return whether a value is a tensor."""
+    """Return True if a value is a tensor."""
     return isinstance(value, Tensor)

@@ -1,10 +1,11 @@
-"""In-place operations, and what they do to history.
+"""In-place operations, and their effect on history.
 
-An in-place operation computes the same function as its plain form, writes the result into the tensor's memory, counts its
-version up and makes the tensor the output of the new node. On a view it is the *base's* history that changes: the node
-(`CopySlices`) holds the program of the functional update "the base, with the operation applied to this part of it". The
-views of that base make themselves a node `AsStridedBackward0`, which reads their part of the base's new value, when
-somebody asks for their ``grad_fn``.
+An in-place operation computes the same function as its plain form, writes the result into the
+tensor's memory, increments its version and makes the tensor the output of the new node. On a view
+it changes the *base's* history: the node (`CopySlices`) holds the program of the functional update
+"the base, with the operation applied to this part of it". When the ``grad_fn`` of another view of
+that base is read, the view gets a new node `AsStridedBackward0`, which reads its part of the
+base's new value.
 
 Layer: 9.
 """
@@ -57,9 +58,11 @@ _new = object.__new__
 
 
 def check_memory(target: Array, operands: Sequence[Any], arrays: Sequence[Any], *, moves: bool = False) -> None:
-    """Refuse to write where elements share memory, or share it with an operand's in another order (any, if it moves).
+    """Refuse to write into elements that share memory, or that an operand has in another order (in
+    any, if ``moves``).
 
-    As in PyTorch, memory that does not lie densely is not looked into; nor are traced values, which never change.
+    As in PyTorch, memory that is not dense is not checked; nor are traced values, which never
+    change.
     """
     if isinstance(target, Tracer):
         return
@@ -81,7 +84,7 @@ def check_memory(target: Array, operands: Sequence[Any], arrays: Sequence[Any], 
 
 
 def lies_alike(target: Array, array: Array) -> bool:
-    """Whether two arrays are the same elements in the same order."""
+    """Return True if two arrays are the same elements in the same order."""
     begins = [a.__array_interface__["data"][0] for a in (target, array)]
     return begins[0] == begins[1] and target.dtype == array.dtype and _steps(target) == _steps(array)
 
@@ -91,7 +94,9 @@ def _steps(array: Array) -> list[tuple[int, int]]:
 
 
 def writable(array: Array) -> Array:
-    """Return an alias that can be written to, of what was made read-only because it is a part of something expanded."""
+    """Return a writable alias of an array that is read-only because it is a part of an expanded
+    one.
+    """
     if array.flags.writeable:
         return array
     alias = array.view()
@@ -99,13 +104,13 @@ def writable(array: Array) -> Array:
     return alias
 
 
-# -- views that are read after their base has changed ------------------------------------------------------------
+# -- views read after their base has changed ---------------------------------------------------------------------
 
 AS_STRIDED = Op("AsStridedBackward0", part, is_view=True)
 
 
 def renew_node(tensor: Tensor, view: View) -> None:
-    """Give a view the node that leads to its base's present history."""
+    """Give a view a node that leads to its base's present history."""
     refuse_function_view(tensor, view, through_base=True)
     if view.made in ("no_grad", "inference"):
         raise RuntimeError(errors.no_grad_view(view.made, made_by(tensor), through_base=True))
@@ -130,7 +135,9 @@ def renew_node(tensor: Tensor, view: View) -> None:
 
 
 def replayed(base: Tensor, steps: Steps) -> tuple[GraphNode, int]:
-    """Make a view of a base again step by step; returns the last node, and which of its outputs the view is."""
+    """Replay a view of a base step by step; returns the last node, and the output number of the
+    view.
+    """
     recording, MODES.recording = MODES.recording, True
     try:
         made = base
@@ -144,7 +151,7 @@ def replayed(base: Tensor, steps: Steps) -> tuple[GraphNode, int]:
 
 
 def make_plan_cached(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], array: Array) -> Plan:
-    """Return the plan of an op of one operand that wants a gradient."""
+    """Return the plan of an op of one operand that requires grad."""
     key = (op, params, array.shape, array.dtype, 1)
     return PLANS.get(key) or make_plan(key, operands, 1)
 
@@ -195,14 +202,14 @@ class CopySlices(Case):
             function = inner.function if inner.promote is None else inner.promote(inner.function, specs)
             value = fitted((inner.derived or function)(former, *given, *self.params), former)
             result = with_part(base, self.steps, value)
-            if not isinstance(result, Tracer):  # what is written everywhere does not depend on what there was
+            if not isinstance(result, Tracer):  # a full overwrite does not depend on the former value
                 result = recording.handle(recording.capture(result))
             program = recording.program((result._id,), name="CopySlices")
             return Recorded(program, [base._id, *variables, former._id], many=False)
 
 
 def fitted(value: Array, target: Array) -> Any:
-    """Convert a result to the dtype of the tensor that it is written into."""
+    """Convert a result to the dtype of the tensor to write."""
     return value if value.dtype == target.dtype else convert(value, target.dtype)
 
 
@@ -211,7 +218,7 @@ COPY_SLICES = Op("CopySlices", part)
 
 @functools.lru_cache(maxsize=1024)
 def in_place_form(op: Op) -> Op:
-    """Return the op of the in-place form: the same, but the result has the tensor's own dtype."""
+    """Return the op of the in-place form: the same, but the result has the tensor's dtype."""
 
     def promote(function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Any]:
         if op.promote is None:
@@ -221,7 +228,7 @@ def in_place_form(op: Op) -> Op:
             inner = op.promote(function, specs)
         except NotImplementedError:
             if promotion is not None:
-                check_kind(promotion, specs)  # PyTorch asks for this before it looks for a kernel
+                check_kind(promotion, specs)  # PyTorch checks this before the kernel's dtype
             raise
         if promotion is not None:
             check_kind(promotion, specs)
@@ -242,16 +249,18 @@ def in_place_form(op: Op) -> Op:
 def write(
     op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = (), overwrite: Callable[[], object] | None = None
 ) -> Tensor:
-    """Apply an op in place: the first operand, a tensor, takes on the result.
+    """Apply an op in place: the first operand, a tensor, gets the result.
 
     Args:
-        op: what is done.
-        operands: the tensor, and what else it is computed from.
+        op: the op.
+        operands: the tensor, and the other operands.
         params: static parameters.
-        overwrite: what puts the result into the tensor's memory, in place of computing it here: a dispatch mode.
+        overwrite: writes the result into the tensor's memory, instead of computing it here: used
+            by dispatch modes.
 
     Raises:
-        RuntimeError: for a leaf that wants a gradient, a view of one, a result of another shape or kind.
+        RuntimeError: for a leaf that requires grad, a view of one, a result of another shape or
+            kind.
     """
     if DUALS.level is not None and DUALS.level.concerns(operands):
         return DUALS.level.write(op, operands, params)
@@ -264,7 +273,7 @@ def write(
     arrays = [x._array if isinstance(x, Tensor) else x for x in operands]
     for array in arrays:
         if type(array) is not np.ndarray and isinstance(array, Tracer):
-            del arrays[:]  # they would hold the memory
+            del arrays[:]  # they would keep the memory alive
             become_traced(tensor, array)
             return write_traced(op, tensor, others, params)
     target = arrays[0]
@@ -284,10 +293,10 @@ def write(
     if plan.derivation is not None and view is not None:
         chosen = slices_plan(op, view, operands, params, mask)
     node = begin(chosen, tensor, others, arrays) if plan.derivation is not None else None
-    # Its result is like the tensor then: see `in_place_form`.
+    # The result is like the tensor then: see `in_place_form`.
     writes = type(plan.evaluate) in (np.ufunc, Spread) and op.promote is not None
     if writes and (plan.evaluate is np.negative or type(plan.evaluate) is Spread):
-        writes = target.flags.c_contiguous  # NumPy 2.4's negative reads other elements where it writes 16 or 64 bytes apart
+        writes = target.flags.c_contiguous  # NumPy 2.4's negative reads wrong elements at write strides of 16 or 64 bytes
     result = target if writes or overwrite is not None else plan.compute(arrays)
     if result.shape != target.shape:
         raise RuntimeError(errors.output_shape(target.shape, result.shape))
@@ -309,7 +318,8 @@ def write(
 
 
 def wanting(operands: Sequence[Any]) -> int:
-    """Return, as bits, which operands of an in-place operation want gradients; the first is what is written.
+    """Return a bit mask of the operands of an in-place operation that require grad; the first is
+    the tensor to write.
 
     Raises:
         RuntimeError: if it may not be overwritten then; see `check_writable`.
@@ -325,7 +335,9 @@ def wanting(operands: Sequence[Any]) -> int:
 
 
 def find_plan(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], mask: int) -> Plan | None:
-    """Return the plan of an op, made or remembered; None if an operand is neither a tensor nor a number of Python's."""
+    """Return the plan of an op, made or cached; None if an operand is neither a tensor nor a
+    Python number.
+    """
     key: list[Any] = [op, params]
     for x in operands:
         if isinstance(x, Tensor):
@@ -341,7 +353,9 @@ def find_plan(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], mask: 
 
 
 def check_writable(tensor: Tensor) -> None:
-    """Refuse to overwrite leaves that want gradients, their views, and views whose history is ambiguous."""
+    """Refuse to overwrite leaves that require grad, their views, and views with an ambiguous
+    history.
+    """
     view = tensor._view
     if view is not None:
         refuse_function_view(tensor, view, through_base=False)
@@ -367,10 +381,12 @@ def check_kind(promote: Promotion, specs: Sequence[Any]) -> None:
 
 
 def begin(plan: Plan, tensor: Tensor, others: tuple[Any, ...], arrays: list[Any]) -> OpNode:
-    """Make the node of an in-place operation and save its operands, before anything is overwritten.
+    """Make the node of an in-place operation and save its operands, before anything is
+    overwritten.
 
-    Where the derivative needs the former value a copy is saved, as PyTorch does. The other operands are saved as they are:
-    if one is the tensor itself, or shares its memory, backward finds that it was overwritten.
+    If the derivative needs the former value, a copy is saved, as in PyTorch. The other operands
+    are saved as they are: if one is the tensor itself, or shares its memory, backward detects that
+    it was overwritten.
     """
     view = tensor._view
     target = tensor if view is None else view.base
@@ -402,7 +418,9 @@ def begin(plan: Plan, tensor: Tensor, others: tuple[Any, ...], arrays: list[Any]
 
 
 def end(plan: Plan, node: OpNode, target: Tensor) -> None:
-    """Make the tensor that was overwritten (the base, for a view) the output of the node, and save it if need be."""
+    """Make the overwritten tensor (the base, for a view) the output of the node, and save it if
+    needed.
+    """
     move_retained(target, node)
     target._node, target._output_nr, target._requires = node, 0, False
     if node._saved is not None and None in node._saved:
@@ -438,7 +456,7 @@ def slices_plan(op: Op, view: View, operands: tuple[Any, ...], params: tuple[Any
 
 
 def move_retained(tensor: Tensor, node: GraphNode, output_nr: int = 0) -> None:
-    """Let ``retain_grad`` follow a tensor to its newest node."""
+    """Move ``retain_grad`` to the newest node of a tensor."""
     if tensor._retains:
         before = tensor._node
         if before is not None and before is not node and before._retained:
@@ -448,7 +466,9 @@ def move_retained(tensor: Tensor, node: GraphNode, output_nr: int = 0) -> None:
 
 
 def write_traced(op: Op, tensor: Tensor, others: tuple[Any, ...], params: tuple[Any, ...]) -> Tensor:
-    """Apply an op in place to a tensor that holds a traced value: it holds another one afterwards, as does its base."""
+    """Apply an op in place to a tensor that holds a traced value; the tensor and its base get new
+    traced values.
+    """
     operands = (tensor, *others)
     mask = wanting_traced(operands)
     if mask:
@@ -478,20 +498,21 @@ def write_traced(op: Op, tensor: Tensor, others: tuple[Any, ...], params: tuple[
 
 
 def become_traced(tensor: Tensor, like: Tracer) -> None:
-    """Let a tensor hold a traced value from now on, because one is written into it.
+    """Convert a tensor to a traced value, because a traced value is written into it.
 
     Raises:
-        LostGradientError: if it is from outside, or something else holds its memory, and would not see what is written.
+        LostGradientError: if it is from outside, or another object shares its memory and would not
+            get the write.
     """
     refuse_outside(tensor, like)
     view = tensor._view
     base = tensor if view is None else view.base
     array = base._array
     if view is not None:
-        tensor._array = None  # it holds the memory, too
+        tensor._array = None  # it refers to the memory, too
     if not is_alone(array):
         raise LostGradientError(
-            f"a traced value is written into a tensor of {array.dtype} whose memory something else holds: another tensor, "
+            f"a traced value is written into a tensor of {array.dtype} whose memory another object shares: another tensor, "
             "or an array",
             fix="make the tensor inside the function (torch.zeros_like(x)), or write into a clone of it",
         )
@@ -503,11 +524,13 @@ def become_traced(tensor: Tensor, like: Tracer) -> None:
         tensor._array = shows
 
 
-# -- what Functions need -------------------------------------------------------------------------------------------
+# -- for Functions -------------------------------------------------------------------------------------------------
 
 
 class CopySlicesOf(NativeNode):
-    """The node of a base after a user's Function has overwritten a view of it: the Function's node, on a part."""
+    """The node of a base after a user's Function has overwritten a view of it: applies the
+    Function's node to a part.
+    """
 
     _is_freed = False
 
@@ -523,7 +546,9 @@ class CopySlicesOf(NativeNode):
         return (self._aval,)
 
     def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
-        """Give the Function the part of the gradient that it wrote, and put what it returns in that part's place."""
+        """Run the Function's node on the part of the gradient that it wrote, and replace that part
+        by its result.
+        """
         gradient = grads[0]
         if self._is_freed:
             raise RuntimeError(errors.BACKWARD_TWICE)
@@ -535,7 +560,7 @@ class CopySlicesOf(NativeNode):
         return [apply(WITH_PART, (gradient, inner), (self.steps,)), *results[1:]]
 
     def release(self) -> None:
-        """Let go of what the Function saved."""
+        """Free the tensors that the Function saved."""
         self._is_freed = True
         self.node.release()
 
@@ -546,7 +571,7 @@ WITH_PART = Op("AsStridedScatterBackward0", lambda base, value, steps: with_part
 
 
 def rebase_history(tensor: Tensor, node: GraphNode, output_nr: int) -> None:
-    """Make a tensor that was overwritten an output of the node; for a view, its base."""
+    """Make an overwritten tensor an output of the node; for a view, its base."""
     view = tensor._view
     if view is None:
         move_retained(tensor, node, output_nr)
@@ -559,7 +584,7 @@ def rebase_history(tensor: Tensor, node: GraphNode, output_nr: int) -> None:
 
 
 def made_by(tensor: Tensor) -> str:
-    """Return which output of which function a tensor is, in words; nothing for one without node."""
+    """Describe the function and output number of a tensor; empty for one without node."""
     node = tensor._node
     return "" if node is None else f"Output {tensor._output_nr} of {short_name(node)}"
 

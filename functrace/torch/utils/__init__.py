@@ -1,4 +1,4 @@
-"""``torch.utils``: checkpoint, hooks, and modes that see operations.
+"""``torch.utils``: checkpoint, hooks, and dispatch modes.
 
 Layer: 9.
 """

@@ -1,4 +1,4 @@
-"""``torch.utils._python_dispatch``: modes that see every operation, and may answer it.
+"""``torch.utils._python_dispatch``: modes that intercept every operation.
 
 Layer: 9.
 """
@@ -18,13 +18,14 @@ Mode = TypeVar("Mode", bound="TorchDispatchMode")
 
 
 class TorchDispatchMode:
-    """A context in which operations on tensors are handed to ``__torch_dispatch__`` in place of running.
+    """A context in which operations on tensors are forwarded to ``__torch_dispatch__`` instead of
+    being run.
 
-    The handler runs beneath autograd: it sees the operands, whatever it computes is not recorded, and what it returns
-    becomes the result of the operation, whose node is then made. In-place operations are seen as such
-    (``aten.mul_.Tensor``), ``out=`` too (``aten.sin.out``), and those of backward as far as they are operations here. What a
-    handler calls goes to the mode around it. Making tensors (``torch.zeros``, ``torch.tensor``) and reading their values
-    (``item``) is seen, too.
+    The handler runs beneath autograd: it gets the operands, its computations are not recorded, and
+    its result becomes the result of the operation, whose node is then made. It gets in-place
+    operations (``aten.mul_.Tensor``), ``out=`` (``aten.sin.out``), those operations of backward
+    that are operations here, factories (``torch.zeros``, ``torch.tensor``) and reads of values
+    (``item``). Calls of a handler go to the mode around it.
 
     Example:
         >>> import functrace.torch as torch
@@ -49,7 +50,7 @@ class TorchDispatchMode:
     def __torch_dispatch__(
         self, func: OpOverload, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Answer an operation: return what it is to return, usually ``func(*args, **kwargs)``."""
+        """Handle an operation: return its result, usually ``func(*args, **kwargs)``."""
         raise NotImplementedError
 
     def __enter__(self: Mode) -> Mode:
@@ -70,12 +71,12 @@ class TorchDispatchMode:
 
     @classmethod
     def is_infra_mode(cls) -> bool:
-        """Return whether the mode belongs to the library rather than to its user."""
+        """Return True if the mode belongs to the library rather than to its user."""
         return False
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Return whether the mode is not shown what a compiler has put together; there is none here."""
+        """Return True if the mode ignores compiler internals; there is no compiler here."""
         return cls.is_infra_mode()
 
     @classmethod
@@ -84,7 +85,7 @@ class TorchDispatchMode:
 
 
 class BaseTorchDispatchMode(TorchDispatchMode):
-    """A mode that lets everything run."""
+    """A mode that runs every operation."""
 
     def __torch_dispatch__(
         self, func: OpOverload, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -105,17 +106,19 @@ def _get_current_dispatch_mode_stack() -> list[Any]:
 
 
 def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
-    """Return whether a mode is active."""
+    """Return True if a mode is active."""
     return any(include_infra_modes or not mode.is_infra_mode() for mode in active())
 
 
 def is_in_any_mode_without_ignore_compile_internals() -> bool:
-    """Return whether a mode is active that is shown what a compiler has put together."""
+    """Return True if a mode is active that does not ignore compiler internals."""
     return any(not mode.ignore_compile_internals() for mode in active())
 
 
 def any_torch_dispatch_mode_on_stack() -> bool:
-    """Return whether a mode is active that is neither the library's nor blind to compilers."""
+    """Return True if a mode is active that neither belongs to the library nor ignores compiler
+    internals.
+    """
     return any(not mode.is_infra_mode() and not mode.ignore_compile_internals() for mode in active())
 
 
@@ -131,7 +134,7 @@ def _pop_mode(k: object = None) -> Any:
 
 @contextmanager
 def _pop_mode_temporarily(k: object = None) -> Iterator[Any]:
-    """Take the innermost mode off while the context lasts."""
+    """Deactivate the innermost mode inside the context."""
     mode = _pop_mode(k)
     try:
         yield mode
@@ -140,15 +143,15 @@ def _pop_mode_temporarily(k: object = None) -> Iterator[Any]:
 
 
 def _disable_current_modes() -> AbstractContextManager[list[Any]]:
-    """Take all modes off while the context lasts; they are handed out, innermost first."""
+    """Deactivate all modes inside the context, which yields them, innermost first."""
     return without_modes()
 
 
 def is_traceable_wrapper_subclass(t: object) -> bool:
-    """Return whether a tensor is of a class that wraps others; there is none here."""
+    """Return True if a tensor's class wraps other tensors; none does here."""
     return False
 
 
 def is_traceable_wrapper_subclass_type(t: type) -> bool:
-    """Return whether tensors of a class wrap others; there is none here."""
+    """Return True if a class wraps other tensors; none does here."""
     return False

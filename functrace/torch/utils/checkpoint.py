@@ -1,8 +1,9 @@
-"""Checkpointing: run a part of the forward pass again in backward, instead of keeping what it saves.
+"""Checkpointing: rerun a part of the forward pass in backward, instead of keeping its saved
+tensors.
 
-`checkpoint` runs a function under hooks that keep nothing of what it saves, and runs it again when backward needs that; see
-recomputation.py. Which operations keep their results all the same is said in selective.py, what ``debug=True`` tells in
-checkpoint_debug.py; the older variant stands in reentrant.py.
+`checkpoint` runs a function under hooks that discard its saved tensors, and reruns it when
+backward needs them; see recomputation.py. Selective checkpointing is in selective.py, the output
+of ``debug=True`` in checkpoint_debug.py, the older variant in reentrant.py.
 
 Layer: 9.
 """
@@ -74,7 +75,7 @@ Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 
 @final
 class _Settings:
-    """What holds for the checkpoints of all threads that are made meanwhile; None leaves it to each call."""
+    """Overrides for checkpoints made in all threads; None uses the option of each call."""
 
     early_stop: bool | None = None
     debug: bool | None = None
@@ -112,18 +113,22 @@ def checkpoint(
     On values that functrace traces, this is `functrace.checkpoint`.
 
     Args:
-        function: the function to run now, and again in each backward pass that needs it. It must do the same every time.
-        args: its arguments. Tensors among them (not in containers) are checked for being overwritten.
-        use_reentrant: False for the variant that the module describes. True for the older variant, which runs the whole of
-            ``function`` again, in a backward pass within the backward pass; ``None`` chooses that, and warns.
-        context_fn: a function that returns two contexts, for the first run and for those in backward; see
-            `create_selective_checkpoint_contexts`.
-        determinism_check: ``"default"`` compares shapes and dtypes of the tensors that the runs save, ``"none"`` only their
-            number.
+        function: the function to run now, and again in each backward pass that needs it. It must
+            do the same every time.
+        args: its arguments. Tensors among them (not in containers) are checked for being
+            overwritten.
+        use_reentrant: False for the variant described in the module. True for the older variant,
+            which reruns the whole ``function``, in a backward pass within the backward pass;
+            ``None`` selects it, and warns.
+        context_fn: a function that returns two contexts, for the first run and for those in
+            backward; `create_selective_checkpoint_contexts` makes such a pair.
+        determinism_check: ``"default"`` compares shapes and dtypes of the tensors that the runs
+            save, ``"none"`` only their number.
         debug: True to list the operations of both runs in errors about saved tensors.
-        early_stop: True to stop the second run once everything needed is there; `set_checkpoint_early_stop` overrides it.
-        kwargs: keyword arguments of ``function``, and ``preserve_rng_state=True``: random numbers in backward are then those
-            of the first run.
+        early_stop: True to stop the second run once everything needed is there;
+            `set_checkpoint_early_stop` overrides it.
+        kwargs: keyword arguments of ``function``, and ``preserve_rng_state=True``: random numbers
+            in backward are then those of the first run.
 
     Returns:
         the result of ``function``.
@@ -144,7 +149,8 @@ def checkpoint(
         tensor([1.4174])
 
     Cost:
-        one more run of ``function`` per backward pass; its inputs are kept, instead of all that it saves.
+        one more run of ``function`` per backward pass; its inputs are kept, instead of its saved
+        tensors.
     """
     preserve = kwargs.pop("preserve_rng_state", True)
     leaves = flatten((args, kwargs))[0]
@@ -182,7 +188,7 @@ def _checkpoint_without_reentrant_generator(
     *args: object,
     **kwargs: object,
 ) -> Generator[None]:
-    """Stand around a call that is to be checkpointed: until the one yield it is prepared, and afterwards completed."""
+    """Wrap a call to checkpoint: prepare it before the one yield, and complete it afterwards."""
     callback = None
     if debug if _SETTINGS.debug is None else _SETTINGS.debug:
         if context_fn is not noop_context_fn:
@@ -213,7 +219,7 @@ def _checkpoint_without_reentrant_generator(
 
 @final
 class _Call:
-    """A call that can be repeated, with the random numbers of the first time."""
+    """A repeatable call, with the random numbers of the first run."""
 
     __slots__ = ("_context", "_function", "_kwargs", "_random")
 
@@ -224,7 +230,7 @@ class _Call:
         self._random = get_rng_state() if preserve else None
 
     def __call__(self, *args: object) -> None:
-        """Call once more; the generator then goes on from where it was."""
+        """Repeat the call, and resume the generator."""
         with random_numbers_of(self._random), self._context:
             self._function(*args, **self._kwargs)
 
@@ -270,7 +276,7 @@ def checkpoint_sequential(
     parts = list(functions)
     size = len(parts) // segments
     if not size:
-        raise ValueError(f"{segments} segments of {len(parts)} functions; there must be a function for each")
+        raise ValueError(f"{segments} segments of {len(parts)} functions; each needs at least one function")
     last = size * (segments - 1)
     for start in range(0, last, size):
         segment = _Chain(parts[start : start + size])
@@ -280,7 +286,7 @@ def checkpoint_sequential(
 
 @final
 class _Chain:
-    """Functions applied one after the other."""
+    """Functions applied in sequence."""
 
     __slots__ = ("_parts",)
 

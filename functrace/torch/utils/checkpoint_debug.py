@@ -1,4 +1,4 @@
-"""What ``checkpoint(debug=True)`` tells: the operations of both runs, and where they were called.
+"""Output of ``checkpoint(debug=True)``: the operations of both runs, and their call sites.
 
 Layer: 9.
 """
@@ -23,7 +23,9 @@ _OURS = str(Path(__file__).parents[2])
 
 @final
 class LoggingTensorMode(TorchDispatchMode):
-    """Notes each operation, as ``$1: f32[3] = torch._ops.aten.sin.default($0)``, and the lines that led to it."""
+    """Logs each operation, as ``$1: f32[3] = torch._ops.aten.sin.default($0)``, with its call
+    stack.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +37,7 @@ class LoggingTensorMode(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: OpOverload, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Run the operation, and note it."""
+        """Run the operation, and log it."""
         kwargs = {} if kwargs is None else kwargs
         made = func(*args, **kwargs)
         given = [self._shown(a) for a in args] + [f"{name}={self._shown(value)}" for name, value in kwargs.items()]
@@ -60,7 +62,7 @@ class LoggingTensorMode(TorchDispatchMode):
 
 
 def _lines() -> Iterator[str]:
-    """Yield the lines of the calls that run, but for functrace's own, innermost first."""
+    """Yield the lines of the call stack, without functrace's own, innermost first."""
     frame = sys._getframe()
     while frame is not None:
         if not frame.f_code.co_filename.startswith(_OURS):
@@ -71,7 +73,9 @@ def _lines() -> Iterator[str]:
 def _get_debug_context_and_cb() -> tuple[
     Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]], Callable[[CheckpointError], NoReturn]
 ]:
-    """Return a ``context_fn`` that notes the operations of both runs, and what raises the error that shows them."""
+    """Return a ``context_fn`` that logs the operations of both runs, and a function that raises
+    the error with the logs.
+    """
     runs: list[LoggingTensorMode] = [LoggingTensorMode(), LoggingTensorMode()]
 
     @contextmanager
@@ -92,7 +96,7 @@ def _get_debug_context_and_cb() -> tuple[
 
 
 def _listed(label: str, mode: LoggingTensorMode) -> str:
-    """Return the operations of a run, each with the lines that led to it."""
+    """Return the operations of a run, each with its call stack."""
     parts = []
     for k, (log, lines) in enumerate(zip(mode.logs, mode.traces, strict=True)):
         parts.append(

@@ -1,4 +1,5 @@
-"""What PyTorch's checkpoint asks about devices and arguments. There is one device here, whose generator it keeps itself.
+"""Device and argument checks of PyTorch's checkpoint. The only device is the CPU, whose generator
+checkpoint keeps itself.
 
 Layer: 9.
 """
@@ -15,13 +16,13 @@ from functrace.torch.tensors.tensor import Tensor
 
 @final
 class DefaultDeviceType:
-    """The kind of device whose generators a checkpoint keeps, where no argument says which: the CPU's, always kept."""
+    """Default kind of device whose generators a checkpoint keeps, besides the CPU's."""
 
     _default_device_type: str | None = None
 
     @staticmethod
     def set_device_type(device: str = "cuda") -> None:
-        """Name another one; there is none of it."""
+        """Set another kind; there is no such device."""
         DefaultDeviceType._default_device_type = device
 
     @staticmethod
@@ -33,12 +34,14 @@ class DefaultDeviceType:
 
 
 def _infer_device_type(*args: object) -> str:
-    """Return the kind of device that arguments are on: all are on the CPU, so it is the default."""
+    """Return the kind of device of the arguments: all are on the CPU, so it is the default."""
     return DefaultDeviceType.get_device_type()
 
 
 def get_device_states(*args: object) -> tuple[list[int], list[Tensor]]:
-    """Return the devices, other than the CPU, that tensors among the arguments are on, and their generators: none."""
+    """Return the devices, other than the CPU, of tensors among the arguments, and their
+    generators: none.
+    """
     return [], []
 
 
@@ -53,7 +56,7 @@ def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, devic
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return arguments in which tensors are leaves that want gradients as before.
+    """Return arguments whose tensors are new leaves with the same ``requires_grad``.
 
     Raises:
         RuntimeError: for anything but a tuple.
@@ -64,6 +67,6 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def check_backward_validity(inputs: Iterable[object]) -> None:
-    """Warn if no tensor wants a gradient."""
+    """Warn if no tensor requires grad."""
     if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
         warnings.warn(errors.REENTRANT_WITHOUT_INPUTS, UserWarning, stacklevel=2)

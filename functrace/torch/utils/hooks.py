@@ -1,4 +1,5 @@
-"""``torch.utils.hooks``: handles of hooks, hooks around modules, and hooks that are not to be pickled.
+"""``torch.utils.hooks``: handles of hooks, backward hooks of modules, and hooks excluded from
+pickling.
 
 Layer: 9.
 """
@@ -21,28 +22,32 @@ __all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_ha
 F = TypeVar("F", bound=Callable[..., object])
 Grads: TypeAlias = tuple[Tensor | None, ...]
 ModuleHook: TypeAlias = Callable[[Any, Grads, Grads], Sequence[Tensor | None] | None]
-"""Of a module: from the module and the gradients of its inputs and outputs to others of its inputs."""
+"""Module hook: from the module and the gradients of its inputs and outputs to new gradients of its
+inputs.
+"""
 ModulePreHook: TypeAlias = Callable[[Any, Grads], Grads | None]
-"""Of a module: from the module and the gradients of its outputs to others."""
+"""Module hook: from the module and the gradients of its outputs to new ones."""
 
 
 def unserializable_hook(f: F) -> F:
-    """Mark a hook as one that need not be kept with its tensor; `warn_if_has_hooks` says nothing of it."""
+    """Mark a hook that is dropped silently on pickling; `warn_if_has_hooks` ignores it."""
     f.__torch_unserializable__ = True  # type: ignore[attr-defined]
     return f
 
 
 class BackwardHook:
-    """Lets hooks see the gradients of the outputs and of the inputs of a module together.
+    """Calls hooks with the gradients of both the outputs and the inputs of a module.
 
-    Tensors that go in, and those that come out, pass a node each (`BackwardHookFunction`). The one behind the module's
-    outputs runs first, and notes their gradients; when the other runs, hooks are called with both.
+    The module's inputs pass through one node, and its outputs through another
+    (`BackwardHookFunction`). The output node runs first, and stores their gradients; when the
+    input node runs, hooks are called with both.
 
     Args:
-        module: what hooks are called with.
-        user_hooks: called with the module, the gradients of its inputs and of its outputs; what one returns takes the place
-            of the former.
-        user_pre_hooks: called before, with the module and the gradients of its outputs; likewise.
+        module: first argument of hooks.
+        user_hooks: called with the module, the gradients of its inputs and of its outputs; a
+            result replaces the gradients of the inputs.
+        user_pre_hooks: called before, with the module and the gradients of its outputs, which a
+            result replaces.
 
     Example:
         >>> import functrace.torch as torch
@@ -63,13 +68,13 @@ class BackwardHook:
         self.input_tensors_index: list[int] | None = None
 
     def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return a module's arguments, for which its outputs are to be computed."""
+        """Return a module's arguments, behind the input node."""
         found, self.input_tensors_index = _behind_node(args, lambda node: node.register_hook(self._input_hook))
         self.n_inputs = len(args)
         return found
 
     def setup_output_hook(self, args: Any) -> Any:
-        """Return what a module has returned, a tensor or a tuple, for what comes behind it."""
+        """Return a module's results, a tensor or a tuple, behind the output node."""
         several = args if isinstance(args, tuple) else (args,)
         found, self.output_tensors_index = _behind_node(several, lambda node: node.register_hook(self._output_hook))
         self.n_outputs = len(several)
@@ -78,7 +83,7 @@ class BackwardHook:
     def _input_hook(self, grad_inputs: Grads, _grad_outputs: Grads) -> Grads | None:
         outputs = self.grad_outputs
         if outputs is None or self.input_tensors_index is None:
-            return None  # the gradient comes from elsewhere than the module's outputs, as in double backward
+            return None  # this gradient does not come through the module's outputs, as in double backward
         inputs: Sequence[Tensor | None] = _placed(self.input_tensors_index, grad_inputs, self.n_inputs)
         for hook in self.user_hooks:
             found = hook(self.module, tuple(inputs), outputs)
@@ -106,7 +111,7 @@ class BackwardHook:
         return tuple([outputs[k] for k in places])
 
     def _without_inputs(self, outputs: Grads) -> None:
-        """Call the hooks of a module none of whose inputs wants a gradient."""
+        """Call the hooks of a module none of whose inputs requires grad."""
         warnings.warn(errors.MODULE_HOOK_WITHOUT_INPUTS, stacklevel=6)
         for hook in self.user_hooks:
             found = hook(self.module, (None,) * self.n_inputs, outputs)
@@ -116,7 +121,7 @@ class BackwardHook:
 
 
 def _placed(places: Sequence[int], grads: Grads, count: int) -> Grads:
-    """Return gradients in these places, and None in the others."""
+    """Return gradients at these indices, and None at the others."""
     found: list[Tensor | None] = [None] * count
     for k, gradient in zip(places, grads, strict=True):
         found[k] = gradient
@@ -124,7 +129,8 @@ def _placed(places: Sequence[int], grads: Grads, count: int) -> Grads:
 
 
 def _behind_node(args: Any, found: Callable[[GraphNode], object]) -> tuple[Any, list[int] | None]:
-    """Return arguments with the tensors among them behind a node, and their places; None where none wants a gradient.
+    """Return arguments with their tensors behind a node, and the tensors' indices; None if none
+    requires grad.
 
     Args:
         args: a tuple, or a named one.

@@ -1,12 +1,15 @@
-"""What a checkpoint is made of: a frame for each call, and the hooks of its first run and of later ones.
+"""Implementation of checkpoints: a frame for each call, and the hooks of its first run and of
+reruns.
 
-The first run goes under `_checkpoint_hook`, which keeps an empty `_Holder` for each tensor that is saved. When one of them
-is unpacked, the call is run again under `_recomputation_hook`, which collects the tensors in the order of the first run and
-stops it by an exception as soon as the last holder has its tensor. Nesting needs nothing more: the inputs of an inner call
-are saved tensors, which the hooks of the outer one turn into holders of its own; unpacking them runs the outer call again.
+The first run uses `_checkpoint_hook`, which keeps an empty `_Holder` for each saved tensor. When a
+holder is unpacked, the call is rerun under `_recomputation_hook`, which collects the tensors in
+the order of the first run and stops the rerun by an exception as soon as the last holder has its
+tensor. Nested checkpoints need nothing more: the inputs of an inner call are saved tensors, which
+the outer hooks turn into holders; unpacking them reruns the outer call.
 
-Lifetimes: saved tensors hold holder and frame; the frame refers to its holders weakly, and to what it collected for a
-backward pass only as long as that pass lasts and nobody has taken it. Nothing holds the results of either run.
+Lifetimes: saved tensors refer to holder and frame; the frame refers to its holders weakly, and to
+the tensors collected for a backward pass until they are taken or that pass ends. Nothing refers to
+the results of either run.
 
 Layer: 9.
 """
@@ -31,11 +34,12 @@ class CheckpointError(RuntimeError):
 
 
 class _StopRecomputationError(Exception):
-    """Everything that is needed has been computed again; passes through the user's function."""
+    """All needed tensors have been recomputed; passes through the user's function."""
 
 
 class GraphExecGroup:
-    """A context under which a checkpointed function is run again at most once, whatever backward passes need of it.
+    """A context under which a checkpointed function is rerun at most once for several backward
+    passes.
 
     The passes must not need the same saved tensor.
 
@@ -72,7 +76,7 @@ class GraphExecGroup:
 
 @final
 class _Holder:
-    """What the first run keeps in place of a tensor: which one it was."""
+    """Placeholder of a tensor saved in the first run, by its index."""
 
     __slots__ = ("__weakref__", "place")
 
@@ -82,7 +86,7 @@ class _Holder:
 
 @final
 class _Recomputed:
-    """What a second run saved: how many tensors, and by place those that somebody may still ask for."""
+    """The tensors saved by a rerun: their number, and by index those still needed."""
 
     __slots__ = ("__weakref__", "count", "tensors")
 
@@ -96,10 +100,10 @@ class _CheckpointFrame:
     """One checkpointed call.
 
     Args:
-        recompute_fn: runs the call again.
-        early_stop: whether a second run stops once everything needed is there.
-        unpack_error_cb: is given the error of a second run, to raise a better one.
-        metadata_fn: what is compared of the tensors that the runs save.
+        recompute_fn: reruns the call.
+        early_stop: True to stop a rerun once all needed tensors are available.
+        unpack_error_cb: gets the error of a rerun, to raise a better one.
+        metadata_fn: properties of the saved tensors that are compared between runs.
     """
 
     __slots__ = (
@@ -129,13 +133,17 @@ class _CheckpointFrame:
         self.weak_holders: list[weakref.ref[_Holder]] = []
         self.x_metadatas: list[object] = []
         self.recomputed: weakref.WeakKeyDictionary[object, _Recomputed] = weakref.WeakKeyDictionary()
-        """By what needed it: a backward pass, or a group of them."""
+        """Rerun results by owner: a backward pass, or a group of them."""
         self.forward_completed = False
         self.ignore_saved_mismatch = False
-        """Whether a gradient was taken within the call, when it was not yet known how much it would save."""
+        """True if a gradient was taken within the call, before the number of its saved tensors was
+        final.
+        """
 
     def save_inputs(self, *args: object) -> None:
-        """Keep the positional arguments. Tensors among them are saved tensors, so outer hooks may pack them."""
+        """Save the positional arguments. Tensors among them are saved tensors, so outer hooks may
+        pack them.
+        """
         self.saved_args = [make_saved_tensor(arg, False) if isinstance(arg, Tensor) else arg for arg in args]
 
     def get_inputs(self) -> list[Any]:
@@ -143,17 +151,19 @@ class _CheckpointFrame:
         return [arg.unpack() if isinstance(arg, SavedTensor) else arg for arg in self.saved_args]
 
     def keep_place(self, tensor: Tensor) -> _Holder:
-        """Pack, in the first run: keep an empty holder."""
+        """Pack in the first run: return an empty holder."""
         holder = _Holder(len(self.weak_holders))
         self.weak_holders.append(weakref.ref(holder))
         self.x_metadatas.append(self.metadata_fn(tensor))
         return holder
 
     def unpack(self, holder: _Holder) -> Tensor:
-        """Unpack: run again, unless that was done for the running backward pass, and take what belongs into this holder.
+        """Unpack: rerun, unless that was done for the running backward pass, and take the tensor
+        of this holder.
 
         Raises:
-            CheckpointError: it was taken before, or the second run saved something else than the first one.
+            CheckpointError: if it was taken before, or the rerun saved other tensors than the
+                first run.
         """
         gid = GraphExecGroup._get_current_group() or RUNNING.task or GraphExecGroup()
         found = self.recomputed.get(gid)
@@ -164,7 +174,7 @@ class _CheckpointFrame:
         return found.tensors.pop(holder.place)
 
     def run_again(self, gid: object) -> _Recomputed:
-        """Run the call again and keep what it saves, for one that needs it."""
+        """Rerun the call and keep its saved tensors for an owner."""
         args = self.get_inputs()
         found = self.recomputed[gid] = _Recomputed()
         try:
@@ -179,7 +189,7 @@ class _CheckpointFrame:
         return found
 
     def put(self, tensor: Tensor, gid: object) -> Tensor:
-        """Pack, in a second run: put a tensor into its place; stop if it was the last one."""
+        """Pack in a rerun: store a tensor by its index; stop if it was the last one."""
         if tensor.requires_grad:
             tensor = tensor.detach()
         found = self.recomputed[gid]
@@ -199,10 +209,10 @@ class _CheckpointFrame:
         return tensor
 
     def check_recomputed_tensors_match(self, gid: object) -> None:
-        """Check that a second run has saved what the first one did.
+        """Check that a rerun saved the same tensors as the first run.
 
         Raises:
-            CheckpointError: another number of tensors, or tensors of other shapes or dtypes.
+            CheckpointError: for another number of tensors, or tensors of other shapes or dtypes.
         """
         if self.ignore_saved_mismatch:
             return
@@ -232,7 +242,7 @@ class _checkpoint_hook(saved_tensors_hooks):
 
 
 class _recomputation_hook(saved_tensors_hooks):
-    """The hooks of a second run."""
+    """The hooks of a rerun."""
 
     def __init__(self, target_frame_ref: weakref.ref[_CheckpointFrame], gid: object) -> None:
         def pack(tensor: Tensor) -> Tensor:
@@ -261,4 +271,4 @@ _allowed_determinism_checks_to_fns: dict[str, Callable[[Tensor], object]] = {
     _DEFAULT_DETERMINISM_MODE: _default_meta_extractor,
     "none": _nothing,
 }
-"""What is compared of saved tensors, by ``determinism_check``."""
+"""Properties of saved tensors to compare, by ``determinism_check``."""

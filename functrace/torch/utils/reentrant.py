@@ -1,7 +1,8 @@
-"""Checkpointing by a Function: the variant that ``checkpoint(use_reentrant=True)`` chooses.
+"""Reentrant checkpointing by a Function, for ``checkpoint(use_reentrant=True)``.
 
-Its backward runs the whole function again and starts a backward pass within the backward pass, so gradients reach the leaves
-that the function closes over, too. For that, the outer pass must be one that accumulates: ``autograd.grad`` is refused.
+Its backward reruns the whole function and starts a backward pass within the backward pass, so
+gradients reach the leaves captured by the function, too. The outer pass must therefore be one that
+accumulates: ``autograd.grad`` is refused.
 
 Layer: 9.
 """
@@ -22,7 +23,9 @@ from functrace.torch.utils.device_states import check_backward_validity
 
 
 class CheckpointFunction(Function):
-    """Runs a function without recording; backward runs it again, recording, and a backward pass through that."""
+    """Runs a function without recording; backward reruns it with recording, and runs a backward
+    pass through that.
+    """
 
     @staticmethod
     def forward(ctx: Any, function: Callable[..., Any], preserve: bool, *args: Any) -> Any:
@@ -39,7 +42,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """Run again on detached inputs, and pull the gradients back to them."""
+        """Rerun on detached inputs, and pull the gradients back to them."""
         if MODES.floor < 0 and not is_checkpoint_valid():
             raise RuntimeError(errors.REENTRANT_PRUNED)
         args = list(ctx.args)

@@ -1,11 +1,12 @@
-"""Selective checkpointing: some operations of a checkpointed function keep their results, and are not run again.
+"""Selective checkpointing: some operations of a checkpointed function keep their results, and are
+not rerun.
 
-A pair of dispatch modes does it. `_CachingTorchDispatchMode` stands around the first run: it asks the policy about every
-operation, and keeps the results of those that are to be saved. `_CachedTorchDispatchMode` stands around the second run, and
-answers these operations with what was kept, in the order in which they were called.
+Two dispatch modes implement it. `_CachingTorchDispatchMode` is active in the first run: it calls
+the policy for every operation, and caches the results to save. `_CachedTorchDispatchMode` is
+active in the second run, and returns the cached results of these operations, in call order.
 
-Among traced values nothing is run again: there, `among_traced` names the results that the policy chooses, and
-`functrace.checkpoint` saves what has these names.
+On traced values nothing is rerun: there, `among_traced` names the results that the policy selects,
+and `functrace.checkpoint` saves the values with these names.
 
 Layer: 9.
 """
@@ -41,10 +42,10 @@ Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 
 
 class CheckpointPolicy(enum.Enum):
-    """What a policy says of an operation: keep its result, or run it again in backward.
+    """Decision of a policy for an operation: keep its result, or recompute it in backward.
 
-    ``MUST_…`` and ``PREFER_…`` mean the same here. Results that are to be offloaded to the CPU are there already, and
-    computed again, as in PyTorch's eager mode.
+    ``MUST_…`` and ``PREFER_…`` mean the same here. Results to offload to the CPU are there
+    already, and are recomputed, as in PyTorch's eager mode.
     """
 
     MUST_SAVE = 0
@@ -57,10 +58,10 @@ class CheckpointPolicy(enum.Enum):
 
 @final
 class SelectiveCheckpointContext:
-    """What a policy is told beside the operation and its arguments.
+    """First argument of a policy, before the operation and its arguments.
 
     Args:
-        is_recompute: False: policies are asked in the first run only.
+        is_recompute: False: policies are called in the first run only.
         op_output: the result of the operation.
     """
 
@@ -71,14 +72,16 @@ class SelectiveCheckpointContext:
 PolicyFunction: TypeAlias = Callable[..., CheckpointPolicy | bool]
 
 SAC_IGNORED_OPS = {ops.aten.detach.default, ops.prim.device.default}
-"""What is neither asked about nor kept: aliases, which the two runs make in different numbers."""
+"""Operations that policies do not get and that are not cached: aliases, of which the runs make
+different numbers.
+"""
 
 _RECOMPUTE, _CONSUMED = object(), object()
 
 
 @final
 class _VersionWrapper:
-    """A result that is kept, with the version that it had."""
+    """A cached result, with its version."""
 
     __slots__ = ("val", "version")
 
@@ -98,7 +101,9 @@ class _VersionWrapper:
 
 
 def _kept(value: Any) -> _VersionWrapper:
-    """Keep a result as an alias, so that what becomes of the result itself makes no cycle; the version is shared."""
+    """Cache a result as an alias, so that the result itself is in no cycle; the version is
+    shared.
+    """
     return _VersionWrapper(value._alias() if isinstance(value, Tensor) else value)
 
 
@@ -107,7 +112,7 @@ def _policy_from_bool(b: bool) -> CheckpointPolicy:
 
 
 class _CachingTorchDispatchMode(TorchDispatchMode):
-    """Stands around the first run, and keeps what the policy says is to be saved."""
+    """Dispatch mode of the first run: caches the results that the policy selects."""
 
     def __init__(self, policy_fn: PolicyFunction, storage: dict[Any, dict[int, Any]], ac_graph_id: object = None) -> None:
         super().__init__()
@@ -120,7 +125,7 @@ class _CachingTorchDispatchMode(TorchDispatchMode):
         return True
 
     def saves(self, func: OpOverload, out: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """Ask the policy whether the result of an operation is to be saved."""
+        """Return True if the policy saves the result of an operation."""
         context = SelectiveCheckpointContext(is_recompute=False, op_output=out)
         answer = self.policy_fn(context, func, *args, **kwargs)
         if isinstance(answer, bool):
@@ -130,7 +135,7 @@ class _CachingTorchDispatchMode(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Run the operation, and keep its result if the policy says so."""
+        """Run the operation, and cache its result if the policy selects it."""
         kwargs = {} if kwargs is None else kwargs
         out = func(*args, **kwargs)
         if func in SAC_IGNORED_OPS:
@@ -142,7 +147,7 @@ class _CachingTorchDispatchMode(TorchDispatchMode):
 
 
 class _CachedTorchDispatchMode(TorchDispatchMode):
-    """Stands around the second run, and answers operations with what was kept."""
+    """Dispatch mode of the second run: returns cached results."""
 
     def __init__(
         self, policy_fn: object, storage: dict[Any, dict[int, Any]], allow_cache_entry_mutation: bool = False
@@ -163,10 +168,11 @@ class _CachedTorchDispatchMode(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Return what was kept of this call, or run the operation again.
+        """Return the cached result of this call, or rerun the operation.
 
         Raises:
-            RuntimeError: if there was no such call in the first run, what was kept is gone, or was overwritten.
+            RuntimeError: if the first run had no such call, or the cached result was freed or
+                overwritten.
         """
         kwargs = {} if kwargs is None else kwargs
         if func in SAC_IGNORED_OPS:
@@ -219,7 +225,7 @@ def create_selective_checkpoint_contexts(
         >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
         >>> contexts = functools.partial(create_selective_checkpoint_contexts, [torch.ops.aten.mm.default])
         >>> y = checkpoint(lambda x: torch.mm(x, x).sin(), x, use_reentrant=False, context_fn=contexts)
-        >>> y.sum().backward()  # the product of matrices is not computed again
+        >>> y.sum().backward()  # the product of matrices is not recomputed
     """
     if isinstance(policy_fn_or_list, list):
         for op in policy_fn_or_list:
@@ -248,14 +254,16 @@ class _Listed:
         return CheckpointPolicy.MUST_SAVE if op in self._listed else CheckpointPolicy.PREFER_RECOMPUTE
 
 
-# -- among traced values -----------------------------------------------------------------------------------------------
+# -- on traced values --------------------------------------------------------------------------------------------------
 
 _NAME = "selected by a checkpoint's policy"
 
 
 @final
 class _Naming:
-    """Names the results of operations on traced values that a policy chooses; takes the place of a `Dispatch`."""
+    """Names the results of operations on traced values that a policy selects; used in place of a
+    `Dispatch`.
+    """
 
     is_beneath = False
     modes = ()
@@ -264,17 +272,17 @@ class _Naming:
         self._mode = mode
 
     def apply(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        """Apply an op, and name its result if the policy chooses it."""
+        """Apply an op, and name its result if the policy selects it."""
         return self._named(op, operands, params, lambda: applying.apply(op, operands, params), in_place=False)
 
     def write(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Tensor:
-        """Apply an op in place; the tensor holds another value afterwards, which is named if the policy chooses it."""
+        """Apply an op in place; the tensor's new value is named if the policy selects it."""
         tensor = operands[0]
         self._named(op, operands, params, lambda: views.write(op, operands, params), in_place=True)
         return tensor
 
     def put_out(self, name: str, args: tuple[Any, ...], out: Any, run: Callable[[], Any]) -> Any:
-        """Refuse: a policy has no say in what is written into tensors from outside.
+        """Refuse: policies do not apply to writes into tensors from outside.
 
         Raises:
             NotImplementedError: always.
@@ -282,7 +290,7 @@ class _Naming:
         raise NotImplementedError(errors.SELECTED_OUT)
 
     def make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
-        """Run what has no derivative."""
+        """Run an operation without derivative."""
         return self._without(run)
 
     def detach(self, tensor: Tensor, types: tuple[type, ...] = ()) -> Tensor:
@@ -290,7 +298,7 @@ class _Naming:
         return tensor._alias()
 
     def lift(self, constant: Tensor) -> Tensor:
-        """Return a number that is assigned, as a tensor."""
+        """Return an assigned number as a tensor."""
         return constant
 
     def _without(self, run: Callable[[], Any]) -> Any:
@@ -325,10 +333,12 @@ def _name(value: Any) -> Any:
 def among_traced(
     function: Callable[..., Any], context_fn: Callable[[], Contexts], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Call a function among traced values, under `functrace.checkpoint`; what a policy chooses is saved by its name.
+    """Call a function of traced values under `functrace.checkpoint`; results that a policy selects
+    are saved by name.
 
     Raises:
-        NotImplementedError: for contexts that are not those of `create_selective_checkpoint_contexts`.
+        NotImplementedError: for contexts that are not those of
+            `create_selective_checkpoint_contexts`.
     """
     now, again = context_fn()
     if isinstance(now, nullcontext) and isinstance(again, nullcontext):
@@ -349,7 +359,7 @@ def among_traced(
 
 
 def _checkpointed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], policy: Policy) -> Any:
-    """Call a function under `functrace.checkpoint`: of traced values, or of tensors over them."""
+    """Call a function of traced values, or of tensors over them, under `functrace.checkpoint`."""
     if any(isinstance(leaf, Tracer) for leaf in flatten((args, kwargs))[0]):
         return checkpoint(function, policy=policy)(*args, **kwargs)
     return checkpointed(function, args, kwargs, policy)

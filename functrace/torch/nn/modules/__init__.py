@@ -1,4 +1,4 @@
-"""``torch.nn.modules``: so far what hooks of modules need.
+"""``torch.nn.modules``: the Function that module hooks use.
 
 Layer: 9.
 """

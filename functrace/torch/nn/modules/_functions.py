@@ -1,4 +1,4 @@
-"""The Function that hooks of modules stand on; see utils/hooks.py.
+"""The Function that module hooks use; see utils/hooks.py.
 
 Layer: 9.
 """
@@ -16,11 +16,11 @@ class _Context(Protocol):
 
 
 class BackwardHookFunction(Function):
-    """Tensors as they are, behind one node that all their gradients go through."""
+    """Identity on tensors, as one node for all their gradients."""
 
     @staticmethod
     def forward(ctx: _Context, *args: Tensor) -> tuple[Tensor, ...]:
-        """Return them."""
+        """Return the tensors."""
         ctx.mark_non_differentiable(*[x for x in args if not x.requires_grad])
         return args
 
