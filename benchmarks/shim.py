@@ -1,6 +1,6 @@
-"""shim-…: ``functrace.torch`` beside PyTorch, on the same lines of code: forward and ``backward()``, one process, CPU.
+"""shim-…: ``functrace.torch`` and PyTorch on the same lines of code: forward and ``backward()``, one process, CPU.
 
-The first rows are warm. In those of new shapes, numbers and positions every one is seen for the first time; operations
+The first rows are warm. In rows of new shapes, numbers and positions each of these occurs for the first time; operations
 themselves have been used before.
 """
 
@@ -21,7 +21,7 @@ Code = Callable[[ModuleType], Callable[[], Any]]
 
 POINT = np.array([0.3, -0.7, 1.1])
 TURNS = 500
-"""Of two operations each."""
+"""Iterations, of two operations each."""
 NEW = 300
 """New shapes, or numbers."""
 POSITIONS = 1_000
@@ -158,7 +158,7 @@ def positions(torch: ModuleType):
 
 
 def seen_first(torch: ModuleType, step: Callable[[Any], None], cases: Any, result: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a run over cases that are new, after two others by which operations are met."""
+    """Return a run over new cases, after two others that use the operations."""
     if torch.__name__ != "torch":
         from functrace.torch.dispatch import plans, sizes
 

@@ -1,4 +1,4 @@
-"""What one recorded operation costs in each stage, in microseconds: ``python -m benchmarks.stages``.
+"""Cost of one recorded operation in each stage, in microseconds: ``python -m benchmarks.stages``.
 
 The work is the first gradient through 1,000 turns of ``x = np.sin(x) * 1.01`` with 3 elements: 2,001 recorded equations.
 Every figure is the best of several runs with the cycle collector off, divided by the number of recorded equations; *replay*

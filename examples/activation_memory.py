@@ -1,11 +1,11 @@
 """Memory of activations under saved-tensor hooks
 ==============================================
 
-What the graph keeps, made smaller by saved-tensor hooks: half precision, compression, the disk, and one after another.
+Saved-tensor hooks reduce the memory of the graph: half precision, compression, the disk, and composition of hooks.
 
-The network is a deep autoencoder of scikit-learn's scanned digits. One step is run without hooks and under each of them;
-shown are the bytes that are held in memory for backward (tracemalloc sees NumPy's arrays), what lies on disk meanwhile, the
-time, and how far the gradients are from those without hooks. The last row recomputes by ``checkpoint``, for comparison.
+The network is a deep autoencoder of scikit-learn's scanned digits. One step runs without hooks and under each of them. The
+table shows the bytes in memory for backward (tracemalloc sees NumPy's arrays), the bytes on disk meanwhile, the time, and
+the difference of the gradients from those without hooks. The last row recomputes by ``checkpoint``, for comparison.
 
 A layer ends with ``where``, which saves a mask of one byte per number. ``torch.relu`` would save its result, and the next
 product would save that again: without hooks this is one array, but hooks are called for both (in PyTorch, too).

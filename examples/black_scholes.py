@@ -107,7 +107,7 @@ def worst_of_european(rng, count=1000):
 
 
 def draw(spots, prices, deltas, vegas):
-    """Save the Greeks of the call over spot and maturity, and the American put beside what exercising pays."""
+    """Save the Greeks of the call over spot and maturity, and the American put with its exercise value."""
     figure, axes = plt.subplots(2, 4, figsize=(15, 7), layout="constrained")
     grid = np.meshgrid(np.linspace(60, 150, 91), np.linspace(0.1, 2.0, 60))
     contracts = [grid[0].ravel(), grid[1].ravel()]

@@ -157,7 +157,7 @@ def train(rng, params, images, labels, held_images, held_labels):
 
 
 def functional_gradient_differs(params, images):
-    """Whether the Function gives another gradient inside `functrace.grad` than by ``backward()``."""
+    """Return True if the Function gives another gradient inside `functrace.grad` than by ``backward()``."""
     import functrace as ft
 
     weight, bias = params[0].detach().clone().requires_grad_(), params[1].detach()

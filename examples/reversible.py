@@ -1,7 +1,7 @@
 """A reversible network
 ====================
 
-A reversible network on real handwritten digits: its depth costs no memory, because backward computes the inputs again.
+A reversible network on real handwritten digits: its depth costs no memory, because backward recomputes the inputs.
 
 Blocks as in RevNet (Gomez et al. 2017): ``y1 = x1 + f(x2)``, ``y2 = x2 + g(y1)``, from which ``x2 = y2 - g(y1)`` and
 ``x1 = y1 - f(x2)``. One ``autograd.Function`` holds all blocks: it saves the last outputs only, and its backward walks back
