@@ -1,4 +1,4 @@
-"""Work that runs in a separate process: ``python -m benchmarks.child WORK [--memory SYSTEM]`` prints JSON."""
+"""Work in a separate process: ``python -m benchmarks.child WORK [--memory SYSTEM]`` prints JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNS = 3
 
 
 def ask(module: str, arguments: Sequence[str], variables: dict[str, str] | None = None) -> Any:
-    """Run a module of the benchmarks in a fresh process, in a clean environment; return its last line, parsed.
+    """Run a module of the benchmarks in a fresh process; return its last line, parsed.
 
     Raises:
         RuntimeError: if it fails, with what it wrote.

@@ -13,7 +13,7 @@ from typing import Any
 import functrace
 
 DISTURBING = ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES", "PYTHONDONTWRITEBYTECODE", "PYTHONMALLOC", "PYTHONDEVMODE")
-"""Environment variables that disturb measurements: processes that a benchmark starts run without them."""
+"""Environment variables that disturb measurements, removed in processes of benchmarks."""
 
 LIMITING = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "XLA_FLAGS", "MALLOC_ARENA_MAX")
 """Variables that are passed on to processes that a benchmark starts; the header reports them."""
@@ -66,7 +66,7 @@ def header(about: dict[str, Any]) -> str:
 
 
 def resident() -> int:
-    """Return the resident bytes of this process now (at its peak, if the system does not report them)."""
+    """Return the resident bytes of this process (the peak, if there is no ``/proc``)."""
     if Path("/proc/self/status").exists():
         return _status("VmRSS")
     import resource

@@ -56,7 +56,7 @@ class Outcome:
         return "first" if self.work.cold else "later"
 
     def verdicts(self) -> Iterator[tuple[Target, float | None, bool | None]]:
-        """Yield each target, its measured ratio, and whether that is low enough (``None``: its peer did not run)."""
+        """Yield each target, its ratio, and whether it is reached (``None`` without the peer)."""
         for target in self.work.targets:
             reached = self.ratio(target.against, target.call, target.plus)
             yield target, reached, None if reached is None else reached <= target.ratio

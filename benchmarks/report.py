@@ -1,7 +1,8 @@
 """The report: a page in Markdown with pictures, from the measurements of one run.
 
-``python -m benchmarks --report DIRECTORY`` measures and writes ``report.md``, pictures beside it, and all samples as
-``results.json``; ``python -m benchmarks.report DIRECTORY`` draws the page again from the latter. Needs matplotlib.
+ ``python -m benchmarks --report DIRECTORY`` measures and writes ``report.md``, pictures beside it,
+and all samples as ``results.json``; ``python -m benchmarks.report DIRECTORY`` draws the page again
+from the latter. Needs matplotlib.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """roofline: attainable and measured speed of the works' operations on this machine, for the report.
 
-The roofline is measured: the bandwidth of memory and of a core's cache (a copy), and the speed of NumPy's matrix product.
-Jitted functions of a work are passed with their arguments to `functrace.debug.profile`, which counts flops and bytes.
-Bytes are those of operands and results of all operations, as if nothing stayed in a cache (except inside a fusion group):
-if small arrays do stay there, a work can be above the memory bound.
-Times of operations in fusion groups are estimates.
+ The roofline is measured: the bandwidth of memory and of a core's cache (a copy), and the speed of
+NumPy's matrix product. Jitted functions of a work are passed with their arguments to
+`functrace.debug.profile`, which counts flops and bytes. Bytes are those of operands and results of
+all operations, as if nothing stayed in a cache (except inside a fusion group): if small arrays do
+stay there, a work can be above the memory bound. Times of operations in fusion groups are
+estimates.
 
 ``python -m benchmarks.roofline WORK`` and ``… roof`` print JSON.
 """
@@ -52,7 +53,7 @@ def roof() -> dict[str, float]:
 
 
 def caught(system: Callable[[], Callable[[], Any]]) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
-    """Return the function that a run of functrace's calls jits, and its arguments, if there is one."""
+    """Return the function that functrace's run jits, if any, and its arguments."""
     import functrace as ft
 
     calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
@@ -105,7 +106,7 @@ def profile_of(work: str) -> dict[str, Any] | None:
 
 
 def least_seconds(point: dict[str, Any], roof: dict[str, float]) -> float:
-    """Return a lower bound of a work's seconds, by its flops, or by its bytes if all of them pass through memory."""
+    """Return a lower bound of a work's seconds, by its flops and by its bytes from memory."""
     return max(point["flops"] / roof[f"{point['dtype']}_flops_per_second"], point["bytes"] / roof["memory_bytes_per_second"])
 
 

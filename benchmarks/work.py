@@ -13,13 +13,13 @@ import numpy as np
 System = Callable[[], Callable[[], Any]]
 
 REFERENCE = "numpy"
-"""Gradients written by hand: shown for the size of things, but not a peer."""
+"""Hand-written gradients: shown as a reference, but not a peer."""
 
 UN_JITTED = "functrace un-jitted"
-"""functrace's same function without ``jit``, where that is the work."""
+"""The same function without ``jit``, for jitted works."""
 
 INSIDE = "functrace jit inside"
-"""functrace's same transforms around a jitted function, where the work is un-jitted."""
+"""The same transforms around a jitted function, for un-jitted works."""
 
 SYSTEMS = ("functrace", UN_JITTED, INSIDE, REFERENCE, "jax", "torch", "torch.compile", "autograd")
 PEERS = ("jax", "torch", "torch.compile", "autograd")
@@ -167,7 +167,7 @@ def timed(run: Callable[[], Any], count: int) -> float:
 
 
 def calibrate(run: Callable[[], Any], wanted: float = 0.03) -> int:
-    """Return how many runs take about ``wanted`` seconds, after warming up, since functrace compiles hot programs."""
+    """Return how many warm runs take about ``wanted`` seconds."""
     begin = time.perf_counter()
     for _ in range(200):
         run()
