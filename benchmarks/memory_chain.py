@@ -1,6 +1,6 @@
 """memory-chain: 100 layers of ``tanh(sin(h @ w) * exp(-h**2))``, 1,024 x 512, float32: the gradient of all weights.
 
- Measured are the peak of the resident memory above the baseline of the process, and the time. Every
+Measured are the peak of the resident memory above the baseline of the process, and the time. Every
 system runs in a separate process: ``python -m benchmarks.memory_chain SYSTEM`` prints JSON. The
 weights alone are 100 MiB, and so is the gradient. JAX compiles for 20 seconds, so it runs only when
 this work is selected by its id.

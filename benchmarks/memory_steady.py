@@ -1,6 +1,6 @@
 """memory-steady: 100,000 un-jitted gradients with changing Python numbers and two alternating branches, then of mixed sizes.
 
- The caches of transformed programs must not grow with the numbers, so the resident memory stays
+The caches of transformed programs must not grow with the numbers, so the resident memory stays
 flat and the last calls take as long as the first. Then every 1,000th call is on a million numbers:
 its freed memory is kept for the next one, flat, and returned when there is none. Runs in a separate
 process: ``python -m benchmarks.memory_steady [CALLS]`` prints JSON.

@@ -1,6 +1,6 @@
 """The report: a page in Markdown with pictures, from the measurements of one run.
 
- ``python -m benchmarks --report DIRECTORY`` measures and writes ``report.md``, pictures beside it,
+``python -m benchmarks --report DIRECTORY`` measures and writes ``report.md``, pictures beside it,
 and all samples as ``results.json``; ``python -m benchmarks.report DIRECTORY`` draws the page again
 from the latter. Needs matplotlib.
 """

@@ -1,6 +1,6 @@
 """roofline: attainable and measured speed of the works' operations on this machine, for the report.
 
- The roofline is measured: the bandwidth of memory and of a core's cache (a copy), and the speed of
+The roofline is measured: the bandwidth of memory and of a core's cache (a copy), and the speed of
 NumPy's matrix product. Jitted functions of a work are passed with their arguments to
 `functrace.debug.profile`, which counts flops and bytes. Bytes are those of operands and results of
 all operations, as if nothing stayed in a cache (except inside a fusion group): if small arrays do

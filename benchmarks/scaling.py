@@ -1,6 +1,6 @@
 """scaling: cost per operation (100 to 100,000), per leaf (10 to 10,000) and per order (1 to 6).
 
- Runs in a process of its own: ``python -m benchmarks.scaling SYSTEM`` prints JSON. The operations
+Runs in a process of its own: ``python -m benchmarks.scaling SYSTEM`` prints JSON. The operations
 are those of ``x = sin(x) * 1.01`` on three numbers. JAX compiles for minutes at 10,000 operations,
 so it runs these only when this work is selected by its id.
 """

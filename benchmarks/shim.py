@@ -1,6 +1,6 @@
 """shim-…: ``functrace.torch`` and PyTorch on the same code: forward and ``backward()`` on the CPU.
 
- The first rows are warm. In rows of new shapes, numbers and positions each of these occurs for the
+The first rows are warm. In rows of new shapes, numbers and positions each of these occurs for the
 first time; operations themselves have been used before.
 """
 

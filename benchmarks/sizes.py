@@ -1,6 +1,6 @@
 """sizes: time and memory over four decades of size, on one core and on two; for the report.
 
- Two works: elementwise operations with a sum on vectors of increasing length, and a network with
+Two works: elementwise operations with a sum on vectors of increasing length, and a network with
 layers of increasing width. Every system runs in a separate process for each number of cores:
 ``python -m benchmarks.sizes WORK SYSTEM THREADS`` prints JSON. The process is bound to these cores,
 and ``OMP_NUM_THREADS`` is set accordingly.

@@ -1,6 +1,6 @@
 """Cost of one recorded operation in each stage, in microseconds: ``python -m benchmarks.stages``.
 
- The work is the first gradient through 1,000 turns of ``x = np.sin(x) * 1.01`` with 3 elements:
+The work is the first gradient through 1,000 turns of ``x = np.sin(x) * 1.01`` with 3 elements:
 2,001 recorded equations. Every figure is the best of several runs with the cycle collector off,
 divided by the number of recorded equations; *replay* is a checkpointed value and gradient less the
 plain one, *shim* the same chain on tensors of `functrace.torch`.
