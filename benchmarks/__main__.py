@@ -1,6 +1,6 @@
 """The command line: ``python -m benchmarks [ids] [--json FILE] [--report DIRECTORY] [--no-memory]``.
 
-What is found of a work goes to stderr at once; the whole table, in the end, to stdout.
+Results of each work go to stderr at once; the whole table goes to stdout at the end.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from benchmarks.outcome import means_table, table
 from benchmarks.works import WORKS
 
 OTHERS = {"scaling": scaling, "memory-steady": memory_steady, "memory-chain": memory_chain}
-"""What is measured in another way: modules with ``ABOUT``, ``measured`` and ``show``."""
+"""Benchmarks with their own measurement: modules with ``ABOUT``, ``measured`` and ``show``."""
 
 
 def main() -> int:
-    """Run what the command line asks for."""
+    """Run the benchmarks named on the command line."""
     ids = [*WORKS, *OTHERS]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="functrace side by side with its peers")
     parser.add_argument("ids", nargs="*", metavar="ID", help=f"of {', '.join(ids)}; all by default")

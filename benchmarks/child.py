@@ -1,4 +1,4 @@
-"""Work that is done in a process of its own: ``python -m benchmarks.child WORK [--memory SYSTEM]`` prints JSON."""
+"""Work in a separate process: ``python -m benchmarks.child WORK [--memory SYSTEM]`` prints JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNS = 3
 
 
 def ask(module: str, arguments: Sequence[str], variables: dict[str, str] | None = None) -> Any:
-    """Run a module of the benchmarks in a fresh process, in a clean environment; return what its last line says.
+    """Run a module of the benchmarks in a fresh process; return its last line, parsed.
 
     Raises:
         RuntimeError: if it fails, with what it wrote.
@@ -42,7 +42,7 @@ def outcome_of(work: Work, *, memory: bool) -> Outcome:
 def peak_of(work: Work, system: str) -> int:
     """Return how many bytes this process grows by, at most, while a system runs.
 
-    Compiling is not counted, but what it leaves behind is.
+    Compiling is not counted, but memory that it leaves allocated is.
     """
     run = work.systems[system]()
     before = resident()
@@ -55,7 +55,7 @@ def peak_of(work: Work, system: str) -> int:
 
 
 def main() -> None:
-    """Do what the command line asks for."""
+    """Run the work named on the command line."""
     from benchmarks.works import WORKS
 
     work, *rest = sys.argv[1:]

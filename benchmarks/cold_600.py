@@ -8,7 +8,7 @@ from benchmarks.work import OWN_FIRST, Target, Work
 
 POINT = np.linspace(-2.0, 2.0, 1000)
 TURNS = 150
-"""Of four operations each."""
+"""Iterations, of four operations each."""
 
 
 def functrace():

@@ -1,4 +1,4 @@
-"""Where a benchmark runs: what its processes are given, and what the header says."""
+"""Environment of the benchmark processes, and the description of the machine in the header."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 import functrace
 
 DISTURBING = ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES", "PYTHONDONTWRITEBYTECODE", "PYTHONMALLOC", "PYTHONDEVMODE")
-"""Environment variables that change what is measured: processes that a benchmark starts run without them."""
+"""Environment variables that disturb measurements, removed in processes of benchmarks."""
 
 LIMITING = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "XLA_FLAGS", "MALLOC_ARENA_MAX")
-"""Variables that hold for processes that a benchmark starts, too; the header says so."""
+"""Variables that are passed on to processes that a benchmark starts; the header reports them."""
 
 PACKAGES = ("numpy", "jax", "torch", "autograd", "scipy")
 
@@ -27,7 +27,7 @@ def environment() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """Describe the machine, what it is busy with, and the versions of everything measured."""
+    """Describe the machine, its load, and the versions of everything measured."""
     model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -66,7 +66,7 @@ def header(about: dict[str, Any]) -> str:
 
 
 def resident() -> int:
-    """Return the bytes that this process holds now (at its peak, where the system does not tell)."""
+    """Return the resident bytes of this process (the peak, if there is no ``/proc``)."""
     if Path("/proc/self/status").exists():
         return _status("VmRSS")
     import resource
@@ -76,7 +76,7 @@ def resident() -> int:
 
 
 def peak() -> int:
-    """Return the most bytes that this process has held since `forget_peak`."""
+    """Return the peak of the resident bytes of this process since `forget_peak`."""
     return _status("VmHWM")
 
 

@@ -1,8 +1,9 @@
 """memory-chain: 100 layers of ``tanh(sin(h @ w) * exp(-h**2))``, 1,024 x 512, float32: the gradient of all weights.
 
-What counts is the peak of the resident memory above what the process holds before, and the time. Every system runs in a
-process of its own: ``python -m benchmarks.memory_chain SYSTEM`` prints JSON. The weights alone are 100 MiB, and so is the
-gradient. JAX compiles for 20 seconds, so it runs only when this work is asked for by its id.
+Measured are the peak of the resident memory above the baseline of the process, and the time. Every
+system runs in a separate process: ``python -m benchmarks.memory_chain SYSTEM`` prints JSON. The
+weights alone are 100 MiB, and so is the gradient. JAX compiles for 20 seconds, so it runs only when
+this work is selected by its id.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ SLOW = ("jax",)
 
 
 def run(system: str) -> dict[str, Any]:
-    """Return peak bytes above the baseline, seconds of the fastest of two runs, and numbers to compare by."""
+    """Return peak bytes above the baseline, the least seconds of two runs, and some results."""
     ready = SYSTEMS[system]()
     np.ones((256, 256), np.float32) @ np.ones((256, 256), np.float32)  # BLAS takes its buffers
     baseline = resident()

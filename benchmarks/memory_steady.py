@@ -1,8 +1,9 @@
 """memory-steady: 100,000 un-jitted gradients with changing Python numbers and two alternating branches, then of mixed sizes.
 
-The caches of transformed programs must not grow with the numbers, so the resident memory stays flat and the last calls take
-as long as the first. Then every 1,000th call is on a million numbers: what it has freed is kept for the next one, flat, and
-given back when there is none. Runs in a process of its own: ``python -m benchmarks.memory_steady [CALLS]`` prints JSON.
+The caches of transformed programs must not grow with the numbers, so the resident memory stays
+flat and the last calls take as long as the first. Then every 1,000th call is on a million numbers:
+its freed memory is kept for the next one, flat, and returned when there is none. Runs in a separate
+process: ``python -m benchmarks.memory_steady [CALLS]`` prints JSON.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ MOST_GROWTH = 4 << 20
 """Bytes that the resident memory may grow by: fragmentation, not a leak (one byte per call would be 0.1 MB)."""
 MOST_SLOWDOWN = 1.15
 LARGE_EVERY, LARGE, MEDIUM_EVERY, MEDIUM = 1_000, 1 << 20, 50, 1 << 14
-"""Of the calls of mixed sizes: how many there are for each large one, and how large it is; and for each of medium size."""
+"""Number of calls per large call, and its size; the same for calls of medium size."""
 MOST_MIXED_GROWTH = 16 << 20
 """Bytes from the first tenth of the calls of mixed sizes to the last one."""
 MOST_LEFT = 32 << 20
 """Bytes that stay when large calls have ended: copies of arguments are made in memory that is kept."""
 WAIT = 3.0
-"""Seconds until memory that was kept for the next call must have been given back."""
+"""Seconds until memory that was kept for the next call must have been returned."""
 
 
 def run(calls: int) -> dict[str, float]:
@@ -96,7 +97,7 @@ def mixed(calls: int) -> list[list[int]]:
 
 
 def measured(*, thorough: bool) -> dict[str, float]:
-    """Do the work in a fresh process; ``met`` in the result says whether memory and time were steady."""
+    """Run the work in a fresh process; ``met`` is true if memory and time were steady."""
     result = ask("memory_steady", [str(CALLS)])
     grown = result["bytes_after"] - result["bytes_before"]
     slowdown = result["seconds_last_tenth"] / result["seconds_first_tenth"]

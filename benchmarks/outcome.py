@@ -1,4 +1,4 @@
-"""What was measured of a work, and how it is shown."""
+"""Measurements of a work, and their formatting."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.work import BEST, CALLS, OWN_FIRST, PEERS, SYSTEMS, Samples, Tar
 
 @dataclass
 class Outcome:
-    """What was measured of one work.
+    """Measurements of one work.
 
     Args:
         work: the work.
@@ -52,11 +52,11 @@ class Outcome:
 
     @property
     def main_call(self) -> str:
-        """The call that the work is about: the later ones, unless there is only a first."""
+        """The call to compare: the later ones, unless there is only a first."""
         return "first" if self.work.cold else "later"
 
     def verdicts(self) -> Iterator[tuple[Target, float | None, bool | None]]:
-        """Yield every target with the ratio reached and whether it is met (``None``: its peer did not run)."""
+        """Yield each target, its ratio, and whether it is reached (``None`` without the peer)."""
         for target in self.work.targets:
             reached = self.ratio(target.against, target.call, target.plus)
             yield target, reached, None if reached is None else reached <= target.ratio
@@ -124,7 +124,7 @@ def systems_of(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """Lay the outcomes out as a table: of every work a line per call, and one with the peak memory."""
+    """Format the outcomes as a table: a line per work and call, and one with the peak memory."""
     systems = systems_of(outcomes)
     rows = [["work", "call", *systems, "/ best peer", "target"]]
     for outcome in outcomes:

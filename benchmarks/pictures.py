@@ -23,7 +23,7 @@ mpl.rcParams.update({"font.size": 9, "axes.grid": True, "grid.alpha": 0.3, "lege
 
 
 def ratios(outcomes: Sequence[Outcome]) -> Figure:
-    """By work, functrace's time over that of each peer: left of the line it is faster."""
+    """Plot functrace's time over that of each peer, by work: left of the line it is faster."""
     shown = [outcome for outcome in outcomes if outcome.ratio(BEST, outcome.main_call) is not None]
     figure, axes = _rows(len(shown))
     for y, outcome in enumerate(shown):
@@ -49,7 +49,7 @@ def ratios(outcomes: Sequence[Outcome]) -> Figure:
 
 
 def calls(outcomes: Sequence[Outcome]) -> Figure:
-    """By work, functrace's first, second, tenth and later calls, and those of the best peer."""
+    """Plot first, second, tenth and later calls of functrace and the best peer, by work."""
     shown = [outcome for outcome in outcomes if outcome.median("functrace", "second") is not None]
     figure, axes = _rows(len(shown), 1.3)
     colours = dict(zip(CALLS, ("#67000d", "#cb181d", "#fb6a4a", "#fcbba1"), strict=True))
@@ -71,7 +71,7 @@ def calls(outcomes: Sequence[Outcome]) -> Figure:
 
 
 def memory(outcomes: Sequence[Outcome]) -> Figure:
-    """By work, how many bytes a process grows by."""
+    """Plot the bytes that a process grows by, by work."""
     shown = [outcome for outcome in outcomes if max(outcome.peaks.values(), default=0) >= 1 << 20]
     figure, axes = _rows(len(shown))
     for y, outcome in enumerate(shown):

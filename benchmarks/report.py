@@ -1,7 +1,8 @@
-"""The report: a page in Markdown with pictures, from what was measured in one run.
+"""The report: a page in Markdown with pictures, from the measurements of one run.
 
-``python -m benchmarks --report DIRECTORY`` measures and writes ``report.md``, pictures beside it, and all samples as
-``results.json``; ``python -m benchmarks.report DIRECTORY`` draws the page again from the latter. Needs matplotlib.
+``python -m benchmarks --report DIRECTORY`` measures and writes ``report.md``, pictures beside it,
+and all samples as ``results.json``; ``python -m benchmarks.report DIRECTORY`` draws the page again
+from the latter. Needs matplotlib.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ at its peak, above what it holds when the work is prepared. `numpy` is a gradien
 
 
 def outcomes_of(found: dict[str, Any]) -> list[Outcome]:
-    """Return outcomes from what a JSON file has of them; works that are no more are left out."""
+    """Return the outcomes in a JSON file; works that no longer exist are skipped."""
     return [
         Outcome(WORKS[work["id"]], work["seconds"], work["skipped"], work["peak_bytes"])
         for work in found["works"]
@@ -38,7 +39,7 @@ def write(found: dict[str, Any], directory: Path) -> Path:
     """Write the page and its pictures; returns where the page is.
 
     Args:
-        found: what was measured; ``"note"``, if there is one, is what a reader has to know of how.
+        found: the measurements; ``"note"``, if there is one, describes their circumstances.
         directory: where the files go.
     """
     directory.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,11 @@
-"""roofline: how fast the works' operations could be on this machine, and how fast they are; for the report.
+"""roofline: attainable and measured speed of the works' operations on this machine, for the report.
 
-The roof is measured here: the bandwidth of memory and of a core's cache (a copy), and the speed of NumPy's matrix product.
-What a work jits is caught with its arguments and handed to `functrace.debug.profile`, which counts its flops and bytes.
-Bytes are those of operands and results of all operations, as if nothing stayed in a cache (except inside a group that
-runs block by block): where little arrays do stay there, a work can be above the roof of memory.
-Of what runs block by block, the operations that take longest are estimates.
+The roofline is measured: the bandwidth of memory and of a core's cache (a copy), and the speed of
+NumPy's matrix product. Jitted functions of a work are passed with their arguments to
+`functrace.debug.profile`, which counts flops and bytes. Bytes are those of operands and results of
+all operations, as if nothing stayed in a cache (except inside a fusion group): if small arrays do
+stay there, a work can be above the memory bound. Times of operations in fusion groups are
+estimates.
 
 ``python -m benchmarks.roofline WORK`` and ``… roof`` print JSON.
 """
@@ -52,7 +53,7 @@ def roof() -> dict[str, float]:
 
 
 def caught(system: Callable[[], Callable[[], Any]]) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
-    """Return what a run of functrace's calls jitted, and with which arguments, if it does."""
+    """Return the function that functrace's run jits, if any, and its arguments."""
     import functrace as ft
 
     calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
@@ -76,7 +77,7 @@ def caught(system: Callable[[], Callable[[], Any]]) -> tuple[Callable[..., Any],
 
 
 def profile_of(work: str) -> dict[str, Any] | None:
-    """Return what a work's program costs and takes, and which operations take the most."""
+    """Return cost and time of a work's program, and its most expensive operations."""
     import functrace as ft
     from benchmarks.works import WORKS
 
@@ -105,12 +106,12 @@ def profile_of(work: str) -> dict[str, Any] | None:
 
 
 def least_seconds(point: dict[str, Any], roof: dict[str, float]) -> float:
-    """Return the seconds that a work takes at least, by its flops, or by its bytes if all of them pass through memory."""
+    """Return a lower bound of a work's seconds, by its flops and by its bytes from memory."""
     return max(point["flops"] / roof[f"{point['dtype']}_flops_per_second"], point["bytes"] / roof["memory_bytes_per_second"])
 
 
 def measured(ids: list[str]) -> dict[str, Any]:
-    """Measure the roof, and the works that jit, each in a process of its own."""
+    """Measure the roofline, and the works that jit, each in a separate process."""
     works = {}
     for work in ids:
         found = ask("roofline", [work])

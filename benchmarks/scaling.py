@@ -1,8 +1,8 @@
-"""scaling: what an operation costs in programs of 100 to 100,000, a leaf in nests of 10 to 10,000, and orders 1 to 6.
+"""scaling: cost per operation (100 to 100,000), per leaf (10 to 10,000) and per order (1 to 6).
 
-Runs in a process of its own: ``python -m benchmarks.scaling SYSTEM`` prints JSON. The operations are those of
-``x = sin(x) * 1.01`` on three numbers. JAX compiles for minutes where there are 10,000, so it gets that far only when this
-work is asked for by its id.
+Runs in a process of its own: ``python -m benchmarks.scaling SYSTEM`` prints JSON. The operations
+are those of ``x = sin(x) * 1.01`` on three numbers. JAX compiles for minutes at 10,000 operations,
+so it runs these only when this work is selected by its id.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def torch(thorough: bool) -> dict[str, Any]:
 
 
 def leaves(count: int) -> list[np.ndarray]:
-    """Return a nest of small arrays."""
+    """Return a pytree of small arrays."""
     return [np.full(3, 0.1 + k / count) for k in range(count)]
 
 

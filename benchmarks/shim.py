@@ -1,7 +1,7 @@
-"""shim-…: ``functrace.torch`` beside PyTorch, on the same lines of code: forward and ``backward()``, one process, CPU.
+"""shim-…: ``functrace.torch`` and PyTorch on the same code: forward and ``backward()`` on the CPU.
 
-The first rows are warm. In those of new shapes, numbers and positions every one is seen for the first time; operations
-themselves have been used before.
+The first rows are warm. In rows of new shapes, numbers and positions each of these occurs for the
+first time; operations themselves have been used before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Code = Callable[[ModuleType], Callable[[], Any]]
 
 POINT = np.array([0.3, -0.7, 1.1])
 TURNS = 500
-"""Of two operations each."""
+"""Iterations, of two operations each."""
 NEW = 300
 """New shapes, or numbers."""
 POSITIONS = 1_000
@@ -116,7 +116,7 @@ def checkpointed(torch: ModuleType):
 
 
 def shapes(torch: ModuleType):
-    """A layer on batches of ever other sizes."""
+    """A layer on batches of changing sizes."""
     generator = np.random.default_rng(0)
     w, b = (torch.tensor(generator.standard_normal(s), requires_grad=True) for s in ((8, 4), (4,)))
     batches = [torch.tensor(generator.standard_normal((n, 8))) for n in range(10, 12 + NEW)]
@@ -128,7 +128,7 @@ def shapes(torch: ModuleType):
 
 
 def elementwise(torch: ModuleType):
-    """A chain of elementwise operations on vectors of ever other lengths."""
+    """A chain of elementwise operations on vectors of changing lengths."""
     vectors = [torch.tensor(np.linspace(0.0, 1.0, n), requires_grad=True) for n in range(10, 12 + NEW)]
 
     def step(x):
@@ -158,7 +158,7 @@ def positions(torch: ModuleType):
 
 
 def seen_first(torch: ModuleType, step: Callable[[Any], None], cases: Any, result: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a run over cases that are new, after two others by which operations are met."""
+    """Return a run over new cases, after two others that use the operations."""
     if torch.__name__ != "torch":
         from functrace.torch.dispatch import plans, sizes
 
@@ -176,7 +176,7 @@ def seen_first(torch: ModuleType, step: Callable[[Any], None], cases: Any, resul
 
 
 def systems(code: Code) -> dict[str, Callable[[], Callable[[], Any]]]:
-    """Return the same code for both."""
+    """Return the same code for both libraries."""
 
     def functrace():
         import functrace.torch

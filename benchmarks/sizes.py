@@ -1,8 +1,9 @@
 """sizes: time and memory over four decades of size, on one core and on two; for the report.
 
-Two works: elementwise operations with a sum on ever longer vectors, and a network on ever wider layers. Every system runs in
-a process of its own for either number of cores: ``python -m benchmarks.sizes WORK SYSTEM THREADS`` prints JSON. The process
-is bound to as many cores, and libraries are told so by ``OMP_NUM_THREADS``.
+Two works: elementwise operations with a sum on vectors of increasing length, and a network with
+layers of increasing width. Every system runs in a separate process for each number of cores:
+``python -m benchmarks.sizes WORK SYSTEM THREADS`` prints JSON. The process is bound to these cores,
+and ``OMP_NUM_THREADS`` is set accordingly.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ WORKS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[int, ...]]]
     "elementwise": (elementwise, elementwise_by_hand, (1_000, 10_000, 100_000, 1_000_000, 10_000_000)),
     "network": (network, network_by_hand, (16, 48, 160, 480, 1_600)),
 }
-"""By name: the function, its gradient by hand, and sizes; of the network these are widths: weights grow by four decades."""
+"""By name: the function, its hand-written gradient, and sizes (of the network: widths)."""
 ABOUT = {
     "elementwise": "value and gradient of sum(tanh(x) exp(-x²) + log1p(x²)), float32: elements",
     "network": f"value and gradient of three tanh layers, batch {BATCH}, float32: width",
@@ -138,7 +139,7 @@ def run(work: str, system: str, threads: int) -> dict[int, dict[str, float]]:
 
 
 def measured() -> dict[str, Any]:
-    """Measure every system, with either number of threads, in a process of its own."""
+    """Measure every system, with each number of threads, in a separate process."""
     found: dict[str, Any] = {}
     for work in WORKS:
         for threads in THREADS:

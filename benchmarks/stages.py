@@ -1,8 +1,9 @@
-"""What one recorded operation costs in each stage, in microseconds: ``python -m benchmarks.stages``.
+"""Cost of one recorded operation in each stage, in microseconds: ``python -m benchmarks.stages``.
 
-The work is the first gradient through 1,000 turns of ``x = np.sin(x) * 1.01`` with 3 elements: 2,001 recorded equations.
-Every figure is the best of several runs with the cycle collector off, divided by the number of recorded equations; *replay*
-is a checkpointed value and gradient less the plain one, *shim* the same chain on tensors of `functrace.torch`.
+The work is the first gradient through 1,000 turns of ``x = np.sin(x) * 1.01`` with 3 elements:
+2,001 recorded equations. Every figure is the best of several runs with the cycle collector off,
+divided by the number of recorded equations; *replay* is a checkpointed value and gradient less the
+plain one, *shim* the same chain on tensors of `functrace.torch`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def chain(x: Any) -> Any:
 
 
 def best(run: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the least seconds of several runs, and the last result."""
+    """Return the minimum seconds of several runs, and the last result."""
     seconds, result = [], None
     for _ in range(RUNS):
         gc.collect()
@@ -51,7 +52,7 @@ def record() -> ft.Program:
 
 
 def forget(program: ft.Program) -> ft.Program:
-    """Drop what a program remembers about itself, so that every run finds it new."""
+    """Clear a program's memoized properties, so that every run computes them anew."""
     program.__dict__.pop("schedule", None)
     return program
 

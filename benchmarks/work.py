@@ -1,4 +1,4 @@
-"""What a benchmark is, and how one is measured."""
+"""Definition and measurement of a benchmark."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import numpy as np
 System = Callable[[], Callable[[], Any]]
 
 REFERENCE = "numpy"
-"""Gradients written by hand: shown for the size of things, but not a peer."""
+"""Hand-written gradients: shown as a reference, but not a peer."""
 
 UN_JITTED = "functrace un-jitted"
-"""functrace's same function without ``jit``, where that is the work."""
+"""The same function without ``jit``, for jitted works."""
 
 INSIDE = "functrace jit inside"
-"""functrace's same transforms around a jitted function, where the work is un-jitted."""
+"""The same transforms around a jitted function, for un-jitted works."""
 
 SYSTEMS = ("functrace", UN_JITTED, INSIDE, REFERENCE, "jax", "torch", "torch.compile", "autograd")
 PEERS = ("jax", "torch", "torch.compile", "autograd")
@@ -29,7 +29,7 @@ OWN_FIRST = "own first call"
 CALLS = ("first", "second", "tenth", "later")
 
 FIRST_CALLS = 3
-"""How often first calls are made anew."""
+"""Repetitions of first calls."""
 PATIENCE = 8.0
 """Seconds after which a system is not called again where three calls do, up to its tenth call, nor made anew."""
 
@@ -77,7 +77,7 @@ class Work:
 
     @property
     def group(self) -> str:
-        """What it is counted with in geometric means."""
+        """Group whose geometric mean includes it."""
         return self.id.partition("-")[0]
 
 
@@ -167,7 +167,7 @@ def timed(run: Callable[[], Any], count: int) -> float:
 
 
 def calibrate(run: Callable[[], Any], wanted: float = 0.03) -> int:
-    """Return how many runs take about ``wanted`` seconds, after warming up: functrace compiles what has earned it."""
+    """Return how many warm runs take about ``wanted`` seconds."""
     begin = time.perf_counter()
     for _ in range(200):
         run()
@@ -200,7 +200,7 @@ def check_equal(work: Work, results: dict[str, Any]) -> None:
 
 
 def arrays_of(result: Any) -> Iterator[np.ndarray[Any, Any]]:
-    """Yield the arrays of a nest of tuples and lists, in order."""
+    """Yield the arrays in nested tuples and lists, in order."""
     if isinstance(result, tuple | list):
         for part in result:
             yield from arrays_of(part)

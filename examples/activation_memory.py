@@ -1,17 +1,21 @@
 """Memory of activations under saved-tensor hooks
 ==============================================
 
-What the graph keeps, made smaller by saved-tensor hooks: half precision, compression, the disk, and one after another.
+Saved-tensor hooks reduce the memory of the graph: half precision, compression, the disk, and
+composition of hooks.
 
-The network is a deep autoencoder of scikit-learn's scanned digits. One step is run without hooks and under each of them;
-shown are the bytes that are held in memory for backward (tracemalloc sees NumPy's arrays), what lies on disk meanwhile, the
-time, and how far the gradients are from those without hooks. The last row recomputes by ``checkpoint``, for comparison.
+The network is a deep autoencoder of scikit-learn's scanned digits. One step runs without hooks and
+under each of them. The table shows the bytes in memory for backward (tracemalloc sees NumPy's
+arrays), the bytes on disk meanwhile, the time, and the difference of the gradients from those
+without hooks. The last row recomputes by ``checkpoint``, for comparison.
 
-A layer ends with ``where``, which saves a mask of one byte per number. ``torch.relu`` would save its result, and the next
-product would save that again: without hooks this is one array, but hooks are called for both (in PyTorch, too).
+A layer ends with ``where``, which saves a mask of one byte per number. ``torch.relu`` would save
+its result, and the next product would save that again: without hooks this is one array, but hooks
+are called for both (in PyTorch, too).
 
-The program ends with an error if a lossless way changes any bit of the gradients, if half precision changes them by more
-than one percent, or if a way does not save what it promises. Next to this file it leaves ``activation_memory.png``.
+The program ends with an error if a lossless method changes any bit of the gradients, if half
+precision changes them by more than one percent, or if a method saves less than it promises. Next to
+this file it saves ``activation_memory.png``.
 
 ::
 
@@ -54,7 +58,7 @@ def initial_params(rng):
 
 
 def layers(x, *params):
-    """Run layers; their weights and biases stand in a row."""
+    """Run layers; weights and biases alternate in the list."""
     for weight, bias in zip(params[::2], params[1::2], strict=True):
         y = x @ weight + bias
         x = torch.where(y > 0, y, 0.0)
@@ -62,7 +66,7 @@ def layers(x, *params):
 
 
 def loss(params, images, recompute=False):
-    """Return the mean squared error of the pictures that come out."""
+    """Return the mean squared error of the reconstructed pictures."""
     *hidden, weight, bias = params
     x = images
     for k in range(0, len(hidden), 6):
@@ -91,7 +95,7 @@ def step(params, images, hooks, directory, recompute):
 
 
 def ways(directory):
-    """Return each way by name: its hooks, whether layers are recomputed, and how much of the bytes may be left in memory."""
+    """Return by name: hooks, whether layers are recomputed, the share of bytes that may remain."""
 
     def half():
         return saved_tensors_hooks(
@@ -129,7 +133,7 @@ def main() -> int:
     wrong, rows = [], []
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        step(params, images, contextlib.nullcontext(), directory, False)  # what a first step prepares is not measured
+        step(params, images, contextlib.nullcontext(), directory, False)  # warm up
         for way, (hooks, recompute, most) in tqdm(ways(directory).items(), desc="ways to save", mininterval=0.5):
             rows.append((way, most, *step(params, images, hooks, directory, recompute)))
         left = list(directory.iterdir())

@@ -1,12 +1,13 @@
 """Greeks of options
 =================
 
-Greeks of options: a sensitivity of a price is a derivative, so every Greek is a transform of the function that prices.
+Greeks of options: sensitivities of a price are derivatives, so every Greek is a transform of the
+pricing function.
 
-European calls have a formula, and their Greeks have formulas too (Hull, *Options, Futures, and Other Derivatives*, chapter
-19), with which a thousand contracts are compared. An American put has none: it is priced by a binomial tree (Cox, Ross &
-Rubinstein 1979), and differentiated through all steps and all decisions to exercise. Next to this file the program leaves
-``black_scholes.png``.
+European calls and their Greeks have closed formulas (Hull, *Options, Futures, and Other
+Derivatives*, chapter 19); the program compares a thousand contracts with them. An American put has
+none: it is priced by a binomial tree (Cox, Ross & Rubinstein 1979), and differentiated through all
+steps and exercise decisions. Next to this file the program saves ``black_scholes.png``.
 
 ::
 
@@ -58,7 +59,7 @@ GREEKS = {
 
 
 def closed_forms(spot, volatility, maturity, rate, strike=STRIKE):
-    """Return the same Greeks as the textbook writes them."""
+    """Return the same Greeks by the textbook formulas."""
     total = volatility * np.sqrt(maturity)
     d1 = (np.log(spot / strike) + rate * maturity) / total + 0.5 * total
     d2, discounted = d1 - total, strike * np.exp(-rate * maturity)
@@ -77,7 +78,7 @@ def closed_forms(spot, volatility, maturity, rate, strike=STRIKE):
 
 
 def american_put(spot, volatility, maturity, rate):
-    """Return the price of an American put: back through a binomial tree, exercised wherever that is worth more."""
+    """Return the price of an American put, by backward induction on a binomial tree."""
     step = maturity / STEPS
     up = np.exp(volatility * np.sqrt(step))
     chance = (np.exp(rate * step) - 1 / up) / (up - 1 / up)
@@ -107,7 +108,7 @@ def worst_of_european(rng, count=1000):
 
 
 def draw(spots, prices, deltas, vegas):
-    """Save the Greeks of the call over spot and maturity, and the American put beside what exercising pays."""
+    """Save the Greeks of the call, and the American put with its exercise value."""
     figure, axes = plt.subplots(2, 4, figsize=(15, 7), layout="constrained")
     grid = np.meshgrid(np.linspace(60, 150, 91), np.linspace(0.1, 2.0, 60))
     contracts = [grid[0].ravel(), grid[1].ravel()]

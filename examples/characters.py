@@ -3,10 +3,11 @@
 
 A language model of characters, trained on a real text: a transformer in plain NumPy.
 
-The text is the reference that ships with Python (`pydoc_data.topics`, some 450,000 characters). A causal convolution and two
-layers of attention (Vaswani et al. 2017) read 48 characters and predict each next one: `ft.jit(ft.value_and_grad(loss))`
-and Adam. The model has to beat one that counts, on text that neither has seen. Next to this file the program leaves
-``characters.png``: the learning curve, and what the model looks at.
+The text is the reference that ships with Python (`pydoc_data.topics`, some 450,000 characters). A
+causal convolution and two layers of attention (Vaswani et al. 2017) read 48 characters and predict
+each next one: `ft.jit(ft.value_and_grad(loss))` and Adam. The model has to beat an n-gram model on
+held-out text. Next to this file the program saves ``characters.png``: the learning curve, and the
+attention weights.
 
 ::
 
@@ -38,7 +39,7 @@ PICTURE = Path(__file__).with_suffix(".png")
 
 
 def load():
-    """Return the text as numbers, training part and held-out part, and the characters they stand for."""
+    """Return the text as numbers, training part and held-out part, and the table of characters."""
     names = sorted(topics)
     parts = ["\n".join(topics[name] for k, name in enumerate(names) if (k % 15 == 7) is held) for held in (False, True)]
     common = [c for c, count in sorted(Counter("".join(parts)).items()) if count > 20]
@@ -74,7 +75,7 @@ def normalized(x):
 
 
 def attention(block, x):
-    """Return what each place reads from those before it, shape (batch, n, width), and the weights it reads them with."""
+    """Return causal attention, shape (batch, n, width), and its weights."""
     batch, count, _ = x.shape
     parts = (x @ block["attend"]).reshape(batch, count, 3, HEADS, WIDTH // HEADS).transpose(2, 0, 3, 1, 4)
     asks, offers, values = parts[0], parts[1], parts[2]
@@ -113,7 +114,7 @@ def rows(text, starts):
 
 
 def counted_bits(seen, held, characters, order):
-    """Return bits per held-out character of the model that counts, each order smoothed by the one below it."""
+    """Return bits per held-out character of a smoothed n-gram model."""
     chance = np.full(len(held) - order, 1 / characters)
     for n in range(order + 1):
         powers = characters ** np.arange(n + 1, dtype=np.int64)[::-1]
@@ -161,7 +162,7 @@ def train(rng, text, held, characters, steps):
 
 
 def write(rng, params, codes, count):
-    """Return characters drawn one after the other, each given those before it."""
+    """Return characters sampled one after the other, each given the previous ones."""
     codes = list(codes)
     step = ft.jit(predict)
     for _ in range(count):

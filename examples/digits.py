@@ -3,9 +3,10 @@
 
 Train a two-layer network on real handwritten digits, without a compiler and without a framework.
 
-The data are the 1,797 scanned digits that ship with scikit-learn. The network is plain NumPy, Adam is a few `tree.map` over
-the pytree of parameters, and `ft.value_and_grad` gives the derivative. The program ends with an error if the held-out
-accuracy is below 97 %. Next to this file it leaves ``digits.png``: the learning curve and digits that were misread.
+The data are the 1,797 scanned digits that ship with scikit-learn. The network is plain NumPy, Adam
+is a few `tree.map` over the pytree of parameters, and `ft.value_and_grad` gives the derivative. The
+program ends with an error if the held-out accuracy is below 97 %. Next to this file it leaves
+``digits.png``: the learning curve and digits that were misread.
 
 ::
 
@@ -126,7 +127,7 @@ def draw(history, params, images, labels):
 
 
 def show_gradient_program():
-    """Print the gradient of one small layer as the NumPy source that it is."""
+    """Print the gradient of one small layer as NumPy source."""
 
     def small_layer(w, b, x):
         return np.sum(np.tanh(x @ w + b) ** 2)

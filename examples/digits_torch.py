@@ -3,10 +3,11 @@
 
 The digits network of ``digits.py``, ported line by line from PyTorch: only the import has changed.
 
-What people write for PyTorch runs as it is: an ``autograd.Function`` for the linear layer, saved-tensor hooks that halve
-what the graph keeps (float16 instead of float32), a checkpointed hidden layer, ``backward()``, and an Adam step in place
-under ``no_grad``. The program ends with an error if the held-out accuracy is below 97 %, if the hooks do not halve the saved
-memory, or if the same Function gives other gradients inside ``functrace.grad``.
+PyTorch code runs unchanged: an ``autograd.Function`` for the linear layer, saved-tensor hooks that
+halve the memory of the graph (float16 instead of float32), a checkpointed hidden layer,
+``backward()``, and an Adam step in place under ``no_grad``. The program ends with an error if the
+held-out accuracy is below 97 %, if the hooks do not halve the saved memory, or if the same Function
+gives other gradients inside ``functrace.grad``.
 
 ::
 
@@ -157,7 +158,7 @@ def train(rng, params, images, labels, held_images, held_labels):
 
 
 def functional_gradient_differs(params, images):
-    """Whether the Function gives another gradient inside `functrace.grad` than by ``backward()``."""
+    """Return True if `functrace.grad` and ``backward()`` disagree on the Function's gradient."""
     import functrace as ft
 
     weight, bias = params[0].detach().clone().requires_grad_(), params[1].detach()

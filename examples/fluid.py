@@ -3,10 +3,11 @@
 
 Blow smoke into a shape: a fluid simulation, optimised through its own time steps.
 
-A bar of smoke floats in a periodic box of fluid. Which motion at the start carries it, 25 steps later, into the shape of
-a nabla? The simulation is plain NumPy: semi-Lagrangian advection (Stam 1999), made free of divergence by FFT.
-`ft.value_and_grad` goes back through all of its steps, and SciPy's L-BFGS-B does the rest. The gradient is compared with
-a difference of simulations. Next to this file the program leaves ``fluid.png``.
+A bar of smoke floats in a periodic box of fluid. The initial motion is optimised to carry it, in 25
+steps, into the shape of a nabla. The simulation is plain NumPy: semi-Lagrangian advection (Stam
+1999), made free of divergence by FFT. `ft.value_and_grad` differentiates through all steps for
+SciPy's L-BFGS-B. The gradient is compared with a difference of simulations. Next to this file the
+program leaves ``fluid.png``.
 
 ::
 

@@ -3,10 +3,11 @@
 
 Fit a Gaussian process to real data by the gradient of its log marginal likelihood.
 
-The data are scikit-learn's diabetes study: ten measurements of 442 patients, and how far the disease was a year later.
-The kernel has a slope per measurement and a smooth part; SciPy's L-BFGS-B maximises the likelihood of 200 patients with the
-gradient from `ft.value_and_grad`, through `np.linalg.cholesky` and `np.linalg.solve`. The other patients are the judge.
-Next to this file the program leaves ``gaussian_process.png``.
+The data are scikit-learn's diabetes study: ten measurements of 442 patients, and how far the
+disease was a year later. The kernel has a slope per measurement and a smooth part; SciPy's L-BFGS-B
+maximises the likelihood of 200 patients with the gradient from `ft.value_and_grad`, through
+`np.linalg.cholesky` and `np.linalg.solve`. The other patients are the test set. Next to this file
+the program leaves ``gaussian_process.png``.
 
 ::
 

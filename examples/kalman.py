@@ -3,9 +3,10 @@
 
 A Kalman smoother that is one gradient, on a hundred years of the Nile.
 
-The data are the yearly flow of the Nile at Aswan (Cobb 1978, *Biometrika* 65), the level is a random walk (Durbin & Koopman
-2012, *Time Series Analysis by State Space Methods*, chapter 2). The filter below is `ft.scan` over the years, and gives the
-likelihood; everything else comes from its derivatives:
+The data are the yearly flow of the Nile at Aswan (Cobb 1978, *Biometrika* 65), the level is a
+random walk (Durbin & Koopman 2012, *Time Series Analysis by State Space Methods*, chapter 2). The
+filter below is `ft.scan` over the years, and gives the likelihood; everything else comes from its
+derivatives:
 
 - its gradient by the two variances leads to the book's estimates of them,
 - its Hessian there gives their standard errors,
@@ -13,8 +14,8 @@ likelihood; everything else comes from its derivatives:
   (Tweedie's formula), and the Hessian by the observations gives the variances of all levels,
 - the same function on incomplete data fills the gaps.
 
-The smoother of the textbook, a pass backwards through the years, finds the same numbers. Next to this file the program
-leaves ``kalman.png``.
+The smoother of the textbook, a pass backwards through the years, finds the same numbers. Next to
+this file the program leaves ``kalman.png``.
 
 ::
 
@@ -82,7 +83,7 @@ def smoothed(flow, seen, noise, drift):
 
 
 def smoothed_backwards(flow, seen, noise, drift):
-    """Return the same by the pass backwards of Rauch, Tung & Striebel (1965)."""
+    """Return the same by the backward pass of Rauch, Tung & Striebel (1965)."""
     _, mean, variance = filtered(flow, seen, noise, drift)
     mean, variance = mean.copy(), variance.copy()
     for t in range(len(flow) - 2, -1, -1):

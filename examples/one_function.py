@@ -1,15 +1,17 @@
 """One autograd.Function, two ways to train
 ========================================
 
-One ``autograd.Function``, trained twice: as PyTorch's users do, by ``backward()``, and by ``functrace.value_and_grad``.
+One ``autograd.Function``, trained twice: as PyTorch's users do, by ``backward()``, and by
+``functrace.value_and_grad``.
 
-The Function is a swish that keeps its input only and computes the rest again. The network around it tells scikit-learn's 569
-breast-cancer biopsies apart. The first loop holds tensors, calls ``backward()`` and writes into the parameters; the second
-holds NumPy arrays in a dict and calls a transform of the same lines. Every loss of the one is a loss of the other. What only
-the transform gives comes last: the gradient of each single biopsy, by ``ft.vmap``.
+The Function is a swish that saves only its input and recomputes the rest. The network classifies
+scikit-learn's 569 breast-cancer biopsies. The first loop uses tensors, calls ``backward()`` and
+writes into the parameters; the second uses NumPy arrays in a dict and calls a transform of the same
+lines. Both have the same losses. Finally, a feature of the transform only: the gradient of each
+single biopsy, by ``ft.vmap``.
 
-The program ends with an error if the losses differ, or if less than 97 % are told apart. Next to this file it leaves
-``one_function.png``.
+The program ends with an error if the losses differ, or if the accuracy is below 97 %. Next to this
+file it saves ``one_function.png``.
 
 ::
 

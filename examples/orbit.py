@@ -1,14 +1,15 @@
 """The orbit of Mars
 =================
 
-The orbit of Mars from where it stood in the sky: a differential equation fitted to directions.
+The orbit of Mars from its directions in the sky: a differential equation fitted to observations.
 
-Tycho Brahe measured where Mars stood, to a minute of arc; Kepler needed six years to find its ellipse from that. Here, Mars
-is where the ephemeris of Standish (1992, JPL) has it, seen from the Earth on 120 nights of four years, with Tycho's errors.
-The unknown is where Mars was and how it moved on the first night; Newton's law does the rest, integrated by
-`functrace.scipy.integrate.solve_ivp`, and `ft.jacfwd` of it gives SciPy's least squares the Jacobian. The size, eccentricity
-and tilt of the ellipse, with errors by the same Jacobian, are compared with the ephemeris. Next to this file the program
-leaves ``orbit.png``.
+Tycho Brahe measured the direction of Mars to a minute of arc; Kepler needed six years to find its
+ellipse from that. Here, the positions are from the ephemeris of Standish (1992, JPL), seen from the
+Earth on 120 nights of four years, with Tycho's errors. The unknowns are position and velocity of
+Mars on the first night; Newton's law is integrated by `functrace.scipy.integrate.solve_ivp`, and
+`ft.jacfwd` of it gives SciPy's least squares the Jacobian. The size, eccentricity and tilt of the
+ellipse, with errors by the same Jacobian, are compared with the ephemeris. Next to this file the
+program leaves ``orbit.png``.
 
 ::
 
@@ -71,7 +72,7 @@ def newton(_, state):
 
 
 def orbit(start, times):
-    """Return places (n, 3) on the orbit that begins with place and motion ``start``."""
+    """Return positions (n, 3) on the orbit with initial position and velocity ``start``."""
     found = solve_ivp(
         newton, (0.0, times[-1]), start, t_eval=times, method="DOP853", rtol=1e-9, atol=1e-9, gradient="direct"
     )
@@ -85,7 +86,7 @@ def angles(places, earth):
 
 
 def ellipse(start):
-    """Return size (AU), eccentricity and tilt (degrees) of the orbit that begins so."""
+    """Return size (AU), eccentricity and tilt (degrees) of the orbit with this initial state."""
     position, motion = start[:3], start[3:]
     distance = np.linalg.norm(position)
     size = 1 / (2 / distance - motion @ motion / GRAVITY)

@@ -1,11 +1,13 @@
 """Gradients of single examples
 ============================
 
-Gradients of every single example, by `vmap(grad(...))`: who pulls hardest, and clipping as private training does it.
+Gradients of every single example, by `vmap(grad(...))`: their norms, and clipping as in
+differentially private training.
 
-The data are scikit-learn's 569 breast-cancer biopsies. A logistic regression is trained with clipped per-example gradients
-(Abadi et al. 2016, without the noise): no patient moves a step by more than the clipping norm. The batched gradients are
-checked against a Python loop over the examples. Next to this file the program leaves ``per_example_gradients.png``.
+The data are scikit-learn's 569 breast-cancer biopsies. A logistic regression is trained with
+clipped per-example gradients (Abadi et al. 2016, without the noise): no patient changes a step by
+more than the clipping norm. The batched gradients are checked against a Python loop over the
+examples. Next to this file the program leaves ``per_example_gradients.png``.
 
 ::
 

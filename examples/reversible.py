@@ -1,15 +1,18 @@
 """A reversible network
 ====================
 
-A reversible network on real handwritten digits: its depth costs no memory, because backward computes the inputs again.
+A reversible network on real handwritten digits: its depth costs no memory, because backward
+recomputes the inputs.
 
-Blocks as in RevNet (Gomez et al. 2017): ``y1 = x1 + f(x2)``, ``y2 = x2 + g(y1)``, from which ``x2 = y2 - g(y1)`` and
-``x1 = y1 - f(x2)``. One ``autograd.Function`` holds all blocks: it saves the last outputs only, and its backward walks back
-through the blocks, differentiating each by ``autograd.grad`` of its own. The plain network is the same without the Function.
+Blocks as in RevNet (Gomez et al. 2017): ``y1 = x1 + f(x2)``, ``y2 = x2 + g(y1)``, from which ``x2 =
+y2 - g(y1)`` and ``x1 = y1 - f(x2)``. One ``autograd.Function`` holds all blocks: it saves the last
+outputs only, and its backward walks back through the blocks, differentiating each by
+``autograd.grad`` of its own. The plain network is the same without the Function.
 
-The memory of one step is measured at several depths (tracemalloc sees NumPy's arrays), then the network is trained. The
-program ends with an error if the two networks' gradients differ, if 64 blocks do not fit into a quarter of the plain
-network's memory, or if the held-out accuracy is below 96 %. Next to this file it leaves ``reversible.png``.
+The memory of one step is measured at several depths (tracemalloc sees NumPy's arrays), then the
+network is trained. The program ends with an error if the two networks' gradients differ, if 64
+blocks do not fit into a quarter of the plain network's memory, or if the held-out accuracy is below
+96 %. Next to this file it leaves ``reversible.png``.
 
 ::
 
@@ -42,7 +45,7 @@ PICTURE = Path(__file__).with_suffix(".png")
 
 
 def residual(x, weight, bias):
-    """Return what a half of a block adds to the other half."""
+    """Return the residual that one half of a block adds to the other half."""
     return torch.tanh(x @ weight + bias)
 
 
@@ -64,7 +67,7 @@ def residual_and_gradients(x, weights, gradient):
 
 
 class Reversible(torch.autograd.Function):
-    """All blocks as one operation that keeps its outputs, and nothing from within."""
+    """All blocks as one operation that saves only its outputs."""
 
     @staticmethod
     def forward(ctx, x1, x2, *weights):

@@ -1,13 +1,14 @@
 """Variational inference
 =====================
 
-What is known about a model's weights: variational inference on real data, checked by sampling.
+Variational inference of a model's weights on real data, checked by sampling.
 
-The data are the 569 tumours that ship with scikit-learn. A logistic regression has 31 weights with a normal prior; the
-posterior is approximated by a normal distribution with full covariance, found by the gradient of the evidence lower bound
-through its samples (Kucukelbir et al. 2017, with the reparameterisation of Kingma & Welling 2014): `ft.value_and_grad` over
-`ft.vmap`. Hamiltonian Monte Carlo (Neal 2011), 32 chains at once by `ft.vmap(ft.grad(...))`, is slower and exact, and says
-how good that is. Next to this file the program leaves ``variational.png``.
+The data are the 569 tumours that ship with scikit-learn. A logistic regression has 31 weights with
+a normal prior; the posterior is approximated by a normal distribution with full covariance, found
+by the gradient of the evidence lower bound through its samples (Kucukelbir et al. 2017, with the
+reparameterisation of Kingma & Welling 2014): `ft.value_and_grad` over `ft.vmap`. Hamiltonian Monte
+Carlo (Neal 2011), 32 chains at once by `ft.vmap(ft.grad(...))`, is slower and exact, and shows how
+good the approximation is. Next to this file the program leaves ``variational.png``.
 
 ::
 

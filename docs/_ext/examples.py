@@ -1,4 +1,4 @@
-"""How the gallery runs the examples, which are programs that leave a picture and end with `sys.exit`."""
+"""Run the examples for the gallery: programs that save a picture and end with `sys.exit`."""
 
 from __future__ import annotations
 

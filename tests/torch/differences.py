@@ -113,9 +113,9 @@ print(v.grad_fn.name())
         here="AsStridedBackward0",
     ),
     Difference(
-        what="The order of a pass can be asked for in hooks",
+        what="Hooks can read the order of a pass",
         names=("torch._C._current_graph_task_execution_order",),
-        because="PyTorch answers in the hooks of the first node, and fails an assertion of its own later on.",
+        because="PyTorch returns it in the hooks of the first node, and fails an assertion of its own later on.",
         example="""
 y = torch.ones(2, requires_grad=True).exp()
 
@@ -196,7 +196,7 @@ print(torch.func.grad(torch.func.grad(Square.apply))(torch.tensor(3.0)))
     Difference(
         what="Functions need no `setup_context` under `torch.func`",
         names=("torch.autograd.Function", "torch.func.grad", "torch.func.vmap"),
-        because="What a `forward` with `ctx` saves is known here when its backward is asked for.",
+        because="Tensors that a `forward` with `ctx` saves are determined here when its backward is requested.",
         example="""
 class Square(torch.autograd.Function):
     @staticmethod
@@ -280,8 +280,8 @@ print(torch.func.grad(f)(torch.tensor(1.0)))
     Difference(
         what="Inside a transform `requires_grad` and `grad_fn` say nothing of the transform",
         names=("torch.Tensor.requires_grad", "torch.Tensor.grad_fn", "torch.func.grad", "torch.func.vjp"),
-        because="""There is no graph to ask: what the function computes becomes a program, which is differentiated
-            when it has ended. In PyTorch they answer for the innermost transform alone.""",
+        because="""There is no graph: the function is recorded as a program, which is differentiated
+            when it has ended. In PyTorch they are set for the innermost transform alone.""",
         example="""
 torch.func.grad(lambda x: (print(x.requires_grad, (x * 2).grad_fn is None), x.sum())[1])(torch.ones(2))
 """,
