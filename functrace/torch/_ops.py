@@ -137,7 +137,7 @@ def _value(text: str) -> Any:
 def schema_lines() -> dict[str, dict[str, str]]:
     """Return the schemas by name and overload; read when they are first asked for."""
     found: dict[str, dict[str, str]] = {}
-    for line in (Path(__file__).parent / "schemas.txt").read_text().splitlines():
+    for line in (Path(__file__).parent / "schemas.txt").read_text(encoding="utf-8").splitlines():
         name, _, overload = line.partition("(")[0].partition(".")
         found.setdefault(name, {})[overload or "default"] = f"aten::{line}"
     return found
