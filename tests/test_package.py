@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import functrace
 from functrace.distribution import NAME
 
 ROOT = Path(__file__).parents[1]
@@ -38,6 +39,18 @@ def test_readme_has_no_links_into_a_checkout() -> None:
     """It is shown where there is none: in the metadata of a wheel."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert re.findall(r"\]\((?!https://|#)[^)]*\)", text) == []
+
+
+def test_one_version_stands_everywhere() -> None:
+    """The package's, with its section of the changelog, the citation's, and the one that has security fixes."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^## \[(.*)\](?: - (\d{4}-\d\d-\d\d))?$", text, re.MULTILINE)
+    assert sections[0] == ("Unreleased", "")
+    assert sections[1][0] == functrace.__version__
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {functrace.__version__}\ndate-released: {sections[1][1]}\n" in citation
+    minor = functrace.__version__.rpartition(".")[0]
+    assert f"| {minor}.x | yes |" in (ROOT / "SECURITY.md").read_text(encoding="utf-8")
 
 
 def pyproject() -> dict[str, Any]:

@@ -44,7 +44,8 @@ PAGES = [
 ]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 BACKENDS = ROOT / "docs" / "backends.md"  # needs packages of the extra `bench`: tests/peers/packages checks it
-LINKED = [README, ARCHITECTURE, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+LINKED = [README, *[ROOT / f"{name}.md" for name in ("CONTRIBUTING", "CHANGELOG", "RELEASING", "SECURITY")]]
+LINKED += (ROOT / "docs").rglob("*.md")
 BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 COMMANDS = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
