@@ -28,7 +28,7 @@ def check_directory(package: str) -> None:
         ImportError: naming the other distribution, with the commands that help.
 
     Cost:
-        one listing of the directory that the package stands in: 0.05 to 0.2 ms for 300 entries.
+        one listing of the directory that the package stands in: 0.01 ms for 20 entries, 0.2 ms for 300.
     """
     try:
         installed = [name for name in os.listdir(os.path.dirname(package)) if name.endswith(".dist-info")]
@@ -37,8 +37,8 @@ def check_directory(package: str) -> None:
     others = [name.removesuffix(".dist-info") for name in installed if name.startswith("functrace-")]
     if others and any(name.startswith(NAME.replace("-", "_") + "-") for name in installed):
         raise ImportError(
-            f"{others[0]} is installed over {NAME}: both are packages named functrace, and files of one have replaced files "
-            f"of the other in {package}\n"
+            f"{others[0]} and {NAME} are installed in one place: both have a package named functrace, and files of one have "
+            f"replaced files of the other in {package}\n"
             f"fix: pip uninstall functrace {NAME}, then pip install {NAME} again",
             name="functrace",
             path=package,

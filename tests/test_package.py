@@ -102,7 +102,7 @@ def test_two_distributions_in_one_directory_are_refused_whichever_came_first(tmp
     if not is_first:
         (tmp_path / "functrace" / "__init__.py").write_text(OTHER)
     error = imported(tmp_path).stderr
-    assert "ImportError: functrace-0.0.5 is installed over functrace-numpy" in error
+    assert "ImportError: functrace-0.0.5 and functrace-numpy are installed in one place" in error
     assert "fix: pip uninstall functrace functrace-numpy, then pip install functrace-numpy again" in error
 
 
