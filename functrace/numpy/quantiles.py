@@ -182,6 +182,10 @@ def _weighted(a: Arrayed, q: Arrayed, axis: Axis, weights: Operand, keepdims: Fl
     return reshape(FUNCTIONS[np.moveaxis](result, -1, 0), (*shape_of(q), *reduced))
 
 
+_TAKES_FLOAT64_AS_NUMBER = np.quantile(np.zeros(2, np.float32), np.float64(0.5)).dtype == np.float32
+"""Whether a quantile order that is a ``np.float64`` is weak, as a Python float is: in NumPy until 2.4.1."""
+
+
 def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[..., Any]:
     def function(
         a: Operand,
@@ -195,6 +199,7 @@ def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[
         weights: Operand | None = None,
     ) -> Any:
         weak = type(q) in LITERALS or (isinstance(q, Tracer) and not q.aval.shape)
+        weak = weak or (_TAKES_FLOAT64_AS_NUMBER and scale == 1 and isinstance(q, float))
         q = arrayed(q)
         if q.dtype.kind == "b":
             raise DtypeError(f"{name}: q must be a number, not a bool", fix="pass 0.0 or 1.0")
