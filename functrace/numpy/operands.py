@@ -160,7 +160,7 @@ def exact_axis(axis: K) -> K:
     (Its Python functions, such as ``median``, take bools and lists too.)
     """
     for k in axis if type(axis) is tuple else () if axis is None else (axis,):
-        if isinstance(k, bool) or not hasattr(k, "__index__") or getattr(k, "ndim", 0):
+        if isinstance(k, bool | np.bool_) or not hasattr(k, "__index__") or getattr(k, "ndim", 0):
             raise DtypeError(f"an axis must be an integer, not {k!r}", fix="count axes from 0")
     return axis
 

@@ -185,6 +185,9 @@ def _weighted(a: Arrayed, q: Arrayed, axis: Axis, weights: Operand, keepdims: Fl
 _TAKES_FLOAT64_AS_NUMBER = np.quantile(np.zeros(2, np.float32), np.float64(0.5)).dtype == np.float32
 """Whether a quantile order that is a ``np.float64`` is weak, as a Python float is: in NumPy until 2.4.1."""
 
+_DIVIDES_IN_DTYPE_OF_DATA = np.percentile(np.zeros(2, np.float16), np.int8(50)).dtype == np.float16
+"""Whether percentiles are divided by 100 in the dtype of the data: in NumPy until 2.4.1."""
+
 
 def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[..., Any]:
     def function(
@@ -206,7 +209,11 @@ def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[
         if len(shape_of(q)) > 2:
             raise ShapeError("q must be a scalar or 1d", fix="pass a vector, and reshape what is returned")
         given = q.dtype
-        a, q = arrayed(a), ew.div(q, scale) if scale != 1 else q
+        a = arrayed(a)
+        if scale != 1:
+            divides_in_own_dtype = _DIVIDES_IN_DTYPE_OF_DATA and a.dtype.kind == "f" and not weak
+            q = ew.div(q, a.dtype.type(scale) if divides_in_own_dtype else scale)
+            given = q.dtype if divides_in_own_dtype else given
         if weights is not None:
             if method != "inverted_cdf":
                 raise ShapeError(
