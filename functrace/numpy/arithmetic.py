@@ -181,7 +181,7 @@ def _as_number(base: TracedArray, n: Any) -> Any:
         return n
     if not base.aval.shape and is_scalar(base) is not False:
         return n
-    kind, number = base.aval.dtype.kind, n if type(n) is float else n.item()
+    kind, number = base.aval.dtype.kind, np.asarray(n).item()
     if kind in "fc":
         return float(number) if number in (-1, 0, 0.5, 1, 2) else n
     if number != 2:

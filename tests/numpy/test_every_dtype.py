@@ -3,6 +3,7 @@ no question for a value that shapes and dtypes answer."""
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -161,3 +162,47 @@ def _compare(name: str, function: Any, filled: Any, values: list[Any]) -> bool:
 
 def test_what_depends_on_values_is_on_the_page() -> None:
     assert DEPENDS_ON_VALUES <= CASES.keys()
+
+
+@pytest.mark.parametrize("base", [np.bool_, np.int8, np.int64, np.float16, np.float32, np.complex64])
+@pytest.mark.parametrize("shape", [(2,), ()])
+def test_powers_have_the_dtype_of_the_installed_numpy(base: type, shape: tuple[int, ...]) -> None:
+    """Whether an exponent is a Python number, a NumPy scalar or a 0-d array: NumPy's rules for these moved in 2.3."""
+    values = (
+        0.0,
+        0.5,
+        1.0,
+        2,
+        2.0,
+        3,
+        3.0,
+        np.int8(2),
+        np.int64(2),
+        np.int64(3),
+        np.float32(2.0),
+        np.array(2),
+        np.array(2.0),
+    )
+    x = np.ones(shape, base)
+    for n in (*values, *map(np.float64, (-1.0, 0.0, 0.5, 1.0, 2.0, 3.0))):
+        found = ft.trace(lambda x, n=n: x**n)(x).outputs[0].aval.dtype
+        assert found == (x**n).dtype, repr(n)
+
+
+@pytest.mark.parametrize("function", [np.quantile, np.nanquantile, np.percentile, np.nanpercentile])
+def test_quantiles_have_the_dtype_of_the_installed_numpy(function: Any) -> None:
+    orders = (
+        0.3,
+        1,
+        np.float16(0.3),
+        np.float32(0.3),
+        np.float64(0.3),
+        np.int8(1),
+        np.int64(1),
+        np.array(0.3),
+        [0.3, 0.5],
+        [0, 1],
+    )
+    for x, q in itertools.product((np.arange(4, dtype=t) for t in (np.int8, np.float16, np.float32, np.float64)), orders):
+        found = ft.trace(lambda x, q=q: function(x, q))(x).outputs[0].aval.dtype
+        assert found == function(x, q).dtype, (x.dtype, repr(q))
