@@ -10,7 +10,7 @@ from pathlib import Path
 
 def pins(extras: list[str]) -> list[str]:
     """The lower bounds of the core's dependencies, and of extras, as exact versions."""
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = [*project["dependencies"], *(line for extra in extras for line in project["optional-dependencies"][extra])]
     for line in wanted:
         if not re.fullmatch(r"[\w-]+>=[\d.]+", line):

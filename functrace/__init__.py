@@ -20,7 +20,7 @@ from functrace.ir import Program, ShapeDtype
 from functrace.tracing.tracer import Tracer
 from functrace.typing import Array
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Array", "Program", "ShapeDtype", "Tracer", "associative_scan", "checkpoint", "checkpoint_name", "clear_caches",

@@ -34,7 +34,7 @@ ELSEWHERE = {
 }
 WRITTEN = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
 PAGES = [README, *(page for page in WRITTEN if page not in ELSEWHERE and "```python" in page.read_text(encoding="utf-8"))]
-LINKED = [README, ROOT / "CONTRIBUTING.md", *WRITTEN]
+LINKED = [README, *[ROOT / f"{name}.md" for name in ("CONTRIBUTING", "CHANGELOG", "RELEASING", "SECURITY")], *WRITTEN]
 BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 COMMANDS = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

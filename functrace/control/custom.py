@@ -616,7 +616,9 @@ def custom_batch_program(program: Program, rule: Mapped, operands: Sequence[Any]
 
 
 def _custom_batch_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Mapped]) -> Any:
-    *operands, program, _ = rest
+    *operands, program, rule = rest
+    if type(rule) is not Mapped:  # a text can name a ufunc here
+        raise ProgramError("custom_batch: the rule is no rule for vmap", fix="use functrace.custom_vmap")
     check_operands("custom_batch", program, operands)
     return output_avals(program)
 

@@ -32,8 +32,10 @@ _SHORT_NAMES = {
     "float16": "f16", "float32": "f32", "float64": "f64", "longdouble": "f80",
     "complex64": "c64", "complex128": "c128", "clongdouble": "c160",
 }  # fmt: skip
-_NAMES_BY_DTYPE = {np.dtype(name): short for name, short in _SHORT_NAMES.items()}
-DTYPES = {short: np.dtype(name) for name, short in _SHORT_NAMES.items()}
+_NAMES_BY_DTYPE: dict[np.dtype[Any], str] = {}
+for _name, _short in _SHORT_NAMES.items():
+    _NAMES_BY_DTYPE.setdefault(np.dtype(_name), _short)  # (longdouble is float64 on Windows and on ARM Macs: f64)
+DTYPES = {short: dtype for dtype, short in _NAMES_BY_DTYPE.items()}
 """Every dtype that a program can have, by its short name."""
 
 LARGE = 1 << 10

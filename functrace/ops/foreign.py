@@ -148,7 +148,9 @@ def _checked(leaf: Any, aval: ShapeDtype, what: str) -> Any:
 
 
 def _aval(*rest: Any) -> tuple[ShapeDtype, ...]:
-    *_, _foreign, results, maps, _method = rest
+    *_, foreign, results, maps, _method = rest
+    if type(foreign) is not Foreign:  # a text can name a ufunc, which is callable, too
+        raise ProgramError(f"{foreign!r} is no foreign function", fix="use functrace.pure_callback")
     sizes = tuple([size for size, _ in reversed(maps)])
     return tuple([ShapeDtype((*sizes, *aval.shape), aval.dtype) for aval in results])
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.errors import DtypeError, NotDifferentiableError, ShapeError
+from functrace.errors import DtypeError, NotDifferentiableError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import ZERO, Operand, Primitive, Tangents, Values, absent, always, is_linear
 from functrace.ops.contraction import matmul, swap_last
@@ -47,6 +47,9 @@ def _square(name: str, x: ShapeDtype) -> None:
 
 # -- functions of matrices ----------------------------------------------------------------------------------------------
 
+FUNCTIONS = ("expm", "cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm", "logm", "sqrtm")
+"""Names of ``scipy.linalg`` that ``matrix_function`` and ``frechet`` may call."""
+
 
 def _function_eval(x: Array, name: str) -> Any:
     import scipy.linalg
@@ -61,7 +64,14 @@ def _function_eval(x: Array, name: str) -> Any:
     return found.astype(x.dtype, copy=False)
 
 
+def _check_name(name: str) -> None:
+    """Check that a name is that of a function of matrices: it may come from a text, and is looked up in SciPy."""
+    if name not in FUNCTIONS:
+        raise ProgramError(f"{name!r} is no function of matrices", fix=f"name one of {', '.join(FUNCTIONS)}")
+
+
 def _function_aval(x: ShapeDtype, name: str) -> ShapeDtype:
+    _check_name(name)
     _square(name, x)
     return x
 
@@ -96,6 +106,11 @@ def _frechet_eval(x: Array, t: Array, name: str) -> Any:
     return _function_eval(block, name)[..., :n, n:].copy()
 
 
+def _frechet_aval(x: ShapeDtype, t: ShapeDtype, name: str) -> ShapeDtype:
+    _check_name(name)
+    return ShapeDtype(np.broadcast_shapes(x.shape, t.shape), np.result_type(x.dtype, t.dtype))
+
+
 def _block(a: Value, b: Value) -> Any:
     """[[a, b], [0, a]] of stacks of the same shape."""
     zero = mul(a, 0.0)
@@ -125,7 +140,7 @@ def _frechet_transpose(ct: Array, x: Operand, t: Operand, name: str) -> Any:
 frechet_p = Primitive(
     "frechet",
     eval=_frechet_eval,
-    aval=lambda x, t, name: ShapeDtype(np.broadcast_shapes(x.shape, t.shape), np.result_type(x.dtype, t.dtype)),
+    aval=_frechet_aval,
     jvp=_frechet_jvp,
     transpose=_frechet_transpose,
     batch=lambda operands, is_batched, name: bind(frechet_p, aligned(operands, is_batched, (2, 2)), (name,)),

@@ -97,6 +97,9 @@ def least_squares(
         "diff_step": diff_step, "tr_solver": tr_solver, "tr_options": tr_options, "jac_sparsity": jac_sparsity,
         "max_nfev": max_nfev, "verbose": verbose, "callback": callback, "workers": workers,
     }  # fmt: skip
+    for name in ("x_scale", "callback", "workers"):  # SciPy has None for these, and the last two at all, from 1.16 on
+        if options[name] is None:
+            del options[name]
 
     def scipys() -> Any:
         return scipy.optimize.least_squares(fun, x0, jac, bounds, args=args, kwargs=more, **options)

@@ -138,7 +138,7 @@ def _value(text: str) -> Any:
 def schema_lines() -> dict[str, dict[str, str]]:
     """Return the schemas by name and overload; loaded on first use."""
     found: dict[str, dict[str, str]] = {}
-    for line in (Path(__file__).parent / "schemas.txt").read_text().splitlines():
+    for line in (Path(__file__).parent / "schemas.txt").read_text(encoding="utf-8").splitlines():
         name, _, overload = line.partition("(")[0].partition(".")
         found.setdefault(name, {})[overload or "default"] = f"aten::{line}"
     return found

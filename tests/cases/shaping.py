@@ -194,7 +194,7 @@ PADS = [
     _unary("pad/values", lambda x: np.pad(x, 2, constant_values=((1.0, 2.0), (3.0, 4.0))), M),
     _unary("pad/nan", lambda x: np.pad(x, 2, constant_values=np.nan), M, order=0, edge=_KINDS[:2]),
     _unary("pad/traced value", lambda x, y: np.pad(x, (1, 2), constant_values=y), M, S, vmap=False),
-    *([_unary("pad/by axis", lambda x: np.pad(x, {-1: (1, 2)}), M)] if NumpyVersion(np.__version__) >= "2.3.0" else ()),
+    *([_unary("pad/by axis", lambda x: np.pad(x, {-1: (1, 2)}), M)] if NumpyVersion(np.__version__) >= "2.4.0" else ()),
     *(
         _unary(f"pad/{mode}", lambda x, mode=mode: np.pad(x, ((3, 2), (1, 7)), mode=mode), M)
         for mode in ("edge", "reflect", "symmetric", "wrap", "linear_ramp", "maximum", "minimum", "mean", "median")

@@ -440,6 +440,7 @@ def test_an_interruption_while_entering_leaves_the_number_as_it_was(late: int) -
 
 
 @pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals reach the main thread")
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="the system cannot send a signal to a thread")
 def test_an_interruption_is_raised_once_all_threads_have_ended() -> None:
     """Work reads and writes arrays of the caller's: it must not go on after a call has ended, and nor is a thread lost."""
     threads, done = Threads(2), threading.Event()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import json
 import os
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -220,6 +222,20 @@ TEXTS = {
     "subscripts": line('y: f64[3] = einsum x {subscripts="a", optimize=False}'),
     "order": line("y: f64[3] = sinc_derivative x {order=100000000}"),
     "norm": line('y: c128[3] = fft x {n=3, axis=0, norm="unit"}'),
+    "a function of scipy.linalg that is none of matrices": line(
+        'y: f64[1,1] = matrix_function x {name="test"}', "x: f64[1,1]"
+    ),
+    "a derivative of one": line('y: f64[1,1] = frechet x x {name="test"}', "x: f64[1,1]"),
+    "a ufunc for a foreign function": line(
+        'y: f64[3] = callback x {foreign=np.sin, results=(f64[3],), maps=(), method="sequential"}'
+    ),
+    "a ufunc for an observer": line(
+        'y: f64[3] = observe x {foreign=np.sin, results=(f64[3],), maps=(), method="sequential"}'
+    ),
+    "a ufunc for a rule": line(
+        "y: f64[3] = custom_batch x {program={\n  g(x: f64[3]) {\n    return x\n  }\n}, rule=np.sin}"
+    ),
+    "a ufunc for a policy": line("y: f64[3] = pack x {policy=np.sin}"),
     "no points": line('y: c128[0] = fft x {n=0, axis=0, norm="ortho"}'),
     "rfft of complex numbers": line('y: c128[2] = rfft x {n=3, axis=0, norm="ortho"}', "x: c128[3]"),
     "triangle": line('y: f64[2,1] = solve_triangular a b {lower="L", unit=False}', "a: f64[2,2], b: f64[2,1]"),
@@ -240,6 +256,36 @@ def test_hostile_texts_are_refused(text):
     with pytest.raises(ParseError):
         ft.Program.parse(text)
     assert time.perf_counter() - start < 2.0
+
+
+AUDITED = """
+import sys
+import functrace as ft
+from functrace.errors import ParseError
+from tests.ir.test_hostile import DOCUMENTS, NESTED, TEXTS
+
+def read_all():
+    read = [(ft.Program.parse, text) for text in (*TEXTS.values(), NESTED.text())]
+    read += [(ft.Program.from_json, text) for text in (*DOCUMENTS.values(), NESTED.to_json())]
+    for reader, text in read:
+        try:
+            reader(text)
+        except ParseError:
+            pass
+
+read_all()  # imports modules of functrace, and of SciPy
+events = set()
+sys.addaudithook(lambda event, _: events.add(event))
+read_all()
+print(*sorted(set(events)))
+"""
+
+
+def test_reading_runs_no_code_imports_nothing_and_opens_no_file():
+    """By Python's own audit events, of which there is one for each of these."""
+    root = Path(__file__).parents[2]
+    found = subprocess.run([sys.executable, "-c", AUDITED], capture_output=True, text=True, check=True, cwd=root)
+    assert set(found.stdout.split()) <= {"builtins.id", "object.__getattr__", "sys._getframe"}  # (where an error stands)
 
 
 @pytest.mark.parametrize("text", [None, 3, b"f() {\n}", ["f"]], ids=repr)

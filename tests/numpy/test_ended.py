@@ -9,6 +9,7 @@ import copy
 import gc
 import math
 import operator
+import os
 import pickle
 import sys
 from collections.abc import Callable
@@ -53,8 +54,8 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "take": (0,), "repeat": (2,), "reshape": (-1,), "astype": (np.float32,), "swapaxes": (0, 0), "searchsorted": (0.5,),
     "partition": (0,), "argpartition": (0,), "compress": ([True],), "choose": ([1.0],), "dot": (1.0,), "fill": (0.0,),
     "put": (0, 1.0), "itemset": (0, 1.0), "resize": ((1,),), "to_device": ("cpu",), "view": (np.int64,), "clip": (0.0, 1.0),
-    "setfield": (0.0, np.float64), "getfield": (np.float64,), "setflags": (), "tofile": ("/dev/null",),
-    "dump": ("/dev/null",),
+    "setfield": (0.0, np.float64), "getfield": (np.float64,), "setflags": (), "tofile": (os.devnull,),
+    "dump": (os.devnull,),
     "byteswap": (), "__getitem__": (0,), "__setitem__": (0, 1.0), "__contains__": (1.0,), "__array__": (),
     "__array_ufunc__": (np.sin, "__call__"), "__array_function__": (np.sum, (), (), {}), "__format__": (".2f",),
     "__reduce_ex__": (2,), "__deepcopy__": ({},), "__pow__": (2.0,), "__round__": (), "__setattr__": ("shape", (-1,)),

@@ -3,6 +3,7 @@ no question for a value that shapes and dtypes answer."""
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -161,3 +162,55 @@ def _compare(name: str, function: Any, filled: Any, values: list[Any]) -> bool:
 
 def test_what_depends_on_values_is_on_the_page() -> None:
     assert DEPENDS_ON_VALUES <= CASES.keys()
+
+
+@pytest.mark.parametrize("base", [np.bool_, np.int8, np.int64, np.float16, np.float32, np.complex64])
+@pytest.mark.parametrize("shape", [(2,), ()])
+def test_powers_have_the_dtype_of_the_installed_numpy(base: type, shape: tuple[int, ...]) -> None:
+    """Whether an exponent is a Python number, a NumPy scalar or a 0-d array: NumPy's rules for these moved in 2.3."""
+    values = (
+        0.0,
+        0.5,
+        1.0,
+        2,
+        2.0,
+        3,
+        3.0,
+        np.int8(2),
+        np.int64(2),
+        np.int64(3),
+        np.float32(2.0),
+        np.array(2),
+        np.array(2.0),
+    )
+    x = np.ones(shape, base)
+    for n in (*values, *map(np.float64, (-1.0, 0.0, 0.5, 1.0, 2.0, 3.0))):
+        found = ft.trace(lambda x, n=n: x**n)(x).outputs[0].aval.dtype
+        assert found == (x**n).dtype, repr(n)
+
+
+@pytest.mark.parametrize("method", ["linear", "weibull", "hazen", "inverted_cdf", "lower"])
+@pytest.mark.parametrize("function", [np.quantile, np.nanquantile, np.percentile, np.nanpercentile])
+def test_quantiles_are_those_of_the_installed_numpy(function: Any, method: str) -> None:
+    """In dtypes, and in NaN between infinities: NumPy's rules for these moved in 2.4.0 and in 2.4.2."""
+    scale = 100 if "percentile" in function.__name__ else 1
+    floats = (0.0, 1.0, 0.25, np.float16(0.5), np.float32(0.5), np.float64(0.5), np.array(0.5), np.array([0.5], np.float32))
+    integers = (0, 1, np.int8(1), np.int64(1), np.array([0, 1]), [0, 1])
+    rows = ([0, 1, 2, 3], [0, 0, -2]), ([0.0, 1.0, 3.0], [np.inf, 1.0], [-np.inf, -np.inf, 1.0])
+    data = [np.array(row, t) for row in rows[0] for t in (np.int8, np.int64)]
+    data += [np.array(row, t) for row in rows[1] for t in (np.float16, np.float32, np.float64)]
+    for x, q in itertools.product(data, floats + integers):
+        order = (
+            [k * scale for k in q]
+            if isinstance(q, list)
+            else (q * scale)
+            if not isinstance(q, np.generic)
+            else type(q)(q * scale)
+        )
+        with np.errstate(invalid="ignore"):
+            found, expected = (
+                ft.evaluate(ft.trace(lambda x, q=order: function(x, q, method=method))(x), x),
+                function(x, order, method=method),
+            )
+        assert found.dtype == expected.dtype, (x, order)
+        np.testing.assert_allclose(found, expected, rtol=1e-2, err_msg=f"{x} {order}")

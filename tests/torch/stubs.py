@@ -150,8 +150,8 @@ def main(arguments: Sequence[str]) -> int:
     different = 0
     for path, text in stubs().items():
         if "--check" not in arguments:
-            path.write_text(text)
-        elif not path.exists() or path.read_text() != text:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
             different = 1
             print(f"{path} is not what the rows say: run `python -m tests.torch.stubs`")
     return different

@@ -165,7 +165,7 @@ def _parts(thing: object, words: set[str]) -> Iterable[tuple[str, Any]]:
         return [("", thing.fget)]
     if isinstance(thing, type):
         return [x for base in thing.__mro__ if _is_users_class(base) for x in _chosen(vars(base), words)]
-    if type(thing).__module__.partition(".")[0] == __name__.partition(".")[0]:  # its components
+    if str(type(thing).__module__).partition(".")[0] == __name__.partition(".")[0]:  # its components
         return [("", getattr(thing, word, None)) for word in ("__wrapped__", "rules", "rule", "vjp", "jvp")]
     if isinstance(thing, BuiltinMethodType):  # a method of a generator, bound to a name
         return [("", thing.__self__)]

@@ -213,7 +213,7 @@ def _explain_refusal(error: Exception) -> None:
     text = error.args[0] if error.args and isinstance(error.args[0], str) else ""
     line = next((line.strip() for line in text.splitlines() if "Traced" in line), "")
     innermost = _innermost(error.__traceback__)
-    if type(error).__module__.partition(".")[0] in _CHECKERS and "Traced" in text and "ndarray" in text:
+    if str(type(error).__module__).partition(".")[0] in _CHECKERS and "Traced" in text and "ndarray" in text:
         error.add_note(
             "fix: a traced value is no numpy.ndarray: annotate functrace.Array, which both are, as in "
             'Float[functrace.Array, "n d"]'

@@ -166,13 +166,33 @@ _SHORTCUTS: dict[tuple[str, type, float], ew.Elementwise] = {
 }
 """NumPy's fast paths for powers (array_power), by kind of base, type of exponent and its value.
 For arrays only: scalar powers use the C library, whose results may differ in the last bit."""
+if (np.ones(1, bool) ** 2).dtype != np.int8:  # NumPy 2.3.0 raises bools as int64
+    del _SHORTCUTS["b", int, 2]
+
+_TAKES_SCALARS_AS_NUMBERS = (np.ones(1, np.float32) ** np.float64(2.0)).dtype == np.float32
+"""True if NumPy's fast paths apply to NumPy scalars and 0-d exponents, in the base's dtype: before 2.3."""
 
 _plain_power = _binary(Operator("pow", np.power), reflected=False)
+
+
+def _as_number(base: TracedArray, n: Any) -> Any:
+    """Return an exponent as the Python number that a NumPy before 2.3 takes it for."""
+    if type(n) is not float and (not isinstance(n, np.generic | np.ndarray) or n.ndim or n.dtype.kind not in "iuf"):
+        return n
+    if not base.aval.shape and is_scalar(base) is not False:
+        return n
+    kind, number = base.aval.dtype.kind, np.asarray(n).item()
+    if kind in "fc":
+        return float(number) if number in (-1, 0, 0.5, 1, 2) else n
+    if number != 2:
+        return n
+    return 2 if kind == "b" else number
 
 
 def _power(self: TracedArray, n: Any, modulo: None = None) -> Any:
     if modulo is not None:
         return NotImplemented
+    n = _as_number(self, n) if _TAKES_SCALARS_AS_NUMBERS else n
     kind = type(n)
     if kind is int or kind is float:
         aval = self.aval

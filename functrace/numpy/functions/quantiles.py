@@ -5,6 +5,7 @@ Layer: 3.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -182,6 +183,24 @@ def _weighted(a: Arrayed, q: Arrayed, axis: Axis, weights: Operand, keepdims: Fl
     return reshape(FUNCTIONS[np.moveaxis](result, -1, 0), (*shape_of(q), *reduced))
 
 
+_NUMPYS: dict[str, Any] = {f.__name__: f for f in (np.quantile, np.percentile, np.nanquantile, np.nanpercentile)}
+
+with np.errstate(invalid="ignore"):
+    _INTERPOLATES_NUMBERS = [name for name, f in _NUMPYS.items() if np.isnan(f(np.array([np.inf, 1.0]), 0))]
+"""Functions whose quantiles of floats are interpolated also where the order is the integer 0 or 1 (which may give nan)."""
+
+_PERCENTILES = ("percentile", "nanpercentile")
+_DIVIDES_BY_DATA = [name for name in _PERCENTILES if _NUMPYS[name](np.array([0.0, 100.0]), np.float32(2.0)) == 2.0]
+"""Percentiles whose orders are divided by 100 in the dtype of the data, if that is a float, not in their own: before 2.4."""
+
+
+@functools.lru_cache(maxsize=512)
+def _dtype_in_numpy(name: str, data: np.dtype[Any], order: type | np.dtype[Any], rank: int, method: str) -> np.dtype[Any]:
+    """Return the dtype of a quantile, by NumPy's own: its rules differ between 2.3, 2.4.0 and 2.4.2."""
+    q = np.zeros((1,) * rank, order) if isinstance(order, np.dtype) else order(0)
+    return _NUMPYS[name](np.zeros(2, data), q, method=method).dtype
+
+
 def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[..., Any]:
     def function(
         a: Operand,
@@ -194,25 +213,34 @@ def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[
         *,
         weights: Operand | None = None,
     ) -> Any:
-        weak = type(q) in LITERALS or (isinstance(q, Tracer) and not q.aval.shape)
+        kind = type(q)
+        weak = kind in LITERALS or (isinstance(q, Tracer) and not q.aval.shape)
         q = arrayed(q)
         if q.dtype.kind == "b":
             raise DtypeError(f"{name}: q must be a number, not a bool", fix="pass 0.0 or 1.0")
         if len(shape_of(q)) > 2:
             raise ShapeError("q must be a scalar or 1d", fix="pass a vector, and reshape what is returned")
         given = q.dtype
-        a, q = arrayed(a), ew.div(q, scale) if scale != 1 else q
+        a = arrayed(a)
+        by_data = name in _DIVIDES_BY_DATA and a.dtype.kind == "f" and not weak
+        q = ew.div(q, a.dtype.type(scale) if by_data else scale) if scale != 1 else q
         if weights is not None:
             if method != "inverted_cdf":
                 raise ShapeError(
                     f"Only method 'inverted_cdf' supports weights. Got: {method}.", fix="pass method='inverted_cdf'"
                 )
             return stored(_weighted(a, q, axis, weights, keepdims, skips_nan=skips_nan), out, name)
-        is_element = method in _ELEMENTS or (method == "linear" and q.dtype.kind in "iu")
+        interpolates = kind in LITERALS and a.dtype.kind == "f" and name in _INTERPOLATES_NUMBERS
+        is_element = method in _ELEMENTS or (method == "linear" and q.dtype.kind in "iu" and not interpolates)
         result = _quantile(a, q, axis, method, keepdims, weak=weak, skips_nan=skips_nan, is_element=is_element)
-        if is_element:
+        if skips_nan and 0 in a.shape:
+            return stored(result, out, name)
+        if not isinstance(q, Tracer):
+            order = kind if kind in LITERALS or issubclass(kind, np.generic) else given
+            result = convert(result, _dtype_in_numpy(name, a.dtype, order, q.ndim, method))
+        elif is_element:
             result = convert(result, a.dtype)
-        elif not weak and not (skips_nan and 0 in a.shape):
+        elif not weak:
             result = convert(result, np.result_type(a.dtype, given if given.kind == "f" else np.float64))
         return stored(result, out, name)
 

@@ -8,6 +8,7 @@ Layer: 3.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ from functrace.ops import sorting
 from functrace.ops.indexing import ARRAY, gather, scatter_add
 from functrace.ops.shaping import broadcast_to, moveaxis
 from functrace.tracing.tracer import Tracer
+
+_ALWAYS_SORTS = "sorted" not in inspect.signature(np.unique).parameters
+"""Whether NumPy has no other order for unique elements: before 2.3."""
 
 UniqueAllResult = type(np.unique_all(np.ones(1)))
 
@@ -69,7 +73,7 @@ def unique(
 ) -> Any:
     """As ``numpy.unique``; the values must be concrete."""
     x = arrayed(ar)
-    options: dict[str, Any] = {"axis": axis, "equal_nan": equal_nan, "sorted": sorted}
+    options: dict[str, Any] = {"axis": axis, "equal_nan": equal_nan, **({} if sorted else {"sorted": False})}
     if not isinstance(x, Tracer):  # only the other set is traced
         return np.unique(x, return_index, return_inverse, return_counts, **options)
     values = np.zeros(x.shape, x.dtype) if x.size == 1 else _values(x, "unique")  # 1 is unique
@@ -96,7 +100,7 @@ def _order_of(wanted: np.ndarray[Any, Any], ordered: np.ndarray[Any, Any]) -> np
 @implements(np.unique_values)
 def unique_values(x: Operand, /) -> Any:
     """As ``numpy.unique_values``."""
-    return unique(x, equal_nan=False, sorted=False)
+    return unique(x, equal_nan=False, sorted=_ALWAYS_SORTS)
 
 
 @implements(np.unique_all)

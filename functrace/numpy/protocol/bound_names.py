@@ -127,7 +127,7 @@ def _planned(namespace: Namespace, function: object, handed_out: Search, *, keep
         if found is not None:
             put[name] = value, found
     for value in list(namespace.values()):  # keep names that numba compiles
-        if type(value).__module__.startswith("numba."):
+        if str(type(value).__module__).startswith("numba."):
             for name in getattr(getattr(value, "py_func", None), "__code__", _NO_CODE).co_names:
                 put.pop(name, None)
     cells = []

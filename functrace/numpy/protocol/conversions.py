@@ -328,7 +328,7 @@ def called_at(frame: FrameType, offset: int | None = None) -> str:
     found: Any = frame.f_locals.get(root, frame.f_globals.get(root))
     place = root
     for k, part in enumerate(path):
-        if type(found).__module__.startswith("numpy.random"):
+        if str(type(found).__module__).startswith("numpy.random"):
             return f"numpy.random.{type(found).__name__}.{'.'.join(path[k:])}"
         if not isinstance(found, ModuleType):
             return f"{place}.{'.'.join(path[k:])}" if place.startswith("numpy.") else text

@@ -161,7 +161,7 @@ def exact_axis(axis: K) -> K:
     (NumPy's Python functions, such as ``median``, also take bools and lists.)
     """
     for k in axis if type(axis) is tuple else () if axis is None else (axis,):
-        if isinstance(k, bool) or not hasattr(k, "__index__") or getattr(k, "ndim", 0):
+        if isinstance(k, bool | np.bool_) or not hasattr(k, "__index__") or getattr(k, "ndim", 0):
             raise DtypeError(f"an axis must be an integer, not {k!r}", fix="count axes from 0")
     return axis
 
