@@ -12,11 +12,12 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import functrace as ft
 from functrace.api.staging.signature_checks import MOST_CHECKS, OFTEN, written_check
 from functrace.tree import flatten, unflatten
+from tests.sampling import examples
 
 Pair = namedtuple("Pair", "first second")
 
@@ -110,7 +111,7 @@ def test_a_call_that_comes_often_returns_what_it_returned_first(one: Any, two: A
         assert f.cache_info()[:2] == (OFTEN + 2, 1)
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(nests(known))
 def test_calls_that_differ_a_little_are_told_apart(nest: Any) -> None:
     f, long_way = ft.jit(everything), ft.jit(everything)

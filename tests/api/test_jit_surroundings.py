@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import functrace as ft
 from functrace.errors import CapturedArrayError
 from functrace.tracing.capture import Reads
+from tests.sampling import examples
 
 X = np.array([0.3, -0.7, 1.1])
 GLOBAL = np.ones(3)
@@ -177,7 +178,7 @@ def test_changes_in_place_are_seen(name: str, guards: bool) -> None:
     w[...] = 1.0
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(st.tuples(st.integers(0, len(READERS) - 1), st.sampled_from(["write", "call", "grad", "map"])), max_size=25),
     st.data(),

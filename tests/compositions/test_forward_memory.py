@@ -52,6 +52,7 @@ FEW: dict[str, tuple[Callable[[], Any], float]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FEW)
 def test_peak_memory(name: str) -> None:
     run, arrays = FEW[name]

@@ -56,6 +56,7 @@ def small_cases(module: str) -> Iterator[tuple[str, Callable[..., Any], list[np.
             yield case.name, restricted(case.call, case.args, case.diff), args
 
 
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize("module", MODULES)
 def test_no_operation_depends_on_what_its_pattern_leaves_out(module: str) -> None:
     seen = 0
@@ -131,6 +132,7 @@ TRANSFORMS: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
 def test_elements_are_what_they_are_with_a_tangent_each(name: str, transform: Any) -> None:
@@ -183,6 +185,7 @@ def test_derivatives_of_ones_own_depend_on_what_they_say(jac: Any, rule: Any, wr
     np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
 
 
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize("module", MODULES)
 def test_rows_are_pullbacks_of_unit_vectors(module: str) -> None:
     for name, f, args in small_cases(module):

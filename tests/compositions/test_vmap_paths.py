@@ -91,6 +91,7 @@ def test_values_are_those_of_the_loop(f: Function, batch: Any) -> None:
     np.testing.assert_array_equal(batch, before)
 
 
+@pytest.mark.sampled(2)
 @every
 def test_derivatives_are_those_of_the_loop(f: Function, batch: Any) -> None:
     gradients = looped(ft.grad(f), batch)
@@ -173,6 +174,7 @@ def program(rng: np.random.Generator, depth: int = 3) -> Function:
     return {"then": then, "if": choose, "while": loop, "for": count, "write": write, "mask": masked}[kind]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(30))
 def test_random_programs_are_the_loop(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -54,6 +54,7 @@ CASES = [(k, dtype) for k in range(len(FUNCTIONS)) for dtype in ("float32", "flo
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("place", "dtype"), CASES)
 def test_blocks_are_the_whole(count: int, place: int, dtype: str) -> None:
     generator = np.random.default_rng(place)
@@ -176,6 +177,7 @@ def test_threads_are_counted() -> None:
     assert Threads().count >= 1
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ["bool", "int8", "int64", "float32", "float64", "complex128"])
 def test_python_numbers_of_every_kind_in_blocks(kind: str) -> None:

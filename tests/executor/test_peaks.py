@@ -92,6 +92,7 @@ def measured(run: Callable[[], Any]) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("gradient", [False, True], ids=["value", "gradient"])
 @pytest.mark.parametrize(("f", "x"), CASES, ids=[f.__name__ for f, _ in CASES])
 def test_the_predicted_peak_is_the_measured_one(f: Any, x: Any, gradient: bool) -> None:

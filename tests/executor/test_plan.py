@@ -142,6 +142,7 @@ def test_a_plan_prints() -> None:
     )
 
 
+@pytest.mark.full
 def test_results_that_nothing_reads_are_freed() -> None:
     made = plan(ft.trace(lambda x: np.sum(np.linalg.qr(x)[1]))(np.ones((3, 3))))
     (qr, total) = made.steps

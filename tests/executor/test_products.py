@@ -59,6 +59,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
@@ -208,6 +209,7 @@ def planned_in_parts(program: ft.Program) -> Plan:
         return planned(optimized(divide_products(optimized(program))))
 
 
+@pytest.mark.sampled(4)
 @needs_openblas
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("is_turned", [False, True], ids=["", "turned arguments"])

@@ -48,6 +48,7 @@ def operands_of(ufunc: np.ufunc, dtype: str, size: int, offset: int) -> tuple[An
     return tuple(made)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.usefixtures("everything")
 @pytest.mark.parametrize(("ufunc", "dtype"), [(f, d) for f in UFUNCS for d in DTYPES if takes(f, d)])
 def test_every_ufunc_at_every_alignment(ufunc: np.ufunc, dtype: str) -> None:

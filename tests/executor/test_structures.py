@@ -21,6 +21,7 @@ from tests.executor.toy_backend import Closures
 pytestmark = pytest.mark.bits
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", range(80))
 def test_random_loops_and_their_derivatives_run_from_their_description(seed: int) -> None:
     loop, kinds, rng = drawn(seed)

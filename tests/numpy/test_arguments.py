@@ -98,6 +98,7 @@ _WRITERS: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("target", _VIEWS)
 @pytest.mark.parametrize("name", _WRITERS)
 def test_values_that_share_memory_with_the_array(name: str, target: str) -> None:
@@ -189,6 +190,7 @@ WHERES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_where_is_an_array_of_bools_or_no_array(name: str) -> None:
@@ -262,6 +264,7 @@ def test_clip_takes_both_bounds_or_names(text: str) -> None:
     check(CLIPS[text], Z, text)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["quantile", "percentile", "nanquantile", "nanpercentile"])
 def test_orders_of_quantiles_have_at_most_two_axes(name: str) -> None:
     f: Any = getattr(np, name)
@@ -325,6 +328,7 @@ def test_index_grids_keep_the_dtype_of_empty_arrays(dtype: str) -> None:
             assert [(np.shape(a), a.dtype) for a in got[0]] == [(a.shape, a.dtype) for a in expected]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", ["mean", "var", "std", "nanmean", "nanvar", "nanstd", "sum", "average"])
 def test_float16_overflows_where_numpy_does(name: str) -> None:
@@ -338,6 +342,7 @@ def test_float16_overflows_where_numpy_does(name: str) -> None:
             check(lambda x, a=axis: f(x, axis=a, dtype=np.float32), x, (name, scale, shape, axis, "float32"), rtol=1e-5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["i8", "u1", "?", "f2", "f8", "c16"])
 def test_plain_numbers_that_are_written_fit_or_not(dtype: str) -> None:
     numbers: tuple[Any, ...] = (np.nan, -1, 300, 1e300, 1j, 0j, 2.5, np.inf)

@@ -72,6 +72,7 @@ AXES: list[Any] = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [*COMPILED, *OTHERS])
 def test_an_axis_is_what_numpy_takes_it_for(name: str) -> None:
     f = COMPILED.get(name) or OTHERS[name]

@@ -145,6 +145,7 @@ _SAME_AS_EVER = (AttributeError, TypeError, ValueError, IndexError)
 _NOT_AFTERWARDS = (LostGradientError, ConcretizationError, LeakedTracerError)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("transform", ["grad", "jvp", "vmap", "jit", "jit with guards"])
 def test_everything_asked_of_an_ended_value_is_right_or_raises(transform: str, kind: str) -> None:
@@ -270,6 +271,7 @@ USES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("maker", MAKERS)
 def test_what_depends_on_no_input_goes_on_as_its_plain_value(maker: str, transform: str) -> None:

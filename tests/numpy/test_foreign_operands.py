@@ -217,6 +217,7 @@ def test_pandas_objects_raise_in_operators_and_are_values_to_functions_that_take
         assert ft.value_and_grad(lambda x, f=f: f(x, q))(X)[0] == f(X, q)
 
 
+@pytest.mark.full
 def test_arrays_of_other_libraries_raise_in_operators() -> None:
     for package, make in {"torch": "tensor", "jax.numpy": "asarray"}.items():
         module = pytest.importorskip(package)

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import functrace as ft
 from functrace.errors import DtypeError, FunctraceError, LeakedTracerError, LostGradientError, ShapeError
+from tests.sampling import examples
 
 
 def _slope(f: Callable[[Any], Any], x: Any, direction: Any) -> Any:
@@ -428,7 +429,7 @@ def _run(steps: list[tuple[Any, ...]]) -> Callable[[Any], Any]:
 
 
 @given(_steps(), st.integers(0, 1000))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60)
 def test_random_views_and_writes(steps: list[tuple[Any, ...]], seed: int) -> None:
     f = _run(steps)
     x = np.random.default_rng(seed).normal(size=_SHAPE)

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import functrace as ft
 from functrace.errors import ConcretizationError, DtypeError, FunctraceError, TracedIndexError, UnsupportedFunctionError
 from functrace.ir.tape import inferred
 from functrace.ops.indexing import index_p
+from tests.sampling import examples
 
 X = np.random.default_rng(0).normal(size=(4, 3))
 TABLE = np.arange(4.0) ** 2
@@ -203,7 +204,7 @@ def _indices(draw: Any) -> tuple[Any, ...]:
 
 
 @given(_indices(), st.integers(0, 7))
-@settings(max_examples=80, deadline=None, derandomize=True)
+@examples(80)
 def test_random_indices_equal_numpy_in_every_batching(index: tuple[Any, ...], which: int) -> None:
     arrays = [k for k in index if isinstance(k, np.ndarray)]
 
@@ -257,6 +258,7 @@ def test_the_hot_path_infers_each_index_once() -> None:
     assert len(keys) == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("value", [-1, 1.5, 0.25, 300, True, 1j, np.float32(1.5), np.uint8(200), np.array([2.0])])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64, bool, np.float32, np.float64, complex])
 @pytest.mark.parametrize("ufunc", [np.add, np.subtract, np.multiply, np.divide])

@@ -69,6 +69,7 @@ def _agree(got: Any, expected: Any) -> bool:
     )
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("form", FORMS)
 def test_every_function_of_lists(form: str) -> None:
     """A list is what it is to NumPy; where NumPy takes arrays only, it may be the array that it makes."""

@@ -26,6 +26,7 @@ from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 from tests.cases.case import Case
 from tests.numpy.memory_programs import LAYOUTS, draw, laid_out, run
+from tests.sampling import scaled
 from tests.test_cases import CASES
 
 # ``x.at`` is not NumPy's, and what broadcast_arrays returns can be written with a warning. functrace.scipy's functions
@@ -67,6 +68,7 @@ def _steps(a: np.ndarray[Any, Any]) -> list[int]:
     return [s for s, n in zip(a.strides, a.shape, strict=True) if n != 1] if a.size else []
 
 
+@pytest.mark.sampled(10)
 @every
 def test_layouts_are_numpys_or_not_known(case: Case) -> None:
     with warnings.catch_warnings():
@@ -97,6 +99,7 @@ def _check_layouts(case: Case, expected: list[Any], traced: list[Any], way: str)
             assert layout is None or _steps(layout) == _steps(wanted), (way, layout.strides, wanted.strides)
 
 
+@pytest.mark.sampled(24)
 @every
 def test_writes_reach_what_they_reach_in_numpy(case: Case) -> None:
     with warnings.catch_warnings():
@@ -196,10 +199,11 @@ def check_program(seed: int) -> Counter[str]:
     return seen
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("block", range(10))
 def test_random_programs_equal_numpy_or_raise(block: int) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(20 * block, 20 * block + 20):
+    for seed in range(20 * block, 20 * block + scaled(20)):
         seen += check_program(seed)
     assert seen["vjp raised"] <= 0.15 * seen["vjp"], seen
     assert seen["jit raised"] <= seen["jit"], seen

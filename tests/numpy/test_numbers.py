@@ -75,6 +75,7 @@ def _problem(expected: Any, got: Any) -> str:
     return "" if same else f"{got} instead of {expected}"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("guards", [False, True], ids=["", "guards"])
 @pytest.mark.parametrize("k", [3, 2.5, -0.5, True, 1 + 2j, -2], ids=repr)
 def test_a_jitted_number_is_what_python_and_numpy_make_of_it(k: Any, guards: bool) -> None:
@@ -92,6 +93,7 @@ def test_a_jitted_number_is_what_python_and_numpy_make_of_it(k: Any, guards: boo
     assert not problems, "\n".join(problems)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8", "bool", "complex64"])
 @pytest.mark.parametrize("name", WRITES)
 def test_numbers_are_written_as_numpy_writes_them(name: str, dtype: str) -> None:
@@ -106,6 +108,7 @@ def test_numbers_are_written_as_numpy_writes_them(name: str, dtype: str) -> None
         assert not problem, f"{k}: {problem}"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "value",
     [np.float64(2.5), np.int64(3), np.bool_(True), np.complex128(1 + 2j), np.array(2.5), np.array(3), np.array(True)],
@@ -131,6 +134,7 @@ def test_traced_scalars_and_0d_arrays_are_told_apart(value: Any) -> None:
 UFUNCS = sorted({u for u in vars(np).values() if isinstance(u, np.ufunc) and u.nin <= 2}, key=lambda u: u.__name__)
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda u: u.__name__)
 def test_ufuncs_take_jitted_numbers_as_weak(ufunc: np.ufunc) -> None:
     """Every ufunc of an array and a number, either way: values and dtypes as NumPy has them for the number itself."""
@@ -147,6 +151,7 @@ def test_ufuncs_take_jitted_numbers_as_weak(ufunc: np.ufunc) -> None:
     assert not problems, "\n".join(problems)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "expression", ["k + m", "k - m", "k * m", "-k", "abs(k)", "k**2", "k**3", "k << m % 70", "m << 3", "k - m - m"]
 )

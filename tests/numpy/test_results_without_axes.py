@@ -53,6 +53,7 @@ def cases() -> Iterator[Any]:
                 yield pytest.param(function, arguments, np.ndarray, id=f"{function_name(function)}-{kind}")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("function, arguments, wanted", list(cases()))
 def test_scalar_or_array(function: Any, arguments: Callable[[Any], tuple[Any, ...]], wanted: type) -> None:
     f: Any = lambda x: function(*arguments(x))  # noqa: E731

@@ -80,6 +80,7 @@ def _check(f: Callable[..., Any], *args: Any, what: Any) -> None:
             np.testing.assert_array_equal(p, q, err_msg=f"{what} {name}")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ONE)
 def test_one_set_of_every_size(name: str, dtype: str) -> None:
@@ -87,6 +88,7 @@ def test_one_set_of_every_size(name: str, dtype: str) -> None:
         _check(ONE[name], x, what=(name, x))
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("dtypes", PAIRS, ids="-".join)
 @pytest.mark.parametrize("name", TWO)
 def test_two_sets_of_every_size_one_of_them_plain(name: str, dtypes: tuple[str, str]) -> None:
@@ -96,6 +98,7 @@ def test_two_sets_of_every_size_one_of_them_plain(name: str, dtypes: tuple[str, 
         _check(lambda y, x=x: f(x, y), y, what=(name, x, y, "plain on the left"))
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", TWO)
 def test_a_set_beside_a_python_number(name: str, dtype: str) -> None:
@@ -107,6 +110,7 @@ def test_a_set_beside_a_python_number(name: str, dtype: str) -> None:
         _check(f, number, x, what=(name, number, x, "both traced"))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", TWO)
 def test_two_traced_sets(name: str) -> None:
     for x, y in itertools.product(_sets("float64"), _sets("float32")):

@@ -85,6 +85,7 @@ def results(f: Callable[[Any], Any], x: Array) -> list[Any] | None:
         return None
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", KINDS)
 def test_ufuncs_and_their_methods(kind: str) -> None:

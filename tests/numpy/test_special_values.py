@@ -34,6 +34,7 @@ def _check(f: Callable[[Any], Any], x: Any, what: Any, *, dtype: bool = True) ->
                 np.testing.assert_array_equal(np.signbit(p.real[zeros]), np.signbit(q.real[zeros]), str(what))
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["quantile", "nanquantile"])
 def test_quantiles_of_special_values(name: str, method: str) -> None:
@@ -49,6 +50,7 @@ def test_quantiles_of_special_values(name: str, method: str) -> None:
         _check(lambda a: f(a, order, axis=axis, method=method), x, (x, order, axis), dtype=not np.isnan(x).any())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["median", "nanmedian", "percentile", "nanpercentile"])
 def test_medians_of_special_values(name: str) -> None:
     rng = np.random.default_rng(5)
@@ -61,6 +63,7 @@ def test_medians_of_special_values(name: str) -> None:
         _check(lambda a: f(a, *rest, axis=axis), x, (x, axis), dtype=False)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int64", "float16", "float32", "float64", "bool", "complex64"])
 def test_closeness_to_odd_numbers(dtype: str) -> None:
     x = np.array([0, 1, 2, 3]).astype(dtype)
@@ -160,6 +163,7 @@ def test_odd_padding_leaves_the_elements_alone(mode: Any) -> None:
             np.testing.assert_array_equal(np.signbit(padded[low : low + len(x)]), np.signbit(x))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8", "bool", "complex128"])
 @pytest.mark.parametrize("name", ["mean", "var", "std", "nanmean", "nanvar", "nanstd", "sum", "prod"])
 def test_spreads_in_a_dtype(name: str, dtype: str) -> None:

@@ -61,6 +61,7 @@ ROWS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ROWS)
 def test_gradient_and_hessian(name: str) -> None:
     place, f = ROWS[name]

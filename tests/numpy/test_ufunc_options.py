@@ -17,6 +17,7 @@ UFUNCS = sorted(
 )
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda u: u.__name__)
 def test_a_dtype_and_a_casting_rule_are_numpys(ufunc: np.ufunc) -> None:
     for kind in ("f8", "f4", "i8", "u1", "?", "c16"):

@@ -14,6 +14,7 @@ ARRAYS = [((4,), 0), ((3, 4), 0), ((3, 4), -1), ((2, 3, 2), 1), ((3, 4), None), 
 rng = np.random.default_rng(9)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("shape", "axis"), ARRAYS, ids=str)
 def test_insert(shape: Any, axis: int | None) -> None:
     a = rng.normal(size=shape)

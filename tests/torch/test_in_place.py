@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import functrace.torch as torch
+from tests.sampling import examples
 
 VIEWS = {
     "whole": lambda x: x,
@@ -30,7 +31,7 @@ CHANGES = {
 }
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.lists(st.tuples(st.sampled_from(sorted(VIEWS)), st.sampled_from(sorted(CHANGES))), min_size=1, max_size=5))
 def test_random_writes_have_the_derivatives_of_their_meaning(steps: list[tuple[str, str]]) -> None:
     # PyTorch refuses to go back through a result that it saved and that was overwritten later: the parity scripts show it.

@@ -108,6 +108,7 @@ OF_ONE_DTYPE = {"lerp"}
 """Functions that refuse tensors of several dtypes."""
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_two_operands_of_all_patterns(name: str) -> None:
     generator, choose = np.random.default_rng(0), random.Random(name)
@@ -123,6 +124,7 @@ def test_two_operands_of_all_patterns(name: str) -> None:
     assert check_plans() > 20
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WHOLE)
 def test_one_operand_of_many_sizes(name: str) -> None:
     generator = np.random.default_rng(0)
@@ -145,6 +147,7 @@ def test_one_operand_of_many_sizes(name: str) -> None:
     assert check_plans() > 5 or name in ("prod", "cumsum")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", BY_NUMBER)
 def test_numbers(name: str) -> None:
     generator = np.random.default_rng(0)
@@ -155,6 +158,7 @@ def test_numbers(name: str) -> None:
     assert check_plans() > 3
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", BY_POSITION)
 def test_positions(name: str) -> None:
     generator = np.random.default_rng(0)

@@ -38,6 +38,7 @@ def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
             monkeypatch.setattr(module, name, value)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.usefixtures("at_once", "sizes")
 @pytest.mark.parametrize("script", scripts(), ids=lambda path: path.stem)
 def test_parity_by_written_lines(script: Path) -> None:
