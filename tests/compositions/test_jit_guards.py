@@ -13,7 +13,7 @@ import pytest
 import functrace as ft
 from functrace.errors import ArgumentError, CapturedArrayError, ConcretizationError
 from functrace.tracing.binding import is_recording
-from tests.compositions.test_vmap_paths import FUNCTIONS, every, program
+from tests.api.batching.test_divergent_paths import FUNCTIONS, every, program
 
 Function = Callable[..., Any]
 

@@ -17,7 +17,7 @@ from functrace.executor.parallel.threads import THREADS, Threads
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.primitive import Primitive
 from functrace.ops import elementwise as ew
-from tests.executor.test_blocks import same
+from tests.executor.parallel.test_blocks import same
 
 UFUNCS = sorted({p.eval for p in vars(ew).values() if isinstance(p, Primitive) and p.is_ufunc and p.eval.nout == 1}, key=str)
 DTYPES = ("float16", "float32", "float64", "complex64", "complex128", "int32", "uint8", "bool")

@@ -18,7 +18,7 @@ from functrace.executor.plan.planner import Plan, Step, plan, planned
 from functrace.ir.structures import Blocks
 from functrace.passes import optimized
 from functrace.tracing.evaluate import evaluate_program
-from tests.executor.test_loops_in_line import drawn, example, same
+from tests.executor.codegen.test_loops_in_line import drawn, example, same
 from tests.executor.toy_backend import Closures
 from tests.laws.programs import Recipe, programs, seeds
 
