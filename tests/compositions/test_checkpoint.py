@@ -111,6 +111,7 @@ def test_checkpoint_changes_nothing(transform: str, f: Any) -> None:
     assert_changes_nothing(transform, f, ft.checkpoint(f))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.bits
 @everywhere
 def test_nested_checkpoints_change_nothing(transform: str) -> None:

@@ -88,6 +88,7 @@ def test_who_has_told_the_c_library_what_to_keep_is_left_alone() -> None:
     assert kept == 0
 
 
+@pytest.mark.full
 @glibc
 def test_nothing_is_kept_unless_somebody_asks() -> None:
     kept, then, after = in_a_process("""

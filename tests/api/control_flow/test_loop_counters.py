@@ -8,6 +8,7 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+import pytest
 
 import functrace as ft
 
@@ -69,6 +70,7 @@ WAYS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.full
 def test_number_of_a_step_is_that_of_range() -> None:
     wrong = []
     pairs = list(bounds())

@@ -40,6 +40,7 @@ def test_what_is_no_size_is_refused(size: Any) -> None:
         ft.policies.budget(size)
 
 
+@pytest.mark.full
 @pytest.mark.bits
 @pytest.mark.parametrize("share", [0.7, 0.5, 0.4])
 def test_what_is_measured_is_under_the_budget(share: float) -> None:
@@ -71,6 +72,7 @@ def test_the_less_there_is_the_more_is_computed_again() -> None:
     assert 0 < found[0] < found[1] < found[2] < len(program.schedule)
 
 
+@pytest.mark.full
 def test_what_cannot_be_had_raises_and_says_what_can() -> None:
     with pytest.raises(ArgumentError, match=r"needs [0-9,]+ bytes") as caught:
         ft.grad(ft.checkpoint(layers, policy=ft.policies.budget(GIVEN)))(WEIGHTS, ROWS)
@@ -162,6 +164,7 @@ def measured(run: Any, x: Any) -> int:
     return found
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", LOOPS)
 def test_budget_of_control_flow_holds_as_measured(name: str) -> None:
     x = np.linspace(0.1, 1.0, 40_000)

@@ -84,6 +84,7 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_results_are_the_same(f: Callable[..., Any], transform: str) -> None:

@@ -77,6 +77,7 @@ def assert_same(found: Any, expected: Any) -> None:
         assert (a.dtype, np.shape(a)) == (b.dtype, np.shape(b))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("shape", [(6,), (3, 4), (1, 5), (0, 2), (2, 3, 4)], ids=str)
 @pytest.mark.parametrize("both", [False, True], ids=["one", "both"])

@@ -161,6 +161,7 @@ def same(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("guards", [False, True], ids=["", "guards"])
 @pytest.mark.parametrize("name", READERS)
 def test_changes_in_place_are_seen(name: str, guards: bool) -> None:

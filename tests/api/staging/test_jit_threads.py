@@ -54,6 +54,7 @@ def with_a_choice(x: Any, y: Any) -> Any:
     return summed(x, y) if x[0] > 0.5 else summed(x, y) + 0.0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "options",
     [{"maxsize": 3}, {"maxsize": 2, "guards": True, "max_paths": 1}, {"maxsize": 2, "donate_argnums": 0}],

@@ -99,6 +99,7 @@ def warnings_of(f: Callable[[Any], Any], x: Any) -> list[warnings.WarningMessage
     return given
 
 
+@pytest.mark.full
 @needs_openblas
 def test_warnings_and_errors_are_numpys() -> None:
     x = np.full((64, 128, 128), 1e30, np.float32)

@@ -65,6 +65,7 @@ class Shown(Closures):
         return run
 
 
+@pytest.mark.full
 @given(programs(), seeds())
 def test_views_are_offsets_and_strides(recipe: Recipe, seed: int) -> None:
     arguments = recipe.arguments(seed)
