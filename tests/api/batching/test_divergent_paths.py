@@ -360,9 +360,9 @@ def test_results_that_do_not_go_together_name_the_lines() -> None:
     batch = np.array([1.0, -1.0])
     with pytest.raises(ShapeError, match=r"f64\[2\], another f64\[3\](.|\n)*if x > 0.0(.|\n)*np.stack\(\[x, x, x\]\)"):
         ft.vmap(shapes)(batch)
-    with pytest.raises(DtypeError, match=r"f64\[\], another i64\[\](.|\n)*test_vmap_paths.py:\d+ in dtypes"):
+    with pytest.raises(DtypeError, match=r"f64\[\], another i64\[\](.|\n)*test_divergent_paths.py:\d+ in dtypes"):
         ft.vmap(dtypes)(batch)
-    with pytest.raises(TreeError, match=r"they part at test_vmap_paths.py:\d+ in trees"):
+    with pytest.raises(TreeError, match=r"they part at test_divergent_paths.py:\d+ in trees"):
         ft.vmap(trees)(batch)
     with pytest.raises(DtypeError, match="Python float"):
         ft.vmap(number)(batch)

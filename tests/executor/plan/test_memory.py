@@ -58,14 +58,14 @@ class Shown(Closures):
                 root, aval = values[view.root], program.avals[step.first]
                 found = np.ndarray(aval.shape, aval.dtype, root, view.offset, view.strides)
                 np.testing.assert_array_equal(found, made[0])
-                assert not found.size or not found.ndim or np.shares_memory(found, root)
+                if found.size and found.ndim and isinstance(root, np.ndarray):  # (scalars have no memory)
+                    assert np.shares_memory(found, root)
                 values[step.first] = found
             return tuple([np.copy(values[i]) for i in program.output_ids])
 
         return run
 
 
-@pytest.mark.full
 @given(programs(), seeds())
 def test_views_are_offsets_and_strides(recipe: Recipe, seed: int) -> None:
     arguments = recipe.arguments(seed)
