@@ -1,22 +1,102 @@
-"""Settings of the whole test suite: one reproducible hypothesis profile."""
+"""Settings of the whole test suite: which tests a run takes, and how many examples a law draws.
+
+==================================  ==========================================  ========
+command                             takes                                       examples
+==================================  ==========================================  ========
+``pytest -m quick``                 the folders in ``QUICK``, a case per row    3
+``pytest``                          all but ``full``: samples of large grids    10
+``pytest -m "full or draws"``       the rest, and the laws once more            40
+``pytest -m ""``                    everything                                  40
+==================================  ==========================================  ========
+
+A test of many parameters says how many of them the default run takes; the others are ``full``::
+
+    @pytest.mark.sampled(8)            # one in 8
+    @pytest.mark.sampled(per="name")   # one for each value of the parameter `name`
+
+The choice depends on the parameters' ids only, so it is the same in every process. A quick run takes one.
+"""
 
 from __future__ import annotations
 
 import gc
+import zlib
+from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
-settings.register_profile(
-    "ci",
-    derandomize=True,
-    deadline=None,
-    max_examples=40,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
-)
-settings.load_profile("ci")
+from tests.sampling import MOST_EXAMPLES
+
+TESTS = Path(__file__).parent
+QUICK = ("ir", "tracing", "transforms", "laws")
+"""Folders whose tests are quick; in ``ALSO_QUICK``, those that are marked by hand."""
+ALSO_QUICK = ("test_cases.py",)
+EXAMPLES = {"quick": 3, "not full": 10}
+"""How many examples a law draws, by the expression of ``-m``; otherwise ``MOST_EXAMPLES``."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the one hypothesis profile, which is reproducible."""
+    settings.register_profile(
+        "functrace",
+        derandomize=True,
+        deadline=None,
+        max_examples=EXAMPLES.get(config.option.markexpr, MOST_EXAMPLES),
+        database=None,
+        suppress_health_check=[
+            HealthCheck.too_slow,
+            HealthCheck.data_too_large,
+            HealthCheck.filter_too_much,
+        ],
+    )
+    settings.load_profile("functrace")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import nothing else for the quick tests."""
+    if config.option.markexpr != "quick" or TESTS not in collection_path.parents:
+        return None
+    return collection_path.relative_to(TESTS).parts[0] not in QUICK + ALSO_QUICK or None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark ``full``, ``quick`` and ``draws``, by which pytest selects afterwards."""
+    groups: defaultdict[str, list[pytest.Function]] = defaultdict(list)
+    for item in items:
+        if is_marked(item, "sampled") and not is_marked(item, "full"):
+            assert isinstance(item, pytest.Function)
+            groups[item.nodeid.partition("[")[0]].append(item)
+    for group in groups.values():
+        kept = group[:1] if config.option.markexpr == "quick" else sample(group)
+        for item in set(group).difference(kept):
+            item.add_marker(pytest.mark.full)
+    for item in items:
+        if item.path.relative_to(TESTS).parts[0] in QUICK:
+            item.add_marker(pytest.mark.quick)
+        if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
+            item.add_marker(pytest.mark.draws)
+    if config.option.markexpr == "quick":
+        items[:] = [item for item in items if not is_marked(item, "full")]
+
+
+def is_marked(item: pytest.Item, name: str) -> bool:
+    return item.get_closest_marker(name) is not None
+
+
+def sample(group: list[pytest.Function]) -> list[pytest.Function]:
+    """The items of one test function that stay in the default run, as its marker ``sampled`` says."""
+    marker = group[0].get_closest_marker("sampled")
+    assert marker is not None
+    ordered = sorted(group, key=lambda item: zlib.crc32(item.callspec.id.encode()))
+    if marker.args:
+        (interval,) = marker.args
+        return ordered[: -(-len(group) // interval)]
+    first = {item.callspec.indices[marker.kwargs["per"]]: item for item in reversed(ordered)}
+    return list(first.values())
 
 
 def pytest_collection_finish() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,13 +31,20 @@ def parameters(source: str) -> tuple[int, int]:
     return plain, count
 
 
-PLAIN: Counter[str] = Counter()
-ALL: Counter[str] = Counter()
-for path in sorted(PACKAGE.rglob("*.py")):
-    package = path.relative_to(PACKAGE).parts[0]
-    plain, count = parameters(path.read_text(encoding="utf-8"))
-    PLAIN[package] += plain
-    ALL[package] += count
+@cache
+def counts() -> tuple[Counter[str], Counter[str]]:
+    """Parameters of each package: those that are plain ``Any``, and all."""
+    plain_ones: Counter[str] = Counter()
+    every: Counter[str] = Counter()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        package = path.relative_to(PACKAGE).parts[0]
+        plain, count = parameters(path.read_text(encoding="utf-8"))
+        plain_ones[package] += plain
+        every[package] += count
+    return plain_ones, every
+
+
+PACKAGES = {path.name for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()} - {"__pycache__"}
 
 
 def test_the_count_sees_every_kind_of_parameter() -> None:
@@ -44,11 +52,13 @@ def test_the_count_sees_every_kind_of_parameter() -> None:
     assert parameters(source) == (5, 7)
 
 
-@pytest.mark.parametrize("package", sorted({*ALL, *MOST}))
+@pytest.mark.parametrize("package", sorted({*PACKAGES, *MOST}))
 def test_plain_any_only_goes_down(package: str) -> None:
     wanted = f"say what the parameters of {package} take, or that it is any object: object"
-    assert 100 * PLAIN[package] <= MOST.get(package, 0) * ALL[package], f"{PLAIN[package]} of {ALL[package]}; {wanted}"
+    plain, every = (count[package] for count in counts())
+    assert 100 * plain <= MOST.get(package, 0) * every, f"{plain} of {every}; {wanted}"
 
 
 def test_plain_any_of_all_rooms() -> None:
-    assert 100 * PLAIN.total() <= MOST_OF_ALL * ALL.total()
+    plain, every = counts()
+    assert 100 * plain.total() <= MOST_OF_ALL * every.total()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -36,6 +37,7 @@ from tests.oracles import (
     scalar_of,
     stacked,
 )
+from tests.sampling import first_of_each
 
 
 def _modules() -> Iterator[Any]:
@@ -46,16 +48,27 @@ def _modules() -> Iterator[Any]:
 
 CASES: list[Case] = [case for module in _modules() for case in module.CASES]
 
-every = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-differentiable = pytest.mark.parametrize(
-    "case", [case for case in CASES if case.diff and case.order >= 1], ids=lambda case: case.name
-)
-twice = pytest.mark.parametrize(
-    "case", [case for case in CASES if case.diff and case.order >= 2], ids=lambda case: case.name
-)
-mapped = pytest.mark.parametrize("case", [case for case in CASES if case.vmap and case.args], ids=lambda case: case.name)
-with_edges = pytest.mark.parametrize("case", [case for case in CASES if case.edge], ids=lambda case: case.name)
-with_bad_input = pytest.mark.parametrize("case", [case for case in CASES if case.raises], ids=lambda case: case.name)
+GROUPS = {"scipy", "special", "stats"}
+"""Names before a ``/`` that are of many functions: the row is the function's."""
+
+
+def row(case: Case) -> str:
+    """What the default run takes one case of: a function, or a distribution."""
+    group, _, rest = case.name.partition("/")
+    return f"{group}/{re.split('[.,]', rest)[0]}" if group in GROUPS else group
+
+
+def each(cases: list[Case]) -> pytest.MarkDecorator:
+    """Parametrize over cases, of which the first of each row is in the default run."""
+    return pytest.mark.parametrize("case", first_of_each(cases, row), ids=lambda case: case.name)
+
+
+every = each(CASES)
+differentiable = each([case for case in CASES if case.diff and case.order >= 1])
+twice = each([case for case in CASES if case.diff and case.order >= 2])
+mapped = each([case for case in CASES if case.vmap and case.args])
+with_edges = each([case for case in CASES if case.edge])
+with_bad_input = each([case for case in CASES if case.raises])
 
 
 def arguments_of(case: Case) -> list[Any]:
@@ -88,6 +101,7 @@ def test_cases_names_are_unique() -> None:
 
 
 @every
+@pytest.mark.quick
 def test_eval_equals_numpy(case: Case) -> None:
     args = arguments_of(case)
     before = [np.array(a, copy=True) for a in args]
@@ -127,6 +141,7 @@ def test_executor_equals_evaluator(case: Case) -> None:
 
 
 @every
+@pytest.mark.sampled(8)
 def test_program_forms_round_trip(case: Case) -> None:
     args = arguments_of(case)
     program = traced(case, args)
@@ -184,6 +199,7 @@ def test_transpose_passes_the_dot_test(case: Case) -> None:
 
 
 @twice
+@pytest.mark.sampled(2)
 def test_second_order_equals_differences_of_gradient(case: Case) -> None:
     args, rng = arguments_of(case), rng_of(case)
     f = restricted(case.call, args, case.diff)
@@ -282,6 +298,7 @@ def derivative_programs(case: Case) -> Iterator[tuple[ft.Program, list[Any]]]:
 
 
 @every
+@pytest.mark.sampled(8)
 def test_results_share_memory_only_where_the_primitive_says_so(case: Case) -> None:
     args = arguments_of(case)
     program = traced(case, args)
@@ -296,6 +313,7 @@ def test_results_share_memory_only_where_the_primitive_says_so(case: Case) -> No
 
 
 @differentiable
+@pytest.mark.sampled(8)
 def test_compiled_derivatives_equal_the_evaluators(case: Case) -> None:
     for program, args in derivative_programs(case):
         expected = evaluate_program(program, args)
@@ -311,6 +329,7 @@ SINGLE = {np.dtype("f8"): np.dtype("f4"), np.dtype("c16"): np.dtype("c8")}
 
 
 @differentiable
+@pytest.mark.sampled(8)
 def test_derivatives_in_single_precision_are_in_single_precision(case: Case) -> None:
     """What a derivative is of has its dtype; and if no value is wider, nothing of NumPy's derivatives is computed wider."""
     args: list[Any] = [a.astype(SINGLE.get(a.dtype, a.dtype))[()] for a in map(np.asarray, case.args)]

@@ -28,6 +28,7 @@ def test_there_are_examples() -> None:
     assert len(EXAMPLES) > 30
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_prints_what_it_says(name: str) -> None:
     told: list[str] = []

@@ -10,19 +10,25 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+SLOW = {"black_scholes", "characters", "digits", "digits_torch", "fluid", "variational"}
+"""Examples that take more than five seconds."""
+EXAMPLES = [
+    pytest.param(path, marks=pytest.mark.full if path.stem in SLOW else (), id=path.name)
+    for path in sorted((ROOT / "examples").glob("*.py"))
+]
 
 
-@pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "examples").glob("*.py")))
-def test_example_succeeds(example: str) -> None:
+@pytest.mark.sampled(13)
+@pytest.mark.parametrize("path", EXAMPLES)
+def test_example_succeeds(path: Path) -> None:
     pytest.importorskip("sklearn", reason='the extra "examples" is not installed')
     pytest.importorskip("tqdm", reason='the extra "examples" is not installed')
     pytest.importorskip("matplotlib", reason='the extra "examples" is not installed')
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    found = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(ROOT / "examples" / example)],
+        [sys.executable, "-W", "error", str(path)],
         capture_output=True,
         text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": path, "MPLBACKEND": "Agg"},
+        env={**os.environ, "PYTHONPATH": found, "MPLBACKEND": "Agg"},
     )
     assert done.returncode == 0, done.stdout + done.stderr

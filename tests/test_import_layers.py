@@ -9,6 +9,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -36,10 +37,15 @@ def package_of(module: str) -> str:
     return "api" if first in API_FILES else first
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports_of(path: Path) -> Iterator[tuple[int, str]]:
     """Every import of a functrace module in a file, wherever it stands: line and dotted name."""
     package = ["functrace", *path.relative_to(PACKAGE).parts[:-1]]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] == "functrace":
@@ -56,7 +62,7 @@ def imports_of(path: Path) -> Iterator[tuple[int, str]]:
 
 def is_type_checking_only(path: Path, line: int) -> bool:
     """Whether a line stands under ``if TYPE_CHECKING:``, which never runs."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
             last = node.body[-1]
             if node.body[0].lineno <= line <= (last.end_lineno or last.lineno):

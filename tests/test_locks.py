@@ -106,7 +106,7 @@ atexit.register(work)
 def run(script: str) -> str:
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script]  # Python 3.12 warns of any fork
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -121,7 +121,7 @@ def test_large_calls_at_exit_end() -> None:
 
 
 def test_lazy_attributes_are_computed_by_threads_at_the_same_time() -> None:
-    meeting = threading.Barrier(2, timeout=30)
+    meeting = threading.Barrier(2, timeout=600)
 
     class Owner:
         @cached_property

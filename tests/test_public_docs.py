@@ -208,6 +208,7 @@ def place(obj: Any) -> str:
     return f"{obj.__module__}.{getattr(obj, '__qualname__', type(obj).__qualname__)}"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PUBLIC)
 def test_a_public_docstring_stands_alone(name: str) -> None:
     found = [v for v in violations(PUBLIC[name]) if (name, v.partition(":")[0]) not in EXEMPT]

@@ -56,6 +56,7 @@ def session_of(page: Path) -> dict[str, Any]:
     return {"__name__": page.stem.lower()}
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_blocks_print_what_they_show(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)

@@ -58,6 +58,7 @@ def test_there_are_snippets_of_both_kinds() -> None:
     assert sum(len(marked(path)) for path in WRONG) >= 60
 
 
+@pytest.mark.full
 def test_pyright_agrees(tmp_path: Path) -> None:
     pytest.importorskip("pyright", reason="pyright is not installed")
     shown = json.loads(run([sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson"], tmp_path))
@@ -68,6 +69,7 @@ def test_pyright_agrees(tmp_path: Path) -> None:
     compare(found)
 
 
+@pytest.mark.full
 def test_mypy_agrees(tmp_path: Path) -> None:
     pytest.importorskip("mypy", reason="mypy is not installed")
     command = [sys.executable, "-m", "mypy", "--check-untyped-defs", "--show-absolute-path", "--no-pretty"]

@@ -109,6 +109,7 @@ def _written(x: Any) -> Any:
     return x * 1.0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_nothing_that_runs_in_a_body_escapes_from_it(holder: Any, operation: str) -> None:
@@ -280,6 +281,7 @@ def write_into_argument(run: Any, x: Any) -> Any:
     return total(run(x), x)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("write", [write_into_result, write_into_last, write_into_operand])
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("hold", [checkpointed, checkpointed_closure, chosen, customized, looped])

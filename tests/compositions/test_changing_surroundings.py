@@ -213,6 +213,7 @@ KINDS: dict[str, Callable[[Read], Any]] = {
 }
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_change_between_calls_is_seen(kind: str, state: str) -> None:
@@ -229,6 +230,7 @@ def test_a_change_between_calls_is_seen(kind: str, state: str) -> None:
         np.testing.assert_allclose(pushed, derivative(s, 2), rtol=1e-12)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("kind", [k for k in KINDS if "Function" not in k])
 def test_a_change_within_a_call_is_seen(kind: str, state: str) -> None:
@@ -248,6 +250,7 @@ def test_a_change_within_a_call_is_seen(kind: str, state: str) -> None:
             np.testing.assert_allclose(nth(f, order)(X), derivative(52.0, order), rtol=1e-12)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["custom_vjp", "custom_vjp in checkpoint", "custom_jvp", "mutual", "checkpoint"])
 def test_what_is_kept_does_not_change(kind: str) -> None:
     read, change = number()
@@ -305,6 +308,7 @@ def recurrent_derivative(tables: dict[int, Any], order: int) -> float:
     return product * tables[order] * 2.0**order * np.exp(2 * X)
 
 
+@pytest.mark.full
 def test_other_static_arguments() -> None:
     tables = {n: np.array(n + 1.0) for n in range(8)}
     f = recurrent(tables)

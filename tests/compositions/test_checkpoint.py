@@ -103,6 +103,7 @@ def assert_changes_nothing(transform: str, plain: Any, checkpointed: Any) -> Non
         assert_equal(apply(checkpointed), expected, 1e-12 if transform in REVERSE_OF_REVERSE else 0.0)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.bits
 @everywhere
 @functions
@@ -110,6 +111,7 @@ def test_checkpoint_changes_nothing(transform: str, f: Any) -> None:
     assert_changes_nothing(transform, f, ft.checkpoint(f))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.bits
 @everywhere
 def test_nested_checkpoints_change_nothing(transform: str) -> None:
@@ -123,6 +125,7 @@ def test_nested_checkpoints_change_nothing(transform: str) -> None:
     assert_changes_nothing(transform, nested(lambda f: f), nested(ft.checkpoint))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.bits
 @everywhere
 def test_checkpoint_of_loop_and_of_choice_changes_nothing(transform: str) -> None:
@@ -438,6 +441,7 @@ def peak(run: Callable[[], Any]) -> float:
     return (most - before) / (ROWS * COLUMNS * 8)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("differentiate", [ft.grad, ft.value_and_grad, pull_once], ids=["grad", "value_and_grad", "vjp"])
 def test_residuals_are_released_at_their_last_use(differentiate: Any) -> None:
     h = np.random.default_rng(1).normal(size=(ROWS, COLUMNS))

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 
 import functrace as ft
 import functrace.torch as torch
@@ -26,6 +27,7 @@ from tests.compositions.ruled_programs import (
     directional,
     random_program,
 )
+from tests.sampling import scaled
 
 X = np.array([0.4, 0.0, -0.7])
 """At zero, a rule that is dropped shows as NaN."""
@@ -86,6 +88,7 @@ def difference(program: Program, way: str, wrapped: str) -> str:
     return f"{way} {wrapped}: {found}, not {wanted}, of {program}"
 
 
+@pytest.mark.full
 def test_rules_are_kept_by_whatever_a_rule_multiplies_with() -> None:
     wrong = []
     for k, holder in enumerate(HOLDERS):
@@ -96,9 +99,10 @@ def test_rules_are_kept_by_whatever_a_rule_multiplies_with() -> None:
     assert not list(filter(None, wrong)), "\n".join(filter(None, wrong))
 
 
+@pytest.mark.draws
 def test_derivatives_of_random_programs_are_what_their_rules_say() -> None:
     wrong = []
-    for seed in range(25):
+    for seed in range(scaled(25)):
         rng = Random(f"rules:{seed}")
         program = random_program(rng, styles=STYLES, holders=list(HOLDERS), arounds=list(AROUND))
         for way in rng.sample((*WAYS, *MATRICES), 3):
@@ -109,9 +113,10 @@ def test_derivatives_of_random_programs_are_what_their_rules_say() -> None:
 STYLES_OF_TORCH = {"Function": WAYS, "pushed": WAYS, "joined": (*WAYS, "C", "CC", "CCC")}
 
 
+@pytest.mark.draws
 def test_derivatives_of_random_programs_of_functions_are_what_their_rules_say() -> None:
     wrong = []
-    for seed in range(8):
+    for seed in range(scaled(8)):
         rng = Random(f"Functions:{seed}")
         for style, ways in STYLES_OF_TORCH.items():
             program = random_program(rng, styles=(style,), holders=HOLDERS_OF_TORCH, arounds=("Python",))

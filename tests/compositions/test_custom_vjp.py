@@ -54,6 +54,7 @@ def scaled(factor: Any = 10.0) -> Any:
 # -- under every composition -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @everywhere
 def test_a_right_rule_gives_right_derivatives(transform: str) -> None:
     # The rule calls its own function: of second order and above, it is the rule that is differentiated, with its own rule.
@@ -62,6 +63,7 @@ def test_a_right_rule_gives_right_derivatives(transform: str) -> None:
         assert_equal(apply(custom), apply(plain), 1e-11)
 
 
+@pytest.mark.sampled(4)
 @everywhere
 def test_a_right_rule_inside_checkpoint_and_jit(transform: str) -> None:
     apply = TRANSFORMS[transform]

@@ -146,6 +146,7 @@ def test_every_operation_that_may_fail_has_a_case() -> None:
     assert {p.name for p in PRIMITIVES.values() if p.fails is not None} == {*FAILING, *DERIVATIVES}
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("run, kind", CASES)
 def test_a_try_catches_what_fails_inside_it(run: Callable[[Any], Any], kind: type[Exception], transform: str) -> None:
@@ -168,6 +169,7 @@ def test_a_try_catches_what_fails_inside_it(run: Callable[[Any], Any], kind: typ
             np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("run, kind", CASES)
 def test_plain_numpy_raises_the_same(run: Callable[[Any], Any], kind: type[Exception]) -> None:
     class At(np.ndarray):

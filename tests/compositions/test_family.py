@@ -19,6 +19,7 @@ OURS = SimpleNamespace(np=np, zero=None, **{name: getattr(ft, name) for name in 
 SINGLE = [(f, (t,)) for f in FUNCTIONS for t in TRANSFORMS]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("case", [*SINGLE, *drawn(180, seed=1)], ids=name_of)
 def test_variants_equal_differences_and_loops(case: Any) -> None:
     function, transforms = case

@@ -62,6 +62,7 @@ def lines_of(run: Callable[[], Any]) -> set[tuple[str, int]]:
     return {(w.filename, w.lineno) for w in caught}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("held", HELD)
 def test_a_warning_names_the_callers_own_line(held: str, transform: str) -> None:
@@ -82,6 +83,7 @@ def test_a_warning_of_a_jitted_function_names_its_line(held: str) -> None:
                 assert lines_of(lambda f=f: f(X)) == {(file, above + 3)}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("transform", ["vmap", "vmap of grad"])
 @pytest.mark.parametrize("held", HELD)
 def test_an_error_names_the_callers_own_line(held: str, transform: str) -> None:

@@ -169,6 +169,7 @@ CHOSEN_PER_EXAMPLE = {"grad of cond under vmap"}
 """There residuals are chosen per example, captured matrices too: BLAS is given other products, and may round otherwise."""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.bits
 @everywhere
 @pytest.mark.parametrize("f", [*SCALAR.values(), layer], ids=[*SCALAR, "layer"])
@@ -331,6 +332,7 @@ def test_packed_values_are_let_go_with_the_pullback() -> None:
     assert len(boxes) == 8 and all(box() is None for box in boxes)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("differentiate", [ft.grad, pull_once], ids=["grad", "vjp"])
 def test_packing_into_fewer_bits_lowers_the_peak(differentiate: Any) -> None:
     halved = ft.policies.pack(lambda x: x.astype(np.float16), lambda h: h.astype(np.float64))
@@ -353,6 +355,7 @@ def raising(*_: Any) -> Any:
     raise OwnError("mine")
 
 
+@pytest.mark.sampled(3)
 @everywhere
 @pytest.mark.parametrize("word", ["pack", "unpack"])
 def test_exceptions_of_pack_and_unpack_pass_and_leave_nothing_behind(transform: str, word: str) -> None:
@@ -439,6 +442,7 @@ def test_what_is_named_is_kept_and_the_rest_computed_again(names: tuple[str, ...
     assert made(ft.checkpoint(named_layer, policy=ft.policies.save_names(*names)), X) == expected
 
 
+@pytest.mark.sampled(5)
 @everywhere
 @pytest.mark.parametrize("names", [("a",), ("b",), ("a", "b"), ("nobody",)])
 def test_keeping_names_changes_nothing(transform: str, names: tuple[str, ...]) -> None:

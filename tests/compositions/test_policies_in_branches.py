@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import functrace as ft
 from functrace.errors import FunctraceError
@@ -85,6 +86,7 @@ TRANSFORMS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.full
 def test_policies_of_branches_change_nothing_in_any_loop() -> None:
     wrong = []
     plain = {(loop, kind): total(LOOPS[loop](f)) for loop in LOOPS for kind, f in choices(one, other).items()}

@@ -65,6 +65,7 @@ def program(body, written):
     return run
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 @pytest.mark.parametrize("body", BODIES)
 def test_results_that_may_be_shared_are_read_and_returned(body, wrapper):
@@ -74,6 +75,7 @@ def test_results_that_may_be_shared_are_read_and_returned(body, wrapper):
             np.testing.assert_allclose(call(program(WRAPPERS[wrapper](BODIES[body]), None), p), expected, rtol=1e-14)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("written", range(4))
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 @pytest.mark.parametrize("body", BODIES)

@@ -110,6 +110,7 @@ def peak(run: Callable[[], Any]) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("asks", ["end", "each"])
 def test_a_loop_that_asks_needs_no_more_memory(asks: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(values, "MOST_HELD", 1 << 20)

@@ -55,6 +55,7 @@ def same(wrapped: Any, named: Any) -> None:
         np.testing.assert_array_equal(run(wrapped), run(named), err_msg=transform)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("inner", WRAPPERS)
 @pytest.mark.parametrize("outer", WRAPPERS)
 def test_a_wrapper_of_a_wrapper_is_one_of_a_function_that_calls_it(outer: str, inner: str) -> None:

@@ -69,6 +69,7 @@ def test_transforms_give_programs_that_check(f: Any) -> None:
 written = pytest.mark.parametrize("f", WRITTEN.values(), ids=WRITTEN)
 
 
+@pytest.mark.sampled(2)
 @written
 def test_listing_parses_back(f: Any) -> None:
     for name, program in derived(f).items():
@@ -84,6 +85,7 @@ def test_json_reads_back(f: Any) -> None:
         assert Program.from_json(program.to_json()) == program, name
 
 
+@pytest.mark.sampled(6)
 @functions
 def test_source_runs_on_its_own_and_gives_the_same_bits(f: Any) -> None:
     for name, program in derived(f).items():

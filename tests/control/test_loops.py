@@ -246,6 +246,7 @@ def test_running_combinations(size: int, reverse: bool) -> None:
     np.testing.assert_allclose(found, expected + other, atol=1e-12)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("unroll", [2, 3, 7, 9, True])
 def test_unrolled_loops_are_the_same_loops(unroll: Any, reverse: bool) -> None:

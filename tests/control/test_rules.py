@@ -80,6 +80,7 @@ def test_grad_of_vmap_equals_grads_of_examples(f: Any) -> None:
     np.testing.assert_allclose(found, stacked(ft.grad(f), [BATCH])[0], **CLOSE)
 
 
+@pytest.mark.sampled(6)
 @functions
 @pytest.mark.parametrize("outer", [ft.jacfwd, ft.jacrev], ids=["jacfwd", "jacrev"])
 @pytest.mark.parametrize("inner", [ft.jacfwd, ft.jacrev], ids=["jacfwd", "jacrev"])
@@ -88,12 +89,14 @@ def test_second_order_in_all_combinations(f: Any, inner: Any, outer: Any) -> Non
     np.testing.assert_allclose(outer(inner(f))(X), expected, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.sampled(3)
 @functions
 def test_third_order(f: Any) -> None:
     expected = jacobian_by_differences(ft.hessian(f), X)
     np.testing.assert_allclose(ft.jacfwd(ft.hessian(f))(X), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sampled(2)
 @functions
 def test_jit_around_and_inside(f: Any) -> None:
     np.testing.assert_allclose(ft.jit(f)(X), f(X), **CLOSE)
@@ -103,6 +106,7 @@ def test_jit_around_and_inside(f: Any) -> None:
     np.testing.assert_allclose(ft.vmap(ft.jit(ft.grad(f)))(BATCH), ft.vmap(ft.grad(f))(BATCH), **CLOSE)
 
 
+@pytest.mark.sampled(2)
 @functions
 def test_checkpoint_around_changes_no_bit(f: Any) -> None:
     recomputed = ft.checkpoint(f)
@@ -158,6 +162,7 @@ def _calls(depth: int) -> Any:
     return (lambda x: ft.checkpoint(_calls(depth - 1))(x)) if depth else np.sin
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("nested", [_choices, _loops, _calls])
 @pytest.mark.parametrize("of", [ft.grad, ft.jacfwd, ft.hessian, lambda f: lambda x: ft.vmap(ft.grad(f))(np.full(2, x))])
 def test_effort_grows_with_the_depth_of_nesting_not_exponentially(nested: Any, of: Any) -> None:
@@ -169,6 +174,7 @@ def test_effort_grows_with_the_depth_of_nesting_not_exponentially(nested: Any, o
     assert recordings(16) <= 4**2 * recordings(4)  # at most with the square; 4**6 times as many, if each level doubled them
 
 
+@pytest.mark.full
 def test_deep_nesting() -> None:
     for nested in (_choices, _loops, _calls):
         np.testing.assert_allclose(ft.grad(nested(40))(0.5), np.cos(0.5), **CLOSE)

@@ -160,6 +160,7 @@ def agree(found: Any, expected: Any) -> None:
         assert_same(a, b, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.sampled(5)
 @transforms
 @pytest.mark.parametrize("nothing", WITHOUT.values(), ids=WITHOUT)
 def test_what_returns_nothing_changes_nothing(nothing: Any, transform: Any) -> None:
@@ -169,6 +170,7 @@ def test_what_returns_nothing_changes_nothing(nothing: Any, transform: Any) -> N
         agree(transform(f), expected)
 
 
+@pytest.mark.sampled(3)
 @transforms
 @pytest.mark.parametrize("name", WITHOUT_DERIVATIVE)
 def test_what_has_no_derivative_changes_nothing_else(name: str, transform: Any) -> None:

@@ -60,6 +60,7 @@ ft.config.keep_freed_memory = True
 """
 
 
+@pytest.mark.full
 @glibc
 @pytest.mark.parametrize("transform", ["ft.grad", "ft.jit(ft.grad"])
 def test_calls_after_the_first_ones_have_no_page_faults_and_memory_returns(transform: str) -> None:
@@ -80,12 +81,14 @@ def test_calls_after_the_first_ones_have_no_page_faults_and_memory_returns(trans
     assert after - before < 40e6, "that of copies of arguments is kept for others"
 
 
+@pytest.mark.full
 @glibc
 def test_who_has_told_the_c_library_what_to_keep_is_left_alone() -> None:
     (kept,) = in_a_process("ft.grad(chain)(x); print(FREED.kept)", MALLOC_TRIM_THRESHOLD_="100000")
     assert kept == 0
 
 
+@pytest.mark.full
 @glibc
 def test_nothing_is_kept_unless_somebody_asks() -> None:
     kept, then, after = in_a_process("""
@@ -109,10 +112,10 @@ def test_nothing_is_kept_unless_somebody_asks() -> None:
 
 @glibc
 def test_smaller_calls_keep_less() -> None:
-    memory = FreedMemory(0.05, is_kept=True)
+    memory = FreedMemory(1.0, is_kept=True)
     memory.used(1 << 30)
     assert memory.kept == 1 << 30
-    deadline = time.monotonic() + 60.0
+    deadline = time.monotonic() + 600.0
     while memory.kept == 1 << 30 and time.monotonic() < deadline:
         memory.used(1 << 24)
         time.sleep(0.001)
@@ -140,7 +143,7 @@ def test_memory_is_kept_as_long_as_a_call_runs() -> None:
 
     with pytest.raises(ValueError):
         memory.around(fails, 1 << 28)()
-    deadline = time.monotonic() + 60.0
+    deadline = time.monotonic() + 600.0
     while memory.kept and time.monotonic() < deadline:
         time.sleep(0.01)
     assert memory.kept == 0

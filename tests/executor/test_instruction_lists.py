@@ -174,6 +174,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 _WITHOUT: list[str] = []
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("case", every_case(), ids=lambda case: case.name)
 def test_templates_are_the_rules_tape_and_its_results(case: Case) -> None:
     done = []
@@ -255,6 +256,7 @@ WITH_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("form", WITH_NUMBERS)
 def test_numbers_that_change(form: str, layout: str) -> None:

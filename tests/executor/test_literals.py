@@ -115,6 +115,7 @@ def test_long_integers_are_what_numpy_makes_of_them(number: int) -> None:
                 assert outcome(lambda x: ft.vjp(f, x)[0], x) == expected
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "dtype", ["bool", "uint8", "int8", "int64", "float16", "float32", "float64", "complex64", "complex128"]
 )

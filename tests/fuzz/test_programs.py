@@ -8,10 +8,12 @@ import pytest
 
 from tests.fuzz.generate import generate
 from tests.fuzz.programs import NUMPY_KINDS, run_one
+from tests.sampling import scaled
 
-COUNT = 30
+COUNT = scaled(30)
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("kind", NUMPY_KINDS)
 def test_random_programs_are_numpys_or_raise(kind: str) -> None:
     counts: Counter[str] = Counter()

@@ -14,6 +14,7 @@ from functrace.source import Place
 from tests.fuzz import texts
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("part", range(4))
 def test_mutated_texts_are_refused_or_keep_every_promise(part):
     shown: list[str] = []

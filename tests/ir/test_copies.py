@@ -44,6 +44,7 @@ def loss(x):
     return np.sum(z * np.asarray(2.5)), y
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("f", [loss, *WRITTEN.values()], ids=lambda f: f.__name__)
 def test_copies_of_programs_are_equal_and_listed_alike(f):
     program = ft.trace(f)(X)

@@ -125,6 +125,7 @@ def test_there_are_operators_in_line() -> None:
     assert {i.name for i in INLINE} >= {"__add__", "__rsub__", "__mul__", "__lt__", "__eq__", "__matmul__", "__and__"}
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("inline", INLINE, ids=lambda i: i.name)
 def test_an_operator_in_line_records_what_bind_records(inline: Inline) -> None:
     operator = getattr(TracedArray, inline.name)
@@ -147,6 +148,7 @@ def test_an_operator_in_line_records_what_bind_records(inline: Inline) -> None:
             assert fast == long, (inline.name, left, right, body)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("ufunc", list(BINARY), ids=lambda u: u.__name__)
 def test_a_ufunc_of_two_operands_records_what_bind_records(ufunc: np.ufunc) -> None:
     def bound(x: Any, y: Any) -> Any:
@@ -170,6 +172,7 @@ WITH_PARAMS: list[tuple[Primitive, tuple[Any, ...]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("primitive", [*UNARY, *[p for p, _ in WITH_PARAMS]], ids=lambda p: p.name)
 def test_one_operand_in_line_records_what_bind_records(primitive: Primitive) -> None:
     params = dict(WITH_PARAMS).get(primitive, ())

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import functrace as ft
 from functrace.tracing import values
 from functrace.tree import flatten
 from tests.laws.programs import Recipe, programs, seeds
 from tests.oracles import random_like
+from tests.sampling import examples
 
 
 def asking(recipe: Recipe, seed: int) -> Callable[..., Any]:
@@ -49,7 +50,7 @@ def transforms(arguments: list[Any], seed: int) -> list[Callable[[Any], Any]]:
     ]
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(programs(), seeds())
 def test_questions_change_nothing(recipe: Recipe, seed: int) -> None:
     arguments = recipe.arguments(seed)
@@ -60,7 +61,7 @@ def test_questions_change_nothing(recipe: Recipe, seed: int) -> None:
                 np.testing.assert_array_equal(found, value)
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(programs(), seeds())
 def test_letting_go_changes_nothing(recipe: Recipe, seed: int) -> None:
     arguments = recipe.arguments(seed)

@@ -55,6 +55,7 @@ def test_far_from_0_a_function_is_its_limit(case: str, dtype: Any) -> None:
     assert not np.isnan(y).any()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", LIMITS)
 def test_derivatives_agree_with_differences_in_between(case: str) -> None:
     f = LIMITS[case][0]
@@ -241,6 +242,7 @@ def test_bad_arguments(case: str) -> None:
         call()
 
 
+@pytest.mark.sampled(2)
 def test_the_exact_gelu_says_that_it_needs_scipy() -> None:
     code = (
         "import sys; sys.modules['scipy'] = sys.modules['scipy.special'] = None\n"

@@ -200,6 +200,7 @@ NO_AXES = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("axis", [0, -1, 1, None, ()])
 @pytest.mark.parametrize("name", NO_AXES)
 def test_axes_of_what_has_none_are_numpys(name: str, axis: Any) -> None:
@@ -274,6 +275,7 @@ def _transforms(call: Any, x: Any, y: Any) -> Iterator[tuple[str, Callable[[], A
         yield "vmap of one", lambda: [leaf[1] for leaf in ft.vmap(call, in_axes=(None, 0))(x, np.stack([y, y]))]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", CALLS)
 def test_what_numpy_passes_is_passed_under_transforms(name: str) -> None:
     passed = 0

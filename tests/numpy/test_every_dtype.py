@@ -110,6 +110,7 @@ def _arrays(arguments: tuple[Any, ...]) -> tuple[list[Any], Callable[..., tuple[
     return [np.asarray(found[k]) for k in places], filled
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", [name for name, (_, arguments) in CASES.items() if _arrays(arguments)[0]])
 def test_values_dtypes_and_shapes_are_numpys(name: str) -> None:
     function, arguments = CASES[name]

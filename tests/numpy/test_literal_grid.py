@@ -9,6 +9,7 @@ import pytest
 from tests.fuzz.literals import AS_ARGUMENT, NUMBERS, OPERATIONS, Column, columns, run
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("column", list(columns(every=17)), ids=lambda column: ", ".join(column))
 def test_results_are_numpys_whichever_numbers_came_before(column: Column) -> None:

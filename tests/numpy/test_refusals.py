@@ -110,6 +110,7 @@ def _outcome(f: Callable[[], Any]) -> np.ndarray[Any, Any] | Exception:
         return error
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_numpy_refuses_is_refused(name: str) -> None:
     f = FUNCTIONS[name]
@@ -132,6 +133,7 @@ def test_what_numpy_refuses_is_refused(name: str) -> None:
                 assert np.array_equal(one, expected, equal_nan=one.dtype.kind in "fc"), where
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("casting", [None, "no", "equiv", "safe", "same_kind", "unsafe"])
 @pytest.mark.parametrize("call", [
     lambda x, **options: np.einsum("i,j->ij", x, x, **options),

@@ -54,6 +54,7 @@ def expected_of(form: str, a: Any, b: Any) -> Any:
     return inverse @ half @ adjoint if form == "congruence" else adjoint @ half @ inverse
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_values(form: str, dtype: Any) -> None:
@@ -94,6 +95,7 @@ def test_zero_on_the_diagonal_raises() -> None:
             FORMS[form](np.diag([1.0, 0.0]), np.ones((2, 2)))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", [np.float32, np.complex128])
 @pytest.mark.parametrize("n", [cholesky.BLOCK, cholesky.BLOCK + 1, 2 * cholesky.BLOCK + 5])
 def test_several_blocks(n: int, dtype: Any) -> None:
@@ -131,6 +133,7 @@ def test_triangles_in_any_layout_and_stacks_of_any_shape(dtype: Any) -> None:
                 assert x.dtype == dtype
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_derivatives_equal_differences(form: str, dtype: Any) -> None:

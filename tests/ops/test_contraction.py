@@ -29,6 +29,7 @@ def draw(term: str, seed: int) -> Any:
     return np.random.default_rng(seed).normal(size=[SIZES[a] for a in term])
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_every_arrangement_of_axes_is_numpys(rank: int) -> None:
     products = 0

@@ -51,6 +51,7 @@ def test_the_gradient_is_the_cofactors(n: int, dtype: Any) -> None:
             np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_second_and_third_derivatives_are_those_of_the_minors(n: int) -> None:
     regular, mixed = stacks(n, float)

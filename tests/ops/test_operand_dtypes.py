@@ -74,6 +74,7 @@ def derivatives(f: Callable[[Any], list[Any]], xs: Array | list[Array]) -> tuple
     return tangents, ft.tree.leaves(gradients)
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("place", [0, 1])
 def test_partial_derivatives_are_computed_in_the_dtypes_of_the_loop(place: int) -> None:
@@ -133,6 +134,7 @@ def test_functions_of_half_precision_are_computed_in_the_dtype_of_the_loop() -> 
             np.testing.assert_array_equal(a, b, strict=True, err_msg=row.name)
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore")
 def test_python_numbers_have_the_dtype_of_the_array() -> None:
     wrong: list[str] = []
@@ -180,6 +182,7 @@ def are_close(a: Any, b: Any) -> bool:
     return True
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore")
 def test_derivatives_beside_narrow_arguments_are_those_beside_the_same_numbers_in_double_precision() -> None:
     wrong: list[str] = []

@@ -93,6 +93,7 @@ def differences(f: Callable[..., Any], at: list[Array], k: int) -> tuple[Array, 
     return found, np.isfinite(found) & np.isfinite(middle) & (bend < 1e-4 * (size + 1.0)) & (size < 1e4)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_derivatives_at_integers_and_half_integers(name: str) -> None:
     family = FAMILIES[name]

@@ -41,6 +41,7 @@ SECOND = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("order", SECOND)
 def test_vmap_of_a_second_derivative_is_a_loop(name: str, order: str) -> None:

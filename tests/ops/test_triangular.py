@@ -54,6 +54,7 @@ def test_zero_on_the_diagonal_raises() -> None:
     np.testing.assert_array_equal(solve_triangular(np.diag([1.0, 0.0]), np.ones((2, 1)), lower=True, unit=True), 1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("lower, unit", list(itertools.product((True, False), repeat=2)))
 @pytest.mark.parametrize("solver", [solve_triangular, right_solve, solve_adjoint], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])

@@ -125,6 +125,7 @@ def assert_same(found: Any, expected: Any, what: object) -> None:
         assert lies(x) == lies(y), what
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(0, 1600, 40))
 def test_exact_rows_change_no_bit_and_no_layout(seed: int) -> None:
@@ -139,6 +140,7 @@ def test_exact_rows_change_no_bit_and_no_layout(seed: int) -> None:
             assert_same(evaluate_program(optimized(program), args), expected, (each, program))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(10_000, 10_900, 30))
 def test_calls_that_are_interpreted_and_compiled_give_the_same_bits_in_the_same_layout(seed: int) -> None:
@@ -179,6 +181,7 @@ def test_more_ties_than_float16_counts_share_nothing() -> None:
         np.testing.assert_array_equal(compiled(x), slope(x))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("f", [np.logaddexp, np.logaddexp2], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("c", [0.0, -0.0, 1.5, -800.0, np.inf, -np.inf, np.nan], ids=str)
 @pytest.mark.parametrize("kind", [float, np.float64, np.float32, np.array], ids=lambda kind: kind.__name__)

@@ -104,6 +104,7 @@ FORMS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("which", range(8))
 def test_a_loop_in_parts_is_the_loop(which: int, form: str) -> None:

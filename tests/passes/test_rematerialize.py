@@ -105,6 +105,7 @@ def test_views_are_shown_of_what_is_computed_again(whatever_it_costs: None) -> N
     assert counts(made)["exp"] >= 2
 
 
+@pytest.mark.full
 def test_three_arrays_per_two_layers_are_kept() -> None:
     program = late(ft.grad(chain), WEIGHTS * 6, ROWS)
     made = assert_equal_programs(program, *WEIGHTS * 6, ROWS)
@@ -134,6 +135,7 @@ def test_nothing_is_computed_again_that_lowers_no_peak() -> None:
     assert rematerialize_values(program) is program
 
 
+@pytest.mark.full
 def test_it_is_among_the_rows_that_every_path_takes() -> None:
     f = ft.grad(chain)
     expected = f(WEIGHTS, ROWS)

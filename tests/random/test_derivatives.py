@@ -26,6 +26,7 @@ def directional(family: Family) -> tuple[Callable[[Any], Any], Any]:
     return lambda p: np.sum(np.sin(family(KEY, *p)) * weights), np.array(family.at)
 
 
+@pytest.mark.sampled(5)
 @with_parameters
 def test_derivatives_are_those_of_differences(family: Family) -> None:
     loss, at = directional(family)
@@ -125,6 +126,7 @@ EXPECTATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[floa
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", EXPECTATIONS)
 def test_gradients_of_expectations(name: str) -> None:
     """Of many samples, within what chance allows of the derivative of the closed form."""

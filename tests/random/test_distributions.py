@@ -24,6 +24,7 @@ def known(family: Family) -> Any:
     return getattr(stats, name)(*arguments)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("family", CONTINUOUS, ids=lambda family: family.name)
 @pytest.mark.parametrize("mapped", [False, True])
 def test_continuous_distributions(family: Family, mapped: bool) -> None:
@@ -35,6 +36,7 @@ def test_continuous_distributions(family: Family, mapped: bool) -> None:
     assert stats.kstest(drawn, known(family).cdf).pvalue > 0.01
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("family", CONTINUOUS, ids=lambda family: family.name)
 def test_the_test_of_continuous_distributions_can_fail(family: Family) -> None:
     drawn = family(rnd.key(1), shape=(COUNT,))

@@ -42,6 +42,7 @@ def test_jit(family: Family) -> None:
     assert compiled.cache_info().misses == 1  # the key is an operand
 
 
+@pytest.mark.sampled(2)
 @every
 def test_vmap_over_keys(family: Family) -> None:
     expected = np.stack([family(key) for key in KEYS])
@@ -79,6 +80,7 @@ def test_nobody_is_traced_under_grad_of_another(family: Family) -> None:
     assert_same(ft.jvp(lambda x: x * family(KEY), (2.0,), (1.0,))[1], family(KEY))
 
 
+@pytest.mark.sampled(8)
 @every
 def test_written_programs(family: Family) -> None:
     """A program that was printed and read again, and its source without functrace, draw the same."""
@@ -215,6 +217,7 @@ NUMBERS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 def test_another_process_draws_the_same() -> None:
     code = "import functrace as ft; print(ft.random.gamma(ft.random.key(3), 0.4, (3,)).tolist())"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -53,6 +53,7 @@ INTEGRALS: dict[str, tuple[Function, tuple[float, ...], float]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", INTEGRALS)
 def test_integrands_may_be_infinite_at_limits_that_do_not_change(name: str) -> None:
     f, rest, expected = INTEGRALS[name]
@@ -128,6 +129,7 @@ SOLVERS: dict[str, tuple[Function, float]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", SOLVERS)
 def test_solvers_leave_out_parameters_that_do_not_change(name: str) -> None:
     f, expected = SOLVERS[name]

@@ -30,6 +30,7 @@ def swung(z: Any, **how: Any) -> Any:
     return integrate.solve_ivp(pendulum, (0.0, 2.0), z[:2], args=(z[2:],), **options).y
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("method", ["RK23", "RK45", "DOP853", "LSODA", "BDF", "Radau"])
 def test_adjoint_equals_differences(method: str) -> None:
     how = {"method": method} if method != "RK23" else {"method": method, "rtol": 1e-7, "atol": 1e-7}
@@ -38,6 +39,7 @@ def test_adjoint_equals_differences(method: str) -> None:
     np.testing.assert_allclose(ft.jacfwd(lambda z: swung(z, **how))(Z), expected, rtol=1e-5, atol=2e-6)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("t_eval", [TIMES, None], ids=["t_eval", "steps"])
 @pytest.mark.parametrize("method", ["RK23", "RK45", "DOP853"])
 def test_direct_has_scipys_values_and_the_derivative_of_its_steps(method: str, t_eval: Any) -> None:
@@ -59,6 +61,7 @@ def test_direct_with_fixed_steps_equals_differences() -> None:
         np.testing.assert_allclose(ft.jacrev(run)(Z), jacobian_by_differences(run, Z), rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.sampled(4)
 @both
 def test_second_derivatives_and_transforms(gradient: str) -> None:
     loss = lambda z: np.sum(swung(z, gradient=gradient) ** 2)  # noqa: E731
@@ -73,6 +76,7 @@ def test_second_derivatives_and_transforms(gradient: str) -> None:
     np.testing.assert_allclose(ft.grad(ft.jit(loss))(Z), expected[0], rtol=1e-9)
 
 
+@pytest.mark.sampled(3)
 @both
 @pytest.mark.parametrize("wrap", [lambda f: f, ft.jit], ids=["eager", "jit"])
 def test_by_times_and_by_what_the_function_closes_over(gradient: str, wrap: Any) -> None:
@@ -102,6 +106,7 @@ def test_backwards_in_time(gradient: str) -> None:
     np.testing.assert_allclose(ft.jacrev(f)(Z), jacobian_by_differences(f, Z), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.sampled(3)
 @both
 def test_dense_output_at_traced_times_in_any_order(gradient: str) -> None:
     def f(z: Any) -> Any:
@@ -117,6 +122,7 @@ def test_dense_output_at_traced_times_in_any_order(gradient: str) -> None:
         ft.grad(lambda z: integrate.solve_ivp(pendulum, (0, 1), z[:2], args=(z[2:],), dense_output=True).sol(np.eye(2)))(Z)
 
 
+@pytest.mark.sampled(4)
 @both
 def test_events(gradient: str) -> None:
     def f(z: Any) -> Any:
@@ -152,6 +158,7 @@ def swung_by_odeint(z: Any) -> Any:
     return integrate.odeint(lambda y, t: pendulum(t, y, z[2:]), z[:2], TIMES, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.sampled(2)
 def test_odeint() -> None:
     def f(z: Any, first: bool = False) -> Any:
         order = pendulum if first else lambda y, t, p: pendulum(t, y, p)
@@ -182,6 +189,7 @@ def test_complex_state(gradient: str) -> None:
     np.testing.assert_allclose(ft.jacfwd(f)(w), ft.jacrev(exact)(w), rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.sampled(2)
 def test_options_of_solve_ivp() -> None:
     z = Z
     expected = ft.jacrev(swung)(z)

@@ -59,6 +59,7 @@ def positions(n: int) -> Any:
     return np.cumsum(rng.uniform(0.3, 1.2, n))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("rest", [(), (2,)])
 @pytest.mark.parametrize("n", [2, 3, 4, 8])
 def test_cubic_splines(n: int, rest: tuple[int, ...]) -> None:
@@ -85,6 +86,7 @@ def test_cubic_splines(n: int, rest: tuple[int, ...]) -> None:
             same("CubicSpline", x, y, bc_type=bc_type, extrapolate=extrapolate)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("n", [2, 3, 4, 8])
 def test_other_cubics(n: int) -> None:
     x = positions(n)
@@ -101,6 +103,7 @@ def test_other_cubics(n: int) -> None:
     same("PchipInterpolator", x, rng.normal(size=n) + 1j)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("n", [3, 5, 8])
 @pytest.mark.parametrize("k", range(6))
 def test_splines_through_points(k: int, n: int) -> None:
@@ -126,6 +129,7 @@ def test_splines_through_points(k: int, n: int) -> None:
         same("make_interp_spline", x, y, k=k, bc_type="periodic", rtol=1e-8)
 
 
+@pytest.mark.sampled(2)
 def test_conditions_of_splines() -> None:
     for rest in ((), (2,)):
         x, y, one = positions(6), rng.normal(size=(6, *rest)), np.ones(rest)
@@ -141,6 +145,7 @@ def test_conditions_of_splines() -> None:
             same("make_interp_spline", x, y, bc_type=bc_type)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "kind", ["linear", "nearest", "nearest-up", "zero", "slinear", "quadratic", "cubic", "previous", "next", 4, "wrong"]
 )
@@ -160,6 +165,7 @@ def test_interp1d(kind: Any) -> None:
         same("interp1d", x, y, call=inside, kind=kind, **options)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("method", ["linear", "nearest", "slinear", "cubic", "quintic", "pchip", "cubic_legacy", "wrong"])
 def test_values_on_grids(method: str) -> None:
     first, second = positions(6), positions(7)

@@ -54,6 +54,7 @@ def by_result(solve: Any, module: Any) -> Any:
 PROBLEMS = {"bratu": (bratu, [1.2, 0.3]), "vibrating": (vibrating, [1.1, 0.9]), "spherical": (spherical, [1.0, 1.0])}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_boundary_values_are_scipys_and_derivatives_differences(name: str) -> None:
     solve, at = PROBLEMS[name]
@@ -172,6 +173,7 @@ SAMPLES = np.random.default_rng(3).normal(size=(2, 9))
 WEIGHTS = np.arange(1.0, 10.0)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "method",
     [None, "scott", "silverman", 0.4, lambda k: k.neff**-0.2],

@@ -73,6 +73,7 @@ def is_same(a: Any, b: Any) -> bool:
     return np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind in "fc")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "own", "theirs"), [pytest.param(*pair, id=pair[0]) for pair in pairs()])
 def test_every_public_name_is_what_its_namesake_is(name: str, own: Any, theirs: Any) -> None:
     wrong: list[str] = []

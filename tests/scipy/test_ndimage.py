@@ -30,6 +30,7 @@ def draw(*shape: int, kind: str = "d") -> Any:
 every_mode = pytest.mark.parametrize("mode", MODES)
 
 
+@pytest.mark.sampled(8)
 @every_mode
 @pytest.mark.parametrize("kind", ["d", "D"])
 def test_weights_along_an_axis(kind: str, mode: str) -> None:
@@ -41,6 +42,7 @@ def test_weights_along_an_axis(kind: str, mode: str) -> None:
         same("uniform_filter1d", draw(6, 7, kind=kind), n, mode=mode, cval=0.3)
 
 
+@pytest.mark.sampled(5)
 @every_mode
 @pytest.mark.parametrize("kind", ["d", "D", "f"])
 def test_weights(kind: str, mode: str) -> None:
@@ -53,6 +55,7 @@ def test_weights(kind: str, mode: str) -> None:
     same("uniform_filter", draw(6, 7, kind=kind), (2, 3), mode=mode, cval=0.3)
 
 
+@pytest.mark.sampled(2)
 @every_mode
 def test_filters_of_a_shape(mode: str) -> None:
     x = draw(6, 7)
@@ -105,6 +108,7 @@ FAR = rng.uniform(-14, 20, (2, 60))
 WHOLE = rng.integers(-14, 20, (2, 60)).astype(float)
 
 
+@pytest.mark.sampled(8)
 @every_mode
 @pytest.mark.parametrize("order", range(7))
 @pytest.mark.parametrize("shape", [(6, 7), (1, 1), (2, 2), (1, 5)])
@@ -116,6 +120,7 @@ def test_places_between_elements(shape: tuple[int, int], order: int, mode: str) 
     same("spline_filter", draw(*shape), order, mode=mode, rtol=1e-11)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.filterwarnings("ignore:It is recommended")
 @every_mode
 @pytest.mark.parametrize("order", range(6))
@@ -184,6 +189,7 @@ MODES: list[Any] = ["reflect", "constant", "nearest", "mirror", "wrap", ["reflec
 CALLS = [(call, mode) for call in RANKED for mode in MODES if isinstance(mode, str) or call[1:] not in ((-1,), (100,))]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("call", "mode"), CALLS, ids=str)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_elements_of_a_rank(call: tuple[Any, ...], mode: Any) -> None:

@@ -185,6 +185,7 @@ quick = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sampled(8)
 @cases
 def test_derivatives_equal_differences(f: Any) -> None:
     value, found = f(A), ft.jacrev(f)(A)
@@ -194,6 +195,7 @@ def test_derivatives_equal_differences(f: Any) -> None:
     np.testing.assert_allclose(ft.vjp(f, A)[0], value, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sampled(8)
 @cases
 def test_staged_is_eager(f: Any) -> None:
     np.testing.assert_allclose(ft.jit(ft.jacrev(f))(A), ft.jacrev(f)(A), rtol=1e-10, atol=1e-12)
@@ -201,6 +203,7 @@ def test_staged_is_eager(f: Any) -> None:
     np.testing.assert_allclose(ft.vmap(f)(batch), np.stack([f(row) for row in batch]), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sampled(8)
 @quick
 def test_second_derivatives_and_nested_transforms(name: str) -> None:
     f = CASES[name]
@@ -219,6 +222,7 @@ METHODS = ["Nelder-Mead", "Powell", "CG", "BFGS", "Newton-CG", "L-BFGS-B", "TNC"
            "trust-constr", "dogleg", "trust-ncg", "trust-exact", "trust-krylov"]  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore:delta_grad:UserWarning")
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_of_minimize(method: str) -> None:

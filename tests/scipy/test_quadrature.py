@@ -60,6 +60,7 @@ SAMPLED: dict[str, Callable[[Any], Any]] = {
 ALL = INTEGRALS | SAMPLED
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("f", ALL.values(), ids=ALL)
 def test_values_and_derivatives(f: Any) -> None:
     found = ft.jacrev(f)(Z)
@@ -69,6 +70,7 @@ def test_values_and_derivatives(f: Any) -> None:
     np.testing.assert_allclose(ft.jit(ft.jacrev(f))(Z), found, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("f", INTEGRALS.values(), ids=INTEGRALS)
 def test_second_derivatives_and_vmap(f: Any) -> None:
     loss = lambda z: np.sum(f(z) ** 2)  # noqa: E731

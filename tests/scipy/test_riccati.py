@@ -53,6 +53,7 @@ def by_feedback(name: str) -> Any:
     return lambda z: getattr(linalg, name)(a + b * z, b, np.eye(2), np.eye(1))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("form", ["plain", "e", "s", "e and s"])
 @pytest.mark.parametrize("kind", [float, complex])
@@ -83,6 +84,7 @@ def test_first_and_second_derivatives_are_differences(name: str, form: str, kind
     np.testing.assert_allclose(along_all(backward, along), second, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_one_argument_moves_alone_and_stacks_are_mapped(name: str) -> None:
     args = problem("plain", float)

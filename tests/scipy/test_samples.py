@@ -23,6 +23,7 @@ def quantiles(name: str, z: Any, before: Any, after: Any) -> Any:
     return np.where(low < 0.5, d.ppf(low, *after), d.isf(d.sf(z, *before), *after))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", WITH_SHAPES)
 def test_samples_move_as_quantiles_do(name: str) -> None:
     shapes = np.array(SHAPES[name])
@@ -110,6 +111,7 @@ def test_sizes_and_parameters_that_scipy_refuses() -> None:
         ft.grad(lambda a: stats.gamma.rvs(a, random_state=0))(-1.0)
 
 
+@pytest.mark.sampled(2)
 def test_vectors_and_matrices_are_scipys_and_move() -> None:
     mean, alpha = np.array([0.3, -1.0, 0.5]), np.array([0.7, 1.5, 2.5])
     cov = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, -0.2], [0.1, -0.2, 0.7]])

@@ -34,6 +34,7 @@ SHAPES = [
 MODES = ("full", "same", "valid", "wrong")
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["convolve", "correlate"])
 def test_convolution(name: str, mode: str) -> None:
@@ -49,6 +50,7 @@ def test_convolution_along_axes(mode: str) -> None:
     same("oaconvolve", draw(50, 3, kind="D"), draw(5, 3), mode=mode, axes=0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("boundary", ["fill", "wrap", "symm"])
 @pytest.mark.parametrize("name", ["convolve2d", "correlate2d"])
@@ -120,6 +122,7 @@ def test_how_far_samples_are_continued_depends_on_values() -> None:
         ft.jit(lambda sos: signal.sosfiltfilt(sos, x))(SOS)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["d", "D"])
 def test_resampling(kind: str) -> None:
     x = draw(7, 40, kind=kind)
@@ -161,6 +164,7 @@ def test_smoothing(mode: str) -> None:
     same("savgol_filter", draw(20, 3), 5, 2, axis=0, mode=mode, rtol=1e-9)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("detrend", ["constant", "linear", False])
 @pytest.mark.parametrize("kind", ["d", "D"])
@@ -211,6 +215,7 @@ def test_transforms_over_time() -> None:
 transformed = functools.partial(assert_as_scipy, fft, scipy.fft)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
 def test_fourier_transforms(name: str) -> None:
     for kind, n, axis, norm in itertools.product("dDfF", (None, 3, 6), (0, -1), (None, "ortho", "forward", "wrong")):
@@ -225,6 +230,7 @@ def test_fourier_transforms_of_several_axes(name: str) -> None:
         transformed(name, draw(4, 5, 3, kind=kind), norm=norm, **options)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("type", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("name", ["dct", "idct", "dst", "idst", "dctn", "idctn", "dstn", "idstn"])
 def test_cosine_transforms(name: str, type: int) -> None:

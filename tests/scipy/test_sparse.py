@@ -82,6 +82,7 @@ def plain(found: Any) -> Any:
     return np.asarray(found.toarray() if hasattr(found, "toarray") else found)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[:3] in ("csr", "csc", "coo")])
 def test_methods_of_matrices_of_traced_elements_are_scipys(kind: str, method: str) -> None:
@@ -200,6 +201,7 @@ def test_sums_take_what_numpy_passes_on() -> None:
 SOLVERS = ["cg", "minres", "cgs", "bicg", "bicgstab", "gmres", "lgmres", "qmr", "tfqmr", "gcrotmk"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SOLVERS)
 def test_iterative_solvers(name: str) -> None:
     solver, theirs = getattr(sparse.linalg, name), getattr(scipy.sparse.linalg, name)
@@ -257,6 +259,7 @@ PRODUCTS: dict[str, tuple[Any, Any, Any]] = {
 FORMATS = [f"{kind}_{end}" for kind in ("csr", "csc", "coo", "bsr", "dia", "lil", "dok") for end in ("array", "matrix")]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("what", PRODUCTS)
 def test_scipys_own_matrices_with_traced_operands(kind: str, what: str) -> None:

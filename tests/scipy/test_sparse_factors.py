@@ -85,6 +85,7 @@ def test_factorized_and_refusals() -> None:
 S = scipy.sparse.csc_array(WHOLE + WHOLE.T)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", [{}, {"which": "SA"}, {"sigma": 0.3}], ids=["largest", "smallest", "inverted"])
 def test_eigenvalues_and_vectors_are_those_of_the_dense_matrix(options: Any) -> None:
     row, column = S.tocoo().coords

@@ -51,6 +51,7 @@ def check(f: Callable[..., Any], own: Callable[..., Any], *args: Any) -> None:
         np.testing.assert_allclose(np.sum(back * direction), np.sum(cotangent * found), rtol=1e-9)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", METRICS)
 def test_distances(name: str) -> None:
     metric, options = METRICS[name]

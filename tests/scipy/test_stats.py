@@ -23,6 +23,7 @@ def traced(name: str, method: str, x: Any, *parameters: Any) -> Any:
         return ft.vjp(lambda x: getattr(getattr(stats, name), method)(x, *parameters), x)[0]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("method", ["logpdf", "pdf", "cdf", "sf", "logcdf", "logsf", "ppf", "isf"])
 @pytest.mark.parametrize("name", SHAPES)

@@ -288,6 +288,7 @@ def _flags(case: Case) -> list[bool]:
     return found
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: t.__name__.strip("_"))
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_an_array_is_read_as_it_was_when_it_was_met(layout: str, transform: Callable[[Function], Any]) -> None:
@@ -541,6 +542,7 @@ for _ in range(10):
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("allocator", ["malloc", "pymalloc"])
 def test_an_array_that_is_gone_is_not_taken_for_one_that_has_its_place(allocator: str) -> None:
     environment = {**os.environ, "PYTHONMALLOC": allocator}

@@ -127,6 +127,7 @@ TRANSFORMS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_a_transform_takes_nests_of_a_class(kind: Any, transform: str) -> None:

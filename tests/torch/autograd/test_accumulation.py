@@ -33,6 +33,7 @@ def leaf(size: int) -> torch.Tensor:
     return torch.tensor(np.linspace(0.5, 1.5, size), requires_grad=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", SIZES)
 def test_a_gradient_that_nobody_else_has_is_not_copied(size: int, copies: list[Any]) -> None:
     x, y = leaf(size), leaf(size)
@@ -57,6 +58,7 @@ def views(x: torch.Tensor, y: torch.Tensor) -> Any:
     return (torch.exp(x.reshape(-1, 1)).reshape(-1) + y + torch.sin(x) * 1.0).sum()
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("function", [both, twice, views])
 def test_no_gradient_shares_memory_with_another_one(size: int, function: Callable[..., Any]) -> None:

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import functrace.torch as torch
+from tests.sampling import examples
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_gradients_of_random_graphs(data: st.DataObject) -> None:
     """A graph of random sums and products, against differences in plain NumPy."""

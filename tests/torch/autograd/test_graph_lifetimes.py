@@ -137,6 +137,7 @@ def test_error_in_backward_leaves_nothing_behind() -> None:
     assert g.tolist() == [2.0, 2.0, 2.0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["add", "sin"])
 def test_long_chain_runs_and_dies(name: str) -> None:
     step = {"add": lambda y: y + 1.0, "sin": lambda y: y.sin()}[name]

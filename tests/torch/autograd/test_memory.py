@@ -152,6 +152,7 @@ def test_steps_leave_no_objects(kind: Callable[[Parameters, Tensor], None]) -> N
     assert counts[1] - counts[0] <= 10, f"{counts[1] - counts[0]} objects more after 20 steps"
 
 
+@pytest.mark.full
 def test_steps_leave_no_memory() -> None:
     """Plans and compiled programs are made in the first steps; from then on memory stays."""
     sizes: list[int] = []

@@ -1,0 +1,38 @@
+"""Samples: fewer examples and one parameter per row in the default run, all of them in the full one.
+
+Most tests need the marker ``sampled`` only (tests/conftest.py). Here is what lists and loops need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+MOST_EXAMPLES = 40
+"""How many examples a law draws in a full run."""
+
+
+def scaled(most: int) -> int:
+    """How many random examples this run draws where a full one draws ``most``; at least one.
+
+    A test that calls it is marked ``draws``, as laws are, so that a full run repeats it.
+    """
+    return max(1, most * settings().max_examples // MOST_EXAMPLES)
+
+
+def examples(most: int) -> settings:
+    """The settings of a law that draws another number of examples than others."""
+    return settings(max_examples=scaled(most))
+
+
+def first_of_each(values: Iterable[Any], row: Callable[[Any], Hashable]) -> list[Any]:
+    """Mark all but the first value of each row as ``full``."""
+    rows: set[Hashable] = set()
+    found = []
+    for value in values:
+        found.append(pytest.param(value, marks=pytest.mark.full) if row(value) in rows else value)
+        rows.add(row(value))
+    return found
