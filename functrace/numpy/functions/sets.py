@@ -26,7 +26,7 @@ from functrace.ops.shaping import broadcast_to, moveaxis
 from functrace.tracing.tracer import Tracer
 
 _ALWAYS_SORTS = "sorted" not in inspect.signature(np.unique).parameters
-"""Whether NumPy has no other order for unique elements: before 2.3."""
+"""True if `np.unique` cannot skip sorting: before NumPy 2.3."""
 
 UniqueAllResult = type(np.unique_all(np.ones(1)))
 
