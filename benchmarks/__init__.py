@@ -4,7 +4,8 @@
     python -m benchmarks eager-rosen cold-600    some
     python -m benchmarks --json FILE             also as JSON
     python -m benchmarks --report DIRECTORY      also as a page with pictures
-    python -m benchmarks --no-memory             without a process per work and system for its peak memory
+    python -m benchmarks --no-memory             without a process per work and system for its peak
+    memory
 
 One file per work, with one function per system, and a line in `benchmarks/works.py`. Each of these
 prepares its inputs and returns a function to be timed; all of them compute the same numbers, which

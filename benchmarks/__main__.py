@@ -1,4 +1,5 @@
-"""The command line: ``python -m benchmarks [ids] [--json FILE] [--report DIRECTORY] [--no-memory]``.
+"""The command line: ``python -m benchmarks [ids] [--json FILE] [--report DIRECTORY]
+[--no-memory]``.
 
 Results of each work go to stderr at once; the whole table goes to stdout at the end.
 """
@@ -23,11 +24,20 @@ OTHERS = {"scaling": scaling, "memory-steady": memory_steady, "memory-chain": me
 def main() -> int:
     """Run the benchmarks named on the command line."""
     ids = [*WORKS, *OTHERS]
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="functrace side by side with its peers")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="functrace side by side with its peers"
+    )
     parser.add_argument("ids", nargs="*", metavar="ID", help=f"of {', '.join(ids)}; all by default")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every sample as JSON")
-    parser.add_argument("--no-memory", action="store_true", help="leave out the peak memory of each work and system")
-    parser.add_argument("--report", type=Path, metavar="DIRECTORY", help="also write a page with pictures; takes longer")
+    parser.add_argument(
+        "--no-memory", action="store_true", help="leave out the peak memory of each work and system"
+    )
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="DIRECTORY",
+        help="also write a page with pictures; takes longer",
+    )
     options = parser.parse_args()
     if unknown := [i for i in options.ids if i not in ids]:
         parser.error(f"no such work: {', '.join(unknown)}; there are {', '.join(ids)}")
@@ -41,8 +51,14 @@ def main() -> int:
             outcomes.append(outcome_of(work, memory=not options.no_memory))
             print(table(outcomes[-1:]) + "\n", file=sys.stderr, flush=True)
     if outcomes:
-        print(table(outcomes) + "\n\ngeometric means, of later calls where there are any\n\n" + means_table(outcomes))
-        for name, why in {name: why for outcome in outcomes for name, why in outcome.skipped.items()}.items():
+        print(
+            table(outcomes)
+            + "\n\ngeometric means, of later calls where there are any\n\n"
+            + means_table(outcomes)
+        )
+        for name, why in {
+            name: why for outcome in outcomes for name, why in outcome.skipped.items()
+        }.items():
             print(f"skipped: {name} ({why})")
     others = {}
     for name, module in OTHERS.items():
@@ -60,7 +76,9 @@ def main() -> int:
         found["sizes"] = sizes.measured()
         print("\n" + sizes.show(found["sizes"]), flush=True)
         print("roofline: what is measured, and what could be …", file=sys.stderr, flush=True)
-        found["roofline"] = roofline.measured([work.work.id for work in outcomes if "functrace" in work.seconds])
+        found["roofline"] = roofline.measured(
+            [work.work.id for work in outcomes if "functrace" in work.seconds]
+        )
         print("\n" + roofline.show(found["roofline"]))
         print(f"\n{report.write(found, options.report)}")
     return 0

@@ -24,14 +24,22 @@ def ask(module: str, arguments: Sequence[str], variables: dict[str, str] | None 
         RuntimeError: if it fails, with what it wrote.
     """
     command = [sys.executable, "-m", f"benchmarks.{module}", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**environment(), **(variables or {})})
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**environment(), **(variables or {})},
+    )
     if done.returncode:
         raise RuntimeError(f"{' '.join(command[1:])} failed:\n{done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def outcome_of(work: Work, *, memory: bool) -> Outcome:
-    """Time a work in one process, and take the peak memory of every system in a process of its own."""
+    """Time a work in one process, and take the peak memory of every system in a process of
+    its own.
+    """
     samples, skipped = ask("child", [work.id])
     found = Outcome(work, samples, skipped)
     if memory and not work.measures and Path("/proc/self/clear_refs").exists():

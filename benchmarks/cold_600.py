@@ -1,4 +1,6 @@
-"""cold-600: the first gradients of 600 operations on 1,000 elements: recording, transforming, running; JAX uses ``jit``."""
+"""cold-600: the first gradients of 600 operations on 1,000 elements: recording, transforming,
+running; JAX uses ``jit``.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,8 @@ SYSTEMS = {"functrace": functrace, "numpy": numpy, "jax": jax, "torch": torch, "
 WORKS = (
     Work(
         "cold-600",
-        "gradient of a chain of 600 operations on 1,000 elements, un-jitted (JAX: jitted anew at each call)",
+        "gradient of a chain of 600 operations on 1,000 elements, un-jitted (JAX: jitted anew at "
+        "each call)",
         SYSTEMS,
         (Target(1.5, "torch", "first"), Target(1.0, OWN_FIRST, "second"), Target(1.2, "torch")),
         rounds=5,

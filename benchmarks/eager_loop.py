@@ -1,4 +1,6 @@
-"""eager-loop: the gradient through 1,000 turns of a Python loop on three numbers: first, second, tenth and later calls."""
+"""eager-loop: the gradient through 1,000 turns of a Python loop on three numbers: first, second,
+tenth and later calls.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""eager-nested: transforms of transforms of a small function, un-jitted, with new transforms at each call.
+"""eager-nested: transforms of transforms of a small function, un-jitted, with new transforms at
+each call.
 
 Beside each stands functrace's own form with a jitted gradient inside, made once.
 """
@@ -77,7 +78,11 @@ def torch(name: str) -> System:
         import torch
 
         f = vector_function(torch) if name != "grad" else scalar_function(torch)
-        points, point, number = torch.tensor(POINTS), torch.tensor(POINT), torch.tensor(NUMBER, dtype=torch.float64)
+        points, point, number = (
+            torch.tensor(POINTS),
+            torch.tensor(POINT),
+            torch.tensor(NUMBER, dtype=torch.float64),
+        )
         return {
             "vmap": lambda: torch.func.vmap(torch.func.grad(f))(points),
             "grad": lambda: torch.func.grad(torch.func.grad(f))(number),
@@ -93,7 +98,10 @@ def autograd(name: str) -> System:
         import autograd.numpy as anp
 
         f = vector_function(anp) if name != "grad" else scalar_function(anp)
-        return {"grad": lambda: autograd.grad(autograd.grad(f))(NUMBER), "hessian": lambda: autograd.hessian(f)(POINT)}[name]
+        return {
+            "grad": lambda: autograd.grad(autograd.grad(f))(NUMBER),
+            "hessian": lambda: autograd.hessian(f)(POINT),
+        }[name]
 
     return prepare
 
@@ -102,7 +110,12 @@ def _work(name: str, about: str) -> Work:
     systems = {**functrace_systems(name), "jax": jax(name), "torch": torch(name)}
     if name != "vmap":
         systems["autograd"] = autograd(name)
-    return Work(f"eager-nested-{name}", f"un-jitted {about}, new transforms each call", systems, (Target(1.5, INSIDE),))
+    return Work(
+        f"eager-nested-{name}",
+        f"un-jitted {about}, new transforms each call",
+        systems,
+        (Target(1.5, INSIDE),),
+    )
 
 
 WORKS = (

@@ -1,4 +1,6 @@
-"""eager-rosen: the gradient of Rosenbrock's function at ten coordinates, without a compiler, a new call each time."""
+"""eager-rosen: the gradient of Rosenbrock's function at ten coordinates, without a compiler, a new
+call each time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""eager-scalar: the gradient of ``sin(x) * exp(x) + x * x`` at a Python float, without a compiler."""
+"""eager-scalar: the gradient of ``sin(x) * exp(x) + x * x`` at a Python float, without a
+compiler.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,11 @@ def importing(module: str):
 
         def run() -> float:
             command = [sys.executable, "-c", code]
-            return float(subprocess.run(command, capture_output=True, text=True, check=True, env=environment()).stdout)
+            return float(
+                subprocess.run(
+                    command, capture_output=True, text=True, check=True, env=environment()
+                ).stdout
+            )
 
         run()  # writes the byte code
         return run

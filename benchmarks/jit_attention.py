@@ -1,4 +1,6 @@
-"""jit-attention: value and gradient of a pre-norm transformer block, batch 8, 128 tokens, width 128, 4 heads, f32; warm."""
+"""jit-attention: value and gradient of a pre-norm transformer block, batch 8, 128 tokens, width
+128, 4 heads, f32; warm.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,10 @@ def _weight(*shape: int) -> np.ndarray:
 
 PARAMS = (
     _weight(WIDTH, 3 * WIDTH), _weight(WIDTH, WIDTH),
-    _weight(WIDTH, 4 * WIDTH), np.zeros(4 * WIDTH, np.float32), _weight(4 * WIDTH, WIDTH), np.zeros(WIDTH, np.float32),
-    np.ones(WIDTH, np.float32), np.zeros(WIDTH, np.float32), np.ones(WIDTH, np.float32), np.zeros(WIDTH, np.float32),
+    _weight(WIDTH, 4 * WIDTH), np.zeros(4 * WIDTH, np.float32), _weight(4 * WIDTH, WIDTH),
+    np.zeros(WIDTH, np.float32),
+    np.ones(WIDTH, np.float32), np.zeros(WIDTH, np.float32), np.ones(WIDTH, np.float32),
+    np.zeros(WIDTH, np.float32),
 )  # fmt: skip
 X = _RNG.normal(size=(BATCH, TOKENS, WIDTH)).astype(np.float32)
 
@@ -77,11 +81,17 @@ def torch():
     def run():
         f = torch.nn.functional
         x = inputs
-        qkv = (f.layer_norm(x, (WIDTH,), g1, s1, EPSILON) @ wqkv).reshape(BATCH, TOKENS, 3, HEADS, EACH)
+        qkv = (f.layer_norm(x, (WIDTH,), g1, s1, EPSILON) @ wqkv).reshape(
+            BATCH, TOKENS, 3, HEADS, EACH
+        )
         q, k, v = (qkv[:, :, i].transpose(1, 2) for i in range(3))
         mixed = f.scaled_dot_product_attention(q, k, v).transpose(1, 2)
         x = x + mixed.reshape(BATCH, TOKENS, WIDTH) @ wo
-        x = x + f.gelu(f.layer_norm(x, (WIDTH,), g2, s2, EPSILON) @ w1 + b1, approximate="tanh") @ w2 + b2
+        x = (
+            x
+            + f.gelu(f.layer_norm(x, (WIDTH,), g2, s2, EPSILON) @ w1 + b1, approximate="tanh") @ w2
+            + b2
+        )
         value = (x * x).mean()
         return value.detach(), torch.autograd.grad(value, params)
 
@@ -91,8 +101,14 @@ def torch():
 WORKS = (
     Work(
         "jit-attention",
-        "value and gradient of a pre-norm transformer block, 8 x 128 x 128, 4 heads, f32 (functrace and JAX jitted)",
-        {"functrace": functrace, UN_JITTED: lambda: functrace(jitted=False), "jax": jax, "torch": torch},
+        "value and gradient of a pre-norm transformer block, 8 x 128 x 128, 4 heads, f32 "
+        "(functrace and JAX jitted)",
+        {
+            "functrace": functrace,
+            UN_JITTED: lambda: functrace(jitted=False),
+            "jax": jax,
+            "torch": torch,
+        },
         (Target(1.0),),
         rtol=2e-4,
     ),

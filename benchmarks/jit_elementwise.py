@@ -1,4 +1,5 @@
-"""jit-elementwise: value and gradient of ``sum(tanh(x) * exp(-x**2) + log1p(x**2))``, 4 million numbers, f32 and f64; warm.
+"""jit-elementwise: value and gradient of ``sum(tanh(x) * exp(-x**2) + log1p(x**2))``, 4 million
+numbers, f32 and f64; warm.
 
 PyTorch runs it as it is, and compiled (``torch.compile``) where there is a compiler of C++.
 """
@@ -21,7 +22,9 @@ def functrace(dtype: str) -> System:
         import functrace as ft
 
         x = _VALUES.astype(dtype)
-        step = ft.jit(ft.value_and_grad(lambda x: np.sum(np.tanh(x) * np.exp(-(x**2)) + np.log1p(x**2))))
+        step = ft.jit(
+            ft.value_and_grad(lambda x: np.sum(np.tanh(x) * np.exp(-(x**2)) + np.log1p(x**2)))
+        )
         return lambda: step(x)
 
     return prepare
@@ -49,7 +52,9 @@ def jax(dtype: str) -> System:
 
         with jax.enable_x64(True):
             x = jnp.asarray(_VALUES.astype(dtype))
-        step = jax.jit(jax.value_and_grad(lambda x: jnp.sum(jnp.tanh(x) * jnp.exp(-(x**2)) + jnp.log1p(x**2))))
+        step = jax.jit(
+            jax.value_and_grad(lambda x: jnp.sum(jnp.tanh(x) * jnp.exp(-(x**2)) + jnp.log1p(x**2)))
+        )
 
         def run():
             with jax.enable_x64(True):
@@ -65,7 +70,9 @@ def torch(dtype: str, *, compiled: bool = False) -> System:
         import torch
 
         if compiled and shutil.which(os.environ.get("CXX", "g++")) is None:
-            raise ImportError("no compiler of C++, which torch.compile needs", name="a compiler of C++")
+            raise ImportError(
+                "no compiler of C++, which torch.compile needs", name="a compiler of C++"
+            )
 
         def loss(x):
             return torch.sum(torch.tanh(x) * torch.exp(-(x**2)) + torch.log1p(x**2))
@@ -83,10 +90,16 @@ def torch(dtype: str, *, compiled: bool = False) -> System:
 
 
 def _work(name: str, dtype: str, targets: tuple[Target, ...], rtol: float) -> Work:
-    systems = {"functrace": functrace(dtype), "numpy": numpy(dtype), "jax": jax(dtype), "torch": torch(dtype)}
+    systems = {
+        "functrace": functrace(dtype),
+        "numpy": numpy(dtype),
+        "jax": jax(dtype),
+        "torch": torch(dtype),
+    }
     return Work(
         name,
-        f"value and gradient of sum(tanh(x) exp(-x**2) + log1p(x**2)), 4 M {dtype} (functrace and JAX jitted)",
+        f"value and gradient of sum(tanh(x) exp(-x**2) + log1p(x**2)), 4 M {dtype} (functrace and "
+        "JAX jitted)",
         {**systems, "torch.compile": torch(dtype, compiled=True)},
         targets,
         rtol=rtol,
@@ -95,5 +108,7 @@ def _work(name: str, dtype: str, targets: tuple[Target, ...], rtol: float) -> Wo
 
 WORKS = (
     _work("jit-elementwise", "float32", (Target(0.75, "torch.compile"), Target(0.5, "jax")), 2e-4),
-    _work("jit-elementwise-f64", "float64", (Target(0.75, "torch.compile"), Target(0.6, "jax")), 1e-9),
+    _work(
+        "jit-elementwise-f64", "float64", (Target(0.75, "torch.compile"), Target(0.6, "jax")), 1e-9
+    ),
 )

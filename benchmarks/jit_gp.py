@@ -1,4 +1,6 @@
-"""jit-gp: the gradient of a Gaussian process's log marginal likelihood by its parameters, 500 points; compiled, warm."""
+"""jit-gp: the gradient of a Gaussian process's log marginal likelihood by its parameters, 500
+points; compiled, warm.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,13 @@ def numpy():
         weights = inverse @ Y
         slope = 0.5 * (np.outer(weights, weights) - inverse)
         scaled = slope * smooth
-        return np.array([2.0 * np.sum(scaled), np.sum(scaled * SQUARES) / length**2, 2.0 * noise**2 * np.trace(slope)])
+        return np.array(
+            [
+                2.0 * np.sum(scaled),
+                np.sum(scaled * SQUARES) / length**2,
+                2.0 * noise**2 * np.trace(slope),
+            ]
+        )
 
     return lambda: gradient(HYPER)
 

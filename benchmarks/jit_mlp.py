@@ -1,4 +1,6 @@
-"""jit-mlp: value and gradient of a 784-512-512-10 tanh network with softmax cross-entropy, batch 128, float32; warm."""
+"""jit-mlp: value and gradient of a 784-512-512-10 tanh network with softmax cross-entropy, batch
+128, float32; warm.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,11 @@ def numpy():
         z_bar = (e / total - y) / np.float32(BATCH)
         a2_bar = (z_bar @ w3.T) * (1 - h2 * h2)
         a1_bar = (a2_bar @ w2.T) * (1 - h1 * h1)
-        gradients = [(x.T @ a1_bar, a1_bar.sum(0)), (h1.T @ a2_bar, a2_bar.sum(0)), (h2.T @ z_bar, z_bar.sum(0))]
+        gradients = [
+            (x.T @ a1_bar, a1_bar.sum(0)),
+            (h1.T @ a2_bar, a2_bar.sum(0)),
+            (h2.T @ z_bar, z_bar.sum(0)),
+        ]
         return value, gradients
 
     return lambda: step(PARAMS, X, Y)
@@ -74,7 +80,10 @@ def jax():
 def torch():
     import torch
 
-    params = [(torch.tensor(w, requires_grad=True), torch.tensor(b, requires_grad=True)) for w, b in PARAMS]
+    params = [
+        (torch.tensor(w, requires_grad=True), torch.tensor(b, requires_grad=True))
+        for w, b in PARAMS
+    ]
     flat = [p for pair in params for p in pair]
     inputs, labels = torch.tensor(X), torch.tensor(LABELS)
 
@@ -99,7 +108,9 @@ def autograd():
         w, b = params[-1]
         z = x @ w + b
         z = z - anp.max(z, axis=1, keepdims=True)
-        return -anp.mean(anp.sum(y * (z - anp.log(anp.sum(anp.exp(z), axis=1, keepdims=True))), axis=1))
+        return -anp.mean(
+            anp.sum(y * (z - anp.log(anp.sum(anp.exp(z), axis=1, keepdims=True))), axis=1)
+        )
 
     step = value_and_grad(loss)
     return lambda: step(PARAMS, X, Y)
@@ -108,7 +119,8 @@ def autograd():
 WORKS = (
     Work(
         "jit-mlp",
-        "value and gradient of a 784-512-512-10 tanh network, batch 128, f32 (functrace and JAX jitted)",
+        "value and gradient of a 784-512-512-10 tanh network, batch 128, f32 (functrace and JAX "
+        "jitted)",
         {
             "functrace": functrace,
             UN_JITTED: lambda: functrace(jitted=False),

@@ -1,4 +1,6 @@
-"""jit-rnn: the gradient through a recurrent network, 200 steps, batch 16, width 64, float64; warm."""
+"""jit-rnn: the gradient through a recurrent network, 200 steps, batch 16, width 64,
+float64; warm.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,8 @@ def autograd():
 WORKS = (
     Work(
         "jit-rnn",
-        "gradient through 200 steps of a recurrent network, batch 16, width 64, f64 (functrace and JAX: jitted scan)",
+        "gradient through 200 steps of a recurrent network, batch 16, width 64, f64 (functrace and "
+        "JAX: jitted scan)",
         {
             "functrace": functrace,
             UN_JITTED: lambda: functrace(jitted=False),

@@ -1,4 +1,6 @@
-"""jit-rowwise: value and gradient of softmax and layer normalisation along rows, 4,096 x 1,024, float32; warm."""
+"""jit-rowwise: value and gradient of softmax and layer normalisation along rows, 4,096 x 1,024,
+float32; warm.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,8 @@ def torch():
 WORKS = (
     Work(
         "jit-rowwise",
-        "value and gradient of softmax and layer normalisation of rows, 4,096 x 1,024 f32 (functrace and JAX jitted)",
+        "value and gradient of softmax and layer normalisation of rows, 4,096 x 1,024 f32 "
+        "(functrace and JAX jitted)",
         {"functrace": functrace, "numpy": numpy, "jax": jax, "torch": torch},
         (Target(1.0), Target(1.0, "torch")),
         rtol=1e-3,

@@ -1,4 +1,6 @@
-"""jit-scan-small: the gradient through a long scan of small steps, 3,000 of ``tanh(w @ h + x)``, w 50 x 50, f64; warm."""
+"""jit-scan-small: the gradient through a long scan of small steps, 3,000 of ``tanh(w @ h + x)``, w
+50 x 50, f64; warm.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,8 @@ def jax():
 WORKS = (
     Work(
         "jit-scan-small",
-        "gradient through 3,000 steps tanh(w @ h + x), w 50 x 50, f64 (functrace and JAX: jitted scan)",
+        "gradient through 3,000 steps tanh(w @ h + x), w 50 x 50, f64 (functrace and JAX: jitted "
+        "scan)",
         {"functrace": functrace, "numpy": numpy, "jax": jax},
         (Target(1.5, "jax"),),
         rtol=1e-8,

@@ -1,6 +1,8 @@
-"""jit-small-…: gradients on tiny arrays, compiled, where the cost of an operation is all that counts; warm.
+"""jit-small-…: gradients on tiny arrays, compiled, where the cost of an operation is all that
+counts; warm.
 
-Every work is written once, for NumPy's functions and JAX's, with the ``scan``, ``grad``, ``jacfwd`` and ``vmap`` of either.
+Every work is written once, for NumPy's functions and JAX's, with the ``scan``, ``grad``, ``jacfwd``
+and ``vmap`` of either.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ Made = tuple[Callable[..., Any], tuple[np.ndarray, ...]]
 
 
 def kalman(xp: Any, lib: Any, scan: Any) -> Made:
-    """The log-likelihood of 50 observations of a point that moves in the plane, by its two noises."""
+    """The log-likelihood of 50 observations of a point that moves in the plane, by its two
+    noises.
+    """
     step = np.kron(np.array([[1.0, 0.1], [0.0, 1.0]]), np.eye(2))
     drive = np.kron(np.array([[0.001 / 3, 0.005], [0.005, 0.1]]), np.eye(2))
     look = np.eye(2, 4)
@@ -41,7 +45,9 @@ def kalman(xp: Any, lib: Any, scan: Any) -> Made:
 
 
 def ilqr(xp: Any, lib: Any, scan: Any) -> Made:
-    """One iteration of iLQR on a pendulum: 30 steps, linearised, swept backwards, rolled out again."""
+    """One iteration of iLQR on a pendulum: 30 steps, linearised, swept backwards, rolled
+    out again.
+    """
     weights, goal = np.diag([1.0, 0.1]), np.array([np.pi, 0.0])
 
     def dynamics(x: Any, u: Any) -> Any:
@@ -58,11 +64,17 @@ def ilqr(xp: Any, lib: Any, scan: Any) -> Made:
             slope, curve = carry
             a, b, x, u = at
             qx, qu = weights @ (x - goal) + a.T @ slope, 0.01 * u + b.T @ slope
-            qxx, quu, qux = weights + a.T @ curve @ a, 0.01 * np.eye(1) + b.T @ curve @ b, b.T @ curve @ a
+            qxx, quu, qux = (
+                weights + a.T @ curve @ a,
+                0.01 * np.eye(1) + b.T @ curve @ b,
+                b.T @ curve @ a,
+            )
             short, gain = -xp.linalg.solve(quu, qu), -xp.linalg.solve(quu, qux)
             return (qx + gain.T @ qu, qxx + gain.T @ qux), (short, gain)
 
-        _, (shorts, gains) = scan(sweep, (np.zeros(2), 10.0 * weights), (a, b, before, controls), reverse=True)
+        _, (shorts, gains) = scan(
+            sweep, (np.zeros(2), 10.0 * weights), (a, b, before, controls), reverse=True
+        )
 
         def roll(x: Any, at: Any) -> Any:
             old, u, short, gain = at
@@ -82,7 +94,9 @@ def nbody(xp: Any, lib: Any, scan: Any) -> Made:
 
     def pull(x: Any) -> Any:
         d = x[None, :, :] - x[:, None, :]
-        return xp.sum(masses[None, :, None] * d / (xp.sum(d * d, axis=-1, keepdims=True) + 0.1) ** 1.5, axis=1)
+        return xp.sum(
+            masses[None, :, None] * d / (xp.sum(d * d, axis=-1, keepdims=True) + 0.1) ** 1.5, axis=1
+        )
 
     def loss(v: Any, x: Any) -> Any:
         def turn(carry: Any, _: Any) -> Any:
@@ -98,7 +112,9 @@ def nbody(xp: Any, lib: Any, scan: Any) -> Made:
 
 
 def hmm(xp: Any, lib: Any, scan: Any) -> Made:
-    """The log-likelihood of 100 symbols under a hidden Markov model of eight states, by its logits."""
+    """The log-likelihood of 100 symbols under a hidden Markov model of eight states, by
+    its logits.
+    """
     generator = np.random.default_rng(0)
     symbols = generator.integers(0, 4, 100)
 
@@ -119,11 +135,16 @@ def hmm(xp: Any, lib: Any, scan: Any) -> Made:
         alpha, _ = scan(turn, seen[0], seen[1:])
         return -logsumexp(alpha, 0)
 
-    return lib.grad(loss, argnums=(0, 1)), (generator.normal(size=(8, 8)), generator.normal(size=(8, 4)))
+    return lib.grad(loss, argnums=(0, 1)), (
+        generator.normal(size=(8, 8)),
+        generator.normal(size=(8, 4)),
+    )
 
 
 def quantum(xp: Any, lib: Any, scan: Any) -> Made:
-    """The energy of four qubits after three layers of rotations and controlled flips, by the angles."""
+    """The energy of four qubits after three layers of rotations and controlled flips, by the
+    angles.
+    """
     qubits, layers = 4, 3
     signs = 1.0 - 2.0 * (np.arange(2**qubits)[:, None] >> np.arange(qubits) & 1)
 
@@ -150,7 +171,9 @@ def runge_kutta(xp: Any, lib: Any, scan: Any) -> Made:
     """The Jacobian of 50 Runge-Kutta steps on Lorenz's equations, by start and parameters."""
 
     def slope(x: Any, p: Any) -> Any:
-        return xp.stack([p[0] * (x[1] - x[0]), x[0] * (p[1] - x[2]) - x[1], x[0] * x[1] - p[2] * x[2]])
+        return xp.stack(
+            [p[0] * (x[1] - x[0]), x[0] * (p[1] - x[2]) - x[1], x[0] * x[1] - p[2] * x[2]]
+        )
 
     def end(z: Any) -> Any:
         p = z[3:]

@@ -1,7 +1,8 @@
-"""jit-stencil: value and gradient through 100 steps of advection and diffusion on 256 x 256 points, float32; warm.
+"""jit-stencil: value and gradient through 100 steps of advection and diffusion on 256 x 256 points,
+float32; warm.
 
-The loop is Python's and the stencil is written with ``np.roll``; JAX's is a ``scan``, since such a loop takes it minutes to
-compile.
+The loop is Python's and the stencil is written with ``np.roll``; JAX's is a ``scan``, since such a
+loop takes it minutes to compile.
 """
 
 from __future__ import annotations
@@ -60,7 +61,11 @@ def numpy():
         u_bar = 2 * u
         for before in reversed(seen):
             # The drift is antisymmetric, the spread symmetric.
-            u_bar = u_bar + DIFFUSION * spreads(u_bar) - DRIFT * (drifts(before) * u_bar - drifts(before * u_bar))
+            u_bar = (
+                u_bar
+                + DIFFUSION * spreads(u_bar)
+                - DRIFT * (drifts(before) * u_bar - drifts(before * u_bar))
+            )
         return np.sum(u * u), u_bar
 
     return run
@@ -116,7 +121,8 @@ def autograd():
 WORKS = (
     Work(
         "jit-stencil",
-        "value and gradient through 100 steps of a 256 x 256 stencil with np.roll, f32 (functrace and JAX jitted)",
+        "value and gradient through 100 steps of a 256 x 256 stencil with np.roll, f32 (functrace "
+        "and JAX jitted)",
         {"functrace": functrace, "numpy": numpy, "jax": jax, "torch": torch, "autograd": autograd},
         (Target(0.7),),
         rtol=2e-4,

@@ -12,10 +12,22 @@ from typing import Any
 
 import functrace
 
-DISTURBING = ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES", "PYTHONDONTWRITEBYTECODE", "PYTHONMALLOC", "PYTHONDEVMODE")
+DISTURBING = (
+    "OPENBLAS_CORETYPE",
+    "NPY_DISABLE_CPU_FEATURES",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONMALLOC",
+    "PYTHONDEVMODE",
+)
 """Environment variables that disturb measurements, removed in processes of benchmarks."""
 
-LIMITING = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "XLA_FLAGS", "MALLOC_ARENA_MAX")
+LIMITING = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "XLA_FLAGS",
+    "MALLOC_ARENA_MAX",
+)
 """Variables that are passed on to processes that a benchmark starts; the header reports them."""
 
 PACKAGES = ("numpy", "jax", "torch", "autograd", "scipy")
@@ -31,7 +43,11 @@ def machine() -> dict[str, Any]:
     model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        models = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        models = [
+            line.split(":", 1)[1].strip()
+            for line in info.read_text().splitlines()
+            if line.startswith("model name")
+        ]
         model = models[0] if models else model
     versions = {"python": platform.python_version(), "functrace": functrace.__version__}
     for name in PACKAGES:
@@ -43,7 +59,9 @@ def machine() -> dict[str, Any]:
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "cpu": model,
         "cores": os.cpu_count(),
-        "usable": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "usable": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "system": platform.platform(),
         "versions": versions,
@@ -54,14 +72,19 @@ def machine() -> dict[str, Any]:
 
 def header(about: dict[str, Any]) -> str:
     """Lay out what `machine` found."""
-    cores = f"{about['cores']} cores" + (f", {about['usable']} of them usable" if about["usable"] != about["cores"] else "")
+    cores = f"{about['cores']} cores" + (
+        f", {about['usable']} of them usable" if about["usable"] != about["cores"] else ""
+    )
     lines = [
         f"{about['date']}: {about['cpu']}, {cores}, load {about['load']}, {about['system']}",
         ", ".join(f"{name} {version}" for name, version in about["versions"].items()),
     ]
     for key, what in (("disturbing", "taken from children"), ("limiting", "in force")):
         if about[key]:
-            lines.append(f"environment, {what}: " + ", ".join(f"{name}={value}" for name, value in about[key].items()))
+            lines.append(
+                f"environment, {what}: "
+                + ", ".join(f"{name}={value}" for name, value in about[key].items())
+            )
     return "\n".join(lines)
 
 

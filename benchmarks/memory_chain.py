@@ -1,4 +1,5 @@
-"""memory-chain: 100 layers of ``tanh(sin(h @ w) * exp(-h**2))``, 1,024 x 512, float32: the gradient of all weights.
+"""memory-chain: 100 layers of ``tanh(sin(h @ w) * exp(-h**2))``, 1,024 x 512, float32: the gradient
+of all weights.
 
 Measured are the peak of the resident memory above the baseline of the process, and the time. Every
 system runs in a separate process: ``python -m benchmarks.memory_chain SYSTEM`` prints JSON. The
@@ -25,7 +26,9 @@ LAYERS, ROWS, WIDTH = 100, 1024, 512
 SEGMENT = 10
 """Layers between checkpoints."""
 BUDGET = 300 * 10**6
-"""Bytes that functrace must hold with `functrace.policies.budget`, and at most how many times as slow it may be."""
+"""Bytes that functrace must hold with `functrace.policies.budget`, and at most how many times as
+slow it may be.
+"""
 MOST_SLOWDOWN = 1.4
 MOST_OF_TORCH = 0.45
 """The target: functrace's peak without a policy, over PyTorch's."""
@@ -34,7 +37,10 @@ MOST_OF_TORCH = 0.45
 def weights() -> list[np.ndarray]:
     """Return the weights of all layers."""
     rng = np.random.default_rng(0)
-    return [(rng.standard_normal((WIDTH, WIDTH), np.float32) / np.float32(np.sqrt(WIDTH))) for _ in range(LAYERS)]
+    return [
+        (rng.standard_normal((WIDTH, WIDTH), np.float32) / np.float32(np.sqrt(WIDTH)))
+        for _ in range(LAYERS)
+    ]
 
 
 def rows() -> np.ndarray:
@@ -58,7 +64,9 @@ def functrace(checkpointed: bool = False, budget: str | None = None):
         return np.sum(h * h)
 
     ws, h = weights(), rows()
-    gradient = ft.grad(loss if budget is None else ft.checkpoint(loss, policy=ft.policies.budget(budget)))
+    gradient = ft.grad(
+        loss if budget is None else ft.checkpoint(loss, policy=ft.policies.budget(budget))
+    )
     return lambda: gradient(ws, h)
 
 
@@ -77,7 +85,11 @@ def torch(checkpointed: bool = False):
         h = start
         for k in range(0, LAYERS, SEGMENT):
             part = ws[k : k + SEGMENT]
-            h = checkpoint(layers, h, *part, use_reentrant=False) if checkpointed else layers(h, *part)
+            h = (
+                checkpoint(layers, h, *part, use_reentrant=False)
+                if checkpointed
+                else layers(h, *part)
+            )
         return torch.autograd.grad((h * h).sum(), ws)
 
     return run
@@ -119,9 +131,17 @@ def run(system: str) -> dict[str, Any]:
         begin = time.perf_counter()
         found = ready()
         seconds.append(time.perf_counter() - begin)
-        sums = [float(np.abs(np.asarray(found[k])).sum(dtype=np.float64)) for k in (0, LAYERS // 2, LAYERS - 1)]
+        sums = [
+            float(np.abs(np.asarray(found[k])).sum(dtype=np.float64))
+            for k in (0, LAYERS // 2, LAYERS - 1)
+        ]
         del found
-    return {"system": system, "peak_bytes": peak() - baseline, "seconds": min(seconds), "sums": sums}
+    return {
+        "system": system,
+        "peak_bytes": peak() - baseline,
+        "seconds": min(seconds),
+        "sums": sums,
+    }
 
 
 def measured(*, thorough: bool) -> dict[str, Any]:
@@ -138,25 +158,43 @@ def measured(*, thorough: bool) -> dict[str, Any]:
             continue
         found[system] = ask("memory_chain", [system])
     for system, result in found.items():
-        np.testing.assert_allclose(result["sums"], found["functrace"]["sums"], rtol=1e-3, err_msg=f"memory-chain: {system}")
-    ratio = found["functrace"]["peak_bytes"] / found["torch"]["peak_bytes"] if "torch" in found else None
+        np.testing.assert_allclose(
+            result["sums"], found["functrace"]["sums"], rtol=1e-3, err_msg=f"memory-chain: {system}"
+        )
+    ratio = (
+        found["functrace"]["peak_bytes"] / found["torch"]["peak_bytes"]
+        if "torch" in found
+        else None
+    )
     held = found["functrace budget"]["peak_bytes"] <= BUDGET
     slowdown = found["functrace budget"]["seconds"] / found["functrace"]["seconds"]
     met = held and slowdown <= MOST_SLOWDOWN and (ratio is None or ratio <= MOST_OF_TORCH)
-    return {"systems": found, "skipped": skipped, "ratio": ratio, "slowdown": slowdown, "held": held, "met": met}
+    return {
+        "systems": found,
+        "skipped": skipped,
+        "ratio": ratio,
+        "slowdown": slowdown,
+        "held": held,
+        "met": met,
+    }
 
 
 def show(result: dict[str, Any]) -> str:
     """Format the outcome."""
     lines = ["memory-chain: peak RSS above the baseline, seconds"]
     for system, found in result["systems"].items():
-        lines.append(f"  {system:22}{found['peak_bytes'] / 2**20:8.0f} MiB  {found['seconds']:6.2f} s")
+        lines.append(
+            f"  {system:22}{found['peak_bytes'] / 2**20:8.0f} MiB  {found['seconds']:6.2f} s"
+        )
     lines += [f"  {system:22}skipped: {why}" for system, why in result["skipped"].items()]
     if result["ratio"] is not None:
         verdict = "met" if result["ratio"] <= MOST_OF_TORCH else "NOT MET"
         lines.append(f"  {result['ratio']:.2f} x torch <= {MOST_OF_TORCH:g}: {verdict}")
     verdict = "met" if result["held"] and result["slowdown"] <= MOST_SLOWDOWN else "NOT MET"
-    lines.append(f"  a budget of {BUDGET / 1e6:g} MB at {result['slowdown']:.2f} x own time <= {MOST_SLOWDOWN:g}: {verdict}")
+    lines.append(
+        f"  a budget of {BUDGET / 1e6:g} MB at {result['slowdown']:.2f} x own time <= "
+        f"{MOST_SLOWDOWN:g}: {verdict}"
+    )
     return "\n".join(lines)
 
 

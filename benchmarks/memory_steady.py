@@ -1,4 +1,5 @@
-"""memory-steady: 100,000 un-jitted gradients with changing Python numbers and two alternating branches, then of mixed sizes.
+"""memory-steady: 100,000 un-jitted gradients with changing Python numbers and two alternating
+branches, then of mixed sizes.
 
 The caches of transformed programs must not grow with the numbers, so the resident memory stays
 flat and the last calls take as long as the first. Then every 1,000th call is on a million numbers:
@@ -22,14 +23,17 @@ ABOUT = "100,000 gradients in a loop"
 CALLS = 100_000
 WARM_UP = 2_000
 MOST_GROWTH = 4 << 20
-"""Bytes that the resident memory may grow by: fragmentation, not a leak (one byte per call would be 0.1 MB)."""
+"""Bytes that the resident memory may grow by: fragmentation, not a leak (one byte per call would be
+0.1 MB).
+"""
 MOST_SLOWDOWN = 1.15
 LARGE_EVERY, LARGE, MEDIUM_EVERY, MEDIUM = 1_000, 1 << 20, 50, 1 << 14
 """Number of calls per large call, and its size; the same for calls of medium size."""
 MOST_MIXED_GROWTH = 16 << 20
 """Bytes from the first tenth of the calls of mixed sizes to the last one."""
 MOST_LEFT = 32 << 20
-"""Bytes that stay when large calls have ended: copies of arguments are made in memory that is kept."""
+"""Bytes that stay when large calls have ended: copies of arguments are made in memory that is kept.
+"""
 WAIT = 3.0
 """Seconds until memory that was kept for the next call must have been returned."""
 
@@ -77,7 +81,9 @@ def run(calls: int) -> dict[str, float]:
 
 
 def mixed(calls: int) -> list[list[int]]:
-    """Take gradients of small, medium and large arrays; returns the resident bytes after large calls, by tenth."""
+    """Take gradients of small, medium and large arrays; returns the resident bytes after large
+    calls, by tenth.
+    """
     import functrace as ft
 
     def loss(v):
@@ -105,7 +111,14 @@ def measured(*, thorough: bool) -> dict[str, float]:
     left = result["bytes_left"] - result["bytes_after"]
     steady = grown <= MOST_GROWTH and slowdown <= MOST_SLOWDOWN
     met = steady and mixed_growth <= MOST_MIXED_GROWTH and left <= MOST_LEFT
-    return {**result, "grown": grown, "slowdown": slowdown, "mixed_growth": mixed_growth, "left": left, "met": met}
+    return {
+        **result,
+        "grown": grown,
+        "slowdown": slowdown,
+        "mixed_growth": mixed_growth,
+        "left": left,
+        "met": met,
+    }
 
 
 def show(result: dict[str, float]) -> str:
@@ -113,9 +126,11 @@ def show(result: dict[str, float]) -> str:
     return (
         f"memory-steady: {result['calls']:,} calls; RSS {result['bytes_before'] / 2**20:.1f} -> "
         f"{result['bytes_after'] / 2**20:.1f} MB (grown by {result['grown'] / 2**20:.2f}); "
-        f"{show_seconds(result['seconds_first_tenth'])} -> {show_seconds(result['seconds_last_tenth'])} per call; "
+        f"{show_seconds(result['seconds_first_tenth'])} -> "
+        f"{show_seconds(result['seconds_last_tenth'])} per call; "
         f"{result['cached_programs']} cached programs\n"
-        f"  of mixed sizes: RSS {result['bytes_mixed_first'] / 2**20:.1f} -> {result['bytes_mixed_last'] / 2**20:.1f} MB "
+        f"  of mixed sizes: RSS {result['bytes_mixed_first'] / 2**20:.1f} -> "
+        f"{result['bytes_mixed_last'] / 2**20:.1f} MB "
         f"after large calls, {result['bytes_left'] / 2**20:.1f} MB {WAIT:g} s after the last: "
         f"{'met' if result['met'] else 'NOT MET'}"
     )

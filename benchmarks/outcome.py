@@ -34,11 +34,15 @@ class Outcome:
 
     def best_peer(self, call: str = "later") -> str | None:
         """Return the fastest system that differentiates by itself, other than functrace."""
-        found = {name: seconds for name in PEERS if (seconds := self.median(name, call)) is not None}
+        found = {
+            name: seconds for name in PEERS if (seconds := self.median(name, call)) is not None
+        }
         return min(found, key=found.__getitem__, default=None)
 
     def ratio(self, against: str | None, call: str = "later", plus: float = 0.0) -> float | None:
-        """Return functrace's median less ``plus`` over that of ``against``; ``None`` if one of them did not run."""
+        """Return functrace's median less ``plus`` over that of ``against``; ``None`` if one of them
+        did not run.
+        """
         own = self.median("functrace", call)
         if own is not None:
             own -= plus
@@ -67,13 +71,21 @@ class Outcome:
             "id": self.work.id,
             "about": self.work.about,
             "seconds": self.seconds,
-            "medians": {name: {call: self.median(name, call) for call in CALLS} for name in self.seconds},
+            "medians": {
+                name: {call: self.median(name, call) for call in CALLS} for name in self.seconds
+            },
             "peak_bytes": self.peaks,
             "skipped": self.skipped,
             "best_peer": self.best_peer(self.main_call),
             "ratio_to_best_peer": self.ratio(BEST, self.main_call),
             "targets": [
-                {"against": target.against, "call": target.call, "most": target.ratio, "reached": reached, "met": met}
+                {
+                    "against": target.against,
+                    "call": target.call,
+                    "most": target.ratio,
+                    "reached": reached,
+                    "met": met,
+                }
                 for target, reached, met in self.verdicts()
             ],
         }
@@ -85,7 +97,11 @@ def show_seconds(seconds: float | None) -> str:
         return "–"
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
-            return f"{seconds / size:.3g} {unit}" if seconds / size < 1000 else f"{seconds / size:.0f} {unit}"
+            return (
+                f"{seconds / size:.3g} {unit}"
+                if seconds / size < 1000
+                else f"{seconds / size:.0f} {unit}"
+            )
     return f"{seconds * 1e9:.0f} ns"
 
 
@@ -101,7 +117,9 @@ def show_verdict(outcome: Outcome, target: Target, reached: float | None, met: b
     verdict = {True: "met", False: "NOT MET", None: "not measured"}[met]
     if target.against is None:
         return f"{show_seconds(reached)} <= {show_seconds(target.ratio)}: {verdict}"
-    against = f"{BEST} ({outcome.best_peer(target.call)})" if target.against == BEST else target.against
+    against = (
+        f"{BEST} ({outcome.best_peer(target.call)})" if target.against == BEST else target.against
+    )
     reached_text = "" if reached is None else f"{reached:.2f} x {against} "
     less = f" less {show_seconds(target.plus)}" if target.plus else ""
     return f"{target.call}{less}: {reached_text}<= {target.ratio:g}{'' if reached_text else f' x {against}'}: {verdict}"
@@ -112,7 +130,11 @@ def lay_out(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
 
     def line(row: Sequence[str]) -> str:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:-1], widths[1:-1], strict=True)), row[-1]]
+        cells = [
+            row[0].ljust(widths[0]),
+            *(cell.rjust(w) for cell, w in zip(row[1:-1], widths[1:-1], strict=True)),
+            row[-1],
+        ]
         return "  ".join(cells).rstrip()
 
     return "\n".join([line(rows[0]), "-" * len(line(rows[0])), *map(line, rows[1:])])
@@ -136,21 +158,35 @@ def table(outcomes: Sequence[Outcome]) -> str:
             if any(seconds is not None for seconds in times):
                 lines.append([call, *map(show_seconds, times), best])
         if outcome.peaks:
-            lines.append(["memory", *(show_bytes(outcome.peaks.get(system)) for system in systems), ""])
+            lines.append(
+                ["memory", *(show_bytes(outcome.peaks.get(system)) for system in systems), ""]
+            )
         verdicts = [show_verdict(outcome, *verdict) for verdict in outcome.verdicts()]
         for k in range(max(len(lines), len(verdicts))):
             cells = lines[k] if k < len(lines) else [""] * (len(systems) + 2)
-            rows.append([outcome.work.id if not k else "", *cells, verdicts[k] if k < len(verdicts) else ""])
+            rows.append(
+                [outcome.work.id if not k else "", *cells, verdicts[k] if k < len(verdicts) else ""]
+            )
     return lay_out(rows)
 
 
 def geometric_means(outcomes: Sequence[Outcome]) -> dict[str, dict[str, tuple[float, int]]]:
-    """Return by group of works, and peer or `BEST`, the geometric mean of functrace's ratio, and over how many works."""
+    """Return by group of works, and peer or `BEST`, the geometric mean of functrace's ratio, and
+    over how many works.
+    """
     found: dict[str, dict[str, tuple[float, int]]] = {}
     for group in dict.fromkeys(outcome.work.group for outcome in outcomes):
-        members = [outcome for outcome in outcomes if outcome.work.group == group and outcome.work.id != "import-time"]
+        members = [
+            outcome
+            for outcome in outcomes
+            if outcome.work.group == group and outcome.work.id != "import-time"
+        ]
         for against in (*PEERS, BEST):
-            ratios = [ratio for outcome in members if (ratio := outcome.ratio(against, outcome.main_call)) is not None]
+            ratios = [
+                ratio
+                for outcome in members
+                if (ratio := outcome.ratio(against, outcome.main_call)) is not None
+            ]
             if ratios:
                 mean = math.exp(statistics.fmean(map(math.log, ratios)))
                 found.setdefault(group, {})[against] = mean, len(ratios)
@@ -163,5 +199,14 @@ def means_table(outcomes: Sequence[Outcome]) -> str:
     peers = [peer for peer in (*PEERS, BEST) if any(peer in row for row in found.values())]
     rows = [["functrace /", *peers, ""]]
     for group, row in found.items():
-        rows.append([group, *(f"{row[peer][0]:.2f} of {row[peer][1]}" if peer in row else "–" for peer in peers), ""])
+        rows.append(
+            [
+                group,
+                *(
+                    f"{row[peer][0]:.2f} of {row[peer][1]}" if peer in row else "–"
+                    for peer in peers
+                ),
+                "",
+            ]
+        )
     return lay_out(rows)

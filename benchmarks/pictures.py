@@ -19,7 +19,15 @@ COLOURS = {
 }  # fmt: skip
 MARKS = {"jax": "o", "torch": "s", "torch.compile": "D", "autograd": "^", "numpy": "|"}
 
-mpl.rcParams.update({"font.size": 9, "axes.grid": True, "grid.alpha": 0.3, "legend.fontsize": 8, "axes.axisbelow": True})
+mpl.rcParams.update(
+    {
+        "font.size": 9,
+        "axes.grid": True,
+        "grid.alpha": 0.3,
+        "legend.fontsize": 8,
+        "axes.axisbelow": True,
+    }
+)
 
 
 def ratios(outcomes: Sequence[Outcome]) -> Figure:
@@ -31,10 +39,23 @@ def ratios(outcomes: Sequence[Outcome]) -> Figure:
         for name in (*PEERS, REFERENCE):
             ratio = outcome.ratio(name, call)
             if ratio is not None:
-                axes.plot(ratio, y, MARKS[name], color=COLOURS[name], markersize=11 if name == REFERENCE else 6)
+                axes.plot(
+                    ratio,
+                    y,
+                    MARKS[name],
+                    color=COLOURS[name],
+                    markersize=11 if name == REFERENCE else 6,
+                )
         for target in outcome.work.targets:
             if target.against in (BEST, *PEERS) and target.call == call and not target.plus:
-                axes.plot(target.ratio, y, "x", color=COLOURS.get(target.against or "", "black"), markersize=5, alpha=0.7)
+                axes.plot(
+                    target.ratio,
+                    y,
+                    "x",
+                    color=COLOURS.get(target.against or "", "black"),
+                    markersize=5,
+                    alpha=0.7,
+                )
     axes.axvline(1.0, color="black", linewidth=1)
     _name_rows(axes, [outcome.work.id for outcome in shown])
     axes.set_xscale("log")
@@ -42,7 +63,13 @@ def ratios(outcomes: Sequence[Outcome]) -> Figure:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     for name in (*PEERS, REFERENCE):
         if any(name in outcome.seconds for outcome in shown):
-            axes.plot([], [], MARKS[name], color=COLOURS[name], label="NumPy by hand" if name == REFERENCE else name)
+            axes.plot(
+                [],
+                [],
+                MARKS[name],
+                color=COLOURS[name],
+                label="NumPy by hand" if name == REFERENCE else name,
+            )
     axes.plot([], [], "x", color="black", label="target", markersize=5)
     _legend_above(axes)
     return figure
@@ -55,15 +82,22 @@ def calls(outcomes: Sequence[Outcome]) -> Figure:
     colours = dict(zip(CALLS, ("#67000d", "#cb181d", "#fb6a4a", "#fcbba1"), strict=True))
     for y, outcome in enumerate(shown):
         for k, call in enumerate(CALLS):
-            own, peer = outcome.median("functrace", call), outcome.median(outcome.best_peer(call), call)
+            own, peer = (
+                outcome.median("functrace", call),
+                outcome.median(outcome.best_peer(call), call),
+            )
             if own is not None:
                 axes.barh(y + 0.2 * (k - 1.5), own, 0.18, left=1e-7, color=colours[call])
             if peer is not None:
-                axes.plot(peer, y + 0.2 * (k - 1.5), "|", color="black", markersize=6, markeredgewidth=1.5)
+                axes.plot(
+                    peer, y + 0.2 * (k - 1.5), "|", color="black", markersize=6, markeredgewidth=1.5
+                )
     _name_rows(axes, [outcome.work.id for outcome in shown])
     axes.set_xscale("log")
     axes.set_xlim(left=1e-6)
-    axes.set_xlabel("seconds of functrace's call; a stroke is the best peer's call of the same number")
+    axes.set_xlabel(
+        "seconds of functrace's call; a stroke is the best peer's call of the same number"
+    )
     for call in CALLS:
         axes.barh([0], [0], color=colours[call], label=call)
     _legend_above(axes)
@@ -80,18 +114,23 @@ def memory(outcomes: Sequence[Outcome]) -> Figure:
                 filled = name == "functrace"
                 axes.plot(
                     max(count, 1 << 16) / 2**20, y, MARKS.get(name, "o"), color=COLOURS[name],
-                    markersize=11 if name in ("functrace", REFERENCE) else 6, markerfacecolor="none" if filled else None,
+                    markersize=11 if name in ("functrace", REFERENCE) else 6,
+                    markerfacecolor="none" if filled else None,
                     markeredgewidth=2 if filled else 1,
                 )  # fmt: skip
     _name_rows(axes, [outcome.work.id for outcome in shown])
     axes.set_xscale("log")
-    axes.set_xlabel("MiB that the process grows by at its peak (works where that is a MiB or more for anybody)")
+    axes.set_xlabel(
+        "MiB that the process grows by at its peak (works where that is a MiB or more for anybody)"
+    )
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     for name in COLOURS:
         if any(name in outcome.peaks for outcome in shown):
             own = name == "functrace"
             face = "none" if own else COLOURS[name]
-            axes.plot([], [], MARKS.get(name, "o"), color=COLOURS[name], markerfacecolor=face, label=name)
+            axes.plot(
+                [], [], MARKS.get(name, "o"), color=COLOURS[name], markerfacecolor=face, label=name
+            )
     _legend_above(axes)
     return figure
 
@@ -108,7 +147,10 @@ def by_size(found: dict[str, Any]) -> Figure:
             for threads, by_system in by_threads.items():
                 for system, by_count in by_system.items():
                     xs = [int(size) for size in by_count]
-                    ys = [max(point[key] * scale, 1e-2 if key != "seconds" else 0) for point in by_count.values()]
+                    ys = [
+                        max(point[key] * scale, 1e-2 if key != "seconds" else 0)
+                        for point in by_count.values()
+                    ]
                     style = {"1": "--", "2": "-"}.get(threads, ":")
                     label_here = f"{system}, {threads} thread{'s' if threads != '1' else ''}"
                     axes.plot(xs, ys, style, color=COLOURS[system], marker=".", label=label_here)
@@ -124,7 +166,11 @@ def lengths(found: dict[str, Any]) -> Figure:
     """The cost per operation, per leaf and per order."""
     figure = Figure(figsize=(11, 4), layout="constrained")
     grid = figure.subplots(1, 3)
-    titles = (("operations", "µs per operation"), ("leaves", "µs per leaf of a nest"), ("orders", "µs of a nested gradient"))
+    titles = (
+        ("operations", "µs per operation"),
+        ("leaves", "µs per leaf of a nest"),
+        ("orders", "µs of a nested gradient"),
+    )
     styles = {
         "record": ":",
         "first gradient": "-",
@@ -137,8 +183,18 @@ def lengths(found: dict[str, Any]) -> Figure:
     for axes, (what, title) in zip(grid, titles, strict=True):
         for system, stages in found["systems"].items():
             for stage, by_count in stages[what].items():
-                xs, ys = [int(n) for n in by_count], [seconds * 1e6 for seconds in by_count.values()]
-                axes.plot(xs, ys, styles[stage], color=COLOURS[system], marker=".", label=f"{system}, {stage}")
+                xs, ys = (
+                    [int(n) for n in by_count],
+                    [seconds * 1e6 for seconds in by_count.values()],
+                )
+                axes.plot(
+                    xs,
+                    ys,
+                    styles[stage],
+                    color=COLOURS[system],
+                    marker=".",
+                    label=f"{system}, {stage}",
+                )
         axes.set_yscale("log")
         if what != "orders":
             axes.set_xscale("log")
@@ -155,7 +211,13 @@ def roof(found: dict[str, Any]) -> Figure:
     top = found["roof"]
     flops, bandwidth = top["float32_flops_per_second"], top["memory_bytes_per_second"]
     xs = [1e-3, flops / bandwidth, 1e3]
-    axes.plot(xs, [min(flops, bandwidth * x) / 1e9 for x in xs], "-", color="black", label="memory, and matmul in float32")
+    axes.plot(
+        xs,
+        [min(flops, bandwidth * x) / 1e9 for x in xs],
+        "-",
+        color="black",
+        label="memory, and matmul in float32",
+    )
     cached = top["cache_bytes_per_second"]
     xs = [1e-3, top["float64_flops_per_second"] / cached, 1e3]
     ys = [min(top["float64_flops_per_second"], cached * x) / 1e9 for x in xs]
@@ -165,9 +227,19 @@ def roof(found: dict[str, Any]) -> Figure:
         each = point["seconds"] / max(point["operations"], 1)
         colour = "#d62728" if each > 10e-6 else "#9467bd"
         axes.plot(max(x, 1e-3), y, "o" if point["dtype"] == "float32" else "s", color=colour)
-        axes.annotate(work, (max(x, 1e-3), y), xytext=(5, 2), textcoords="offset points", fontsize=7)
-    axes.plot([], [], "o", color="#d62728", label="works whose operations take more than 10 µs each")
-    axes.plot([], [], "o", color="#9467bd", label="works of little operations: what a call costs bounds them")
+        axes.annotate(
+            work, (max(x, 1e-3), y), xytext=(5, 2), textcoords="offset points", fontsize=7
+        )
+    axes.plot(
+        [], [], "o", color="#d62728", label="works whose operations take more than 10 µs each"
+    )
+    axes.plot(
+        [],
+        [],
+        "o",
+        color="#9467bd",
+        label="works of little operations: what a call costs bounds them",
+    )
     axes.plot([], [], "o", color="gray", label="float32")
     axes.plot([], [], "s", color="gray", label="float64")
     axes.set_xscale("log")

@@ -49,25 +49,54 @@ def write(found: dict[str, Any], directory: Path) -> Path:
     if "note" in found:
         parts.append(found["note"])
     if outcomes:
-        parts += ["## By work", "Geometric means of functrace's time over a peer's, and of how many works:"]
+        parts += [
+            "## By work",
+            "Geometric means of functrace's time over a peer's, and of how many works:",
+        ]
         parts.append(f"```text\n{means_table(outcomes)}\n```")
-        parts.append(_picture(directory, "ratios", "functrace's time over that of each peer", pictures.ratios(outcomes)))
-        parts.append(_picture(directory, "calls", "first, second, tenth and later calls", pictures.calls(outcomes)))
+        parts.append(
+            _picture(
+                directory,
+                "ratios",
+                "functrace's time over that of each peer",
+                pictures.ratios(outcomes),
+            )
+        )
+        parts.append(
+            _picture(
+                directory, "calls", "first, second, tenth and later calls", pictures.calls(outcomes)
+            )
+        )
         parts.append(_picture(directory, "memory", "peak memory", pictures.memory(outcomes)))
         parts.append(f"```text\n{table(outcomes)}\n```")
         missing = {name: why for outcome in outcomes for name, why in outcome.skipped.items()}
         parts += [f"Left out: {name} ({why})." for name, why in missing.items()]
     if "roofline" in found:
-        parts += ["## How near the roof", (roofline.__doc__ or "").partition("\n\n")[2].partition("``python")[0].strip()]
-        parts.append(_picture(directory, "roofline", "speed by intensity", pictures.roof(found["roofline"])))
+        parts += [
+            "## How near the roof",
+            (roofline.__doc__ or "").partition("\n\n")[2].partition("``python")[0].strip(),
+        ]
+        parts.append(
+            _picture(directory, "roofline", "speed by intensity", pictures.roof(found["roofline"]))
+        )
         parts.append(f"```text\n{roofline.show(found['roofline'])}\n```")
     if "sizes" in found:
         parts += ["## By size", "Four decades of size, on one core and on two."]
-        parts.append(_picture(directory, "sizes", "time and memory by size", pictures.by_size(found["sizes"])))
+        parts.append(
+            _picture(
+                directory, "sizes", "time and memory by size", pictures.by_size(found["sizes"])
+            )
+        )
         parts.append(f"```text\n{sizes.show(found['sizes'])}\n```")
     if "scaling" in found:
-        parts += ["## By length", "What an operation costs, by how many there are; a leaf of a nest; an order of nesting."]
-        parts.append(_picture(directory, "scaling", "cost by length", pictures.lengths(found["scaling"])))
+        parts += [
+            "## By length",
+            "What an operation costs, by how many there are; a leaf of a nest; an order of "
+            "nesting.",
+        ]
+        parts.append(
+            _picture(directory, "scaling", "cost by length", pictures.lengths(found["scaling"]))
+        )
         parts.append(f"```text\n{scaling.show(found['scaling'])}\n```")
     for name, module in (("memory-chain", memory_chain), ("memory-steady", memory_steady)):
         if name in found:

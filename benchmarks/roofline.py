@@ -44,7 +44,9 @@ def roof() -> dict[str, float]:
     found = {}
     for name, size in (("memory", LARGE), ("cache", SMALL)):
         source, target = np.ones(size // 8), np.empty(size // 8)
-        found[f"{name}_bytes_per_second"] = 2 * size / best(lambda s=source, t=target: np.copyto(t, s))
+        found[f"{name}_bytes_per_second"] = (
+            2 * size / best(lambda s=source, t=target: np.copyto(t, s))
+        )
     for dtype in (np.float32, np.float64):
         a, out = np.ones((1024, 1024), dtype), np.empty((1024, 1024), dtype)
         seconds = best(lambda a=a, out=out: np.matmul(a, a, out=out))
@@ -52,7 +54,9 @@ def roof() -> dict[str, float]:
     return found
 
 
-def caught(system: Callable[[], Callable[[], Any]]) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+def caught(
+    system: Callable[[], Callable[[], Any]],
+) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
     """Return the function that functrace's run jits, if any, and its arguments."""
     import functrace as ft
 
@@ -88,11 +92,15 @@ def profile_of(work: str) -> dict[str, Any] | None:
     profile = ft.debug.profile(f, seconds=SECONDS)(*arguments)
     kinds: dict[str, float] = {}
     for row, following in zip(profile.rows, [*profile.rows[1:], None], strict=True):
-        if following is None or following.depth <= row.depth:  # what holds others is counted by these
+        if (
+            following is None or following.depth <= row.depth
+        ):  # what holds others is counted by these
             kind = row.text.partition(" = ")[2].partition(" ")[0]
             kinds[kind] = kinds.get(kind, 0.0) + row.seconds
     longest = sorted(kinds.items(), key=lambda item: -item[1])[:4]
-    itemsize = min([np.asarray(leaf).dtype.itemsize for leaf in ft.tree.flatten(arguments)[0]], default=8)
+    itemsize = min(
+        [np.asarray(leaf).dtype.itemsize for leaf in ft.tree.flatten(arguments)[0]], default=8
+    )
     return {
         "seconds": profile.seconds,
         "watched": profile.watched,
@@ -107,7 +115,10 @@ def profile_of(work: str) -> dict[str, Any] | None:
 
 def least_seconds(point: dict[str, Any], roof: dict[str, float]) -> float:
     """Return a lower bound of a work's seconds, by its flops and by its bytes from memory."""
-    return max(point["flops"] / roof[f"{point['dtype']}_flops_per_second"], point["bytes"] / roof["memory_bytes_per_second"])
+    return max(
+        point["flops"] / roof[f"{point['dtype']}_flops_per_second"],
+        point["bytes"] / roof["memory_bytes_per_second"],
+    )
 
 
 def measured(ids: list[str]) -> dict[str, Any]:
@@ -124,18 +135,33 @@ def show(result: dict[str, Any]) -> str:
     """Format the outcome."""
     roof = result["roof"]
     text = (
-        f"memory {roof['memory_bytes_per_second'] / 1e9:.1f} GB/s, cache {roof['cache_bytes_per_second'] / 1e9:.1f} GB/s, "
+        f"memory {roof['memory_bytes_per_second'] / 1e9:.1f} GB/s, cache "
+        f"{roof['cache_bytes_per_second'] / 1e9:.1f} GB/s, "
         f"matmul {roof['float32_flops_per_second'] / 1e9:.0f} Gflop/s (f32), "
         f"{roof['float64_flops_per_second'] / 1e9:.0f} (f64)"
     )
-    rows = [["work", "time", "by the roof", "of it", "flop/byte", "Gflop/s", "GB/s", "operations", "µs each", "longest"]]
+    rows = [
+        [
+            "work",
+            "time",
+            "by the roof",
+            "of it",
+            "flop/byte",
+            "Gflop/s",
+            "GB/s",
+            "operations",
+            "µs each",
+            "longest",
+        ]
+    ]
     for work, point in result["works"].items():
         least, seconds = least_seconds(point, roof), point["seconds"]
         longest = ", ".join(f"{kind} {share:.0%}" for kind, share in point["longest"])
         rows.append(
             [
                 work, show_seconds(seconds), show_seconds(least), f"{least / seconds:.0%}",
-                f"{point['flops'] / max(point['bytes'], 1):.2f}", f"{point['flops'] / seconds / 1e9:.3g}",
+                f"{point['flops'] / max(point['bytes'], 1):.2f}",
+                f"{point['flops'] / seconds / 1e9:.3g}",
                 f"{point['bytes'] / seconds / 1e9:.3g}", f"{point['operations']:,}",
                 f"{seconds / max(point['operations'], 1) * 1e6:.3g}", longest,
             ]

@@ -75,7 +75,9 @@ def functrace(thorough: bool) -> dict[str, Any]:
         return {**found, "jit": best(jit)}
 
     by_count = {count: stages(count) for count in OPERATIONS}
-    found = {stage: {n: by_count[n][stage] / n for n in OPERATIONS} for stage in by_count[OPERATIONS[0]]}
+    found = {
+        stage: {n: by_count[n][stage] / n for n in OPERATIONS} for stage in by_count[OPERATIONS[0]]
+    }
     jitted = ft.jit(ft.grad(tree_loss(np)))
 
     def first_jitted(n: int) -> float:
@@ -113,7 +115,9 @@ def jax(thorough: bool) -> dict[str, Any]:
     return {
         "operations": {"jit": found},
         "leaves": {
-            "jitted gradient": {n: later(jitted, [jnp.asarray(x) for x in leaves(n)]) / n for n in LEAVES[:3]},
+            "jitted gradient": {
+                n: later(jitted, [jnp.asarray(x) for x in leaves(n)]) / n for n in LEAVES[:3]
+            },
         },
         "orders": {"gradient": {n: later(nested(jax.grad, scalar(jnp), n), 0.7) for n in ORDERS}},
     }
@@ -132,9 +136,15 @@ def torch(thorough: bool) -> dict[str, Any]:
 
     number = torch.tensor(0.7, dtype=torch.float64)
     return {
-        "operations": {"later gradient": {n: best(lambda n=n: gradient(n)) / n for n in OPERATIONS}},
+        "operations": {
+            "later gradient": {n: best(lambda n=n: gradient(n)) / n for n in OPERATIONS}
+        },
         "leaves": {"gradient": {n: tree_gradient(n) for n in LEAVES}},
-        "orders": {"gradient": {n: later(nested(torch.func.grad, scalar(torch), n), number) for n in ORDERS}},
+        "orders": {
+            "gradient": {
+                n: later(nested(torch.func.grad, scalar(torch), n), number) for n in ORDERS
+            }
+        },
     }
 
 
@@ -187,7 +197,11 @@ def measured(*, thorough: bool) -> dict[str, Any]:
         stage: by_count[str(OPERATIONS[-1])] / by_count[str(OPERATIONS[1])]
         for stage, by_count in found["functrace"]["operations"].items()
     }
-    return {"systems": found, "growth": growth, "met": {stage: ratio <= MOST_GROWTH for stage, ratio in growth.items()}}
+    return {
+        "systems": found,
+        "growth": growth,
+        "met": {stage: ratio <= MOST_GROWTH for stage, ratio in growth.items()},
+    }
 
 
 def show(result: dict[str, Any]) -> str:
@@ -202,10 +216,22 @@ def show(result: dict[str, Any]) -> str:
                 if what == "operations" and system == "functrace":
                     verdict = "met" if result["met"][stage] else "NOT MET"
                     note = f"{result['growth'][stage]:.2f} from 1k to 100k <= {MOST_GROWTH:g}: {verdict}"
-                rows.append([f"{system}, {stage}", *(show_seconds(by_count.get(str(n))) for n in counts), note])
+                rows.append(
+                    [
+                        f"{system}, {stage}",
+                        *(show_seconds(by_count.get(str(n))) for n in counts),
+                        note,
+                    ]
+                )
         blocks.append(lay_out(rows))
     return "\n\n".join(blocks)
 
 
 if __name__ == "__main__":
-    print(json.dumps({name: f for name, f in globals().items() if name in SYSTEMS}[sys.argv[1]]("thorough" in sys.argv)))
+    print(
+        json.dumps(
+            {name: f for name, f in globals().items() if name in SYSTEMS}[sys.argv[1]](
+                "thorough" in sys.argv
+            )
+        )
+    )

@@ -82,7 +82,9 @@ def mlp(torch: ModuleType):
 
 def million(torch: ModuleType):
     """Ten elementwise operations on a million numbers of single precision."""
-    x = torch.tensor(np.random.default_rng(0).uniform(0.5, 1.5, 1 << 20).astype(np.float32), requires_grad=True)
+    x = torch.tensor(
+        np.random.default_rng(0).uniform(0.5, 1.5, 1 << 20).astype(np.float32), requires_grad=True
+    )
 
     def run():
         x.grad = None
@@ -98,7 +100,9 @@ def checkpointed(torch: ModuleType):
 
     checkpoint = importlib.import_module(f"{torch.__name__}.utils.checkpoint").checkpoint
     generator = np.random.default_rng(0)
-    weights = [torch.tensor(generator.normal(0, 0.1, (64, 64)), requires_grad=True) for _ in range(20)]
+    weights = [
+        torch.tensor(generator.normal(0, 0.1, (64, 64)), requires_grad=True) for _ in range(20)
+    ]
     data = torch.tensor(generator.standard_normal((32, 64)))
 
     def layers(x, *ws):
@@ -129,7 +133,9 @@ def shapes(torch: ModuleType):
 
 def elementwise(torch: ModuleType):
     """A chain of elementwise operations on vectors of changing lengths."""
-    vectors = [torch.tensor(np.linspace(0.0, 1.0, n), requires_grad=True) for n in range(10, 12 + NEW)]
+    vectors = [
+        torch.tensor(np.linspace(0.0, 1.0, n), requires_grad=True) for n in range(10, 12 + NEW)
+    ]
 
     def step(x):
         (torch.sin(x) * torch.exp(x) + x * 2.0).sum().backward()
@@ -157,7 +163,9 @@ def positions(torch: ModuleType):
     return seen_first(torch, step, range(2, POSITIONS + 4), lambda: x.grad)
 
 
-def seen_first(torch: ModuleType, step: Callable[[Any], None], cases: Any, result: Callable[[], Any]) -> Callable[[], Any]:
+def seen_first(
+    torch: ModuleType, step: Callable[[Any], None], cases: Any, result: Callable[[], Any]
+) -> Callable[[], Any]:
     """Return a run over new cases, after two others that use the operations."""
     if torch.__name__ != "torch":
         from functrace.torch.dispatch import plans, sizes
@@ -193,7 +201,9 @@ def systems(code: Code) -> dict[str, Callable[[], Callable[[], Any]]]:
     return {"functrace": functrace, "torch": torch}
 
 
-def row(name: str, about: str, code: Code, ratio: float, *, cold: bool = False, rtol: float = 1e-9) -> Work:
+def row(
+    name: str, about: str, code: Code, ratio: float, *, cold: bool = False, rtol: float = 1e-9
+) -> Work:
     """Return the work of some code: functrace takes at most ``ratio`` times what PyTorch takes."""
     return Work(
         f"shim-{name}",
@@ -208,7 +218,9 @@ def row(name: str, about: str, code: Code, ratio: float, *, cold: bool = False, 
 
 WORKS = (
     row("chain", "1,000 operations on 3 elements", chain, 1.0),
-    row("mlp", "a step of training by hand: 784-512-512-10, batch 128, float32", mlp, 1.0, rtol=1e-5),
+    row(
+        "mlp", "a step of training by hand: 784-512-512-10, batch 128, float32", mlp, 1.0, rtol=1e-5
+    ),
     row("double", "a gradient of a gradient, 250 operations on 3 elements", double, 1.5),
     row("million", "elementwise operations on 1 M elements, float32", million, 1.2, rtol=1e-5),
     row("checkpoint", "20 layers 64 x 64 in checkpoints of 5", checkpointed, 1.0),

@@ -66,12 +66,18 @@ def arguments_of(work: str, size: int) -> tuple[Any, ...]:
     generator = np.random.default_rng(0)
     if work == "elementwise":
         return (generator.normal(size=size).astype(np.float32),)
-    ws = [(generator.normal(size=(size, size)) / np.sqrt(size)).astype(np.float32) for _ in range(3)]
+    ws = [
+        (generator.normal(size=(size, size)) / np.sqrt(size)).astype(np.float32) for _ in range(3)
+    ]
     return ws, generator.normal(size=(BATCH, size)).astype(np.float32)
 
 
 WORKS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[int, ...]]] = {
-    "elementwise": (elementwise, elementwise_by_hand, (1_000, 10_000, 100_000, 1_000_000, 10_000_000)),
+    "elementwise": (
+        elementwise,
+        elementwise_by_hand,
+        (1_000, 10_000, 100_000, 1_000_000, 10_000_000),
+    ),
     "network": (network, network_by_hand, (16, 48, 160, 480, 1_600)),
 }
 """By name: the function, its hand-written gradient, and sizes (of the network: widths)."""
@@ -101,7 +107,9 @@ def prepared(work: str, system: str, arguments: tuple[Any, ...]) -> Callable[[],
     import torch
 
     first, *rest = arguments
-    leaves = [torch.tensor(x, requires_grad=True) for x in (first if isinstance(first, list) else [first])]
+    leaves = [
+        torch.tensor(x, requires_grad=True) for x in (first if isinstance(first, list) else [first])
+    ]
     others = [torch.tensor(x) for x in rest]
 
     def with_torch() -> Any:
@@ -112,7 +120,9 @@ def prepared(work: str, system: str, arguments: tuple[Any, ...]) -> Callable[[],
 
 
 def run(work: str, system: str, threads: int) -> dict[int, dict[str, float]]:
-    """Return by size the median seconds of a warm run, and the bytes that the process has grown by at its peak."""
+    """Return by size the median seconds of a warm run, and the bytes that the process has grown by
+    at its peak.
+    """
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     prepared(work, system, arguments_of(work, 8))()  # imports, and what a library does once
@@ -159,8 +169,17 @@ def show(result: dict[str, Any]) -> str:
         rows = [[ABOUT[work], "threads", *(f"{n:,}" for n in sizes), ""]]
         for threads, by_system in by_threads.items():
             for system, by_size in by_system.items():
-                rows.append([system, threads, *(show_seconds(by_size[str(n)]["seconds"]) for n in sizes), ""])
-                rows.append(["", "", *(show_bytes(by_size[str(n)]["peak_bytes"]) for n in sizes), ""])
+                rows.append(
+                    [
+                        system,
+                        threads,
+                        *(show_seconds(by_size[str(n)]["seconds"]) for n in sizes),
+                        "",
+                    ]
+                )
+                rows.append(
+                    ["", "", *(show_bytes(by_size[str(n)]["peak_bytes"]) for n in sizes), ""]
+                )
         blocks.append(lay_out(rows))
     return "\n\n".join(blocks)
 

@@ -84,7 +84,10 @@ def main() -> None:
         "replay (checkpointed, compiled, less plain)": replayed,
         **shim(),
     }
-    print(f"microseconds per recorded equation ({count:,} equations; gradient: {len(derivative.equations):,})")
+    print(
+        f"microseconds per recorded equation ({count:,} equations; gradient: "
+        f"{len(derivative.equations):,})"
+    )
     for name, seconds in stages.items():
         print(f"  {name:<45} {seconds / count * 1e6:6.2f}")
 

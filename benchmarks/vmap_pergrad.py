@@ -1,4 +1,6 @@
-"""vmap-pergrad: the gradients of every example of a logistic regression, 4,096 examples of 256 numbers, float32."""
+"""vmap-pergrad: the gradients of every example of a logistic regression, 4,096 examples of 256
+numbers, float32.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +59,15 @@ def torch():
 WORKS = (
     Work(
         "vmap-pergrad",
-        "per-example gradients of a logistic regression, 4,096 x 256, f32 (functrace and JAX jitted)",
-        {"functrace": functrace, UN_JITTED: lambda: functrace(jitted=False), "numpy": numpy, "jax": jax, "torch": torch},
+        "per-example gradients of a logistic regression, 4,096 x 256, f32 (functrace and JAX "
+        "jitted)",
+        {
+            "functrace": functrace,
+            UN_JITTED: lambda: functrace(jitted=False),
+            "numpy": numpy,
+            "jax": jax,
+            "torch": torch,
+        },
         (Target(1.0),),
         rtol=1e-4,
     ),

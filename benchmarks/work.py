@@ -31,12 +31,15 @@ CALLS = ("first", "second", "tenth", "later")
 FIRST_CALLS = 3
 """Repetitions of first calls."""
 PATIENCE = 8.0
-"""Seconds after which a system is not called again where three calls do, up to its tenth call, nor made anew."""
+"""Seconds after which a system is not called again where three calls do, up to its tenth call, nor
+made anew.
+"""
 
 
 @dataclass(frozen=True)
 class Target:
-    """functrace takes at most ``ratio`` times what ``against`` takes; without ``against``, ``ratio`` seconds.
+    """functrace takes at most ``ratio`` times what ``against`` takes; without ``against``,
+    ``ratio`` seconds.
 
     Args:
         ratio: the most.
@@ -60,7 +63,8 @@ class Work:
         about: one line for readers of the table.
         systems: by name (of `SYSTEMS`), functions that prepare a run and return it.
         targets: what functrace has to reach.
-        cold: every run is a first one, prepared anew with caches of compiled code cleared; there are no later calls.
+        cold: every run is a first one, prepared anew with caches of compiled code cleared; there
+            are no later calls.
         measures: whether a run returns its own seconds instead of a result.
         rounds: how often every system is timed.
         rtol: how far the numbers of two systems may differ.

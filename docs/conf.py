@@ -1,8 +1,8 @@
 """Configuration of the documentation site: ``sphinx-build -W -b html docs docs/_build/html``.
 
-Nothing is fetched. Links into the manuals of NumPy, SciPy and JAX are made only if ``FUNCTRACE_DOCS_INVENTORIES`` is
-``online``, or a directory that holds ``numpy.inv``, ``scipy.inv`` and ``jax.inv``. ``FUNCTRACE_DOCS_EXAMPLES=0`` builds the
-gallery without running the examples.
+Nothing is fetched. Links into the manuals of NumPy, SciPy and JAX are made only if
+``FUNCTRACE_DOCS_INVENTORIES`` is ``online``, or a directory that holds ``numpy.inv``, ``scipy.inv``
+and ``jax.inv``. ``FUNCTRACE_DOCS_EXAMPLES=0`` builds the gallery without running the examples.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ os.environ.update(MPLBACKEND="Agg", TQDM_DISABLE="1")
 
 import functrace  # noqa: E402
 
-# -- the project --------------------------------------------------------------------------------------
+# -- the project -----------------------------------------------------------------------------------
 
 project = "functrace"
 author = "The functrace authors"
@@ -37,10 +37,12 @@ extensions = [
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "gallery/*.ipynb"]
-default_role = "py:obj"  # a name in backticks is a link if the site documents it, and code otherwise
+default_role = (
+    "py:obj"  # a name in backticks is a link if the site documents it, and code otherwise
+)
 myst_heading_anchors = 3
 
-# -- other manuals ------------------------------------------------------------------------------------
+# -- other manuals ---------------------------------------------------------------------------------
 
 MANUALS = {
     "numpy": "https://numpy.org/doc/stable/",
@@ -49,21 +51,27 @@ MANUALS = {
 }
 inventories = os.environ.get("FUNCTRACE_DOCS_INVENTORIES")
 intersphinx_mapping = {
-    name: (url, None if inventories == "online" else str(Path(inventories, f"{name}.inv").resolve()))
+    name: (
+        url,
+        None if inventories == "online" else str(Path(inventories, f"{name}.inv").resolve()),
+    )
     for name, url in MANUALS.items()
     if inventories
 }
 
-# -- docstrings ---------------------------------------------------------------------------------------
+# -- docstrings ------------------------------------------------------------------------------------
 
 autodoc_typehints = "none"  # a docstring says what arguments are, and signatures stay short
 autodoc_member_order = "bysource"
 napoleon_numpy_docstring = False
 napoleon_custom_sections = ["Returns", "Cost", "Source"]  # text; "a: b" in it is no type
 
-# -- the gallery --------------------------------------------------------------------------------------
+# -- the gallery -----------------------------------------------------------------------------------
 
-SLOW = ("characters", "digits_torch")  # these train for longer than the rest of the site takes to build
+SLOW = (
+    "characters",
+    "digits_torch",
+)  # these train for longer than the rest of the site takes to build
 RUN = rf"/(?!{'|'.join(SLOW)})\w+\.py$"
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -83,7 +91,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
 }
 
-# -- the site -----------------------------------------------------------------------------------------
+# -- the site --------------------------------------------------------------------------------------
 
 html_theme = "pydata_sphinx_theme"
 html_title = "functrace"

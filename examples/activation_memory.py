@@ -42,7 +42,12 @@ from sklearn.datasets import load_digits
 from tqdm import tqdm
 
 import functrace.torch as torch
-from functrace.torch.autograd.graph import compose, save_compressed, save_on_disk, saved_tensors_hooks
+from functrace.torch.autograd.graph import (
+    compose,
+    save_compressed,
+    save_on_disk,
+    saved_tensors_hooks,
+)
 from functrace.torch.utils.checkpoint import checkpoint
 
 SIZES = (64, 256, 256, 128, 16, 128, 256, 256, 64)
@@ -52,7 +57,9 @@ PICTURE = Path(__file__).with_suffix(".png")
 def initial_params(rng):
     params = []
     for n, m in itertools.pairwise(SIZES):
-        weight = torch.tensor(rng.normal(size=(n, m)) * np.sqrt(2 / n), dtype=torch.float32, requires_grad=True)
+        weight = torch.tensor(
+            rng.normal(size=(n, m)) * np.sqrt(2 / n), dtype=torch.float32, requires_grad=True
+        )
         params += [weight, torch.zeros(m, requires_grad=True)]
     return params
 
@@ -76,7 +83,9 @@ def loss(params, images, recompute=False):
 
 
 def step(params, images, hooks, directory, recompute):
-    """Run a step; returns the bytes held for backward, in memory and on disk, the peak, the time, and the gradients."""
+    """Run a step; returns the bytes held for backward, in memory and on disk, the peak, the time,
+    and the gradients.
+    """
     begin = time.perf_counter()
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
@@ -134,7 +143,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         step(params, images, contextlib.nullcontext(), directory, False)  # warm up
-        for way, (hooks, recompute, most) in tqdm(ways(directory).items(), desc="ways to save", mininterval=0.5):
+        for way, (hooks, recompute, most) in tqdm(
+            ways(directory).items(), desc="ways to save", mininterval=0.5
+        ):
             rows.append((way, most, *step(params, images, hooks, directory, recompute)))
         left = list(directory.iterdir())
 

@@ -42,7 +42,9 @@ def call(spot, volatility, maturity, rate, strike=STRIKE):
 
 
 def by(argument, function):
-    """Return the derivative of a price by one of its arguments: 0 spot, 1 volatility, 2 maturity, 3 rate."""
+    """Return the derivative of a price by one of its arguments: 0 spot, 1 volatility, 2 maturity, 3
+    rate.
+    """
     return ft.grad(function, argument)
 
 
@@ -68,7 +70,8 @@ def closed_forms(spot, volatility, maturity, rate, strike=STRIKE):
     return {
         "delta": ndtr(d1),
         "vega": vega,
-        "theta": -spot * density * volatility / (2 * np.sqrt(maturity)) - rate * discounted * ndtr(d2),
+        "theta": -spot * density * volatility / (2 * np.sqrt(maturity))
+        - rate * discounted * ndtr(d2),
         "rho": discounted * maturity * ndtr(d2),
         "gamma": gamma,
         "vanna": -density * d2 / volatility,
@@ -112,14 +115,22 @@ def draw(spots, prices, deltas, vegas):
     figure, axes = plt.subplots(2, 4, figsize=(15, 7), layout="constrained")
     grid = np.meshgrid(np.linspace(60, 150, 91), np.linspace(0.1, 2.0, 60))
     contracts = [grid[0].ravel(), grid[1].ravel()]
-    for panel, name in zip(axes.flat, ["delta", "gamma", "vega", "theta", "vanna", "volga"], strict=False):
-        surface = ft.vmap(lambda s, t, greek=GREEKS[name]: greek(s, VOLATILITY, t, RATE))(*contracts)
-        drawn = panel.pcolormesh(*grid, surface.reshape(grid[0].shape), shading="auto", cmap="viridis")
+    for panel, name in zip(
+        axes.flat, ["delta", "gamma", "vega", "theta", "vanna", "volga"], strict=False
+    ):
+        surface = ft.vmap(lambda s, t, greek=GREEKS[name]: greek(s, VOLATILITY, t, RATE))(
+            *contracts
+        )
+        drawn = panel.pcolormesh(
+            *grid, surface.reshape(grid[0].shape), shading="auto", cmap="viridis"
+        )
         figure.colorbar(drawn, ax=panel)
         panel.set(title=f"{name} of the call", xlabel="spot", ylabel="years")
     price, sensitivity = axes.flat[6:]
     price.plot(spots, prices, label="American put")
-    price.plot(spots, np.maximum(STRIKE - spots, 0), color="0.5", linestyle=":", label="exercised now")
+    price.plot(
+        spots, np.maximum(STRIKE - spots, 0), color="0.5", linestyle=":", label="exercised now"
+    )
     price.set(title="American put", xlabel="spot", ylabel="price")
     price.legend(frameon=False)
     sensitivity.plot(spots, deltas, label="delta")
@@ -149,14 +160,21 @@ def main() -> int:
         up, down = contract.copy(), contract.copy()
         up[k], down[k] = up[k] + h, down[k] - h
         off.append(abs((american_put(*up) - american_put(*down)) / (2 * h) - greek) / abs(greek))
-    print(f"American put at {contract[0]}: price {american_put(*contract):.4f}, delta {found[0]:.4f}, vega {found[1]:.3f}")
+    print(
+        f"American put at {contract[0]}: price {american_put(*contract):.4f}, delta "
+        f"{found[0]:.4f}, vega {found[1]:.3f}"
+    )
     print(f"  its derivatives differ from differences of prices by at most {max(off):.1e}")
     draw(spots, prices, deltas, vegas)
 
     exercised = spots <= 64
-    at_once = np.allclose(np.asarray(deltas)[exercised], -1.0) and np.allclose(np.asarray(vegas)[exercised], 0.0)
+    at_once = np.allclose(np.asarray(deltas)[exercised], -1.0) and np.allclose(
+        np.asarray(vegas)[exercised], 0.0
+    )
     if max(worst.values()) > 1e-10 or max(off) > 1e-5 or not at_once:
-        print("a Greek is wrong, or a put deep in the money is not exercised at once", file=sys.stderr)
+        print(
+            "a Greek is wrong, or a put deep in the money is not exercised at once", file=sys.stderr
+        )
         return 1
     return 0
 

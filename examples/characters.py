@@ -41,7 +41,10 @@ PICTURE = Path(__file__).with_suffix(".png")
 def load():
     """Return the text as numbers, training part and held-out part, and the table of characters."""
     names = sorted(topics)
-    parts = ["\n".join(topics[name] for k, name in enumerate(names) if (k % 15 == 7) is held) for held in (False, True)]
+    parts = [
+        "\n".join(topics[name] for k, name in enumerate(names) if (k % 15 == 7) is held)
+        for held in (False, True)
+    ]
     common = [c for c, count in sorted(Counter("".join(parts)).items()) if count > 20]
     numbers = {c: k for k, c in enumerate(common)}
     seen, held = [np.array([numbers.get(c, numbers[" "]) for c in part]) for part in parts]
@@ -77,13 +80,19 @@ def normalized(x):
 def attention(block, x):
     """Return causal attention, shape (batch, n, width), and its weights."""
     batch, count, _ = x.shape
-    parts = (x @ block["attend"]).reshape(batch, count, 3, HEADS, WIDTH // HEADS).transpose(2, 0, 3, 1, 4)
+    parts = (
+        (x @ block["attend"])
+        .reshape(batch, count, 3, HEADS, WIDTH // HEADS)
+        .transpose(2, 0, 3, 1, 4)
+    )
     asks, offers, values = parts[0], parts[1], parts[2]
     scores = asks @ offers.swapaxes(-1, -2) * np.float32((WIDTH // HEADS) ** -0.5)
     scores = np.where(np.tri(count, dtype=bool), scores, np.float32(-1e9))
     weights = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
     weights = weights / np.sum(weights, axis=-1, keepdims=True)
-    return (weights @ values).transpose(0, 2, 1, 3).reshape(batch, count, WIDTH) @ block["mix"], weights
+    return (weights @ values).transpose(0, 2, 1, 3).reshape(batch, count, WIDTH) @ block[
+        "mix"
+    ], weights
 
 
 def predict(params, codes, looks=None):
@@ -106,7 +115,9 @@ def predict(params, codes, looks=None):
 def loss(params, codes):
     """Return the cross entropy of the characters 1, 2, ... of every row, in bits."""
     logarithms = predict(params, codes[:, :-1])
-    return -np.mean(np.take_along_axis(logarithms, codes[:, 1:, None], axis=2)) / np.float32(np.log(2))
+    return -np.mean(np.take_along_axis(logarithms, codes[:, 1:, None], axis=2)) / np.float32(
+        np.log(2)
+    )
 
 
 def rows(text, starts):
@@ -146,18 +157,31 @@ def train(rng, text, held, characters, steps):
     history, bits = [], []
     bar = tqdm(range(1, steps + 1), desc="characters", unit="step", mininterval=0.5)
     for step in bar:
-        value, gradient = value_and_grad(params, rows(text, rng.integers(0, len(text) - CONTEXT - 1, BATCH)))
+        value, gradient = value_and_grad(
+            params, rows(text, rng.integers(0, len(text) - CONTEXT - 1, BATCH))
+        )
         bits.append(value)
         mean = ft.tree.map(lambda m, g: 0.9 * m + 0.1 * g, mean, gradient)
         square = ft.tree.map(lambda v, g: 0.99 * v + 0.01 * g * g, square, gradient)
         size = RATE * min(1.0, step / 50) * 0.5 * (1 + np.cos(np.pi * step / steps))
         size = np.float32(size * np.sqrt(1 - 0.99**step) / (1 - 0.9**step))
-        params = ft.tree.map(lambda p, m, v, size=size: p - size * m / (np.sqrt(v) + np.float32(1e-8)), params, mean, square)
+        params = ft.tree.map(
+            lambda p, m, v, size=size: p - size * m / (np.sqrt(v) + np.float32(1e-8)),
+            params,
+            mean,
+            square,
+        )
         if step % max(1, steps // 10) == 0:
-            held_bits = float(np.mean([evaluate(params, part) for part in np.array_split(tests, len(tests) // 128)]))
+            held_bits = float(
+                np.mean(
+                    [evaluate(params, part) for part in np.array_split(tests, len(tests) // 128)]
+                )
+            )
             history.append((step, float(np.mean(bits)), held_bits))
             bits.clear()
-            bar.set_postfix(bits=f"{history[-1][1]:.2f}", held_out=f"{held_bits:.2f}", refresh=False)
+            bar.set_postfix(
+                bits=f"{history[-1][1]:.2f}", held_out=f"{held_bits:.2f}", refresh=False
+            )
     return params, history
 
 
@@ -180,7 +204,14 @@ def draw(history, baselines, looks, line):
     axes.plot(steps, held, label="held-out text")
     for order, bits in baselines.items():
         axes.axhline(bits, color="0.7", linewidth=0.8)
-        axes.annotate(f"counted, order {order}", (steps[-1], bits), ha="right", va="bottom", fontsize=8, color="0.4")
+        axes.annotate(
+            f"counted, order {order}",
+            (steps[-1], bits),
+            ha="right",
+            va="bottom",
+            fontsize=8,
+            color="0.4",
+        )
     axes.set(xlabel="step", ylabel="bits per character", title="a transformer of characters")
     axes.legend(frameon=False)
     right.suptitle("what each place looks at, first layer")
@@ -199,7 +230,9 @@ def main() -> int:
     baselines = {order: counted_bits(text, held, len(characters), order) for order in range(1, 6)}
     params, history = train(rng, text, held, len(characters), steps)
     bits = history[-1][2]
-    print(f"{len(text)} characters of {len(characters)} kinds; held-out text, in bits per character:")
+    print(
+        f"{len(text)} characters of {len(characters)} kinds; held-out text, in bits per character:"
+    )
     for order, value in baselines.items():
         print(f"  counted, order {order}  {value:.3f}")
     print(f"  transformer       {bits:.3f}")

@@ -48,7 +48,9 @@ def predict(params, images):
 
 
 def loss(params, images, wanted):
-    """Return the cross entropy with the wanted probabilities, and a small penalty on the weights."""
+    """Return the cross entropy with the wanted probabilities, and a small penalty on the
+    weights.
+    """
     penalty = sum(np.sum(p["w"] ** 2) for p in params.values())
     return -np.mean(np.sum(wanted * predict(params, images), axis=1)) + DECAY * penalty
 
@@ -76,7 +78,9 @@ def adam(params, gradient, state, rate, b1=0.9, b2=0.999, eps=1e-8):
 
 
 def train(rng, params, images, labels, held_images, held_labels):
-    """Return trained parameters and the history: (loss, training accuracy, held-out accuracy) of every epoch."""
+    """Return trained parameters and the history: (loss, training accuracy, held-out accuracy) of
+    every epoch.
+    """
     classes = labels.max() + 1
     wanted = np.eye(classes)[labels] * (1 - SMOOTH) + SMOOTH / classes
     zeros = ft.tree.map(np.zeros_like, params)
@@ -151,7 +155,9 @@ def main() -> int:
     show_gradient_program()
     held = history[-1][2]
     steps = EPOCHS * (len(images) // BATCH)
-    print(f"held-out accuracy {held:.2%} after {steps} steps in {seconds:.1f} s; picture: {PICTURE}")
+    print(
+        f"held-out accuracy {held:.2%} after {steps} steps in {seconds:.1f} s; picture: {PICTURE}"
+    )
     if held < WANTED:
         print(f"that is less than {WANTED:.0%}", file=sys.stderr)
         return 1

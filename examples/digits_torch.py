@@ -133,7 +133,11 @@ class Adam:
 def initial_params(rng, pixels, classes):
     params = []
     for n, m in ((pixels, HIDDEN), (HIDDEN, classes)):
-        params.append(torch.tensor(rng.normal(size=(m, n)) / np.sqrt(n), dtype=torch.float32, requires_grad=True))
+        params.append(
+            torch.tensor(
+                rng.normal(size=(m, n)) / np.sqrt(n), dtype=torch.float32, requires_grad=True
+            )
+        )
         params.append(torch.zeros(m, requires_grad=True))
     return params
 
@@ -163,8 +167,13 @@ def functional_gradient_differs(params, images):
 
     weight, bias = params[0].detach().clone().requires_grad_(), params[1].detach()
     (LinearFunction.apply(images, weight, bias) ** 2).sum().backward()
-    found = ft.grad(lambda w: (LinearFunction.apply(images.numpy(), w, bias.numpy()) ** 2).sum())(weight.detach().numpy())
-    print(f"LinearFunction inside functrace.grad: largest difference {np.abs(found - weight.grad.numpy()).max():.1e}")
+    found = ft.grad(lambda w: (LinearFunction.apply(images.numpy(), w, bias.numpy()) ** 2).sum())(
+        weight.detach().numpy()
+    )
+    print(
+        "LinearFunction inside functrace.grad: largest difference "
+        f"{np.abs(found - weight.grad.numpy()).max():.1e}"
+    )
     return not np.allclose(found, weight.grad.numpy(), rtol=1e-5, atol=1e-4)
 
 

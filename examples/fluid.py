@@ -49,7 +49,9 @@ def projected(velocity):
 
 
 def advected(fields, velocity):
-    """Return fields (k, n, n) carried along: each cell takes what was where it came from, bilinearly interpolated."""
+    """Return fields (k, n, n) carried along: each cell takes what was where it came from,
+    bilinearly interpolated.
+    """
     came_from = CELLS - velocity
     corner = np.floor(came_from)
     u, v = came_from - corner
@@ -84,7 +86,9 @@ def nabla_shape():
 
 
 def bar_shape(amount):
-    """Return the smoke at the start: a bar across the middle, as much smoke as is wanted in the end."""
+    """Return the smoke at the start: a bar across the middle, as much smoke as is wanted in the
+    end.
+    """
     bar = np.zeros((SIZE, SIZE))
     bar[SIZE // 2 - 4 : SIZE // 2 + 4, SIZE // 5 : -SIZE // 5] = 1.0
     bar = gaussian_filter(bar, 1.0)
@@ -99,7 +103,12 @@ def draw(frames, target, losses, velocity):
         panel.set(title=f"step {k}", xticks=[], yticks=[])
     coarse = (slice(None, None, 3), slice(None, None, 3))
     axes.flat[0].quiver(
-        CELLS[1][coarse], CELLS[0][coarse], velocity[1][coarse], -velocity[0][coarse], color="w", width=0.004
+        CELLS[1][coarse],
+        CELLS[0][coarse],
+        velocity[1][coarse],
+        -velocity[0][coarse],
+        color="w",
+        width=0.004,
     )
     axes.flat[6].imshow(target, cmap="magma", vmin=0, vmax=1)
     axes.flat[6].set(title="wanted", xticks=[], yticks=[])
@@ -127,7 +136,13 @@ def main() -> int:
             bar.update()
             return value, slope
 
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS, "maxcor": 20})
+        found = minimize(
+            objective,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": ITERATIONS, "maxcor": 20},
+        )
 
     direction = np.random.default_rng(0).normal(size=start.size) * 1e-6
     difference = (loss(found.x + direction) - loss(found.x - direction)) / 2
@@ -136,11 +151,17 @@ def main() -> int:
     divergence = np.sum(WAVES * np.fft.rfft2(velocity), axis=0)
     frames = [smoke]
     simulate(velocity, smoke, frames.append)
-    print(f"mean squared difference: {losses[0]:.4f} -> {found.fun:.5f} in {len(losses)} simulations")
+    print(
+        f"mean squared difference: {losses[0]:.4f} -> {found.fun:.5f} in {len(losses)} simulations"
+    )
     print(f"gradient along a random direction: {slope:.6e}, by differences {difference:.6e}")
     draw(frames, target, losses, velocity)
 
-    if found.fun > 0.05 * losses[0] or abs(slope - difference) > 1e-4 * abs(slope) or np.abs(divergence).max() > 1e-9:
+    if (
+        found.fun > 0.05 * losses[0]
+        or abs(slope - difference) > 1e-4 * abs(slope)
+        or np.abs(divergence).max() > 1e-9
+    ):
         print("the smoke did not take the shape, or the gradient is wrong", file=sys.stderr)
         return 1
     return 0

@@ -36,10 +36,14 @@ PICTURE = Path(__file__).with_suffix(".png")
 
 
 def kernel(params, a, b):
-    """Return the covariance of f(a) and f(b): a linear part with a slope per column, plus a smooth one."""
+    """Return the covariance of f(a) and f(b): a linear part with a slope per column, plus a smooth
+    one.
+    """
     linear = (a * np.exp(2 * params["log_slope"])) @ b.T
     squares = np.sum(a**2, axis=1)[:, None] + np.sum(b**2, axis=1) - 2 * (a @ b.T)
-    return linear + np.exp(2 * params["log_height"] - 0.5 * squares * np.exp(-2 * params["log_scale"]))
+    return linear + np.exp(
+        2 * params["log_height"] - 0.5 * squares * np.exp(-2 * params["log_scale"])
+    )
 
 
 def noisy_kernel(params, x):
@@ -63,7 +67,9 @@ def rms(error):
 
 
 def draw(names, slopes, predicted, measured):
-    """Save what was predicted for held-out patients, and the slope that each measurement was given."""
+    """Save what was predicted for held-out patients, and the slope that each measurement
+    was given.
+    """
     figure, (patients, columns) = plt.subplots(1, 2, figsize=(10, 4.5), layout="constrained")
     patients.scatter(predicted, measured, s=12)
     patients.plot([50, 300], [50, 300], color="0.5", linestyle=":")
@@ -85,20 +91,33 @@ def main() -> int:
     mean, unit = target[train].mean(), target[train].std()
     x, y = features[train], (target[train] - mean) / unit
 
-    start = {"log_slope": np.full(x.shape[1], -1.0), "log_height": -1.0, "log_scale": 1.0, "log_noise": 0.0}
+    start = {
+        "log_slope": np.full(x.shape[1], -1.0),
+        "log_height": -1.0,
+        "log_scale": 1.0,
+        "log_noise": 0.0,
+    }
     leaves, treedef = ft.tree.flatten(start)
     splits = np.cumsum([np.size(leaf) for leaf in leaves])[:-1]
 
     def unpack(theta):
         parts = np.split(theta, splits)
-        return ft.tree.unflatten(treedef, [np.reshape(p, np.shape(leaf)) for p, leaf in zip(parts, leaves, strict=True)])
+        return ft.tree.unflatten(
+            treedef, [np.reshape(p, np.shape(leaf)) for p, leaf in zip(parts, leaves, strict=True)]
+        )
 
     def objective(theta):
         return negative_log_likelihood(unpack(theta), x, y)
 
     theta = np.concatenate([np.ravel(leaf) for leaf in leaves])
     begin = time.perf_counter()
-    fit = minimize(ft.value_and_grad(objective), theta, jac=True, method="L-BFGS-B", bounds=[(-4.0, 6.0)] * len(theta))
+    fit = minimize(
+        ft.value_and_grad(objective),
+        theta,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(-4.0, 6.0)] * len(theta),
+    )
     seconds = time.perf_counter() - begin
 
     before, after = -objective(theta), -fit.fun
@@ -110,7 +129,11 @@ def main() -> int:
 
     design = np.column_stack([np.ones(ROWS), x])
     weights = np.linalg.lstsq(design, y, rcond=None)[0]
-    linear = rms(target[test] - mean - unit * (np.column_stack([np.ones(len(test)), features[test]]) @ weights))
+    linear = rms(
+        target[test]
+        - mean
+        - unit * (np.column_stack([np.ones(len(test)), features[test]]) @ weights)
+    )
     constant, fitted = rms(target[test] - mean), held_out(unpack(fit.x))
     print(f"held-out error (RMS, {len(test)} patients):")
     print(f"  predicting the mean         {constant:6.2f}")
@@ -122,7 +145,10 @@ def main() -> int:
     predicted = mean + unit * posterior_mean(fitted_params, x, y, features[test])
     draw(data.feature_names, np.exp(fitted_params["log_slope"]), predicted, target[test])
     if not (after > before + 0.01 and fitted < 0.85 * constant):
-        print("the fit did not improve the likelihood, or is hardly better than the mean", file=sys.stderr)
+        print(
+            "the fit did not improve the likelihood, or is hardly better than the mean",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

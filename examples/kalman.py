@@ -10,8 +10,9 @@ derivatives:
 
 - its gradient by the two variances leads to the book's estimates of them,
 - its Hessian there gives their standard errors,
-- its gradient by the *observations* smooths: for Gaussian noise of variance r, E[level | all years] = y + r d log p(y) / dy
-  (Tweedie's formula), and the Hessian by the observations gives the variances of all levels,
+- its gradient by the *observations* smooths: for Gaussian noise of variance r, E[level | all years]
+  = y + r d log p(y) / dy (Tweedie's formula), and the Hessian by the observations gives the
+  variances of all levels,
 - the same function on incomplete data fills the gaps.
 
 The smoother of the textbook, a pass backwards through the years, finds the same numbers. Next to
@@ -40,11 +41,116 @@ import functrace as ft
 
 FLOW = np.array(
     [
-        [1120, 1160, 963, 1210, 1160, 1160, 813, 1230, 1370, 1140, 995, 935, 1110, 994, 1020, 960, 1180, 799, 958, 1140],
-        [1100, 1210, 1150, 1250, 1260, 1220, 1030, 1100, 774, 840, 874, 694, 940, 833, 701, 916, 692, 1020, 1050, 969],
-        [831, 726, 456, 824, 702, 1120, 1100, 832, 764, 821, 768, 845, 864, 862, 698, 845, 744, 796, 1040, 759],
-        [781, 865, 845, 944, 984, 897, 822, 1010, 771, 676, 649, 846, 812, 742, 801, 1040, 860, 874, 848, 890],
-        [744, 749, 838, 1050, 918, 986, 797, 923, 975, 815, 1020, 906, 901, 1170, 912, 746, 919, 718, 714, 740],
+        [
+            1120,
+            1160,
+            963,
+            1210,
+            1160,
+            1160,
+            813,
+            1230,
+            1370,
+            1140,
+            995,
+            935,
+            1110,
+            994,
+            1020,
+            960,
+            1180,
+            799,
+            958,
+            1140,
+        ],
+        [
+            1100,
+            1210,
+            1150,
+            1250,
+            1260,
+            1220,
+            1030,
+            1100,
+            774,
+            840,
+            874,
+            694,
+            940,
+            833,
+            701,
+            916,
+            692,
+            1020,
+            1050,
+            969,
+        ],
+        [
+            831,
+            726,
+            456,
+            824,
+            702,
+            1120,
+            1100,
+            832,
+            764,
+            821,
+            768,
+            845,
+            864,
+            862,
+            698,
+            845,
+            744,
+            796,
+            1040,
+            759,
+        ],
+        [
+            781,
+            865,
+            845,
+            944,
+            984,
+            897,
+            822,
+            1010,
+            771,
+            676,
+            649,
+            846,
+            812,
+            742,
+            801,
+            1040,
+            860,
+            874,
+            848,
+            890,
+        ],
+        [
+            744,
+            749,
+            838,
+            1050,
+            918,
+            986,
+            797,
+            923,
+            975,
+            815,
+            1020,
+            906,
+            901,
+            1170,
+            912,
+            746,
+            919,
+            718,
+            714,
+            740,
+        ],
     ],
     dtype=float,
 ).ravel()  # 10^8 m^3 a year
@@ -54,7 +160,9 @@ PICTURE = Path(__file__).with_suffix(".png")
 
 
 def filtered(flow, seen, noise, drift):
-    """Return log p(flow) of the years that were seen, given the first, and the mean and variance of every level so far."""
+    """Return log p(flow) of the years that were seen, given the first, and the mean and variance of
+    every level so far.
+    """
 
     def year(state, observation):
         (mean, variance), (y, is_seen) = state, observation
@@ -76,7 +184,9 @@ def log_likelihood(flow, seen, noise, drift):
 
 
 def smoothed(flow, seen, noise, drift):
-    """Return mean and variance of every level, given all years that were seen: derivatives of the likelihood."""
+    """Return mean and variance of every level, given all years that were seen: derivatives of the
+    likelihood.
+    """
     slope = ft.grad(log_likelihood)(flow, seen, noise, drift)
     curvature = ft.hessian(log_likelihood)(flow, seen, noise, drift)
     return flow + noise * slope, noise + noise**2 * np.diag(curvature)
@@ -109,19 +219,25 @@ def fit(flow, seen):
             bar.update()
             return value_and_grad(logarithms)
 
-        found = minimize(counted, np.log([1e4, 1e4]), jac=True, method="BFGS", options={"gtol": 1e-8})
+        found = minimize(
+            counted, np.log([1e4, 1e4]), jac=True, method="BFGS", options={"gtol": 1e-8}
+        )
     variances = np.exp(found.x)
     information = ft.hessian(lambda v: -log_likelihood(flow, seen, v[0], v[1]))(variances)
     return variances, np.sqrt(np.diag(np.linalg.inv(information))), -found.fun
 
 
 def draw(panels):
-    figure, axes = plt.subplots(len(panels), 1, figsize=(10, 7), layout="constrained", sharex=True, sharey=True)
+    figure, axes = plt.subplots(
+        len(panels), 1, figsize=(10, 7), layout="constrained", sharex=True, sharey=True
+    )
     for panel, (title, seen, mean, variance) in zip(axes, panels, strict=True):
         width = 1.645 * np.sqrt(variance)
         panel.plot(YEARS[seen], FLOW[seen], ".", color="0.3", label="flow")
         panel.plot(YEARS, mean, color="tab:blue", label="level, given all years")
-        panel.fill_between(YEARS, mean - width, mean + width, color="tab:blue", alpha=0.2, label="90 %")
+        panel.fill_between(
+            YEARS, mean - width, mean + width, color="tab:blue", alpha=0.2, label="90 %"
+        )
         panel.set(title=title, ylabel="10⁸ m³ a year")
         panel.legend(frameon=False, loc="upper right", ncols=3)
     figure.savefig(PICTURE, dpi=100)
@@ -154,7 +270,11 @@ def main() -> int:
     )
 
     published = np.array(list(PUBLISHED.values()))
-    if np.max(np.abs(np.array([noise, drift]) / published - 1)) > 1e-3 or off > 1e-8 or outside.sum() > 6:
+    if (
+        np.max(np.abs(np.array([noise, drift]) / published - 1)) > 1e-3
+        or off > 1e-8
+        or outside.sum() > 6
+    ):
         print("the estimates are not the published ones, or the smoothers differ", file=sys.stderr)
         return 1
     return 0

@@ -95,14 +95,21 @@ def by_transform(initial, x, y):
 
 
 def draw(losses, others, sizes):
-    """Save both learning curves, one above the other, and the norms of the gradients of single biopsies."""
+    """Save both learning curves, one above the other, and the norms of the gradients of single
+    biopsies.
+    """
     figure, (curves, singles) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     curves.plot(losses, linewidth=5, color="0.8", label="backward()")
     curves.plot(others, linewidth=1.5, label="ft.value_and_grad")
     curves.set(title="one Function, two ways to train", xlabel="step", ylabel="loss", yscale="log")
     curves.legend(frameon=False)
     singles.plot(np.sort(sizes)[::-1])
-    singles.set(title="gradients of single biopsies", xlabel="biopsies, the largest first", ylabel="norm", yscale="log")
+    singles.set(
+        title="gradients of single biopsies",
+        xlabel="biopsies, the largest first",
+        ylabel="norm",
+        yscale="log",
+    )
     figure.savefig(PICTURE, dpi=100)
     plt.close(figure)
 
@@ -122,22 +129,37 @@ def main() -> int:
         losses, params = train(initial, x, y)
         results.append((losses, params))
         milliseconds = 1e3 * (time.perf_counter() - begin) / STEPS
-        print(f"{train.__name__:13s} loss {losses[0]:.12f} -> {losses[-1]:.12f}, {milliseconds:.2f} ms per step")
+        print(
+            f"{train.__name__:13s} loss {losses[0]:.12f} -> {losses[-1]:.12f}, {milliseconds:.2f} "
+            "ms per step"
+        )
     (losses, _), (others, params) = results
     gap = max(abs(a - b) for a, b in zip(losses, others, strict=True))
     right = float(np.mean(np.sign(scores(params, x)) == y))
-    print(f"largest difference of {STEPS} losses: {gap:.1e}; {right:.1%} of {len(y)} biopsies are told apart")
+    print(
+        f"largest difference of {STEPS} losses: {gap:.1e}; {right:.1%} of {len(y)} biopsies are "
+        "told apart"
+    )
 
-    single = ft.vmap(ft.grad(lambda p, x, y: loss_of_arrays(p, x[None], y)), in_axes=(None, 0, 0))(params, x, y)
+    single = ft.vmap(ft.grad(lambda p, x, y: loss_of_arrays(p, x[None], y)), in_axes=(None, 0, 0))(
+        params, x, y
+    )
     sizes = np.sqrt(sum(np.sum(g.reshape(len(y), -1) ** 2, axis=1) for g in ft.tree.leaves(single)))
     whole = ft.grad(loss_of_arrays)(params, x, y)
     apart = max(
-        np.abs(np.mean(a, axis=0) - b).max() for a, b in zip(ft.tree.leaves(single), ft.tree.leaves(whole), strict=True)
+        np.abs(np.mean(a, axis=0) - b).max()
+        for a, b in zip(ft.tree.leaves(single), ft.tree.leaves(whole), strict=True)
     )
-    print(f"biopsy {sizes.argmax()} pulls hardest: {sizes.max():.2f}, the median is {np.median(sizes):.4f}")
+    print(
+        f"biopsy {sizes.argmax()} pulls hardest: {sizes.max():.2f}, the median is "
+        f"{np.median(sizes):.4f}"
+    )
     draw(losses, others, sizes)
     if gap > 1e-10 or right < 0.97 or apart > 1e-10:
-        print("expected the same losses, 97 %, and single gradients whose mean is the whole one", file=sys.stderr)
+        print(
+            "expected the same losses, 97 %, and single gradients whose mean is the whole one",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

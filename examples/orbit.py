@@ -37,8 +37,8 @@ GRAVITY = 4 * np.pi**2  # of the Sun, AU^3 / year^2
 NIGHTS, YEARS, MINUTE = 120, 4.0, np.pi / (180 * 60)
 PICTURE = Path(__file__).with_suffix(".png")
 
-# Semi-major axis (AU), eccentricity, inclination, longitudes at J2000: mean, of perihelion, of the ascending node (degrees);
-# degrees of mean longitude in a year.
+# Semi-major axis (AU), eccentricity, inclination, longitudes at J2000: mean, of perihelion, of the
+# ascending node (degrees); degrees of mean longitude in a year.
 MARS = (1.52371034, 0.09339410, 1.84969142, -4.55343205, -23.94362959, 49.55953891, 191.4030268)
 EARTH = (1.00000261, 0.01671123, 0.0, 100.46457166, 102.93768193, 0.0, 359.9937245)
 
@@ -50,7 +50,9 @@ def place(planet, times):
     mean = longitude - perihelion + np.radians(motion) * times
     anomaly = mean
     for _ in range(20):  # Newton's method on Kepler's equation
-        anomaly = anomaly - (anomaly - eccentricity * np.sin(anomaly) - mean) / (1 - eccentricity * np.cos(anomaly))
+        anomaly = anomaly - (anomaly - eccentricity * np.sin(anomaly) - mean) / (
+            1 - eccentricity * np.cos(anomaly)
+        )
     x = size * (np.cos(anomaly) - eccentricity)
     y = size * np.sqrt(1 - eccentricity**2) * np.sin(anomaly)
     around = perihelion - node
@@ -74,7 +76,14 @@ def newton(_, state):
 def orbit(start, times):
     """Return positions (n, 3) on the orbit with initial position and velocity ``start``."""
     found = solve_ivp(
-        newton, (0.0, times[-1]), start, t_eval=times, method="DOP853", rtol=1e-9, atol=1e-9, gradient="direct"
+        newton,
+        (0.0, times[-1]),
+        start,
+        t_eval=times,
+        method="DOP853",
+        rtol=1e-9,
+        atol=1e-9,
+        gradient="direct",
     )
     return found.y[:3].T
 
@@ -152,7 +161,9 @@ def main() -> int:
     errors = np.sqrt(np.diag(slopes @ covariance @ slopes.T))
     values = ellipse(found.x)
     print(f"misfit {fell[0]:.0f} -> {fell[-1]:.2f} minutes of arc in {len(fell)} orbits")
-    for name, value, error, known in zip(["size", "eccentricity", "tilt"], values, errors, MARS, strict=False):
+    for name, value, error, known in zip(
+        ["size", "eccentricity", "tilt"], values, errors, MARS, strict=False
+    ):
         print(f"  {name:<12} {value:.5f} ± {error:.5f}, ephemeris {known:.5f}")
 
     step = 1e-6 * rng.normal(size=6)

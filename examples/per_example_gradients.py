@@ -66,7 +66,12 @@ def draw(scores, sizes, y):
     for label, name in ((1.0, "benign"), (-1.0, "malignant")):
         axes.scatter(scores[y == label], sizes[y == label], s=12, label=name)
     axes.axhline(CLIP, color="0.5", linestyle=":", label="clipped to")
-    axes.set(title="norm of every patient's gradient", xlabel="score (positive: called benign)", ylabel="norm", yscale="log")
+    axes.set(
+        title="norm of every patient's gradient",
+        xlabel="score (positive: called benign)",
+        ylabel="norm",
+        yscale="log",
+    )
     axes.legend(frameon=False)
     figure.savefig(PICTURE, dpi=100)
     plt.close(figure)
@@ -90,16 +95,28 @@ def main() -> int:
     per_example(params, x, y)
     batched_ms, batched = milliseconds(lambda: per_example(params, x, y))
     loop_ms, looped = milliseconds(loop)
-    gap = max(np.max(np.abs(a - b)) for a, b in zip(ft.tree.leaves(batched), ft.tree.leaves(looped), strict=True))
-    print(f"vmap(grad) {batched_ms:.2f} ms, loop of grad {loop_ms:.1f} ms, largest difference {gap:.1e}")
+    gap = max(
+        np.max(np.abs(a - b))
+        for a, b in zip(ft.tree.leaves(batched), ft.tree.leaves(looped), strict=True)
+    )
+    print(
+        f"vmap(grad) {batched_ms:.2f} ms, loop of grad {loop_ms:.1f} ms, largest difference "
+        f"{gap:.1e}"
+    )
 
     size = norms(batched)
-    print(f"gradient norms: median {np.median(size):.4f}, largest {size.max():.2f}; {np.mean(size > CLIP):.1%} are clipped")
+    print(
+        f"gradient norms: median {np.median(size):.4f}, largest {size.max():.2f}; "
+        f"{np.mean(size > CLIP):.1%} are clipped"
+    )
     print("the examples that pull hardest:")
     for i in np.argsort(size)[::-1][:5]:
         score = x[i] @ params["w"] + params["b"]
         truth = "benign" if y[i] > 0 else "malignant"
-        print(f"  patient {i:3d}: {truth:9s}, probability of benign {1 / (1 + np.exp(-score)):.3f}, norm {size[i]:.2f}")
+        print(
+            f"  patient {i:3d}: {truth:9s}, probability of benign {1 / (1 + np.exp(-score)):.3f}, "
+            f"norm {size[i]:.2f}"
+        )
 
     draw(x @ params["w"] + params["b"], size, y)
     largest = norms(ft.tree.map(lambda g: g[None], clipped_mean(batched)))[0]

@@ -97,7 +97,9 @@ def initial_params(rng, depth, pixels, classes):
 
     def matrix(rows, columns, scale=1.0):
         return torch.tensor(
-            scale * rng.normal(size=(rows, columns)) / np.sqrt(rows), dtype=torch.float32, requires_grad=True
+            scale * rng.normal(size=(rows, columns)) / np.sqrt(rows),
+            dtype=torch.float32,
+            requires_grad=True,
         )
 
     def zeros(columns):
@@ -118,7 +120,9 @@ def scores(params, images, network):
 
 
 def step_memory(params, images, labels, network):
-    """Return the gradients of one step, and the bytes that were in use at its peak beyond those before it."""
+    """Return the gradients of one step, and the bytes that were in use at its peak beyond those
+    before it.
+    """
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
     loss(params, images, labels, network).backward()
@@ -132,7 +136,9 @@ def step_memory(params, images, labels, network):
 
 
 def compare(rng, images, labels):
-    """Measure both networks at each depth; returns the megabytes, and the largest difference of their gradients."""
+    """Measure both networks at each depth; returns the megabytes, and the largest difference of
+    their gradients.
+    """
     sizes, gap = {"plain": [], "reversible": []}, 0.0
     for depth in DEPTHS:
         params = initial_params(rng, depth, images.shape[1], 10)
@@ -141,13 +147,18 @@ def compare(rng, images, labels):
             found[name], size = step_memory(params, images, labels, network)
             sizes[name].append(size / 1e6)
         gap = max(gap, *(float((a - b).abs().max()) for a, b in zip(*found.values(), strict=True)))
-        print(f"{depth:3d} blocks: plain {sizes['plain'][-1]:6.1f} MB, reversible {sizes['reversible'][-1]:5.1f} MB")
+        print(
+            f"{depth:3d} blocks: plain {sizes['plain'][-1]:6.1f} MB, reversible "
+            f"{sizes['reversible'][-1]:5.1f} MB"
+        )
     print(f"largest difference between the gradients: {gap:.1e}")
     return sizes, gap
 
 
 def train(rng, images, labels, held_images, held_labels):
-    """Train the reversible network by gradient descent with momentum; returns the held-out accuracy after each epoch."""
+    """Train the reversible network by gradient descent with momentum; returns the held-out accuracy
+    after each epoch.
+    """
     first, last, weights = params = initial_params(rng, BLOCKS, images.shape[1], 10)
     leaves = [first, last, *weights]
     momenta = [torch.zeros_like(p) for p in leaves]
@@ -194,10 +205,15 @@ def main() -> int:
     sizes, gap = compare(rng, images, labels)
     begin = time.perf_counter()
     curve = train(rng, images, labels, held_images, held_labels)
-    print(f"held-out accuracy {curve[-1]:.2%} after {EPOCHS} epochs in {time.perf_counter() - begin:.1f} s")
+    print(
+        f"held-out accuracy {curve[-1]:.2%} after {EPOCHS} epochs in "
+        f"{time.perf_counter() - begin:.1f} s"
+    )
     draw(sizes, curve)
     if gap > 1e-4 or curve[-1] < WANTED or sizes["reversible"][-1] > 0.25 * sizes["plain"][-1]:
-        print(f"expected equal gradients, a quarter of the memory and {WANTED:.0%}", file=sys.stderr)
+        print(
+            f"expected equal gradients, a quarter of the memory and {WANTED:.0%}", file=sys.stderr
+        )
         return 1
     return 0
 

@@ -39,9 +39,13 @@ PICTURE = Path(__file__).with_suffix(".png")
 
 
 def load():
-    """Return features with a constant column, and labels -1 and 1, of two thirds of the tumours and of the others."""
+    """Return features with a constant column, and labels -1 and 1, of two thirds of the tumours and
+    of the others.
+    """
     features, labels = load_breast_cancer(return_X_y=True)
-    parts = train_test_split(features, 2.0 * labels - 1, test_size=1 / 3, random_state=0, stratify=labels)
+    parts = train_test_split(
+        features, 2.0 * labels - 1, test_size=1 / 3, random_state=0, stratify=labels
+    )
     scaler = StandardScaler().fit(parts[0])
     x, held = [np.column_stack([np.ones(len(part)), scaler.transform(part)]) for part in parts[:2]]
     return x, parts[2], held, parts[3]
@@ -57,7 +61,8 @@ def lower_bound(mean, scale, draws, x, y):
 
     Args:
         mean: shape (d,).
-        scale: shape (d, d), lower triangular: the Cholesky factor of the covariance, its diagonal as logarithms.
+        scale: shape (d, d), lower triangular: the Cholesky factor of the covariance, its diagonal
+            as logarithms.
         draws: shape (n, d), standard normal.
     """
     factor = np.tril(scale, -1) + np.diag(np.exp(np.diag(scale)))
@@ -70,7 +75,9 @@ def fit(rng, x, y):
     size = x.shape[1]
     rows, columns = np.tril_indices(size)
     half = rng.normal(size=(DRAWS // 2, size))
-    draws = np.concatenate([half, -half])  # antithetic, and the same throughout: the bound is a smooth function
+    draws = np.concatenate(
+        [half, -half]
+    )  # antithetic, and the same throughout: the bound is a smooth function
 
     def unpack(theta):
         scale = ft.numpy.zeros((size, size))
@@ -97,11 +104,13 @@ def fit(rng, x, y):
 
 
 def sample(rng, start, metric, x, y):
-    """Return samples (n, chains, d) of the posterior by Hamiltonian Monte Carlo, and the share of moves accepted.
+    """Return samples (n, chains, d) of the posterior by Hamiltonian Monte Carlo, and the share of
+    moves accepted.
 
     Args:
         start: shape (chains, d).
-        metric: shape (d, d): a guess at the Cholesky factor of the covariance; the chains move in coordinates it whitens.
+        metric: shape (d, d): a guess at the Cholesky factor of the covariance; the chains move in
+            coordinates it whitens.
     """
 
     def energy(position):
@@ -111,7 +120,9 @@ def sample(rng, start, metric, x, y):
     slopes = ft.jit(ft.vmap(ft.grad(energy)))
     position = np.linalg.solve(metric, start.T).T
     kept, accepted = [], 0.0
-    for step in tqdm(range(BURN_IN + SAMPLES), desc=f"{CHAINS} chains", unit="move", mininterval=0.5):
+    for step in tqdm(
+        range(BURN_IN + SAMPLES), desc=f"{CHAINS} chains", unit="move", mininterval=0.5
+    ):
         momentum = rng.normal(size=position.shape)
         new, speed = position, momentum - 0.5 * LEAP * slopes(position)
         for leap in range(LEAPS):
@@ -127,7 +138,9 @@ def sample(rng, start, metric, x, y):
 
 
 def between_chains(samples):
-    """Return the potential scale reduction of every weight (Gelman & Rubin 1992): 1 when chains agree."""
+    """Return the potential scale reduction of every weight (Gelman & Rubin 1992): 1 when chains
+    agree.
+    """
     within = np.mean(np.var(samples, axis=0, ddof=1), axis=0)
     between = np.var(np.mean(samples, axis=0), axis=0, ddof=1)
     return np.sqrt(1 - 1 / len(samples) + between / within)
@@ -143,7 +156,11 @@ def draw(bounds, mean, deviation, samples):
     flat = samples.reshape(-1, samples.shape[-1])
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
     axes[0].plot(bounds)
-    axes[0].set(title="evidence lower bound", xlabel="gradient", ylim=(np.quantile(bounds, 0.1), max(bounds) + 2))
+    axes[0].set(
+        title="evidence lower bound",
+        xlabel="gradient",
+        ylim=(np.quantile(bounds, 0.1), max(bounds) + 2),
+    )
     for panel, ours, theirs, what in [
         (axes[1], mean, flat.mean(axis=0), "means"),
         (axes[2], deviation, flat.std(axis=0), "standard deviations"),
@@ -168,9 +185,16 @@ def main() -> int:
     mean_off = np.max(np.abs(mean - flat.mean(axis=0)) / spread)
     deviation_off = np.max(np.abs(deviation / spread - 1))
     reduction = np.max(between_chains(samples))
-    single = minimize(lambda w: tuple(-v for v in ft.value_and_grad(log_joint)(w, x, y)), np.zeros(len(mean)), jac=True).x
+    single = minimize(
+        lambda w: tuple(-v for v in ft.value_and_grad(log_joint)(w, x, y)),
+        np.zeros(len(mean)),
+        jac=True,
+    ).x
     print(f"chains: {accepted:.0%} of moves accepted, scale reduction at most {reduction:.3f}")
-    print(f"means differ by at most {mean_off:.2f} standard deviations, those by at most {deviation_off:.0%}")
+    print(
+        f"means differ by at most {mean_off:.2f} standard deviations, those by at most "
+        f"{deviation_off:.0%}"
+    )
     print("surprise per held-out tumour, in bits:")
     bits = {
         "most likely weights": surprise(single[None], held, held_labels),
@@ -181,7 +205,12 @@ def main() -> int:
         print(f"  {name:<20} {value:.4f}")
     draw(bounds, mean, deviation, samples)
 
-    good = reduction < 1.1 and mean_off < 0.35 and deviation_off < 0.3 and abs(bits["variational"] - bits["sampled"]) < 0.01
+    good = (
+        reduction < 1.1
+        and mean_off < 0.35
+        and deviation_off < 0.3
+        and abs(bits["variational"] - bits["sampled"]) < 0.01
+    )
     if not good:
         print("the approximation is far from the samples", file=sys.stderr)
         return 1

@@ -1,7 +1,7 @@
 """functrace: functional transforms for plain NumPy.
 
-User functions written in ordinary NumPy are recorded as explicit programs; ``grad``, ``vjp``, ``vmap`` and related
-transforms work on those programs::
+User functions written in ordinary NumPy are recorded as explicit programs; ``grad``, ``vjp``,
+``vmap`` and related transforms work on those programs::
 
     import numpy as np, functrace as ft
     ft.grad(lambda x: np.sum(np.sin(x) ** 2))(np.arange(3.0))
@@ -11,7 +11,14 @@ import typing as _typing
 
 from functrace import ir, numpy, transforms, tree
 from functrace.api.batching.mapping import vmap
-from functrace.api.capture.programs import eval_shape, evaluate, is_traced, stop_gradient, trace, value
+from functrace.api.capture.programs import (
+    eval_shape,
+    evaluate,
+    is_traced,
+    stop_gradient,
+    trace,
+    value,
+)
 from functrace.api.differentiation.gradients import grad, jvp, linearize, value_and_grad, vjp
 from functrace.api.staging.jitted import jit
 from functrace.caches import clear_caches
@@ -23,16 +30,22 @@ from functrace.typing import Array
 __version__ = "0.2.0"
 
 __all__ = [
-    "Array", "Program", "ShapeDtype", "Tracer", "associative_scan", "checkpoint", "checkpoint_name", "clear_caches",
-    "closure_convert", "cond", "config", "custom_jvp", "custom_linear_solve", "custom_root", "custom_vjp",
-    "custom_vmap", "disable_jit", "elementwise_grad", "eval_shape", "evaluate", "fori_loop", "grad", "hessian", "hvp",
-    "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "map", "numpy", "policies",
-    "primitive", "pure_callback", "saved_residuals", "scan", "stop_gradient", "switch", "trace", "transforms", "tree",
+    "Array", "Program", "ShapeDtype", "Tracer", "associative_scan", "checkpoint",
+    "checkpoint_name", "clear_caches",
+    "closure_convert", "cond", "config", "custom_jvp", "custom_linear_solve", "custom_root",
+    "custom_vjp",
+    "custom_vmap", "disable_jit", "elementwise_grad", "eval_shape", "evaluate", "fori_loop",
+    "grad", "hessian", "hvp",
+    "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "map",
+    "numpy", "policies",
+    "primitive", "pure_callback", "saved_residuals", "scan", "stop_gradient", "switch", "trace",
+    "transforms", "tree",
     "value", "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
 
 _LATER = (
-    "compat", "custom_derivatives", "debug", "nn", "policies", "random", "scipy", "stages", "testing", "torch",
+    "compat", "custom_derivatives", "debug", "nn", "policies", "random", "scipy", "stages",
+    "testing", "torch",
 )  # fmt: skip
 
 _FILES = {
@@ -94,7 +107,9 @@ else:
         import importlib
 
         if name in _HOMES:
-            found = globals()[name] = getattr(importlib.import_module(f"functrace.api.{_HOMES[name]}"), name)
+            found = globals()[name] = getattr(
+                importlib.import_module(f"functrace.api.{_HOMES[name]}"), name
+            )
             return found
         if name in _LATER:
             return importlib.import_module(f"functrace.{name}")

@@ -175,8 +175,16 @@ def _held_by_function(function: FunctionType) -> list[object]:
     module = sys.modules.get(where) if isinstance(where, str) else None
     if module is None or vars(module) is not function.__globals__:
         code = function.__code__
-        bound = [value for name, value in list(function.__globals__.items()) if name != "__builtins__"]
-        return [*bound, function.__closure__, code, *code.co_consts, linecache.cache.get(code.co_filename)]
+        bound = [
+            value for name, value in list(function.__globals__.items()) if name != "__builtins__"
+        ]
+        return [
+            *bound,
+            function.__closure__,
+            code,
+            *code.co_consts,
+            linecache.cache.get(code.co_filename),
+        ]
     if not str(where).startswith("functrace"):
         return []
     return [function.__closure__, function.__defaults__]
@@ -301,7 +309,9 @@ class Bounded(Generic[Entry]):
 
     def _shrink(self) -> None:
         # Freed objects may have destructors that add to this cache.
-        while len(self._queue) > 1 and (len(self._queue) > self.most or self.nbytes > self.most_bytes):
+        while len(self._queue) > 1 and (
+            len(self._queue) > self.most or self.nbytes > self.most_bytes
+        ):
             first = list(itertools.islice(self._queue.values(), LOOKS))
             oldest = min(first, key=lambda entry: entry.used)
             for entry in first:

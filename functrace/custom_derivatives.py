@@ -1,4 +1,5 @@
-"""Types that custom rules with ``symbolic_zeros=True`` receive: ``SymbolicZero``, ``CustomVJPPrimal``.
+"""Types that custom rules with ``symbolic_zeros=True`` receive: ``SymbolicZero``,
+``CustomVJPPrimal``.
 
 Layer: 8 (api).
 """

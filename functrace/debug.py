@@ -1,4 +1,5 @@
-"""Debugging inside of transforms: ``print``, ``callback``, ``breakpoint``, ``profile``, ``passes``, ``cache``.
+"""Debugging inside of transforms: ``print``, ``callback``, ``breakpoint``, ``profile``, ``passes``,
+``cache``.
 
 Where values are concrete (`grad`, `vjp`, `jvp` outside of staging), Python runs at every call, and
 a debugging function runs at once. While staging (`jit`, `vmap`, `scan` …) it becomes an operation
@@ -41,20 +42,34 @@ from functrace.tracing.values import is_known, known_value
 from functrace.tree import flatten, map_leaves, structure, tree_key, unflatten
 from functrace.typing import PyTree
 
-__all__ = ["Profile", "Tier", "Trail", "breakpoint", "cache", "callback", "passes", "print", "profile"]
+__all__ = [
+    "Profile",
+    "Tier",
+    "Trail",
+    "breakpoint",
+    "cache",
+    "callback",
+    "passes",
+    "print",
+    "profile",
+]
 
 _DONE = (ShapeDtype((), np.dtype(bool)),)
 
 
-def callback(f: Callable[..., object], *args: PyTree, ordered: bool = False, **kwargs: PyTree) -> None:
+def callback(
+    f: Callable[..., object], *args: PyTree, ordered: bool = False, **kwargs: PyTree
+) -> None:
     """Call ``f(*args, **kwargs)`` for its effect, with plain arrays, at every run.
 
-    Under `vmap`, it is called once per example, in order, if an argument differs between examples; otherwise once.
+    Under `vmap`, it is called once per example, in order, if an argument differs between examples;
+    otherwise once.
 
     Args:
         f: any function; its result is ignored. An error that it raises is raised by the run.
         args, kwargs: arguments of ``f``: pytrees. Leaves that are no arrays are passed unchanged.
-        ordered: accepted for code written for ``jax.debug``; calls of one program run in order in any case.
+        ordered: accepted for code written for ``jax.debug``; calls of one program run in order in
+            any case.
 
     Raises:
         ArgumentError: if ``f`` is not a function.
@@ -72,19 +87,24 @@ def callback(f: Callable[..., object], *args: PyTree, ordered: bool = False, **k
         ``jax.debug.callback``.
     """
     if not callable(f):
-        raise ArgumentError(f"debug.callback takes a function, not a {type(f).__name__}", fix="debug.callback(f, x)")
+        raise ArgumentError(
+            f"debug.callback takes a function, not a {type(f).__name__}", fix="debug.callback(f, x)"
+        )
     _observed(f, (id(f),), args, kwargs)
 
 
 def print(fmt: str, *args: PyTree, ordered: bool = False, **kwargs: PyTree) -> None:
     """Print ``fmt.format(*args, **kwargs)`` with plain values, at every run.
 
-    Under `vmap`, it prints once per example, in order, if an argument differs between examples; otherwise once.
+    Under `vmap`, it prints once per example, in order, if an argument differs between examples;
+    otherwise once.
 
     Args:
-        fmt: a format string, such as ``"loss {}"`` or ``"loss {loss:.3f}"``; not an f-string, which is formatted only once.
+        fmt: a format string, such as ``"loss {}"`` or ``"loss {loss:.3f}"``; not an f-string, which
+            is formatted only once.
         args, kwargs: values of the fields.
-        ordered: accepted for code written for ``jax.debug``; calls of one program run in order in any case.
+        ordered: accepted for code written for ``jax.debug``; calls of one program run in order in
+            any case.
 
     Raises:
         ArgumentError: if ``fmt`` is not a string, or does not fit the arguments.
@@ -104,7 +124,9 @@ def print(fmt: str, *args: PyTree, ordered: bool = False, **kwargs: PyTree) -> N
         ``jax.debug.print``.
     """
     if not isinstance(fmt, str):
-        raise ArgumentError(f"debug.print: the format is a {type(fmt).__name__}", fix='debug.print("x is {}", x)')
+        raise ArgumentError(
+            f"debug.print: the format is a {type(fmt).__name__}", fix='debug.print("x is {}", x)'
+        )
     _check_format(fmt, len(args), set(kwargs))
 
     def show(*values: object, **named: object) -> None:
@@ -114,10 +136,12 @@ def print(fmt: str, *args: PyTree, ordered: bool = False, **kwargs: PyTree) -> N
 
 
 def breakpoint() -> None:
-    """Stop in Python's debugger, at every run, with the local variables of the calling function as plain values.
+    """Stop in Python's debugger, at every run, with the local variables of the calling function as
+    plain values.
 
-    The debugger is that of ``breakpoint()`` (``sys.breakpointhook``). It stops in a function of functrace, where the
-    dictionary ``variables`` holds the arrays, numbers and strings of the calling function.
+    The debugger is that of ``breakpoint()`` (``sys.breakpointhook``). It stops in a function of
+    functrace, where the dictionary ``variables`` holds the arrays, numbers and strings of the
+    calling function.
 
     Example:
         >>> import builtins, sys, functrace as ft
@@ -135,28 +159,36 @@ def breakpoint() -> None:
     """
     shown = (*ARRAYS, bool, int, float, complex, str)
     variables = sys._getframe(1).f_locals.items()
-    kept = {name: value for name, value in variables if any(isinstance(leaf, shown) for leaf in flatten(value)[0])}
+    kept = {
+        name: value
+        for name, value in variables
+        if any(isinstance(leaf, shown) for leaf in flatten(value)[0])
+    }
     _observed(_stop, ("breakpoint",), (kept,), {})
 
 
-def profile(f: Callable[..., object], *, seconds: float = 0.3, passes: Sequence[UserPass] = ()) -> Callable[..., Profile]:
+def profile(
+    f: Callable[..., object], *, seconds: float = 0.3, passes: Sequence[UserPass] = ()
+) -> Callable[..., Profile]:
     """Make a function that measures the time of ``jit(f)``, operation by operation.
 
-    The program of a jitted call is measured: staged, with all passes, its operations in their order, with their planned
-    buffers. It runs alternately without clocks and with a clock around every operation; a profile
-    has both times, since a clock costs 0.2 us per operation. With clocks, the body of a loop is
-    called at every step, even where it is otherwise inlined, which increases the loop's own time.
+    The program of a jitted call is measured: staged, with all passes, its operations in their
+    order, with their planned buffers. It runs alternately without clocks and with a clock around
+    every operation; a profile has both times, since a clock costs 0.2 us per operation. With
+    clocks, the body of a loop is called at every step, even where it is otherwise inlined, which
+    increases the loop's own time.
 
     Args:
         f: a function of arrays (pytrees of them), jitted or not.
         seconds: time to measure, in seconds; at least three runs of either kind are made.
-        passes: functions from a program to an equal one, applied before it is compiled; by default those of the jitted
-            ``f``.
+        passes: functions from a program to an equal one, applied before it is compiled; by default
+            those of the jitted ``f``.
 
     Returns:
-        a function of ``f``'s arguments that returns a `Profile`. It prints time, bytes, bytes per second and flops per
-        second by operation, and time by line. For a fusion group, the total time is measured, and each operation's is
-        estimated. ``profile.svg()`` is a picture; ``rows`` and ``lines`` are the figures. Bytes count operands and results.
+        a function of ``f``'s arguments that returns a `Profile`. It prints time, bytes, bytes per
+        second and flops per second by operation, and time by line. For a fusion group, the total
+        time is measured, and each operation's is estimated. ``profile.svg()`` is a picture;
+        ``rows`` and ``lines`` are the figures. Bytes count operands and results.
 
     Raises:
         ArgumentError: if an argument is traced; if a pass is not one.
@@ -178,23 +210,28 @@ def profile(f: Callable[..., object], *, seconds: float = 0.3, passes: Sequence[
     def profiled(*args: object, **kwargs: object) -> Profile:
         values = [as_value(leaf, f"an argument of {name}") for leaf in flatten((args, kwargs))[0]]
         if any(isinstance(value, Tracer) for value in values):
-            raise ArgumentError(f"debug.profile measures {name} on arrays, not on traced values", fix="call it outside")
+            raise ArgumentError(
+                f"debug.profile measures {name} on arrays, not on traced values",
+                fix="call it outside",
+            )
         return profile_program(trace(f)(*args, **kwargs), values, seconds, rows)
 
     return profiled
 
 
 def passes(f: Callable[..., object], *, passes: Sequence[UserPass] = ()) -> Callable[..., Trail]:
-    """Make a function that reports the changes and times of all passes on the program of ``jit(f)``.
+    """Make a function that reports the changes and times of all passes on the program of
+    ``jit(f)``.
 
     Args:
         f: a function of arrays (pytrees of them), jitted or not.
-        passes: functions from a program to an equal one, applied before it is compiled; by default those of the jitted
-            ``f``.
+        passes: functions from a program to an equal one, applied before it is compiled; by default
+            those of the jitted ``f``.
 
     Returns:
-        a function of ``f``'s arguments that returns a `Trail`. It prints each pass with the equations that it removed and
-        added; ``steps`` has these as values, and ``program`` is the final program.
+        a function of ``f``'s arguments that returns a `Trail`. It prints each pass with the
+        equations that it removed and added; ``steps`` has these as values, and ``program`` is the
+        final program.
 
     Raises:
         ArgumentError: if a pass is not one.
@@ -248,7 +285,9 @@ def cache() -> list[Tier]:
         >>> ft.debug.cache()[-1].name, ft.debug.cache()[-1].operations
         ('instructions', 499)
     """
-    made = [part for made in CACHE.made() for part in (made if isinstance(made, tuple) else (made,))]
+    made = [
+        part for made in CACHE.made() for part in (made if isinstance(made, tuple) else (made,))
+    ]
     return [part.tier for part in made if isinstance(part, Runner)]
 
 
@@ -270,22 +309,29 @@ def _check_format(fmt: str, count: int, names: set[str]) -> None:
         Formatter().vformat(fmt, [_Anything()] * count, dict.fromkeys(names, _Anything()))
     except (IndexError, KeyError, ValueError) as error:
         raise ArgumentError(
-            f"debug.print: {fmt!r} does not fit {count} arguments and the names {sorted(names)}: {error}",
+            f"debug.print: {fmt!r} does not fit {count} arguments and the names {sorted(names)}: "
+            f"{error}",
             fix="pass one argument per field; double literal braces",
         ) from None
 
 
-# -- as operations ---------------------------------------------------------------------------------------------------------
+# -- as operations ---------------------------------------------------------------------------------
 
 
-def _observed(f: Callable[..., object], key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _observed(
+    f: Callable[..., object], key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
     """Call a function now, if all values are concrete, or record an operation that does."""
-    args, kwargs = map_leaves(lambda leaf: leaf.strong() if isinstance(leaf, TracedNumber) else leaf, (args, kwargs))
+    args, kwargs = map_leaves(
+        lambda leaf: leaf.strong() if isinstance(leaf, TracedNumber) else leaf, (args, kwargs)
+    )
     leaves, tree = flatten((args, kwargs))
     known = [known_value(leaf) for leaf in leaves]
     token = _token()
     if token is None and all(value is not None for value in known):
-        values, named = unflatten(tree, [np.copy(x) if isinstance(x, np.ndarray) else x for x in known])
+        values, named = unflatten(
+            tree, [np.copy(x) if isinstance(x, np.ndarray) else x for x in known]
+        )
         f(*values, **named)
         return
     operands = Operands(args, kwargs)

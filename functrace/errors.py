@@ -71,7 +71,9 @@ class FunctraceError(Exception):
         return "\n".join(lines)
 
 
-def _restored(kind: type[FunctraceError], args: tuple[Any, ...], facts: dict[str, Any]) -> FunctraceError:
+def _restored(
+    kind: type[FunctraceError], args: tuple[Any, ...], facts: dict[str, Any]
+) -> FunctraceError:
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(facts)
@@ -99,7 +101,9 @@ class ConcretizationError(FunctraceError, TypeError):
 
 
 class TooManyPathsError(FunctraceError, RuntimeError):
-    """The values of a batch, or of calls, took more paths through Python's own control flow than are allowed."""
+    """The values of a batch, or of calls, took more paths through Python's own control flow than
+    are allowed.
+    """
 
 
 class LostGradientError(FunctraceError, TypeError):
@@ -142,7 +146,7 @@ class CheckError(FunctraceError, AssertionError):
     """A check of `functrace.testing` found that a derivative, or another rule, is wrong."""
 
 
-# -- public functions ------------------------------------------------------------------------------------------------------
+# -- public functions ------------------------------------------------------------------------------
 
 
 def entry(function: Callable[P, R]) -> Callable[P, R]:
@@ -185,7 +189,11 @@ def _unknown_option(function: Callable[..., Any], error: BaseException) -> Argum
     import inspect
 
     word, name = after.split("'")[1], before.removesuffix("()").rpartition(".")[2]
-    options = [k for k, p in inspect.signature(function).parameters.items() if p.kind is not p.POSITIONAL_ONLY]
+    options = [
+        k
+        for k, p in inspect.signature(function).parameters.items()
+        if p.kind is not p.POSITIONAL_ONLY
+    ]
     close = difflib.get_close_matches(word, options, n=1)
     return ArgumentError(
         f"{name} has no option {word!r}{f'. Did you mean {close[0]!r}?' if close else ''}",

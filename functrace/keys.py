@@ -106,7 +106,9 @@ def _parts(value: object) -> Iterable[Any]:
     if dataclasses.is_dataclass(value):
         return [getattr(value, field.name) for field in dataclasses.fields(value) if field.compare]
     slots = [name for base in type(value).__mro__ for name in _slots(base)]
-    found = [getattr(value, name, None) for name in slots] + list(getattr(value, "__dict__", {}).values())
+    found = [getattr(value, name, None) for name in slots] + list(
+        getattr(value, "__dict__", {}).values()
+    )
     return [part for part in found if isinstance(part, _SEEN_IN_OBJECTS) or _is_value(part)]
 
 
@@ -117,7 +119,11 @@ def _is_value(part: object) -> bool:
 
 def _slots(base: type) -> Iterable[str]:
     slots = vars(base).get("__slots__", ())
-    return (slots,) if isinstance(slots, str) else [name for name in slots if not name.startswith("__")]
+    return (
+        (slots,)
+        if isinstance(slots, str)
+        else [name for name in slots if not name.startswith("__")]
+    )
 
 
 def exact_bytes(value: Array | np.generic) -> bytes:

@@ -60,7 +60,9 @@ class Lock:
         return threading.RLock() if sys.is_finalizing() else self._lock
 
     def _renew(self) -> None:
-        if self._lock.acquire(blocking=False):  # free, or held by the thread that forked, which still runs
+        if self._lock.acquire(
+            blocking=False
+        ):  # free, or held by the thread that forked, which still runs
             self._lock.release()
             return
         self._lock = threading.RLock()
@@ -93,7 +95,9 @@ def _wait_for_imports() -> None:
 
 def _importing_elsewhere() -> bool:
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("functrace")]
-    if not any(getattr(getattr(module, "__spec__", None), "_initializing", False) for module in modules):
+    if not any(
+        getattr(getattr(module, "__spec__", None), "_initializing", False) for module in modules
+    ):
         return False
     frame = sys._getframe()
     while frame is not None:  # a fork inside of an import would wait for itself
@@ -112,7 +116,8 @@ class cached_property(Generic[T]):
     """An attribute that is computed at its first read, and kept in the instance's ``__dict__``,
     without a lock.
 
-    Threads that read it at the same time may each compute it; all get the value that was kept first.
+    Threads that read it at the same time may each compute it; all get the value that was kept
+    first.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:
@@ -132,6 +137,7 @@ class cached_property(Generic[T]):
             return self
         return instance.__dict__.setdefault(self.name, self.function(instance))
 
-    if TYPE_CHECKING:  # not a data descriptor: assignment writes to the instance's ``__dict__``, which has precedence
+    # not a data descriptor: assignment writes to the instance's ``__dict__``, which has precedence
+    if TYPE_CHECKING:
 
         def __set__(self, instance: object, value: T) -> None: ...

@@ -1,4 +1,5 @@
-"""Residual policies, for ``functrace.checkpoint(f, policy=...)``: keep, recompute or pack what a derivative needs.
+"""Residual policies, for ``functrace.checkpoint(f, policy=...)``: keep, recompute or pack what a
+derivative needs.
 
 Layer: 8 (api).
 """
@@ -24,7 +25,8 @@ recompute: Policy = RECOMPUTE
 
 
 def save_names(*names: str) -> Policy:
-    """Keep the values that `functrace.checkpoint_name` has given one of these names; recompute everything else.
+    """Keep the values that `functrace.checkpoint_name` has given one of these names; recompute
+    everything else.
 
     Args:
         names: the names, one or more.
@@ -43,16 +45,20 @@ def save_names(*names: str) -> Policy:
         [24, 24]
     """
     if not names or not all(isinstance(name, str) for name in names):
-        raise ArgumentError(f"save_names takes one or more names, not {names!r}", fix="save_names('hidden', 'scores')")
+        raise ArgumentError(
+            f"save_names takes one or more names, not {names!r}",
+            fix="save_names('hidden', 'scores')",
+        )
     return (*RECOMPUTE, *names)
 
 
 def pack(pack: Callable[[np.ndarray[Any, Any]], Any], unpack: Callable[[Any], Any]) -> Policy:
-    """Pass every residual to ``pack`` when it is saved, and the packed object to ``unpack`` when it is needed.
+    """Pass every residual to ``pack`` when it is saved, and the packed object to ``unpack`` when it
+    is needed.
 
     Args:
-        pack: from an array to any object: an array of fewer bits, compressed bytes, the name of a file. The array is
-            read-only.
+        pack: from an array to any object: an array of fewer bits, compressed bytes, the name of a
+            file. The array is read-only.
         unpack: from that object to an array of the same shape and dtype.
 
     Returns:
@@ -61,7 +67,8 @@ def pack(pack: Callable[[np.ndarray[Any, Any]], Any], unpack: Callable[[Any], An
     Raises:
         ArgumentError: if one of them is not a function.
         CapturedArrayError: from the derivative, if ``pack`` writes into its argument.
-        ShapeError, DtypeError: from the derivative, if ``unpack`` returns an array of another shape or dtype.
+        ShapeError, DtypeError: from the derivative, if ``unpack`` returns an array of another shape
+            or dtype.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -74,7 +81,9 @@ def pack(pack: Callable[[np.ndarray[Any, Any]], Any], unpack: Callable[[Any], An
     """
     for function in (pack, unpack):
         if not callable(function):
-            raise ArgumentError(f"policies.pack: {function!r} is not a function", fix="pass two functions")
+            raise ArgumentError(
+                f"policies.pack: {function!r} is not a function", fix="pass two functions"
+            )
     return Pack(pack, unpack)
 
 
@@ -94,9 +103,9 @@ def budget(size: int | str) -> Budget:
         the policy.
 
     Raises:
-        ArgumentError: if ``size`` is neither; from the function, if its derivative needs more bytes, or keeps values of each
-            step of a loop with an unbounded number of steps (a `while_loop` without ``max_steps``, a `fori_loop` with traced
-            bounds).
+        ArgumentError: if ``size`` is neither; from the function, if its derivative needs more
+            bytes, or keeps values of each step of a loop with an unbounded number of steps (a
+            `while_loop` without ``max_steps``, a `fori_loop` with traced bounds).
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -110,8 +119,8 @@ def budget(size: int | str) -> Budget:
         True
 
     Cost:
-        up to one more run of the function in the derivative. Finding the plan takes several times as long as a first
-        gradient.
+        up to one more run of the function in the derivative. Finding the plan takes several times
+        as long as a first gradient.
 
     Source:
         Chen et al., "Training deep nets with sublinear memory cost", arXiv:1604.06174 (2016).

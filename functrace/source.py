@@ -76,7 +76,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A place in the user's code: a code object and the offset of one instruction in it; or a `Place`."""
+    """A place in the user's code: a code object and the offset of one instruction in it; or a
+    `Place`.
+    """
 
     code: CodeType | Place
     offset: int
@@ -102,7 +104,9 @@ class Source:
     def expression(self) -> str:
         """The text of the line, stripped; empty without the source."""
         # A parsed program may name any path of this machine as a file: a device, or other text.
-        if isinstance(self.code, Place) and not (os.path.isabs(self.file) and self.file.endswith(".py")):
+        if isinstance(self.code, Place) and not (
+            os.path.isabs(self.file) and self.file.endswith(".py")
+        ):
             return ""
         lines = _lines(self.file)
         return lines[self.line - 1].strip() if 0 < self.line <= len(lines) else ""
@@ -128,12 +132,19 @@ class Source:
         """Source text of the object that the instruction writes into: ``y`` of ``y[0] = x`` and of
         ``y.flat = x``.
 
-        Empty if the instruction is no assignment to an item or to an attribute; ``"an array"`` without the source.
+        Empty if the instruction is no assignment to an item or to an attribute; ``"an array"``
+        without the source.
         """
-        if isinstance(self.code, Place) or not opname[self.code.co_code[self.offset]].startswith(_STORES):
+        if isinstance(self.code, Place) or not opname[self.code.co_code[self.offset]].startswith(
+            _STORES
+        ):
             return ""
         node = self._expression_tree
-        return ast.unparse(node.value) if isinstance(node, ast.Subscript | ast.Attribute) else "an array"
+        return (
+            ast.unparse(node.value)
+            if isinstance(node, ast.Subscript | ast.Attribute)
+            else "an array"
+        )
 
     @property
     def formats(self) -> bool:
@@ -143,7 +154,11 @@ class Source:
         if opname[self.code.co_code[self.offset]].startswith("FORMAT"):
             return True
         node = self._expression_tree
-        if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant)):
+        if not (
+            isinstance(node, ast.BinOp)
+            and isinstance(node.op, ast.Mod)
+            and isinstance(node.left, ast.Constant)
+        ):
             return False
         return isinstance(node.left.value, str)
 
@@ -174,7 +189,11 @@ class Source:
 
     def __reduce__(self) -> Any:
         """Copy and pickle as a `Place`: code objects cannot be pickled."""
-        place = self.code if isinstance(self.code, Place) else Place(self.file, self.line, self.function)
+        place = (
+            self.code
+            if isinstance(self.code, Place)
+            else Place(self.file, self.line, self.function)
+        )
         return Source, (place, self.offset if isinstance(self.code, Place) else 0)
 
     def __str__(self) -> str:
@@ -191,7 +210,9 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join([c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text])
+    return "".join(
+        [c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text]
+    )
 
 
 def is_users(file: str) -> bool:
@@ -203,7 +224,9 @@ def is_users(file: str) -> bool:
 
 
 def user_frame(depth: int = 1) -> FrameType | None:
-    """Return the innermost running frame that is the user's own; if all are libraries', the innermost that is not ours."""
+    """Return the innermost running frame that is the user's own; if all are libraries', the
+    innermost that is not ours.
+    """
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None and frame.f_code.co_filename.startswith(OWN_AND_NUMPYS):
         frame = frame.f_back
@@ -239,7 +262,9 @@ def user_source() -> Source | None:
 
 
 def source_of_traceback(traceback: TracebackType | None) -> Source | None:
-    """Return the innermost user line of a traceback; if all are libraries', the innermost that is not ours."""
+    """Return the innermost user line of a traceback; if all are libraries', the innermost that is
+    not ours.
+    """
     own = other = None
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
@@ -250,7 +275,7 @@ def source_of_traceback(traceback: TracebackType | None) -> Source | None:
     return own or other
 
 
-# -- tracebacks ------------------------------------------------------------------------------------------------------------
+# -- tracebacks ------------------------------------------------------------------------------------
 
 
 def hide_own_frames(error: BaseException) -> None:
@@ -266,7 +291,9 @@ def hide_own_frames(error: BaseException) -> None:
     current: BaseException | None = error
     while current is not None and all(current is not other for other in seen):
         seen.append(current)
-        is_own = type(current).__module__.startswith("functrace.") or _raised_by(current, PACKAGE_PREFIX)
+        is_own = type(current).__module__.startswith("functrace.") or _raised_by(
+            current, PACKAGE_PREFIX
+        )
         current.__traceback__ = _users_part(current.__traceback__)
         if current.__cause__ is not None and _is_internal(current.__cause__):
             current.__cause__ = None  # (`__suppress_context__` stays true)
@@ -309,7 +336,7 @@ def _users_part(traceback: TracebackType | None) -> TracebackType | None:
     return kept[0] if kept else None
 
 
-# -- code objects and files ------------------------------------------------------------------------------------------------
+# -- code objects and files ------------------------------------------------------------------------
 
 
 @final
@@ -349,7 +376,9 @@ def _assignments(lines: _Same[list[str]]) -> dict[Span, Names]:
     to, for a file."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python has emitted these warnings when it compiled the file
+            warnings.simplefilter(
+                "ignore"
+            )  # Python has emitted these warnings when it compiled the file
             tree = ast.parse("".join(lines.object))
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the file has changed since
         return {}
@@ -364,7 +393,10 @@ def _stored_by(node: ast.AST) -> Iterator[tuple[Span, Names]]:
     elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
         yield from _stored(node.target, node.value)
     elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-        yield _span(node), (node.target.id,)  # the operation has the characters of the whole statement
+        yield (
+            _span(node),
+            (node.target.id,),
+        )  # the operation has the characters of the whole statement
 
 
 def _stored(target: ast.expr, value: ast.expr) -> Iterator[tuple[Span, Names]]:
@@ -373,13 +405,17 @@ def _stored(target: ast.expr, value: ast.expr) -> Iterator[tuple[Span, Names]]:
         yield from _stored(target, value.orelse)
     elif isinstance(target, ast.Name):
         yield from [(span, (target.id,)) for span in _spans_of(value)]
-    elif isinstance(target, (ast.Tuple, ast.List)) and not any(isinstance(t, ast.Starred) for t in target.elts):
+    elif isinstance(target, (ast.Tuple, ast.List)) and not any(
+        isinstance(t, ast.Starred) for t in target.elts
+    ):
         if isinstance(value, (ast.Tuple, ast.List)):
             for part, of in zip(target.elts, value.elts, strict=False):
                 yield from _stored(part, of)
         else:
             names = tuple([t.id if isinstance(t, ast.Name) else None for t in target.elts])
-            yield from [(span, names) for span in (*_spans_of(value), _span(target))]  # a traced array unpacks at the target
+            yield from [
+                (span, names) for span in (*_spans_of(value), _span(target))
+            ]  # a traced array unpacks at the target
 
 
 def _spans_of(value: ast.expr) -> Iterator[Span]:

@@ -1,4 +1,5 @@
-"""Types of objects that transforms return, for annotations: ``Jitted``, ``CacheInfo``, ``GuardsInfo``, ``Residuals``.
+"""Types of objects that transforms return, for annotations: ``Jitted``, ``CacheInfo``,
+``GuardsInfo``, ``Residuals``.
 
 Layer: 8 (api).
 """

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 else:
 
     class Array(ABC):  # noqa: B024 (membership is by registration)
-        """Abstract array: an ndarray, a NumPy scalar or a traced value. For annotations and ``isinstance``.
+        """Abstract array: an ndarray, a NumPy scalar or a traced value. For annotations and
+        ``isinstance``.
 
         Example:
             >>> import numpy as np, functrace as ft
@@ -33,7 +34,9 @@ else:
     Array.register(np.generic)
 
 Scalar: TypeAlias = bool | int | float | complex
-ArrayLike: TypeAlias = Array | np.generic | bool | int | float | complex | list[Any] | tuple[Any, ...]
+ArrayLike: TypeAlias = (
+    Array | np.generic | bool | int | float | complex | list[Any] | tuple[Any, ...]
+)
 PyTree: TypeAlias = Any
 """A pytree: tuples, lists, dicts … with arrays as leaves (see ``optree``)."""
 

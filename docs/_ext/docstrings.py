@@ -1,4 +1,6 @@
-"""Docstrings are text with names in backticks and Google's sections; this makes reStructuredText of them."""
+"""Docstrings are text with names in backticks and Google's sections; this makes reStructuredText of
+them.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,12 @@ DOCTEST = re.compile(r"(?=^ *>>> )", re.MULTILINE)
 BLANK = re.compile(r"(\n(?: *\n)+)")
 
 
-def escape_markup(app: Any, what: str, name: str, obj: object, options: Any, lines: list[str]) -> None:
-    """Escape what is markup in reStructuredText and not in docstrings (``*args``, ``|z|``, ``shape_``); link pages."""
+def escape_markup(
+    app: Any, what: str, name: str, obj: object, options: Any, lines: list[str]
+) -> None:
+    """Escape what is markup in reStructuredText and not in docstrings (``*args``, ``|z|``,
+    ``shape_``); link pages.
+    """
     block: int | None = None  # the indentation of the text to which a literal block belongs
     pieces = BLANK.split("\n".join(lines))
     for k, paragraph in enumerate(pieces[::2]):
@@ -28,7 +34,10 @@ def escape_markup(app: Any, what: str, name: str, obj: object, options: Any, lin
 def escaped(text: str) -> str:
     """Escape markup outside of literals."""
     pieces = LITERAL.split(text)
-    pieces[::2] = [PAGE.sub(r":doc:`/\1`", MARKUP.sub(lambda found: "\\" + found[0], piece)) for piece in pieces[::2]]
+    pieces[::2] = [
+        PAGE.sub(r":doc:`/\1`", MARKUP.sub(lambda found: "\\" + found[0], piece))
+        for piece in pieces[::2]
+    ]
     return "".join(pieces)
 
 
@@ -37,7 +46,9 @@ def drop_layer(app: Any, what: str, name: str, obj: object, options: Any, lines:
     lines[:] = [line for line in lines if what != "module" or not line.startswith("Layer: ")]
 
 
-def skip_others(app: Any, what: str, name: str, obj: object, skip: bool, options: Any) -> bool | None:
+def skip_others(
+    app: Any, what: str, name: str, obj: object, skip: bool, options: Any
+) -> bool | None:
     """Leave out what a module of functrace has from NumPy or SciPy unchanged."""
     module = getattr(obj, "__module__", None) or ""
     return True if what == "module" and not module.startswith("functrace") else None
@@ -48,7 +59,9 @@ def find_short_name(app: Any, env: Any, node: Any, content: Any) -> Any:
     if node.get("refdomain") != "py" or not re.fullmatch(r"[\w.]+", node["reftarget"]):
         return None
     target = "functrace." + node["reftarget"].removeprefix("ft.")
-    return env.domains["py"].resolve_xref(env, node["refdoc"], app.builder, "obj", target, node, content)
+    return env.domains["py"].resolve_xref(
+        env, node["refdoc"], app.builder, "obj", target, node, content
+    )
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -23,7 +23,9 @@ def picture(block: Any, variables: dict[str, Any], settings: dict[str, Any]) -> 
 
 
 def arguments(settings: dict[str, Any], variables: dict[str, Any]) -> list[str]:
-    """Run an example without arguments, and let it know its own file, next to which it saves a picture."""
+    """Run an example without arguments, and let it know its own file, next to which it saves a
+    picture.
+    """
     variables["example_globals"]["__file__"] = variables["src_file"]
     return []
 

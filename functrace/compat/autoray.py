@@ -38,7 +38,9 @@ def register() -> None:
         array([1., 1.])
     """
     autoray: Any = importlib.import_module("autoray.autoray")  # (hidden from type checkers)
-    autoray.register_module_alias(BACKEND, "functrace.numpy")  # its names are NumPy's, and take lists of traced values
+    autoray.register_module_alias(
+        BACKEND, "functrace.numpy"
+    )  # its names are NumPy's, and take lists of traced values
     for name, function in _FUNCTIONS.items():
         autoray.register_function(BACKEND, name, function)
     autoray.register_function(BACKEND, "linalg.svd", wrapper=_thin)

@@ -43,7 +43,9 @@ class _Traced(type):
     """The metaclass of `Arrays`."""
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, TracedArray) or (is_recording() and isinstance(instance, np.ndarray))
+        return isinstance(instance, TracedArray) or (
+            is_recording() and isinstance(instance, np.ndarray)
+        )
 
 
 class Arrays(metaclass=_Traced):
@@ -52,7 +54,9 @@ class Arrays(metaclass=_Traced):
 
 def _set_gradients(_backend: object, val: Values, inputs: Values, grads: Values) -> Values:
     """Return ``val`` with only the gradients that POT has computed."""
-    traced: list[tuple[Values, Values]] = [(x, g) for x, g in zip(inputs, grads, strict=True) if isinstance(x, Tracer)]
+    traced: list[tuple[Values, Values]] = [
+        (x, g) for x, g in zip(inputs, grads, strict=True) if isinstance(x, Tracer)
+    ]
     if not traced:
         return val
     # Plans and potentials of linear programs are piecewise constant; others depend on their inputs.
@@ -68,7 +72,9 @@ def _valued(val: Values, inputs: Values, grads: Values) -> Values:
 
 @_valued.defjvp
 def _valued_jvp(primals: Values, tangents: Values) -> Values:
-    return _valued(*primals), sum(np.sum(g * x_dot) for g, x_dot in zip(primals[2], tangents[1], strict=True))
+    return _valued(*primals), sum(
+        np.sum(g * x_dot) for g, x_dot in zip(primals[2], tangents[1], strict=True)
+    )
 
 
 @custom_jvp
@@ -79,7 +85,9 @@ def _valued_once(val: Values, inputs: Values, grads: Values) -> Values:
 @_valued_once.defjvp
 def _valued_once_jvp(primals: Values, tangents: Values) -> Values:
     _, inputs, grads = primals
-    along = sum(np.sum(_first(g, inputs) * x_dot) for g, x_dot in zip(grads, tangents[1], strict=True))
+    along = sum(
+        np.sum(_first(g, inputs) * x_dot) for g, x_dot in zip(grads, tangents[1], strict=True)
+    )
     return _valued_once(*primals), along
 
 
@@ -91,8 +99,10 @@ def _first(gradient: Values, inputs: Values) -> Values:
 @_first.defjvp
 def _first_jvp(primals: Values, tangents: Values) -> Values:
     raise NotDifferentiableError(
-        "POT computes the gradient of this value from a plan that depends on the arguments, without that dependence",
-        fix="differentiate it once; functions that iterate under the backend (ot.sinkhorn2) have derivatives of all orders",
+        "POT computes the gradient of this value from a plan that depends on the arguments, "
+        "without that dependence",
+        fix="differentiate it once; functions that iterate under the backend (ot.sinkhorn2) have "
+        "derivatives of all orders",
     )
 
 

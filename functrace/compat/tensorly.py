@@ -43,7 +43,9 @@ def register() -> None:
         return
     own: dict[str, Any] = {
         "is_tensor": staticmethod(lambda tensor: isinstance(tensor, np.ndarray | Tracer)),
-        "to_numpy": staticmethod(lambda tensor: value(tensor) if isinstance(tensor, Tracer) else np.copy(tensor)),
+        "to_numpy": staticmethod(
+            lambda tensor: value(tensor) if isinstance(tensor, Tracer) else np.copy(tensor)
+        ),
         "tensor": staticmethod(_tensor),
     }
     for name in dir(numpy_backend):
@@ -55,7 +57,12 @@ def register() -> None:
             own[name] = staticmethod(_ours(plain))
         elif inspect.isfunction(found):
             own[name] = lift(found)
-    types.new_class("FunctraceBackend", (numpy_backend,), {"backend_name": "functrace"}, lambda made: made.update(own))
+    types.new_class(
+        "FunctraceBackend",
+        (numpy_backend,),
+        {"backend_name": "functrace"},
+        lambda made: made.update(own),
+    )
     backend.BackendManager.available_backend_names.append("functrace")
 
 

@@ -61,7 +61,10 @@ def _without_repeats(program: Program, operands: Sequence[Any]) -> tuple[Program
     cotangents.
     """
     places: dict[Any, int] = {}
-    chosen = [places.setdefault((x._recording, x._id) if isinstance(x, Tracer) else k, k) for k, x in enumerate(operands)]
+    chosen = [
+        places.setdefault((x._recording, x._id) if isinstance(x, Tracer) else k, k)
+        for k, x in enumerate(operands)
+    ]
     if len(places) == len(operands):
         return program, operands
     write, ids = Rewrite(program, places.values()), program.input_ids
@@ -73,7 +76,9 @@ def _without_repeats(program: Program, operands: Sequence[Any]) -> tuple[Program
 def evaluate_fresh(program: Program, operands: Sequence[Any]) -> tuple[Any, ...]:
     """Evaluate a program; no result shares memory with an operand or another result."""
     results = evaluate_program(program, operands)
-    return tuple([r.copy("K") if shared else r for r, shared in zip(results, program.aliasing, strict=True)])
+    return tuple(
+        [r.copy("K") if shared else r for r, shared in zip(results, program.aliasing, strict=True)]
+    )
 
 
 def check_operands(name: str, program: Program, specs: Sequence[Any]) -> None:
@@ -90,7 +95,8 @@ def check_operands(name: str, program: Program, specs: Sequence[Any]) -> None:
     for place, (spec, i) in enumerate(zip(specs, program.input_ids, strict=True)):
         if spec is not program.avals[i]:
             raise ShapeError(
-                f"{name} of {program.name}: operand {place} is {spec}, but the program takes {program.avals[i]}",
+                f"{name} of {program.name}: operand {place} is {spec}, but the program takes "
+                f"{program.avals[i]}",
                 fix="convert the operand",
             )
 
@@ -114,7 +120,10 @@ class Transposed(NamedTuple):
 
 
 def transposed_program(
-    program: Program, linear: Sequence[bool], cotangents: Sequence[Any], before: Sequence[Any] | None = None
+    program: Program,
+    linear: Sequence[bool],
+    cotangents: Sequence[Any],
+    before: Sequence[Any] | None = None,
 ) -> Transposed:
     """Transpose a program for the given cotangents, without dead inputs and outputs.
 
@@ -128,7 +137,9 @@ def transposed_program(
     part = restrict(program, program.input_ids, [program.output_ids[k] for k in reached])
     places = [k for k, i in enumerate(program.input_ids) if i in part.used]
     onto = [None if before is None else before[k] for k in places if linear[k]]
-    made = transpose_program(part.program, [linear[k] for k in places], [ct is not None for ct in onto])
+    made = transpose_program(
+        part.program, [linear[k] for k in places], [ct is not None for ct in onto]
+    )
     others = [k for k in places if not linear[k]]
     needed = restrict(made, made.input_ids, made.output_ids)
     used = [i in needed.used for i in made.input_ids]
@@ -141,13 +152,15 @@ def transposed_program(
     )
 
 
-# -- rules ---------------------------------------------------------------------------------------------------------------
+# -- rules -----------------------------------------------------------------------------------------
 
 
 def _aval(*specs: *tuple[*tuple[Spec, ...], Program, Param | Pack]) -> Any:
     *operands, program, policy = specs
     if not is_policy(policy):
-        raise ArgumentError("call: the policy is none", fix="use (), ('recompute', *names) or a Pack")
+        raise ArgumentError(
+            "call: the policy is none", fix="use (), ('recompute', *names) or a Pack"
+        )
     check_operands("call", program, operands)
     return output_avals(program)
 
@@ -167,7 +180,11 @@ def _pushed(program: Program, active: Sequence[bool]) -> tuple[Program, tuple[bo
     count = len(program.output_ids)
     flags = mapped_outputs(made, [False] * len(program.input_ids) + [True] * sum(active))[count:]
     kept = [i for i, flag in zip(made.output_ids[count:], flags, strict=True) if flag]
-    part = made if all(flags) else restrict(made, made.input_ids, [*made.output_ids[:count], *kept], keep=True).program
+    part = (
+        made
+        if all(flags)
+        else restrict(made, made.input_ids, [*made.output_ids[:count], *kept], keep=True).program
+    )
     return part.interned(), flags
 
 
@@ -187,11 +204,17 @@ def _linearize(primals: Values, tangents: Tangents, program: Program, policy: Po
     return results[:count], [next(found) if flag else None for flag in split.active]
 
 
-def _recomputing(primals: Values, moved: list[Any], active: list[bool], program: Program, policy: tuple[str, ...]) -> Any:
+def _recomputing(
+    primals: Values, moved: list[Any], active: list[bool], program: Program, policy: tuple[str, ...]
+) -> Any:
     """Keep the operands and named values; the linear part rematerializes all others."""
     program = inline(program, plain_call)
     names = policy[1:]
-    named = [k for k, _ in program.schedule if program.ops[k][0] is name_p and program.ops[k][2][0] in names]
+    named = [
+        k
+        for k, _ in program.schedule
+        if program.ops[k][0] is name_p and program.ops[k][2][0] in names
+    ]
     pushed, needed = tangent_program(program, active, [*named, *program.input_ids])
     kept = [i for i in needed if i not in program.input_ids]
     build = restrict(program, program.input_ids, [*program.output_ids, *kept], effects=True)
@@ -204,7 +227,10 @@ def _recomputing(primals: Values, moved: list[Any], active: list[bool], program:
     moving = [False] * len(needed) + [True] * len(moved)
     flags = mapped_outputs(pushed, moving)  # the others have zeros, which would count as tangents
     part = restrict(
-        pushed, pushed.input_ids, [i for i, flag in zip(pushed.output_ids, flags, strict=True) if flag], keep=True
+        pushed,
+        pushed.input_ids,
+        [i for i, flag in zip(pushed.output_ids, flags, strict=True) if flag],
+        keep=True,
     )
     found = iter(call_program(without_kept(part.program).interned(), [*residuals, *moved], policy))
     return results[:count], [next(found) if flag else None for flag in flags]
@@ -214,7 +240,11 @@ def packing(split: Split, program: Program, policy: Pack) -> Split:
     """Pack every residual of a split in its forward part, and unpack it in its linear part."""
     forward, linear = split.forward, split.linear
     count = len(program.output_ids)
-    from_word = {"input": forward.input_ids, "output": forward.output_ids[:count], "new": forward.output_ids[count:]}
+    from_word = {
+        "input": forward.input_ids,
+        "output": forward.output_ids[:count],
+        "new": forward.output_ids[count:],
+    }
     residuals = [from_word[word][place] for word, place in split.sources]
     made = _packing_soon(forward, count, residuals, policy)
     write = Rewrite(linear)
@@ -232,11 +262,17 @@ def _packing_soon(forward: Program, count: int, residuals: list[int], policy: Pa
     freed.
     """
     needed = set(forward.output_ids[:count])
-    needed.update(k for k, (primitive, _, params) in enumerate(forward.ops) if primitive.kept and primitive.kept(*params))
+    needed.update(
+        k
+        for k, (primitive, _, params) in enumerate(forward.ops)
+        if primitive.kept and primitive.kept(*params)
+    )
     for k in range(len(forward.ops) - 1, -1, -1):
         if k in needed:
             needed.update(forward.ops[k][1])
-    missing = {k: {i for i in forward.ops[k][1] if i >= 0} for k, _ in forward.schedule if k not in needed}
+    missing = {
+        k: {i for i in forward.ops[k][1] if i >= 0} for k, _ in forward.schedule if k not in needed
+    }
     readers: dict[int, list[int]] = {}
     for k, operands in missing.items():
         for i in operands:
@@ -263,15 +299,21 @@ def _packing_soon(forward: Program, count: int, residuals: list[int], policy: Pa
         if k in needed or k in free:
             write.keep(k)
             is_there(*range(k, k + forward.result_count(k)))
-    return write.finish([*map(write.operand, forward.output_ids[:count]), *[packed[i] for i in residuals]])
+    return write.finish(
+        [*map(write.operand, forward.output_ids[:count]), *[packed[i] for i in residuals]]
+    )
 
 
 def _transpose(
-    cts: Tangents, before: Sequence[Array | None] | None, *rest: *tuple[*tuple[Operand, ...], Program, Policy]
+    cts: Tangents,
+    before: Sequence[Array | None] | None,
+    *rest: *tuple[*tuple[Operand, ...], Program, Policy],
 ) -> Any:
     *operands, program, policy = rest
     found = transposed_program(program, [is_linear(x) for x in operands], cts, before)
-    results = call_program(found.program.interned(), [*[operands[k] for k in found.values], *found.cotangents], policy)
+    results = call_program(
+        found.program.interned(), [*[operands[k] for k in found.values], *found.cotangents], policy
+    )
     made = list(at_places(results, found.linear, len(operands)))
     for k, ct in enumerate(before or ()):
         if made[k] is None:  # an operand on which the transposed part does not depend
@@ -293,7 +335,9 @@ def zeros_of(like: Array | ShapeDtype) -> Any:
 
 
 def _batch(operands: Values, is_batched: Flags, program: Program, policy: Policy) -> Any:
-    mapped = vmap_program(program, batch_size(operands, is_batched), is_batched, mapped_outputs(program, is_batched))
+    mapped = vmap_program(
+        program, batch_size(operands, is_batched), is_batched, mapped_outputs(program, is_batched)
+    )
     return tuple(call_program(mapped.interned(), operands, policy))
 
 
@@ -311,7 +355,9 @@ def reached_by(flags: Sequence[bool], program: Program, *_: object) -> Sequence[
     return reached_outputs(program, flags)
 
 
-def _moving(flags: Sequence[bool], program: Program, *_: object) -> list[tuple[Program, Sequence[bool]]]:
+def _moving(
+    flags: Sequence[bool], program: Program, *_: object
+) -> list[tuple[Program, Sequence[bool]]]:
     return [(program, flags)]
 
 

@@ -49,7 +49,9 @@ def settled(
         inputs[constants : constants + carries] = grown
 
 
-def split_body(body: Program, flags: Sequence[bool], constants: int, carries: int) -> tuple[list[bool], Split]:
+def split_body(
+    body: Program, flags: Sequence[bool], constants: int, carries: int
+) -> tuple[list[bool], Split]:
     """Split the body, with tangents for carries that start with one or get one in a step.
 
     Returns:
@@ -57,7 +59,10 @@ def split_body(body: Program, flags: Sequence[bool], constants: int, carries: in
     """
     inputs = list(flags)
     while True:
-        needed = [*inputs[constants : constants + carries], *[False] * (len(body.output_ids) - carries)]
+        needed = [
+            *inputs[constants : constants + carries],
+            *[False] * (len(body.output_ids) - carries),
+        ]
         made = split_program(body, inputs, needed)
         active = made.active[:carries]
         if active == tuple(inputs[constants : constants + carries]):
@@ -65,16 +70,24 @@ def split_body(body: Program, flags: Sequence[bool], constants: int, carries: in
         inputs[constants : constants + carries] = active
 
 
-def zeros_where(flags: Sequence[bool], values: Sequence[Any], like: Sequence[ShapeDtype]) -> list[Any]:
+def zeros_where(
+    flags: Sequence[bool], values: Sequence[Any], like: Sequence[ShapeDtype]
+) -> list[Any]:
     """Return the flagged values, with zeros for missing ones."""
     return [
-        zeros_of(aval) if value is None else value for flag, value, aval in zip(flags, values, like, strict=True) if flag
+        zeros_of(aval) if value is None else value
+        for flag, value, aval in zip(flags, values, like, strict=True)
+        if flag
     ]
 
 
 def source_variables(forward: Program, count: int) -> dict[str, tuple[int, ...]]:
     """Return the variables to which the sources of residuals refer."""
-    return {"input": forward.input_ids, "output": forward.output_ids, "new": forward.output_ids[count:]}
+    return {
+        "input": forward.input_ids,
+        "output": forward.output_ids,
+        "new": forward.output_ids[count:],
+    }
 
 
 def hoisted(split: Split, body: Program, constants: int) -> tuple[list[int], list[int]]:
@@ -86,11 +99,18 @@ def hoisted(split: Split, body: Program, constants: int) -> tuple[list[int], lis
             varying.update(range(k, k + forward.result_count(k)))
     variable = source_variables(forward, count)
     flags = [variable[word][place] in varying for word, place in split.sources]
-    return [n for n, flag in enumerate(flags) if not flag], [n for n, flag in enumerate(flags) if flag]
+    return [n for n, flag in enumerate(flags) if not flag], [
+        n for n, flag in enumerate(flags) if flag
+    ]
 
 
 def invariants(
-    forward: Program, split: Split, invariant: list[int], primals: Values, constants: int, count: int
+    forward: Program,
+    split: Split,
+    invariant: list[int],
+    primals: Values,
+    constants: int,
+    count: int,
 ) -> list[Any]:
     """Compute the loop-invariant residuals, once."""
     variable = source_variables(forward, count)

@@ -27,7 +27,16 @@ from functrace.control.joining import choose, evaluate_lowered
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.parts import Assembly, holds_kept, output_avals, restrict
-from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
+from functrace.ir.primitive import (
+    Flags,
+    Holds,
+    Joint,
+    Operand,
+    Primitive,
+    Tangents,
+    Values,
+    is_linear,
+)
 from functrace.ir.program import Program
 from functrace.ir.structures import Branch, Lowering
 from functrace.ir.tape import Spec
@@ -43,7 +52,9 @@ if TYPE_CHECKING:
     from functrace.ir.numpy_source import Spelling, Writer
 
 
-def cond_program(which: Value, operands: Sequence[Any], branches: Sequence[Program], batched: Flags = ()) -> list[Any]:
+def cond_program(
+    which: Value, operands: Sequence[Any], branches: Sequence[Program], batched: Flags = ()
+) -> list[Any]:
     """Apply a choice.
 
     Args:
@@ -52,7 +63,9 @@ def cond_program(which: Value, operands: Sequence[Any], branches: Sequence[Progr
         branches: closed programs with the same inputs and outputs.
         batched: for a choice per example, one flag per operand: True if it has the batch axis.
     """
-    return list(bind(cond_p, (which, *operands), (tuple([b.interned() for b in branches]), batched)))
+    return list(
+        bind(cond_p, (which, *operands), (tuple([b.interned() for b in branches]), batched))
+    )
 
 
 def _eval(*rest: *tuple[Array, *tuple[Array, ...], tuple[Program, ...], Flags]) -> Any:
@@ -81,10 +94,17 @@ def _aval(which: Spec, *rest: *tuple[*tuple[ShapeDtype, ...], tuple[Program, ...
     *operands, branches, batched = rest
     outs = output_avals(branches[0])
     if any(output_avals(b) != outs for b in branches):
-        raise ShapeError("cond: the branches return different avals", fix="make them return the same shapes and dtypes")
+        raise ShapeError(
+            "cond: the branches return different avals",
+            fix="make them return the same shapes and dtypes",
+        )
     _check_which(which, 1 if batched else 0)
     size = which.shape[0] if batched else 0
-    single = [_example(x, size) if flag else x for x, flag in zip(operands, batched, strict=True)] if batched else operands
+    single = (
+        [_example(x, size) if flag else x for x, flag in zip(operands, batched, strict=True)]
+        if batched
+        else operands
+    )
     for branch in branches:
         check_operands("cond", branch, single)
     return tuple([stacked(size, a) for a in outs]) if batched else outs
@@ -93,7 +113,9 @@ def _aval(which: Spec, *rest: *tuple[*tuple[ShapeDtype, ...], tuple[Program, ...
 def _check_which(which: Spec, rank: int) -> None:
     if _kind(which) not in "biu" or len(() if isinstance(which, type) else which.shape) != rank:
         wanted = "one bool or integer per example" if rank else "one bool or integer"
-        raise ShapeError(f"cond: the branch index is {which}, not {wanted}", fix="compare with a number")
+        raise ShapeError(
+            f"cond: the branch index is {which}, not {wanted}", fix="compare with a number"
+        )
 
 
 def _kind(which: Spec) -> str:
@@ -102,14 +124,18 @@ def _kind(which: Spec) -> str:
 
 def _example(x: ShapeDtype, size: int) -> ShapeDtype:
     if not x.shape or x.shape[0] != size:
-        raise ShapeError(f"cond: an operand of {size} examples is {x}", fix=f"give it a first axis of {size}")
+        raise ShapeError(
+            f"cond: an operand of {size} examples is {x}", fix=f"give it a first axis of {size}"
+        )
     return ShapeDtype(x.shape[1:], x.dtype)
 
 
-# -- derivatives ---------------------------------------------------------------------------------------------------------
+# -- derivatives -----------------------------------------------------------------------------------
 
 
-def _spread(tangents: Sequence[Array | None], which: Array, branch: Program, batched: Flags) -> list[Any]:
+def _spread(
+    tangents: Sequence[Array | None], which: Array, branch: Program, batched: Flags
+) -> list[Any]:
     """Give every tangent of a choice per example the batch axis, so that it is selected per example
     too.
     """
@@ -136,16 +162,25 @@ def _jvp(primals: Values, tangents: Tangents, branches: tuple[Program, ...], bat
     made = [jvp_program(b, active) for b in branches]
     count = len(branches[0].output_ids)
     moving = [False] * len(operands) + [True] * len(moved)
-    needed = [any(flags) for flags in zip(*[mapped_outputs(p, moving)[count:] for p in made], strict=True)]
+    needed = [
+        any(flags) for flags in zip(*[mapped_outputs(p, moving)[count:] for p in made], strict=True)
+    ]
     if not all(needed):  # zeros would count as tangents
         chosen = [*range(count), *[count + k for k, flag in enumerate(needed) if flag]]
-        made = [restrict(p, p.input_ids, [p.output_ids[k] for k in chosen], keep=True).program for p in made]
-    results = cond_program(which, [*operands, *moved], made, _flags(batched, range(len(operands)), len(moved)))
+        made = [
+            restrict(p, p.input_ids, [p.output_ids[k] for k in chosen], keep=True).program
+            for p in made
+        ]
+    results = cond_program(
+        which, [*operands, *moved], made, _flags(batched, range(len(operands)), len(moved))
+    )
     found = iter(results[count:])
     return results[:count], [next(found) if flag else None for flag in needed]
 
 
-def _linearize(primals: Values, tangents: Tangents, branches: tuple[Program, ...], batched: Flags) -> Any:
+def _linearize(
+    primals: Values, tangents: Tangents, branches: tuple[Program, ...], batched: Flags
+) -> Any:
     which, *operands = primals
     dots = _spread(tangents[1:], which, branches[0], batched)
     active = [t is not None for t in dots]
@@ -157,7 +192,9 @@ def _linearize(primals: Values, tangents: Tangents, branches: tuple[Program, ...
     results = cond_program(which, operands, forwards, batched)
     count = len(branches[0].output_ids)
     residuals = [*results[count:], *[operands[k] for k in places]]
-    flags = (*[True] * len(results[count:]), *_flags(batched, places, len(moved))) if batched else ()
+    flags = (
+        (*[True] * len(results[count:]), *_flags(batched, places, len(moved))) if batched else ()
+    )
     found = iter(cond_program(which, [*residuals, *moved], linears, flags))
     return results[:count], [next(found) if flag else None for flag in needed]
 
@@ -194,15 +231,25 @@ def _join(splits: Sequence[Split], count: int) -> tuple[list[Program], list[Prog
         forward = split.forward
         build = Assembly()
         inputs = [build.input(forward.avals[i]) for i in forward.input_ids]
-        filled = {slot: _variable(split, word, place, count) for (word, place), slot in mine.items()}
-        part = restrict(forward, forward.input_ids, [*forward.output_ids[:count], *filled.values()], keep=True).program
+        filled = {
+            slot: _variable(split, word, place, count) for (word, place), slot in mine.items()
+        }
+        part = restrict(
+            forward, forward.input_ids, [*forward.output_ids[:count], *filled.values()], keep=True
+        ).program
         outputs = build.splice(part, inputs)
         by_slot = dict(zip(filled, outputs[count:], strict=True))
         for n, aval in enumerate(slots):
             if n not in by_slot:
                 zero = build.constant(np.zeros((), aval.dtype)[()], ShapeDtype((), aval.dtype))
-                by_slot[n] = build.place(broadcast_to_p, (zero,), (aval.shape,)) if aval.shape else zero
-        forwards.append(build.program([*outputs[:count], *[by_slot[n] for n in range(len(slots))]], forward.name))
+                by_slot[n] = (
+                    build.place(broadcast_to_p, (zero,), (aval.shape,)) if aval.shape else zero
+                )
+        forwards.append(
+            build.program(
+                [*outputs[:count], *[by_slot[n] for n in range(len(slots))]], forward.name
+            )
+        )
         linear = split.linear
         build = Assembly()
         values: dict[tuple[str, int], int] = {}
@@ -211,7 +258,9 @@ def _join(splits: Sequence[Split], count: int) -> tuple[list[Program], list[Prog
         for place in kept:
             values["input", place] = build.input(forward.avals[forward.input_ids[place]])
         dots = [build.input(linear.avals[i]) for i in linear.input_ids[len(split.sources) :]]
-        residuals = [values[key] if key[0] == "input" else values["slot", mine[key]] for key in split.sources]
+        residuals = [
+            values[key] if key[0] == "input" else values["slot", mine[key]] for key in split.sources
+        ]
         linears.append(build.program(build.splice(linear, [*residuals, *dots]), linear.name))
     return forwards, linears, kept
 
@@ -220,7 +269,9 @@ def _variable(split: Split, word: str, place: int, count: int) -> int:
     return split.forward.output_ids[place + (count if word == "new" else 0)]
 
 
-def _transpose(cts: Tangents, which: Array, *rest: *tuple[*tuple[Operand, ...], tuple[Program, ...], Flags]) -> Any:
+def _transpose(
+    cts: Tangents, which: Array, *rest: *tuple[*tuple[Operand, ...], tuple[Program, ...], Flags]
+) -> Any:
     *operands, branches, batched = rest
     linear = [is_linear(x) for x in operands]
     found = [transposed_program(b, linear, cts) for b in branches]
@@ -235,7 +286,9 @@ def _transpose(cts: Tangents, which: Array, *rest: *tuple[*tuple[Operand, ...], 
         outs = [a for a, ct in zip(output_avals(branch), cts, strict=True) if ct is not None]
         for ct, aval in zip(given, outs, strict=True):
             inputs[id(ct)] = build.input(aval)
-        outputs = build.splice(f.program, [*[inputs[k] for k in f.values], *[inputs[id(ct)] for ct in f.cotangents]])
+        outputs = build.splice(
+            f.program, [*[inputs[k] for k in f.values], *[inputs[id(ct)] for ct in f.cotangents]]
+        )
         by_place = dict(zip(f.linear, outputs, strict=True))
         for k in places:
             if k not in by_place:
@@ -246,7 +299,9 @@ def _transpose(cts: Tangents, which: Array, *rest: *tuple[*tuple[Operand, ...], 
     return (None, *at_places(results, places, len(operands)))
 
 
-def _batch(operands: Values, is_batched: Flags, branches: tuple[Program, ...], batched: Flags) -> Any:
+def _batch(
+    operands: Values, is_batched: Flags, branches: tuple[Program, ...], batched: Flags
+) -> Any:
     which, *values = operands
     size = batch_size(operands, is_batched)
     if not is_batched[0] and not batched:
@@ -268,39 +323,60 @@ def _batch(operands: Values, is_batched: Flags, branches: tuple[Program, ...], b
     return tuple([reshape(r, (size, inner, *shape_of(r)[1:])) for r in results])
 
 
-def _mapped(is_batched: Sequence[bool], branches: tuple[Program, ...], batched: Flags) -> list[bool]:
+def _mapped(
+    is_batched: Sequence[bool], branches: tuple[Program, ...], batched: Flags
+) -> list[bool]:
     """Return the results that have a batch axis: all, if the choice is per example."""
     if is_batched[0] or batched:
         return [True] * len(branches[0].output_ids)
-    return [any(flags) for flags in zip(*[mapped_outputs(b, is_batched[1:]) for b in branches], strict=True)]
+    return [
+        any(flags)
+        for flags in zip(*[mapped_outputs(b, is_batched[1:]) for b in branches], strict=True)
+    ]
 
 
 def _depends(flags: Sequence[bool], branches: tuple[Program, ...], _batched: Flags) -> list[bool]:
     if flags[0]:
         return [True] * len(branches[0].output_ids)
-    return [any(found) for found in zip(*[reached_outputs(b, flags[1:]) for b in branches], strict=True)]
+    return [
+        any(found) for found in zip(*[reached_outputs(b, flags[1:]) for b in branches], strict=True)
+    ]
 
 
-def _moving(flags: Sequence[bool], branches: tuple[Program, ...], _batched: Flags) -> list[tuple[Program, Sequence[bool]]]:
+def _moving(
+    flags: Sequence[bool], branches: tuple[Program, ...], _batched: Flags
+) -> list[tuple[Program, Sequence[bool]]]:
     return [(branch, flags[1:]) for branch in branches]
 
 
-def _flattened(x: Array, sizes: tuple[int, int], outer: bool, flag: bool, shape: tuple[int, ...]) -> Any:
+def _flattened(
+    x: Array, sizes: tuple[int, int], outer: bool, flag: bool, shape: tuple[int, ...]
+) -> Any:
     """Merge both batch axes of ``x``."""
     present = (sizes[0] if outer else 1, sizes[1] if flag else 1)
     full = broadcast_to(reshape(x, (*present, *shape)), (*sizes, *shape))
     return reshape(full, (math.prod(sizes), *shape))
 
 
-def _written(write: Writer, specs: Sequence[Spec], branches: Sequence[Program], batched: Flags) -> Spelling:
+def _written(
+    write: Writer, specs: Sequence[Spec], branches: Sequence[Program], batched: Flags
+) -> Spelling:
     """Spell the choice: a conditional expression, or a call of `choose` if per example."""
     size = specs[0].shape[0] if batched else 0
-    words = ["when_false", "when_true"] if len(branches) == 2 else [f"case_{n}" for n in range(len(branches))]
+    words = (
+        ["when_false", "when_true"]
+        if len(branches) == 2
+        else [f"case_{n}" for n in range(len(branches))]
+    )
     runs = [
         write.program(mapped_branch(branch, size, batched) if batched else branch, word)
         for branch, word in zip(branches, words, strict=True)
     ]
-    shapes = write.expression(tuple([stacked(size, a) for a in output_avals(branches[0])]), "an aval") if batched else ""
+    shapes = (
+        write.expression(tuple([stacked(size, a) for a in output_avals(branches[0])]), "an aval")
+        if batched
+        else ""
+    )
     helper = write.callable_source(choose, "choose") if batched else ""
 
     def lines(inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
@@ -309,7 +385,10 @@ def _written(write: Writer, specs: Sequence[Spec], branches: Sequence[Program], 
         listed = f"({', '.join(runs)}{',' if len(runs) == 1 else ''})"
         if batched:
             if len(outputs) == 1:  # `choose` takes functions that return tuples
-                listed, left = f"[{', '.join(f'lambda *xs: ({run}(*xs),)' for run in runs)}]", f"({left},)"
+                listed, left = (
+                    f"[{', '.join(f'lambda *xs: ({run}(*xs),)' for run in runs)}]",
+                    f"({left},)",
+                )
             return [f"{left} = {helper}({which}, [{given}], {listed}, {shapes})"]
         if len(runs) == 2 and _kind(specs[0]) == "b":
             return [f"{left} = {runs[1]}({given}) if {which} else {runs[0]}({given})"]

@@ -45,7 +45,17 @@ from functrace.control.call import (
 from functrace.errors import ArgumentError, NotDifferentiableError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, Rewrite, holds_kept, output_avals, restrict
-from functrace.ir.primitive import Absent, Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
+from functrace.ir.primitive import (
+    Absent,
+    Flags,
+    Holds,
+    Joint,
+    Operand,
+    Primitive,
+    Tangents,
+    Values,
+    is_linear,
+)
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
 from functrace.ops.elementwise import add
@@ -128,10 +138,15 @@ _HOLDS = Holds(run_once, called_program=itself, depends=reached_by)
 def _check_rules(name: str, program: Program, explicit: int, *rules: object) -> None:
     """Check the types of rules, and the number of explicit operands."""
     if not all(isinstance(rule, Program | Failed | Deferred | Symbolic) for rule in rules):
-        raise ArgumentError(f"{name}: a rule is not a program", fix="use functrace.custom_jvp or functrace.custom_vjp")
+        raise ArgumentError(
+            f"{name}: a rule is not a program",
+            fix="use functrace.custom_jvp or functrace.custom_vjp",
+        )
     if explicit > len(program.input_ids):
         raise ArgumentError(
-            f"{name}: {explicit} explicit operands of a program with {len(program.input_ids)} inputs", fix="count operands"
+            f"{name}: {explicit} explicit operands of a program with {len(program.input_ids)} "
+            "inputs",
+            fix="count operands",
         )
 
 
@@ -153,7 +168,9 @@ def _ready(tangents: Sequence[Any], *rules: Rule) -> tuple[Program, ...]:
     return rules  # type: ignore[return-value]
 
 
-def _mapped(rules: tuple[Rule, ...], change: Callable[..., tuple[Program, ...]], key: Hashable) -> tuple[Rule, ...]:
+def _mapped(
+    rules: tuple[Rule, ...], change: Callable[..., tuple[Program, ...]], key: Hashable
+) -> tuple[Rule, ...]:
     """Return rules batched by vmap; deferred ones are batched when they are recorded, failed ones
     never.
     """
@@ -162,11 +179,15 @@ def _mapped(rules: tuple[Rule, ...], change: Callable[..., tuple[Program, ...]],
         return (Deferred((first.key, key), lambda: change(*_ready((), first))),) * len(rules)
     if isinstance(first, Symbolic):
         record = first.record
-        return (Symbolic(lambda active: _mapped(record(active), change, key), (first.key, key)),) * len(rules)
+        return (
+            Symbolic(lambda active: _mapped(record(active), change, key), (first.key, key)),
+        ) * len(rules)
     return rules if any(isinstance(rule, Failed) for rule in rules) else change(*rules)
 
 
-def custom_jvp_program(program: Program, rule: Rule, operands: Sequence[Any], explicit: int) -> list[Any]:
+def custom_jvp_program(
+    program: Program, rule: Rule, operands: Sequence[Any], explicit: int
+) -> list[Any]:
     """Apply a function with a custom jvp.
 
     Args:
@@ -180,7 +201,9 @@ def custom_jvp_program(program: Program, rule: Rule, operands: Sequence[Any], ex
     return list(bind(custom_jvp_p, tuple(operands), (program.interned(), rule, explicit)))
 
 
-def custom_vjp_program(program: Program, forward: Rule, backward: Rule, operands: Sequence[Any], explicit: int) -> list[Any]:
+def custom_vjp_program(
+    program: Program, forward: Rule, backward: Rule, operands: Sequence[Any], explicit: int
+) -> list[Any]:
     """Apply a function with a custom vjp.
 
     Args:
@@ -222,7 +245,11 @@ def _zeros(aval: ShapeDtype) -> Any:
 
 def _filled(tangents: Sequence[Any], avals: Sequence[ShapeDtype]) -> list[Any]:
     """Return one tangent per differentiable aval, zeros for missing ones."""
-    return [_zeros(aval) if t is None else t for t, aval in zip(tangents, avals, strict=True) if is_differentiable(aval)]
+    return [
+        _zeros(aval) if t is None else t
+        for t, aval in zip(tangents, avals, strict=True)
+        if is_differentiable(aval)
+    ]
 
 
 def _dots(is_batched: Sequence[bool], program: Program, explicit: int) -> list[bool]:
@@ -237,7 +264,7 @@ def _spread(found: Sequence[Any], avals: Sequence[ShapeDtype]) -> list[Any]:
     return [next(rest) if is_differentiable(aval) else None for aval in avals]
 
 
-# -- custom_jvp ------------------------------------------------------------------------------------------------------------
+# -- custom_jvp ------------------------------------------------------------------------------------
 
 
 def _custom_jvp_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Rule, int]) -> Any:
@@ -249,7 +276,11 @@ def _custom_jvp_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Rule, int])
         moved = list(filter(is_differentiable, operands[:explicit]))
         given = outs if _and_results(rule, len(moved), program) else ()
         check_operands("the rule of custom_jvp", rule, [*operands, *given, *moved])
-        _check_results("the rule of custom_jvp", rule, [*(() if given else outs), *filter(is_differentiable, outs)])
+        _check_results(
+            "the rule of custom_jvp",
+            rule,
+            [*(() if given else outs), *filter(is_differentiable, outs)],
+        )
     return outs
 
 
@@ -258,7 +289,8 @@ def _check_results(name: str, program: Program, wanted: Sequence[ShapeDtype]) ->
     found = output_avals(program)
     if list(found[: len(wanted)]) != list(wanted):
         raise ShapeError(
-            f"{name}: {program.name} returns {_listed(found)}, not {_listed(wanted)}", fix="return these avals, in order"
+            f"{name}: {program.name} returns {_listed(found)}, not {_listed(wanted)}",
+            fix="return these avals, in order",
         )
 
 
@@ -266,7 +298,9 @@ def _listed(avals: Sequence[ShapeDtype]) -> str:
     return f"({', '.join(map(repr, avals))})"
 
 
-def _custom_jvp_rule(primals: Values, tangents: Tangents, program: Program, rule: Rule, explicit: int) -> Any:
+def _custom_jvp_rule(
+    primals: Values, tangents: Tangents, program: Program, rule: Rule, explicit: int
+) -> Any:
     _refuse_captured(tangents, explicit, "custom_jvp")
     avals = [program.avals[i] for i in program.input_ids]
     moved = _filled(tangents[:explicit], avals[:explicit])
@@ -276,16 +310,22 @@ def _custom_jvp_rule(primals: Values, tangents: Tangents, program: Program, rule
     return results[:count], _spread(results[count:], output_avals(program))
 
 
-_linearized_now: ContextVar[tuple[Program, ...]] = ContextVar("jvp rules being linearized in their tangents", default=())
+_linearized_now: ContextVar[tuple[Program, ...]] = ContextVar(
+    "jvp rules being linearized in their tangents", default=()
+)
 
 
-def _custom_jvp_linearized(primals: Values, tangents: Tangents, program: Program, rule: Rule, explicit: int) -> Any:
+def _custom_jvp_linearized(
+    primals: Values, tangents: Tangents, program: Program, rule: Rule, explicit: int
+) -> Any:
     (made,) = _ready(tangents[:explicit], rule)
     # its own function applied to a tangent: linear by its operations
     if made in _linearized_now.get():
         return _of_call.linearize(primals, tangents, program, SAVE)
     _refuse_captured(tangents, explicit, "custom_jvp")
-    places = [k for k, i in enumerate(program.input_ids[:explicit]) if is_differentiable(program.avals[i])]
+    places = [
+        k for k, i in enumerate(program.input_ids[:explicit]) if is_differentiable(program.avals[i])
+    ]
     moving = [tangents[k] is not None for k in places]
     flags = [*[False] * len(primals), *moving]
     if not is_mixed(made, flags):
@@ -297,10 +337,15 @@ def _custom_jvp_linearized(primals: Values, tangents: Tangents, program: Program
         _linearized_now.reset(token)
     if part is None:
         raise NotDifferentiableError(
-            f"the rule of custom_jvp {program.name} is not linear in its tangents: its derivative by them depends on them",
+            f"the rule of custom_jvp {program.name} is not linear in its tangents: its derivative "
+            "by them depends on them",
             fix="make it linear in the tangents, or use it in forward mode only",
         )
-    still = [_zeros(program.avals[program.input_ids[k]]) for k, flag in zip(places, moving, strict=True) if not flag]
+    still = [
+        _zeros(program.avals[program.input_ids[k]])
+        for k, flag in zip(places, moving, strict=True)
+        if not flag
+    ]
     results = evaluate_program(part.known, [*primals, *still])
     count = len(program.output_ids)
     moved = [tangents[k] for k, flag in zip(places, moving, strict=True) if flag]
@@ -309,14 +354,18 @@ def _custom_jvp_linearized(primals: Values, tangents: Tangents, program: Program
     return results[:count], _spread(pushed, output_avals(program))
 
 
-def _custom_jvp_batch(operands: Values, is_batched: Flags, program: Program, rule: Rule, explicit: int) -> Any:
+def _custom_jvp_batch(
+    operands: Values, is_batched: Flags, program: Program, rule: Rule, explicit: int
+) -> Any:
     size = batch_size(operands, is_batched)
     mapped = vmap_program(program, size, is_batched)
     (rule,) = _mapped_rule(rule, size, is_batched, _dots(is_batched, program, explicit))
     return tuple(custom_jvp_program(mapped, rule, operands, explicit))
 
 
-def _mapped_rule(rule: Rule, size: int, is_batched: Flags, dots: Sequence[bool]) -> tuple[Rule, ...]:
+def _mapped_rule(
+    rule: Rule, size: int, is_batched: Flags, dots: Sequence[bool]
+) -> tuple[Rule, ...]:
     def change(rule: Program) -> tuple[Program, ...]:
         results = [True] * (len(rule.input_ids) - len(is_batched) - len(dots))
         return (vmap_program(rule, size, [*is_batched, *results, *dots]),)
@@ -343,7 +392,9 @@ jvp.
 """
 
 
-def _transposed(primitive: Primitive, cts: Tangents, operands: Sequence[Operand], params: tuple[Any, ...]) -> Any:
+def _transposed(
+    primitive: Primitive, cts: Tangents, operands: Sequence[Operand], params: tuple[Any, ...]
+) -> Any:
     """Transpose an operation that is linear in some operands, by its rules: its derivative in them
     is the operation.
     """
@@ -359,34 +410,56 @@ def _transposed(primitive: Primitive, cts: Tangents, operands: Sequence[Operand]
     linear = [is_linear(x) for x in operands]
     back = transposed_part(alone, linear)
     known = [x for x, flag in zip(operands, linear, strict=True) if not flag]
-    given = [_zeros(a) if ct is None else ct for ct, a in zip(cts, output_avals(alone), strict=True)]
+    given = [
+        _zeros(a) if ct is None else ct for ct, a in zip(cts, output_avals(alone), strict=True)
+    ]
     results = call_program(back.interned(), [*known, *given])
     return at_places(results, [k for k, flag in enumerate(linear) if flag], len(operands))
 
 
 def _transposed_by_vjp(
-    cts: Tangents, operands: Sequence[Operand], program: Program, forward: Rule, backward: Rule, explicit: int
+    cts: Tangents,
+    operands: Sequence[Operand],
+    program: Program,
+    forward: Rule,
+    backward: Rule,
+    explicit: int,
 ) -> Any:
     """Transpose linear foreign code: its vjp is its transpose."""
     linear = [is_linear(x) for x in operands]
-    forward, backward = _ready([x if flag else None for x, flag in zip(operands, linear, strict=True)], forward, backward)
+    forward, backward = _ready(
+        [x if flag else None for x, flag in zip(operands, linear, strict=True)], forward, backward
+    )
     count = len(program.output_ids)
     takes_results = _and_results(forward, 0, program)
-    kept = reached_outputs(forward, [*linear, *[True] * count * takes_results])[0 if takes_results else count :]
+    kept = reached_outputs(forward, [*linear, *[True] * count * takes_results])[
+        0 if takes_results else count :
+    ]
     avals = output_avals(program)
-    given = [_zeros(a) if ct is None else ct for ct, a in zip(cts, avals, strict=True) if is_differentiable(a)]
+    given = [
+        _zeros(a) if ct is None else ct
+        for ct, a in zip(cts, avals, strict=True)
+        if is_differentiable(a)
+    ]
     inputs = [program.avals[i] for i in program.input_ids]
     places = [k for k, aval in enumerate(inputs[:explicit]) if is_differentiable(aval)]
     depends = reached_outputs(backward, [*kept, *[False] * len(given)])
     if any(linear[k] and flag for k, flag in zip(places, depends, strict=True)):
         raise NotDifferentiableError(
-            f"{program.name} is transposed as a linear function, but its backward rule depends on its arguments",
+            f"{program.name} is transposed as a linear function, but its backward rule depends on "
+            "its arguments",
             fix="use it in reverse mode only, or give it a jvp rule too",
         )
-    values = [_zeros(aval) if flag else x for x, flag, aval in zip(operands, linear, inputs, strict=True)]
+    values = [
+        _zeros(aval) if flag else x for x, flag, aval in zip(operands, linear, inputs, strict=True)
+    ]
     given_too = call_program(program.interned(), values) if takes_results else ()
-    residuals = call_program(forward.interned(), [*values, *given_too])[0 if takes_results else count :]
-    pulled = reached_outputs(backward, [False] * len(residuals) + [True] * len(given))  # the others have zeros
+    residuals = call_program(forward.interned(), [*values, *given_too])[
+        0 if takes_results else count :
+    ]
+    pulled = reached_outputs(
+        backward, [False] * len(residuals) + [True] * len(given)
+    )  # the others have zeros
     results = call_program(backward.interned(), [*residuals, *given])
     found = {k: ct for k, ct, flag in zip(places, results, pulled, strict=True) if flag}
     return [found.get(k) if flag else None for k, flag in enumerate(linear)]
@@ -398,7 +471,9 @@ def _lacks_transpose(program: Program, linear: Sequence[bool]) -> bool:
     for k, _ in program.schedule:
         primitive, operands, params = program.ops[k]
         if not reached.isdisjoint(operands):
-            bodies = [p for p in params if isinstance(p, Program)] if primitive.holds is not None else []
+            bodies = (
+                [p for p in params if isinstance(p, Program)] if primitive.holds is not None else []
+            )
             if isinstance(primitive.transpose, Absent) or any(
                 _lacks_transpose(p, [True] * len(p.input_ids)) for p in bodies
             ):
@@ -407,7 +482,7 @@ def _lacks_transpose(program: Program, linear: Sequence[bool]) -> bool:
     return False
 
 
-# -- custom_vjp ------------------------------------------------------------------------------------------------------------
+# -- custom_vjp ------------------------------------------------------------------------------------
 
 
 def _custom_vjp_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Rule, Rule, int]) -> Any:
@@ -421,21 +496,46 @@ def _custom_vjp_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Rule, Rule,
         if not given:
             _check_results("the forward rule of custom_vjp", forward, outs)
         residuals = output_avals(forward)[0 if given else len(outs) :]
-        check_operands("the backward rule of custom_vjp", backward, [*residuals, *filter(is_differentiable, outs)])
-        _check_results("the backward rule of custom_vjp", backward, list(filter(is_differentiable, operands[:explicit])))
+        check_operands(
+            "the backward rule of custom_vjp",
+            backward,
+            [*residuals, *filter(is_differentiable, outs)],
+        )
+        _check_results(
+            "the backward rule of custom_vjp",
+            backward,
+            list(filter(is_differentiable, operands[:explicit])),
+        )
     return outs
 
 
 def _custom_vjp_rule(
-    primals: Values, tangents: Tangents, program: Program, forward: Rule, backward: Rule, explicit: int
+    primals: Values,
+    tangents: Tangents,
+    program: Program,
+    forward: Rule,
+    backward: Rule,
+    explicit: int,
 ) -> Any:
     _refuse_captured(tangents, explicit, "custom_vjp")
     params = program, forward, backward, explicit
-    return _by_vjp(primals, tangents[:explicit], program, forward, backward, lambda: bind(custom_vjp_p, primals, params))
+    return _by_vjp(
+        primals,
+        tangents[:explicit],
+        program,
+        forward,
+        backward,
+        lambda: bind(custom_vjp_p, primals, params),
+    )
 
 
 def _by_vjp(
-    primals: Values, tangents: Tangents, program: Program, forward: Rule, backward: Rule, again: Callable[[], Sequence[Any]]
+    primals: Values,
+    tangents: Tangents,
+    program: Program,
+    forward: Rule,
+    backward: Rule,
+    again: Callable[[], Sequence[Any]],
 ) -> Any:
     """Return results and tangents by the rule; ``again`` applies the operation itself."""
     forward, backward = _ready(tangents, forward, backward)
@@ -449,20 +549,30 @@ def _by_vjp(
     return outputs, _pulled_back(tangents, residuals, program, backward)
 
 
-def _pulled_back(tangents: Tangents, residuals: Sequence[Any], program: Program, backward: Program) -> list[Any]:
+def _pulled_back(
+    tangents: Tangents, residuals: Sequence[Any], program: Program, backward: Program
+) -> list[Any]:
     """Return the tangents of a function by the transpose of its backward rule, restricted to inputs
     that have tangents.
     """
     inputs = program.input_ids[: len(tangents)]
-    wanted = [t is not None for t, i in zip(tangents, inputs, strict=True) if is_differentiable(program.avals[i])]
+    wanted = [
+        t is not None
+        for t, i in zip(tangents, inputs, strict=True)
+        if is_differentiable(program.avals[i])
+    ]
     part, places = remembered(_backward_part, backward, wanted, len(residuals))
     found = bind(
-        pushforward_p, (*[residuals[k] for k in places], *[t for t in tangents if t is not None]), (part, len(places))
+        pushforward_p,
+        (*[residuals[k] for k in places], *[t for t in tangents if t is not None]),
+        (part, len(places)),
     )
     return _spread(found, output_avals(program))
 
 
-def _backward_part(backward: Program, wanted: Sequence[bool], residuals: int) -> tuple[Program, tuple[int, ...]]:
+def _backward_part(
+    backward: Program, wanted: Sequence[bool], residuals: int
+) -> tuple[Program, tuple[int, ...]]:
     """Return the part of a backward program that computes the wanted cotangents, and the indices of
     its residuals.
     """
@@ -477,7 +587,12 @@ def _backward_part(backward: Program, wanted: Sequence[bool], residuals: int) ->
 
 
 def _custom_vjp_batch(
-    operands: Values, is_batched: Flags, program: Program, forward: Rule, backward: Rule, explicit: int
+    operands: Values,
+    is_batched: Flags,
+    program: Program,
+    forward: Rule,
+    backward: Rule,
+    explicit: int,
 ) -> Any:
     size = batch_size(operands, is_batched)
     mapped = vmap_program(program, size, is_batched)
@@ -485,7 +600,9 @@ def _custom_vjp_batch(
     return tuple(custom_vjp_program(mapped, *rules, operands, explicit))
 
 
-def _mapped_rules(forward: Rule, backward: Rule, size: int, is_batched: Flags, dots: Sequence[bool]) -> tuple[Rule, Rule]:
+def _mapped_rules(
+    forward: Rule, backward: Rule, size: int, is_batched: Flags, dots: Sequence[bool]
+) -> tuple[Rule, Rule]:
     def change(forward: Program, backward: Program) -> tuple[Program, ...]:
         flags = [True] * len(backward.input_ids)
         ahead = [*is_batched, *[True] * (len(forward.input_ids) - len(is_batched))]
@@ -495,11 +612,15 @@ def _mapped_rules(forward: Rule, backward: Rule, size: int, is_batched: Flags, d
     return forward, backward
 
 
-def _mapped_backward(backward: Program, size: int, flags: Sequence[bool], dots: Sequence[bool]) -> Program:
+def _mapped_backward(
+    backward: Program, size: int, flags: Sequence[bool], dots: Sequence[bool]
+) -> Program:
     """Batch a backward program; sum cotangents of operands without batch axis over it."""
     write = Rewrite(vmap_program(backward, size, flags))
     outputs = zip(write.keep_all(), dots, strict=True)
-    return write.finish([i if flag else write.place(reduce_sum_p, (i,), ((0,),)) for i, flag in outputs])
+    return write.finish(
+        [i if flag else write.place(reduce_sum_p, (i,), ((0,),)) for i, flag in outputs]
+    )
 
 
 custom_vjp_p = Primitive(
@@ -525,23 +646,38 @@ with a custom vjp.
 
 
 def custom_derivative_program(
-    program: Program, forward: Rule, backward: Rule, rule: Rule, operands: Sequence[Any], explicit: int
+    program: Program,
+    forward: Rule,
+    backward: Rule,
+    rule: Rule,
+    operands: Sequence[Any],
+    explicit: int,
 ) -> list[Any]:
     """Apply a function with a custom jvp and a custom vjp; see `custom_jvp_program` and
     `custom_vjp_program`.
     """
-    parts = [p.interned() if isinstance(p, Program) else p for p in (program, forward, backward, rule)]
+    parts = [
+        p.interned() if isinstance(p, Program) else p for p in (program, forward, backward, rule)
+    ]
     return list(bind(custom_derivative_p, tuple(operands), (*parts, explicit)))
 
 
-def _custom_derivative_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Rule, Rule, Rule, int]) -> Any:
+def _custom_derivative_aval(
+    *rest: *tuple[*tuple[ShapeDtype, ...], Program, Rule, Rule, Rule, int],
+) -> Any:
     *operands, program, forward, backward, rule, explicit = rest
     _custom_jvp_aval(*operands, program, rule, explicit)
     return _custom_vjp_aval(*operands, program, forward, backward, explicit)
 
 
 def _custom_derivative_pushed(
-    primals: Values, tangents: Tangents, program: Program, forward: Rule, backward: Rule, rule: Rule, explicit: int
+    primals: Values,
+    tangents: Tangents,
+    program: Program,
+    forward: Rule,
+    backward: Rule,
+    rule: Rule,
+    explicit: int,
 ) -> Any:
     (made,) = _ready(tangents[:explicit], rule)
     moved = _filled(tangents[:explicit], [program.avals[i] for i in program.input_ids[:explicit]])
@@ -549,27 +685,50 @@ def _custom_derivative_pushed(
         return _custom_jvp_rule(primals, tangents, program, made, explicit)
     _refuse_captured(tangents, explicit, "custom_jvp")
     outputs = bind(custom_derivative_p, primals, (program, forward, backward, rule, explicit))
-    return outputs, _spread(evaluate_program(made, [*primals, *outputs, *moved]), output_avals(program))
+    return outputs, _spread(
+        evaluate_program(made, [*primals, *outputs, *moved]), output_avals(program)
+    )
 
 
 def _custom_derivative_linearized(
-    primals: Values, tangents: Tangents, program: Program, forward: Rule, backward: Rule, rule: Rule, explicit: int
+    primals: Values,
+    tangents: Tangents,
+    program: Program,
+    forward: Rule,
+    backward: Rule,
+    rule: Rule,
+    explicit: int,
 ) -> Any:
     _refuse_captured(tangents, explicit, "custom_vjp")
     params = program, forward, backward, rule, explicit
     return _by_vjp(
-        primals, tangents[:explicit], program, forward, backward, lambda: bind(custom_derivative_p, primals, params)
+        primals,
+        tangents[:explicit],
+        program,
+        forward,
+        backward,
+        lambda: bind(custom_derivative_p, primals, params),
     )
 
 
 def _custom_derivative_batch(
-    operands: Values, is_batched: Flags, program: Program, forward: Rule, backward: Rule, rule: Rule, explicit: int
+    operands: Values,
+    is_batched: Flags,
+    program: Program,
+    forward: Rule,
+    backward: Rule,
+    rule: Rule,
+    explicit: int,
 ) -> Any:
     size = batch_size(operands, is_batched)
     dots = _dots(is_batched, program, explicit)
     mapped = _mapped_rules(forward, backward, size, is_batched, dots)
     (pushed,) = _mapped_rule(rule, size, is_batched, dots)
-    return tuple(custom_derivative_program(vmap_program(program, size, is_batched), *mapped, pushed, operands, explicit))
+    return tuple(
+        custom_derivative_program(
+            vmap_program(program, size, is_batched), *mapped, pushed, operands, explicit
+        )
+    )
 
 
 custom_derivative_p = Primitive(
@@ -618,7 +777,9 @@ def custom_batch_program(program: Program, rule: Mapped, operands: Sequence[Any]
 def _custom_batch_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Mapped]) -> Any:
     *operands, program, rule = rest
     if type(rule) is not Mapped:  # a text can name a ufunc here
-        raise ProgramError("custom_batch: the rule is no rule for vmap", fix="use functrace.custom_vmap")
+        raise ProgramError(
+            "custom_batch: the rule is no rule for vmap", fix="use functrace.custom_vmap"
+        )
     check_operands("custom_batch", program, operands)
     return output_avals(program)
 
@@ -632,11 +793,15 @@ def _custom_batch_batch(operands: Values, is_batched: Flags, program: Program, r
     return tuple(call_program(made.interned(), operands))
 
 
-def _custom_batch_pushed(primals: Values, tangents: Tangents, program: Program, rule: Mapped) -> Any:
+def _custom_batch_pushed(
+    primals: Values, tangents: Tangents, program: Program, rule: Mapped
+) -> Any:
     return _of_call.jvp(primals, tangents, program, SAVE)
 
 
-def _custom_batch_linearized(primals: Values, tangents: Tangents, program: Program, rule: Mapped) -> Any:
+def _custom_batch_linearized(
+    primals: Values, tangents: Tangents, program: Program, rule: Mapped
+) -> Any:
     return _of_call.linearize(primals, tangents, program, SAVE)
 
 
@@ -656,7 +821,7 @@ custom_batch_p = Primitive(
 """``custom_batch x {program={…}, rule=…}``: the outputs of a function with a custom batch rule."""
 
 
-# -- the linear operation --------------------------------------------------------------------------------------------------
+# -- the linear operation --------------------------------------------------------------------------
 
 
 def pushed(backward: Program, residuals: int) -> Program:
@@ -675,12 +840,17 @@ def _pushforward_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, int]) -> A
     values = [backward.avals[i] for i in backward.input_ids[:residuals]]
     if list(operands) != [*values, *output_avals(backward)]:
         wanted = _listed([*values, *output_avals(backward)])
-        raise ShapeError(f"pushforward of {backward.name} takes {wanted}, not {_listed(operands)}", fix="pass these avals")
+        raise ShapeError(
+            f"pushforward of {backward.name} takes {wanted}, not {_listed(operands)}",
+            fix="pass these avals",
+        )
     return tuple([backward.avals[i] for i in backward.input_ids[residuals:]])
 
 
 def _pushforward_differentiated(through: JointRule) -> JointRule:
-    def rule(primals: Values, tangents: Tangents, backward: Program, residuals: int) -> tuple[Any, Any]:
+    def rule(
+        primals: Values, tangents: Tangents, backward: Program, residuals: int
+    ) -> tuple[Any, Any]:
         outputs = bind(pushforward_p, tuple(primals), (backward, residuals))
         kept, directions = tangents[:residuals], tangents[residuals:]
         moved: Sequence[Any] = [None] * len(outputs)
@@ -692,7 +862,10 @@ def _pushforward_differentiated(through: JointRule) -> JointRule:
         if any(t is not None for t in kept):
             still = [None] * len(directions)
             _, found = through(primals, (*kept, *still), pushed(backward, residuals), SAVE)
-            moved = [t if ct is None else ct if t is None else add(t, ct) for t, ct in zip(moved, found, strict=True)]
+            moved = [
+                t if ct is None else ct if t is None else add(t, ct)
+                for t, ct in zip(moved, found, strict=True)
+            ]
         return outputs, moved
 
     return rule
@@ -712,18 +885,24 @@ def _pushforward_transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Pr
     return at_places(results, linear, len(operands))
 
 
-def _pushforward_batch(operands: Values, is_batched: Flags, backward: Program, residuals: int) -> Any:
+def _pushforward_batch(
+    operands: Values, is_batched: Flags, backward: Program, residuals: int
+) -> Any:
     size = batch_size(operands, is_batched)
     flags = [*is_batched[:residuals], *[True] * (len(backward.input_ids) - residuals)]
     mapped = _mapped_backward(backward, size, flags, is_batched[residuals:])
     return bind(pushforward_p, operands, (mapped.interned(), residuals))
 
 
-def _pushforward_written(write: Writer, specs: Sequence[Spec], backward: Program, residuals: int) -> Spelling:
+def _pushforward_written(
+    write: Writer, specs: Sequence[Spec], backward: Program, residuals: int
+) -> Spelling:
     return written(write, specs, pushed(backward, residuals))
 
 
-def _pushforward_depends(flags: Sequence[bool], backward: Program, residuals: int) -> Sequence[bool]:
+def _pushforward_depends(
+    flags: Sequence[bool], backward: Program, residuals: int
+) -> Sequence[bool]:
     return reached_outputs(pushed(backward, residuals), flags)
 
 
@@ -731,7 +910,10 @@ pushforward_p = Primitive(
     "pushforward",
     eval=lambda *rest: evaluate_fresh(pushed(rest[-2], rest[-1]), rest[:-2]),
     aval=_pushforward_aval,
-    jvp=Joint(jvp=_pushforward_differentiated(_of_call.jvp), linearize=_pushforward_differentiated(_of_call.linearize)),
+    jvp=Joint(
+        jvp=_pushforward_differentiated(_of_call.jvp),
+        linearize=_pushforward_differentiated(_of_call.linearize),
+    ),
     transpose=_pushforward_transpose,
     batch=_pushforward_batch,
     params=("backward", "residuals"),
@@ -740,4 +922,6 @@ pushforward_p = Primitive(
     holds=Holds(run_once, called_program=pushed, depends=_pushforward_depends),
     written=_pushforward_written,
 )
-"""``pushforward r x_dot {backward={…}, residuals=1}``: the tangents whose transpose is a custom backward program."""
+"""``pushforward r x_dot {backward={…}, residuals=1}``: the tangents whose transpose is a custom
+backward program.
+"""

@@ -26,7 +26,9 @@ from functrace.tracing.evaluate import evaluate_program
 from functrace.typing import Array
 
 
-def join_bodies(structure: Structure, bodies: Sequence[Program], runs: Sequence[Compiled]) -> Callable[..., Any]:
+def join_bodies(
+    structure: Structure, bodies: Sequence[Program], runs: Sequence[Compiled]
+) -> Callable[..., Any]:
     """Return the function of an operation.
 
     Args:
@@ -36,7 +38,9 @@ def join_bodies(structure: Structure, bodies: Sequence[Program], runs: Sequence[
     """
     if isinstance(structure, Loop):
         if structure.length is not None:
-            return functools.partial(_run_known, structure, structure.length, output_avals(bodies[0]), runs[0])
+            return functools.partial(
+                _run_known, structure, structure.length, output_avals(bodies[0]), runs[0]
+            )
         return functools.partial(_run_unknown, structure, runs)
     if isinstance(structure, Branch):
         if structure.by_example:
@@ -57,11 +61,13 @@ def evaluate_lowered(lowering: Lowering, operands: Sequence[Any]) -> Any:
     return join_bodies(lowering.structure, lowering.bodies, runs)(*operands)
 
 
-def _evaluate(evaluate: Callable[..., Sequence[Any]], body: Program, *values: object) -> tuple[Any, ...]:
+def _evaluate(
+    evaluate: Callable[..., Sequence[Any]], body: Program, *values: object
+) -> tuple[Any, ...]:
     return tuple(evaluate(body, values))
 
 
-# -- choices ---------------------------------------------------------------------------------------------------------------
+# -- choices ---------------------------------------------------------------------------------------
 
 
 def _choose(runs: Sequence[Compiled], last: int, which: Array, *operands: Array) -> tuple[Any, ...]:
@@ -75,7 +81,10 @@ def _choose_by_example(
 
 
 def choose(
-    which: Array, operands: Sequence[Any], runs: Sequence[Callable[..., Any]], avals: Sequence[ShapeDtype]
+    which: Array,
+    operands: Sequence[Any],
+    runs: Sequence[Callable[..., Any]],
+    avals: Sequence[ShapeDtype],
 ) -> tuple[Any, ...]:
     """Run the branches that at least one example takes, and select the results per example."""
     outs = [np.empty(a.shape, a.dtype) for a in avals]
@@ -92,10 +101,12 @@ def choose(
     return tuple(outs)
 
 
-# -- loops -----------------------------------------------------------------------------------------------------------------
+# -- loops -----------------------------------------------------------------------------------------
 
 
-def _run_known(loop: Loop, length: int, avals: Sequence[ShapeDtype], step: Compiled, *operands: Array) -> tuple[Any, ...]:
+def _run_known(
+    loop: Loop, length: int, avals: Sequence[ShapeDtype], step: Compiled, *operands: Array
+) -> tuple[Any, ...]:
     """Run a loop of static length; ``avals`` are the avals of the body's outputs."""
     constants, (carries,) = loop.constants, loop.carries
     fixed, arrays = operands[:constants], operands[constants + carries :]
@@ -116,8 +127,12 @@ def _run_known(loop: Loop, length: int, avals: Sequence[ShapeDtype], step: Compi
     return (*_own(carry), *stacks)
 
 
-def _run_unknown(loop: Loop, runs: Sequence[Compiled], *operands: Array | Sequence[Any]) -> tuple[Any, ...]:
-    """Run a loop of data-dependent length, phase by phase; the per-step outputs of a step are a tuple."""
+def _run_unknown(
+    loop: Loop, runs: Sequence[Compiled], *operands: Array | Sequence[Any]
+) -> tuple[Any, ...]:
+    """Run a loop of data-dependent length, phase by phase; the per-step outputs of a step are a
+    tuple.
+    """
     ends: list[Any] = []
     place, phases = loop.constants, runs
     if loop.takes is not None:
@@ -127,7 +142,14 @@ def _run_unknown(loop: Loop, runs: Sequence[Compiled], *operands: Array | Sequen
     else:
         ask, first, *phases = runs
         fixed, place = operands[:place], place + loop.carries[0]
-        carry, rows = _run_first(loop, ask, first, fixed, operands[loop.constants : place], keeps=loop.gives or bool(phases))
+        carry, rows = _run_first(
+            loop,
+            ask,
+            first,
+            fixed,
+            operands[loop.constants : place],
+            keeps=loop.gives or bool(phases),
+        )
         ends += [] if loop.hidden else carry
     for phase, step in enumerate(phases, len(loop.carries) - len(phases)):
         count, keeps = loop.carries[phase], False
@@ -145,7 +167,13 @@ def _run_unknown(loop: Loop, runs: Sequence[Compiled], *operands: Array | Sequen
 
 
 def _run_first(
-    loop: Loop, ask: Compiled, step: Compiled, fixed: Sequence[Any], carry: Sequence[Any], *, keeps: bool
+    loop: Loop,
+    ask: Compiled,
+    step: Compiled,
+    fixed: Sequence[Any],
+    carry: Sequence[Any],
+    *,
+    keeps: bool,
 ) -> tuple[Sequence[Any], list[tuple[Any, ...]]]:
     """Run the first phase; return its carry, and a tuple of per-step outputs for each step."""
     end, most, steps = 1 + len(carry), loop.most, 0
@@ -166,5 +194,7 @@ def _run_first(
 
 
 def _own(carry: Sequence[Any]) -> tuple[Any, ...]:
-    """Return carries without shared memory: a carry may be an operand, or an array that a step returned twice."""
+    """Return carries without shared memory: a carry may be an operand, or an array that a step
+    returned twice.
+    """
     return tuple([np.copy(c)[()] for c in carry])

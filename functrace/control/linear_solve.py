@@ -17,7 +17,16 @@ from functrace.control.call import SAVE, call_p, check_operands, evaluate_fresh,
 from functrace.errors import NotDifferentiableError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.parts import holds_kept, output_avals
-from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
+from functrace.ir.primitive import (
+    Flags,
+    Holds,
+    Joint,
+    Operand,
+    Primitive,
+    Tangents,
+    Values,
+    is_linear,
+)
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
 from functrace.ops.elementwise import neg, sub
@@ -62,21 +71,28 @@ def _aval(*rest: *tuple[*tuple[ShapeDtype, ...], Pair, Pair | tuple[()], int]) -
         check_operands("linear_solve", solve, operands)
         if output_avals(apply) != right or output_avals(solve)[: len(right)] != right:
             raise ShapeError(
-                "linear_solve: map or solution differs in avals from the right-hand side", fix="make them equal"
+                "linear_solve: map or solution differs in avals from the right-hand side",
+                fix="make them equal",
             )
     return output_avals(forward[1])
 
 
 def _differentiated(through: JointRule) -> JointRule:
     def rule(
-        primals: Values, tangents: Tangents, forward: Pair, transposed: Pair | tuple[()], captured: int
+        primals: Values,
+        tangents: Tangents,
+        forward: Pair,
+        transposed: Pair | tuple[()],
+        captured: int,
     ) -> tuple[Any, Any]:
         known, right = primals[:captured], tangents[captured:]
         outputs = linear_solve_program(forward, transposed, known, primals[captured:])
         solution = outputs[: len(right)]
         moved: Sequence[Any] = [None] * len(right)
         if any(t is not None for t in tangents[:captured]):
-            _, moved = through((*known, *solution), (*tangents[:captured], *[None] * len(right)), forward[0], SAVE)
+            _, moved = through(
+                (*known, *solution), (*tangents[:captured], *[None] * len(right)), forward[0], SAVE
+            )
         rest = [_difference(b, a) for b, a in zip(right, moved, strict=True)]
         pushed = solved_tangents(forward, transposed, known, rest, solution)
         return outputs, [*pushed, *[None] * (len(outputs) - len(right))]
@@ -85,7 +101,11 @@ def _differentiated(through: JointRule) -> JointRule:
 
 
 def solved_tangents(
-    forward: Pair, transposed: Pair | tuple[()], known: Sequence[Any], right: Sequence[Any], like: Sequence[Any]
+    forward: Pair,
+    transposed: Pair | tuple[()],
+    known: Sequence[Any],
+    right: Sequence[Any],
+    like: Sequence[Any],
 ) -> list[Any]:
     """Solve for tangents; right-hand sides may be missing."""
     if all(x is None for x in right):
@@ -100,7 +120,9 @@ def _difference(b: Value | None, a: Value | None) -> Any:
     return neg(a) if b is None else sub(b, a)
 
 
-def _transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Pair, Pair | tuple[()], int]) -> Any:
+def _transpose(
+    cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Pair, Pair | tuple[()], int]
+) -> Any:
     *operands, forward, transposed, captured = rest
     if any(map(is_linear, operands[:captured])):
         raise NotDifferentiableError(
@@ -110,25 +132,36 @@ def _transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Pair, Pair | t
     if not transposed:
         raise NotDifferentiableError(
             "custom_linear_solve has no transpose_solve, which reverse mode needs",
-            fix="pass transpose_solve=, or symmetric=True if the linear map is symmetric; or use forward mode",
+            fix="pass transpose_solve=, or symmetric=True if the linear map is symmetric; or use "
+            "forward mode",
         )
     like = output_avals(forward[0])
     pulled = solved_tangents(transposed, forward, operands[:captured], cts[: len(like)], like)
     flags = map(is_linear, operands[captured:])
-    return (*[None] * captured, *[x if flag else None for x, flag in zip(pulled, flags, strict=True)])
+    return (
+        *[None] * captured,
+        *[x if flag else None for x, flag in zip(pulled, flags, strict=True)],
+    )
 
 
-def _batch(operands: Values, is_batched: Flags, forward: Pair, transposed: Pair | tuple[()], captured: int) -> Any:
+def _batch(
+    operands: Values, is_batched: Flags, forward: Pair, transposed: Pair | tuple[()], captured: int
+) -> Any:
     size = batch_size(operands, is_batched)
     flags = (*is_batched[:captured], *[True] * (len(operands) - captured))
     right = with_axis(operands[captured:], is_batched[captured:], size)
-    mapped: list[Any] = [tuple([vmap_program(p, size, flags) for p in pair]) for pair in (forward, transposed)]
+    mapped: list[Any] = [
+        tuple([vmap_program(p, size, flags) for p in pair]) for pair in (forward, transposed)
+    ]
     return tuple(linear_solve_program(mapped[0], mapped[1], operands[:captured], right))
 
 
 def with_axis(operands: Sequence[Any], is_batched: Sequence[bool], size: int) -> list[Any]:
     """Return the operands, all with the batch axis."""
-    return [x if flag else broadcast_to(x, (size, *shape_of(x))) for x, flag in zip(operands, is_batched, strict=True)]
+    return [
+        x if flag else broadcast_to(x, (size, *shape_of(x)))
+        for x, flag in zip(operands, is_batched, strict=True)
+    ]
 
 
 def _written(write: Writer, specs: Sequence[Spec], forward: Pair, *_: object) -> Spelling:

@@ -69,7 +69,8 @@ class Pack:
         for function in (self.pack, self.unpack):
             if isinstance(function, FunctionType) and not _is_importable(function):
                 raise ProgramError(
-                    f"the policy pack({function.__qualname__}) cannot be pickled: not a module-level name",
+                    f"the policy pack({function.__qualname__}) cannot be pickled: not a "
+                    "module-level name",
                     fix="define it with def, at the level of a module",
                 )
         return Pack, (self.pack, self.unpack)
@@ -101,7 +102,9 @@ class Packed:
 
     __slots__ = ("aval", "held", "policy", "strides")
 
-    def __init__(self, held: Any, aval: ShapeDtype, policy: Pack, strides: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, held: Any, aval: ShapeDtype, policy: Pack, strides: tuple[int, ...] = ()
+    ) -> None:
         self.held = held
         self.aval = aval
         self.policy = policy
@@ -138,7 +141,8 @@ class Packed:
         array = _checked(value)
         if aval_of(array) is not self.aval:
             raise ShapeError(
-                f"unpack returned {aval_of(array)}, but {self.aval} was packed", fix="return the same shape and dtype"
+                f"unpack returned {aval_of(array)}, but {self.aval} was packed",
+                fix="return the same shape and dtype",
             )
         if not array.ndim:
             return array[()]
@@ -153,7 +157,9 @@ class Packed:
         """Unpack the array in another shape."""
         return np.asarray(self).reshape(shape)
 
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(
+        self, dtype: DTypeLike | None = None, copy: bool | None = None
+    ) -> np.ndarray[Any, Any]:
         return np.array(self.unpack(), dtype, copy=copy)
 
     def __getitem__(self, index: int | slice | tuple[Any, ...]) -> Any:
@@ -170,11 +176,15 @@ def _checked(value: Any) -> Array:
         try:
             check_plain(value)
         except DtypeError as error:
-            raise DtypeError(f"unpack returned an unusable value: {error.what}", fix=error.fix) from None
+            raise DtypeError(
+                f"unpack returned an unusable value: {error.what}", fix=error.fix
+            ) from None
     array = np.asarray(value)
     if array.dtype.kind not in "biufc":
         shown = f"a {type(value).__name__} of dtype {array.dtype}"
-        raise DtypeError(f"unpack returned {shown}, not an array of numbers", fix="return an array or a number")
+        raise DtypeError(
+            f"unpack returned {shown}, not an array of numbers", fix="return an array or a number"
+        )
     return array
 
 
@@ -231,7 +241,9 @@ class PackedTranspose(Packed):
     __slots__ = ()
 
     def __init__(self, of: Packed, axes: tuple[int, ...]) -> None:
-        super().__init__((of, axes), ShapeDtype(tuple([of.shape[k] for k in axes]), of.dtype), of.policy)
+        super().__init__(
+            (of, axes), ShapeDtype(tuple([of.shape[k] for k in axes]), of.dtype), of.policy
+        )
 
     def unpack(self) -> Any:
         """Return the array with its axes permuted."""
@@ -281,7 +293,9 @@ def with_strides(array: np.ndarray[Any, Any], strides: tuple[int, ...]) -> np.nd
     reach = [(n - 1) * s for n, s in zip(array.shape, strides, strict=True)]
     before = -sum([r for r in reach if r < 0])
     span = before + sum([r for r in reach if r > 0]) + array.itemsize
-    made: np.ndarray[Any, Any] = np.ndarray(array.shape, array.dtype, np.empty(span, np.uint8), before, strides)
+    made: np.ndarray[Any, Any] = np.ndarray(
+        array.shape, array.dtype, np.empty(span, np.uint8), before, strides
+    )
     made[...] = array
     return made
 
@@ -329,6 +343,8 @@ def packs(program: Program) -> bool:
     arrays.
     """
     for primitive, _, params in program.ops:
-        if primitive is pack_p or any(packs(held) for param in params for _, held in held_programs(param, "")):
+        if primitive is pack_p or any(
+            packs(held) for param in params for _, held in held_programs(param, "")
+        ):
             return True
     return False

@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 
 
 def root_program(
-    equations: Program, solve: Program, tangent_solve: Program, captured: Sequence[Any], guess: Sequence[Any]
+    equations: Program,
+    solve: Program,
+    tangent_solve: Program,
+    captured: Sequence[Any],
+    guess: Sequence[Any],
 ) -> list[Any]:
     """Solve equations as one operation; returns the solution's leaves, then other results of the
     solver.
@@ -59,13 +63,23 @@ def _aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Program, Program, int]
     check_operands("root", tangent_solve, [*operands, *at])
     found = output_avals(equations), output_avals(solve)[: len(at)], output_avals(tangent_solve)
     if any(avals != tuple(at) for avals in found):
-        raise ShapeError("root: equations, solution or tangent differ in avals from the guess", fix="make them equal")
+        raise ShapeError(
+            "root: equations, solution or tangent differ in avals from the guess",
+            fix="make them equal",
+        )
     return output_avals(solve)
 
 
-def _differentiated(through: JointRule, solved: Callable[[Program, Sequence[Any], Sequence[Any]], list[Any]]) -> JointRule:
+def _differentiated(
+    through: JointRule, solved: Callable[[Program, Sequence[Any], Sequence[Any]], list[Any]]
+) -> JointRule:
     def rule(
-        primals: Values, tangents: Tangents, equations: Program, solve: Program, tangent_solve: Program, captured: int
+        primals: Values,
+        tangents: Tangents,
+        equations: Program,
+        solve: Program,
+        tangent_solve: Program,
+        captured: int,
     ) -> tuple[Any, Any]:
         known = primals[:captured]
         outputs = root_program(equations, solve, tangent_solve, known, primals[captured:])
@@ -88,7 +102,12 @@ def _run(program: Program, known: Sequence[Any], moved: Sequence[Any]) -> list[A
 
 
 def _batch(
-    operands: Values, is_batched: Flags, equations: Program, solve: Program, tangent_solve: Program, captured: int
+    operands: Values,
+    is_batched: Flags,
+    equations: Program,
+    solve: Program,
+    tangent_solve: Program,
+    captured: int,
 ) -> Any:
     size = batch_size(operands, is_batched)
     at = [True] * (len(operands) - captured)
@@ -106,7 +125,12 @@ def _batch(
 
 
 def _written(
-    write: Writer, specs: Sequence[Spec], _equations: Program, solve: Program, _tangent_solve: Program, _captured: int
+    write: Writer,
+    specs: Sequence[Spec],
+    _equations: Program,
+    solve: Program,
+    _tangent_solve: Program,
+    _captured: int,
 ) -> Spelling:
     return written(write, specs, solve)
 
@@ -125,8 +149,14 @@ root_p = Primitive(
     "root",
     eval=lambda *rest: evaluate_fresh(rest[-3], rest[:-4]),
     aval=_aval,
-    jvp=Joint(jvp=_differentiated(_of_call.jvp, _run), linearize=_differentiated(_of_call.linearize, apply_linear)),
-    transpose=absent(because="the root of equations is not linear in what they depend on", instead="differentiate it"),
+    jvp=Joint(
+        jvp=_differentiated(_of_call.jvp, _run),
+        linearize=_differentiated(_of_call.linearize, apply_linear),
+    ),
+    transpose=absent(
+        because="the root of equations is not linear in what they depend on",
+        instead="differentiate it",
+    ),
     batch=_batch,
     params=("equations", "solve", "tangent_solve", "captured"),
     many=True,

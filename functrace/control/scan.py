@@ -16,12 +16,28 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from functrace.control.call import at_places, check_operands, zeros_of
-from functrace.control.carries import hoisted, invariants, settled, source_variables, split_body, zeros_where
+from functrace.control.carries import (
+    hoisted,
+    invariants,
+    settled,
+    source_variables,
+    split_body,
+    zeros_where,
+)
 from functrace.control.joining import evaluate_lowered
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, holds_kept, output_avals, reordered, restrict
-from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
+from functrace.ir.primitive import (
+    Flags,
+    Holds,
+    Joint,
+    Operand,
+    Primitive,
+    Tangents,
+    Values,
+    is_linear,
+)
 from functrace.ir.program import Program
 from functrace.ir.structures import Loop, Lowering
 from functrace.ir.tape import Spec
@@ -30,7 +46,13 @@ from functrace.ops.shaping import broadcast_to, moveaxis
 from functrace.tracing.binding import bind
 from functrace.transforms.derivatives import jvp_program
 from functrace.transforms.transpose import transpose_program
-from functrace.transforms.vmap import batch_size, dependent_outputs, mapped_outputs, reached_outputs, vmap_program
+from functrace.transforms.vmap import (
+    batch_size,
+    dependent_outputs,
+    mapped_outputs,
+    reached_outputs,
+    vmap_program,
+)
 
 if TYPE_CHECKING:
     from functrace.ir.numpy_source import Spelling, Writer
@@ -53,7 +75,9 @@ def scan_program(
     Returns:
         the final carry and the stacked results.
     """
-    return list(bind(scan_p, tuple(operands), (body.interned(), length, reverse, constants, carries)))
+    return list(
+        bind(scan_p, tuple(operands), (body.interned(), length, reverse, constants, carries))
+    )
 
 
 def stacked_aval(length: int, aval: ShapeDtype) -> ShapeDtype:
@@ -65,7 +89,9 @@ def _eval(*rest: *tuple[*tuple[Array, ...], Program, int, bool, int, int]) -> An
     return evaluate_lowered(_lowers((), *rest[-5:]), rest[:-5])
 
 
-def _lowers(_specs: Sequence[Spec], body: Program, length: int, reverse: bool, constants: int, carries: int) -> Lowering:
+def _lowers(
+    _specs: Sequence[Spec], body: Program, length: int, reverse: bool, constants: int, carries: int
+) -> Lowering:
     return Lowering((body,), Loop(constants, (carries,), (reverse,), length=length), fresh=False)
 
 
@@ -75,27 +101,40 @@ def _aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, int, bool, int, int]) 
     for k, spec in enumerate(operands):
         if k >= constants + carries:
             if not spec.shape or spec.shape[0] != length:
-                raise ShapeError(f"scan of {length} steps cannot walk along {spec}", fix=f"give it a first axis of {length}")
+                raise ShapeError(
+                    f"scan of {length} steps cannot walk along {spec}",
+                    fix=f"give it a first axis of {length}",
+                )
             spec = ShapeDtype(spec.shape[1:], spec.dtype)
         sliced.append(spec)
     check_operands("scan", body, sliced)
     avals = output_avals(body)
     if carries > len(avals) or constants + carries > len(operands):
         raise ShapeError(
-            f"scan: {constants} constants and {carries} carries of {len(operands)} operands and {len(avals)} results",
+            f"scan: {constants} constants and {carries} carries of {len(operands)} operands and "
+            f"{len(avals)} results",
             fix="count operands and results",
         )
     for before, after in zip(sliced[constants : constants + carries], avals, strict=False):
         if before is not after:
-            raise ShapeError(f"scan: a carry is {before} before and {after} after a step", fix="keep its shape and dtype")
+            raise ShapeError(
+                f"scan: a carry is {before} before and {after} after a step",
+                fix="keep its shape and dtype",
+            )
     return (*avals[:carries], *[stacked_aval(length, a) for a in avals[carries:]])
 
 
-# -- derivatives -----------------------------------------------------------------------------------------------------------
+# -- derivatives -----------------------------------------------------------------------------------
 
 
 def _jvp(
-    primals: Values, tangents: Tangents, body: Program, length: int, reverse: bool, constants: int, carries: int
+    primals: Values,
+    tangents: Tangents,
+    body: Program,
+    length: int,
+    reverse: bool,
+    constants: int,
+    carries: int,
 ) -> Any:
     flags, split = split_body(body, [t is not None for t in tangents], constants, carries)
     joint = jvp_program(body, flags)
@@ -122,7 +161,10 @@ def _jvp(
         ],
         keep=True,
     ).program  # fmt: skip
-    values = [*primals, *zeros_where(flags, tangents, _specs(primals, body, length, constants, carries))]
+    values = [
+        *primals,
+        *zeros_where(flags, tangents, _specs(primals, body, length, constants, carries)),
+    ]
     results = scan_program(step, [values[k] for k in order], length, reverse, groups[0], groups[1])
     pushed = sum(flag for flag in split.active[:carries])
     ys = groups[1]
@@ -131,13 +173,21 @@ def _jvp(
     return outputs, [next(found) if flag else None for flag in split.active]
 
 
-def _specs(primals: Values, body: Program, length: int, constants: int, carries: int) -> list[ShapeDtype]:
+def _specs(
+    primals: Values, body: Program, length: int, constants: int, carries: int
+) -> list[ShapeDtype]:
     avals = [body.avals[i] for i in body.input_ids]
     return [a if k < constants + carries else stacked_aval(length, a) for k, a in enumerate(avals)]
 
 
 def _linearize(
-    primals: Values, tangents: Tangents, body: Program, length: int, reverse: bool, constants: int, carries: int
+    primals: Values,
+    tangents: Tangents,
+    body: Program,
+    length: int,
+    reverse: bool,
+    constants: int,
+    carries: int,
 ) -> Any:
     flags, split = split_body(body, [t is not None for t in tangents], constants, carries)
     invariant, per_step = hoisted(split, body, constants)
@@ -158,7 +208,9 @@ def _linearize(
             if variable not in extra:
                 extra.append(variable)
             stacked[n] = ("result", count + extra.index(variable))
-    step = restrict(forward, forward.input_ids, [*forward.output_ids[:count], *extra], keep=True).program
+    step = restrict(
+        forward, forward.input_ids, [*forward.output_ids[:count], *extra], keep=True
+    ).program
     results = scan_program(step, primals, length, reverse, constants, carries)
     fixed = invariants(forward, split, invariant, primals, constants, count)
     # The linear loop: invariant residuals and tangents of constants; tangents of carries; stacked
@@ -172,20 +224,32 @@ def _linearize(
         [*per_step, *[d for d in dots[constants + carries : total] if d is not None]],
     ]
     values: dict[int, Any] = dict(zip(invariant, fixed, strict=True))
-    values.update({n: primals[k] if word == "operand" else results[k] for n, (word, k) in stacked.items()})
+    values.update(
+        {n: primals[k] if word == "operand" else results[k] for n, (word, k) in stacked.items()}
+    )
     starts = zeros_where(flags, tangents, _specs(primals, body, length, constants, carries))
     values.update(zip([d for d in dots if d is not None], starts, strict=True))
     order = [k for group in groups for k in group]
     linear = reordered(split.linear, order)
-    found = iter(scan_program(linear, [values[k] for k in order], length, reverse, len(groups[0]), len(groups[1])))
+    found = iter(
+        scan_program(
+            linear, [values[k] for k in order], length, reverse, len(groups[0]), len(groups[1])
+        )
+    )
     return results[:count], [next(found) if flag else None for flag in split.active]
 
 
-def _transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Program, int, bool, int, int]) -> Any:
+def _transpose(
+    cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Program, int, bool, int, int]
+) -> Any:
     *operands, body, length, reverse, constants, carries = rest
-    linear, _ = settled(dependent_outputs, body, [is_linear(x) for x in operands], constants, carries)
+    linear, _ = settled(
+        dependent_outputs, body, [is_linear(x) for x in operands], constants, carries
+    )
     if not all(linear[constants : constants + carries]):
-        return _transpose_with_known_carry(cts, tuple(operands), linear, body, length, reverse, constants, carries)
+        return _transpose_with_known_carry(
+            cts, tuple(operands), linear, body, length, reverse, constants, carries
+        )
     # Drop results without a cotangent from the body.
     given = [n for n in range(carries, len(body.output_ids)) if cts[n] is not None]
     wanted = [*body.output_ids[:carries], *[body.output_ids[n] for n in given]]
@@ -210,13 +274,18 @@ def _transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Program, int, 
     carried = [by_place[k] for k in range(constants, constants + carries)]
     step = build.program([*totals, *carried, *[by_place[k] for k in sliced]], made.name)
     starts = [zeros_of(aval_of(operands[k])) for k in summed]
-    before = [zeros_of(a) if ct is None else ct for a, ct in zip(avals, cts[:carries], strict=False)]
+    before = [
+        zeros_of(a) if ct is None else ct for a, ct in zip(avals, cts[:carries], strict=False)
+    ]
     results = scan_program(
         step,
-        [*[operands[k] for k in fixed], *starts, *before, *[operands[k] for k in arrays], *[cts[n] for n in given]],
+        [*[operands[k] for k in fixed], *starts, *before, *[operands[k] for k in arrays],
+        *[cts[n] for n in given]],
         length, not reverse, len(fixed), len(summed) + carries,
     )  # fmt: skip
-    return at_places(results, [*summed, *range(constants, constants + carries), *sliced], len(operands))
+    return at_places(
+        results, [*summed, *range(constants, constants + carries), *sliced], len(operands)
+    )
 
 
 def _transpose_with_known_carry(
@@ -239,19 +308,37 @@ def _transpose_with_known_carry(
     order = [*fixed, *known, *arrays]
     outs = [*[body.output_ids[k - constants] for k in known], *[ins[k] for k in known]]
     ahead = restrict(body, [ins[k] for k in order], outs, keep=True).program
-    results = scan_program(ahead, [operands[k] for k in order], length, reverse, len(fixed), len(known))
+    results = scan_program(
+        ahead, [operands[k] for k in order], length, reverse, len(fixed), len(known)
+    )
     before = dict(zip(known, results[len(known) :], strict=True))
     # The same loop with those carries as arrays after the others.
     order = [k for k in range(total) if k not in known] + known
     kept = [n for n in range(len(body.output_ids)) if n + constants not in known or n >= carries]
-    step = restrict(body, [ins[k] for k in order], [body.output_ids[n] for n in kept], keep=True).program
+    step = restrict(
+        body, [ins[k] for k in order], [body.output_ids[n] for n in kept], keep=True
+    ).program
     values = [before[k] if k in known else operands[k] for k in order]
-    made = _transpose(tuple([cts[n] for n in kept]), *values, step, length, reverse, constants, carries - len(known))
+    made = _transpose(
+        tuple([cts[n] for n in kept]),
+        *values,
+        step,
+        length,
+        reverse,
+        constants,
+        carries - len(known),
+    )
     return at_places(made, order, total)
 
 
 def _batch(
-    operands: Values, is_batched: Flags, body: Program, length: int, reverse: bool, constants: int, carries: int
+    operands: Values,
+    is_batched: Flags,
+    body: Program,
+    length: int,
+    reverse: bool,
+    constants: int,
+    carries: int,
 ) -> Any:
     size = batch_size(operands, is_batched)
     flags, outs = settled(mapped_outputs, body, is_batched, constants, carries)
@@ -262,16 +349,31 @@ def _batch(
         elif flag and k >= constants + carries:
             x = moveaxis(x, 0, 1)
         values.append(x)
-    results = scan_program(vmap_program(body, size, flags, outs), values, length, reverse, constants, carries)
-    return tuple([moveaxis(x, 1, 0) if flag and k >= carries else x for k, (x, flag) in enumerate(zip(results, outs))])
+    results = scan_program(
+        vmap_program(body, size, flags, outs), values, length, reverse, constants, carries
+    )
+    return tuple(
+        [
+            moveaxis(x, 1, 0) if flag and k >= carries else x
+            for k, (x, flag) in enumerate(zip(results, outs))
+        ]
+    )
 
 
 def _written(
-    write: Writer, specs: Sequence[Spec], body: Program, length: int, reverse: bool, constants: int, carries: int
+    write: Writer,
+    specs: Sequence[Spec],
+    body: Program,
+    length: int,
+    reverse: bool,
+    constants: int,
+    carries: int,
 ) -> Spelling:
     """Spell the loop: a ``for`` statement over the steps."""
     step, t = write.program(body, "step"), write.local("t")
-    empty = [write.expression(stacked_aval(length, a), "a stack") for a in output_avals(body)[carries:]]
+    empty = [
+        write.expression(stacked_aval(length, a), "a stack") for a in output_avals(body)[carries:]
+    ]
 
     def lines(inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
         carry = outputs[:carries]
@@ -283,17 +385,26 @@ def _written(
             *[f"{name} = {start}" for name, start in starts],
             *[f"{name} = {made}" for name, made in stacks],
             f"for {t} in {f'reversed(range({length}))' if reverse else f'range({length})'}:",
-            f"    {', '.join(results)} = {step}({', '.join([*inputs[:constants], *carry, *slices])})",
+            (
+                f"    {', '.join(results)} = "
+                f"{step}({', '.join([*inputs[:constants], *carry, *slices])})"
+            ),
         ]
 
     return lines if carries or empty else lambda inputs, outputs: ["pass"]
 
 
-def _gives(place: int, body: Program, length: int, _reverse: bool, constants: int, carries: int) -> Any:
+def _gives(
+    place: int, body: Program, length: int, _reverse: bool, constants: int, carries: int
+) -> Any:
     """Return the source of a stacked result: the body's output, at each step."""
     if place < carries:
         return None
-    kinds = ["constant"] * constants + ["carry"] * carries + ["slice"] * (len(body.input_ids) - constants - carries)
+    kinds = (
+        ["constant"] * constants
+        + ["carry"] * carries
+        + ["slice"] * (len(body.input_ids) - constants - carries)
+    )
     return body, place, kinds, f"each of {length} steps"
 
 
@@ -306,12 +417,19 @@ def _feeds(place: int, body: Program, *_: object) -> list[tuple[Program, int]]:
 
 
 def _mapped(
-    is_batched: Sequence[bool], body: Program, _length: int, _reverse: bool, constants: int, carries: int
+    is_batched: Sequence[bool],
+    body: Program,
+    _length: int,
+    _reverse: bool,
+    constants: int,
+    carries: int,
 ) -> list[bool]:
     return settled(mapped_outputs, body, is_batched, constants, carries)[1]
 
 
-def _depends(flags: Sequence[bool], body: Program, _length: int, _reverse: bool, constants: int, carries: int) -> list[bool]:
+def _depends(
+    flags: Sequence[bool], body: Program, _length: int, _reverse: bool, constants: int, carries: int
+) -> list[bool]:
     return settled(reached_outputs, body, flags, constants, carries)[1]
 
 
@@ -344,4 +462,6 @@ scan_p = Primitive(
     written=_written,
     mapped=_mapped,
 )
-"""``scan c0 h0 xs {body={…}, length=5, reverse=False, constants=1, carries=1}``: final carry, stacked results."""
+"""``scan c0 h0 xs {body={…}, length=5, reverse=False, constants=1, carries=1}``: final carry,
+stacked results.
+"""

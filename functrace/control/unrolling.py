@@ -30,10 +30,14 @@ def repeated(body: Program, count: int, reverse: bool, constants: int, carries: 
     avals = [body.avals[i] for i in body.input_ids]
     given = [build.input(a) for a in avals[: constants + carries]]
     fixed, carry = given[:constants], given[constants:]
-    arrays = [build.input(ShapeDtype((count, *a.shape), a.dtype)) for a in avals[constants + carries :]]
+    arrays = [
+        build.input(ShapeDtype((count, *a.shape), a.dtype)) for a in avals[constants + carries :]
+    ]
     rows: list[list[int]] = [[]] * count
     for t in range(count - 1, -1, -1) if reverse else range(count):
-        outputs = build.splice(body, [*fixed, *carry, *[build.place(index_p, (a,), ((t,),)) for a in arrays]])
+        outputs = build.splice(
+            body, [*fixed, *carry, *[build.place(index_p, (a,), ((t,),)) for a in arrays]]
+        )
         carry, rows[t] = outputs[:carries], outputs[carries:]
     stacks = [build.place(stack_p, column, (0,)) for column in zip(*rows, strict=True)]
     if not count:

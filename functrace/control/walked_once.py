@@ -57,7 +57,14 @@ def walk_once(program: Program) -> Program:
         if len(trip.bodies) == 1:
             loops.append(k)
         elif trip.hidden:
-            pair = next((p for first in loops if (p := _paired(program, first, k, trip, operands)) is not None), None)
+            pair = next(
+                (
+                    p
+                    for first in loops
+                    if (p := _paired(program, first, k, trip, operands)) is not None
+                ),
+                None,
+            )
             if pair is not None:
                 pairs.setdefault(pair.first, []).append(pair)
     return _rewritten(program, pairs) if pairs else program
@@ -90,7 +97,9 @@ class _Pair(NamedTuple):
     inputs: dict[int, int]
 
 
-def _paired(program: Program, first: int, second: int, trip: Trip, operands: Sequence[int]) -> _Pair | None:
+def _paired(
+    program: Program, first: int, second: int, trip: Trip, operands: Sequence[int]
+) -> _Pair | None:
     """Return a pair if a trip starts with a loop: with the same values, steps and condition."""
     loop = Trip._make(program.ops[first][2])
     if loop.most != trip.most:
@@ -117,7 +126,9 @@ def _paired(program: Program, first: int, second: int, trip: Trip, operands: Seq
     if any(mine[own.output_ids[m]] != theirs[begun.output_ids[j]] for j, m in enumerate(carried)):
         return None
     places = dict(zip(begun.input_ids, trip.cond.input_ids, strict=False))
-    asked = table.of(loop.cond, {i: named[j] for i, j in zip(loop.cond.input_ids, own.input_ids, strict=True)})
+    asked = table.of(
+        loop.cond, {i: named[j] for i, j in zip(loop.cond.input_ids, own.input_ids, strict=True)}
+    )
     again = table.of(trip.cond, {places[i]: ("input", j) for i, j in inputs.items()})
     if asked[loop.cond.output_ids[0]] != again[trip.cond.output_ids[0]]:
         return None
@@ -146,7 +157,9 @@ def _same(program: Program, i: int, j: int) -> bool:
     a, b = [program.constant_values.get(x) if x >= 0 else None for x in (i, j)]
     if a is None or b is None or program.avals[i] is not program.avals[j]:
         return False
-    return a is b or (program.avals[i].nbytes <= 64 and np.asarray(a).tobytes() == np.asarray(b).tobytes())
+    return a is b or (
+        program.avals[i].nbytes <= 64 and np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    )
 
 
 @final
@@ -178,7 +191,9 @@ class _Numbers:
             found[i] = self._number(("constant", key))
         for k, _ in program.schedule:
             primitive, operands, params = program.ops[k]
-            given = [found[i] if i >= 0 else ("literal", repr(program.literals[~i])) for i in operands]
+            given = [
+                found[i] if i >= 0 else ("literal", repr(program.literals[~i])) for i in operands
+            ]
             other = primitive.effects or any(map(_is_other, given))
             number = _Other() if other else self._number((primitive, tuple(given), params))
             for j in range(program.result_count(k) if primitive.many else 1):
@@ -189,7 +204,7 @@ class _Numbers:
         return self._table.setdefault(key, len(self._table))
 
 
-# -- the program that runs -------------------------------------------------------------------------------------------------
+# -- the program that runs -------------------------------------------------------------------------
 
 
 def _rewritten(program: Program, pairs: dict[int, list[_Pair]]) -> Program:
@@ -204,7 +219,9 @@ def _rewritten(program: Program, pairs: dict[int, list[_Pair]]) -> Program:
             body, places = _keeping(program, loop, pairs[k])
             count = loop.carries[0]
             given = tuple(map(write.operand, operands))
-            first = write.place(walk_p, given, (loop.cond, body, loop.constants, loop.most), write.position(k))
+            first = write.place(
+                walk_p, given, (loop.cond, body, loop.constants, loop.most), write.position(k)
+            )
             write.replace(k, range(first, first + count))
             for pair, chosen in zip(pairs[k], places, strict=True):
                 rows[pair.second] = (first + count, chosen, len(body.output_ids) - count)
@@ -213,7 +230,14 @@ def _rewritten(program: Program, pairs: dict[int, list[_Pair]]) -> Program:
             taken, chosen, width = rows[k]
             skipped = trip.constants + trip.carries[0]
             given = (taken, *map(write.operand, (*operands[: trip.constants], *operands[skipped:])))
-            details = (trip.carries[1:], trip.reverse[1:], trip.constants, trip.hidden - 1, chosen, width)
+            details = (
+                trip.carries[1:],
+                trip.reverse[1:],
+                trip.constants,
+                trip.hidden - 1,
+                chosen,
+                width,
+            )
             first = write.place(along_p, given, (trip.bodies[1:], *details), write.position(k))
             write.replace(k, range(first, first + program.result_count(k)))
         else:
@@ -221,7 +245,9 @@ def _rewritten(program: Program, pairs: dict[int, list[_Pair]]) -> Program:
     return write.finish()
 
 
-def _keeping(program: Program, loop: Trip, pairs: Sequence[_Pair]) -> tuple[Program, list[tuple[int, ...]]]:
+def _keeping(
+    program: Program, loop: Trip, pairs: Sequence[_Pair]
+) -> tuple[Program, list[tuple[int, ...]]]:
     """Return the body of a loop that keeps the values that trips need of each step, and their
     indices for each trip.
     """
@@ -233,7 +259,9 @@ def _keeping(program: Program, loop: Trip, pairs: Sequence[_Pair]) -> tuple[Prog
         placed[i] = build.constant(value, own.avals[i])
     for k, _ in own.schedule:
         build.copy(own, k, placed)
-    known: dict[Any, int] = {numbers[i]: there for i, there in reversed(placed.items()) if i in numbers}
+    known: dict[Any, int] = {
+        numbers[i]: there for i, there in reversed(placed.items()) if i in numbers
+    }
     kept: list[int] = []
     chosen: list[tuple[int, ...]] = []
     for pair in pairs:
@@ -253,7 +281,10 @@ def _keeping(program: Program, loop: Trip, pairs: Sequence[_Pair]) -> tuple[Prog
         mine: list[int] = []
         for i in begun.output_ids[trip.carries[0] :]:
             variable = known.get(theirs[i], moved.get(i, -1))
-            place = next((n for n, other in enumerate(kept) if other == variable and n not in mine), len(kept))
+            place = next(
+                (n for n, other in enumerate(kept) if other == variable and n not in mine),
+                len(kept),
+            )
             if place == len(kept):
                 kept.append(variable)
             mine.append(place)  # each once: its reader frees it
@@ -262,7 +293,9 @@ def _keeping(program: Program, loop: Trip, pairs: Sequence[_Pair]) -> tuple[Prog
     return made.interned(), chosen
 
 
-def _needed(program: Program, carries: int, numbers: dict[int, Any], known: dict[Any, int]) -> Iterator[int]:
+def _needed(
+    program: Program, carries: int, numbers: dict[int, Any], known: dict[Any, int]
+) -> Iterator[int]:
     """Yield the operations on which kept values of a body depend, in order."""
     needed = set(program.output_ids[carries:])
     found: list[int] = []
@@ -277,19 +310,25 @@ def _needed(program: Program, carries: int, numbers: dict[int, Any], known: dict
 
 # -- operations that pass rows ---------------------------------------------------------------------
 
-_NONE = absent(because="rows of a loop occur only in programs that run", instead="this is a bug in functrace")
+_NONE = absent(
+    because="rows of a loop occur only in programs that run", instead="this is a bug in functrace"
+)
 
 
 def _walk_eval(*rest: *tuple[*tuple[Array, ...], Program, Program, int, int | None]) -> Any:
     return evaluate_lowered(_walk_lowers(rest[:-4], *rest[-4:]), rest[:-4])
 
 
-def _walk_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Program, int, int | None]) -> tuple[ShapeDtype, ...]:
+def _walk_aval(
+    *rest: *tuple[*tuple[ShapeDtype, ...], Program, Program, int, int | None],
+) -> tuple[ShapeDtype, ...]:
     *operands, _, body, constants, _ = rest
     return (*output_avals(body)[: len(operands) - constants], ROWS)
 
 
-def _walk_lowers(specs: Sequence[Any], cond: Program, body: Program, constants: int, most: int | None) -> Lowering:
+def _walk_lowers(
+    specs: Sequence[Any], cond: Program, body: Program, constants: int, most: int | None
+) -> Lowering:
     loop = Loop(constants, (len(specs) - constants,), (False,), most=most, gives=True)
     return Lowering(bodies_that_run(cond, (body,), constants), loop, fresh=False)
 
@@ -316,7 +355,9 @@ rows.
 
 
 _Phases = tuple[tuple[int, ...], tuple[bool, ...], int, int, tuple[int, ...], int]
-_Details = tuple[tuple[Program, ...], tuple[int, ...], tuple[bool, ...], int, int, tuple[int, ...], int]
+_Details = tuple[
+    tuple[Program, ...], tuple[int, ...], tuple[bool, ...], int, int, tuple[int, ...], int
+]
 
 
 def _along_eval(*rest: *tuple[*tuple[Array, ...], *_Details]) -> Any:
@@ -329,9 +370,13 @@ def _along_aval(*rest: *tuple[*tuple[ShapeDtype, ...], *_Details]) -> tuple[Shap
     return tuple([aval for group in ends[hidden:] for aval in group])
 
 
-def _along_lowers(_specs: Sequence[Any], bodies: tuple[Program, ...], *details: *_Phases) -> Lowering:
+def _along_lowers(
+    _specs: Sequence[Any], bodies: tuple[Program, ...], *details: *_Phases
+) -> Lowering:
     carries, reverse, constants, hidden, places, width = details
-    return Lowering(bodies, Loop(constants, carries, reverse, hidden, takes=(width, *places)), fresh=False)
+    return Lowering(
+        bodies, Loop(constants, carries, reverse, hidden, takes=(width, *places)), fresh=False
+    )
 
 
 def _along_runs(_inputs: object, bodies: tuple[Program, ...], *_: object) -> Runs:

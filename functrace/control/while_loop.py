@@ -54,7 +54,9 @@ def _turn(body: Program, cond: Program, constants: int) -> Program:
     return build.program([*build.splice(cond, [*inputs[:constants], *carry]), *outputs], body.name)
 
 
-def bodies_that_run(cond: Program, bodies: tuple[Program, ...], constants: int) -> tuple[Program, ...]:
+def bodies_that_run(
+    cond: Program, bodies: tuple[Program, ...], constants: int
+) -> tuple[Program, ...]:
     """Return the programs that run: the condition, the first body with the next condition, and the
     bodies of further phases.
     """
@@ -87,13 +89,20 @@ def _aval(*rest: Any) -> Any:
     trip = Trip._make(rest[-7:])
     operands = rest[:-7]
     phases = len(trip.bodies)
-    if not phases or not phases == len(trip.carries) == len(trip.reverse) or trip.hidden > phases or trip.reverse[0]:
+    if (
+        not phases
+        or not phases == len(trip.carries) == len(trip.reverse)
+        or trip.hidden > phases
+        or trip.reverse[0]
+    ):
         raise ShapeError(
-            "while_loop: the numbers of bodies, carries and directions do not match", fix="give one of each per phase"
+            "while_loop: the numbers of bodies, carries and directions do not match",
+            fix="give one of each per phase",
         )
     if trip.constants + sum(trip.carries) != len(operands):
         raise ShapeError(
-            f"while_loop: {trip.constants} constants and carries {trip.carries} of {len(operands)} operands",
+            f"while_loop: {trip.constants} constants and carries {trip.carries} of {len(operands)} "
+            "operands",
             fix="count the operands",
         )
     fixed, groups = trip.groups(operands)
@@ -106,11 +115,14 @@ def _aval(*rest: Any) -> Any:
         check_operands("while_loop", body, [*fixed, *carry, *kept])
         avals = output_avals(body)
         if len(avals) < len(carry):
-            raise ShapeError(f"while_loop: {len(carry)} carries of {len(avals)} results", fix="count the results")
+            raise ShapeError(
+                f"while_loop: {len(carry)} carries of {len(avals)} results", fix="count the results"
+            )
         for before, after in zip(carry, avals, strict=False):
             if before is not after:
                 raise ShapeError(
-                    f"while_loop: a carry is {before} before and {after} after a step", fix="keep its shape and dtype"
+                    f"while_loop: a carry is {before} before and {after} after a step",
+                    fix="keep its shape and dtype",
                 )
         kept += avals[len(carry) :]
         if phase >= trip.hidden:
@@ -118,7 +130,7 @@ def _aval(*rest: Any) -> Any:
     return tuple(results)
 
 
-# -- rules -----------------------------------------------------------------------------------------------------------------
+# -- rules -----------------------------------------------------------------------------------------
 
 
 def _applied(derived: Derived) -> Any:
@@ -161,12 +173,19 @@ def _moving(flags: Sequence[bool], *params: Param) -> list[tuple[Program, Sequen
 
 
 def _written(write: Writer, _specs: Sequence[Spec], *params: Param) -> Spelling:
-    """Spell the loop: a ``while`` statement, and a ``for`` statement over its steps for each further phase."""
+    """Spell the loop: a ``while`` statement, and a ``for`` statement over its steps for each
+    further phase.
+    """
     trip = Trip._make(params)
     ask = write.program(trip.cond, "goes_on")
-    steps = [write.program(body, "step" if len(trip.bodies) == 1 else f"phase_{k}") for k, body in enumerate(trip.bodies)]
+    steps = [
+        write.program(body, "step" if len(trip.bodies) == 1 else f"phase_{k}")
+        for k, body in enumerate(trip.bodies)
+    ]
     rows, t = write.local("rows"), write.local("t")
-    hidden = [[write.local(f"h{p}_{k}") for k in range(trip.carries[p])] for p in range(trip.hidden)]
+    hidden = [
+        [write.local(f"h{p}_{k}") for k in range(trip.carries[p])] for p in range(trip.hidden)
+    ]
     kept = [[write.local(f"r{n}") for n in range(trip.kept(p))] for p in range(len(trip.bodies))]
 
     def lines(inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
@@ -183,7 +202,9 @@ def _written(write: Writer, _specs: Sequence[Spec], *params: Param) -> Spelling:
         if targets:
             found.append(f"{', '.join(targets)}, = {', '.join(starts)},")
         for phase, (step, carry, more) in enumerate(zip(steps, names, kept, strict=True)):
-            given = ", ".join([*fixed, *carry, *([f"*{rows}[{t}]"] if phase and trip.stacks(phase) else [])])
+            given = ", ".join(
+                [*fixed, *carry, *([f"*{rows}[{t}]"] if phase and trip.stacks(phase) else [])]
+            )
             left = ", ".join([*carry, *more])
             row = f"({', '.join(more)}{',' if len(more) == 1 else ''})"
             if not phase:
@@ -192,7 +213,9 @@ def _written(write: Writer, _specs: Sequence[Spec], *params: Param) -> Spelling:
                     found.append(f"    assert len({rows}) < {trip.most}, 'max_steps={trip.most}'")
             else:
                 order = f"range(len({rows}))"
-                found.append(f"for {t} in {f'reversed({order})' if trip.reverse[phase] else order}:")
+                found.append(
+                    f"for {t} in {f'reversed({order})' if trip.reverse[phase] else order}:"
+                )
             if left:
                 found.append(f"    {left} = {step}({given})")
             if not phase:
@@ -236,7 +259,10 @@ def _keeps(*params: Param) -> list[tuple[Program, int, list[str], list[tuple[Pro
         )
         for n in range(trip.kept(phase)):
             readers = [
-                (trip.bodies[p], trip.constants + trip.carries[p] + trip.stacks(p).index((phase, n)))
+                (
+                    trip.bodies[p],
+                    trip.constants + trip.carries[p] + trip.stacks(p).index((phase, n)),
+                )
                 for p in range(max(trip.hidden, phase + 1), len(trip.bodies))
             ]
             found.append((trip.bodies[phase], trip.carries[phase] + n, kinds, readers))
@@ -253,10 +279,12 @@ while_p = Primitive(
     params=Trip._fields,
     many=True,
     kept=holds_kept,
-    holds=Holds(_runs, feeds=_feeds, keeps=_keeps, depends=_depends, moving=_moving, lowers=_lowers),
+    holds=Holds(
+        _runs, feeds=_feeds, keeps=_keeps, depends=_depends, moving=_moving, lowers=_lowers
+    ),
     written=_written,
     mapped=_mapped,
 )
-"""``while_loop c0 h0 {cond={…}, bodies=({…},), carries=(1,), reverse=(False,), constants=1, hidden=0, most=None}``:
-the final carries.
+"""``while_loop c0 h0 {cond={…}, bodies=({…},), carries=(1,), reverse=(False,), constants=1,
+hidden=0, most=None}``: the final carries.
 """

@@ -49,14 +49,23 @@ def pushed(trip: Trip, primals: Values, tangents: Tangents) -> Derived:
         ]  # fmt: skip
         bodies.append(with_inputs(joint, order, chosen))
     start = trip.constants
-    inputs = [*range(start), *map(aval_of, dots), *range(start, start + trip.carries[0]), *map(aval_of, starts[0])]
+    inputs = [
+        *range(start),
+        *map(aval_of, dots),
+        *range(start, start + trip.carries[0]),
+        *map(aval_of, starts[0]),
+    ]
     made = trip._replace(
         cond=with_inputs(trip.cond, inputs, trip.cond.output_ids),
         bodies=tuple(bodies),
         carries=tuple([n + len(s) for n, s in zip(trip.carries, starts, strict=True)]),
         constants=start + len(dots),
     )
-    operands = [*fixed, *dots, *[x for pair in zip(groups, starts, strict=True) for group in pair for x in group]]
+    operands = [
+        *fixed,
+        *dots,
+        *[x for pair in zip(groups, starts, strict=True) for group in pair for x in group],
+    ]
 
     def results(values: list[Any]) -> tuple[list[Any], list[Any]]:
         left, outputs, moved = iter(values), list[Any](), list[Any]()
@@ -111,9 +120,18 @@ def linearized(trip: Trip, primals: Values, tangents: Tangents) -> tuple[Trip, D
     bodies: list[Program] = []
     kept: list[tuple[tuple[int, int], ShapeDtype]] = []
     for phase in phases:
-        forward, count, carried = found[phase].split.forward, len(trip.bodies[phase].output_ids), trip.carries[phase]
+        forward, count, carried = (
+            found[phase].split.forward,
+            len(trip.bodies[phase].output_ids),
+            trip.carries[phase],
+        )
         at = {stack: start + carried + k for k, stack in enumerate(trip.stacks(phase))}
-        inputs = [*range(start), *unread, *range(start, start + carried), *[at.get(stack, aval) for stack, aval in kept]]
+        inputs = [
+            *range(start),
+            *unread,
+            *range(start, start + carried),
+            *[at.get(stack, aval) for stack, aval in kept],
+        ]
         outputs = [*forward.output_ids[:count], *extra[phase]]
         bodies.append(without_kept(with_inputs(forward, inputs, outputs)))
         kept += [((phase, n), forward.avals[i]) for n, i in enumerate(outputs[carried:])]
@@ -122,17 +140,25 @@ def linearized(trip: Trip, primals: Values, tangents: Tangents) -> tuple[Trip, D
         split = found[phase].split
         carried, linear = trip.carries[phase], split.linear
         build = Assembly()
-        constants = [*[build.input(aval_of(x)) for x in fixed], *[build.input(aval) for aval in unread]]
+        constants = [
+            *[build.input(aval_of(x)) for x in fixed],
+            *[build.input(aval) for aval in unread],
+        ]
         carry = [build.input(aval_of(x)) for x in starts[phase]]
         rows = {stack: build.input(aval) for stack, aval in kept}
         tangent_rows = {stack: build.input(aval) for stack, aval in moved}
         sources = [places[phase][n] for n in range(len(split.sources))]
         residuals = [constants[s] if isinstance(s, int) else rows[s] for s in sources]
         active_rows = [tangent_rows[s] for s in trip.stacks(phase) if s in tangent_rows]
-        outputs = build.splice(linear, [*residuals, *constants[start + len(same) :], *carry, *active_rows])
+        outputs = build.splice(
+            linear, [*residuals, *constants[start + len(same) :], *carry, *active_rows]
+        )
         bodies.append(build.program(outputs, linear.name))
         active = [n for n, flag in enumerate(split.active[carried:]) if flag]
-        moved += [((phase, n), linear.avals[i]) for n, i in zip(active, linear.output_ids[len(carry) :], strict=True)]
+        moved += [
+            ((phase, n), linear.avals[i])
+            for n, i in zip(active, linear.output_ids[len(carry) :], strict=True)
+        ]
     inputs = [*range(start), *unread, *range(start, start + trip.carries[0])]
     made = Trip(
         with_inputs(trip.cond, inputs, trip.cond.output_ids),
@@ -144,7 +170,10 @@ def linearized(trip: Trip, primals: Values, tangents: Tangents) -> tuple[Trip, D
         trip.most,
     )
     if any(body.has_rules for body in trip.bodies):
-        bodies = [as_differentiated(body, flags) for body, (flags, _) in zip(trip.bodies, found, strict=True)]
+        bodies = [
+            as_differentiated(body, flags)
+            for body, (flags, _) in zip(trip.bodies, found, strict=True)
+        ]
         trip = trip._replace(bodies=tuple([body.interned() for body in bodies]))
     operands = [*fixed, *same, *dots, *chain(*groups, *starts)]
 
@@ -180,11 +209,17 @@ def _starts(trip: Trip, tangents: Tangents, found: Sequence[_Active]) -> list[li
     _, groups = trip.groups(tangents)
     made: list[list[Any]] = []
     for body, group, active in zip(trip.bodies, groups, found, strict=True):
-        made.append(zeros_where(active.split.active[: len(group)], group, output_avals(body)[: len(group)]))
+        made.append(
+            zeros_where(active.split.active[: len(group)], group, output_avals(body)[: len(group)])
+        )
     return made
 
 
 def _tangents_of(trip: Trip, found: Sequence[_Active], moved: Sequence[Any]) -> list[Any]:
     """Return one tangent or ``None`` per result, from the given ones."""
     left, shown = iter(moved), range(trip.hidden, len(trip.bodies))
-    return [next(left) if flag else None for p in shown for flag in found[p].split.active[: trip.carries[p]]]
+    return [
+        next(left) if flag else None
+        for p in shown
+        for flag in found[p].split.active[: trip.carries[p]]
+    ]

@@ -36,7 +36,8 @@ def transposed(trip: Trip, operands: Sequence[Operand], cts: Tangents) -> Derive
     # The nonlinear part runs first. Besides its own values, it keeps the carries that a backward
     # phase reads.
     before: dict[int, list[int]] = {
-        b.phase: [k for k in b.values if start <= k < start + trip.carries[b.phase]] for b in backwards
+        b.phase: [k for k in b.values if start <= k < start + trip.carries[b.phase]]
+        for b in backwards
     }
     bodies: list[Program] = []
     carries: list[int] = []
@@ -50,12 +51,16 @@ def transposed(trip: Trip, operands: Sequence[Operand], cts: Tangents) -> Derive
         ahead = before.get(phase, [])
         at = {s: start + carried + k for k, s in enumerate(trip.stacks(phase))}
         inputs = [*known, *[start + k for k in own], *[at.get(key, aval) for key, aval in kept]]
-        ids = [*[body.output_ids[k] for k in [*own, *[carried + n for n in keeps]]], *[body.input_ids[k] for k in ahead]]
+        ids = [
+            *[body.output_ids[k] for k in [*own, *[carried + n for n in keeps]]],
+            *[body.input_ids[k] for k in ahead],
+        ]
         bodies.append(with_inputs(body, inputs, ids))
         carries.append(len(own))
         starts += [groups[phase][k] for k in own]
         kept += zip(
-            [(phase, n) for n in keeps] + [(phase, "before", k) for k in ahead], map(body.avals.__getitem__, ids[len(own) :])
+            [(phase, n) for n in keeps] + [(phase, "before", k) for k in ahead],
+            map(body.avals.__getitem__, ids[len(own) :]),
         )
     pulled: list[tuple[int, tuple[int, int], ShapeDtype]] = []
     for number, b in enumerate(backwards):
@@ -141,7 +146,9 @@ def _linear_inputs(trip: Trip, operands: Sequence[Operand]) -> list[list[bool]]:
     kept: list[bool] = []
     found: list[list[bool]] = []
     for body, carry in zip(trip.bodies, groups, strict=True):
-        inputs, outs = settled(dependent_outputs, body, [*fixed, *carry, *kept], len(fixed), len(carry))
+        inputs, outs = settled(
+            dependent_outputs, body, [*fixed, *carry, *kept], len(fixed), len(carry)
+        )
         found.append(inputs)
         kept += outs[len(carry) :]
     return found
@@ -166,9 +173,15 @@ def _backwards(trip: Trip, linear: list[list[bool]], cts: Tangents) -> list[_Bac
         stacks = trip.stacks(phase)
         sums = [k for k in range(start) if flags[k] and k in needed]
         keeps = [s for k, s in enumerate(stacks, start + carried) if flags[k] and k in needed]
-        by_place = dict(zip([k for k, flag in enumerate(flags) if flag], whole.output_ids, strict=True))
+        by_place = dict(
+            zip([k for k, flag in enumerate(flags) if flag], whole.output_ids, strict=True)
+        )
         at = {s: k for k, s in enumerate(stacks, start + carried)}
-        chosen = [*[by_place[k] for k in sums], *[by_place[start + k] for k in carry], *[by_place[at[s]] for s in keeps]]
+        chosen = [
+            *[by_place[k] for k in sums],
+            *[by_place[start + k] for k in carry],
+            *[by_place[at[s]] for s in keeps],
+        ]
         others = [k for k, flag in enumerate(flags) if not flag]
         reads = places_read(whole, chosen)
         values = [k for n, k in enumerate(others) if n in reads]

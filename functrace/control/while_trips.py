@@ -97,7 +97,9 @@ def places_read(program: Program, outputs: Sequence[int]) -> set[int]:
     return {place for place, i in enumerate(program.input_ids) if i in needed}
 
 
-def with_inputs(program: Program, inputs: Sequence[int | ShapeDtype], outputs: Sequence[int]) -> Program:
+def with_inputs(
+    program: Program, inputs: Sequence[int | ShapeDtype], outputs: Sequence[int]
+) -> Program:
     """Return the part of a program that computes some variables, with reordered inputs: indices, or
     avals of dead inputs.
     """
@@ -131,14 +133,20 @@ def pruned(trip: Trip, operands: Sequence[Any]) -> tuple[Trip, list[Any]]:
         stacks = trip.stacks(phase)
         kept.update([stacks[k - start - count] for k in needed if k >= start + count])
     chosen = sorted(read)
-    alive = [p for p in range(phases) if not p or p >= trip.hidden or carried[p] or any(j == p for j, _ in kept)]
+    alive = [
+        p
+        for p in range(phases)
+        if not p or p >= trip.hidden or carried[p] or any(j == p for j, _ in kept)
+    ]
     bodies: list[Program] = []
     for phase in alive:
         body, count = trip.bodies[phase], trip.carries[phase]
         mine = [count + n for n in range(trip.kept(phase)) if (phase, n) in kept]
         before = [start + count + k for k, stack in enumerate(trip.stacks(phase)) if stack in kept]
         inputs = [*chosen, *[start + k for k in carried[phase]], *before]
-        if len(inputs) < len(body.input_ids) or len(carried[phase]) + len(mine) < len(body.output_ids):
+        if len(inputs) < len(body.input_ids) or len(carried[phase]) + len(mine) < len(
+            body.output_ids
+        ):
             body = with_inputs(body, inputs, [body.output_ids[k] for k in [*carried[phase], *mine]])
         bodies.append(body.interned())
     cond = with_inputs(trip.cond, [*chosen, *[start + k for k in carried[0]]], trip.cond.output_ids)

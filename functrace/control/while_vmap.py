@@ -52,14 +52,21 @@ def batched(trip: Trip, operands: Values, is_batched: Flags) -> Derived:
             ]
         )
     if not mapped.each:
-        bodies = [vmap_program(b, size, i, o) for b, i, o in zip(trip.bodies, mapped.inputs, mapped.outputs, strict=True)]
-        made = trip._replace(cond=vmap_program(trip.cond, size, mapped.inputs[0], [False]), bodies=tuple(bodies))
+        bodies = [
+            vmap_program(b, size, i, o)
+            for b, i, o in zip(trip.bodies, mapped.inputs, mapped.outputs, strict=True)
+        ]
+        made = trip._replace(
+            cond=vmap_program(trip.cond, size, mapped.inputs[0], [False]), bodies=tuple(bodies)
+        )
         return Derived(made, [*constants, *chain(*carries)], tuple)
     ask = vmap_program(trip.cond, size, mapped.inputs[0], [True]).interned()
     active = call_program(ask, [*constants, *carries[0]])[0]
     made = trip._replace(
         cond=_any_active(trip, mapped, size),
-        bodies=tuple([_chosen(trip, mapped, size, phase, ask) for phase in range(len(trip.bodies))]),
+        bodies=tuple(
+            [_chosen(trip, mapped, size, phase, ask) for phase in range(len(trip.bodies))]
+        ),
         carries=(1 + trip.carries[0], *trip.carries[1:]),
     )
 
@@ -69,12 +76,16 @@ def batched(trip: Trip, operands: Values, is_batched: Flags) -> Derived:
     return Derived(made, [*constants, active, *chain(*carries)], results)
 
 
-def mapped_results(trip: Trip, is_batched: Sequence[bool], flagged: Flagged = mapped_outputs) -> list[bool]:
+def mapped_results(
+    trip: Trip, is_batched: Sequence[bool], flagged: Flagged = mapped_outputs
+) -> list[bool]:
     """Return flags of the results that have a batch axis, or another property computed by
     ``flagged``.
     """
     outputs = _mapped_flags(trip, is_batched, flagged).outputs
-    return [flag for p in range(trip.hidden, len(trip.bodies)) for flag in outputs[p][: trip.carries[p]]]
+    return [
+        flag for p in range(trip.hidden, len(trip.bodies)) for flag in outputs[p][: trip.carries[p]]
+    ]
 
 
 def moving_inputs(trip: Trip, flags: Sequence[bool]) -> list[tuple[Program, Sequence[bool]]]:
@@ -95,7 +106,9 @@ class _Mapped(NamedTuple):
     each: bool
 
 
-def _mapped_flags(trip: Trip, is_batched: Sequence[bool], flagged: Flagged = mapped_outputs) -> _Mapped:
+def _mapped_flags(
+    trip: Trip, is_batched: Sequence[bool], flagged: Flagged = mapped_outputs
+) -> _Mapped:
     fixed, groups = trip.groups(is_batched)
     inputs: list[list[bool]] = []
     outputs: list[list[bool]] = []
@@ -122,7 +135,10 @@ def _any_active(trip: Trip, mapped: _Mapped, size: int) -> Program:
         for i, f in zip(trip.cond.input_ids, mapped.inputs[0], strict=True)
     ]
     place = trip.constants
-    active = [into.new_input(aval) for aval in [*given[:place], ShapeDtype((size,), _FLAG), *given[place:]]][place]
+    active = [
+        into.new_input(aval)
+        for aval in [*given[:place], ShapeDtype((size,), _FLAG), *given[place:]]
+    ][place]
     result = bind(reduce_any_p, (active,), ((0,),))
     return finish(into, [operand_of(into, result, result.aval)], trip.cond, trip.cond.name)
 
@@ -131,13 +147,23 @@ def _chosen(trip: Trip, mapped: _Mapped, size: int, phase: int, ask: Program) ->
     """Return the body of a phase of a loop per example: active examples take the step, others keep
     their carry.
     """
-    body, flags, start, count = trip.bodies[phase], mapped.inputs[phase], trip.constants, trip.carries[phase]
+    body, flags, start, count = (
+        trip.bodies[phase],
+        mapped.inputs[phase],
+        trip.constants,
+        trip.carries[phase],
+    )
     into = ArrayRecording(f"vmap of {body.name}", keeps_source=False)
     avals = [body.avals[i] for i in body.input_ids]
-    shown = [_stacked(aval, size) if flag else aval for aval, flag in zip(avals, flags, strict=True)]
+    shown = [
+        _stacked(aval, size) if flag else aval for aval, flag in zip(avals, flags, strict=True)
+    ]
     # of the mask: first of the carry, or of the first phase's kept values
     place = start if not phase else start + count
-    given = [into.new_input(aval) for aval in [*shown[:place], ShapeDtype((size,), _FLAG), *shown[place:]]]
+    given = [
+        into.new_input(aval)
+        for aval in [*shown[:place], ShapeDtype((size,), _FLAG), *shown[place:]]
+    ]
     active = given.pop(place)
     build = Assembly()
     inputs = [build.input(a) for a in avals]

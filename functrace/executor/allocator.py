@@ -56,7 +56,10 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt, from malloc.
 @functools.lru_cache(maxsize=1)
 def _library() -> CDLL | None:
     """Return the C library, if it is glibc and the environment does not configure its malloc."""
-    told = any(name in os.environ for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_"))
+    told = any(
+        name in os.environ
+        for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_")
+    )
     if sys.platform != "linux" or told or "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
         return None
     name = "CS_GNU_LIBC_VERSION"
@@ -74,7 +77,9 @@ def _asks(library: CDLL) -> Callable[[], Any]:
 
     names = ("arena", "chunks", "small", "maps", "mapped", "most", "fast", "used", "free", "top")
     ask: Any = library.mallinfo2
-    ask.restype = type("Heap", (ctypes.Structure,), {"_fields_": [(name, ctypes.c_size_t) for name in names]})
+    ask.restype = type(
+        "Heap", (ctypes.Structure,), {"_fields_": [(name, ctypes.c_size_t) for name in names]}
+    )
     return ask
 
 
@@ -186,7 +191,9 @@ class FreedMemory:
             if not self._is_watched:
                 self._is_watched = True
                 try:
-                    threading.Thread(target=self._watch, name="functrace freed memory", daemon=True).start()
+                    threading.Thread(
+                        target=self._watch, name="functrace freed memory", daemon=True
+                    ).start()
                 except RuntimeError:  # the interpreter exits, and frees all memory
                     self._is_watched = False
 
@@ -195,7 +202,10 @@ class FreedMemory:
         while self._is_watched:
             time.sleep(self.seconds)
             with self._turn.now:
-                needed, self._needed = max([self._needed, *[nbytes for _, nbytes in self._running]]), 0
+                needed, self._needed = (
+                    max([self._needed, *[nbytes for _, nbytes in self._running]]),
+                    0,
+                )
                 if 2 * needed <= self.kept:
                     self.give_back(needed)
                 self._is_watched = self.kept > 0

@@ -44,7 +44,9 @@ def function_of(plan: Plan, step: Step, backend: Backend) -> Callable[..., tuple
     """
     if step.structure is not None:
         programs = [body.program for body in step.bodies]
-        return join_bodies(step.structure, programs, [backend.compile(body) for body in step.bodies])
+        return join_bodies(
+            step.structure, programs, [backend.compile(body) for body in step.bodies]
+        )
     primitive, _, params = plan.program.ops[step.first]
     if primitive.many:
         return lambda *operands, **target: primitive.eval(*operands, *params, **target)

@@ -69,13 +69,18 @@ class Form(Specialization):
 
     __slots__ = ("arguments", "avals", "made")
 
-    def __init__(self, made: Any, arguments: tuple[int, ...], avals: tuple[ShapeDtype, ...], assumed: int) -> None:
+    def __init__(
+        self, made: Any, arguments: tuple[int, ...], avals: tuple[ShapeDtype, ...], assumed: int
+    ) -> None:
         super().__init__(assumed=assumed)
         self.made, self.arguments, self.avals = made, arguments, avals
 
     def values(self, literals: tuple[Scalar, ...]) -> list[Any]:
         """Return the values of the arguments."""
-        return [np.asarray(literals[k], aval.dtype)[()] for k, aval in zip(self.arguments, self.avals, strict=True)]
+        return [
+            np.asarray(literals[k], aval.dtype)[()]
+            for k, aval in zip(self.arguments, self.avals, strict=True)
+        ]
 
 
 class Called(NamedTuple):
@@ -123,7 +128,9 @@ class ByTape:
 
     def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
         """Return the reason of a miss: no such recording is cached."""
-        return f"other operations were recorded than those of the {len(kept)} recordings that are kept"
+        return (
+            f"other operations were recorded than those of the {len(kept)} recordings that are kept"
+        )
 
     def merged(self, other: Guard[Any]) -> ByTape | None:
         """Return the guard itself: there is one per cache."""
@@ -142,7 +149,9 @@ class ByNumbers:
 
     __slots__ = ("_last", "arguments", "literals", "tape")
 
-    def __init__(self, tape: tuple[Any, ...], arguments: dict[int, ShapeDtype], literals: tuple[Scalar, ...]) -> None:
+    def __init__(
+        self, tape: tuple[Any, ...], arguments: dict[int, ShapeDtype], literals: tuple[Scalar, ...]
+    ) -> None:
         self.tape, self.arguments, self.literals = tape, arguments, literals
         self._last: tuple[Any, tuple[Any, ...]] = (None, ())  # last literals, and their key
 
@@ -153,7 +162,8 @@ class ByNumbers:
             return found
         known = self.arguments
         answer = tuple([
-            None if k in known and holds(known[k].dtype, value) else number_key(value) for k, value in enumerate(literals)
+            None if k in known and holds(known[k].dtype, value) else number_key(value) for k,
+            value in enumerate(literals)
         ])  # fmt: skip
         if not any(type(part) is bytes for part in answer):
             self._last = literals, answer
@@ -161,7 +171,9 @@ class ByNumbers:
 
     def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
         """Return the reason of a miss: the numbers are new."""
-        return f"the numbers among the operands are other ones than in {len(kept)} forms that are kept"
+        return (
+            f"the numbers among the operands are other ones than in {len(kept)} forms that are kept"
+        )
 
     def merged(self, other: Guard[Any]) -> ByNumbers | None:
         """Return the guard itself, if ``other`` is it."""
@@ -172,7 +184,9 @@ class ByNumbers:
         from the guard's.
         """
         pairs = zip(literals, self.literals, strict=True)
-        return {k for k, (a, b) in enumerate(pairs) if number_key(a) != number_key(b)}.union(self.arguments)
+        return {k for k, (a, b) in enumerate(pairs) if number_key(a) != number_key(b)}.union(
+            self.arguments
+        )
 
 
 @contextmanager
@@ -210,7 +224,9 @@ def _resume_collector() -> None:
 
 @final
 class TransformCache(Table[Form]):
-    """Cache of transformed recordings by tape, transform and numbers; bounded in bytes and number."""
+    """Cache of transformed recordings by tape, transform and numbers; bounded in bytes and
+    number.
+    """
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         guard = ByTape()
@@ -222,7 +238,11 @@ class TransformCache(Table[Form]):
         return [form.made for form in sorted(self.entries.values(), key=lambda form: form.used)]
 
     def lookup(
-        self, recording: Recording, outputs: tuple[int, ...], transform: Hashable, build: Callable[[Program], Any]
+        self,
+        recording: Recording,
+        outputs: tuple[int, ...],
+        transform: Hashable,
+        build: Callable[[Program], Any],
     ) -> tuple[Any, list[Any]]:
         """Return the transformed program of a recording, and its arguments.
 
@@ -239,7 +259,8 @@ class TransformCache(Table[Form]):
         """
         literals = tuple(recording.literals)
         tape = (
-            recording.primitives, recording.operands, recording.params, tuple(map(type, literals)), outputs, transform,
+            recording.primitives, recording.operands, recording.params, tuple(map(type, literals)),
+            outputs, transform,
         )  # fmt: skip
         values = recording.values
         known = values.batches or values.known
@@ -254,12 +275,20 @@ class TransformCache(Table[Form]):
             arguments.extend(found.values(literals))  # type: ignore[union-attr]
         return found.made, arguments  # type: ignore[union-attr]
 
-    def _added(self, call: Called, recording: Recording, outputs: tuple[int, ...], build: Callable[[Program], Any]) -> Form:
+    def _added(
+        self,
+        call: Called,
+        recording: Recording,
+        outputs: tuple[int, ...],
+        build: Callable[[Program], Any],
+    ) -> Form:
         """Build a form for a recording, and cache it."""
         key = self.root.guard.answer(call)
         node: Any = self.root.next.get(key)
         before: ByNumbers | None = None if node is None else node.guard
-        program, chosen, avals = template(recording, outputs, () if before is None else before.varying(call.literals))
+        program, chosen, avals = template(
+            recording, outputs, () if before is None else before.varying(call.literals)
+        )
         with collector_paused():
             made = build(program)
         form = Form(made, chosen, avals, (len(recording.primitives) + 16) * MOST_PER_OPERATION)
@@ -268,7 +297,9 @@ class TransformCache(Table[Form]):
             guard = before
         else:
             tape = (*map(list, call.tape[:3]), *call.tape[3:])
-            guard = ByNumbers(tape, {} if before is None else before.arguments | known, call.literals)
+            guard = ByNumbers(
+                tape, {} if before is None else before.arguments | known, call.literals
+            )
         self.insert([(self.root.guard, key), (guard, guard.answer(call))], form)
         self.trim(self.root.next.get(key), MOST_FORMS)
         return form
@@ -285,7 +316,11 @@ def template(
     Returns:
         the program, the indices of the literals that are inputs, and their avals.
     """
-    primitives, operands, params = list(recording.primitives), list(recording.operands), list(recording.params)
+    primitives, operands, params = (
+        list(recording.primitives),
+        list(recording.operands),
+        list(recording.params),
+    )
     avals = list(recording.avals)
     for i in recording.constants:
         primitives[i] = INPUT
@@ -297,7 +332,9 @@ def template(
             continue
         read = operands[k]
         specs = tuple([avals[i] if i >= 0 else type(recording.literals[~i]) for i in read])
-        aval = argument_aval(primitives[k], specs, params[k], read.index(~literal), recording.literals[literal])
+        aval = argument_aval(
+            primitives[k], specs, params[k], read.index(~literal), recording.literals[literal]
+        )
         if aval is not None:
             chosen[literal] = aval
     first = len(chosen)
@@ -305,8 +342,14 @@ def template(
     positions: Sequence[int | None] = range(len(avals))  # see Note [Positions in cached programs]
     if chosen:
         new = {~literal: k for k, literal in enumerate(chosen)}
-        operands = [tuple([first + i if i >= 0 else new.get(i, i) for i in read]) for read in operands]
-        primitives[:0], operands[:0], params[:0] = [INPUT] * first, [()] * first, [(aval,) for aval in chosen.values()]
+        operands = [
+            tuple([first + i if i >= 0 else new.get(i, i) for i in read]) for read in operands
+        ]
+        primitives[:0], operands[:0], params[:0] = (
+            [INPUT] * first,
+            [()] * first,
+            [(aval,) for aval in chosen.values()],
+        )
         avals[:0] = chosen.values()
         inputs += range(first)
         positions = [None] * first + list(positions)
@@ -325,7 +368,11 @@ def template(
 
 
 def argument_aval(
-    primitive: Primitive, specs: tuple[Spec, ...], params: tuple[Any, ...], place: int, value: Scalar
+    primitive: Primitive,
+    specs: tuple[Spec, ...],
+    params: tuple[Any, ...],
+    place: int,
+    value: Scalar,
 ) -> ShapeDtype | None:
     """Return the aval of an argument that replaces a number; see Note [What may become an
     argument].
@@ -351,7 +398,11 @@ def argument_aval(
         return None
     aval = ShapeDtype((), dtype)
     before = infer(primitive, specs, params)
-    return aval if infer(primitive, (*specs[:place], aval, *specs[place + 1 :]), params) == before else None
+    return (
+        aval
+        if infer(primitive, (*specs[:place], aval, *specs[place + 1 :]), params) == before
+        else None
+    )
 
 
 CACHE = TransformCache()

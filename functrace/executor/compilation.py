@@ -16,7 +16,9 @@ from functrace.ir.program import Program
 from functrace.passes import LAST, LATE, optimized
 
 
-def compile_optimized(program: Program, backend: Backend | None = None, donated: Sequence[int] = ()) -> Compiled:
+def compile_optimized(
+    program: Program, backend: Backend | None = None, donated: Sequence[int] = ()
+) -> Compiled:
     """Compile a program after the first passes; see `functrace.executor.runner.compile_flat`."""
     backend = backend or NUMPY
     policy = backend.policy

@@ -71,10 +71,12 @@ class Config:
 
     @property
     def keep_freed_memory(self) -> bool:
-        """True if glibc keeps freed memory of large arrays for the next call, until a second after the last one.
+        """True if glibc keeps freed memory of large arrays for the next call, until a second after
+        the last one.
 
-        Large arrays then have no page faults: a jitted elementwise gradient of 32 MiB arrays takes 90 ms instead of 120. It
-        is off by default, since it changes settings of the C library (``mallopt``) for the whole process.
+        Large arrays then have no page faults: a jitted elementwise gradient of 32 MiB arrays takes
+        90 ms instead of 120. It is off by default, since it changes settings of the C library
+        (``mallopt``) for the whole process.
         """
         return FREED.is_kept
 
@@ -91,7 +93,11 @@ class Config:
 
     @contextmanager
     def __call__(
-        self, *, threads: int | None = None, block: int | None = None, keep_freed_memory: bool | None = None
+        self,
+        *,
+        threads: int | None = None,
+        block: int | None = None,
+        keep_freed_memory: bool | None = None,
     ) -> Generator[None]:
         """Set for a ``with`` block; other threads of the process see the settings too.
 
@@ -130,7 +136,8 @@ def _positive(name: str, value: int) -> int:
         found = 0
     if found < 1:
         raise ArgumentError(
-            f"config.{name} must be an integer of at least 1, not {value!r}", fix=f"functrace.config.{name} = 1"
+            f"config.{name} must be an integer of at least 1, not {value!r}",
+            fix=f"functrace.config.{name} = 1",
         )
     return found
 

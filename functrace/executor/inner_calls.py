@@ -59,7 +59,9 @@ class Inner:
 
     def __init__(self, program: Program) -> None:
         ops, places = program.ops, {i: place for place, i in enumerate(program.input_ids)}
-        computed = [i for i in program.output_ids if ops[i][0] is not INPUT and ops[i][0] is not CONSTANT]
+        computed = [
+            i for i in program.output_ids if ops[i][0] is not INPUT and ops[i][0] is not CONSTANT
+        ]
         self._others = [
             (place, places.get(i, -1), program.constant_values.get(i))
             for place, i in enumerate(program.output_ids)
@@ -109,7 +111,9 @@ class Inner:
         return results
 
     def _from(self, lines: Sequence[Position]) -> Program:
-        """Return the program with the lines of a recording: one object for all recordings from the same lines."""
+        """Return the program with the lines of a recording: one object for all recordings from the
+        same lines.
+        """
         for known, program in self._placed:
             if len(known) != len(lines):
                 continue
@@ -150,7 +154,9 @@ def _is_callable(program: Program) -> bool:
         primitive, operands, params = program.ops[k]
         if primitive.holds is not None or primitive.effects or primitive.kept is not None:
             return False
-        if primitive.fails is not None and primitive.fails(*[program.spec(i) for i in operands], *params):
+        if primitive.fails is not None and primitive.fails(
+            *[program.spec(i) for i in operands], *params
+        ):
             return False
     return True
 
@@ -211,7 +217,9 @@ def with_inner(program: Program, calls: Sequence[int]) -> Program:
             constants.update({start + i: value for i, value in held.constant_values.items()})
             for j in range(len(given), len(held.ops)):
                 what, ids, static = held.ops[j]
-                places = [i - first if i < 0 else given[i] if i < len(given) else start + i for i in ids]
+                places = [
+                    i - first if i < 0 else given[i] if i < len(given) else start + i for i in ids
+                ]
                 ops.append((what, tuple(places), static))
                 avals.append(held.avals[j])
                 positions.append(held.positions[j] if j < len(held.positions) else None)

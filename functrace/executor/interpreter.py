@@ -96,10 +96,19 @@ class Instructions:
         program, count = self.program, len(self.program.avals)
         origin = place if place < count else self.origins[place - count]
         position = program.positions[origin] if 0 <= origin < len(program.positions) else None
-        return Now(program.columns.primitives[place] if place < count else self.primitives[place - count], position)
+        return Now(
+            program.columns.primitives[place] if place < count else self.primitives[place - count],
+            position,
+        )
 
     def finish(
-        self, outputs: Iterable[int], copied: Iterable[bool], tail: Sequence[Any], count: int, *, prunes: bool
+        self,
+        outputs: Iterable[int],
+        copied: Iterable[bool],
+        tail: Sequence[Any],
+        count: int,
+        *,
+        prunes: bool,
     ) -> Instructions:
         """Mark last uses of values, if they are large enough to be freed early.
 
@@ -119,7 +128,9 @@ class Instructions:
         frees = len(self) * largest > SMALL
         kept: list[Any] = []
         entries = reversed(code)
-        for result, second, first, function, kind in zip(entries, entries, entries, entries, entries, strict=True):
+        for result, second, first, function, kind in zip(
+            entries, entries, entries, entries, entries, strict=True
+        ):
             if (
                 prunes
                 and not read[result]
@@ -147,7 +158,9 @@ class Instructions:
         return self
 
 
-def run(instructions: Instructions, arguments: Sequence[Any], lines: Sequence[Position]) -> list[Any]:
+def run(
+    instructions: Instructions, arguments: Sequence[Any], lines: Sequence[Position]
+) -> list[Any]:
     """Run on plain arguments; returns the outputs, in memory of their own.
 
     Args:
@@ -263,7 +276,9 @@ class Numbers:
             found = self._arrays[i, dtype] = i if array is None else self.add(array)
         return found
 
-    def with_literal(self, operands: Operands, primitive: Primitive, specs: Sequence[Spec]) -> Operands:
+    def with_literal(
+        self, operands: Operands, primitive: Primitive, specs: Sequence[Spec]
+    ) -> Operands:
         """Return the indices of two operands, one a literal; for a ufunc the literal becomes a 0-d
         array.
         """
@@ -275,7 +290,7 @@ class Numbers:
         return (operands[0], place) if at else (place, operands[1])
 
 
-# -- from programs ---------------------------------------------------------------------------------------------------------
+# -- from programs ---------------------------------------------------------------------------------
 
 
 def listed(program: Program, *, fresh: bool = True) -> Instructions:
@@ -290,11 +305,18 @@ def listed(program: Program, *, fresh: bool = True) -> Instructions:
         about 1 us per equation.
     """
     made = Instructions(program)
-    ops, code, numbers, spread = program.ops, made.code, Numbers(program.literals), spread_operations(program)
+    ops, code, numbers, spread = (
+        program.ops,
+        made.code,
+        Numbers(program.literals),
+        spread_operations(program),
+    )
     for k, _ in program.schedule:
         primitive, operands, params = ops[k]
         if primitive.holds is not None or primitive.many:
-            function = _held(program, k) if primitive.holds is not None else called(primitive, params)
+            function = (
+                _held(program, k) if primitive.holds is not None else called(primitive, params)
+            )
             code += (MANY if primitive.many else ANY, function, operands, (), k)
             continue
         _write(made, numbers, k, spread.get(k) or called(primitive, params))
@@ -324,7 +346,9 @@ def _write(made: Instructions, numbers: Numbers, k: int, function: Callable[...,
         found = scalar_operator(primitive, specs, [program.literals[~i] for i in operands if i < 0])
         function = function if found is None else found.call
     elif not is_single and (first < 0) != (second < 0) and primitive.is_ufunc:
-        first, second = numbers.with_literal(operands, primitive, [program.spec(first), program.spec(second)])
+        first, second = numbers.with_literal(
+            operands, primitive, [program.spec(first), program.spec(second)]
+        )
     made.code += (arity, function, first, second, k)
 
 
@@ -405,7 +429,9 @@ def _rows(template: Template, primitive: Primitive, params: Params) -> Rows:
     """Convert a template and its operation to instructions."""
     *given, result, _ = template.specs
     numbers = [(at,) for at, spec in enumerate(given) if isinstance(spec, type)]
-    places = [~numbers.index((at,)) if isinstance(spec, type) else at for at, spec in enumerate(given)]
+    places = [
+        ~numbers.index((at,)) if isinstance(spec, type) else at for at, spec in enumerate(given)
+    ]
     assert isinstance(result, ShapeDtype)
     own = _row(Piece(primitive, tuple(places), params, result), numbers, given)
     specs: list[Spec] = [*template.specs, *[piece.aval for piece in template.pieces]]
@@ -492,8 +518,16 @@ class ListSink:
         seen: set[int] = set()
         copied: list[bool] = []
         for place in outputs:
-            primitive = None if place < 0 else primitives[place] if place < count else made.primitives[place - count]
-            foreign = primitive is None or primitive is INPUT or primitive is CONSTANT or primitive.view
+            primitive = (
+                None
+                if place < 0
+                else primitives[place]
+                if place < count
+                else made.primitives[place - count]
+            )
+            foreign = (
+                primitive is None or primitive is INPUT or primitive is CONSTANT or primitive.view
+            )
             copied.append(foreign or type(primitive) is Given or place in seen)
             seen.add(place)
         return made.finish(outputs, copied, self._numbers.tail, self._next, prunes=True)
@@ -524,7 +558,11 @@ class ListSink:
     def order(self, program: Program) -> Sequence[int]:
         """Return all operations; `finish` eliminates dead code."""
         primitives = program.columns.primitives
-        return [k for k, p in enumerate(primitives) if p is not INPUT and p is not CONSTANT and p is not RESULT]
+        return [
+            k
+            for k, p in enumerate(primitives)
+            if p is not INPUT and p is not CONSTANT and p is not RESULT
+        ]
 
     def own(self, k: int, primitive: Primitive, operands: Operands, params: Params) -> None:
         """Write an operation of the program."""
@@ -611,7 +649,9 @@ class ListSink:
                     second = self._numbers.as_array(second, dtype)
                 else:
                     first = self._numbers.as_array(first, dtype)
-            elif scalar is not None and is_exact_number(self._program.literals[~(second if at else first)]):
+            elif scalar is not None and is_exact_number(
+                self._program.literals[~(second if at else first)]
+            ):
                 function = scalar
             return (TWO, function, first, second)
         if kind == ANY:

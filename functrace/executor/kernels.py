@@ -82,7 +82,9 @@ def is_exact_number(value: Scalar) -> bool:
     return type(value) in (int, float) and math.isfinite(value) and abs(value) < 1 << 53  # type: ignore[arg-type,operator]
 
 
-def scalar_operator(primitive: Primitive, specs: Sequence[Spec], numbers: Sequence[Scalar]) -> Kernel | None:
+def scalar_operator(
+    primitive: Primitive, specs: Sequence[Spec], numbers: Sequence[Scalar]
+) -> Kernel | None:
     """Return the operator of an operation whose result is a single number; ``None`` if only the
     ufunc is correct.
 
@@ -95,10 +97,16 @@ def scalar_operator(primitive: Primitive, specs: Sequence[Spec], numbers: Sequen
     if found is None:
         return None
     kinds = {spec.dtype for spec in specs if isinstance(spec, ShapeDtype)}
-    return found if len(kinds) == 1 and kinds.issubset(FLOATS) and all(map(is_exact_number, numbers)) else None
+    return (
+        found
+        if len(kinds) == 1 and kinds.issubset(FLOATS) and all(map(is_exact_number, numbers))
+        else None
+    )
 
 
-def number_array(primitive: Primitive, specs: Sequence[Spec], place: int, value: Scalar) -> Array | None:
+def number_array(
+    primitive: Primitive, specs: Sequence[Spec], place: int, value: Scalar
+) -> Array | None:
     """Return a Python number as a 0-d array of the dtype to which a ufunc converts it (NEP 50).
 
     Measured on 3 elements: multiply(x, 1.01) 0.33 us, multiply(x, array(1.01)) 0.22 us.
@@ -113,7 +121,11 @@ def number_array(primitive: Primitive, specs: Sequence[Spec], place: int, value:
 
 def as_number_array(dtype: np.dtype[Any], value: Scalar) -> Array | None:
     """Return a Python number as an array of a floating dtype, ``None`` if that does not hold it."""
-    return np.asarray(value, dtype) if (dtype is FLOATS[0] and type(value) is float) or holds(dtype, value) else None
+    return (
+        np.asarray(value, dtype)
+        if (dtype is FLOATS[0] and type(value) is float) or holds(dtype, value)
+        else None
+    )
 
 
 def number_dtype(primitive: Primitive, specs: Sequence[Spec], place: int) -> np.dtype[Any] | None:
@@ -122,7 +134,9 @@ def number_dtype(primitive: Primitive, specs: Sequence[Spec], place: int) -> np.
     """
     if not isinstance(primitive.eval, np.ufunc) or specs[place] not in (int, float):
         return None
-    return _floating_dtype(primitive.eval, tuple([s.dtype if isinstance(s, ShapeDtype) else s for s in specs]), place)
+    return _floating_dtype(
+        primitive.eval, tuple([s.dtype if isinstance(s, ShapeDtype) else s for s in specs]), place
+    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -132,7 +146,7 @@ def _floating_dtype(ufunc: np.ufunc, kinds: tuple[Any, ...], place: int) -> np.d
     return wanted if wanted.kind == "f" else None
 
 
-# -- the table -------------------------------------------------------------------------------------------------------------
+# -- the table -------------------------------------------------------------------------------------
 
 
 def _named(function: Callable[..., Any], *static: object) -> Kernel:
@@ -208,7 +222,9 @@ def _stack(params: Params) -> Kernel:
 
 
 def stacked(arrays: tuple[Array, ...], axis: int) -> Any:
-    """Return ``np.stack``. Measured on three numbers: 0.6 us, against 5.9; on three vectors 0.8 or 2.1, against 4.7."""
+    """Return ``np.stack``. Measured on three numbers: 0.6 us, against 5.9; on three vectors 0.8 or
+    2.1, against 4.7.
+    """
     first = arrays[0]
     dtype, rank = first.dtype, first.ndim
     if rank > 1:
@@ -308,7 +324,9 @@ def _margins(parts: tuple[Any, ...], shape: tuple[int, ...]) -> list[tuple[slice
     return found if inside > 0.5 else None
 
 
-def embedded_between(x: Array, index: Index, shape: tuple[int, ...], margins: list[tuple[slice, ...]]) -> Any:
+def embedded_between(
+    x: Array, index: Index, shape: tuple[int, ...], margins: list[tuple[slice, ...]]
+) -> Any:
     """Return ``x`` written at an index, and zeros around it."""
     out = np.empty(shape, x.dtype)
     out[index] = x
@@ -349,7 +367,7 @@ KERNELS: Mapping[Primitive, Callable[[Params], Kernel]] = {
 """Kernels by primitive, as functions of the params."""
 
 
-# -- spelling of operands --------------------------------------------------------------------------------------------------
+# -- spelling of operands --------------------------------------------------------------------------
 
 _BY_WORD = (np.maximum, np.minimum)
 """Ufuncs that require ``out=``; for others the target is a positional argument, which is 0.03 us
@@ -370,6 +388,12 @@ def spelled_literal(program: Program, i: int, k: int, bind_value: BindValue) -> 
     if array is not None:
         return bind_value(array)
     kind = type(value)
-    if kind is bool or (kind is int and abs(value) < 1 << 63) or (type(value) is float and math.isfinite(value)):
+    if (
+        kind is bool
+        or (kind is int and abs(value) < 1 << 63)
+        or (type(value) is float and math.isfinite(value))
+    ):
         return repr(value)
-    return bind_value(value)  # the repr of 1-0j is 1+0j, inf is a name, and an int may be too long to be read
+    return bind_value(
+        value
+    )  # the repr of 1-0j is 1+0j, inf is a name, and an int may be too long to be read

@@ -36,7 +36,9 @@ class Policy:
     group: Callable[[Program], Program] | None = None
 
     def passes(self, rows: Iterable[Pass]) -> Sequence[Pass]:
-        """Return the rows that apply: all passes that do not depend on costs, and those in `tuned`."""
+        """Return the rows that apply: all passes that do not depend on costs, and those in
+        `tuned`.
+        """
         return [row for row in rows if not row.tuned or row.name in self.tuned]
 
     @property
@@ -46,6 +48,9 @@ class Policy:
 
 
 NUMPY_POLICY = Policy(
-    frozenset([row.name for row in (*PIPELINE, *REORDERING) if row.tuned]), lambda program: beside(grouped(program))
+    frozenset([row.name for row in (*PIPELINE, *REORDERING) if row.tuned]),
+    lambda program: beside(grouped(program)),
 )
-"""The policy of the NumPy backend: all passes; groups run in cache-sized blocks, large products concurrently."""
+"""The policy of the NumPy backend: all passes; groups run in cache-sized blocks, large products
+concurrently.
+"""

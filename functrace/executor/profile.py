@@ -149,7 +149,11 @@ class Profile:
                 if deeper.depth <= row.depth:
                     break
                 inner += deeper.seconds if deeper.depth == row.depth + 1 else 0.0
-            where = ("?", "") if row.source is None else (row.source.short, printable(row.source.expression))
+            where = (
+                ("?", "")
+                if row.source is None
+                else (row.source.short, printable(row.source.expression))
+            )
             seconds[where] = seconds.get(where, 0.0) + max(0.0, row.seconds - inner)
         found = [Line(place, text, spent) for (place, text), spent in seconds.items()]
         return tuple(sorted(found, key=lambda line: -line.seconds))
@@ -167,7 +171,9 @@ class Profile:
         return "\n".join(_table(self))
 
 
-def profile_program(program: Program, arguments: Sequence[Array], seconds: float, passes: Sequence[Pass] = ()) -> Profile:
+def profile_program(
+    program: Program, arguments: Sequence[Array], seconds: float, passes: Sequence[Pass] = ()
+) -> Profile:
     """Run a compiled program alternately with and without clocks.
 
     Args:
@@ -193,8 +199,17 @@ def profile_program(program: Program, arguments: Sequence[Array], seconds: float
         slower.append(_timed(watched, arguments))
         per_entry.append([entry.seconds for entry in backend.entries])
     medians = [statistics.median(column) for column in zip(*per_entry, strict=True)]
-    rows = tuple(_rows(backend, watched, dict(zip(map(id, backend.entries), medians, strict=True)), 0))
-    return Profile(program.name, statistics.median(times), statistics.median(slower), len(times), whole.peak_bytes, rows)
+    rows = tuple(
+        _rows(backend, watched, dict(zip(map(id, backend.entries), medians, strict=True)), 0)
+    )
+    return Profile(
+        program.name,
+        statistics.median(times),
+        statistics.median(slower),
+        len(times),
+        whole.peak_bytes,
+        rows,
+    )
 
 
 def _timed(run: Compiled, arguments: Sequence[Array]) -> float:
@@ -248,7 +263,9 @@ class Watched:
 
         run = NumPySource(self).timed(plan, tick)
         for entry in entries:
-            entry.bodies = [made for body in entry.step.bodies for made in self._inner.get(id(body), ())]
+            entry.bodies = [
+                made for body in entry.step.bodies for made in self._inner.get(id(body), ())
+            ]
         self._inner.setdefault(id(plan), []).append(run)
         self._made.append(run)
         self.of[id(run)] = entries
@@ -265,21 +282,39 @@ def _rows(backend: Watched, run: Compiled, seconds: dict[int, float], depth: int
             yield from _group_rows(entry, seconds[id(entry)], costs, depth)
             continue
         moved = 0 if _is_view(entry.plan, step.first, step.into) else cost.bytes
-        text = f"{cost.text.partition(' {')[0]} {{…}}" if entry.bodies else cost.text.partition("\n")[0]
-        yield Row(text, seconds[id(entry)], entry.runs, moved * entry.runs, cost.flops * entry.runs, cost.source, depth)
+        text = (
+            f"{cost.text.partition(' {')[0]} {{…}}"
+            if entry.bodies
+            else cost.text.partition("\n")[0]
+        )
+        yield Row(
+            text,
+            seconds[id(entry)],
+            entry.runs,
+            moved * entry.runs,
+            cost.flops * entry.runs,
+            cost.source,
+            depth,
+        )
         for body in entry.bodies:
             yield from _rows(backend, body, seconds, depth + 1)
 
 
-def _group_rows(entry: Entry, seconds: float, costs: dict[int, EquationCost], depth: int) -> Iterator[Row]:
+def _group_rows(
+    entry: Entry, seconds: float, costs: dict[int, EquationCost], depth: int
+) -> Iterator[Row]:
     """Yield the row of a group that runs block by block, and estimated rows of its operations."""
     step = entry.step
     (body,) = step.bodies
     program, cost = entry.plan.program, costs[step.first]
     operands = [program.avals[i] for i in dict.fromkeys(program.ops[step.first][1]) if i >= 0]
-    moved = sum([aval.nbytes for aval in (*operands, *[program.avals[j] for j in entry.plan.results(step)])])
+    moved = sum(
+        [aval.nbytes for aval in (*operands, *[program.avals[j] for j in entry.plan.results(step)])]
+    )
     text = f"{cost.text.partition(' {')[0]} {{…}}"
-    yield Row(text, seconds, entry.runs, moved * entry.runs, cost.flops * entry.runs, cost.source, depth)
+    yield Row(
+        text, seconds, entry.runs, moved * entry.runs, cost.flops * entry.runs, cost.source, depth
+    )
     inner = _costs(body.program)
     assert isinstance(step.structure, Blocks)
     blocks = _blocks_of_ones(body.program, step.structure)
@@ -289,7 +324,16 @@ def _group_rows(entry: Entry, seconds: float, costs: dict[int, EquationCost], de
         own = inner[part.first]
         size = 0 if _is_view(body, part.first, part.into) else own.bytes
         text, share = own.text.partition("\n")[0], seconds * weight / total
-        yield Row(text, share, entry.runs, size * entry.runs, own.flops * entry.runs, own.source, depth + 1, True)
+        yield Row(
+            text,
+            share,
+            entry.runs,
+            size * entry.runs,
+            own.flops * entry.runs,
+            own.source,
+            depth + 1,
+            True,
+        )
 
 
 def _blocks_of_ones(program: Program, blocks: Blocks) -> dict[int, Array]:
@@ -302,13 +346,17 @@ def _blocks_of_ones(program: Program, blocks: Blocks) -> dict[int, Array]:
         if read and whole.issuperset(read):
             whole.add(k)
     avals = program.avals
-    divided = [i for i in range(len(avals)) if i not in whole and avals[i].shape[: len(rows)] == rows]
+    divided = [
+        i for i in range(len(avals)) if i not in whole and avals[i].shape[: len(rows)] == rows
+    ]
     each = max([math.prod(avals[i].shape[1:]) for i in divided], default=1)
     count = max(1, THREADS.block // max(1, each))
     found: dict[int, Array] = {}
     for i in range(len(avals)):
         shape = avals[i].shape
-        found[i] = np.ones((min(shape[0], count), *shape[1:]) if i in divided else shape, avals[i].dtype)
+        found[i] = np.ones(
+            (min(shape[0], count), *shape[1:]) if i in divided else shape, avals[i].dtype
+        )
     return found
 
 
@@ -337,14 +385,15 @@ def _costs(program: Program) -> dict[int, EquationCost]:
     return dict(zip(makers, program_cost(program).equations, strict=True))
 
 
-# -- as text -----------------------------------------------------------------------------------------------------
+# -- as text ---------------------------------------------------------------------------------------
 
 
 def _table(profile: Profile) -> Iterator[str]:
     total = sum(row.seconds for row in profile.rows if not row.depth) or 1.0
     yield (
         f"{printable(profile.name)}: {shown(profile.seconds)}s; "
-        f"{shown(profile.watched)}s with a clock around every operation (medians of {profile.runs} runs); "
+        f"{shown(profile.watched)}s with a clock around every operation (medians of {profile.runs} "
+        "runs); "
         f"at most {shown(profile.peak_bytes)}B"
     )
     titles = ("time", "share", "runs", "bytes", "B/s", "flop/s", "operation")
@@ -368,7 +417,11 @@ def _table(profile: Profile) -> Iterator[str]:
         [
             ("time", "share", "line"),
             *[
-                (f"{shown(line.seconds)}s", f"{line.seconds / total:.1%}", f"{line.place}  {line.text}".rstrip())
+                (
+                    f"{shown(line.seconds)}s",
+                    f"{line.seconds / total:.1%}",
+                    f"{line.place}  {line.text}".rstrip(),
+                )
                 for line in profile.lines
             ],
         ]
@@ -378,4 +431,6 @@ def _table(profile: Profile) -> Iterator[str]:
 def _aligned(cells: Sequence[tuple[str, ...]]) -> Iterator[str]:
     widths = [max(len(row[k]) for row in cells) for k in range(len(cells[0]) - 1)]
     for row in cells:
-        yield "  ".join(["", *(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        yield "  ".join(
+            ["", *(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]
+        ).rstrip()

@@ -21,7 +21,18 @@ MOST_ROWS = 60
 """Maximum number of operations in the SVG; the slowest, in program order."""
 LONGEST = 62
 """Maximum number of characters of an operation."""
-COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#997700", "#994455", "#004488", "#bb5566")
+COLOURS = (
+    "#4477aa",
+    "#ee6677",
+    "#228833",
+    "#ccbb44",
+    "#66ccee",
+    "#aa3377",
+    "#997700",
+    "#994455",
+    "#004488",
+    "#bb5566",
+)
 
 
 def profile_svg(profile: Profile) -> str:
@@ -33,9 +44,17 @@ def profile_svg(profile: Profile) -> str:
     rows = [row for row in profile.rows if least and row.seconds >= least[0]][:MOST_ROWS]
     texts: list[str] = []
     top = 56
-    texts.append(_text(12, 22, f"{profile.name}: {shown(profile.seconds)}s per run", "font-size:15px;font-weight:bold"))
+    texts.append(
+        _text(
+            12,
+            22,
+            f"{profile.name}: {shown(profile.seconds)}s per run",
+            "font-size:15px;font-weight:bold",
+        )
+    )
     note = (
-        f"{shown(profile.watched)}s with a clock around every operation; medians of {profile.runs} runs; "
+        f"{shown(profile.watched)}s with a clock around every operation; medians of {profile.runs} "
+        "runs; "
         f"at most {shown(profile.peak_bytes)}B; {shown(profile.flops)}flop"
     )
     texts.append(_text(12, 40, note, "fill:#555"))
@@ -51,11 +70,19 @@ def profile_svg(profile: Profile) -> str:
             f'fill-opacity="{opacity}"><title>{_escaped(_facts(row))}</title></rect>'
         )
         text = "  " * row.depth + row.text
-        texts.append(_text(BAR_LEFT + BAR_WIDTH + 10, y + 14, text if len(text) < LONGEST else text[: LONGEST - 1] + "…"))
+        texts.append(
+            _text(
+                BAR_LEFT + BAR_WIDTH + 10,
+                y + 14,
+                text if len(text) < LONGEST else text[: LONGEST - 1] + "…",
+            )
+        )
         texts.append(_text(WIDTH - 12, y + 14, place, f"text-anchor:end;fill:{colours[place]}"))
     top += ROW * len(rows) + 30
     left_out = len(profile.rows) - len(rows)
-    heading = "by line" + (f" ({left_out} shorter operations are not shown above)" if left_out else "")
+    heading = "by line" + (
+        f" ({left_out} shorter operations are not shown above)" if left_out else ""
+    )
     texts.append(_text(12, top - 6, heading, "font-weight:bold"))
     lines = [line for line in profile.lines if line.seconds > 0.0005 * total][:20]
     for k, line in enumerate(lines):
@@ -67,7 +94,9 @@ def profile_svg(profile: Profile) -> str:
             f'<rect x="{BAR_LEFT}" y="{y + 3}" width="{width:.1f}" height="{ROW - 6}" fill="{colours[line.place]}"/>'
         )
         whole = f"{line.place}  {line.text}"
-        texts.append(_text(BAR_LEFT + BAR_WIDTH + 10, y + 14, whole if len(whole) < 84 else whole[:83] + "…"))
+        texts.append(
+            _text(BAR_LEFT + BAR_WIDTH + 10, y + 14, whole if len(whole) < 84 else whole[:83] + "…")
+        )
     height = top + ROW * len(lines) + 12
     body = "\n".join(texts)
     return (

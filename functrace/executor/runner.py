@@ -88,7 +88,9 @@ def mean_work(program: Program) -> float:
     array or a loop.
     """
     avals = program.avals
-    if max([aval.nbytes for aval in set(avals)], default=0) < LARGE and all(p.holds is None for p in program.kinds):
+    if max([aval.nbytes for aval in set(avals)], default=0) < LARGE and all(
+        p.holds is None for p in program.kinds
+    ):
         return 0.0
     work, count = _work(program)
     return work / max(1, count)
@@ -126,7 +128,17 @@ class Runner:
         listed: the instructions.
     """
 
-    __slots__ = ("_backend", "_compiled", "_flat", "_folded", "_heavy", "_inner", "_listed", "_make", "_program")
+    __slots__ = (
+        "_backend",
+        "_compiled",
+        "_flat",
+        "_folded",
+        "_heavy",
+        "_inner",
+        "_listed",
+        "_make",
+        "_program",
+    )
 
     def __init__(
         self,
@@ -166,7 +178,9 @@ class Runner:
             except NeedsTape:
                 pass
             else:
-                return cls(None, make=lambda: grad_program(program, active, with_value), listed=listed)
+                return cls(
+                    None, make=lambda: grad_program(program, active, with_value), listed=listed
+                )
         return cls(grad_program(program, active, with_value))
 
     @property
@@ -174,7 +188,9 @@ class Runner:
         """Current tier of this program."""
         if self._compiled is not None:
             return Tier("source", len(self.flat.schedule))
-        return Tier("instructions", len(self.flat.schedule) if self._listed is None else len(self._listed))
+        return Tier(
+            "instructions", len(self.flat.schedule) if self._listed is None else len(self._listed)
+        )
 
     @property
     def program(self) -> Program:
@@ -231,7 +247,11 @@ class Runner:
         if inner is None:
             inner = self._inner = Inner(self.folded)
         found = inner.recorded(arguments, lines)
-        return [fresh(result) for result in evaluate_program(self.folded, arguments, lines)] if found is None else found
+        return (
+            [fresh(result) for result in evaluate_program(self.folded, arguments, lines)]
+            if found is None
+            else found
+        )
 
     def compile(self) -> Compiled:
         """Compile; returns the function of the arguments."""
@@ -244,7 +264,9 @@ class Runner:
         """Return True if operations take longer to run than to compile."""
         heavy = self._heavy
         if heavy is None:
-            heavy = self._heavy = mean_work(self.flat) >= HEAVY and len(self.flat.schedule) <= LONGEST_COMPILED
+            heavy = self._heavy = (
+                mean_work(self.flat) >= HEAVY and len(self.flat.schedule) <= LONGEST_COMPILED
+            )
         return heavy
 
     def interpret(self, arguments: Sequence[Any], lines: Sequence[Position] = ()) -> Sequence[Any]:
@@ -271,7 +293,9 @@ def _walked_once(program: Program) -> Program:
     return walk_once(program)
 
 
-def compile_flat(program: Program, backend: Backend | None = None, donated: Sequence[int] = ()) -> Compiled:
+def compile_flat(
+    program: Program, backend: Backend | None = None, donated: Sequence[int] = ()
+) -> Compiled:
     """Compile a program without calls: the last passes, a plan, a backend.
 
     Args:
@@ -287,7 +311,10 @@ def compile_flat(program: Program, backend: Backend | None = None, donated: Sequ
 
 
 def compile_at_once(
-    program: Program, donated: Sequence[int] = (), passes: Sequence[Pass] = (), backend: Backend | None = None
+    program: Program,
+    donated: Sequence[int] = (),
+    passes: Sequence[Pass] = (),
+    backend: Backend | None = None,
 ) -> Callable[..., Sequence[Any]]:
     """Return generated code for a program, as a function of arrays; very long programs are
     interpreted.
@@ -300,7 +327,9 @@ def compile_at_once(
         backend: its compiler; NumPy source by default.
     """
     rows = applied(passes)
-    flat = optimized(Runner(program, backend).flat, rows if backend is None else backend.policy.passes(rows))
+    flat = optimized(
+        Runner(program, backend).flat, rows if backend is None else backend.policy.passes(rows)
+    )
     if len(flat.schedule) > LONGEST_COMPILED:
         runner = Runner(flat)
         return lambda *values: runner(values)
@@ -310,7 +339,9 @@ def compile_at_once(
 def run_compiled(
     compiled: Callable[..., Sequence[Any]], arguments: Sequence[Any], lines: Sequence[Position] = ()
 ) -> Sequence[Any]:
-    """Run a compiled program; warnings and exceptions name the user's line (``lines``: see `Runner`)."""
+    """Run a compiled program; warnings and exceptions name the user's line (``lines``: see
+    `Runner`).
+    """
     is_default = current_modes() is DEFAULT_MODES  # inlined `name_warnings`: 0.2 us of 4
     named = set_modes(NAMING_MODES) if is_default else name_warnings()
     try:

@@ -9,6 +9,7 @@ from functrace.ir.program import Equation, Literal, Program, Var
 from functrace.ir.tape import Builder
 
 __all__ = [
-    "LINEAR", "ZERO", "Builder", "Equation", "LinearOperand", "Literal", "Primitive", "Program", "ShapeDtype", "Var",
+    "LINEAR", "ZERO", "Builder", "Equation", "LinearOperand", "Literal", "Primitive", "Program",
+    "ShapeDtype", "Var",
     "absent", "aval_of", "is_linear",
 ]  # fmt: skip

@@ -34,12 +34,16 @@ _SHORT_NAMES = {
 }  # fmt: skip
 _NAMES_BY_DTYPE: dict[np.dtype[Any], str] = {}
 for _name, _short in _SHORT_NAMES.items():
-    _NAMES_BY_DTYPE.setdefault(np.dtype(_name), _short)  # (longdouble is float64 on Windows and on ARM Macs: f64)
+    _NAMES_BY_DTYPE.setdefault(
+        np.dtype(_name), _short
+    )  # (longdouble is float64 on Windows and on ARM Macs: f64)
 DTYPES = {short: dtype for dtype, short in _NAMES_BY_DTYPE.items()}
 """Every dtype that a program can have, by its short name."""
 
 LARGE = 1 << 10
-"""Size in bytes from which a recording frees an evaluated array after the last reference to it is gone."""
+"""Size in bytes from which a recording frees an evaluated array after the last reference to it is
+gone.
+"""
 
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], ShapeDtype] = weakref.WeakValueDictionary()
 _interning = Lock()
@@ -78,12 +82,17 @@ class ShapeDtype:
         if found is not None:
             return found
         if dtype.kind not in "biufc":
-            raise DtypeError(f"dtype {dtype} is not numeric", fix="pass arrays of bools, integers, floats or complex")
+            raise DtypeError(
+                f"dtype {dtype} is not numeric",
+                fix="pass arrays of bools, integers, floats or complex",
+            )
         made = object.__new__(cls)
         object.__setattr__(made, "shape", tuple(map(_size, shape)))
         object.__setattr__(made, "dtype", dtype)
         is_known = Unknown not in map(type, made.shape)
-        object.__setattr__(made, "is_large", is_known and math.prod(made.shape) * dtype.itemsize >= LARGE)
+        object.__setattr__(
+            made, "is_large", is_known and math.prod(made.shape) * dtype.itemsize >= LARGE
+        )
         with _interning.now:
             return _interned.setdefault(key, made)
 
@@ -126,7 +135,9 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     return _NAMES_BY_DTYPE.get(dtype) or str(dtype)
 
 
-_of_scalars: dict[type, ShapeDtype] = {dtype.type: ShapeDtype((), dtype) for dtype in DTYPES.values()}
+_of_scalars: dict[type, ShapeDtype] = {
+    dtype.type: ShapeDtype((), dtype) for dtype in DTYPES.values()
+}
 """Avals of NumPy's scalars, by class."""
 
 
@@ -206,13 +217,24 @@ def refuse_subclass(kind: type) -> None:
     if issubclass(kind, np.ma.MaskedArray):
         raise DtypeError(
             f"a {name} is not a plain array, and its mask would be lost",
-            fix="pass values and mask apart, np.ma.getdata(x) and np.ma.getmaskarray(x), and choose with np.where; or fill "
+            fix="pass values and mask apart, np.ma.getdata(x) and np.ma.getmaskarray(x), and "
+            "choose with np.where; or fill "
             "it with x.filled(value); np.asarray(x) drops the mask",
         )
     if issubclass(kind, np.recarray):
-        raise DtypeError(f"a {name} is not a plain array of numbers", fix="pass its fields, such as np.asarray(x['name'])")
-    meaning = ", and its * is a matrix product" if issubclass(kind, np.matrix) else ", and what it adds to one would be lost"
-    raise DtypeError(f"a {name} is not a plain array{meaning}", fix="pass np.asarray(x), whose products are written x @ y")
+        raise DtypeError(
+            f"a {name} is not a plain array of numbers",
+            fix="pass its fields, such as np.asarray(x['name'])",
+        )
+    meaning = (
+        ", and its * is a matrix product"
+        if issubclass(kind, np.matrix)
+        else ", and what it adds to one would be lost"
+    )
+    raise DtypeError(
+        f"a {name} is not a plain array{meaning}",
+        fix="pass np.asarray(x), whose products are written x @ y",
+    )
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -234,7 +256,10 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
             if full[k] == 1:
                 full[k] = n
             elif n != 1 and n != full[k]:
-                raise ValueError(f"shape mismatch: {' and '.join(map(str, shapes))} cannot be broadcast to a single shape")
+                raise ValueError(
+                    f"shape mismatch: {' and '.join(map(str, shapes))} cannot be broadcast to a "
+                    "single shape"
+                )
     return tuple(full)
 
 

@@ -43,7 +43,8 @@ def check_program(program: Program) -> None:
     for position, i in enumerate(program.output_ids):
         if not (type(i) is int and 0 <= i < len(program.ops)):
             raise ProgramError(
-                f"output {position} of {program.name} is variable {i}, but there are {len(program.ops)} variables",
+                f"output {position} of {program.name} is variable {i}, but there are "
+                f"{len(program.ops)} variables",
                 fix="return variables of this program",
             )
 
@@ -60,17 +61,22 @@ def _check_frame(program: Program) -> None:
     on_tape = [k for k, op in enumerate(program.ops) if op[0] is INPUT or op[0] is CONSTANT]
     if sorted((*inputs, *constants)) != on_tape:
         raise ProgramError(
-            f"{program.name} lists the variables {sorted(inputs)} as its inputs and {sorted(constants)} as its constants, "
+            f"{program.name} lists the variables {sorted(inputs)} as its inputs and "
+            f"{sorted(constants)} as its constants, "
             f"but its tape has entries for {on_tape}",
             fix="list every entry of this kind exactly once, as an input or as a constant",
         )
     for k in constants:
         if program.ops[k][0] is not CONSTANT:
-            raise ProgramError(f"constant {k} of {program.name} is an input on the tape", fix="use Builder.constant")
+            raise ProgramError(
+                f"constant {k} of {program.name} is an input on the tape",
+                fix="use Builder.constant",
+            )
     for value in program.literals:
         if type(value) not in _NUMBERS:
             raise ProgramError(
-                f"the literal {value!r} of {program.name} is a {type(value).__name__}, not a Python number",
+                f"the literal {value!r} of {program.name} is a {type(value).__name__}, not a "
+                "Python number",
                 fix="make arrays and NumPy scalars constants: they have a dtype of their own",
             )
 
@@ -79,22 +85,48 @@ def _check_entry(program: Program, k: int) -> None:
     """Check that an input's or constant's entry, aval and value match."""
     primitive, operands, params = program.ops[k]
     if operands or params != (program.avals[k],):
-        _fail(program, k, f"the entry of this {primitive} is ({operands}, {params})", "write it with Builder")
+        _fail(
+            program,
+            k,
+            f"the entry of this {primitive} is ({operands}, {params})",
+            "write it with Builder",
+        )
     if k in program.constant_values:
         value = program.constant_values[k]
-        found = ShapeDtype(value.shape, value.dtype) if isinstance(value, np.ndarray | np.generic) else None
+        found = (
+            ShapeDtype(value.shape, value.dtype)
+            if isinstance(value, np.ndarray | np.generic)
+            else None
+        )
         found = getattr(value, "aval", None) if found is None else found
         if found is not program.avals[k]:
             shown = found or f"a {type(value).__name__}"
-            _fail(program, k, f"the value of this constant is {shown}, not {program.avals[k]}", "convert the value")
+            _fail(
+                program,
+                k,
+                f"the value of this constant is {shown}, not {program.avals[k]}",
+                "convert the value",
+            )
 
 
-def _check_operands(program: Program, k: int, primitive: Primitive, operands: tuple[int, ...]) -> None:
+def _check_operands(
+    program: Program, k: int, primitive: Primitive, operands: tuple[int, ...]
+) -> None:
     for i in operands:
         if type(i) is not int:
-            _fail(program, k, f"{primitive} has the operand {i!r}, which is not an int", "use variables and literals")
+            _fail(
+                program,
+                k,
+                f"{primitive} has the operand {i!r}, which is not an int",
+                "use variables and literals",
+            )
         if i >= k:
-            _fail(program, k, f"{primitive} uses variable {i} before it is written", "list it in an earlier equation")
+            _fail(
+                program,
+                k,
+                f"{primitive} uses variable {i} before it is written",
+                "list it in an earlier equation",
+            )
         if i < 0 and ~i >= len(program.literals):
             _fail(
                 program,
@@ -110,9 +142,19 @@ def _check_result(program: Program, k: int, operands: tuple[int, ...], params: P
     while first > 0 and program.ops[first][0] is RESULT:
         first -= 1
     if operands != (first,) or params != (k - first,):
-        _fail(program, k, f"result {params} of variable {operands} stands {k - first} behind {first}", "use Builder")
+        _fail(
+            program,
+            k,
+            f"result {params} of variable {operands} stands {k - first} behind {first}",
+            "use Builder",
+        )
     if not program.ops[first][0].many:
-        _fail(program, k, f"{program.ops[first][0]} has one result, not {program.result_count(first)}", "use Builder")
+        _fail(
+            program,
+            k,
+            f"{program.ops[first][0]} has one result, not {program.result_count(first)}",
+            "use Builder",
+        )
 
 
 def _check_params(program: Program, k: int, primitive: Primitive, params: Params) -> None:
@@ -120,7 +162,8 @@ def _check_params(program: Program, k: int, primitive: Primitive, params: Params
         _fail(
             program,
             k,
-            f"{primitive} takes {len(primitive.params)} params {primitive.params}, but has {len(params)}",
+            f"{primitive} takes {len(primitive.params)} params {primitive.params}, but has "
+            f"{len(params)}",
             "give every declared param, in order",
         )
     for name, value in zip(primitive.params, params, strict=True):
@@ -129,7 +172,12 @@ def _check_params(program: Program, k: int, primitive: Primitive, params: Params
         try:
             hash(value)
         except TypeError:
-            _fail(program, k, f"param {name} of {primitive} cannot be hashed: {value!r}", "use tuples and numbers")
+            _fail(
+                program,
+                k,
+                f"param {name} of {primitive} cannot be hashed: {value!r}",
+                "use tuples and numbers",
+            )
     try:
         check_params(primitive, tuple(map(program.spec, program.ops[k][1])), params)
     except ProgramError as error:
@@ -138,13 +186,27 @@ def _check_params(program: Program, k: int, primitive: Primitive, params: Params
 
 def _check_held(program: Program, k: int, what: str, held: Program) -> None:
     """Check a sub-program; the message shows the error's place in both programs."""
-    traced = [name for name, value in held.constant_values.items() if not isinstance(value, np.ndarray | np.generic)]
+    traced = [
+        name
+        for name, value in held.constant_values.items()
+        if not isinstance(value, np.ndarray | np.generic)
+    ]
     if traced:
-        _fail(program, k, f"{what} has a traced value as constant {traced[0]}", "make it an operand of the equation")
+        _fail(
+            program,
+            k,
+            f"{what} has a traced value as constant {traced[0]}",
+            "make it an operand of the equation",
+        )
     try:
         check_program(held)
     except ProgramError as error:
-        _fail(program, k, f"{what} is not well formed: {error.what}", error.fix or "correct the program that it holds")
+        _fail(
+            program,
+            k,
+            f"{what} is not well formed: {error.what}",
+            error.fix or "correct the program that it holds",
+        )
 
 
 def held_programs(value: Param, path: str) -> Iterator[tuple[str, Program]]:
@@ -156,20 +218,32 @@ def held_programs(value: Param, path: str) -> Iterator[tuple[str, Program]]:
             yield from held_programs(part, f"{path}[{n}]")
 
 
-def _check_avals(program: Program, k: int, primitive: Primitive, operands: tuple[int, ...], params: Params) -> None:
+def _check_avals(
+    program: Program, k: int, primitive: Primitive, operands: tuple[int, ...], params: Params
+) -> None:
     """Check that the avals on the tape are those that the primitive's aval rule computes."""
     try:
         made = primitive.aval(*map(program.spec, operands), *params)
     except Exception as error:  # rules may raise anything for invalid operands
-        _fail(program, k, f"{primitive} refuses its operands: {getattr(error, 'what', error)}", "correct the operands")
+        _fail(
+            program,
+            k,
+            f"{primitive} refuses its operands: {getattr(error, 'what', error)}",
+            "correct the operands",
+        )
     expected = made if isinstance(made, tuple) else (made,)
     stated = program.avals[k : k + program.result_count(k)]
     if stated != expected:
         shown = [", ".join(map(repr, avals)) for avals in (expected, stated)]
-        _fail(program, k, f"{primitive} gives {shown[0]}, but the program says {shown[1]}", "take the avals from the rule")
+        _fail(
+            program,
+            k,
+            f"{primitive} gives {shown[0]}, but the program says {shown[1]}",
+            "take the avals from the rule",
+        )
 
 
-# -- messages ------------------------------------------------------------------------------------------
+# -- messages --------------------------------------------------------------------------------------
 
 
 def _fail(program: Program, k: int, what: str, fix: str) -> NoReturn:
@@ -179,7 +253,9 @@ def _fail(program: Program, k: int, what: str, fix: str) -> NoReturn:
     lines: list[str] = []
     for i in marked[max(0, at - _AROUND) : at + _AROUND + 1]:
         lines.append(f"  {'>' if i == k else ' '} {_raw_line(program, names, i)}")
-    raise ProgramError("\n".join([f"{what} (in {program.name})", *lines]), at=program.source(k), fix=fix)
+    raise ProgramError(
+        "\n".join([f"{what} (in {program.name})", *lines]), at=program.source(k), fix=fix
+    )
 
 
 def _raw_line(program: Program, names: list[str], k: int) -> str:

@@ -1,11 +1,11 @@
 """Cost of a program: floating-point operations and bytes, per equation and in total.
 
-Conventions. One flop per element and elementwise operation, whatever the function (``add`` and ``exp`` alike: on CPUs both
-are mostly bound by memory, and a count must not depend on a library's polynomial). A multiplication with addition is 2. A
-complex operation counts as one. Reductions count their input; moving data costs no flops. Dense
-linear algebra counts its leading term (Golub and Van Loan, Matrix Computations, 4th ed.). Bytes are
-those of operands and results: the traffic between memory and processor without caches. Views count
-as well.
+Conventions. One flop per element and elementwise operation, whatever the function (``add`` and
+``exp`` alike: on CPUs both are mostly bound by memory, and a count must not depend on a library's
+polynomial). A multiplication with addition is 2. A complex operation counts as one. Reductions
+count their input; moving data costs no flops. Dense linear algebra counts its leading term (Golub
+and Van Loan, Matrix Computations, 4th ed.). Bytes are those of operands and results: the traffic
+between memory and processor without caches. Views count as well.
 
 An equation with sub-programs costs what they cost: a loop its body times its length, a branch its
 most expensive case (all cases on every example if the examples differ), a function with a custom
@@ -75,7 +75,9 @@ class Cost:
         lines = [f"{shown(self.flops)}flop, {shown(self.bytes)}B, {len(self.equations)} equations"]
         rows = list(self._rows(""))
         widths = [max((len(row[k]) for row in rows), default=0) for k in (0, 1)]
-        lines += [f"  {flops:>{widths[0]}}  {size:>{widths[1]}}  {text}" for flops, size, text in rows]
+        lines += [
+            f"  {flops:>{widths[0]}}  {size:>{widths[1]}}  {text}" for flops, size, text in rows
+        ]
         return "\n".join(lines)
 
     def _rows(self, indentation: str) -> Iterator[tuple[str, str, str]]:
@@ -83,10 +85,18 @@ class Cost:
         for e in self.equations:
             where = "" if e.source is None else f"  # {e.source.short}"
             first, *rest = e.text.splitlines()
-            yield f"{shown(e.flops)}flop", f"{shown(e.bytes)}B", f"{indentation}{first}{' …' if rest else ''}{where}"
+            yield (
+                f"{shown(e.flops)}flop",
+                f"{shown(e.bytes)}B",
+                f"{indentation}{first}{' …' if rest else ''}{where}",
+            )
             for times, cost in e.held:
                 if times != 1:
-                    yield f"{shown(cost.flops)}flop", f"{shown(cost.bytes)}B", f"{indentation}  {times} times:"
+                    yield (
+                        f"{shown(cost.flops)}flop",
+                        f"{shown(cost.bytes)}B",
+                        f"{indentation}  {times} times:",
+                    )
                 yield from cost._rows(f"{indentation}    ")
 
 
@@ -101,7 +111,10 @@ def program_cost(program: Program) -> Cost:
 
 
 def _equation_cost(equation: Equation) -> EquationCost:
-    inputs = tuple(x.aval if not isinstance(x, Literal) else ShapeDtype((), type(x.value)) for x in equation.inputs)
+    inputs = tuple(
+        x.aval if not isinstance(x, Literal) else ShapeDtype((), type(x.value))
+        for x in equation.inputs
+    )
     read = sum(x.aval.nbytes for x in equation.inputs if not isinstance(x, Literal))
     outputs = tuple(out.aval for out in equation.outputs)
     count = equation.primitive.flops or _per_output
@@ -124,7 +137,9 @@ def _held(equation: Equation, inputs: Avals) -> tuple[tuple[int, Cost], ...]:
         tuple([(times, program_cost(program)) for times, program in way])
         for way in holds.runs(inputs, *equation.params.values())
     ]
-    return max(ways, key=lambda way: (sum(n * c.flops for n, c in way), sum(n * c.bytes for n, c in way)))
+    return max(
+        ways, key=lambda way: (sum(n * c.flops for n, c in way), sum(n * c.bytes for n, c in way))
+    )
 
 
 def shown(n: float) -> str:

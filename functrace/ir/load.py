@@ -50,7 +50,9 @@ Arrays: TypeAlias = Callable[[str, ShapeDtype], bytes]
 
 
 def load_program(
-    path: str | os.PathLike[str], primitives: Mapping[str, Primitive], root: str | os.PathLike[str] | None = None
+    path: str | os.PathLike[str],
+    primitives: Mapping[str, Primitive],
+    root: str | os.PathLike[str] | None = None,
 ) -> Program:
     """Read a program, and its large constants from its ``.npz`` file; see `Program.load`."""
     path = text_path(path)
@@ -59,7 +61,9 @@ def load_program(
     except UnicodeDecodeError as error:
         what = f"byte {error.start} of {path.name} is not UTF-8: {error.reason}"
         raise ParseError(what, fix="pass a file that Program.save has written") from None
-    return program_from_json(text, primitives, root, partial(_array_beside, path.with_suffix(".npz")))
+    return program_from_json(
+        text, primitives, root, partial(_array_beside, path.with_suffix(".npz"))
+    )
 
 
 def _array_beside(path: Path, name: str, aval: ShapeDtype) -> bytes:
@@ -76,7 +80,11 @@ def _array_beside(path: Path, name: str, aval: ShapeDtype) -> bytes:
             if np.lib.format.read_magic(file) != (1, 0):
                 raise unfit
             shape, is_turned, dtype = np.lib.format.read_array_header_1_0(file)
-            if shape != aval.shape or dtype != aval.dtype.newbyteorder("<") or (is_turned and len(shape) > 1):
+            if (
+                shape != aval.shape
+                or dtype != aval.dtype.newbyteorder("<")
+                or (is_turned and len(shape) > 1)
+            ):
                 raise unfit
             return file.read(aval.nbytes + 1)
     except FileNotFoundError:
@@ -108,13 +116,17 @@ def program_from_json(
     def whole() -> Program:
         data = _Decoder.loaded(text)
         if not isinstance(data, dict) or "functrace_program" not in data:
-            raise ParseError("the JSON text is not a program", fix="pass what Program.to_json() returned")
+            raise ParseError(
+                "the JSON text is not a program", fix="pass what Program.to_json() returned"
+            )
         version = data.pop("functrace_program")
         if type(version) is not int or not 1 <= version <= VERSION:
             raise ParseError(
-                f"the program has version {version if type(version) is int else shortened(version)}, "
+                "the program has version "
+                f"{version if type(version) is int else shortened(version)}, "
                 f"but this functrace reads versions up to {VERSION}",
-                fix="write the program again with this functrace, or read it with the one that wrote it",
+                fix="write the program again with this functrace, or read it with the one that "
+                "wrote it",
             )
         return _Decoder(primitives, root, arrays).program(data, 0)
 
@@ -143,7 +155,10 @@ def _record(value: Json, keys: tuple[str, ...], what: str) -> list[Json]:
     """Return the values of an object with exactly these keys."""
     data = _object(value, what)
     if set(data) != set(keys):
-        raise ParseError(f"{what} has the keys {shortened(', '.join(data))}, not {', '.join(keys)}", fix=_UNCHANGED)
+        raise ParseError(
+            f"{what} has the keys {shortened(', '.join(data))}, not {', '.join(keys)}",
+            fix=_UNCHANGED,
+        )
     return [data[key] for key in keys]
 
 
@@ -151,7 +166,10 @@ class _Decoder:
     """Programs and static values from JSON data."""
 
     def __init__(
-        self, primitives: Mapping[str, Primitive], root: str | os.PathLike[str] | None, arrays: Arrays | None = None
+        self,
+        primitives: Mapping[str, Primitive],
+        root: str | os.PathLike[str] | None,
+        arrays: Arrays | None = None,
     ) -> None:
         self.primitives = primitives
         self.arrays = arrays
@@ -172,7 +190,9 @@ class _Decoder:
 
         text = _text(text, "the document")
         try:
-            return json.loads(text, object_pairs_hook=unique, parse_int=integer, parse_constant=refused)
+            return json.loads(
+                text, object_pairs_hook=unique, parse_int=integer, parse_constant=refused
+            )
         except json.JSONDecodeError as error:
             what = f"line {error.lineno} is not JSON: {error.msg}"
             raise ParseError(what, fix="pass what Program.to_json() returned") from None
@@ -183,7 +203,9 @@ class _Decoder:
             data, ("name", "inputs", "constants", "equations", "outputs"), "the program"
         )
         if not _text(name, "the program's name").isprintable():
-            raise ParseError(f"the program's name is {shortened(name)}", fix="use printable characters")
+            raise ParseError(
+                f"the program's name is {shortened(name)}", fix="use printable characters"
+            )
         tape = _Tape()
         for entry in _list(inputs, "the inputs"):
             var, aval = _record(entry, ("name", "aval"), "an input")
@@ -206,10 +228,16 @@ class _Decoder:
         data = dict(_object(entry, "a constant"))
         written = data.pop("broadcast", None)
         is_beside = "array" in data
-        var, name, *rest = _record(data, ("name", "aval", *(("array", "sha256") if is_beside else ("data",))), "a constant")
+        var, name, *rest = _record(
+            data, ("name", "aval", *(("array", "sha256") if is_beside else ("data",))), "a constant"
+        )
         aval = aval_named(name)
         distinct = aval if written is None else aval_named(written)
-        read = self.beside(rest[0], rest[1], distinct) if is_beside else _from_base64(rest[0], f"constant {shortened(var)}")
+        read = (
+            self.beside(rest[0], rest[1], distinct)
+            if is_beside
+            else _from_base64(rest[0], f"constant {shortened(var)}")
+        )
         value = array_from_bytes(read, distinct)
         return var, aval, value if written is None else repeated(value, distinct, aval)
 
@@ -218,7 +246,8 @@ class _Decoder:
         what = f"array {shortened(name)}"
         if self.arrays is None:
             raise ParseError(
-                f"{what} stands in another file", fix="read it with Program.load, from where Program.save wrote it"
+                f"{what} stands in another file",
+                fix="read it with Program.load, from where Program.save wrote it",
             )
         data = self.arrays(_text(name, "the name of an array"), aval)
         if digest(data) != stated:
@@ -229,19 +258,27 @@ class _Decoder:
         """Read an equation onto the tape."""
         data = dict(_object(entry, "an equation"))
         source = data.pop("source", None)
-        word, inputs, given, outputs = _record(data, ("primitive", "inputs", "params", "outputs"), "an equation")
+        word, inputs, given, outputs = _record(
+            data, ("primitive", "inputs", "params", "outputs"), "an equation"
+        )
         primitive = named_primitive(word, self.primitives)
-        operands = tuple([self.operand(tape, x) for x in _list(inputs, "the inputs of an equation")])
+        operands = tuple(
+            [self.operand(tape, x) for x in _list(inputs, "the inputs of an equation")]
+        )
         named = _object(given, "the params")
         if set(named) != set(primitive.params):
             what = f"{primitive} takes the params {primitive.params}, not {shortened(', '.join(named))}"
             raise ParseError(what, fix="write the program again with this functrace")
         params = tuple([self.value(named[name], depth) for name in primitive.params])
         first = append(tape.builder, primitive, operands, params)
-        written = [_record(out, ("name", "aval"), "a result") for out in _list(outputs, "the outputs")]
+        written = [
+            _record(out, ("name", "aval"), "a result") for out in _list(outputs, "the outputs")
+        ]
         inferred, stated = tape.builder.avals[first:], [aval_named(aval) for _, aval in written]
         if inferred != stated:
-            raise ParseError(f"{primitive} gives {inferred}, but the text says {stated}", fix="correct the avals")
+            raise ParseError(
+                f"{primitive} gives {inferred}, but the text says {stated}", fix="correct the avals"
+            )
         for k, (name, _) in enumerate(written):
             tape.write(first + k, name)
         if source is not None:
@@ -254,14 +291,18 @@ class _Decoder:
         (literal,) = _record(data, ("literal",), "an operand")
         value = self.value(literal, 0)
         if type(value) not in (bool, int, float, complex):
-            raise ParseError(f"the literal {shortened(value)} is not a number", fix="make arrays constants")
+            raise ParseError(
+                f"the literal {shortened(value)} is not a number", fix="make arrays constants"
+            )
         return tape.builder.literal(value)
 
     def position(self, data: Json) -> Any:
         """Read a position; its file is relative to the root, if there is one."""
         parts = _list(data, "a source")
         if len(parts) != 3:
-            raise ParseError(f"a source has {len(parts)} parts", fix="write file, line and function")
+            raise ParseError(
+                f"a source has {len(parts)} parts", fix="write file, line and function"
+            )
         return place(*parts, root=self.root)
 
     def value(self, data: Json, depth: int) -> Any:
@@ -271,7 +312,9 @@ class _Decoder:
         if type(data) is not dict:
             return data
         if len(data) != 1:
-            raise ParseError(f"a value has the keys {shortened(', '.join(data))}, not one", fix=_UNCHANGED)
+            raise ParseError(
+                f"a value has the keys {shortened(', '.join(data))}, not one", fix=_UNCHANGED
+            )
         ((kind, value),) = data.items()
         match kind:
             case "float" | "complex":
@@ -330,7 +373,9 @@ class _Tape:
 
 def _deeper(depth: int) -> int:
     if depth >= DEEPEST:
-        raise ParseError(f"more than {DEEPEST} programs and tuples in each other", fix="reduce the nesting")
+        raise ParseError(
+            f"more than {DEEPEST} programs and tuples in each other", fix="reduce the nesting"
+        )
     return depth + 1
 
 

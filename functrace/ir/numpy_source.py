@@ -70,7 +70,8 @@ def program_source(program: Program, name: str | None = None) -> str:
         name: the function's name; by default the program's.
 
     Raises:
-        ProgramError: if a primitive's eval rule has no source that runs on its own, or a constant is a traced value.
+        ProgramError: if a primitive's eval rule has no source that runs on its own, or a constant
+            is a traced value.
     """
     writer = Writer()
     function = writer.function(program, name or program.name)
@@ -81,7 +82,9 @@ def program_source(program: Program, name: str | None = None) -> str:
 
 
 def ascii_name(name: str) -> str:
-    """Return a name as an identifier in ASCII: ``θ`` as ``theta``, other letters by their numbers."""
+    """Return a name as an identifier in ASCII: ``θ`` as ``theta``, other letters by their
+    numbers.
+    """
     letters: list[str] = []
     for c in unicodedata.normalize("NFKD", re.sub(r"\W", "_", name.strip("<>"))):
         words = unicodedata.name(c, "").split()
@@ -179,7 +182,9 @@ class Writer:
         params = self.params(program, variable)
 
         def spelled(inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
-            left = f"({outputs[0]},)" if primitive.many and len(outputs) == 1 else ", ".join(outputs)
+            left = (
+                f"({outputs[0]},)" if primitive.many and len(outputs) == 1 else ", ".join(outputs)
+            )
             return [f"{left} = {written_call(primitive, evaluator, inputs, params)}"]
 
         return spelled
@@ -214,9 +219,13 @@ class Writer:
         decode = f"{self.module('base64')}.b64decode"
         name = self.free(f"_{ascii_name(what)}_data")
         data = base64.b64encode(array_bytes(array)).decode("ascii")
-        chunks = "\n".join([f'    "{data[k : k + 100]}"' for k in range(0, len(data), 100)]) or '    ""'
+        chunks = (
+            "\n".join([f'    "{data[k : k + 100]}"' for k in range(0, len(data), 100)]) or '    ""'
+        )
         dtype = array.dtype.newbyteorder("<").str
-        self.blocks.append(f'{name} = np.frombuffer({decode}(\n{chunks}\n), "{dtype}").reshape({array.shape})')
+        self.blocks.append(
+            f'{name} = np.frombuffer({decode}(\n{chunks}\n), "{dtype}").reshape({array.shape})'
+        )
         return name if array.ndim else f"{name}[()]"
 
     # -- static parameters -------------------------------------------------------------------------
@@ -258,11 +267,22 @@ class Writer:
         if type(value) is set or type(value) is frozenset:
             return f"{type(value).__name__}([{', '.join(self.expression(v, what) for v in sorted(value))}])"
         if type(value) is dict:
-            return "{" + ", ".join(f"{self.expression(k, what)}: {self.expression(v, what)}" for k, v in value.items()) + "}"
+            return (
+                "{"
+                + ", ".join(
+                    f"{self.expression(k, what)}: {self.expression(v, what)}"
+                    for k, v in value.items()
+                )
+                + "}"
+            )
         if isinstance(value, np.dtype):
             return f"np.dtype({_dtype_source(value)})"
         if isinstance(value, slice):
-            return "slice(" + ", ".join(self.expression(v, what) for v in (value.start, value.stop, value.step)) + ")"
+            return (
+                "slice("
+                + ", ".join(self.expression(v, what) for v in (value.start, value.stop, value.step))
+                + ")"
+            )
         if isinstance(value, np.ndarray):
             return small_constant(value, what)
         if isinstance(value, ShapeDtype):
@@ -290,20 +310,26 @@ class Writer:
         function = self.program(program)
 
         def lines(inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
-            return [f"{', '.join(outputs)} = {function}({', '.join(inputs)})" if outputs else "pass"]
+            return [
+                f"{', '.join(outputs)} = {function}({', '.join(inputs)})" if outputs else "pass"
+            ]
 
         return lines
 
-    # -- functions -----------------------------------------------------------------------------------
+    # -- functions ---------------------------------------------------------------------------------
 
     def evaluator(self, primitive: Primitive) -> str | None:
         """Return the call of a primitive's eval rule; ``None`` if it has a template."""
         if primitive.written is not None:
             return None
         try:
-            return self.callable_source(primitive.eval, f"the eval rule of {primitive.name}", primitive.name)
+            return self.callable_source(
+                primitive.eval, f"the eval rule of {primitive.name}", primitive.name
+            )
         except RecursionError:
-            raise ProgramError(f"the eval rule of {primitive.name} refers to itself in a closure", fix=_FIX) from None
+            raise ProgramError(
+                f"the eval rule of {primitive.name} refers to itself in a closure", fix=_FIX
+            ) from None
 
     def callable_source(self, function: Any, what: str, wanted: str = "helper") -> str:
         """Return an expression for a function, type or module; Python functions become helpers."""
@@ -314,7 +340,10 @@ class Writer:
             return library
         if isinstance(function, functools.partial):
             partial = f"{self.module('functools')}.partial"
-            parts = [self.callable_source(function.func, what), *[self.expression(v, what) for v in function.args]]
+            parts = [
+                self.callable_source(function.func, what),
+                *[self.expression(v, what) for v in function.args],
+            ]
             parts += [f"{k}={self.expression(v, what)}" for k, v in function.keywords.items()]
             return f"{partial}({', '.join(parts)})"
         wrapped = getattr(function, "__wrapped__", None)
@@ -329,7 +358,10 @@ class Writer:
             if id(function) not in self.helpers:
                 self.helper(function, what, wanted)
             return self.helpers[id(function)]
-        raise ProgramError(f"{what} is a {type(function).__name__}, which has no NumPy source: {function!r}", fix=_FIX)
+        raise ProgramError(
+            f"{what} is a {type(function).__name__}, which has no NumPy source: {function!r}",
+            fix=_FIX,
+        )
 
     def library_name(self, function: object) -> str | None:
         """Return the dotted name of a function or type in NumPy, SciPy or Python itself."""
@@ -350,17 +382,25 @@ class Writer:
                 return f"{module.replace('numpy', 'np') if module.startswith('numpy') else self.module(module)}.{name}"
         if isinstance(function, type | BuiltinFunctionType | FunctionType):
             module = str(getattr(function, "__module__", "")).partition(".")[0]
-            if module in sys.stdlib_module_names and getattr(sys.modules.get(function.__module__), name, None) is function:
+            if (
+                module in sys.stdlib_module_names
+                and getattr(sys.modules.get(function.__module__), name, None) is function
+            ):
                 return f"{self.module(function.__module__)}.{name}"
         return None
 
     def error_class(self, error: type[FunctraceError]) -> str:
         """Write a stand-in for an error class of functrace, with its builtin base class."""
         if id(error) not in self.helpers:
-            bases = [b.__name__ for b in error.__mro__ if getattr(builtins, b.__name__, None) is b and b is not object]
+            bases = [
+                b.__name__
+                for b in error.__mro__
+                if getattr(builtins, b.__name__, None) is b and b is not object
+            ]
             self.helpers[id(error)] = name = self.free(error.__name__)
             self.blocks.append(
-                f"class {name}({bases[0]}):\n    def __init__(self, what, **_facts):\n        super().__init__(what)"
+                f"class {name}({bases[0]}):\n    def __init__(self, what, **_facts):\n        "
+                "super().__init__(what)"
             )
         return self.helpers[id(error)]
 
@@ -375,7 +415,9 @@ class Writer:
             modules = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             modules += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
             if any(module.partition(".")[0] == __name__.partition(".")[0] for module in modules):
-                raise ProgramError(f"{what} imports {', '.join(modules)}, so it does not run on its own", fix=_FIX)
+                raise ProgramError(
+                    f"{what} imports {', '.join(modules)}, so it does not run on its own", fix=_FIX
+                )
         renamed: dict[str, str] = {}
         for used in sorted(_global_names(function.__code__)):
             if used in function.__globals__:
@@ -458,7 +500,9 @@ def _function_tree(function: FunctionType, what: str) -> ast.FunctionDef:
         lines, _ = inspect.findsource(function)
         module = ast.parse("".join(lines))
     except (OSError, SyntaxError, TypeError):
-        raise ProgramError(f"the source of {what} ({function.__name__}) is not at hand", fix=_FIX) from None
+        raise ProgramError(
+            f"the source of {what} ({function.__name__}) is not at hand", fix=_FIX
+        ) from None
     code = function.__code__
     found: list[ast.FunctionDef] = []
     for node in ast.walk(module):
@@ -466,11 +510,17 @@ def _function_tree(function: FunctionType, what: str) -> ast.FunctionDef:
             first = node.decorator_list[0].lineno if node.decorator_list else node.lineno
             if first == code.co_firstlineno:
                 found.append(node)
-        elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and _is_body_of(node, code):
+        elif (
+            isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and _is_body_of(node, code)
+        ):
             body = ast.Return(node.body)
-            found.append(ast.FunctionDef("helper", node.args, [body], [], None, None, lineno=1, col_offset=0))
+            found.append(
+                ast.FunctionDef("helper", node.args, [body], [], None, None, lineno=1, col_offset=0)
+            )
     if len(found) != 1:
-        raise ProgramError(f"the source of {what} ({function.__name__}) cannot be told apart", fix=_FIX)
+        raise ProgramError(
+            f"the source of {what} ({function.__name__}) cannot be told apart", fix=_FIX
+        )
     return _Bare().visit(ast.fix_missing_locations(found[0]))
 
 
@@ -493,11 +543,14 @@ def _global_names(code: CodeType) -> set[str]:
     return names
 
 
-# -- expressions ---------------------------------------------------------------------------------------
+# -- expressions -----------------------------------------------------------------------------------
 
 
 def written_call(
-    primitive: Primitive, evaluator: str | None, inputs: Sequence[str], params: list[tuple[str, str, str]]
+    primitive: Primitive,
+    evaluator: str | None,
+    inputs: Sequence[str],
+    params: list[tuple[str, str, str]],
 ) -> str:
     """Return the expression of one equation: the filled template, or a call of the evaluator."""
     if evaluator is not None or not isinstance(primitive.written, str):
@@ -510,7 +563,10 @@ def written_call(
         if not word.isdigit():
             return by_name[word]
         value = inputs[int(word)]
-        before, after = template[: match.start()].rstrip()[-1:], template[match.end() :].lstrip()[:1]
+        before, after = (
+            template[: match.start()].rstrip()[-1:],
+            template[match.end() :].lstrip()[:1],
+        )
         alone = before in ("(", ",") and after in (")", ",")
         return value if alone or value.isidentifier() else f"({value})"
 
@@ -556,7 +612,11 @@ def small_constant(value: Constant, what: str) -> str:
     kind = _dtype_source(array.dtype)
 
     def nest(values: _Nest) -> str:
-        return "[" + ", ".join(map(nest, values)) + "]" if isinstance(values, list) else element(values)
+        return (
+            "[" + ", ".join(map(nest, values)) + "]"
+            if isinstance(values, list)
+            else element(values)
+        )
 
     def element(item: Scalar | np.generic) -> str:
         if type(item) is np.longdouble:

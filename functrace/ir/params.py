@@ -46,7 +46,9 @@ def check_params(primitive: Primitive, specs: Sequence[Spec], params: Sequence[A
         words, holds = KINDS.get(f"{primitive.name}.{name}") or KINDS[name]
         if not holds(value, specs):
             shown = repr(value) if len(repr(value)) < 100 else f"a {type(value).__name__}"
-            raise ProgramError(f"{primitive}: {name} is {shown}, not {words}", fix=f"give it {words}")
+            raise ProgramError(
+                f"{primitive}: {name} is {shown}, not {words}", fix=f"give it {words}"
+            )
 
 
 def _is_int(value: object) -> TypeGuard[int]:
@@ -70,7 +72,11 @@ def _are_integers(value: Param) -> TypeIs[tuple[int, ...]]:
 
 
 def _are_axes(value: Param, specs: Sequence[Spec]) -> bool:
-    return _are_integers(value) and all(0 <= k < _rank(specs) for k in value) and len(set(value)) == len(value)
+    return (
+        _are_integers(value)
+        and all(0 <= k < _rank(specs) for k in value)
+        and len(set(value)) == len(value)
+    )
 
 
 def _is_tuple_of(holds: Callable[[Any], bool]) -> Callable[[Any, Sequence[Spec]], bool]:
@@ -108,9 +114,15 @@ KINDS: dict[str, Kind] = {
     "backwards": _FLAG,
     "batched": ("a tuple of bools", _is_tuple_of(lambda k: isinstance(k, bool))),
     "below": _COUNT,
-    "bodies": ("a tuple of programs", lambda value, _: bool(value) and _is_tuple_of(_is_program)(value, ())),
+    "bodies": (
+        "a tuple of programs",
+        lambda value, _: bool(value) and _is_tuple_of(_is_program)(value, ()),
+    ),
     "body": _PROGRAM,
-    "branches": ("a tuple of programs", lambda value, _: bool(value) and _is_tuple_of(_is_program)(value, ())),
+    "branches": (
+        "a tuple of programs",
+        lambda value, _: bool(value) and _is_tuple_of(_is_program)(value, ()),
+    ),
     "captured": _COUNT,
     "carries": _COUNT,
     "columns": _COUNT,
@@ -139,7 +151,10 @@ KINDS: dict[str, Kind] = {
     ),
     "adjoint": _FLAG,
     "lower": _FLAG,
-    "kth": ("an integer, or a tuple of them", lambda value, _: _is_int(value) or _is_tuple_of(_is_int)(value, ())),
+    "kth": (
+        "an integer, or a tuple of them",
+        lambda value, _: _is_int(value) or _is_tuple_of(_is_int)(value, ()),
+    ),
     "length": _COUNT,
     "maps": ("a tuple of lengths and flags", lambda value, _: type(value) is tuple),
     "message": _TEXT,
@@ -151,7 +166,10 @@ KINDS: dict[str, Kind] = {
     "norm_order": _NUMBER,
     "offset": _INTEGER,
     "optimize": _FLAG,
-    "order": (f"a number from 0 to {_LARGEST_ORDER}", lambda value, _: _is_count(value) and value <= _LARGEST_ORDER),
+    "order": (
+        f"a number from 0 to {_LARGEST_ORDER}",
+        lambda value, _: _is_count(value) and value <= _LARGEST_ORDER,
+    ),
     "orders": (
         f"a tuple of numbers from 0 to {_LARGEST_ORDER}",
         _is_tuple_of(lambda k: _is_count(k) and k <= _LARGEST_ORDER),
@@ -170,7 +188,10 @@ KINDS: dict[str, Kind] = {
     "side": _is_one_of("left", "right"),
     "solve": _PROGRAM,
     "stack": _COUNT,
-    "stack.axis": ("a place for a new axis, from 0", lambda value, specs: _is_int(value) and 0 <= value <= _rank(specs)),
+    "stack.axis": (
+        "a place for a new axis, from 0",
+        lambda value, specs: _is_int(value) and 0 <= value <= _rank(specs),
+    ),
     "size": _COUNT,
     "subscripts": (
         "subscripts such as 'ab,bc->ac'",

@@ -64,7 +64,9 @@ def parse_program(text: object, primitives: Mapping[str, Primitive]) -> Program:
         ParseError: with the line that is invalid.
     """
     if not isinstance(text, str):
-        raise ParseError(f"a {type(text).__name__} is not a text", fix="pass what Program.text() returned")
+        raise ParseError(
+            f"a {type(text).__name__} is not a text", fix="pass what Program.text() returned"
+        )
     parser = _Parser(text, primitives)
 
     def whole() -> Program:
@@ -73,7 +75,10 @@ def parse_program(text: object, primitives: Mapping[str, Primitive]) -> Program:
         program = parser.program()
         parser.skip_lines()
         if parser.kind != "end":
-            parser.fail(f"nothing can follow the program's closing brace, but {shortened(parser.token)} does")
+            parser.fail(
+                f"nothing can follow the program's closing brace, but {shortened(parser.token)} "
+                "does"
+            )
         return program
 
     return read(whole, _AS_WRITTEN)
@@ -139,13 +144,17 @@ class _Parser:
         return self.advance()
 
     def _shown(self) -> str:
-        return {"newline": "the end of the line", "end": "the end of the text"}.get(self.kind, shortened(self.token))
+        return {"newline": "the end of the line", "end": "the end of the text"}.get(
+            self.kind, shortened(self.token)
+        )
 
     def deeper(self) -> None:
         """Enter a tuple or a program; the caller leaves it by ``depth -= 1``."""
         self.depth += 1
         if self.depth > DEEPEST:
-            self.fail(f"more than {DEEPEST} programs and tuples in each other", fix="reduce the nesting")
+            self.fail(
+                f"more than {DEEPEST} programs and tuples in each other", fix="reduce the nesting"
+            )
 
     def program(self) -> Program:
         """Parse ``name(inputs) { lines }``."""
@@ -155,7 +164,8 @@ class _Parser:
         """Parse ``x: f64[3]``."""
         if self.kind == "name" and not is_name(self.token):
             self.fail(
-                f"{shortened(self.token)} cannot be the name of a variable", fix="use a name that is no keyword, in NFKC"
+                f"{shortened(self.token)} cannot be the name of a variable",
+                fix="use a name that is no keyword, in NFKC",
             )
         name = self.name("the name of a variable")
         self.expect(":")
@@ -206,7 +216,9 @@ class _Parser:
         if self.accept("("):
             return self.tuple()
         if self.accept("@"):
-            return self.lookup(named_primitive, self.name("the name of a primitive"), self.primitives)
+            return self.lookup(
+                named_primitive, self.name("the name of a primitive"), self.primitives
+            )
         if self.accept("{"):
             self.deeper()
             self.skip_lines()
@@ -227,7 +239,10 @@ class _Parser:
             self.expect("(")
             parts = self.tuple()
             if len(parts) != 3:
-                self.fail(f"a slice has three parts, not {len(parts)}", fix="write slice (start, stop, step)")
+                self.fail(
+                    f"a slice has three parts, not {len(parts)}",
+                    fix="write slice (start, stop, step)",
+                )
             return slice(*parts)
         if word == "bytes":
             try:
@@ -301,7 +316,8 @@ class _Parser:
         stated, _, body = self.token[1:-1].partition(" ")
         if not body.startswith("zlib:"):
             self.fail(
-                f"the constant {shortened(self.token)} is abbreviated, its values are not in the text",
+                f"the constant {shortened(self.token)} is abbreviated, its values are not in the "
+                "text",
                 fix="parse program.text(), which holds all values, instead of str(program)",
             )
         if self.lookup(aval_named, stated) is not aval:
@@ -314,7 +330,10 @@ class _Parser:
             data = zlib.decompressobj().decompress(packed, aval.nbytes + 1)
             value = array_from_bytes(data, aval)
         except (binascii.Error, zlib.error, ValueError) as error:
-            self.fail(f"the encoded constant is damaged: {getattr(error, 'what', error)}", fix="do not edit encoded arrays")
+            self.fail(
+                f"the encoded constant is damaged: {getattr(error, 'what', error)}",
+                fix="do not edit encoded arrays",
+            )
         self.advance()
         return value
 
@@ -332,7 +351,9 @@ class _Listing:
         parser = self.parser
         name = parser.advance() if parser.kind == "angle" else parser.name("the program's name")
         if "." in name:
-            parser.fail(f"{shortened(name)} cannot be the name of a program", fix="use a name without dots")
+            parser.fail(
+                f"{shortened(name)} cannot be the name of a program", fix="use a name without dots"
+            )
         parser.expect("(")
         parser.skip_lines()
         while not parser.accept(")"):
@@ -395,7 +416,9 @@ class _Listing:
         """Parse ``= primitive operands {params}``."""
         parser = self.parser
         parser.expect("=")
-        primitive = parser.lookup(named_primitive, parser.name("the name of a primitive"), parser.primitives)
+        primitive = parser.lookup(
+            named_primitive, parser.name("the name of a primitive"), parser.primitives
+        )
         operands: list[int] = []
         while parser.kind in ("name", "number", "complex"):
             if parser.kind == "name" and parser.token not in _WORDS:
@@ -413,7 +436,10 @@ class _Listing:
         inferred = self.builder.avals[first:]
         if inferred != [aval for _, aval in written]:
             shown = ", ".join(map(repr, inferred))
-            parser.fail(f"{primitive.name} gives {shown} here", fix="correct the avals before the equals sign")
+            parser.fail(
+                f"{primitive.name} gives {shown} here",
+                fix="correct the avals before the equals sign",
+            )
         for k, (name, _) in enumerate(written):
             self.write(name, first + k)
         if parser.kind not in ("newline", "end") and parser.token != "}":
@@ -425,7 +451,10 @@ class _Listing:
         line, comment = self.parser.comment
         file, _, number = comment.removeprefix("#").strip().rpartition(":")
         if line == self.parser.line and file and number.isascii() and number.isdigit():
-            self.positions[variable] = self.parser.lookup(place, file, self.parser.lookup(integer, number)), 0
+            self.positions[variable] = (
+                self.parser.lookup(place, file, self.parser.lookup(integer, number)),
+                0,
+            )
 
     def params(self) -> dict[str, Any]:
         """Parse the params, if there are any."""
@@ -449,12 +478,17 @@ class _Listing:
         """Consume the name of a defined variable."""
         name = self.parser.token
         if name not in self.ids:
-            self.parser.fail(f"variable {shortened(name)} is used before it is written", fix="write it in an earlier line")
+            self.parser.fail(
+                f"variable {shortened(name)} is used before it is written",
+                fix="write it in an earlier line",
+            )
         self.parser.advance()
         return self.ids[name]
 
     def write(self, name: str, variable: int) -> None:
         """Name a variable."""
         if name in self.ids:
-            self.parser.fail(f"variable {name} is written twice", fix="give every equation new names")
+            self.parser.fail(
+                f"variable {name} is written twice", fix="give every equation new names"
+            )
         self.ids[name] = variable

@@ -28,7 +28,11 @@ class Assembly(Builder):
         self.positions: list[Position] = []
 
     def place(
-        self, primitive: Primitive, operands: tuple[int, ...], params: tuple[Any, ...], position: Position = None
+        self,
+        primitive: Primitive,
+        operands: tuple[int, ...],
+        params: tuple[Any, ...],
+        position: Position = None,
     ) -> int:
         """Add an operation; return the variable of its first result."""
         first = self.append(primitive, operands, tuple([self.spec(i) for i in operands]), params)
@@ -52,8 +56,12 @@ class Assembly(Builder):
     def copy(self, program: Program, k: int, moved: dict[int, int]) -> None:
         """Copy one operation; ``moved`` maps operands to variables here, and gets the results."""
         primitive, operands, params = program.ops[k]
-        placed = tuple([moved[i] if i >= 0 else self.literal(program.literals[~i]) for i in operands])
-        first = self.place(primitive, placed, params, program.positions[k] if k < len(program.positions) else None)
+        placed = tuple(
+            [moved[i] if i >= 0 else self.literal(program.literals[~i]) for i in operands]
+        )
+        first = self.place(
+            primitive, placed, params, program.positions[k] if k < len(program.positions) else None
+        )
         for j in range(program.result_count(k) if primitive.many else 1):
             moved[k + j] = first + j
 
@@ -65,7 +73,9 @@ class Assembly(Builder):
         names: Mapping[int, str | None] = _NO_NAMES,
     ) -> Program:
         """Freeze the assembled program."""
-        return Program.from_builder(self, outputs, name=name, positions=self.positions, input_names=input_names, names=names)
+        return Program.from_builder(
+            self, outputs, name=name, positions=self.positions, input_names=input_names, names=names
+        )
 
 
 @final
@@ -116,7 +126,9 @@ class Rewrite(Assembly):
             return self.literal(self.source.literals[~i])
         found = self.moved.get(i)
         if found is None:
-            found = self.moved[i] = self.constant(self.source.constant_values[i], self.source.avals[i])
+            found = self.moved[i] = self.constant(
+                self.source.constant_values[i], self.source.avals[i]
+            )
         return found
 
     def position(self, k: int) -> Position:
@@ -155,12 +167,15 @@ class Rewrite(Assembly):
         names: dict[int, str | None] = {}
         for i, name in source.names.items():
             if i in moved:
-                names.setdefault(moved[i], name)  # the replacement of a later variable keeps its name
+                names.setdefault(
+                    moved[i], name
+                )  # the replacement of a later variable keeps its name
         return self.program(chosen, source.name, source.input_names, names)
 
 
 Compiled = Callable[..., tuple[Any, ...]]
-"""A compiled form of a program: called with one argument per input, it returns a tuple of outputs."""
+"""A compiled form of a program: called with one argument per input, it returns a tuple of outputs.
+"""
 
 
 Choose = Callable[[Op], Program | None]
@@ -198,7 +213,12 @@ class Restriction(NamedTuple):
 
 
 def restrict(
-    program: Program, inputs: Sequence[int], outputs: Sequence[int], *, keep: bool = False, effects: bool | None = None
+    program: Program,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    *,
+    keep: bool = False,
+    effects: bool | None = None,
 ) -> Restriction:
     """Return the part of a program that computes ``outputs`` from ``inputs``, any variables of it.
 
@@ -214,7 +234,9 @@ def restrict(
     needed = set(outputs)
     if keep if effects is None else effects:
         needed.update(
-            k for k, (primitive, _, params) in enumerate(ops) if primitive.kept is not None and primitive.kept(*params)
+            k
+            for k, (primitive, _, params) in enumerate(ops)
+            if primitive.kept is not None and primitive.kept(*params)
         )
     for k in range(len(ops) - 1, -1, -1):
         if k in needed and k not in given:
@@ -230,7 +252,10 @@ def restrict(
             continue
         if primitive is INPUT:
             name = program.variables[k].name
-            raise ProgramError(f"an output depends on input {name}, which is left out", fix="name it among the inputs")
+            raise ProgramError(
+                f"an output depends on input {name}, which is left out",
+                fix="name it among the inputs",
+            )
         if primitive is CONSTANT:
             moved[k] = build.constant(program.constant_values[k], avals[k])
             continue
@@ -239,7 +264,9 @@ def restrict(
         moved.update(kept)
     called = dict(zip(program.input_ids, program.input_names, strict=False))
     names = {moved[i]: name for i, name in program.names.items() if i in moved}
-    made = build.program([moved[i] for i in outputs], program.name, [called.get(i) for i in used], names)
+    made = build.program(
+        [moved[i] for i in outputs], program.name, [called.get(i) for i in used], names
+    )
     return Restriction(made, used)
 
 
@@ -257,7 +284,9 @@ def reordered(program: Program, inputs: Sequence[int]) -> Program:
     )
 
 
-def with_inputs(program: Program, explicit: int, before: Sequence[Any], after: Sequence[Any]) -> Program:
+def with_inputs(
+    program: Program, explicit: int, before: Sequence[Any], after: Sequence[Any]
+) -> Program:
     """Add unused captured inputs to a program, so that it has the same signature as related ones.
 
     Args:

@@ -25,7 +25,7 @@ _MOST_LINES = 500
 """Maximum number of equations in a notebook."""
 
 
-# -- Graphviz ------------------------------------------------------------------------------------------
+# -- Graphviz --------------------------------------------------------------------------------------
 
 
 def program_dot(program: Program) -> str:
@@ -75,15 +75,26 @@ class _Graph:
             else:
                 lines += self.equation(program, next(equations), operands, node, maker)
         for k, i in enumerate(program.output_ids):
-            lines.append(f"{own}_out{k} [shape=ellipse, style=bold, label={_quoted(f'output {k}')}];")
-            lines.append(f"{maker[i]} -> {own}_out{k} [label={_quoted(repr(program.variables[i]))}];")
+            lines.append(
+                f"{own}_out{k} [shape=ellipse, style=bold, label={_quoted(f'output {k}')}];"
+            )
+            lines.append(
+                f"{maker[i]} -> {own}_out{k} [label={_quoted(repr(program.variables[i]))}];"
+            )
         return lines
 
     def equation(
-        self, program: Program, equation: Equation, operands: tuple[int, ...], node: str, maker: dict[int, str]
+        self,
+        program: Program,
+        equation: Equation,
+        operands: tuple[int, ...],
+        node: str,
+        maker: dict[int, str],
     ) -> list[str]:
         """Return an equation's node, the edges to it, and its sub-programs' clusters."""
-        held = [found for name, value in equation.params.items() for found in held_programs(value, name)]
+        held = [
+            found for name, value in equation.params.items() for found in held_programs(value, name)
+        ]
         shown = {k: v for k, v in equation.params.items() if not list(held_programs(v, k))}
         words = [equation.primitive.name, *[repr(program.literals[~i]) for i in operands if i < 0]]
         words += [f"{k}={_shortened(str(v))}" for k, v in shown.items()]
@@ -97,7 +108,9 @@ class _Graph:
             lines += self.cluster(inner, f"{path}: ")
             anchor = next((f"{first}_{i}" for i in (*inner.input_ids, *inner.output_ids)), None)
             if anchor is not None:
-                lines.append(f"{node} -> {anchor} [style=dotted, arrowhead=none, lhead=cluster_{first}];")
+                lines.append(
+                    f"{node} -> {anchor} [style=dotted, arrowhead=none, lhead=cluster_{first}];"
+                )
         return lines
 
 
@@ -110,7 +123,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-# -- HTML ------------------------------------------------------------------------------------------------
+# -- HTML ------------------------------------------------------------------------------------------
 
 
 def program_html(program: Program) -> str:
@@ -119,7 +132,11 @@ def program_html(program: Program) -> str:
     constants = [f"  {line.strip()}" for line in listing[1 : 1 + len(program.constant_values)]]
     rows = [(listing[0], ""), *[(line, "") for line in constants]]
     for equation in program.equations[:_MOST_LINES]:
-        where = "" if equation.source is None else f"{equation.source.short}  {equation.source.expression}".rstrip()
+        where = (
+            ""
+            if equation.source is None
+            else f"{equation.source.short}  {equation.source.expression}".rstrip()
+        )
         first, *rest = indent(equation_text(equation), "  ").split("\n")
         rows.append((first, where))
         rows += _lines_inside(rest, _expressions(equation) if rest else {})

@@ -2,18 +2,19 @@
 
 A primitive has five required rules, always in this order:
 
-* ``eval(*values, *params)`` computes the result from NumPy arrays (a tuple, if there are several results).
-* ``aval(*operands, *params)`` predicts the avals of the results. An operand is an aval or, for a Python
-  number, its type; returns one `ShapeDtype` or a tuple.
-* ``jvp(primals, outputs, tangents, *params)`` returns the tangents of the outputs. Tangents of inactive
-  operands are ``None``, and the rule is not called if all of them are. `LINEAR` stands for "the same
-  primitive on the tangent", `ZERO` for "no derivative: the output is piecewise constant". A
-  primitive with sub-programs has a `Joint` rule.
+* ``eval(*values, *params)`` computes the result from NumPy arrays (a tuple, if there are several
+  results).
+* ``aval(*operands, *params)`` predicts the avals of the results. An operand is an aval or, for a
+  Python number, its type; returns one `ShapeDtype` or a tuple.
+* ``jvp(primals, outputs, tangents, *params)`` returns the tangents of the outputs. Tangents of
+  inactive operands are ``None``, and the rule is not called if all of them are. `LINEAR` stands for
+  "the same primitive on the tangent", `ZERO` for "no derivative: the output is piecewise constant".
+  A primitive with sub-programs has a `Joint` rule.
 * ``transpose(cotangent, *operands, *params)`` returns one cotangent (or ``None``) per operand.
 Linear operands
   are passed as `LinearOperand`, the others as values.
-* ``batch(operands, is_batched, *params)`` applies the primitive to operands of which some have one more
-  axis, at position 0; all results have the batch axis at 0 (but see ``mapped``).
+* ``batch(operands, is_batched, *params)`` applies the primitive to operands of which some have one
+  more axis, at position 0; all results have the batch axis at 0 (but see ``mapped``).
 
 A rule that cannot exist is declared with `absent`; leaving one out is an error at import.
 Parameters are static, hashable and positional: ``params`` names them, every rule takes them last.
@@ -90,7 +91,8 @@ def absent(*, because: str, instead: str) -> Absent:
         instead: the fix, as an instruction.
 
     Returns:
-        a marker to put in place of the rule. Using the rule raises `NotDifferentiableError` with both texts.
+        a marker to put in place of the rule. Using the rule raises `NotDifferentiableError` with
+        both texts.
 
     Example:
         >>> import functrace as ft
@@ -124,8 +126,8 @@ ZERO = Marker("ZERO")
 class Joint:
     """jvp rule of a primitive with sub-programs: new operations replace it in the derivative.
 
-    Both functions are called as ``(primals, tangents, *params)``, with ``None`` for inactive tangents. They return the
-    outputs, and the tangents of the outputs (or ``None``).
+    Both functions are called as ``(primals, tangents, *params)``, with ``None`` for inactive
+    tangents. They return the outputs, and the tangents of the outputs (or ``None``).
 
     Args:
         jvp: computes both together, on one tape.
@@ -198,10 +200,17 @@ class Holds:
     called_program: Callable[..., Program] | None = None
     kept: Callable[Concatenate[Set[int], ...], list[int]] | None = None
     feeds: Callable[Concatenate[int, ...], Sequence[tuple[Program, int]]] | None = None
-    gives: Callable[Concatenate[int, ...], tuple[Program, int, Sequence[str], str] | None] | None = None
-    keeps: Callable[..., Sequence[tuple[Program, int, Sequence[str], Sequence[tuple[Program, int]]]]] | None = None
+    gives: (
+        Callable[Concatenate[int, ...], tuple[Program, int, Sequence[str], str] | None] | None
+    ) = None
+    keeps: (
+        Callable[..., Sequence[tuple[Program, int, Sequence[str], Sequence[tuple[Program, int]]]]]
+        | None
+    ) = None
     depends: Callable[Concatenate[Sequence[bool], ...], Sequence[bool]] | None = None
-    moving: Callable[Concatenate[Sequence[bool], ...], Sequence[tuple[Program, Sequence[bool]]]] | None = None
+    moving: (
+        Callable[Concatenate[Sequence[bool], ...], Sequence[tuple[Program, Sequence[bool]]]] | None
+    ) = None
     lowers: Callable[Concatenate[Sequence[Spec], ...], Lowering] | None = None
 
 
@@ -272,28 +281,36 @@ class Primitive:
         many: True if the primitive has a tuple of results; ``eval`` and `bind` then return a tuple.
         view: True if ``eval`` may return a view of its first operand.
         writable: True if such a view of a writable array is writable.
-        fresh: called with the aval of the result; returns True if ``eval`` allocates its result, in C order.
-        flops: called as ``flops(inputs, outputs, params)``, with avals and the params by name; returns the number of
-            floating-point operations, by the conventions of `functrace.ir.cost`. By default one per element of the result.
-        written: its spelling in NumPy source, e.g. ``"np.sum({0}, axis={axes})"``; by default a call of ``eval`` (a NumPy
-            function by its name, another one with its source). For a primitive with sub-programs, a function from
-            `functrace.ir.numpy_source.Spelling` to source.
-        effects: True if ``eval`` calls the user's code, so that it may not be carried out before the program runs.
-        kept: called with the params; returns True if the operation runs once in every run, in order, though its results are
-            unused.
-        fails: called with the arguments of ``aval``; returns True if ``eval`` may raise on values of valid operands
-            (`always`). Such an operation is evaluated when it is recorded on concrete values, so that it raises in the
-            user's line.
-        check: raises as ``eval`` would, where few operands decide that; called as ``check(value, *specs, *params)``.
-            ``value(place)`` is the value of an operand, or ``None`` where it is abstract.
+        fresh: called with the aval of the result; returns True if ``eval`` allocates its result, in
+            C order.
+        flops: called as ``flops(inputs, outputs, params)``, with avals and the params by name;
+            returns the number of floating-point operations, by the conventions of
+            `functrace.ir.cost`. By default one per element of the result.
+        written: its spelling in NumPy source, e.g. ``"np.sum({0}, axis={axes})"``; by default a
+            call of ``eval`` (a NumPy function by its name, another one with its source). For a
+            primitive with sub-programs, a function from `functrace.ir.numpy_source.Spelling` to
+            source.
+        effects: True if ``eval`` calls the user's code, so that it may not be carried out before
+            the program runs.
+        kept: called with the params; returns True if the operation runs once in every run, in
+            order, though its results are unused.
+        fails: called with the arguments of ``aval``; returns True if ``eval`` may raise on values
+            of valid operands (`always`). Such an operation is evaluated when it is recorded on
+            concrete values, so that it raises in the user's line.
+        check: raises as ``eval`` would, where few operands decide that; called as ``check(value,
+            *specs, *params)``. ``value(place)`` is the value of an operand, or ``None`` where it is
+            abstract.
         holds: for a primitive with sub-programs among its params, the description of them.
-        by_rule: True if its ``jvp`` computes the results in another way than ``eval``, with other derivatives.
-        mapped: called as ``mapped(is_batched, *params)``; returns which of several results ``batch`` gives a batch axis, all
-            of them by default. A sub-program computes values that are the same for all examples once.
+        by_rule: True if its ``jvp`` computes the results in another way than ``eval``, with other
+            derivatives.
+        mapped: called as ``mapped(is_batched, *params)``; returns which of several results
+            ``batch`` gives a batch axis, all of them by default. A sub-program computes values that
+            are the same for all examples once.
         blind: True if the jvp rule never reads the value of a Python number among the operands, but
             forwards it; see Note [Numbers that rules look at] in transforms/templates.py.
         warns: name in warnings, if it is not ``name``.
-        scratch: memory that ``eval`` needs besides operands and results, as a multiple of its (first) result.
+        scratch: memory that ``eval`` needs besides operands and results, as a multiple of its
+            (first) result.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -321,7 +338,9 @@ class Primitive:
     view: bool = False
     writable: bool = False
     fresh: Callable[[ShapeDtype], bool] | None = None
-    flops: Callable[[tuple[ShapeDtype, ...], tuple[ShapeDtype, ...], Mapping[str, Any]], float] | None = None
+    flops: (
+        Callable[[tuple[ShapeDtype, ...], tuple[ShapeDtype, ...], Mapping[str, Any]], float] | None
+    ) = None
     written: str | Written | None = None
     effects: bool = False
     kept: Callable[..., bool] | None = None
@@ -339,7 +358,9 @@ class Primitive:
 
     @property
     def is_ufunc(self) -> bool:
-        """True if ``eval`` is an elementwise NumPy ufunc, which takes its target as a last argument."""
+        """True if ``eval`` is an elementwise NumPy ufunc, which takes its target as a last
+        argument.
+        """
         return isinstance(self.eval, np.ufunc) and self.eval.signature is None
 
     def __copy__(self) -> Primitive:
@@ -360,7 +381,8 @@ class Primitive:
                 if value is self:
                     return _named, (module, name)
         raise ProgramError(
-            f"the primitive {self.name} cannot be pickled: it is not a module-level name where its rules stand",
+            f"the primitive {self.name} cannot be pickled: it is not a module-level name where its "
+            "rules stand",
             fix="assign it to a name of the module that defines its aval rule",
         )
 
@@ -375,7 +397,9 @@ PRIMITIVES: ChainMap[str, Primitive] = ChainMap()
 
 
 def add_primitives(table: dict[str, Primitive]) -> None:
-    """Add a package's primitives to the registry; they are looked up before those registered earlier."""
+    """Add a package's primitives to the registry; they are looked up before those registered
+    earlier.
+    """
     PRIMITIVES.maps.insert(0, table)
 
 

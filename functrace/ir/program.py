@@ -47,7 +47,9 @@ Position = tuple[CodeType | Place, int] | int | None
 """Code and offset of one instruction; in cached programs the number of a variable, resolved by the
 caller that runs them (see Note [Positions in cached programs] in tracing/lines.py)."""
 
-_Plain: TypeAlias = Scalar | str | bytes | slice | EllipsisType | np.generic | np.dtype[Any] | np.ufunc | None
+_Plain: TypeAlias = (
+    Scalar | str | bytes | slice | EllipsisType | np.generic | np.dtype[Any] | np.ufunc | None
+)
 Param: TypeAlias = "_Plain | ShapeDtype | Primitive | Program | tuple[Param, ...]"
 """A static parameter, or part of one, with a written form that can be read back."""
 Static: TypeAlias = "Param | type[np.generic] | type[Scalar]"
@@ -156,8 +158,9 @@ class Equation:
 class Program:
     """A frozen program: typed equations in order of evaluation, with inputs, constants and outputs.
 
-    Make one with `functrace.trace`, `Program.parse`, `Program.build` or a transform. The constructor takes a tape (Note [The
-    tape] in ir/tape.py), where variables are numbered in order and literals have negative numbers.
+    Make one with `functrace.trace`, `Program.parse`, `Program.build` or a transform. The
+    constructor takes a tape (Note [The tape] in ir/tape.py), where variables are numbered in order
+    and literals have negative numbers.
 
     Args:
         ops: one entry per variable: primitive, numbers of the operands, params.
@@ -221,7 +224,9 @@ class Program:
         lines: Sequence[Position] = (),
     ) -> None:
         if isinstance(ops, Columns):
-            self.__dict__["columns"] = Columns(tuple(ops.primitives), tuple(ops.operands), tuple(ops.params))
+            self.__dict__["columns"] = Columns(
+                tuple(ops.primitives), tuple(ops.operands), tuple(ops.params)
+            )
         else:
             self.__dict__["ops"] = tuple(ops)
         self.__dict__.update(
@@ -238,8 +243,11 @@ class Program:
             names=MappingProxyType(dict(names or {})),
         )
 
-    def with_same_flow(self, ops: Sequence[Op], avals: Sequence[ShapeDtype], literals: Sequence[Scalar]) -> Program:
-        """Replace parameters, avals and literals; the operands of each operation and last uses stay the same.
+    def with_same_flow(
+        self, ops: Sequence[Op], avals: Sequence[ShapeDtype], literals: Sequence[Scalar]
+    ) -> Program:
+        """Replace parameters, avals and literals; the operands of each operation and last uses stay
+        the same.
 
         Args:
             ops: the new tape.
@@ -250,7 +258,9 @@ class Program:
             the new program.
         """
         made = object.__new__(Program)
-        made.__dict__.update(self.__dict__, ops=tuple(ops), avals=tuple(avals), literals=tuple(literals), derived={})
+        made.__dict__.update(
+            self.__dict__, ops=tuple(ops), avals=tuple(avals), literals=tuple(literals), derived={}
+        )
         for view in ("columns", "kinds", "variables", "equations", "_structure", "_hash"):
             made.__dict__.pop(view, None)
         return made
@@ -258,12 +268,15 @@ class Program:
     def __setattr__(self, name: str, value: object) -> NoReturn:
         """Raise: programs are shared by caches, equations and threads."""
         raise ProgramError(
-            f"a program is frozen: its {name} cannot be set", fix="make another one: Program.build, or write a pass"
+            f"a program is frozen: its {name} cannot be set",
+            fix="make another one: Program.build, or write a pass",
         )
 
     def __delattr__(self, name: str) -> NoReturn:
         """Raise, like `__setattr__`."""
-        raise ProgramError(f"a program is frozen: its {name} cannot be deleted", fix="make another one")
+        raise ProgramError(
+            f"a program is frozen: its {name} cannot be deleted", fix="make another one"
+        )
 
     # -- construction --------------------------------------------------------------------------
 
@@ -279,7 +292,15 @@ class Program:
         Returns:
             the program.
         """
-        return cls(builder.ops, builder.avals, builder.literals, builder.inputs, builder.constants, outputs, **details)
+        return cls(
+            builder.ops,
+            builder.avals,
+            builder.literals,
+            builder.inputs,
+            builder.constants,
+            outputs,
+            **details,
+        )
 
     @classmethod
     def build(
@@ -320,7 +341,10 @@ class Program:
 
         def write(var: Var, variable: int) -> None:
             if var in ids:
-                raise ProgramError(f"variable {var!r} is written twice", fix="give every equation new output variables")
+                raise ProgramError(
+                    f"variable {var!r} is written twice",
+                    fix="give every equation new output variables",
+                )
             ids[var] = variable
 
         def read(operand: Var | Literal, where: str) -> int:
@@ -329,7 +353,8 @@ class Program:
             if operand not in ids:
                 raise ProgramError(
                     f"variable {operand!r} is used by {where} before it is written",
-                    fix="list equations in the order of evaluation, and every free variable as an input or constant",
+                    fix="list equations in the order of evaluation, and every free variable as an "
+                    "input or constant",
                 )
             return ids[operand]
 
@@ -341,7 +366,9 @@ class Program:
         for equation in equations:
             operands = tuple(read(x, equation.primitive.name) for x in equation.inputs)
             params = tuple(equation.params[name] for name in equation.primitive.params)
-            first = builder.append(equation.primitive, operands, tuple(map(builder.spec, operands)), params)
+            first = builder.append(
+                equation.primitive, operands, tuple(map(builder.spec, operands)), params
+            )
             if len(builder.primitives) - first != len(equation.outputs):
                 raise ProgramError(
                     f"{equation.primitive} has {len(builder.primitives) - first} results here, "
@@ -373,7 +400,9 @@ class Program:
     @cached_property
     def kinds(self) -> frozenset[Primitive]:
         """The primitives of its equations, not including sub-programs."""
-        return frozenset(self.columns.primitives if "columns" in self.__dict__ else [op[0] for op in self.ops])
+        return frozenset(
+            self.columns.primitives if "columns" in self.__dict__ else [op[0] for op in self.ops]
+        )
 
     @cached_property
     def variables(self) -> tuple[Var, ...]:
@@ -424,15 +453,16 @@ class Program:
     def keeps(self) -> bool:
         """True if operations in it, at any depth, run for their side effects."""
         return any(primitive.kept is not None for primitive in self.kinds) and any(
-            primitive.kept is not None and primitive.kept(*params) for primitive, _, params in self.ops
+            primitive.kept is not None and primitive.kept(*params)
+            for primitive, _, params in self.ops
         )
 
     @cached_property
     def has_rules(self) -> bool:
         """True if an operation in it, at any depth, is replaced by its rule when differentiated."""
-        return any(primitive.by_rule or primitive.holds is not None for primitive in self.kinds) and any(
-            goes_by_rule(primitive, params) for primitive, _, params in self.ops
-        )
+        return any(
+            primitive.by_rule or primitive.holds is not None for primitive in self.kinds
+        ) and any(goes_by_rule(primitive, params) for primitive, _, params in self.ops)
 
     @cached_property
     def aliasing(self) -> tuple[bool, ...]:
@@ -466,7 +496,9 @@ class Program:
         position = self.position(variable, lines)
         return None if position is None else Source(*position)
 
-    def position(self, variable: int, lines: Sequence[Position] = ()) -> tuple[CodeType | Place, int] | None:
+    def position(
+        self, variable: int, lines: Sequence[Position] = ()
+    ) -> tuple[CodeType | Place, int] | None:
         """Return the position in the user's code that a variable came from.
 
         Args:
@@ -494,7 +526,11 @@ class Program:
         return self.avals[operand] if operand >= 0 else self.literals[~operand].__class__
 
     def _names(self) -> list[str]:
-        given = {i: name for i, name in zip(self.input_ids, self.input_names, strict=False) if name is not None}
+        given = {
+            i: name
+            for i, name in zip(self.input_ids, self.input_names, strict=False)
+            if name is not None
+        }
         given = {**self._assigned_names(), **given, **self.names}
         wanted = set(given.values())
         names: list[str] = []
@@ -530,7 +566,9 @@ class Program:
                 stored = range(last, last + len(names))
             else:  # x, y = a
                 stored = run if len(run) == len(names) else ()
-            found.update({i: name for i, name in zip(stored, names, strict=False) if name is not None})
+            found.update(
+                {i: name for i, name in zip(stored, names, strict=False) if name is not None}
+            )
         return found
 
     # -- serialized forms: see Note [Forms are imported when they are called] --------------------
@@ -558,7 +596,9 @@ class Program:
         return self.text(full=False)
 
     def __repr__(self) -> str:
-        ins, outs = (", ".join(map(str, (v.aval for v in vs))) for vs in (self.inputs, self.outputs))
+        ins, outs = (
+            ", ".join(map(str, (v.aval for v in vs))) for vs in (self.inputs, self.outputs)
+        )
         return f"<Program {printable(self.name)}: ({ins}) -> ({outs}), {len(self.equations)} equations>"
 
     @classmethod
@@ -635,8 +675,11 @@ class Program:
 
         return program_from_json(text, cls._known(primitives), root)
 
-    def save(self, path: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None) -> None:
-        """Write the program to a file, as JSON, and its constants of more than 16 elements to an ``.npz`` file next to it.
+    def save(
+        self, path: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None
+    ) -> None:
+        """Write the program to a file, as JSON, and its constants of more than 16 elements to an
+        ``.npz`` file next to it.
 
         The ``.npz`` file has the same name with its own suffix, and is written only if there are
         such constants. Elements that are repeated in memory (a broadcast number) are written once.
@@ -682,7 +725,8 @@ class Program:
             the program.
 
         Raises:
-            ParseError: if the text is not a program, or the ``.npz`` file is not the one that was saved with it.
+            ParseError: if the text is not a program, or the ``.npz`` file is not the one that was
+                saved with it.
             OSError: if the text cannot be read.
         """
         from functrace.ir.load import load_program
@@ -741,7 +785,11 @@ class Program:
     # -- copies and pickles ----------------------------------------------------------------------
 
     def __copy__(self) -> Program:
-        return _restored(*self._parts(self.positions, self.lines, self.constant_values, self.names, self.input_names))
+        return _restored(
+            *self._parts(
+                self.positions, self.lines, self.constant_values, self.names, self.input_names
+            )
+        )
 
     def with_constants(self, values: Mapping[int, Constant]) -> Program:
         """Replace the values of constants.
@@ -752,7 +800,9 @@ class Program:
         Returns:
             the new program.
         """
-        return _restored(*self._parts(self.positions, self.lines, values, self.names, self.input_names))
+        return _restored(
+            *self._parts(self.positions, self.lines, values, self.names, self.input_names)
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
         """Copy, with copies of the constants; all other parts are immutable."""
@@ -766,14 +816,21 @@ class Program:
         """
         names = {i: str(var.name) for i, var in enumerate(self.variables)}
         return _restored, self._parts(
-            placed(self.positions), placed(self.lines), self._written_constants(_distinct), names, ()
+            placed(self.positions),
+            placed(self.lines),
+            self._written_constants(_distinct),
+            names,
+            (),
         )
 
     def _written_constants(self, change: Callable[[Any], Any]) -> dict[int, Any]:
         from functrace.ir.serial import constant_array
 
         values = self.constant_values
-        return {i: change(constant_array(value, str(self.variables[i].name))) for i, value in values.items()}
+        return {
+            i: change(constant_array(value, str(self.variables[i].name)))
+            for i, value in values.items()
+        }
 
     def _parts(
         self,
@@ -784,7 +841,14 @@ class Program:
         input_names: Sequence[str | None],
     ) -> tuple[Any, ...]:
         """Return the arguments of `_restored`."""
-        tape = (self.ops, self.avals, self.literals, self.input_ids, dict(constants), self.output_ids)
+        tape = (
+            self.ops,
+            self.avals,
+            self.literals,
+            self.input_ids,
+            dict(constants),
+            self.output_ids,
+        )
         return *tape, positions, lines, self.name, input_names, dict(names)
 
     # -- equality ------------------------------------------------------------------------------
@@ -804,7 +868,8 @@ class Program:
         # constant's.
         entries = tuple(self.avals[i] for i in order[: len(seen)])
         ops = tuple(
-            (self.ops[i][0], tuple(map(operand, self.ops[i][1])), _comparable(self.ops[i][2])) for i in order[len(seen) :]
+            (self.ops[i][0], tuple(map(operand, self.ops[i][1])), _comparable(self.ops[i][2]))
+            for i in order[len(seen) :]
         )
         values = tuple(map(_comparable_array, self.constant_values.values()))
         return len(self.input_ids), entries, ops, values, tuple(number[i] for i in self.output_ids)
@@ -852,7 +917,11 @@ def goes_by_rule(primitive: Primitive, params: Sequence[Any]) -> bool:
 
 def _has_rules(param: object) -> bool:
     parts: Any = param
-    return any(map(_has_rules, parts)) if type(param) is tuple else isinstance(param, Program) and param.has_rules
+    return (
+        any(map(_has_rules, parts))
+        if type(param) is tuple
+        else isinstance(param, Program) and param.has_rules
+    )
 
 
 def placed(positions: Sequence[Position]) -> tuple[Position, ...]:
@@ -911,7 +980,11 @@ def _comparable(value: Param) -> Any:
     """Return a param or literal as a key that distinguishes 1, 1.0 and True; nan equals nan."""
     if type(value) is tuple:
         return tuple(map(_comparable, value))
-    return (type(value).__name__, repr(value)) if isinstance(value, bool | int | float | complex) else value
+    return (
+        (type(value).__name__, repr(value))
+        if isinstance(value, bool | int | float | complex)
+        else value
+    )
 
 
 def _comparable_array(value: Constant) -> Any:

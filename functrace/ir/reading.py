@@ -56,7 +56,9 @@ def read(parse: Callable[[], Program], fix: str) -> Program:
     return program
 
 
-def append(builder: Builder, primitive: Primitive, operands: tuple[int, ...], params: tuple[Any, ...]) -> int:
+def append(
+    builder: Builder, primitive: Primitive, operands: tuple[int, ...], params: tuple[Any, ...]
+) -> int:
     """Append an operation to a tape; return the variable of its first result.
 
     Raises:
@@ -69,13 +71,21 @@ def append(builder: Builder, primitive: Primitive, operands: tuple[int, ...], pa
     except FunctraceError as error:
         raise ParseError(error.what, fix=error.fix or "correct the operands") from None
     except Exception as error:  # rules may raise anything for invalid operands
-        what = f"{primitive} does not take these operands and params: {type(error).__name__}: {error}"
+        what = (
+            f"{primitive} does not take these operands and params: {type(error).__name__}: {error}"
+        )
         raise ParseError(what, fix="correct the operands and params") from error
     if not avals:
-        raise ParseError(f"{primitive} has no results here", fix="leave the equation out: nothing can depend on it")
+        raise ParseError(
+            f"{primitive} has no results here",
+            fix="leave the equation out: nothing can depend on it",
+        )
     for aval in avals:
         if type(aval) is not ShapeDtype:
-            raise ParseError(f"{primitive} does not take these operands: it needs arrays", fix="correct the operands")
+            raise ParseError(
+                f"{primitive} does not take these operands: it needs arrays",
+                fix="correct the operands",
+            )
         check_size(aval)
     return builder.append(primitive, operands, specs, params)
 
@@ -97,29 +107,42 @@ def aval_named(text: object) -> ShapeDtype:
     """Parse an aval as listings write it, ``f64[3,4]``."""
     found = _AVAL.fullmatch(text) if isinstance(text, str) else None
     if found is None or found[1] not in DTYPES:
-        raise ParseError(f"{shortened(text)} is not an aval", fix="write dtype and sizes, e.g. f64[3,4]")
+        raise ParseError(
+            f"{shortened(text)} is not an aval", fix="write dtype and sizes, e.g. f64[3,4]"
+        )
     aval = ShapeDtype(tuple([int(n) for n in found[2].split(",") if n]), DTYPES[found[1]])
     check_size(aval)
     return aval
 
 
 def array_from_bytes(data: bytes, aval: ShapeDtype) -> Any:
-    """Return the constant whose bytes are ``data``: an array, or a NumPy scalar for shape ``()``."""
+    """Return the constant whose bytes are ``data``: an array, or a NumPy scalar for shape
+    ``()``.
+    """
     if len(data) != aval.nbytes:
-        raise ParseError(f"{aval} needs {aval.nbytes} bytes, but {len(data)} are given", fix="do not edit encoded arrays")
+        raise ParseError(
+            f"{aval} needs {aval.nbytes} bytes, but {len(data)} are given",
+            fix="do not edit encoded arrays",
+        )
     array = np.frombuffer(data, aval.dtype.newbyteorder("<")).astype(aval.dtype).reshape(aval.shape)
     array.setflags(write=False)
     return array[()]
 
 
-def repeated(value: np.ndarray[Any, Any] | np.generic, distinct: ShapeDtype, aval: ShapeDtype) -> Any:
+def repeated(
+    value: np.ndarray[Any, Any] | np.generic, distinct: ShapeDtype, aval: ShapeDtype
+) -> Any:
     """Return a constant that broadcasts a smaller one: a view, which takes no memory."""
     if distinct.dtype != aval.dtype:
-        raise ParseError(f"{distinct} is broadcast, but the constant is {aval}", fix="do not edit constants")
+        raise ParseError(
+            f"{distinct} is broadcast, but the constant is {aval}", fix="do not edit constants"
+        )
     try:
         return np.broadcast_to(value, aval.shape)[()]
     except ValueError:
-        raise ParseError(f"{distinct} cannot be broadcast to {aval}", fix="do not edit constants") from None
+        raise ParseError(
+            f"{distinct} cannot be broadcast to {aval}", fix="do not edit constants"
+        ) from None
 
 
 def named_dtype(name: object) -> np.dtype[Any]:
@@ -153,17 +176,31 @@ def named_ufunc(name: object) -> np.ufunc:
 def integer(digits: str) -> int:
     """Parse an integer."""
     if len(digits) > LONGEST_NUMBER:
-        raise ParseError(f"an integer of {len(digits)} digits", fix=f"use at most {LONGEST_NUMBER} digits")
+        raise ParseError(
+            f"an integer of {len(digits)} digits", fix=f"use at most {LONGEST_NUMBER} digits"
+        )
     return int(digits)
 
 
-def place(file: object, line: object, function: object = "<program>", root: str | None = None) -> Place:
+def place(
+    file: object, line: object, function: object = "<program>", root: str | None = None
+) -> Place:
     """Read a position: files below a root keep their paths, others only their last part."""
-    if not (isinstance(file, str) and isinstance(function, str) and type(line) is int and 0 <= line < _LARGEST_LINE):
+    if not (
+        isinstance(file, str)
+        and isinstance(function, str)
+        and type(line) is int
+        and 0 <= line < _LARGEST_LINE
+    ):
         what = f"({shortened(file)}, {shortened(line)}, {shortened(function)}) is not a position"
-        raise ParseError(what, fix="write file, line and function, e.g. ('train.py', 14, 'predict')")
+        raise ParseError(
+            what, fix="write file, line and function, e.g. ('train.py', 14, 'predict')"
+        )
     if not (file + function).isprintable():
-        raise ParseError(f"the position {shortened(file)} is not printable", fix="escape it as Program.to_json() does")
+        raise ParseError(
+            f"the position {shortened(file)} is not printable",
+            fix="escape it as Program.to_json() does",
+        )
     if root is not None:
         path = os.path.normpath(os.path.join(root, file))
         if path.startswith(root.rstrip(os.sep) + os.sep):
@@ -175,4 +212,8 @@ def shortened(value: object) -> str:
     """Return a shortened text of any value that was read."""
     if isinstance(value, str):
         return ascii(value if len(value) <= 60 else value[:57] + "...")
-    return repr(value) if value is None or isinstance(value, bool | float) else f"a {type(value).__name__}"
+    return (
+        repr(value)
+        if value is None or isinstance(value, bool | float)
+        else f"a {type(value).__name__}"
+    )

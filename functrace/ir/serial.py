@@ -1,4 +1,5 @@
-"""The JSON form of a program: versioned, with arrays in base64 (ir/load.py reads it, and never executes code).
+"""The JSON form of a program: versioned, with arrays in base64 (ir/load.py reads it, and never
+executes code).
 
 Variables are numbered in the order inputs, constants, results of equations. JSON values represent
 themselves (a list is a tuple); everything else is an object with one key that names its kind, e.g.
@@ -36,7 +37,9 @@ DEEPEST = 50
 LONGEST_NUMBER = 1000
 """Maximum digits of an integer: far more than any dtype has."""
 _LARGEST = 10**LONGEST_NUMBER
-_WRITABLE = "use numbers, strings, None, ..., dtypes, avals, slices, ufuncs, programs, or tuples of them"
+_WRITABLE = (
+    "use numbers, strings, None, ..., dtypes, avals, slices, ufuncs, programs, or tuples of them"
+)
 
 
 def program_to_json(program: Program, root: str | os.PathLike[str] | None = None) -> str:
@@ -53,7 +56,9 @@ def program_to_json(program: Program, root: str | os.PathLike[str] | None = None
     return _json(_Encoder(root).program(program, 0))
 
 
-def save_program(program: Program, path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None) -> None:
+def save_program(
+    program: Program, path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None
+) -> None:
     """Write a program as JSON, and its large constants to an ``.npz`` file; see `Program.save`."""
     path = text_path(path)
     arrays: dict[str, np.ndarray[Any, Any]] = {}
@@ -76,12 +81,13 @@ def text_path(path: str | os.PathLike[str]) -> Path:
     found = Path(path)
     if found.suffix == ".npz":
         raise ArgumentError(
-            f"{found.name} is the file of constants beside a program's text", fix="name the text, e.g. step.json"
+            f"{found.name} is the file of constants beside a program's text",
+            fix="name the text, e.g. step.json",
         )
     return found
 
 
-# -- pieces that the text form shares ------------------------------------------------------------------
+# -- pieces that the text form shares --------------------------------------------------------------
 
 
 def constant_array(value: Constant, name: str) -> np.ndarray[Any, Any]:
@@ -92,8 +98,10 @@ def constant_array(value: Constant, name: str) -> np.ndarray[Any, Any]:
     """
     if not isinstance(value, np.ndarray | np.generic):
         raise ProgramError(
-            f"constant {name} is a {type(value).__name__}, which cannot be written: it is abstract here",
-            fix="make it an argument of the function, or write the program outside the transform that made it",
+            f"constant {name} is a {type(value).__name__}, which cannot be written: it is abstract "
+            "here",
+            fix="make it an argument of the function, or write the program outside the transform "
+            "that made it",
         )
     return np.asarray(value)
 
@@ -122,7 +130,9 @@ def array_bytes(array: np.ndarray[Any, Any]) -> bytes:
 
 def unwritable(value: object, what: str) -> ProgramError:
     """Return the error for a param without a written form."""
-    return ProgramError(f"{what} is a {type(value).__name__}, which has no written form: {value!r}", fix=_WRITABLE)
+    return ProgramError(
+        f"{what} is a {type(value).__name__}, which has no written form: {value!r}", fix=_WRITABLE
+    )
 
 
 def check_depth(depth: int) -> int:
@@ -132,7 +142,9 @@ def check_depth(depth: int) -> int:
         ProgramError: if it could not be read back.
     """
     if depth >= DEEPEST:
-        raise ProgramError(f"more than {DEEPEST} programs and tuples in each other", fix="reduce the nesting")
+        raise ProgramError(
+            f"more than {DEEPEST} programs and tuples in each other", fix="reduce the nesting"
+        )
     return depth + 1
 
 
@@ -148,22 +160,38 @@ def written_number(value: int | float | complex, what: str) -> int | float | com
         ProgramError: if it is an integer of very many digits.
     """
     if not number_is_writable(value):
-        raise ProgramError(f"{what} is an integer of more than {LONGEST_NUMBER} digits", fix=_WRITABLE)
-    return int(value) if isinstance(value, int) else complex(value) if isinstance(value, complex) else float(value)
+        raise ProgramError(
+            f"{what} is an integer of more than {LONGEST_NUMBER} digits", fix=_WRITABLE
+        )
+    return (
+        int(value)
+        if isinstance(value, int)
+        else complex(value)
+        if isinstance(value, complex)
+        else float(value)
+    )
 
 
 def plain_number(value: Static) -> Static:
     """Return a NumPy scalar in params as the equal Python number."""
-    return value.item() if isinstance(value, np.bool_ | np.integer | np.floating | np.complexfloating) else value
+    return (
+        value.item()
+        if isinstance(value, np.bool_ | np.integer | np.floating | np.complexfloating)
+        else value
+    )
 
 
-# -- writing -------------------------------------------------------------------------------------------
+# -- writing ---------------------------------------------------------------------------------------
 
 
 class _Encoder:
     """Encoder of programs and static values as JSON data."""
 
-    def __init__(self, root: str | os.PathLike[str] | None, arrays: dict[str, np.ndarray[Any, Any]] | None = None) -> None:
+    def __init__(
+        self,
+        root: str | os.PathLike[str] | None,
+        arrays: dict[str, np.ndarray[Any, Any]] | None = None,
+    ) -> None:
         self.root: str | None = None if root is None else os.path.abspath(os.fspath(root))
         self.arrays = arrays
         """Large constants by name, if they are not written into the text."""
@@ -172,7 +200,9 @@ class _Encoder:
         """Return a constant: its elements, or where they are stored; repeated ones once."""
         whole = constant_array(value, str(var["name"]))
         array = without_repeats(whole)
-        entry = dict(var) if array.shape == whole.shape else {**var, "broadcast": repr(aval_of(array))}
+        entry = (
+            dict(var) if array.shape == whole.shape else {**var, "broadcast": repr(aval_of(array))}
+        )
         data = array_bytes(array)
         if self.arrays is None or array.size <= MOST_INLINE:
             return {**entry, "data": base64.b64encode(data).decode("ascii")}
@@ -183,11 +213,19 @@ class _Encoder:
     def program(self, program: Program, depth: int) -> dict[str, Any]:
         """Return a program at nesting depth ``depth``."""
         order = [*program.input_ids, *program.constant_values]
-        order += [i for i, op in enumerate(program.ops) if op[0] is not INPUT and op[0] is not CONSTANT]
+        order += [
+            i for i, op in enumerate(program.ops) if op[0] is not INPUT and op[0] is not CONSTANT
+        ]
         number = {i: k for k, i in enumerate(order)}
         variables = [{"name": var.name, "aval": repr(var.aval)} for var in program.variables]
-        equations = [self.equation(program, i, number, variables, depth) for i in order if _is_equation(program, i)]
-        constants = [self.constant(variables[i], value) for i, value in program.constant_values.items()]
+        equations = [
+            self.equation(program, i, number, variables, depth)
+            for i in order
+            if _is_equation(program, i)
+        ]
+        constants = [
+            self.constant(variables[i], value) for i, value in program.constant_values.items()
+        ]
         return {
             "name": printable(program.name),
             "inputs": [variables[i] for i in program.input_ids],
@@ -197,7 +235,12 @@ class _Encoder:
         }
 
     def equation(
-        self, program: Program, i: int, number: dict[int, int], variables: list[dict[str, Any]], depth: int
+        self,
+        program: Program,
+        i: int,
+        number: dict[int, int],
+        variables: list[dict[str, Any]],
+        depth: int,
     ) -> dict[str, Any]:
         """Return the equation whose first result is variable ``i``."""
         primitive, operands, params = program.ops[i]
@@ -205,8 +248,14 @@ class _Encoder:
         literals = program.literals
         equation: dict[str, Any] = {
             "primitive": primitive.name,
-            "inputs": [number[k] if k >= 0 else {"literal": self.value(literals[~k], what, depth)} for k in operands],
-            "params": {name: self.value(p, what, depth) for name, p in zip(primitive.params, params, strict=True)},
+            "inputs": [
+                number[k] if k >= 0 else {"literal": self.value(literals[~k], what, depth)}
+                for k in operands
+            ],
+            "params": {
+                name: self.value(p, what, depth)
+                for name, p in zip(primitive.params, params, strict=True)
+            },
             "outputs": variables[i : i + program.result_count(i)],
         }
         source = program.source(i)
@@ -230,7 +279,9 @@ class _Encoder:
             value = written_number(value, what)
             if isinstance(value, complex):
                 return {"complex": repr(value)}
-            return value if isinstance(value, int) or math.isfinite(value) else {"float": repr(value)}
+            return (
+                value if isinstance(value, int) or math.isfinite(value) else {"float": repr(value)}
+            )
         if isinstance(value, type):
             if not issubclass(value, np.generic):
                 raise unwritable(value, what)
@@ -243,7 +294,12 @@ class _Encoder:
             case np.dtype():
                 return {"dtype": dtype_name(value)}
             case slice():
-                return {"slice": [self.value(v, what, check_depth(depth)) for v in (value.start, value.stop, value.step)]}
+                return {
+                    "slice": [
+                        self.value(v, what, check_depth(depth))
+                        for v in (value.start, value.stop, value.step)
+                    ]
+                }
             case bytes():
                 return {"bytes": base64.b64encode(value).decode("ascii")}
             case ShapeDtype():

@@ -62,10 +62,14 @@ class _Avals(Kept):
         self.avals = avals
 
 
-_held: Bounded[_Avals] = Bounded("avals of results of operations that hold programs", 32 << 20, _MOST_INFERRED)
+_held: Bounded[_Avals] = Bounded(
+    "avals of results of operations that hold programs", 32 << 20, _MOST_INFERRED
+)
 
 
-def infer(primitive: Primitive, specs: tuple[Spec, ...], params: tuple[Any, ...]) -> tuple[ShapeDtype, ...]:
+def infer(
+    primitive: Primitive, specs: tuple[Spec, ...], params: tuple[Any, ...]
+) -> tuple[ShapeDtype, ...]:
     """Return the avals of the results, cached by (primitive, specs, params)."""
     key = (primitive, specs, params)
     if primitive.holds is not None:
@@ -97,7 +101,12 @@ class Columns(Sequence[Op]):
 
     __slots__ = ("operands", "params", "primitives")
 
-    def __init__(self, primitives: Sequence[Primitive], operands: Sequence[Operands], params: Sequence[Params]) -> None:
+    def __init__(
+        self,
+        primitives: Sequence[Primitive],
+        operands: Sequence[Operands],
+        params: Sequence[Params],
+    ) -> None:
         self.primitives, self.operands, self.params = primitives, operands, params
 
     @classmethod
@@ -133,7 +142,16 @@ class Builder:
         f64[3]
     """
 
-    __slots__ = ("__weakref__", "avals", "constants", "inputs", "literals", "operands", "params", "primitives")
+    __slots__ = (
+        "__weakref__",
+        "avals",
+        "constants",
+        "inputs",
+        "literals",
+        "operands",
+        "params",
+        "primitives",
+    )
 
     def __init__(self) -> None:
         self.primitives: list[Primitive] = []
@@ -167,7 +185,11 @@ class Builder:
         return -len(self.literals)
 
     def append(
-        self, primitive: Primitive, operands: tuple[int, ...], specs: tuple[Spec, ...], params: tuple[Any, ...] = ()
+        self,
+        primitive: Primitive,
+        operands: tuple[int, ...],
+        specs: tuple[Spec, ...],
+        params: tuple[Any, ...] = (),
     ) -> int:
         """Add an operation; return the variable of its first result, if it has any."""
         variable = len(self.primitives)
@@ -175,7 +197,11 @@ class Builder:
         return variable
 
     def entries(
-        self, primitive: Primitive, operands: tuple[int, ...], params: tuple[Any, ...], avals: tuple[ShapeDtype, ...]
+        self,
+        primitive: Primitive,
+        operands: tuple[int, ...],
+        params: tuple[Any, ...],
+        avals: tuple[ShapeDtype, ...],
     ) -> int:
         """Write the entries of an operation, one per result; return their number.
 
@@ -188,7 +214,9 @@ class Builder:
                 self.write(RESULT, (variable,), (k,), avals[k])
         return len(avals)
 
-    def write(self, primitive: Primitive, operands: Operands, params: Params, aval: ShapeDtype) -> None:
+    def write(
+        self, primitive: Primitive, operands: Operands, params: Params, aval: ShapeDtype
+    ) -> None:
         """Write one entry."""
         self.primitives.append(primitive)
         self.operands.append(operands)
@@ -197,7 +225,11 @@ class Builder:
 
     def begin(self, tape: Columns, avals: Sequence[ShapeDtype]) -> None:
         """Initialize with an existing tape."""
-        self.primitives, self.operands, self.params = list(tape.primitives), list(tape.operands), list(tape.params)
+        self.primitives, self.operands, self.params = (
+            list(tape.primitives),
+            list(tape.operands),
+            list(tape.params),
+        )
         self.avals = list(avals)
 
     def spec(self, operand: int) -> Spec:

@@ -52,22 +52,32 @@ _WIDEST_ALIGNED = 72
 """Comments are aligned after equations up to this width."""
 
 
-# -- writing -------------------------------------------------------------------------------------------
+# -- writing ---------------------------------------------------------------------------------------
 
 
 def program_text(program: Program, *, full: bool, depth: int = 0) -> str:
-    """Return the listing; with ``full``, large constants are written compressed instead of abbreviated.
+    """Return the listing; with ``full``, large constants are written compressed instead of
+    abbreviated.
 
     ``depth`` is the nesting depth of programs and tuples.
 
     Raises:
         ProgramError: with ``full``, if a param has no written form or a constant is a traced value.
     """
-    lines = [f"const {var!r} = {_constant_text(var, value, full)}" for var, value in program.constants.items()]
-    equations = [(equation_text(equation, full=full, depth=depth), equation.source) for equation in program.equations]
+    lines = [
+        f"const {var!r} = {_constant_text(var, value, full)}"
+        for var, value in program.constants.items()
+    ]
+    equations = [
+        (equation_text(equation, full=full, depth=depth), equation.source)
+        for equation in program.equations
+    ]
     widths = [len(text) for text, source in equations if source is not None and "\n" not in text]
     width = max((n for n in widths if n <= _WIDEST_ALIGNED), default=0)
-    lines += [text if source is None else f"{text:<{width}}  # {source.short}" for text, source in equations]
+    lines += [
+        text if source is None else f"{text:<{width}}  # {source.short}"
+        for text, source in equations
+    ]
     lines.append(("return " + ", ".join(str(var.name) for var in program.outputs)).rstrip())
     inputs = ", ".join(map(repr, program.inputs))
     return f"{_listing_name(program.name)}({inputs}) {{\n" + indent("\n".join(lines), "  ") + "\n}"
@@ -79,9 +89,14 @@ def equation_text(equation: Equation, *, full: bool = False, depth: int = 0) -> 
     if len(equation.outputs) != 1:
         outputs = f"({outputs})"
     owner = equation.primitive.name
-    inputs = [_param_text(x.value, owner, full) if isinstance(x, Literal) else str(x.name) for x in equation.inputs]
+    inputs = [
+        _param_text(x.value, owner, full) if isinstance(x, Literal) else str(x.name)
+        for x in equation.inputs
+    ]
     text = " ".join([f"{outputs} = {owner}", *inputs])
-    params = ", ".join(f"{k}={_param_text(v, owner, full, depth)}" for k, v in equation.params.items())
+    params = ", ".join(
+        f"{k}={_param_text(v, owner, full, depth)}" for k, v in equation.params.items()
+    )
     return f"{text} {{{params}}}" if params else text
 
 
@@ -95,7 +110,11 @@ def inline_elements(array: np.ndarray[Any, Any]) -> list[str] | None:
 
 
 def _listing_name(name: str) -> str:
-    return name if re.fullmatch(r"<\w+>|[^\W\d]\w*", name) else re.sub(r"\W", "_", name).lstrip("0123456789") or "program"
+    return (
+        name
+        if re.fullmatch(r"<\w+>|[^\W\d]\w*", name)
+        else re.sub(r"\W", "_", name).lstrip("0123456789") or "program"
+    )
 
 
 def _constant_text(var: Var, value: Constant, full: bool) -> str:
@@ -133,7 +152,11 @@ def _param_text(value: Static, owner: str, full: bool, depth: int = 0) -> str:
             return repr(written_number(value, f"a number of {owner}"))
         return "<int>"
     if isinstance(value, type):
-        return f"type {dtype_name(np.dtype(value))}" if issubclass(value, np.generic) else _formless(value, owner, full)
+        return (
+            f"type {dtype_name(np.dtype(value))}"
+            if issubclass(value, np.generic)
+            else _formless(value, owner, full)
+        )
     if type(value) is tuple:
         deeper = check_depth(depth) if full else depth
         inner = ", ".join(_param_text(v, owner, full, deeper) for v in value)

@@ -1,9 +1,11 @@
-"""Symbolic sizes and scalars, with recorded guards: one program for many sizes, positions and exponents.
+"""Symbolic sizes and scalars, with recorded guards: one program for many sizes, positions and
+exponents.
 
-Code that runs with an `Unknown` in place of a number traces a program that contains the symbol. Each comparison of the
-number, such as ``n == 1``, is evaluated for an example value and recorded as a guard (`Questions`): the program is valid for
-all numbers with the same results, since the trace read nothing else of them. A use that cannot be recorded, such as a size
-that NumPy itself reads, raises `NotKnown`.
+Code that runs with an `Unknown` in place of a number traces a program that contains the symbol.
+Each comparison of the number, such as ``n == 1``, is evaluated for an example value and recorded as
+a guard (`Questions`): the program is valid for all numbers with the same results, since the trace
+read nothing else of them. A use that cannot be recorded, such as a size that NumPy itself reads,
+raises `NotKnown`.
 
     >>> guards = Questions()
     >>> n = guards.size(0, 12)  # some size, 12 for example
@@ -13,8 +15,9 @@ that NumPy itself reads, raises `NotKnown`.
     (True, False)
 
 Note [Sizes are not 0 or 1]
-    Rules compare nearly every size with 1 and with other sizes. Code that traces programs for many sizes keeps sizes 0 and 1
-    concrete, and gives equal sizes one symbol; so symbolic sizes decide these two comparisons without a guard.
+    Rules compare nearly every size with 1 and with other sizes. Code that traces programs for many
+    sizes keeps sizes 0 and 1 concrete, and gives equal sizes one symbol; so symbolic sizes decide
+    these two comparisons without a guard.
 
 Layer: 0.
 """
@@ -33,7 +36,9 @@ MOST_QUESTIONS = 12
 
 
 class NotKnown(BaseException):
-    """Signal that a concrete number is needed. No `Exception`: calling code must not handle it as a failure of its own."""
+    """Signal that a concrete number is needed. No `Exception`: calling code must not handle it as a
+    failure of its own.
+    """
 
 
 @final
@@ -61,7 +66,9 @@ class Question:
 
 @final
 class Questions:
-    """Guards of a trace: the comparisons of symbolic numbers while a program was traced, with their results."""
+    """Guards of a trace: the comparisons of symbolic numbers while a program was traced, with their
+    results.
+    """
 
     __slots__ = ("_asked", "_made", "is_closed")
 
@@ -86,7 +93,10 @@ class Questions:
         if found is None:
             if self.is_closed or len(self._asked) == MOST_QUESTIONS:
                 raise NotKnown
-            found = self._asked[key] = (Question(relation, a, b), relation(_example(a), _example(b)))
+            found = self._asked[key] = (
+                Question(relation, a, b),
+                relation(_example(a), _example(b)),
+            )
         return found[1]
 
     def compute(self, function: Callable[..., Any], *operands: object) -> Unknown:
@@ -94,7 +104,9 @@ class Questions:
         key = (function, *map(_name, operands))
         found = self._made.get(key)
         if found is None:
-            found = self._made[key] = Unknown(self, function(*map(_example, operands)), function, operands)
+            found = self._made[key] = Unknown(
+                self, function(*map(_example, operands)), function, operands
+            )
         return found
 
     @property
@@ -109,7 +121,8 @@ class Questions:
 
 @final
 class Unknown:
-    """A symbolic number: it supports arithmetic and comparisons, and passes ``isinstance`` checks as int or float.
+    """A symbolic number: it supports arithmetic and comparisons, and passes ``isinstance`` checks
+    as int or float.
 
     Args:
         `questions`: record of its comparisons.
@@ -131,7 +144,12 @@ class Unknown:
     ) -> None:
         if type(example) is not int and type(example) is not float:
             raise NotKnown
-        self._questions, self._example, self._function, self._operands = questions, example, function, operands
+        self._questions, self._example, self._function, self._operands = (
+            questions,
+            example,
+            function,
+            operands,
+        )
         self._is_size = is_size
 
     @property
@@ -159,10 +177,16 @@ class Unknown:
     def __eq__(self, other: object) -> bool:
         if other is self and type(self._example) is int:
             return True
-        if self._is_size and ((type(other) is int and 0 <= other <= 1) or (type(other) is Unknown and other._is_size)):
+        if self._is_size and (
+            (type(other) is int and 0 <= other <= 1) or (type(other) is Unknown and other._is_size)
+        ):
             return False
         if type(other) not in (int, float, bool, Unknown):
-            return False if other is None or isinstance(other, (str, tuple)) or other is Ellipsis else _refuse()
+            return (
+                False
+                if other is None or isinstance(other, (str, tuple)) or other is Ellipsis
+                else _refuse()
+            )
         return self._asked(operator.eq, self, other)
 
     def __ne__(self, other: object) -> bool:
@@ -186,18 +210,24 @@ class Unknown:
     # -- arithmetic ----------------------------------------------------------------------------
 
     def __add__(self, other: object) -> Any:
-        return self if type(other) is int and not other else self._computed(operator.add, self, other)
+        return (
+            self if type(other) is int and not other else self._computed(operator.add, self, other)
+        )
 
     __radd__ = __add__
 
     def __sub__(self, other: object) -> Any:
-        return self if type(other) is int and not other else self._computed(operator.sub, self, other)
+        return (
+            self if type(other) is int and not other else self._computed(operator.sub, self, other)
+        )
 
     def __rsub__(self, other: object) -> Any:
         return self._computed(operator.sub, other, self)
 
     def __mul__(self, other: object) -> Any:
-        return self if type(other) is int and other == 1 else self._computed(operator.mul, self, other)
+        return (
+            self if type(other) is int and other == 1 else self._computed(operator.mul, self, other)
+        )
 
     __rmul__ = __mul__
 
@@ -264,7 +294,8 @@ def _example(x: object) -> Any:
 
 
 def reading(value: object) -> Callable[[Sequence[Any]], Any]:
-    """Return a function from concrete inputs to the value of a number: an ``itemgetter`` if it is an input.
+    """Return a function from concrete inputs to the value of a number: an ``itemgetter`` if it is
+    an input.
 
     Example:
         >>> n = Questions().size(0, 5)

@@ -65,7 +65,9 @@ Apply = Callable[[int, tuple[Any, ...]], Any]
 """Maps an operation (its first result) and the values of its operands to its result, or a tuple."""
 
 
-def interpret(tape: Tape, env: dict[int, Any], apply: Apply, steps: Iterable[tuple[int, tuple[int, ...]]]) -> None:
+def interpret(
+    tape: Tape, env: dict[int, Any], apply: Apply, steps: Iterable[tuple[int, tuple[int, ...]]]
+) -> None:
     """Interpret operations in order, for any kind of values and any meaning of ``apply``.
 
     The evaluator (tracing/evaluate.py) is the same walk, inlined for speed; a law compares both.
@@ -88,7 +90,9 @@ def interpret(tape: Tape, env: dict[int, Any], apply: Apply, steps: Iterable[tup
             del env[i]
 
 
-def steps_to(tape: Tape, wanted: Iterable[int], known: Container[int]) -> list[tuple[int, tuple[int, ...]]]:
+def steps_to(
+    tape: Tape, wanted: Iterable[int], known: Container[int]
+) -> list[tuple[int, tuple[int, ...]]]:
     """Return the operations that variables need beyond known ones, in order."""
     columns, needed, stack = tape.columns, set[int](), list(wanted)
     primitives, operands = columns.primitives, columns.operands

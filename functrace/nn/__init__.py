@@ -34,11 +34,20 @@ from functrace.nn.activations import (
     swish,
 )
 from functrace.nn.attention import dot_product_attention
-from functrace.nn.normalizing import layer_norm, log_softmax, logsumexp, one_hot, softmax, standardize
+from functrace.nn.normalizing import (
+    layer_norm,
+    log_softmax,
+    logsumexp,
+    one_hot,
+    softmax,
+    standardize,
+)
 
 __all__ = [
-    "celu", "dot_product_attention", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh",
-    "layer_norm", "leaky_relu", "log_sigmoid", "log_softmax", "logsumexp", "mish", "one_hot", "relu", "relu6", "selu",
+    "celu", "dot_product_attention", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu",
+    "hard_swish", "hard_tanh",
+    "layer_norm", "leaky_relu", "log_sigmoid", "log_softmax", "logsumexp", "mish", "one_hot",
+    "relu", "relu6", "selu",
     "sigmoid", "silu", "soft_sign", "softmax", "softplus", "squareplus", "standardize", "swish",
 ]  # fmt: skip
 

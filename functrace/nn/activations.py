@@ -32,7 +32,7 @@ def _with_tails(x: Array, f: Callable[[Any], Any]) -> Any:
     return plain_scalar(np.where(far, ew.relu(x), f(np.where(far, 0.0, x).astype(x.dtype))))
 
 
-# -- piecewise linear ------------------------------------------------------------------------------------------------------
+# -- piecewise linear ------------------------------------------------------------------------------
 
 
 def relu(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
@@ -71,7 +71,9 @@ def relu6(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
     return plain_scalar(np.where((value > 0) & (value < 6), value, ew.stop_gradient(bounded)))
 
 
-def leaky_relu(x: Num[X, "*shape"], negative_slope: Num[X, "*#shape"] = 0.01) -> Num[Array, "*shape"]:
+def leaky_relu(
+    x: Num[X, "*shape"], negative_slope: Num[X, "*#shape"] = 0.01
+) -> Num[Array, "*shape"]:
     """Leaky ReLU: ``x`` where it is positive, else ``negative_slope * x``.
 
     Args:
@@ -149,7 +151,7 @@ def hard_silu(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
 hard_swish = hard_silu
 
 
-# -- exponential -----------------------------------------------------------------------------------------------------------
+# -- exponential -----------------------------------------------------------------------------------
 
 
 def elu(x: Num[X, "*shape"], alpha: Num[X, "*#shape"] = 1.0) -> Num[Array, "*shape"]:
@@ -168,7 +170,8 @@ def elu(x: Num[X, "*shape"], alpha: Num[X, "*#shape"] = 1.0) -> Num[Array, "*sha
         array([-0.6321,  2.    ])
 
     Source:
-        Clevert, Unterthiner and Hochreiter, "Fast and accurate deep network learning by exponential linear units" (2015).
+        Clevert, Unterthiner and Hochreiter, "Fast and accurate deep network learning by exponential
+        linear units" (2015).
     """
     value = floating(x, "the argument of elu")
     right = value > 0
@@ -176,7 +179,8 @@ def elu(x: Num[X, "*shape"], alpha: Num[X, "*#shape"] = 1.0) -> Num[Array, "*sha
 
 
 def celu(x: Num[X, "*shape"], alpha: Num[X, "*#shape"] = 1.0) -> Num[Array, "*shape"]:
-    """Continuously differentiable ELU: ``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``.
+    """Continuously differentiable ELU: ``x`` where it is positive, else ``alpha * (exp(x / alpha) -
+    1)``.
 
     Args:
         x: any array of floats.
@@ -221,7 +225,7 @@ def selu(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
 _ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
-# -- smooth ----------------------------------------------------------------------------------------------------------------
+# -- smooth ----------------------------------------------------------------------------------------
 
 
 def sigmoid(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
@@ -299,12 +303,13 @@ swish = silu
 
 
 def gelu(x: Num[X, "*shape"], approximate: bool = True) -> Num[Array, "*shape"]:
-    """Gaussian error linear unit: ``x`` times the distribution function of the normal distribution at ``x``.
+    """Gaussian error linear unit: ``x`` times the distribution function of the normal distribution
+    at ``x``.
 
     Args:
         x: any array of floats.
-        approximate: True to approximate the distribution function by a tanh, the default of ``jax.nn``; False for the exact
-            one, which needs SciPy.
+        approximate: True to approximate the distribution function by a tanh, the default of
+            ``jax.nn``; False for the exact one, which needs SciPy.
 
     Returns:
         an array with the shape of ``x``.
@@ -329,7 +334,9 @@ def gelu(x: Num[X, "*shape"], approximate: bool = True) -> Num[Array, "*shape"]:
         raise ImportError(
             "gelu(approximate=False) needs SciPy, which is not installed: pip install 'scipy>=1.17'"
         ) from error
-    return _with_tails(value, lambda inner: (0.5 * inner * erfc(inner * -_ROOT_HALF)).astype(value.dtype))
+    return _with_tails(
+        value, lambda inner: (0.5 * inner * erfc(inner * -_ROOT_HALF)).astype(value.dtype)
+    )
 
 
 _ROOT_HALF, _ROOT_TWO_OVER_PI = math.sqrt(0.5), math.sqrt(2 / math.pi)
@@ -360,12 +367,15 @@ def mish(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
 
 
 def _mish(x: Array) -> Any:
-    # tanh(log(1 + exp(x))) is a quotient of polynomials in exp(x); right of 0 its distance from 1, in exp(-x)
+    # tanh(log(1 + exp(x))) is a quotient of polynomials in exp(x); right of 0 its distance from 1,
+    # in exp(-x)
     right = x > 0
     u = np.exp(np.where(right, -x, x))
     left = u * (u + 2.0)
     rest = 2.0 * np.square(u)
-    return np.where(right, x - x * (rest / (1.0 + 2.0 * u + rest)), x * (left / (left + 2.0))).astype(x.dtype)
+    return np.where(
+        right, x - x * (rest / (1.0 + 2.0 * u + rest)), x * (left / (left + 2.0))
+    ).astype(x.dtype)
 
 
 def soft_sign(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
@@ -389,7 +399,8 @@ def soft_sign(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
 
 
 def squareplus(x: Num[X, "*shape"], b: Num[X, "*#shape"] = 4.0) -> Num[Array, "*shape"]:
-    """Smooth ReLU without exponentials: ``(x + sqrt(x**2 + b)) / 2``, accurate for negative ``x``, too.
+    """Smooth ReLU without exponentials: ``(x + sqrt(x**2 + b)) / 2``, accurate for negative ``x``,
+    too.
 
     Args:
         x: any array of floats.
@@ -416,7 +427,8 @@ def squareplus(x: Num[X, "*shape"], b: Num[X, "*#shape"] = 4.0) -> Num[Array, "*
 
 
 def glu(x: Num[X, ...], axis: int = -1) -> Num[Array, ...]:
-    """Gated linear unit: the first half of ``x`` along an axis times the sigmoid of the second half.
+    """Gated linear unit: the first half of ``x`` along an axis times the sigmoid of the second
+    half.
 
     Args:
         x: an array of floats whose axis has an even size.
@@ -439,7 +451,9 @@ def glu(x: Num[X, ...], axis: int = -1) -> Num[Array, ...]:
     value = floating(x, "the argument of glu")
     size = value.shape[axis]
     if size % 2:
-        raise ShapeError(f"glu: axis {axis} has the size {size}, which is odd", fix="pass two halves of one size")
+        raise ShapeError(
+            f"glu: axis {axis} has the size {size}, which is odd", fix="pass two halves of one size"
+        )
     first, second = np.split(value, 2, axis=axis)
     return first * ew.sigmoid(second)
 

@@ -36,7 +36,8 @@ def dot_product_attention(
 
     Args:
         query: shape ``(B, T, N, H)`` or ``(T, N, H)``: examples, positions, heads, features.
-        key, value: shape ``(B, S, K, H)`` or ``(S, K, H)``; N is a multiple of K, and that many heads share a key.
+        key, value: shape ``(B, S, K, H)`` or ``(S, K, H)``; N is a multiple of K, and that many
+            heads share a key.
         bias: added to the logits; broadcasts against ``(B, N, T, S)``.
         mask: bools, which logits take part; broadcasts likewise. For a row without any, or with all
             logits -inf by ``bias``, the result is 0, and so is its gradient, as in PyTorch
@@ -66,10 +67,12 @@ def dot_product_attention(
         ``4 B N T S H`` flops; the logits, ``B N T S`` of them, are kept for the derivative.
 
     Source:
-        ``jax.nn.dot_product_attention``; there the softmax is in single precision, here in that of the logits.
+        ``jax.nn.dot_product_attention``; there the softmax is in single precision, here in that of
+        the logits.
     """
     queries, keys, values = (
-        floating(x, f"the {name} of dot_product_attention") for x, name in ((query, "query"), (key, "key"), (value, "value"))
+        floating(x, f"the {name} of dot_product_attention")
+        for x, name in ((query, "query"), (key, "key"), (value, "value"))
     )
     is_single = queries.ndim == 3
     if is_single:
@@ -81,7 +84,9 @@ def dot_product_attention(
     grouped = queries.reshape(examples, targets, shared, heads // shared, features)
     precision = np.promote_types(queries.dtype, np.float32)
     logits = np.einsum("btkgh,bskh->bkgts", grouped.astype(precision), keys.astype(precision))
-    logits = logits.reshape(examples, heads, targets, sources) * (1 / math.sqrt(features) if scale is None else scale)
+    logits = logits.reshape(examples, heads, targets, sources) * (
+        1 / math.sqrt(features) if scale is None else scale
+    )
     if bias is not None:
         logits = (logits + numeric(bias, "the bias of dot_product_attention")).astype(precision)
     lengths = [
@@ -93,13 +98,19 @@ def dot_product_attention(
         logits = np.where(taken, logits, -np.inf).astype(precision)
     is_partial = taken is not None or bias is not None
     shares = softmax(logits, where=logits != -np.inf if is_partial else None)
-    shares = shares.astype(values.dtype).reshape(examples, shared, heads // shared, targets, sources)
-    result = np.einsum("bkgts,bskh->btkgh", shares, values).reshape(examples, targets, heads, features)
+    shares = shares.astype(values.dtype).reshape(
+        examples, shared, heads // shared, targets, sources
+    )
+    result = np.einsum("bkgts,bskh->btkgh", shares, values).reshape(
+        examples, targets, heads, features
+    )
     if lengths[0] is not None:
         result = result * (np.arange(targets)[None, :] < lengths[0][:, None])[:, :, None, None]
     if not return_residual:
         return result[0] if is_single else result
-    residual = stop_gradient(np.transpose(logsumexp(logits, axis=-1), (0, 2, 1)).astype(values.dtype))
+    residual = stop_gradient(
+        np.transpose(logsumexp(logits, axis=-1), (0, 2, 1)).astype(values.dtype)
+    )
     return (result[0], residual[0]) if is_single else (result, residual)
 
 
@@ -107,26 +118,31 @@ def _check(queries: Array, keys: Array, values: Array) -> None:
     for name, x in (("query", queries), ("key", keys), ("value", values)):
         if x.ndim != 4:
             raise ShapeError(
-                f"dot_product_attention: {name} has {x.ndim} axes", fix="pass (examples, positions, heads, features)"
+                f"dot_product_attention: {name} has {x.ndim} axes",
+                fix="pass (examples, positions, heads, features)",
             )
         if x.dtype != keys.dtype:
             raise DtypeError(
-                f"dot_product_attention: {name} is {x.dtype}, and key is {keys.dtype}", fix="convert them with .astype"
+                f"dot_product_attention: {name} is {x.dtype}, and key is {keys.dtype}",
+                fix="convert them with .astype",
             )
     if values.shape != keys.shape:
         raise ShapeError(
-            f"dot_product_attention: value has the shape {list(values.shape)}, and key {list(keys.shape)}",
+            f"dot_product_attention: value has the shape {list(values.shape)}, and key "
+            f"{list(keys.shape)}",
             fix="give them one shape",
         )
     examples, _, heads, features = queries.shape
     if (examples, features) != (keys.shape[0], keys.shape[3]):
         raise ShapeError(
-            f"dot_product_attention: query has the shape {list(queries.shape)}, and key {list(keys.shape)}",
+            f"dot_product_attention: query has the shape {list(queries.shape)}, and key "
+            f"{list(keys.shape)}",
             fix="give them the same examples and features",
         )
     if heads % keys.shape[2]:
         raise ShapeError(
-            f"dot_product_attention: query has {heads} heads, which is no multiple of the {keys.shape[2]} of key",
+            f"dot_product_attention: query has {heads} heads, which is no multiple of the "
+            f"{keys.shape[2]} of key",
             fix="make the number of heads a multiple of the key's",
         )
 
@@ -147,7 +163,8 @@ def _taken(
         given = numeric(mask, "the mask of dot_product_attention")
         if given.dtype.kind != "b":
             raise DtypeError(
-                f"dot_product_attention: the mask is {given.dtype}, not bool", fix="pass a term of the logits as bias"
+                f"dot_product_attention: the mask is {given.dtype}, not bool",
+                fix="pass a term of the logits as bias",
             )
         parts.append(given)
     if is_causal:

@@ -25,19 +25,28 @@ def _axes(axis: Axis) -> Any:
 def _largest(x: Array, axis: Axis, where: Array | None) -> Any:
     """Return the largest elements, as constants; 0 where no element takes part."""
     options: dict[str, Any] = {} if where is None else {"where": where}
-    found = np.max(np.real(x) if x.dtype.kind == "c" else x, axis=axis, keepdims=True, initial=-np.inf, **options)
+    found = np.max(
+        np.real(x) if x.dtype.kind == "c" else x,
+        axis=axis,
+        keepdims=True,
+        initial=-np.inf,
+        **options,
+    )
     found = stop_gradient(found)
     return found if where is None else np.where(found == -np.inf, 0.0, found).astype(found.dtype)
 
 
-def softmax(x: Num[X, "*shape"], axis: Axis = -1, where: Bool[X, "*#shape"] | None = None) -> Num[Array, "*shape"]:
+def softmax(
+    x: Num[X, "*shape"], axis: Axis = -1, where: Bool[X, "*#shape"] | None = None
+) -> Num[Array, "*shape"]:
     """Softmax ``exp(x) / sum(exp(x))`` along an axis, without overflow.
 
     Args:
         x: any array of floats.
         axis: the axis or axes along which results add up to 1; ``None`` for all.
-        where: mask of elements that take part; the others are 0, and so is their gradient, also where no element takes
-            part. Without it, a row that is -inf everywhere gives NaN, as in NumPy, JAX and PyTorch.
+        where: mask of elements that take part; the others are 0, and so is their gradient, also
+            where no element takes part. Without it, a row that is -inf everywhere gives NaN, as in
+            NumPy, JAX and PyTorch.
 
     Returns:
         an array with the shape of ``x``.
@@ -52,18 +61,22 @@ def softmax(x: Num[X, "*shape"], axis: Axis = -1, where: Bool[X, "*#shape"] | No
         terms = np.exp(value - _largest(value, axes, None))
         return terms / np.sum(terms, axis=axes, keepdims=True)
     taken = numeric(where, "where of softmax")
-    terms = np.where(taken, np.exp(np.where(taken, value, -np.inf) - _largest(value, axes, taken)), 0.0).astype(value.dtype)
+    terms = np.where(
+        taken, np.exp(np.where(taken, value, -np.inf) - _largest(value, axes, taken)), 0.0
+    ).astype(value.dtype)
     return terms / _or_one(np.sum(terms, axis=axes, keepdims=True))
 
 
-def log_softmax(x: Num[X, "*shape"], axis: Axis = -1, where: Bool[X, "*#shape"] | None = None) -> Num[Array, "*shape"]:
+def log_softmax(
+    x: Num[X, "*shape"], axis: Axis = -1, where: Bool[X, "*#shape"] | None = None
+) -> Num[Array, "*shape"]:
     """Logarithm of the softmax, accurate where the softmax rounds to 0 or 1.
 
     Args:
         x: any array of floats.
         axis: the axis or axes along which exponentials add up to 1; ``None`` for all.
-        where: mask of elements that take part; the others are -inf, and their gradient 0. Without it, a row that is -inf
-            everywhere gives NaN.
+        where: mask of elements that take part; the others are -inf, and their gradient 0. Without
+            it, a row that is -inf everywhere gives NaN.
 
     Returns:
         an array with the shape of ``x``.
@@ -142,7 +155,9 @@ def logsumexp(
     result = np.where(empty, -np.inf, result).astype(total.dtype)
     found = [result, sign] if return_sign else [result]
     if not keepdims:
-        found = [np.squeeze(y, axis=tuple(range(value.ndim)) if axes is None else axes) for y in found]
+        found = [
+            np.squeeze(y, axis=tuple(range(value.ndim)) if axes is None else axes) for y in found
+        ]
     found = list(map(plain_scalar, found))
     return tuple(found) if return_sign else found[0]
 
@@ -157,9 +172,9 @@ def standardize(
 ) -> Num[Array, "*shape"]:
     """Shift and scale to mean 0 and variance 1: ``(x - mean) / sqrt(variance + epsilon)``.
 
-    Rows far from 0 keep their digits: float32 numbers near 1e8, which are spaced by 8, agree to 1e-6 with the result in
-    double precision. Where squares overflow (from 1e19 on in float32), results are 0 (NaN in PyTorch): divide such rows by a
-    constant first.
+    Rows far from 0 keep their digits: float32 numbers near 1e8, which are spaced by 8, agree to
+    1e-6 with the result in double precision. Where squares overflow (from 1e19 on in float32),
+    results are 0 (NaN in PyTorch): divide such rows by a constant first.
 
     Args:
         x: any array of floats.
@@ -178,7 +193,9 @@ def standardize(
         array([-1.,  1.])
     """
     value, axes = floating(x, "the argument of standardize"), _axes(axis)
-    options: dict[str, Any] = {} if where is None else {"where": numeric(where, "where of standardize")}
+    options: dict[str, Any] = (
+        {} if where is None else {"where": numeric(where, "where of standardize")}
+    )
     if mean is None:
         centred = value - np.mean(value, axis=axes, keepdims=True, **options)
         # The mean of large numbers is rounded; the mean of the exact differences corrects it.
@@ -224,7 +241,9 @@ def layer_norm(
     return result if bias is None else result + numeric(bias, "bias of layer_norm")
 
 
-def one_hot(x: Num[X, ...], num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1) -> Num[Array, ...]:
+def one_hot(
+    x: Num[X, ...], num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
+) -> Num[Array, ...]:
     """Encode indices as vectors that are 1 at the index, and 0 elsewhere.
 
     Args:
@@ -251,7 +270,8 @@ def one_hot(x: Num[X, ...], num_classes: int, *, dtype: DTypeLike | None = None,
         count = operator.index(num_classes)
     except TypeError:
         raise ArgumentError(
-            f"one_hot: num_classes is a {type(num_classes).__name__}", fix="pass an int: sizes must be concrete"
+            f"one_hot: num_classes is a {type(num_classes).__name__}",
+            fix="pass an int: sizes must be concrete",
         ) from None
     expanded = np.expand_dims(indices, axis)
     place = axis % expanded.ndim

@@ -34,7 +34,7 @@ from functrace.numpy.protocol.tables import FUNCTIONS as FUNCTIONS
 _methods.set_methods()
 
 
-# -- the namespace: keep this part last ---------------------------------------------------------------
+# -- the namespace: keep this part last ------------------------------------------------------------
 
 
 if _t.TYPE_CHECKING:  # NumPy's own types, misspelt names included
@@ -60,5 +60,7 @@ def __dir__() -> list[str]:
 
 # Submodules must not shadow NumPy attributes of the same name; all of them are imported by now.
 _numpys = set(dir(_np))
-for _name in [key for key, value in globals().items() if isinstance(value, _ModuleType) and key in _numpys]:
+for _name in [
+    key for key, value in globals().items() if isinstance(value, _ModuleType) and key in _numpys
+]:
     del globals()[_name]

@@ -32,8 +32,12 @@ def _shifted(x: Array, axis: int, shift: int) -> Any:
     n = shape[axis]
     size = min(abs(shift), n)
     rest = (_ALL,) * (-axis - 1)
-    kept = index_static(x, (Ellipsis, (size, None, None) if shift > 0 else (None, n - size, None), *rest))
-    zeros = broadcast_to(np.zeros((), x.dtype), (*shape[:axis], size, *shape[len(shape) + axis + 1 :]))
+    kept = index_static(
+        x, (Ellipsis, (size, None, None) if shift > 0 else (None, n - size, None), *rest)
+    )
+    zeros = broadcast_to(
+        np.zeros((), x.dtype), (*shape[:axis], size, *shape[len(shape) + axis + 1 :])
+    )
     parts = (kept, zeros) if shift > 0 else (zeros, kept)
     return concatenate(parts, len(shape) + axis)
 
@@ -75,7 +79,12 @@ def _eval(ab: Array, b: Array, lower: int, upper: int) -> Any:
 
 
 def _aval(ab: ShapeDtype, b: ShapeDtype, lower: int, upper: int) -> ShapeDtype:
-    if ab.ndim < 2 or b.ndim < 2 or ab.shape[-2] != lower + upper + 1 or ab.shape[-1] != b.shape[-2]:
+    if (
+        ab.ndim < 2
+        or b.ndim < 2
+        or ab.shape[-2] != lower + upper + 1
+        or ab.shape[-1] != b.shape[-2]
+    ):
         raise ShapeError(
             f"{ab} are not {lower} + {upper} + 1 diagonals of matrices that solve for {b}",
             fix="pass shapes (lower + upper + 1, n) and (n, k)",
@@ -95,7 +104,9 @@ def _jvp(primals: Values, outputs: Values, tangents: Tangents, lower: int, upper
 
 def _transpose(ct: Array, ab: Operand, b: Operand, lower: int, upper: int) -> Any:
     if is_linear(ab):
-        raise NotDifferentiableError("solve_banded is not linear in its matrix", fix="differentiate with functrace.vjp")
+        raise NotDifferentiableError(
+            "solve_banded is not linear in its matrix", fix="differentiate with functrace.vjp"
+        )
     return None, solve_banded(transposed_bands(ab, lower, upper), ct, upper, lower)  # type: ignore[arg-type]
 
 

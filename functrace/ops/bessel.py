@@ -5,7 +5,8 @@ Note [Bessel functions without their powers]
     of I_0 of all orders are sums of products of these, without cancellation at 0, unlike
     I_1'(x) = I_0(x) - I_1(x) / x.
 
-Source: DLMF 10.25.2 (the series, all of whose terms are positive), 10.29.4 (the derivative), 10.40.1 (for large arguments).
+Source: DLMF 10.25.2 (the series, all of whose terms are positive), 10.29.4 (the derivative),
+10.40.1 (for large arguments).
 
 Layer: 2.
 """
@@ -44,7 +45,11 @@ def _eval(x: Array, order: int) -> Any:
             term = -term * (4 * order * order - (2 * k - 1) ** 2) / (8 * k * far)
             series += term
         with np.errstate(over="ignore"):
-            total = np.where(size < _FAR, total, np.exp(far - order * np.log(far)) / np.sqrt(2 * np.pi * far) * series)
+            total = np.where(
+                size < _FAR,
+                total,
+                np.exp(far - order * np.log(far)) / np.sqrt(2 * np.pi * far) * series,
+            )
     return np.where(np.isnan(x), np.nan, total).astype(x.dtype)[()]
 
 
@@ -53,7 +58,9 @@ def _jvp(primals: Values, _outputs: Values, tangents: Tangents, order: int) -> A
     return mul(t, mul(x, bind(scaled_bessel_p, (x,), (order + 1,))))  # type: ignore[arg-type]
 
 
-_NOT_LINEAR = absent(because="i0 is not linear", instead="differentiate with functrace.vjp or functrace.grad instead")
+_NOT_LINEAR = absent(
+    because="i0 is not linear", instead="differentiate with functrace.vjp or functrace.grad instead"
+)
 
 scaled_bessel_p = Primitive(
     "scaled_bessel",

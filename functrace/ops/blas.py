@@ -44,7 +44,11 @@ def _library() -> Any:
     """
     # Integers of 32 and 64 bits cannot be distinguished; in little-endian order, both read a 64-bit
     # one correctly.
-    if sys.byteorder != "little" or sys.platform in ("emscripten", "wasi") or os.environ.get(SWITCH) == "0":
+    if (
+        sys.byteorder != "little"
+        or sys.platform in ("emscripten", "wasi")
+        or os.environ.get(SWITCH) == "0"
+    ):
         return None
     try:
         import ctypes
@@ -76,7 +80,9 @@ def _numpys(name: Name, char: str) -> Callable[..., Array] | None:
     a, b = np.array([[2, 0], [3, 4]], char), np.array([[1, 2, 3], [-1, 2, 0.5]], char)
     product = np.array([[2, 4, 6], [-1, 14, 11]], char)
     given, expected = (product, b) if name == "trsm" else (b, product)
-    right = all(np.array_equal(made(x, given, True, False), expected) for x in (a, np.asfortranarray(a)))
+    right = all(
+        np.array_equal(made(x, given, True, False), expected) for x in (a, np.asfortranarray(a))
+    )
     return made if right else None
 
 
@@ -97,9 +103,16 @@ def _called(symbol: Any, a: Array, b: Array, lower: bool, unit: bool) -> Array:
     else:
         a, leading, is_turned = np.ascontiguousarray(a), n, False
     # a x = b is x^T a^T = b^T, and transposes of C-ordered arrays are Fortran-ordered: no copies.
-    flags = (b"R", b"L" if lower == is_turned else b"U", b"T" if is_turned else b"N", b"U" if unit else b"N")
+    flags = (
+        b"R",
+        b"L" if lower == is_turned else b"U",
+        b"T" if is_turned else b"N",
+        b"U" if unit else b"N",
+    )
     integers = (ctypes.c_int64 * _FIELDS)(k, n, leading, k)
-    rows, columns, lda, ldb = [ctypes.c_void_p(ctypes.addressof(integers) + 8 * i) for i in range(_FIELDS)]
+    rows, columns, lda, ldb = [
+        ctypes.c_void_p(ctypes.addressof(integers) + 8 * i) for i in range(_FIELDS)
+    ]
     one = np.ones(1, out.dtype)
     factor = ctypes.c_void_p(one.ctypes.data)
     lengths = [ctypes.c_size_t(1)] * len(flags)  # hidden string lengths of the Fortran ABI
@@ -156,7 +169,7 @@ def no_routine(_name: Name, _dtype: np.dtype[Any]) -> None:
 vars(triangular)[WRITTEN_AS] = no_routine  # generated source uses NumPy's general solve
 
 
-# -- threads ---------------------------------------------------------------------------------------------------------------
+# -- threads ---------------------------------------------------------------------------------------
 
 _OPENBLAS = ("scipy_openblas_{0}64_", "scipy_openblas_{0}", "openblas_{0}64_", "openblas_{0}")
 _POSIX = 1  # OpenBLAS's code for its own threads, not OpenMP
@@ -226,10 +239,15 @@ def one_thread() -> OneThread | None:
         return None
     import ctypes
 
-    number, known = ctypes.PYFUNCTYPE(ctypes.c_int), ctypes.PYFUNCTYPE(None, ctypes.c_int)  # they hold the GIL
+    number, known = (
+        ctypes.PYFUNCTYPE(ctypes.c_int),
+        ctypes.PYFUNCTYPE(None, ctypes.c_int),
+    )  # they hold the GIL
     wanted = ("get_parallel", "get_num_threads", "set_num_threads")
     spelled = [[spelling.format(name) for name in wanted] for spelling in _OPENBLAS]
-    names = next((names for names in spelled if all(hasattr(library, name) for name in names)), None)
+    names = next(
+        (names for names in spelled if all(hasattr(library, name) for name in names)), None
+    )
     if names is None or number((names[0], library))() != _POSIX:
         return None
     made = OneThread(number((names[1], library)), known((names[2], library)))

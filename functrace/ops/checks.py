@@ -20,7 +20,8 @@ from functrace.typing import Array
 
 Kind = Literal["IndexError", "OverflowError", "TypeError", "ValueError", "ZeroDivisionError"]
 _ERRORS: dict[str, type[Exception]] = {
-    error.__name__: error for error in (IndexError, OverflowError, TypeError, ValueError, ZeroDivisionError)
+    error.__name__: error
+    for error in (IndexError, OverflowError, TypeError, ValueError, ZeroDivisionError)
 }
 
 
@@ -32,11 +33,15 @@ def _require_eval(x: Array | None, holds: Array, kind: str, message: str) -> Any
 
 def _require_aval(x: ShapeDtype, holds: Array, kind: str, message: str) -> ShapeDtype:
     if kind not in Kind.__args__:  # type: ignore[attr-defined]
-        raise ProgramError(f"require raises {kind!r}", fix=f"name one of {', '.join(Kind.__args__)}")  # type: ignore[attr-defined]
+        raise ProgramError(
+            f"require raises {kind!r}", fix=f"name one of {', '.join(Kind.__args__)}"
+        )  # type: ignore[attr-defined]
     return x
 
 
-def _require_check(value: Callable[[int], Any], x: ShapeDtype, _holds: Array, kind: str, message: str) -> None:
+def _require_check(
+    value: Callable[[int], Any], x: ShapeDtype, _holds: Array, kind: str, message: str
+) -> None:
     holds = value(1)
     if holds is not None:
         _require_eval(None, holds, kind, message)
@@ -54,7 +59,9 @@ require_p = Primitive(
     eval=_require_eval,
     aval=_require_aval,
     jvp=lambda _primals, _outputs, tangents, kind, message: tangents[0],
-    transpose=absent(because="require is carried out beside the derivative", instead="this is a bug in functrace"),
+    transpose=absent(
+        because="require is carried out beside the derivative", instead="this is a bug in functrace"
+    ),
     batch=_require_batch,
     params=("kind", "message"),
     view=True,

@@ -25,7 +25,16 @@ from functrace.ops.congruence import (
     turned,
 )
 from functrace.ops.elementwise import add, neg
-from functrace.ops.matrices import adjoint, aligned, conjugate, half_lower, mask, native_batch, not_linear, same_square
+from functrace.ops.matrices import (
+    adjoint,
+    aligned,
+    conjugate,
+    half_lower,
+    mask,
+    native_batch,
+    not_linear,
+    same_square,
+)
 from functrace.ops.triangular import solve_adjoint, solve_triangular, solved
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
@@ -53,11 +62,13 @@ cholesky_p = Primitive(
 
 
 def cholesky(x: Value) -> Any:
-    """Lower Cholesky factors. See Note [Functions of symmetric matrices] in functrace/ops/linalg.py."""
+    """Lower Cholesky factors. See Note [Functions of symmetric matrices] in
+    functrace/ops/linalg.py.
+    """
     return bind(cholesky_p, (x,))
 
 
-# -- L phi(L^-1 H L^-H), where phi keeps the lower triangle, and half of the diagonal -------------------
+# -- L phi(L^-1 H L^-H), where phi keeps the lower triangle, and half of the diagonal --------------
 
 
 def _half(x: Array) -> Array:
@@ -81,7 +92,10 @@ def _change_jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
             lower, multiply_triangular(d_lower, add(half, adjoint(half)), lower=True), lower=True
         )  # L^-1 L' S
         inner = mask(add(moved, adjoint(moved)), half_lower(lower.shape[-1]))
-        parts += [multiply_triangular(d_lower, half, lower=True), neg(multiply_triangular(lower, inner, lower=True))]
+        parts += [
+            multiply_triangular(d_lower, half, lower=True),
+            neg(multiply_triangular(lower, inner, lower=True)),
+        ]
     return _total(parts)
 
 
@@ -95,7 +109,8 @@ def _total(parts: list[Any]) -> Any:
 def _check_linear(lower: Operand) -> None:
     if is_linear(lower):
         raise NotDifferentiableError(
-            "the derivative of cholesky is not linear in the factor", fix="differentiate with functrace.vjp instead"
+            "the derivative of cholesky is not linear in the factor",
+            fix="differentiate with functrace.vjp instead",
         )
 
 
@@ -124,7 +139,7 @@ cholesky_change_p = Primitive(
     scratch=3.0,
 )
 
-# -- its adjoint: L^-H H L^-1 of the Hermitian part H of phi(L^H Y) --------------------------------------
+# -- its adjoint: L^-H H L^-1 of the Hermitian part H of phi(L^H Y) --------------------------------
 
 
 def _pullback_eval(lower: Array, y: Array) -> Any:
@@ -133,14 +148,19 @@ def _pullback_eval(lower: Array, y: Array) -> Any:
     n = lower.shape[-1]
     out = np.empty(np.broadcast_shapes(lower.shape, y.shape), dtype)
     out[...] = y
-    most = max([max((n - first - BLOCK) * first, BLOCK * (first + BLOCK)) for first in range(0, n, BLOCK)], default=0)
+    most = max(
+        [max((n - first - BLOCK) * first, BLOCK * (first + BLOCK)) for first in range(0, n, BLOCK)],
+        default=0,
+    )
     room = np.empty(min(most * (out.size // (n * n)), out.size) if n > BLOCK else 0, dtype)
     for first in reversed(range(0, n, BLOCK)):
         last = min(first + BLOCK, n)
         here, before, after = slice(first, last), slice(first), slice(last, n)
         rows, corner = lower[..., here, before], lower[..., here, here]
         if last < n:
-            x = turned(solved(turned(corner), turned(out[..., after, here]), False, False))  # x = y corner^-1
+            x = turned(
+                solved(turned(corner), turned(out[..., after, here]), False, False)
+            )  # x = y corner^-1
             x_turned = turned(x)
             _subtract_product(out[..., after, before], x, rows, room)
             _subtract_product(out[..., here, :last], x_turned, lower[..., after, :last], room)

@@ -27,7 +27,7 @@ from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
-# -- products with a triangle --------------------------------------------------------------------------
+# -- products with a triangle ----------------------------------------------------------------------
 
 
 def multiplied(a: Array, b: Array, lower: bool) -> Any:
@@ -83,7 +83,7 @@ def multiply_triangular(a: Value, b: Value, *, lower: bool) -> Any:
     return bind(multiply_triangular_p, (a, b), (lower,))
 
 
-# -- L^-1 X L^-H ---------------------------------------------------------------------------------------
+# -- L^-1 X L^-H -----------------------------------------------------------------------------------
 
 
 def turned(x: Array) -> Any:
@@ -105,7 +105,9 @@ def _congruence_jvp(primals: Values, outputs: Values, tangents: Tangents, adjoin
     parts = [] if dx is None else [solve_congruence(lower, dx, adjoint=adjoint)]
     if d_lower is not None:
         if adjoint:
-            moved = solve_adjoint(lower, multiply_triangular(adjoint_of(d_lower), y, lower=False), lower=True)
+            moved = solve_adjoint(
+                lower, multiply_triangular(adjoint_of(d_lower), y, lower=False), lower=True
+            )
         else:
             moved = solve_triangular(lower, multiply_triangular(d_lower, y, lower=True), lower=True)
         parts.append(neg(add(moved, adjoint_of(moved))))
@@ -115,7 +117,8 @@ def _congruence_jvp(primals: Values, outputs: Values, tangents: Tangents, adjoin
 def _congruence_transpose(ct: Array, lower: Operand, x: Operand, adjoint: bool) -> Any:
     if is_linear(lower):
         raise NotDifferentiableError(
-            "solve_congruence is not linear in its matrix", fix="differentiate with functrace.vjp instead"
+            "solve_congruence is not linear in its matrix",
+            fix="differentiate with functrace.vjp instead",
         )
     return None, conjugate(solve_congruence(lower, conjugate(ct), adjoint=not adjoint))
 

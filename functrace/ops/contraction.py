@@ -1,9 +1,9 @@
 """Contractions: products summed over shared axes, ``matmul`` and ``einsum``.
 
-Both are linear in each operand, and their transposes are contractions again. ``matmul`` takes every combination of
-ranks that NumPy's does (vectors, matrices, stacks that broadcast). ``einsum`` takes explicit subscripts without an
-ellipsis; more than two operands are contracted pairwise along a path from opt_einsum, so that derivatives are pairwise,
-too, and every intermediate is computed once.
+Both are linear in each operand, and their transposes are contractions again. ``matmul`` takes every
+combination of ranks that NumPy's does (vectors, matrices, stacks that broadcast). ``einsum`` takes
+explicit subscripts without an ellipsis; more than two operands are contracted pairwise along a path
+from opt_einsum, so that derivatives are pairwise, too, and every intermediate is computed once.
 
 Layer: 2.
 """
@@ -37,19 +37,24 @@ def swap_last(x: Value) -> Any:
     return permute(x, (*range(rank - 2), rank - 1, rank - 2))
 
 
-# -- matmul ------------------------------------------------------------------------------------------
+# -- matmul ----------------------------------------------------------------------------------------
 
 
 def _matmul_aval(x: Spec, y: Spec) -> ShapeDtype:
     for spec in (x, y):
         if isinstance(spec, type) or not spec.shape:
-            what = f"a Python {spec.__name__}" if isinstance(spec, type) else f"the 0-d array {spec}"
-            raise ShapeError(f"matmul needs operands with at least one axis, got {what}", fix="use * for scalars")
+            what = (
+                f"a Python {spec.__name__}" if isinstance(spec, type) else f"the 0-d array {spec}"
+            )
+            raise ShapeError(
+                f"matmul needs operands with at least one axis, got {what}", fix="use * for scalars"
+            )
     n, m = x.shape[-1], y.shape[-2 if y.ndim > 1 else 0]  # type: ignore[union-attr]
     if n != m:
         raise ShapeError(
             f"matmul cannot contract {x} with {y}: sizes {n} and {m} differ",
-            fix="the last axis of the left operand must be as long as the last but one (or the only one) of the right; "
+            fix="the last axis of the left operand must be as long as the last but one (or the "
+            "only one) of the right; "
             "x.mT swaps the last two axes",
         )
     try:
@@ -83,9 +88,13 @@ def _to_left(ct: Array, left: Shape, y: Operand) -> Any:
         if len(right) == 2:
             return matmul(y, ct)
         return reshape(matmul(y, reshape(ct, (*out, 1))), right[:-1])
-    if len(left) == 2 and len(right) > 2:  # one matrix for a whole stack: sum over the stack inside the product
+    if (
+        len(left) == 2 and len(right) > 2
+    ):  # one matrix for a whole stack: sum over the stack inside the product
         stack = math.prod(right[:-2])
-        return contract("abc,adc->bd", reshape(ct, (stack, *out[-2:])), reshape(y, (stack, *right[-2:])))
+        return contract(
+            "abc,adc->bd", reshape(ct, (stack, *out[-2:])), reshape(y, (stack, *right[-2:]))
+        )
     return matmul(ct, swap_last(y))
 
 
@@ -120,11 +129,17 @@ def _matmul_batch(operands: Values, is_batched: Flags) -> Any:
     y = reshape(y, _as_matrices(right, c, q, rank, (), (1,)))
     out = matmul(x, y)
     full = shape_of(out)
-    return reshape(out, (*full[:-2], *(full[-2:-1] if p > 1 else ()), *(full[-1:] if q > 1 else ())))
+    return reshape(
+        out, (*full[:-2], *(full[-2:-1] if p > 1 else ()), *(full[-1:] if q > 1 else ()))
+    )
 
 
-def _as_matrices(shape: Shape, batched: bool, rank: int, wanted: int, before: Shape, after: Shape) -> Shape:
-    """Shape of an operand with vectors as matrices, and the batch axis in front of ``wanted`` axes."""
+def _as_matrices(
+    shape: Shape, batched: bool, rank: int, wanted: int, before: Shape, after: Shape
+) -> Shape:
+    """Shape of an operand with vectors as matrices, and the batch axis in front of
+    ``wanted`` axes.
+    """
     example = shape[1:] if batched else shape
     if rank == 1:
         example = (*before, *example, *after)
@@ -152,12 +167,20 @@ def matmul(x: Value, y: Value) -> Any:
 def _dot_aval(x: Spec, y: Spec) -> ShapeDtype:
     made = _matmul_aval(x, y)
     if any(not isinstance(spec, type) and spec.ndim > 2 for spec in (x, y)):
-        raise ShapeError(f"dot takes vectors and matrices, got {x} and {y}", fix="use matmul for stacks")
+        raise ShapeError(
+            f"dot takes vectors and matrices, got {x} and {y}", fix="use matmul for stacks"
+        )
     return made
 
 
 dot_p = replace(
-    matmul_p, name="dot", eval=np.dot, aval=_dot_aval, written="np.dot({0}, {1})", fresh=lambda aval: True, warns="matmul"
+    matmul_p,
+    name="dot",
+    eval=np.dot,
+    aval=_dot_aval,
+    written="np.dot({0}, {1})",
+    fresh=lambda aval: True,
+    warns="matmul",
 )
 """``matmul`` of vectors and matrices by ``np.dot``, which has lower overhead
 (`functrace.passes.matmul_selection`)."""
@@ -167,7 +190,7 @@ matmul_in_parts_p = replace(matmul_p, name="matmul_in_parts")
 (`functrace.executor.parallel.matmul`)."""
 
 
-# -- einsum ------------------------------------------------------------------------------------------
+# -- einsum ----------------------------------------------------------------------------------------
 
 _BLAS_DTYPES = frozenset(map(np.dtype, "fdFD"))
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -185,28 +208,36 @@ def _split(subscripts: str) -> tuple[list[str], str]:
 
 @functools.lru_cache(4096)
 def _sizes(subscripts: str, shapes: tuple[Shape, ...]) -> dict[str, int]:
-    """Size by letter; raises `ShapeError` where two sizes are not equal (and neither is a broadcast 1)."""
+    """Size by letter; raises `ShapeError` where two sizes are not equal (and neither is a broadcast
+    1).
+    """
     terms, out = _split(subscripts)
     if len(terms) != len(shapes):
-        raise ShapeError(f"einsum '{subscripts}' names {len(terms)} operands, got {len(shapes)}", fix="name every operand")
+        raise ShapeError(
+            f"einsum '{subscripts}' names {len(terms)} operands, got {len(shapes)}",
+            fix="name every operand",
+        )
     sizes: dict[str, int] = {}
     for k, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
         if len(term) != len(shape):
             raise ShapeError(
-                f"einsum '{subscripts}': operand {k} has the shape {list(shape)}, and '{term}' names {len(term)} axes",
+                f"einsum '{subscripts}': operand {k} has the shape {list(shape)}, and '{term}' "
+                f"names {len(term)} axes",
                 fix="name every axis of the operand with one letter, or use an ellipsis",
             )
         own: dict[str, int] = {}
         for letter, n in zip(term, shape, strict=True):
             if own.setdefault(letter, n) != n:
                 raise ShapeError(
-                    f"einsum '{subscripts}': '{letter}' is {own[letter]} and {n} in operand {k}", fix="make the sizes equal"
+                    f"einsum '{subscripts}': '{letter}' is {own[letter]} and {n} in operand {k}",
+                    fix="make the sizes equal",
                 )
         for letter, n in own.items():
             known = sizes.get(letter, 1)
             if known != 1 and n not in (1, known):
                 raise ShapeError(
-                    f"einsum '{subscripts}': '{letter}' is {known} before, and {n} in operand {k} of shape {list(shape)}",
+                    f"einsum '{subscripts}': '{letter}' is {known} before, and {n} in operand {k} "
+                    f"of shape {list(shape)}",
                     fix="make the sizes equal, or use another letter",
                 )
             sizes[letter] = n if known == 1 else known
@@ -228,10 +259,14 @@ def _einsum_eval(*arguments: Any) -> Any:
 def _einsum_aval(*arguments: Any) -> ShapeDtype:
     *specs, subscripts, _ = arguments
     sizes = _sizes(subscripts, tuple(s.shape for s in specs))
-    return ShapeDtype(tuple(sizes[a] for a in _split(subscripts)[1]), np.result_type(*(s.dtype for s in specs)))
+    return ShapeDtype(
+        tuple(sizes[a] for a in _split(subscripts)[1]), np.result_type(*(s.dtype for s in specs))
+    )
 
 
-def _einsum_jvp(primals: Values, _outputs: Values, tangents: Tangents, subscripts: str, _optimize: bool) -> Any:
+def _einsum_jvp(
+    primals: Values, _outputs: Values, tangents: Tangents, subscripts: str, _optimize: bool
+) -> Any:
     total = None
     for k, tangent in enumerate(tangents):
         if tangent is not None:
@@ -255,9 +290,14 @@ def _einsum_transpose(ct: Array, *arguments: Any) -> Any:
 
 
 def _spread(x: Array, core: str, term: str, shape: Shape) -> Any:
-    """Broadcast ``x``, with axes ``core``, to the axes ``term``; repeated letters get zeros off the diagonal."""
+    """Broadcast ``x``, with axes ``core``, to the axes ``term``; repeated letters get zeros off the
+    diagonal.
+    """
     first = [term.index(a) == k for k, a in enumerate(term)]
-    x = reshape(x, tuple(n if new and a in core else 1 for a, n, new in zip(term, shape, first, strict=True)))
+    x = reshape(
+        x,
+        tuple(n if new and a in core else 1 for a, n, new in zip(term, shape, first, strict=True)),
+    )
     x = broadcast_to(x, shape)
     if all(first):
         return x
@@ -280,7 +320,9 @@ def _einsum_batch(operands: Values, is_batched: Flags, subscripts: str, _optimiz
     fresh = next((a for a in LETTERS if a not in subscripts), None)
     if fresh is None:
         raise ShapeError("einsum under vmap: all 52 letters are in use", fix="use fewer axes")
-    left = ",".join(fresh + term if batched else term for term, batched in zip(terms, is_batched, strict=True))
+    left = ",".join(
+        fresh + term if batched else term for term, batched in zip(terms, is_batched, strict=True)
+    )
     return contract(f"{left}->{fresh}{out}", *operands)
 
 
@@ -299,13 +341,16 @@ einsum_p = Primitive(
 @functools.lru_cache(4096)
 def _canonical(subscripts: str) -> str:
     """Return the subscripts with letters a, b, c … by first appearance, for caching."""
-    names = {a: LETTERS[k] for k, a in enumerate(dict.fromkeys(c for c in subscripts if c not in ",->"))}
+    names = {
+        a: LETTERS[k] for k, a in enumerate(dict.fromkeys(c for c in subscripts if c not in ",->"))
+    }
     return "".join(names.get(c, c) for c in subscripts)
 
 
 @functools.lru_cache(4096)
 def _as_matmul(subscripts: str) -> tuple[bool, bool, bool] | None:
-    """Recognize a product of two (stacks of) matrices: ``(swap x, swap y, swap the result)``, or None.
+    """Recognize a product of two (stacks of) matrices: ``(swap x, swap y, swap the result)``, or
+    None.
 
     >>> _as_matmul("abc,acd->abd"), _as_matmul("ab,cb->ca"), _as_matmul("abc,abc->a")
     ((False, False, False), (False, True, True), None)
@@ -325,7 +370,9 @@ def _as_matmul(subscripts: str) -> tuple[bool, bool, bool] | None:
 
 @functools.lru_cache(4096)
 def _is_optimized(subscripts: str, shapes: tuple[Shape, ...]) -> bool:
-    """Decide whether NumPy contracts through BLAS: many multiplications, or many short inner loops."""
+    """Decide whether NumPy contracts through BLAS: many multiplications, or many short
+    inner loops.
+    """
     sizes = _sizes(subscripts, shapes)
     total = math.prod(sizes.values())
     terms, out = _split(subscripts)
@@ -355,7 +402,9 @@ def contract(subscripts: str, *operands: Value) -> Any:
 
 
 @functools.lru_cache(1024)
-def _pairwise(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[tuple[int, ...], str], ...]:
+def _pairwise(
+    subscripts: str, shapes: tuple[Shape, ...]
+) -> tuple[tuple[tuple[int, ...], str], ...]:
     """Return the steps (positions removed, subscripts) of a contraction; results are appended."""
     import opt_einsum
 
@@ -366,7 +415,9 @@ def _pairwise(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[tuple[i
         used = [terms[k] for k in taken]
         terms = [t for k, t in enumerate(terms) if k not in taken]
         needed = set(out).union(*terms)
-        result = out if not terms else "".join(a for a in dict.fromkeys("".join(used)) if a in needed)
+        result = (
+            out if not terms else "".join(a for a in dict.fromkeys("".join(used)) if a in needed)
+        )
         steps.append((tuple(taken), f"{','.join(used)}->{result}"))
         terms.append(result)
     return tuple(steps)

@@ -39,7 +39,9 @@ KINDS = tuple([f"{name}{number}" for name in ("dct", "dst") for number in (1, 2,
 _OTHER = {"dct2": "dct3", "dct3": "dct2", "dst2": "dst3", "dst3": "dst2"}
 EDGES = ("mirror", "reflect", "grid-wrap")
 _FEW = 24
-"""Elements up to which SciPy's filter for "reflect" shows its asymmetry: 0.43 ** (2 n) is rounding then."""
+"""Elements up to which SciPy's filter for "reflect" shows its asymmetry: 0.43 ** (2 n) is rounding
+then.
+"""
 
 
 def _cosines_eval(x: Array, kind: str, axis: int) -> Any:
@@ -51,9 +53,13 @@ def _cosines_eval(x: Array, kind: str, axis: int) -> Any:
 
 def _cosines_aval(x: ShapeDtype, kind: str, axis: int) -> ShapeDtype:
     if kind not in KINDS or x.dtype.kind not in "fc":
-        raise ShapeError(f"there is no transform {kind} of {x}", fix=f"name one of {KINDS}, and pass numbers")
+        raise ShapeError(
+            f"there is no transform {kind} of {x}", fix=f"name one of {KINDS}, and pass numbers"
+        )
     if x.shape[axis] < (2 if kind == "dct1" else 1):
-        raise ShapeError(f"{kind}: {x.shape[axis]} is no number of points", fix="transform more points")
+        raise ShapeError(
+            f"{kind}: {x.shape[axis]} is no number of points", fix="transform more points"
+        )
     return ShapeDtype(x.shape, x.dtype)
 
 
@@ -69,7 +75,13 @@ def _weighted(x: Array, axis: int, first: float, last: float) -> Any:
 def _cosines_transpose(ct: Array, _x: Operand, kind: str, axis: int) -> Any:
     if kind not in _OTHER and kind != "dct1":
         return (cosines(ct, kind, axis),)
-    first, last = {"dct1": (2.0, 2.0), "dct2": (2.0, 1.0), "dct3": (2.0, 1.0), "dst2": (1.0, 2.0), "dst3": (1.0, 2.0)}[kind]
+    first, last = {
+        "dct1": (2.0, 2.0),
+        "dct2": (2.0, 1.0),
+        "dct3": (2.0, 1.0),
+        "dst2": (1.0, 2.0),
+        "dst3": (1.0, 2.0),
+    }[kind]
     if kind in ("dct2", "dst2"):
         return (cosines(_weighted(ct, axis, first, last), _OTHER[kind], axis),)
     if kind == "dct1":
@@ -85,7 +97,9 @@ cosines_p = Primitive(
     transpose=_cosines_transpose,
     batch=lambda operands, _, kind, axis: cosines(operands[0], kind, axis + 1),
     params=("kind", "axis"),
-    flops=lambda inputs, outputs, params: 2.5 * inputs[0].size * math.log2(max(2, inputs[0].shape[params["axis"]])),
+    flops=lambda inputs, outputs, params: (
+        2.5 * inputs[0].size * math.log2(max(2, inputs[0].shape[params["axis"]]))
+    ),
 )
 
 
@@ -94,18 +108,23 @@ def cosines(x: Value, kind: str, axis: int) -> Any:
     return bind(cosines_p, (x,), (kind, axis))
 
 
-# -- splines ---------------------------------------------------------------------------------------------------------------
+# -- splines ---------------------------------------------------------------------------------------
 
 
 def _spline_eval(x: Array, order: int, kind: str, axis: int) -> Any:
     import scipy.ndimage
 
-    return scipy.ndimage.spline_filter1d(x, order, axis, cast("Any", np.result_type(x, np.float64)), cast("Any", kind))
+    return scipy.ndimage.spline_filter1d(
+        x, order, axis, cast("Any", np.result_type(x, np.float64)), cast("Any", kind)
+    )
 
 
 def _spline_aval(x: ShapeDtype, order: int, kind: str, axis: int) -> ShapeDtype:
     if kind not in EDGES or not 2 <= order <= 5:
-        raise ShapeError(f"there is no spline of order {order} continued by {kind!r}", fix=f"use orders 2 to 5, and {EDGES}")
+        raise ShapeError(
+            f"there is no spline of order {order} continued by {kind!r}",
+            fix=f"use orders 2 to 5, and {EDGES}",
+        )
     return ShapeDtype(x.shape, np.result_type(x.dtype, np.float64))
 
 
@@ -122,7 +141,9 @@ spline_coefficients_p = Primitive(
     aval=_spline_aval,
     jvp=LINEAR,
     transpose=_spline_transpose,
-    batch=lambda operands, _, order, kind, axis: spline_coefficients(operands[0], order, kind, axis + 1),
+    batch=lambda operands, _, order, kind, axis: spline_coefficients(
+        operands[0], order, kind, axis + 1
+    ),
     params=("order", "kind", "axis"),
     flops=lambda inputs, outputs, params: 4 * (params["order"] // 2) * inputs[0].size,
 )
@@ -140,5 +161,7 @@ def spline_coefficients(x: Value, order: int, kind: str, axis: int) -> Any:
     size, last = shape_of(x)[axis], len(shape_of(x)) - 1
     if kind == "reflect" and 1 < size <= _FEW:
         filtered = _spline_eval(np.eye(size), order, kind, 0)
-        return moveaxis(matmul(moveaxis(x, axis, last), np.ascontiguousarray(filtered.T)), last, axis)
+        return moveaxis(
+            matmul(moveaxis(x, axis, last), np.ascontiguousarray(filtered.T)), last, axis
+        )
     return bind(spline_coefficients_p, (x,), (order, kind, axis))

@@ -45,7 +45,11 @@ def matmul(inputs: Avals, outputs: Avals, _params: Mapping[str, Any]) -> int:
 def einsum(inputs: Avals, _outputs: Avals, params: Mapping[str, Any]) -> int:
     """2 x the product of all index sizes (1 x for one operand: nothing is multiplied)."""
     terms = params["subscripts"].partition("->")[0].split(",")
-    sizes = {letter: n for term, x in zip(terms, inputs, strict=True) for letter, n in zip(term, x.shape, strict=False)}
+    sizes = {
+        letter: n
+        for term, x in zip(terms, inputs, strict=True)
+        for letter, n in zip(term, x.shape, strict=False)
+    }
     return (2 if len(inputs) > 1 else 1) * math.prod(sizes.values())
 
 

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import LINEAR, Flags, Operand, Primitive, Tangents, Values, absent, is_linear
+from functrace.ir.primitive import (
+    LINEAR,
+    Flags,
+    Operand,
+    Primitive,
+    Tangents,
+    Values,
+    absent,
+    is_linear,
+)
 from functrace.ops import counts
 from functrace.ops.elementwise import add, equal, isnan, logical_or, mul, plus, where
 from functrace.ops.indexing import embed_p, index_p
@@ -34,7 +43,9 @@ _ALL = (None, None, None)
 
 def shift(x: Value, axis: int, *, backwards: bool = False) -> Any:
     """Shift by one along an axis: ``out[k] = x[k - 1]`` (backwards ``x[k + 1]``), and 0."""
-    kept, to = ((1, None, None), (None, -1, None)) if backwards else ((None, -1, None), (1, None, None))
+    kept, to = (
+        ((1, None, None), (None, -1, None)) if backwards else ((None, -1, None), (1, None, None))
+    )
     lead = (_ALL,) * axis
     return bind(embed_p, (bind(index_p, (x,), ((*lead, kept),)),), ((*lead, to), shape_of(x)))
 
@@ -44,7 +55,7 @@ def impulse(n: int, ndim: int, axis: int, dtype: DTypeLike) -> np.ndarray[Any, A
     return (np.arange(n) == 0).astype(dtype).reshape((1,) * axis + (n,) + (1,) * (ndim - axis - 1))
 
 
-# -- sum -----------------------------------------------------------------------------------------------
+# -- sum -------------------------------------------------------------------------------------------
 
 
 def _cumsum_eval(x: Array, axis: int, backwards: bool) -> Any:
@@ -68,7 +79,7 @@ def cumsum(x: Value, axis: int, *, backwards: bool = False) -> Any:
     return bind(cumsum_p, (x,), (axis, backwards))
 
 
-# -- linear recurrence ------------------------------------------------------------------------------------
+# -- linear recurrence -----------------------------------------------------------------------------
 
 
 def _linear_recurrence_eval(a: Array, b: Array, axis: int, backwards: bool) -> Any:
@@ -86,20 +97,31 @@ def _linear_recurrence_eval(a: Array, b: Array, axis: int, backwards: bool) -> A
     return np.moveaxis(y, -1, axis)
 
 
-def _linear_recurrence_jvp(primals: Values, outputs: Values, tangents: Tangents, axis: int, backwards: bool) -> Any:
+def _linear_recurrence_jvp(
+    primals: Values, outputs: Values, tangents: Tangents, axis: int, backwards: bool
+) -> Any:
     (a, _), (a_dot, b_dot) = primals, tangents
     term = None if a_dot is None else mul(a_dot, shift(outputs[0], axis, backwards=backwards))
     return linear_recurrence(a, plus(b_dot, term), axis, backwards=backwards)
 
 
-def _linear_recurrence_transpose(ct: Array, a: Operand, b: Operand, axis: int, backwards: bool) -> Any:
+def _linear_recurrence_transpose(
+    ct: Array, a: Operand, b: Operand, axis: int, backwards: bool
+) -> Any:
     assert is_linear(b)
-    return None, linear_recurrence(shift(a, axis, backwards=not backwards), ct, axis, backwards=not backwards)
+    return None, linear_recurrence(
+        shift(a, axis, backwards=not backwards), ct, axis, backwards=not backwards
+    )
 
 
-def _linear_recurrence_batch(operands: Values, is_batched: Flags, axis: int, backwards: bool) -> Any:
+def _linear_recurrence_batch(
+    operands: Values, is_batched: Flags, axis: int, backwards: bool
+) -> Any:
     n = next(x.shape[0] for x, b in zip(operands, is_batched, strict=True) if b)
-    a, b = (x if f else broadcast_to(x, (n, *x.shape)) for x, f in zip(operands, is_batched, strict=True))
+    a, b = (
+        x if f else broadcast_to(x, (n, *x.shape))
+        for x, f in zip(operands, is_batched, strict=True)
+    )
     return linear_recurrence(a, b, axis + 1, backwards=backwards)
 
 
@@ -116,7 +138,8 @@ linear_recurrence_p = Primitive(
 
 
 def linear_recurrence(a: Value, b: Value, axis: int, *, backwards: bool = False) -> Any:
-    """Solve ``y[k] = a[k] y[k-1] + b[k]`` along an axis (``y[k+1]`` with ``backwards``); equal shapes.
+    """Solve ``y[k] = a[k] y[k-1] + b[k]`` along an axis (``y[k+1]`` with ``backwards``); equal
+    shapes.
 
     Cost:
         ``log2(n)`` passes over the arrays.
@@ -124,7 +147,7 @@ def linear_recurrence(a: Value, b: Value, axis: int, *, backwards: bool = False)
     return bind(linear_recurrence_p, (a, b), (axis, backwards))
 
 
-# -- product ----------------------------------------------------------------------------------------------
+# -- product ---------------------------------------------------------------------------------------
 
 
 def _cumprod_jvp(primals: Values, outputs: Values, tangents: tuple[Array], axis: int) -> Any:
@@ -140,7 +163,10 @@ cumprod_p = Primitive(
     eval=lambda x, axis: np.cumprod(x, axis),
     aval=lambda x, axis: ShapeDtype(x.shape, np.multiply.reduce(np.empty(0, x.dtype)).dtype),
     jvp=_cumprod_jvp,
-    transpose=absent(because="cumprod is not linear", instead="differentiate with functrace.vjp or functrace.grad instead"),
+    transpose=absent(
+        because="cumprod is not linear",
+        instead="differentiate with functrace.vjp or functrace.grad instead",
+    ),
     batch=lambda operands, _, axis: cumprod(operands[0], axis + 1),
     params=("axis",),
     written="np.cumprod({0}, {axis})",
@@ -153,7 +179,7 @@ def cumprod(x: Value, axis: int) -> Any:
     return bind(cumprod_p, (x,), (axis,))
 
 
-# -- extremes ---------------------------------------------------------------------------------------------
+# -- extremes --------------------------------------------------------------------------------------
 
 
 def _running_extreme(name: str, ufunc: np.ufunc) -> Primitive:
@@ -169,8 +195,12 @@ def _running_extreme(name: str, ufunc: np.ufunc) -> Primitive:
         eval=_accumulate_maximum if ufunc is np.maximum else _accumulate_minimum,
         aval=lambda x, axis: x,
         jvp=jvp,
-        transpose=absent(because=f"{name} is not linear", instead="differentiate with functrace.vjp instead"),
-        batch=lambda operands, _, axis: bind(cummax_p if ufunc is np.maximum else cummin_p, operands, (axis + 1,)),
+        transpose=absent(
+            because=f"{name} is not linear", instead="differentiate with functrace.vjp instead"
+        ),
+        batch=lambda operands, _, axis: bind(
+            cummax_p if ufunc is np.maximum else cummin_p, operands, (axis + 1,)
+        ),
         params=("axis",),
         written=f"np.{ufunc.__name__}.accumulate({{0}}, axis={{axis}})",
         flops=counts.per_input,

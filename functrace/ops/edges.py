@@ -68,7 +68,9 @@ def _power_jvp(power: Callable[..., Any]) -> Callable[..., Any]:
 
 
 plain_power = elementwise("plain_power", np.power, jvp=_power_jvp(lambda x, n: plain_power(x, n)))
-"""``power`` whose derivatives are ``n * x**(n - 1)`` and ``x**n * log(x)``, but 0 for ``x**0`` and ``0**n``."""
+"""``power`` whose derivatives are ``n * x**(n - 1)`` and ``x**n * log(x)``, but 0 for ``x**0`` and
+``0**n``.
+"""
 
 
 def _complex_power_eval(x: Any, n: Any) -> Any:
@@ -92,7 +94,9 @@ complex_power = Elementwise(
     eval=_complex_power_eval,
     aval=ew.power.aval,
     jvp=_power_jvp(lambda x, n: complex_power(x, n)),
-    transpose=absent(because="complex_power is not linear", instead="differentiate with functrace.vjp instead"),
+    transpose=absent(
+        because="complex_power is not linear", instead="differentiate with functrace.vjp instead"
+    ),
     batch=ELEMENTWISE,
 )
 """``exp(n * log(x))``, nan for ``0**0`` except for some literal exponents; derivatives like
@@ -102,12 +106,17 @@ complex_reciprocal = Elementwise(
     eval=lambda x: np.divide(1, x),
     aval=ew.reciprocal.aval,
     jvp=ew.reciprocal.jvp,
-    transpose=absent(because="complex_reciprocal is not linear", instead="differentiate with functrace.vjp instead"),
+    transpose=absent(
+        because="complex_reciprocal is not linear",
+        instead="differentiate with functrace.vjp instead",
+    ),
     batch=ELEMENTWISE,
     written="1 / {0}",
 )
 """``reciprocal`` by division: infinite at 0."""
-plain_hypot = elementwise("plain_hypot", np.hypot, lambda x, y, o: ew.div(x, o), lambda x, y, o: ew.div(y, o))
+plain_hypot = elementwise(
+    "plain_hypot", np.hypot, lambda x, y, o: ew.div(x, o), lambda x, y, o: ew.div(y, o)
+)
 """``hypot`` whose derivatives are nan at (0, 0)."""
 
 
@@ -115,7 +124,9 @@ def _share(x: Value, y: Value) -> Any:
     return ew.reciprocal(ew.add(ew.exp(ew.sub(y, x)), 1.0))
 
 
-plain_logaddexp = elementwise("plain_logaddexp", np.logaddexp, lambda x, y, o: _share(x, y), lambda x, y, o: _share(y, x))
+plain_logaddexp = elementwise(
+    "plain_logaddexp", np.logaddexp, lambda x, y, o: _share(x, y), lambda x, y, o: _share(y, x)
+)
 """``logaddexp`` whose derivatives are nan where both operands are the same infinity."""
 
 
@@ -154,7 +165,9 @@ sgn = Elementwise(
     eval=_sgn_eval,
     aval=ew.sign.aval,
     jvp=_sgn_jvp,
-    transpose=absent(because="sgn is not linear", instead="differentiate with functrace.vjp instead"),
+    transpose=absent(
+        because="sgn is not linear", instead="differentiate with functrace.vjp instead"
+    ),
     batch=ELEMENTWISE,
 )
 """``sign``, which is 0 at nan; the derivative for complex numbers uses the result."""
@@ -173,7 +186,9 @@ rsqrt = Elementwise(
     eval=lambda x: np.divide(1, np.sqrt(x)),
     aval=lambda x: ShapeDtype(x.shape, np.sqrt(np.zeros(0, x.dtype)).dtype),
     jvp=lambda p, o, t: ew.mul(t[0], ew.mul(ew.power(o[0], 3), -0.5)),
-    transpose=absent(because="rsqrt is not linear", instead="differentiate with functrace.vjp instead"),
+    transpose=absent(
+        because="rsqrt is not linear", instead="differentiate with functrace.vjp instead"
+    ),
     batch=ELEMENTWISE,
     written="1 / np.sqrt({0})",
 )
@@ -194,7 +209,9 @@ signed_remainder = Elementwise(
     eval=_signed_remainder_eval,
     aval=ew.remainder.aval,
     jvp=ew.remainder.jvp,
-    transpose=absent(because="signed_remainder is not linear", instead="differentiate with functrace.vjp instead"),
+    transpose=absent(
+        because="signed_remainder is not linear", instead="differentiate with functrace.vjp instead"
+    ),
     batch=ELEMENTWISE,
 )
 """``remainder`` with signed zeros like the dividend."""
@@ -210,16 +227,22 @@ def _lerp_eval(x: Array, end: Array, weight: Array | complex) -> Any:
 lerp = Elementwise(
     "lerp",
     eval=_lerp_eval,
-    aval=lambda x, end, weight: ShapeDtype(broadcast_shape("lerp", (x, end, weight)), result_dtype(x, end, weight)),
+    aval=lambda x, end, weight: ShapeDtype(
+        broadcast_shape("lerp", (x, end, weight)), result_dtype(x, end, weight)
+    ),
     jvp=jvp_from(
         (
             lambda x, end, weight, o: ew.sub(1.0, weight),
             lambda x, end, weight, o: weight,
             lambda x, end, weight, o: ew.sub(end, x),
         ),
-        lambda operands, o: [x if x.__class__ in ew.WEAK else convert(x, o.dtype) for x in operands],
+        lambda operands, o: [
+            x if x.__class__ in ew.WEAK else convert(x, o.dtype) for x in operands
+        ],
     ),
-    transpose=absent(because="lerp is not linear", instead="differentiate with functrace.vjp instead"),
+    transpose=absent(
+        because="lerp is not linear", instead="differentiate with functrace.vjp instead"
+    ),
     batch=ELEMENTWISE,
 )
 """``x + weight * (end - x)``, computed from the nearer end."""
@@ -231,18 +254,26 @@ def _clamp_jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
     if a is not None:
         total = ew.where(ew.logical_and(ew.greater_equal(x, low), ew.less_equal(x, high)), a, 0.0)
     if b is not None:
-        total = ew.plus(total, ew.where(ew.logical_and(ew.less(low, high), ew.less(x, low)), b, 0.0))
+        total = ew.plus(
+            total, ew.where(ew.logical_and(ew.less(low, high), ew.less(x, low)), b, 0.0)
+        )
     if c is not None:
-        total = ew.plus(total, ew.where(ew.logical_or(ew.greater(x, high), ew.less(high, low)), c, 0.0))
+        total = ew.plus(
+            total, ew.where(ew.logical_or(ew.greater(x, high), ew.less(high, low)), c, 0.0)
+        )
     return total
 
 
 clamp = Elementwise(
     "clamp",
     eval=lambda x, low, high: np.minimum(np.maximum(x, low), high),
-    aval=lambda x, low, high: ShapeDtype(broadcast_shape("clamp", (x, low, high)), result_dtype(x, low, high)),
+    aval=lambda x, low, high: ShapeDtype(
+        broadcast_shape("clamp", (x, low, high)), result_dtype(x, low, high)
+    ),
     jvp=_clamp_jvp,
-    transpose=absent(because="clamp is not linear", instead="differentiate with functrace.vjp instead"),
+    transpose=absent(
+        because="clamp is not linear", instead="differentiate with functrace.vjp instead"
+    ),
     batch=ELEMENTWISE,
     written="np.minimum(np.maximum({0}, {1}), {2})",
 )

@@ -4,8 +4,8 @@ Note [Scales of eigenvectors]
     An eigenvector may be multiplied by any number. LAPACK makes its norm 1, and its largest element
     real. Derivatives keep this normalization: they are those of NumPy's vectors.
 
-Source: M. Giles, "Collected matrix derivative results for forward and reverse mode AD" (2008), 3.1. See Note [Degenerate
-spectra] in functrace/ops/matrices.py.
+Source: M. Giles, "Collected matrix derivative results for forward and reverse mode AD" (2008), 3.1.
+See Note [Degenerate spectra] in functrace/ops/matrices.py.
 
 Layer: 2.
 """
@@ -22,7 +22,14 @@ from functrace.ops import counts
 from functrace.ops.contraction import matmul
 from functrace.ops.elementwise import absolute, add, conj, div, equal, imag, mul, neg, real, where
 from functrace.ops.linalg import solve
-from functrace.ops.matrices import as_row, check_square, diagonal_of, gaps_inverse, native_batch, not_linear
+from functrace.ops.matrices import (
+    as_row,
+    check_square,
+    diagonal_of,
+    gaps_inverse,
+    native_batch,
+    not_linear,
+)
 from functrace.ops.reductions import argmax, expand_reduced, reduce_sum
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.ops.sorting import take_along_axis
@@ -52,7 +59,12 @@ def _eig_jvp(_primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
     axis = len(shape_of(vectors)) - 2
     size = where(equal(imag(vectors), 0), absolute(vectors), -1.0)
     largest = expand_reduced(argmax(size, axis), shape_of(vectors), (axis,))
-    turn = neg(div(imag(take_along_axis(change, largest, axis)), real(take_along_axis(vectors, largest, axis))))
+    turn = neg(
+        div(
+            imag(take_along_axis(change, largest, axis)),
+            real(take_along_axis(vectors, largest, axis)),
+        )
+    )
     stretch = neg(real(reduce_sum(mul(conj(vectors), change), (axis,))))
     scale = add(mul(turn, 1j), as_row(stretch))
     return diagonal_of(inner), add(change, mul(vectors, scale))
@@ -78,7 +90,9 @@ eig_p = Primitive(
 
 
 def eig(x: Value) -> Any:
-    """Eigenvalues (..., n) and eigenvectors (..., n, n), complex. See Note [Scales of eigenvectors]."""
+    """Eigenvalues (..., n) and eigenvectors (..., n, n), complex. See Note
+    [Scales of eigenvectors].
+    """
     return bind(eig_p, (x,))
 
 
@@ -91,7 +105,9 @@ def _eigvals_jvp(primals: Values, outputs: Values, tangents: tuple[Array]) -> An
     values, vectors = eig(primals[0])
     inner = solve(vectors, matmul(convert(tangents[0], vectors.dtype), vectors))
     places = bind(matching_p, (outputs[0], values))
-    return take_along_axis(diagonal_of(inner), places, len(shape_of(values)) - 1, is_permutation=True)
+    return take_along_axis(
+        diagonal_of(inner), places, len(shape_of(values)) - 1, is_permutation=True
+    )
 
 
 eigvals_p = Primitive(
@@ -120,14 +136,19 @@ def _matching_eval(wanted: Array, values: Array) -> Any:
         distance[np.isnan(distance)] = np.inf
         free = np.ones(len(distance), bool)
         for row in np.argsort(distance.min(axis=1)) if len(distance) else ():
-            places[(*k, row)] = column = np.argmin(np.where(free, distance[row], np.inf)) if free.any() else 0
+            places[(*k, row)] = column = (
+                np.argmin(np.where(free, distance[row], np.inf)) if free.any() else 0
+            )
             free[column] = False
     return places
 
 
 def _matching_batch(operands: Values, is_batched: Flags) -> Any:
     size = next(shape_of(x)[0] for x, b in zip(operands, is_batched, strict=True) if b)
-    both = [x if b else broadcast_to(x, (size, *shape_of(x))) for x, b in zip(operands, is_batched, strict=True)]
+    both = [
+        x if b else broadcast_to(x, (size, *shape_of(x)))
+        for x, b in zip(operands, is_batched, strict=True)
+    ]
     return bind(matching_p, tuple(both))
 
 
@@ -138,7 +159,10 @@ matching_p = Primitive(
     eval=_matching_eval,
     aval=lambda wanted, values: ShapeDtype(wanted.shape, np.intp),
     jvp=ZERO,
-    transpose=absent(because="positions are integers and have no derivative", instead="leave them out of the derivative"),
+    transpose=absent(
+        because="positions are integers and have no derivative",
+        instead="leave them out of the derivative",
+    ),
     batch=_matching_batch,
 )
 """Position of each value in a permutation of the values."""

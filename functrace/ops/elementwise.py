@@ -83,12 +83,15 @@ def result_dtype(*specs: Spec) -> np.dtype[Any]:
 
 
 def loop_dtypes(ufunc: np.ufunc, specs: Sequence[Spec]) -> tuple[np.dtype[Any], ...]:
-    """Return the dtypes of the loop that NumPy chooses, of operands and then of results (Python bools are never weak).
+    """Return the dtypes of the loop that NumPy chooses, of operands and then of results (Python
+    bools are never weak).
 
     Raises:
         TypeError: if there is no such loop.
     """
-    kinds = tuple([s.dtype if isinstance(s, ShapeDtype) else _BOOL if s is bool else s for s in specs])
+    kinds = tuple(
+        [s.dtype if isinstance(s, ShapeDtype) else _BOOL if s is bool else s for s in specs]
+    )
     if all(isinstance(kind, type) for kind in kinds):
         kinds = tuple([np.dtype(kind) for kind in kinds])
     return ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout)
@@ -111,7 +114,9 @@ def holds(dtype: np.dtype[Any], value: Scalar) -> bool:
         return False
     low, high = limits
     parts = (value.real, value.imag) if type(value) is complex else (value,)
-    return all(low <= part <= high or (type(part) is float and not math.isfinite(part)) for part in parts)
+    return all(
+        low <= part <= high or (type(part) is float and not math.isfinite(part)) for part in parts
+    )
 
 
 def ufunc_aval(name: str, ufunc: np.ufunc) -> Rule:
@@ -122,7 +127,9 @@ def ufunc_aval(name: str, ufunc: np.ufunc) -> Rule:
             dtypes = loop_dtypes(ufunc, specs)[ufunc.nin :]
         except TypeError as error:
             avals = ", ".join(repr(s) if isinstance(s, ShapeDtype) else s.__name__ for s in specs)
-            raise DtypeError(f"{name} is not defined for {avals}", fix="convert the operands with .astype") from error
+            raise DtypeError(
+                f"{name} is not defined for {avals}", fix="convert the operands with .astype"
+            ) from error
         shape = broadcast_shape(name, specs)
         results = tuple(ShapeDtype(shape, dtype) for dtype in dtypes)
         return results[0] if len(results) == 1 else results
@@ -138,8 +145,13 @@ def in_loop_dtypes(ufunc: np.ufunc, operands: Values, output: Array) -> Values:
             break
     else:
         return operands
-    loop = loop_dtypes(ufunc, [x.__class__ if x.__class__ in _EXAMPLES else ShapeDtype((), x.dtype) for x in operands])
-    return tuple([x if x.__class__ in WEAK else _cast(x, to) for x, to in zip(operands, loop, strict=False)])
+    loop = loop_dtypes(
+        ufunc,
+        [x.__class__ if x.__class__ in _EXAMPLES else ShapeDtype((), x.dtype) for x in operands],
+    )
+    return tuple(
+        [x if x.__class__ in WEAK else _cast(x, to) for x, to in zip(operands, loop, strict=False)]
+    )
 
 
 def _cast(x: Value, dtype: np.dtype[Any]) -> Any:
@@ -151,7 +163,9 @@ def _cast(x: Value, dtype: np.dtype[Any]) -> Any:
     return convert(x, dtype)  # type: ignore[type-var]
 
 
-def jvp_from(partials: tuple[Partial, ...], cast: Callable[[Values, Array], Sequence[Value]] | None = None) -> Rule | Marker:
+def jvp_from(
+    partials: tuple[Partial, ...], cast: Callable[[Values, Array], Sequence[Value]] | None = None
+) -> Rule | Marker:
     """Return the jvp rule of partial derivatives; see `elementwise`.
 
     Args:
@@ -218,7 +232,10 @@ def elementwise(
         aval=ufunc_aval(name, ufunc),
         jvp=jvp,
         transpose=transpose
-        or absent(because=f"{name} is not linear", instead="differentiate with functrace.vjp or functrace.grad instead"),
+        or absent(
+            because=f"{name} is not linear",
+            instead="differentiate with functrace.vjp or functrace.grad instead",
+        ),
         batch=ELEMENTWISE,
         many=ufunc.nout > 1,
         fails=fails,
@@ -266,15 +283,27 @@ def _mul_jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
 
 def _div_jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
     (_, y), (a, b) = primals, tangents
-    return plus(None if a is None else div(a, y), None if b is None else mul(b, neg(div(outputs[0], y))))
+    return plus(
+        None if a is None else div(a, y), None if b is None else mul(b, neg(div(outputs[0], y)))
+    )
 
 
 add = elementwise("add", np.add, jvp=_add_jvp, transpose=_add_transpose, blind=True)
 sub = elementwise("sub", np.subtract, jvp=_sub_jvp, transpose=_sub_transpose, blind=True)
 mul = elementwise("mul", np.multiply, jvp=_mul_jvp, transpose=_mul_transpose, blind=True)
-div = elementwise("div", np.divide, jvp=_div_jvp, transpose=lambda ct, x, y: (div(ct, y), None), blind=True)
-neg = elementwise("neg", np.negative, jvp=lambda p, o, t: neg(t[0]), transpose=lambda ct, x: (neg(ct),))
-positive = elementwise("positive", np.positive, jvp=lambda p, o, t: t[0], transpose=lambda ct, x: (ct,), flops=counts.moved)
+div = elementwise(
+    "div", np.divide, jvp=_div_jvp, transpose=lambda ct, x, y: (div(ct, y), None), blind=True
+)
+neg = elementwise(
+    "neg", np.negative, jvp=lambda p, o, t: neg(t[0]), transpose=lambda ct, x: (neg(ct),)
+)
+positive = elementwise(
+    "positive",
+    np.positive,
+    jvp=lambda p, o, t: t[0],
+    transpose=lambda ct, x: (ct,),
+    flops=counts.moved,
+)
 
 # -- powers ----------------------------------------------------------------------------------------
 
@@ -345,7 +374,9 @@ power = elementwise(
 float_power = elementwise(
     "float_power",
     np.float_power,
-    lambda x, n, o: where(equal(n, 0), 0.0, mul(n, float_power(x, where(equal(n, 0), 1.0, sub(n, 1.0))))),
+    lambda x, n, o: where(
+        equal(n, 0), 0.0, mul(n, float_power(x, where(equal(n, 0), 1.0, sub(n, 1.0))))
+    ),
     _power_exponent,
 )
 square = elementwise("square", np.square, lambda x, o: mul(x, 2.0))
@@ -367,7 +398,8 @@ log1p = elementwise("log1p", np.log1p, lambda x, o: reciprocal(add(x, 1.0)))
 def _logaddexp_partials(scale: float) -> tuple[Partial, Partial]:
     def share(x: Value, y: Value, o: Array) -> Any:
         x, y = _typed(x, o), _typed(y, o)
-        # From the difference, which is exact where exp(x - o) is not; equal infinities get half each.
+        # From the difference, which is exact where exp(x - o) is not; equal infinities get half
+        # each.
         same = logical_and(isinf(x), equal(x, y))
         apart = sub(where(same, 0.0, x), where(same, 0.0, y))
         return sigmoid(apart if scale == 1.0 else mul(apart, scale))
@@ -378,7 +410,7 @@ def _logaddexp_partials(scale: float) -> tuple[Partial, Partial]:
 logaddexp = elementwise("logaddexp", np.logaddexp, *_logaddexp_partials(1.0))
 logaddexp2 = elementwise("logaddexp2", np.logaddexp2, *_logaddexp_partials(math.log(2)))
 
-# -- trigonometry, DLMF 4.20 and 4.24 ----------------------------------------------------------------
+# -- trigonometry, DLMF 4.20 and 4.24 --------------------------------------------------------------
 
 sin = elementwise("sin", np.sin, lambda x, o: cos(x))
 cos = elementwise("cos", np.cos, lambda x, o: neg(sin(x)))
@@ -420,7 +452,10 @@ cosh = elementwise("cosh", np.cosh, lambda x, o: sinh(x))
 tanh = elementwise("tanh", np.tanh, lambda x, o: sub(1.0, square(o)), source="DLMF 4.34")
 arcsinh = elementwise("arcsinh", np.arcsinh, lambda x, o: reciprocal(sqrt(add(square(x), 1.0))))
 arccosh = elementwise(
-    "arccosh", np.arccosh, lambda x, o: reciprocal(mul(sqrt(sub(x, 1.0)), sqrt(add(x, 1.0)))), source="DLMF 4.38"
+    "arccosh",
+    np.arccosh,
+    lambda x, o: reciprocal(mul(sqrt(sub(x, 1.0)), sqrt(add(x, 1.0)))),
+    source="DLMF 4.38",
 )
 arctanh = elementwise("arctanh", np.arctanh, lambda x, o: reciprocal(sub(1.0, square(x))))
 deg2rad = elementwise("deg2rad", np.deg2rad, lambda x, o: math.pi / 180)
@@ -441,18 +476,24 @@ def _choice(name: str, ufunc: np.ufunc, loses: Callable[[Array, Array], Array]) 
     return elementwise(name, ufunc, jvp=jvp, blind=True)
 
 
-def _choice_of_numbers(name: str, ufunc: np.ufunc, wins: Callable[[Array, Array], Array]) -> Elementwise:
+def _choice_of_numbers(
+    name: str, ufunc: np.ufunc, wins: Callable[[Array, Array], Array]
+) -> Elementwise:
     """A two-way choice that prefers numbers to nan; the first operand wins ties."""
 
     def jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
         (x, y), (a, b) = primals, tangents
-        return where(logical_or(wins(x, y), _is_nan(y)), 0.0 if a is None else a, 0.0 if b is None else b)
+        return where(
+            logical_or(wins(x, y), _is_nan(y)), 0.0 if a is None else a, 0.0 if b is None else b
+        )
 
     return elementwise(name, ufunc, jvp=jvp)
 
 
 def _is_nan(x: Value) -> Any:
-    return x != x if type(x) in _EXAMPLES else isnan(x)  # NumPy's isnan has no integers beyond 64 bits
+    return (
+        x != x if type(x) in _EXAMPLES else isnan(x)
+    )  # NumPy's isnan has no integers beyond 64 bits
 
 
 maximum = _choice("maximum", np.maximum, lambda x, y: less(x, y))
@@ -461,7 +502,9 @@ fmax = _choice_of_numbers("fmax", np.fmax, lambda x, y: greater_equal(x, y))
 fmin = _choice_of_numbers("fmin", np.fmin, lambda x, y: less_equal(x, y))
 
 
-def _bound(name: str, ufunc: np.ufunc, inside: Callable[..., Array], outside: Callable[..., Array]) -> Elementwise:
+def _bound(
+    name: str, ufunc: np.ufunc, inside: Callable[..., Array], outside: Callable[..., Array]
+) -> Elementwise:
     """One side of ``clip``: on the bound x has all of the derivative, as in PyTorch's ``clamp``."""
 
     def jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
@@ -472,8 +515,12 @@ def _bound(name: str, ufunc: np.ufunc, inside: Callable[..., Array], outside: Ca
     return elementwise(name, ufunc, jvp=jvp, blind=True)
 
 
-clip_below = _bound("clip_below", np.maximum, lambda x, low: greater_equal(x, low), lambda x, low: less(x, low))
-clip_above = _bound("clip_above", np.minimum, lambda x, high: less_equal(x, high), lambda x, high: greater(x, high))
+clip_below = _bound(
+    "clip_below", np.maximum, lambda x, low: greater_equal(x, low), lambda x, low: less(x, low)
+)
+clip_above = _bound(
+    "clip_above", np.minimum, lambda x, high: less_equal(x, high), lambda x, high: greater(x, high)
+)
 
 
 def _clip_jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
@@ -488,14 +535,24 @@ def _clip_jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
     return total
 
 
-clip = elementwise("clip", cast("Any", np)._core.umath.clip, jvp=_clip_jvp, blind=True, written="np.clip({0}, {1}, {2})")
+clip = elementwise(
+    "clip",
+    cast("Any", np)._core.umath.clip,
+    jvp=_clip_jvp,
+    blind=True,
+    written="np.clip({0}, {1}, {2})",
+)
 """Both sides of ``clip``: zeros keep their signs, unlike with ``maximum``, which may return the
 bound's."""
 
-# -- remainders: x - y * floor(x / y), x - y * trunc(x / y) -------------------------------------------
+# -- remainders: x - y * floor(x / y), x - y * trunc(x / y) ----------------------------------------
 
 remainder = elementwise(
-    "remainder", np.remainder, lambda x, y, o: 1.0, lambda x, y, o: neg(floor_divide(x, y)), source="NumPy remainder"
+    "remainder",
+    np.remainder,
+    lambda x, y, o: 1.0,
+    lambda x, y, o: neg(floor_divide(x, y)),
+    source="NumPy remainder",
 )
 
 
@@ -503,7 +560,9 @@ def _trunc_divide_eval(x: Array, y: Array) -> Any:
     # The quotient may be rounded up to an integer, so the integer part is computed from fmod's
     # remainder.
     quotient = np.trunc(np.divide(x, y))
-    return np.where(np.isfinite(quotient), np.rint(np.divide(np.subtract(x, np.fmod(x, y)), y)), quotient)[()]
+    return np.where(
+        np.isfinite(quotient), np.rint(np.divide(np.subtract(x, np.fmod(x, y)), y)), quotient
+    )[()]
 
 
 trunc_divide = Elementwise(
@@ -511,7 +570,9 @@ trunc_divide = Elementwise(
     eval=_trunc_divide_eval,
     aval=lambda x, y: ShapeDtype(broadcast_shape("trunc_divide", (x, y)), result_dtype(x, y)),
     jvp=ZERO,
-    transpose=absent(because="trunc_divide is piecewise constant", instead="leave it out of the derivative"),
+    transpose=absent(
+        because="trunc_divide is piecewise constant", instead="leave it out of the derivative"
+    ),
     batch=ELEMENTWISE,
 )
 """Quotient of floats rounded towards zero; if finite, exactly consistent with ``fmod``."""
@@ -526,7 +587,9 @@ def _is_negative(x: Value) -> Any:
 copysign = elementwise(
     "copysign",
     np.copysign,
-    lambda x, y, o: where(equal(x, 0), 0.0, _either(equal(signbit(x), _is_negative(y)), 1.0, -1.0, o)),
+    lambda x, y, o: where(
+        equal(x, 0), 0.0, _either(equal(signbit(x), _is_negative(y)), 1.0, -1.0, o)
+    ),
     None,
 )
 ldexp = elementwise(
@@ -539,7 +602,7 @@ nextafter = elementwise("nextafter", np.nextafter, lambda x, y, o: 1.0, None)
 modf = elementwise("modf", np.modf, jvp=lambda p, o, t: (t[0], None))
 frexp = elementwise("frexp", np.frexp, jvp=lambda p, o, t: (ldexp(t[0], neg(o[1])), None))
 
-# -- complex numbers ---------------------------------------------------------------------------------
+# -- complex numbers -------------------------------------------------------------------------------
 
 
 def _abs_jvp(primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
@@ -570,15 +633,23 @@ def _sign_jvp(primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
 
 
 sign = elementwise("sign", np.sign, jvp=_sign_jvp)
-conj = elementwise("conj", np.conjugate, jvp=lambda p, o, t: conj(t[0]), transpose=_real_if_linear, flops=counts.moved)
+conj = elementwise(
+    "conj",
+    np.conjugate,
+    jvp=lambda p, o, t: conj(t[0]),
+    transpose=_real_if_linear,
+    flops=counts.moved,
+)
 
-# -- piecewise constant: no derivative, except that heaviside is its second operand where the first is 0 -----------
+# -- piecewise constant: no derivative, except that heaviside is its second operand where the first is 0
 
 floor = elementwise("floor", np.floor)
 ceil = elementwise("ceil", np.ceil)
 trunc = elementwise("trunc", np.trunc)
 rint = elementwise("rint", np.rint)
-heaviside = elementwise("heaviside", np.heaviside, None, lambda x, y, o: _either(equal(x, 0), 1.0, 0.0, o))
+heaviside = elementwise(
+    "heaviside", np.heaviside, None, lambda x, y, o: _either(equal(x, 0), 1.0, 0.0, o)
+)
 spacing = elementwise("spacing", np.spacing)
 floor_divide = elementwise("floor_divide", np.floor_divide)
 equal = elementwise("equal", np.equal)
@@ -605,7 +676,7 @@ bitwise_count = elementwise("bitwise_count", np.bitwise_count)
 gcd = elementwise("gcd", np.gcd)
 lcm = elementwise("lcm", np.lcm)
 
-# -- not ufuncs, but elementwise -----------------------------------------------------------------------
+# -- not ufuncs, but elementwise -------------------------------------------------------------------
 
 
 def _where_aval(condition: Spec, x: Spec, y: Spec) -> ShapeDtype:
@@ -657,7 +728,9 @@ sigmoid = Elementwise(
     eval=_sigmoid_eval,
     aval=lambda spec: ShapeDtype(spec.shape, np.exp(np.zeros((), spec.dtype)).dtype),
     jvp=jvp_from((lambda x, o: mul(o, sub(1.0, o)),)),
-    transpose=absent(because="sigmoid is not linear", instead="differentiate with functrace.vjp instead"),
+    transpose=absent(
+        because="sigmoid is not linear", instead="differentiate with functrace.vjp instead"
+    ),
     batch=ELEMENTWISE,
     source="DLMF 4.2",
 )
@@ -667,14 +740,18 @@ relu = Elementwise(
     aval=lambda spec: spec,
     # From the output, like PyTorch: it is the only residual. NaN stays NaN, and passes tangents.
     jvp=lambda p, o, t: where(less_equal(o[0], 0), 0.0, t[0]),
-    transpose=absent(because="relu is not linear", instead="differentiate with functrace.vjp instead"),
+    transpose=absent(
+        because="relu is not linear", instead="differentiate with functrace.vjp instead"
+    ),
     batch=ELEMENTWISE,
     written="np.maximum({0}, 0)",
 )
 
 
 def _complex_eval(x: Array | float, y: Array | float) -> Any:
-    out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), np.result_type(x, y, np.complex64))
+    out = np.empty(
+        np.broadcast_shapes(np.shape(x), np.shape(y)), np.result_type(x, y, np.complex64)
+    )
     out.real, out.imag = x, y
     return out[()]
 
@@ -686,9 +763,14 @@ def _complex_jvp(_primals: Values, _outputs: Values, tangents: Tangents) -> Any:
 complex_of = Elementwise(
     "complex",
     eval=_complex_eval,
-    aval=lambda x, y: ShapeDtype(broadcast_shape("complex", (x, y)), np.result_type(result_dtype(x, y), np.complex64)),
+    aval=lambda x, y: ShapeDtype(
+        broadcast_shape("complex", (x, y)), np.result_type(result_dtype(x, y), np.complex64)
+    ),
     jvp=_complex_jvp,
-    transpose=lambda ct, x, y: (real(ct) if is_linear(x) else None, neg(imag(ct)) if is_linear(y) else None),
+    transpose=lambda ct, x, y: (
+        real(ct) if is_linear(x) else None,
+        neg(imag(ct)) if is_linear(y) else None,
+    ),
     batch=ELEMENTWISE,
     flops=counts.moved,
 )
@@ -720,7 +802,9 @@ angle = Elementwise(
     eval=np.angle,
     aval=lambda spec: ShapeDtype(spec.shape, np.angle(spec.dtype.type(1)).dtype),
     jvp=_angle_jvp,
-    transpose=absent(because="angle is not linear", instead="differentiate with functrace.vjp instead"),
+    transpose=absent(
+        because="angle is not linear", instead="differentiate with functrace.vjp instead"
+    ),
     batch=ELEMENTWISE,
     written="np.angle({0})",
 )
@@ -729,7 +813,8 @@ angle = Elementwise(
 def _sinc_derivative_eval(x: Array, order: int) -> Any:
     u = np.pi * np.asarray(x)
     small = np.abs(u) < max(1, order)
-    # Power series near 0; elsewhere u f = sin u, differentiated n times: u f_n + n f_{n-1} = sin(u + n pi / 2).
+    # Power series near 0; elsewhere u f = sin u, differentiated n times: u f_n + n f_{n-1} = sin(u
+    # + n pi / 2).
     near, far = np.where(small, u, 0.0), np.where(small, 1.0, u)
     series, first = np.zeros_like(u), (order + 1) // 2
     power_of, factorial = near ** (2 * first - order), float(math.factorial(2 * first - order))
@@ -748,7 +833,10 @@ sinc_derivative_p = Primitive(
     eval=_sinc_derivative_eval,
     aval=lambda x, order: x,
     jvp=lambda p, o, t, order: mul(t[0], bind(sinc_derivative_p, (p[0],), (order + 1,))),
-    transpose=absent(because="sinc is not linear", instead="differentiate with functrace.vjp or functrace.grad instead"),
+    transpose=absent(
+        because="sinc is not linear",
+        instead="differentiate with functrace.vjp or functrace.grad instead",
+    ),
     batch=ELEMENTWISE,
     params=("order",),
 )
@@ -757,7 +845,10 @@ sinc = Elementwise(
     eval=np.sinc,
     aval=lambda spec: ShapeDtype(spec.shape, np.sinc(np.ones((), spec.dtype)).dtype),
     jvp=lambda p, o, t: mul(t[0], bind(sinc_derivative_p, (p[0],), (1,))),
-    transpose=absent(because="sinc is not linear", instead="differentiate with functrace.vjp or functrace.grad instead"),
+    transpose=absent(
+        because="sinc is not linear",
+        instead="differentiate with functrace.vjp or functrace.grad instead",
+    ),
     batch=ELEMENTWISE,
     written="np.sinc({0})",
 )
@@ -766,7 +857,9 @@ round_p = Primitive(
     eval=np.round,
     aval=lambda x, decimals: ShapeDtype(x.shape, np.round(np.zeros(1, x.dtype), decimals).dtype),
     jvp=ZERO,
-    transpose=absent(because="round is piecewise constant", instead="leave it out of the derivative"),
+    transpose=absent(
+        because="round is piecewise constant", instead="leave it out of the derivative"
+    ),
     batch=ELEMENTWISE,
     params=("decimals",),
     written="np.round({0}, {decimals})",
@@ -775,7 +868,9 @@ round_p = Primitive(
 
 # sqrt with derivative 0 at 0: for the standard deviation of equal numbers.
 sqrt_of_square = elementwise(
-    "sqrt_of_square", np.sqrt, lambda x, o: where(equal(o, 0), 0.0, div(0.5, where(equal(o, 0), 1.0, o)))
+    "sqrt_of_square",
+    np.sqrt,
+    lambda x, o: where(equal(o, 0), 0.0, div(0.5, where(equal(o, 0), 1.0, o))),
 )
 stop_gradient = Elementwise(
     "stop_gradient",
@@ -788,11 +883,15 @@ stop_gradient = Elementwise(
     flops=counts.moved,
 )
 
-TABLE: tuple[Elementwise, ...] = tuple(v for v in list(globals().values()) if isinstance(v, Elementwise))
+TABLE: tuple[Elementwise, ...] = tuple(
+    v for v in list(globals().values()) if isinstance(v, Elementwise)
+)
 """Every primitive of this file, in order."""
 
 # Reversed, so that of several primitives of one ufunc the first one wins.
-UFUNCS: dict[np.ufunc, Elementwise] = {p.eval: p for p in reversed(TABLE) if isinstance(p.eval, np.ufunc)} | {
+UFUNCS: dict[np.ufunc, Elementwise] = {
+    p.eval: p for p in reversed(TABLE) if isinstance(p.eval, np.ufunc)
+} | {
     np.degrees: rad2deg,
     np.radians: deg2rad,
 }  # type: ignore[dict-item]

@@ -39,14 +39,19 @@ NORMS: dict[Norm, Norm] = {"backward": "forward", "ortho": "ortho", "forward": "
 def _aval(function: Callable[..., Any], length: Callable[[int], int]) -> Callable[..., ShapeDtype]:
     def aval(x: ShapeDtype, n: int, axis: int, norm: Norm) -> ShapeDtype:
         if n < 1:
-            raise ShapeError(f"{function.__name__}: {n} is no number of points", fix="transform at least one point")
+            raise ShapeError(
+                f"{function.__name__}: {n} is no number of points",
+                fix="transform at least one point",
+            )
         dtype = function(np.zeros(1, x.dtype), 1).dtype
         return ShapeDtype((*x.shape[:axis], length(n), *x.shape[axis + 1 :]), dtype)
 
     return aval
 
 
-def _flops(inputs: tuple[ShapeDtype, ...], outputs: tuple[ShapeDtype, ...], params: Mapping[str, Any]) -> float:
+def _flops(
+    inputs: tuple[ShapeDtype, ...], outputs: tuple[ShapeDtype, ...], params: Mapping[str, Any]
+) -> float:
     """5 n log2 n per transform, the usual count of split-radix algorithms; half if real."""
     n, axis = params["n"], params["axis"]
     rows = math.prod(outputs[0].shape) // max(1, outputs[0].shape[axis])

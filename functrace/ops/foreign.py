@@ -38,7 +38,9 @@ have size 1; one call on arrays that all have the batch axis."""
 Maps = tuple[tuple[int, tuple[bool, ...]], ...]
 """Batch axes of a call, from the first mapped one on: size, and which operands have it."""
 
-_made: ContextVar[tuple[Foreign, list[Any]] | None] = ContextVar("what a foreign function has just returned", default=None)
+_made: ContextVar[tuple[Foreign, list[Any]] | None] = ContextVar(
+    "what a foreign function has just returned", default=None
+)
 
 
 @final
@@ -54,7 +56,9 @@ class Foreign:
 
     __slots__ = ("function", "key", "name", "tree")
 
-    def __init__(self, function: Callable[..., Any], key: Hashable, name: str, tree: PyTreeSpec) -> None:
+    def __init__(
+        self, function: Callable[..., Any], key: Hashable, name: str, tree: PyTreeSpec
+    ) -> None:
         self.function, self.key, self.name, self.tree = function, key, name, tree
 
     def __repr__(self) -> str:
@@ -64,12 +68,15 @@ class Foreign:
         return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Foreign) and self.key == other.key and self.tree == other.tree)
+        return self is other or (
+            isinstance(other, Foreign) and self.key == other.key and self.tree == other.tree
+        )
 
     def __reduce__(self) -> Any:
         raise ProgramError(
             f"a program calls the Python function {self.name}, so it cannot be pickled",
-            fix="pickle the function, by its module-level name, and trace it again where it is needed",
+            fix="pickle the function, by its module-level name, and trace it again where it is "
+            "needed",
         )
 
     def __call__(self, values: Sequence[Any], wanted: Sequence[ShapeDtype]) -> list[Any]:
@@ -93,7 +100,11 @@ class Foreign:
             raise TreeError(what, fix="declare what it returns (results=)")
         several = len(leaves) > 1
         return [
-            _checked(leaf, aval, f"result {k} of {self.name}" if several else f"the result of {self.name}")
+            _checked(
+                leaf,
+                aval,
+                f"result {k} of {self.name}" if several else f"the result of {self.name}",
+            )
             for k, (leaf, aval) in enumerate(zip(leaves, wanted, strict=True))
         ]
 
@@ -129,13 +140,26 @@ def _checked(leaf: Any, aval: ShapeDtype, what: str) -> Any:
             raise DtypeError(f"{what}: {error.what}", fix=error.fix) from None
     array = np.asarray(leaf)
     if array.dtype.kind not in "biufc":
-        shown = f"an array of {array.dtype}" if isinstance(leaf, np.ndarray) else f"a {type(leaf).__name__}"
-        raise DtypeError(f"{what} is {shown}, but {aval} was declared", fix="return arrays and numbers")
+        shown = (
+            f"an array of {array.dtype}"
+            if isinstance(leaf, np.ndarray)
+            else f"a {type(leaf).__name__}"
+        )
+        raise DtypeError(
+            f"{what} is {shown}, but {aval} was declared", fix="return arrays and numbers"
+        )
     if array.shape != aval.shape:
-        raise ShapeError(f"{what} is {aval_of(array)}, but {aval} was declared", fix=f"declare the shape {array.shape}")
+        raise ShapeError(
+            f"{what} is {aval_of(array)}, but {aval} was declared",
+            fix=f"declare the shape {array.shape}",
+        )
     # A Python number takes the declared dtype if NumPy's arithmetic would keep it; arrays must have
     # it.
-    found = np.result_type(leaf, aval.dtype) if type(leaf) in (bool, int, float, complex) else array.dtype.newbyteorder("=")
+    found = (
+        np.result_type(leaf, aval.dtype)
+        if type(leaf) in (bool, int, float, complex)
+        else array.dtype.newbyteorder("=")
+    )
     if found != aval.dtype:
         raise DtypeError(
             f"{what} is {aval_of(array)}, but {aval} was declared",
@@ -144,7 +168,7 @@ def _checked(leaf: Any, aval: ShapeDtype, what: str) -> Any:
     return np.array(leaf, aval.dtype)[()]
 
 
-# -- the operation ---------------------------------------------------------------------------------------------------------
+# -- the operation ---------------------------------------------------------------------------------
 
 
 def _aval(*rest: Any) -> tuple[ShapeDtype, ...]:
@@ -159,21 +183,34 @@ def _eval(*rest: Any) -> tuple[Any, ...]:
     *values, foreign, results, maps, method = rest
     if method == "sequential" or not maps:
         return tuple(_sequential(foreign, values, results, maps))
-    arrays = [_with_axes(x, k, maps, broadcast=method == "broadcast_all") for k, x in enumerate(values)]
+    arrays = [
+        _with_axes(x, k, maps, broadcast=method == "broadcast_all") for k, x in enumerate(values)
+    ]
     return tuple(foreign(arrays, _aval(foreign, results, maps, method)))
 
 
-def _sequential(foreign: Foreign, values: Sequence[Any], results: Sequence[ShapeDtype], maps: Maps) -> list[Any]:
+def _sequential(
+    foreign: Foreign, values: Sequence[Any], results: Sequence[ShapeDtype], maps: Maps
+) -> list[Any]:
     """Call the function once per example, along the last mapped axis first."""
     if not maps:
         return foreign(values, results)
     size, flags = maps[-1]
     rows = [
-        _sequential(foreign, [x[i] if flag else x for x, flag in zip(values, flags, strict=True)], results, maps[:-1])
+        _sequential(
+            foreign,
+            [x[i] if flag else x for x, flag in zip(values, flags, strict=True)],
+            results,
+            maps[:-1],
+        )
         for i in range(size)
     ]
     avals = _aval(foreign, results, maps, "")
-    return [np.stack(column) for column in zip(*rows, strict=True)] if rows else [np.zeros(a.shape, a.dtype) for a in avals]
+    return (
+        [np.stack(column) for column in zip(*rows, strict=True)]
+        if rows
+        else [np.zeros(a.shape, a.dtype) for a in avals]
+    )
 
 
 def _with_axes(value: Any, place: int, maps: Maps, *, broadcast: bool) -> Any:
@@ -183,7 +220,9 @@ def _with_axes(value: Any, place: int, maps: Maps, *, broadcast: bool) -> Any:
     array = array[index]
     if not broadcast:
         return array
-    return np.broadcast_to(array, (*[size for size, _ in reversed(maps)], *array.shape[len(maps) :]))
+    return np.broadcast_to(
+        array, (*[size for size, _ in reversed(maps)], *array.shape[len(maps) :])
+    )
 
 
 def _jvp(primals: Values, outputs: Values, tangents: Tangents, foreign: Foreign, *_: Any) -> Any:
@@ -191,16 +230,24 @@ def _jvp(primals: Values, outputs: Values, tangents: Tangents, foreign: Foreign,
         return [None] * len(outputs)
     raise NotDifferentiableError(
         f"{foreign.name} is foreign code, which has no derivative of its own",
-        fix=f"give it one, functrace.primitive({foreign.name}, vjp=…) or jvp=…, or functrace.custom_vjp around the call; "
+        fix=f"give it one, functrace.primitive({foreign.name}, vjp=…) or jvp=…, or "
+        "functrace.custom_vjp around the call; "
         "or pass it functrace.stop_gradient(x)",
     )
 
 
 def _batch(
-    operands: Values, is_batched: Flags, foreign: Foreign, results: tuple[ShapeDtype, ...], maps: Maps, method: str
+    operands: Values,
+    is_batched: Flags,
+    foreign: Foreign,
+    results: tuple[ShapeDtype, ...],
+    maps: Maps,
+    method: str,
 ) -> Any:
     size = _size(operands, is_batched)
-    return bind(callback_p, operands, (foreign, results, (*maps, (size, tuple(is_batched))), method))
+    return bind(
+        callback_p, operands, (foreign, results, (*maps, (size, tuple(is_batched))), method)
+    )
 
 
 def _written(write: Writer, specs: Sequence[Spec], foreign: Foreign, *_: Any) -> Spelling:
@@ -215,7 +262,10 @@ callback_p = Primitive(
     eval=_eval,
     aval=_aval,
     jvp=_jvp,
-    transpose=absent(because="foreign code is not linear, for all that is known", instead="give it a jvp that is linear"),
+    transpose=absent(
+        because="foreign code is not linear, for all that is known",
+        instead="give it a jvp that is linear",
+    ),
     batch=_batch,
     params=("foreign", "results", "maps", "method"),
     many=True,
@@ -223,18 +273,29 @@ callback_p = Primitive(
     effects=True,
     fails=always,
 )
-"""``callback x {foreign=…, results=(f64[3],), maps=(), method="sequential"}``: call a Python function on plain arrays."""
+"""``callback x {foreign=…, results=(f64[3],), maps=(), method="sequential"}``: call a Python
+function on plain arrays.
+"""
 
 
 def _observed_batch(
-    operands: Values, is_batched: Flags, foreign: Foreign, results: tuple[ShapeDtype, ...], maps: Maps, method: str
+    operands: Values,
+    is_batched: Flags,
+    foreign: Foreign,
+    results: tuple[ShapeDtype, ...],
+    maps: Maps,
+    method: str,
 ) -> Any:
     *given, token = operands
     if any(is_batched[:-1]):
         return bind(
-            observe_p, operands, (foreign, results, (*maps, (_size(operands, is_batched), tuple(is_batched))), method)
+            observe_p,
+            operands,
+            (foreign, results, (*maps, (_size(operands, is_batched), tuple(is_batched))), method),
         )
-    made = bind(observe_p, (*given, token[0] if is_batched[-1] else token), (foreign, results, maps, method))
+    made = bind(
+        observe_p, (*given, token[0] if is_batched[-1] else token), (foreign, results, maps, method)
+    )
     size = _size(operands, is_batched)
     return tuple([broadcast_to(y, (size, *shape_of(y))) for y in made])
 
@@ -248,7 +309,9 @@ observe_p = Primitive(
     eval=_eval,
     aval=_aval,
     jvp=lambda primals, outputs, tangents, *_: [None] * len(outputs),
-    transpose=absent(because="to observe a value has no derivative", instead="this is a bug in functrace"),
+    transpose=absent(
+        because="to observe a value has no derivative", instead="this is a bug in functrace"
+    ),
     batch=_observed_batch,
     params=("foreign", "results", "maps", "method"),
     many=True,
@@ -292,7 +355,9 @@ returned_p = Primitive(
     eval=lambda y, *args: np.copy(y)[()],
     aval=lambda y, *args: y,
     jvp=_returned_jvp,
-    transpose=absent(because="foreign code is not linear, for all that is known", instead="give it a vjp"),
+    transpose=absent(
+        because="foreign code is not linear, for all that is known", instead="give it a vjp"
+    ),
     batch=_returned_batch,
     written="np.copy({0})[()]",
 )

@@ -5,7 +5,8 @@ Note [Derivative of a sample by its shape]
     -(dP/da) / p(x), an integral of the density over t on one side of x. With t = x exp(s v), s
     being -1 on the side of 0 and 1 on the other, and L = log x,
 
-        dL/da = G_1 + s (L - psi(a)) G_0        G_k = integral of v^k exp(s a v - x expm1(s v)) over v from 0 on
+        dL/da = G_1 + s (L - psi(a)) G_0        G_k = integral of v^k exp(s a v - x expm1(s v)) over
+        v from 0 on
 
     The integrals are closed under differentiation, which gives all orders:
 
@@ -16,8 +17,8 @@ Note [Derivative of a sample by its shape]
     exponential rule are exact up to rounding (measured against 40 digits: 1e-13 relative, for a
     from 1e-4 to 1e6 and x in both tails).
 
-Source: Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018); Takahasi and Mori (1974), for the rule;
-DLMF 5.5.2, 5.11.2 and 5.15 for polygamma.
+Source: Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018); Takahasi and
+Mori (1974), for the rule; DLMF 5.5.2, 5.11.2 and 5.15 for polygamma.
 
 Layer: 2.
 """
@@ -54,9 +55,12 @@ _FIRST, _LAST, _STEP = -3.6, 3.85, 0.08
 _NODES = 94
 _BLOCK = 4096
 """Number of elements per block, which fits into the processor's cache."""
-_NOT_LINEAR = absent(because="polygamma is not linear", instead="differentiate with functrace.vjp or functrace.grad instead")
+_NOT_LINEAR = absent(
+    because="polygamma is not linear",
+    instead="differentiate with functrace.vjp or functrace.grad instead",
+)
 
-# -- polygamma -------------------------------------------------------------------------------------------------------------
+# -- polygamma -------------------------------------------------------------------------------------
 
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798)
 """B_2, B_4, …"""
@@ -71,7 +75,9 @@ def _polygamma_eval(a: Array, order: int) -> Any:
         total = np.log(z) if order == 0 else -power * math.factorial(order - 1)
         total = total - power / z * (math.factorial(order) / 2)
         for k, bernoulli in enumerate(_BERNOULLI, 1):
-            total = total - power / z ** (2 * k) * (bernoulli * math.factorial(2 * k + order - 1) / math.factorial(2 * k))
+            total = total - power / z ** (2 * k) * (
+                bernoulli * math.factorial(2 * k + order - 1) / math.factorial(2 * k)
+            )
         for k in range(steps):
             total = total - math.factorial(order) / (x + k) ** (order + 1)
         found = total if order % 2 == 0 else -total
@@ -82,7 +88,9 @@ polygamma_p = Primitive(
     "polygamma",
     eval=_polygamma_eval,
     aval=lambda a, order: a,
-    jvp=lambda primals, outputs, tangents, order: mul(tangents[0], polygamma(primals[0], order + 1)),
+    jvp=lambda primals, outputs, tangents, order: mul(
+        tangents[0], polygamma(primals[0], order + 1)
+    ),
     transpose=_NOT_LINEAR,
     batch=ELEMENTWISE,
     params=("order",),
@@ -94,7 +102,7 @@ def polygamma(a: Value, order: int = 0) -> Any:
     return bind(polygamma_p, (a,), (order,))
 
 
-# -- the integrals ---------------------------------------------------------------------------------------------------------
+# -- the integrals ---------------------------------------------------------------------------------
 
 
 def _width(a: Array, x: Array, s: Array) -> Array:
@@ -141,7 +149,9 @@ def _integral_jvp(primals: Values, outputs: Values, tangents: Tangents, order: i
     if a_dot is not None:
         total = mul(a_dot, mul(s, bind(gamma_integral_p, primals, (order + 1,))))
     if log_dot is not None:
-        before = mul(s, mul(bind(gamma_integral_p, primals, (order - 1,)), float(order)) if order else 1.0)
+        before = mul(
+            s, mul(bind(gamma_integral_p, primals, (order - 1,)), float(order)) if order else 1.0
+        )
         total = plus(total, mul(log_dot, sub(mul(sub(exp(log_x), a), outputs[0]), before)))
     return total
 
@@ -151,7 +161,10 @@ gamma_integral_p = Primitive(
     eval=_integral_eval,
     aval=_integral_aval,
     jvp=_integral_jvp,
-    transpose=absent(because="gamma_integral is not linear", instead="differentiate with functrace.vjp or functrace.grad"),
+    transpose=absent(
+        because="gamma_integral is not linear",
+        instead="differentiate with functrace.vjp or functrace.grad",
+    ),
     batch=ELEMENTWISE,
     params=("order",),
     flops=lambda inputs, outputs, params: 4 * _NODES * outputs[0].size,

@@ -40,7 +40,7 @@ def summed_to(x: Value, shape: Shape) -> Any:
     return reshape(reduce_sum(x, axes), shape) if axes else x
 
 
-# -- convolution -------------------------------------------------------------------------------------------------------
+# -- convolution -----------------------------------------------------------------------------------
 
 
 def _one_line(x: Array, y: Array, part: Part, axis: int) -> Any:
@@ -97,14 +97,21 @@ def _convolve_shape(x: Shape, y: Shape, stack: int, part: Part) -> Shape:
 
 def _convolve_aval(x: ShapeDtype, y: ShapeDtype, stack: int, part: Part) -> ShapeDtype:
     if x.ndim != y.ndim or stack >= x.ndim or not min((*x.shape[stack:], *y.shape[stack:])):
-        raise ShapeError(f"cannot convolve {x} and {y}", fix="pass arrays of as many axes, none of them empty")
+        raise ShapeError(
+            f"cannot convolve {x} and {y}", fix="pass arrays of as many axes, none of them empty"
+        )
     shape = _convolve_shape(x.shape, y.shape, stack, part)
     if min(shape[stack:]) < 1:
-        raise ShapeError(f"cannot convolve {x} and {y} where they overlap wholly", fix="pass the larger array first")
+        raise ShapeError(
+            f"cannot convolve {x} and {y} where they overlap wholly",
+            fix="pass the larger array first",
+        )
     return ShapeDtype(shape, result_dtype(x, y))
 
 
-def _convolve_jvp(primals: Values, _outputs: Values, tangents: Tangents, stack: int, part: Part) -> Any:
+def _convolve_jvp(
+    primals: Values, _outputs: Values, tangents: Tangents, stack: int, part: Part
+) -> Any:
     (x, y), (a, b) = primals, tangents
     first = None if a is None else convolve_grids(a, y, stack, part)
     return plus(first, None if b is None else convolve_grids(x, b, stack, part))
@@ -114,7 +121,11 @@ def _convolve_transpose(ct: Array, x: Operand, y: Operand, stack: int, part: Par
     place = 0 if is_linear(x) else 1
     wanted, other = (x, y) if place == 0 else (y, x)
     ones = (1,) * stack
-    if stack and ones in (wanted.shape[:stack], shape_of(other)[:stack]) and not (place == 0 and part == "full"):
+    if (
+        stack
+        and ones in (wanted.shape[:stack], shape_of(other)[:stack])
+        and not (place == 0 and part == "full")
+    ):
         stack = 0  # treat a stack axis where one of them has size 1 like the others
     axes = len(wanted.shape) - stack
     turned = reversed_axes(other, axes)
@@ -129,16 +140,25 @@ def _convolve_transpose(ct: Array, x: Operand, y: Operand, stack: int, part: Par
 
 
 def _convolve_batch(operands: Values, is_batched: Flags, stack: int, part: Part) -> Any:
-    left, right = [x if flag else reshape(x, (1, *shape_of(x))) for x, flag in zip(operands, is_batched, strict=True)]
+    left, right = [
+        x if flag else reshape(x, (1, *shape_of(x)))
+        for x, flag in zip(operands, is_batched, strict=True)
+    ]
     return convolve_grids(left, right, stack + 1, part)
 
 
-def _convolve_flops(inputs: tuple[ShapeDtype, ...], outputs: tuple[ShapeDtype, ...], params: Mapping[str, Any]) -> int:
-    """A multiplication and an addition per element of the result and of the filter, or of the two operands."""
+def _convolve_flops(
+    inputs: tuple[ShapeDtype, ...], outputs: tuple[ShapeDtype, ...], params: Mapping[str, Any]
+) -> int:
+    """A multiplication and an addition per element of the result and of the filter, or of the two
+    operands.
+    """
     stack = params["stack"]
     x, y = inputs
     rest = math.prod(outputs[0].shape[:stack])
-    sizes = [math.prod(v.shape[stack:]) for v in (outputs[0] if params["part"] == "valid" else x, y)]
+    sizes = [
+        math.prod(v.shape[stack:]) for v in (outputs[0] if params["part"] == "valid" else x, y)
+    ]
     return 2 * rest * math.prod(sizes)
 
 
@@ -168,7 +188,7 @@ def convolve_grids(x: Value, y: Value, stack: int = 0, part: Part = "full") -> A
     return bind(convolve_grids_p, (x, y), (stack, part))
 
 
-# -- recursive filters -------------------------------------------------------------------------------------------------
+# -- recursive filters -----------------------------------------------------------------------------
 
 
 def _recur_eval(a: Array, x: Array) -> Any:
@@ -179,7 +199,11 @@ def _recur_eval(a: Array, x: Array) -> Any:
     a = np.concatenate([np.ones((*a.shape[:-1], 1), dtype), a], -1)
     one, x = np.ones(1, dtype), np.asarray(x, dtype)
     if all(n == 1 for n in a.shape[:-1]) or not x.size:
-        return lfilter(one, a.reshape(-1)[: a.shape[-1]], x) if x.size else np.zeros((*rest, x.shape[-1]), dtype)
+        return (
+            lfilter(one, a.reshape(-1)[: a.shape[-1]], x)
+            if x.size
+            else np.zeros((*rest, x.shape[-1]), dtype)
+        )
     a, x = np.broadcast_to(a, rest + a.shape[-1:]), np.broadcast_to(x, rest + x.shape[-1:])
     out = np.empty(x.shape, dtype)
     for k in np.ndindex(rest):
@@ -215,13 +239,16 @@ def pad_front(x: Value, count: int) -> Any:
     """Put zeros in front of the last axis."""
     shape = shape_of(x)
     whole = (*shape[:-1], shape[-1] + count)
-    return bind(embed_p, (x,), ((*((None, None, None),) * (len(shape) - 1), (count, None, None)), whole))
+    return bind(
+        embed_p, (x,), ((*((None, None, None),) * (len(shape) - 1), (count, None, None)), whole)
+    )
 
 
 def _recur_transpose(ct: Array, a: Operand, x: Operand) -> Any:
     if is_linear(a):
         raise NotDifferentiableError(
-            "a recursive filter is not linear in its coefficients", fix="differentiate with functrace.vjp instead"
+            "a recursive filter is not linear in its coefficients",
+            fix="differentiate with functrace.vjp instead",
         )
     return None, summed_to(reversed_axes(recur(a, reversed_axes(ct, 1)), 1), x.shape)
 
@@ -233,7 +260,10 @@ recur_p = Primitive(
     jvp=_recur_jvp,
     transpose=_recur_transpose,
     batch=lambda operands, is_batched: recur(
-        *[x if flag else reshape(x, (1, *shape_of(x))) for x, flag in zip(operands, is_batched, strict=True)]
+        *[
+            x if flag else reshape(x, (1, *shape_of(x)))
+            for x, flag in zip(operands, is_batched, strict=True)
+        ]
     ),
     flops=lambda inputs, outputs, _: 2 * outputs[0].size * inputs[0].shape[-1],
 )
@@ -243,7 +273,8 @@ def recur(a: Value, x: Value) -> Any:
     """Filter along the last axis: ``y[n] = x[n] - sum(a[k] y[n - 1 - k])``.
 
     Args:
-        a: at least one coefficient along the last axis; the axes before it broadcast against those of ``x``.
+        a: at least one coefficient along the last axis; the axes before it broadcast against those
+            of ``x``.
         x: array of the same rank.
 
     Cost:

@@ -28,7 +28,17 @@ import numpy as np
 
 from functrace.errors import ShapeError, TracedIndexError
 from functrace.ir.aval import ShapeDtype, broadcast_shapes, shape_of
-from functrace.ir.primitive import LINEAR, ZERO, Operand, Primitive, Tangents, Values, absent, always, is_linear
+from functrace.ir.primitive import (
+    LINEAR,
+    ZERO,
+    Operand,
+    Primitive,
+    Tangents,
+    Values,
+    absent,
+    always,
+    is_linear,
+)
 from functrace.ir.unknown import NotKnown, Unknown
 from functrace.ops import counts
 from functrace.ops.elementwise import where
@@ -53,17 +63,26 @@ def decode_index(index: StaticIndex) -> tuple[Any, ...]:
 def fill_index(template: StaticIndex, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return a template with its arrays, as NumPy takes an index."""
     left = iter(arrays)
-    return tuple(slice(*k) if type(k) is tuple else next(left) if k == "array" else k for k in template)
+    return tuple(
+        slice(*k) if type(k) is tuple else next(left) if k == "array" else k for k in template
+    )
 
 
 def _target(x: ShapeDtype, template: StaticIndex, arrays: tuple[Any, ...]) -> tuple[int, ...]:
     """Return the shape of an indexing result."""
     if template.count(ARRAY) != len(arrays):
-        raise TracedIndexError(f"{len(arrays)} index arrays for the index {template}", fix="give one per 'array'")
+        raise TracedIndexError(
+            f"{len(arrays)} index arrays for the index {template}", fix="give one per 'array'"
+        )
     for a in arrays:
         if np.dtype(a if isinstance(a, type) else a.dtype).kind not in "iu":
-            raise TracedIndexError(f"an index array is {a}", fix="index with integers; np.nonzero makes them of a mask")
-    if any(type(n) is Unknown for n in (*x.shape, *template, *(n for k in template if type(k) is tuple for n in k))):
+            raise TracedIndexError(
+                f"an index array is {a}", fix="index with integers; np.nonzero makes them of a mask"
+            )
+    if any(
+        type(n) is Unknown
+        for n in (*x.shape, *template, *(n for k in template if type(k) is tuple for n in k))
+    ):
         return _target_of_unknown(x.shape, template, arrays)
     try:
         both = broadcast_shapes(*[() if isinstance(a, type) else shape_of(a) for a in arrays])
@@ -73,12 +92,16 @@ def _target(x: ShapeDtype, template: StaticIndex, arrays: tuple[Any, ...]) -> tu
         probe = np.broadcast_to(np.empty((), np.bool_), x.shape)
         found = shape_of(probe[fill_index(template, (small,) * len(arrays))])
     except (IndexError, ValueError) as error:
-        raise TracedIndexError(f"{error} (indexing {x!r})", fix="check the index against the shape") from None
+        raise TracedIndexError(
+            f"{error} (indexing {x!r})", fix="check the index against the shape"
+        ) from None
     start, _ = _placement(template, len(x.shape))
     return (*found[:start], *both, *found[start + len(both) :]) if arrays else found
 
 
-def _target_of_unknown(shape: tuple[int, ...], template: StaticIndex, arrays: tuple[Any, ...]) -> tuple[int, ...]:
+def _target_of_unknown(
+    shape: tuple[int, ...], template: StaticIndex, arrays: tuple[Any, ...]
+) -> tuple[int, ...]:
     """Return the shape of an indexing result with symbolic sizes or positions, without NumPy.
 
     Raises:
@@ -108,7 +131,11 @@ def _target_of_unknown(shape: tuple[int, ...], template: StaticIndex, arrays: tu
     if not arrays:
         return tuple(found)
     start, _ = _placement(template, len(shape))
-    return (*found[:start], *broadcast_shapes(*[() if isinstance(a, type) else shape_of(a) for a in arrays]), *found[start:])
+    return (
+        *found[:start],
+        *broadcast_shapes(*[() if isinstance(a, type) else shape_of(a) for a in arrays]),
+        *found[start:],
+    )
 
 
 def _steps_of_unknown(size: int, start: int | None, stop: int | None, step: int | None) -> int:
@@ -126,12 +153,15 @@ def check_bounds(array: Array, axis: int, size: int) -> None:
         low, high = int(array.min()), int(array.max())
         if low < -size or high >= size:
             raise TracedIndexError(
-                f"index {low if low < -size else high} is out of bounds for axis {axis} with size {size}",
+                f"index {low if low < -size else high} is out of bounds for axis {axis} with size "
+                f"{size}",
                 fix="check the index against the shape",
             )
 
 
-def _check_arrays(value: Callable[[int], Any], place: int, template: StaticIndex, shape: tuple[int, ...]) -> None:
+def _check_arrays(
+    value: Callable[[int], Any], place: int, template: StaticIndex, shape: tuple[int, ...]
+) -> None:
     """Check the index arrays of a template, operands from ``place`` on, where they are concrete."""
     used = sum(entry is not None and entry is not Ellipsis for entry in template)
     axis = 0
@@ -152,7 +182,7 @@ def past_batch(index: StaticIndex) -> StaticIndex:
     return (_ALL, *index)
 
 
-# -- basic indices ---------------------------------------------------------------------------------------
+# -- basic indices ---------------------------------------------------------------------------------
 
 
 def _index_transpose(ct: Array, x: Operand, index: StaticIndex) -> tuple[Any]:
@@ -183,11 +213,16 @@ def _embed_eval(x: Array, index: StaticIndex, shape: tuple[int, ...]) -> Any:
     return out
 
 
-def _embed_aval(x: ShapeDtype, shape: tuple[int, ...], template: StaticIndex, arrays: tuple[Any, ...]) -> ShapeDtype:
+def _embed_aval(
+    x: ShapeDtype, shape: tuple[int, ...], template: StaticIndex, arrays: tuple[Any, ...]
+) -> ShapeDtype:
     """Infer the aval of zeros of a shape into which ``x`` is written; check that the index fits."""
     target = _target(ShapeDtype(shape, x.dtype), template, arrays)
     if x.shape != target:
-        raise ShapeError(f"{x} cannot be embedded where the index reads {list(target)}", fix="make the shapes equal")
+        raise ShapeError(
+            f"{x} cannot be embedded where the index reads {list(target)}",
+            fix="make the shapes equal",
+        )
     return ShapeDtype(shape, x.dtype)
 
 
@@ -197,7 +232,9 @@ embed_p = Primitive(
     aval=lambda x, index, shape: _embed_aval(x, shape, index, ()),
     jvp=LINEAR,
     transpose=lambda ct, x, index, shape: (bind(index_p, (ct,), (index,)),),
-    batch=lambda operands, _, index, shape: bind(embed_p, operands, (past_batch(index), (operands[0].shape[0], *shape))),
+    batch=lambda operands, _, index, shape: bind(
+        embed_p, operands, (past_batch(index), (operands[0].shape[0], *shape))
+    ),
     params=("index", "shape"),
     flops=counts.moved,
     fresh=lambda aval: True,
@@ -209,7 +246,7 @@ def index_static(x: Value, index: StaticIndex) -> Any:
     return bind(index_p, (x,), (index,))
 
 
-# -- batching of index arrays ----------------------------------------------------------------------------
+# -- batching of index arrays ----------------------------------------------------------------------
 
 
 def _placement(template: StaticIndex, ndim: int) -> tuple[int, bool]:
@@ -229,7 +266,9 @@ def _ranks(arrays: tuple[Any, ...], is_batched: tuple[bool, ...]) -> int:
 def _align(arrays: tuple[Any, ...], is_batched: tuple[bool, ...], rank: int) -> tuple[Any, ...]:
     """Insert axes of size 1 after the batch axis of index arrays, so that they broadcast."""
     return tuple(
-        reshape(a, (shape_of(a)[0],) + (1,) * (rank + 1 - len(shape_of(a))) + shape_of(a)[1:]) if b else a
+        reshape(a, (shape_of(a)[0],) + (1,) * (rank + 1 - len(shape_of(a))) + shape_of(a)[1:])
+        if b
+        else a
         for a, b in zip(arrays, is_batched, strict=True)
     )
 
@@ -240,9 +279,14 @@ def _target_rank(template: StaticIndex, rank: int, ndim: int) -> int:
 
 
 def lift(
-    template: StaticIndex, arrays: tuple[Any, ...], is_batched: tuple[bool, ...], size: int, ndim: int
+    template: StaticIndex,
+    arrays: tuple[Any, ...],
+    is_batched: tuple[bool, ...],
+    size: int,
+    ndim: int,
 ) -> tuple[StaticIndex, tuple[Any, ...], tuple[int, ...]]:
-    """Return the index of a batched array of rank ``1 + ndim`` that applies ``template`` to each example.
+    """Return the index of a batched array of rank ``1 + ndim`` that applies ``template`` to each
+    example.
 
     Returns:
         template, arrays, and the axis order that moves the batch axis first and then one example's
@@ -255,7 +299,12 @@ def lift(
         first = 0 if adjacent else rank
         return (_ALL, *template), arrays, (first, *(k for k in range(total) if k != first))
     rows = np.arange(size).reshape((size,) + (1,) * rank)
-    order = (0, *range(1 + rank, 1 + rank + start), *range(1, 1 + rank), *range(1 + rank + start, total))
+    order = (
+        0,
+        *range(1 + rank, 1 + rank + start),
+        *range(1, 1 + rank),
+        *range(1 + rank + start, total),
+    )
     return (ARRAY, *template), (rows, *_align(arrays, is_batched, rank)), order
 
 
@@ -267,7 +316,7 @@ def _batch_size(operands: tuple[Any, ...], is_batched: tuple[bool, ...]) -> int:
     return next(shape_of(x)[0] for x, b in zip(operands, is_batched, strict=True) if b)
 
 
-# -- gather: x[i, 1:, j] -----------------------------------------------------------------------------------
+# -- gather: x[i, 1:, j] ---------------------------------------------------------------------------
 
 
 def _gather_eval(x: Array, *rest: Any) -> Any:
@@ -285,7 +334,9 @@ def _gather_transpose(ct: Array, x: Operand, *rest: Any) -> Any:
     return (scatter_add(ct, template, tuple(arrays), x.shape), *(None for _ in arrays))
 
 
-def _gather_batch(operands: tuple[Any, ...], is_batched: tuple[bool, ...], template: StaticIndex) -> Any:
+def _gather_batch(
+    operands: tuple[Any, ...], is_batched: tuple[bool, ...], template: StaticIndex
+) -> Any:
     x, *arrays = operands
     if is_batched[0]:
         size, ndim = shape_of(x)[0], len(shape_of(x)) - 1
@@ -318,7 +369,7 @@ def gather(x: Value, template: StaticIndex, arrays: tuple[Any, ...]) -> Any:
     return bind(gather_p, (x, *arrays), (template,)) if arrays else index_static(x, template)
 
 
-# -- scatter_add: the transpose of gather --------------------------------------------------------------------
+# -- scatter_add: the transpose of gather ----------------------------------------------------------
 
 
 def _scatter_add_eval(x: Array, *rest: Any) -> Any:
@@ -329,7 +380,10 @@ def _scatter_add_eval(x: Array, *rest: Any) -> Any:
 
 
 def _scatter_add_batch(
-    operands: tuple[Any, ...], is_batched: tuple[bool, ...], template: StaticIndex, shape: tuple[int, ...]
+    operands: tuple[Any, ...],
+    is_batched: tuple[bool, ...],
+    template: StaticIndex,
+    shape: tuple[int, ...],
 ) -> Any:
     x, *arrays = operands
     size = _batch_size(operands, is_batched)
@@ -344,7 +398,10 @@ scatter_add_p = Primitive(
     eval=_scatter_add_eval,
     aval=lambda x, *rest: _embed_aval(x, rest[-1], rest[-2], rest[:-2]),
     jvp=LINEAR,
-    transpose=lambda ct, x, *rest: (gather(ct, rest[-2], tuple(rest[:-2])), *(None for _ in rest[:-2])),
+    transpose=lambda ct, x, *rest: (
+        gather(ct, rest[-2], tuple(rest[:-2])),
+        *(None for _ in rest[:-2]),
+    ),
     batch=_scatter_add_batch,
     params=("template", "shape"),
     fresh=lambda aval: bool(aval.shape),
@@ -354,9 +411,17 @@ scatter_add_p = Primitive(
 )
 
 
-def scatter_add(x: Value, template: StaticIndex, arrays: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
-    """Return zeros of ``shape`` with ``x`` added at the index; values at repeated indices add up."""
-    return bind(scatter_add_p, (x, *arrays), (template, shape)) if arrays else bind(embed_p, (x,), (template, shape))
+def scatter_add(
+    x: Value, template: StaticIndex, arrays: tuple[Any, ...], shape: tuple[int, ...]
+) -> Any:
+    """Return zeros of ``shape`` with ``x`` added at the index; values at repeated indices
+    add up.
+    """
+    return (
+        bind(scatter_add_p, (x, *arrays), (template, shape))
+        if arrays
+        else bind(embed_p, (x,), (template, shape))
+    )
 
 
 # -- is_last_write: which written values stay ------------------------------------------------------
@@ -377,7 +442,10 @@ def _last_write_aval(*rest: Any) -> ShapeDtype:
 
 
 def _last_write_batch(
-    operands: tuple[Any, ...], is_batched: tuple[bool, ...], template: StaticIndex, shape: tuple[int, ...]
+    operands: tuple[Any, ...],
+    is_batched: tuple[bool, ...],
+    template: StaticIndex,
+    shape: tuple[int, ...],
 ) -> Any:
     size = _batch_size(operands, is_batched)
     template, lifted, order = lift(template, operands, is_batched, size, len(shape))
@@ -396,14 +464,16 @@ is_last_write_p = Primitive(
 )
 
 
-def _keep_last(v: Array, template: StaticIndex, arrays: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+def _keep_last(
+    v: Array, template: StaticIndex, arrays: tuple[Any, ...], shape: tuple[int, ...]
+) -> Any:
     """Zero the values of ``v`` that a later one overwrites; no operation if no index can repeat."""
     if all(shape_of(a) == () for a in arrays):
         return v
     return where(bind(is_last_write_p, arrays, (template, shape)), v, 0.0)
 
 
-# -- scatter_set: a copy of x in which x[template] = v ---------------------------------------------------------
+# -- scatter_set: a copy of x in which x[template] = v ---------------------------------------------
 
 
 def _scatter_set_eval(x: Array, v: Array, *rest: Any) -> Any:
@@ -422,31 +492,42 @@ def _scatter_set_aval(x: ShapeDtype, v: Array, *rest: Any) -> ShapeDtype:
         fits = False
     if not fits:
         raise ShapeError(
-            f"could not broadcast input array from shape {shape} into shape {target} (assigning into {x!r})",
+            f"could not broadcast input array from shape {shape} into shape {target} (assigning "
+            f"into {x!r})",
             fix="the value's sizes must be equal to those of x[index], or 1, from the last axis",
         )
     return x
 
 
-def _scatter_set_jvp(primals: Values, _outputs: Values, tangents: Tangents, template: StaticIndex) -> Any:
+def _scatter_set_jvp(
+    primals: Values, _outputs: Values, tangents: Tangents, template: StaticIndex
+) -> Any:
     (x, _, *arrays), (x_dot, v_dot) = primals, tangents[:2]
     if x_dot is not None:
         return bind(scatter_set_p, (x_dot, 0.0 if v_dot is None else v_dot, *arrays), (template,))
     assert v_dot is not None  # one of them is there
     shape, indices = shape_of(x), tuple(arrays)
     target = _target(ShapeDtype(shape, np.bool_), template, indices)
-    return scatter_add(_keep_last(broadcast_to(v_dot, target), template, indices, shape), template, indices, shape)
+    return scatter_add(
+        _keep_last(broadcast_to(v_dot, target), template, indices, shape), template, indices, shape
+    )
 
 
 def _scatter_set_transpose(ct: Array, x: Operand, v: Operand, *rest: Any) -> Any:
     *arrays, template = rest
     indices = tuple(arrays)
     x_bar = bind(scatter_set_p, (ct, 0.0, *indices), (template,)) if is_linear(x) else None
-    v_bar = _keep_last(gather(ct, template, indices), template, indices, shape_of(ct)) if is_linear(v) else None
+    v_bar = (
+        _keep_last(gather(ct, template, indices), template, indices, shape_of(ct))
+        if is_linear(v)
+        else None
+    )
     return (x_bar, v_bar, *(None for _ in indices))
 
 
-def _scatter_set_batch(operands: tuple[Any, ...], is_batched: tuple[bool, ...], template: StaticIndex) -> Any:
+def _scatter_set_batch(
+    operands: tuple[Any, ...], is_batched: tuple[bool, ...], template: StaticIndex
+) -> Any:
     x, v, *arrays = operands
     size = _batch_size(operands, is_batched)
     if not is_batched[0]:

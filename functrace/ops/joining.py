@@ -45,19 +45,27 @@ def _join_tangents(
     first, last = active[0], active[-1]
     if last - first + 1 == len(active) < len(tangents):
         start = sum(sizes[:first])
-        joined = join([convert(t, out.dtype) for t in tangents[first : last + 1] if t is not None], axis)
+        joined = join(
+            [convert(t, out.dtype) for t in tangents[first : last + 1] if t is not None], axis
+        )
         part = (start, start + sum(sizes[first : last + 1]), None)
         return bind(embed_p, (joined,), ((*(_ALL,) * axis, part), out.shape))
-    zeros = [filled(out, shape_of(x), aval_of(x).dtype) if t is None else t for x, t in zip(primals, tangents, strict=True)]
+    zeros = [
+        filled(out, shape_of(x), aval_of(x).dtype) if t is None else t
+        for x, t in zip(primals, tangents, strict=True)
+    ]
     return join(zeros, axis)
 
 
 def _batched(operands: Values, is_batched: Flags) -> tuple[Any, ...]:
     n = next(shape_of(x)[0] for x, b in zip(operands, is_batched, strict=True) if b)
-    return tuple(x if b else broadcast_to(x, (n, *shape_of(x))) for x, b in zip(operands, is_batched, strict=True))
+    return tuple(
+        x if b else broadcast_to(x, (n, *shape_of(x)))
+        for x, b in zip(operands, is_batched, strict=True)
+    )
 
 
-# -- concatenate ---------------------------------------------------------------------------------------
+# -- concatenate -----------------------------------------------------------------------------------
 
 
 def _concatenate_eval(*operands: Any) -> Any:
@@ -69,11 +77,15 @@ def _concatenate_aval(*operands: Any) -> ShapeDtype:
     first = avals[0].shape
     if not 0 <= axis < len(first):
         raise AxisError(
-            f"concatenate: axis {axis} is out of bounds for {avals[0]}", fix=f"use an axis from 0 to {len(first) - 1}"
+            f"concatenate: axis {axis} is out of bounds for {avals[0]}",
+            fix=f"use an axis from 0 to {len(first) - 1}",
         )
     for aval in avals[1:]:
         shape = aval.shape
-        if len(shape) != len(first) or shape[:axis] + shape[axis + 1 :] != first[:axis] + first[axis + 1 :]:
+        if (
+            len(shape) != len(first)
+            or shape[:axis] + shape[axis + 1 :] != first[:axis] + first[axis + 1 :]
+        ):
             raise ShapeError(
                 f"concatenate cannot join {avals[0]} and {aval} along axis {axis}",
                 fix="make all sizes equal except along the joined axis",
@@ -115,7 +127,7 @@ def concatenate(arrays: Iterable[Value], axis: int) -> Any:
     return bind(concatenate_p, tuple(arrays), (axis,))
 
 
-# -- stack ---------------------------------------------------------------------------------------------
+# -- stack -----------------------------------------------------------------------------------------
 
 
 def _stack_eval(*operands: Any) -> Any:
@@ -127,7 +139,9 @@ def _stack_aval(*operands: Any) -> ShapeDtype:
     shape = avals[0].shape
     for aval in avals[1:]:
         if aval.shape != shape:
-            raise ShapeError(f"stack cannot join {avals[0]} and {aval}", fix="give all arrays the same shape")
+            raise ShapeError(
+                f"stack cannot join {avals[0]} and {aval}", fix="give all arrays the same shape"
+            )
     return ShapeDtype((*shape[:axis], len(avals), *shape[axis:]), result_dtype(*avals))
 
 
@@ -137,7 +151,10 @@ def _stack_jvp(primals: Values, outputs: Values, tangents: Tangents, axis: int) 
 
 def _stack_transpose(ct: Array, *operands: Any) -> tuple[Any, ...]:
     *values, axis = operands
-    return tuple(index_static(ct, (*(_ALL,) * axis, k)) if is_linear(x) else None for k, x in enumerate(values))
+    return tuple(
+        index_static(ct, (*(_ALL,) * axis, k)) if is_linear(x) else None
+        for k, x in enumerate(values)
+    )
 
 
 stack_p = Primitive(
@@ -157,7 +174,7 @@ def stack(arrays: Iterable[Value], axis: int) -> Any:
     return bind(stack_p, tuple(arrays), (axis,))
 
 
-# -- convolve ------------------------------------------------------------------------------------------
+# -- convolve --------------------------------------------------------------------------------------
 
 
 def _convolve_eval(x: Array, y: Array) -> Any:
@@ -174,7 +191,9 @@ def _convolve_eval(x: Array, y: Array) -> Any:
 
 def _convolve_aval(x: ShapeDtype, y: ShapeDtype) -> ShapeDtype:
     if not (x.ndim and y.ndim and x.shape[-1] and y.shape[-1]):
-        raise ShapeError(f"convolve needs arrays with at least one element, got {x} and {y}", fix="pass vectors")
+        raise ShapeError(
+            f"convolve needs arrays with at least one element, got {x} and {y}", fix="pass vectors"
+        )
     rest = np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
     return ShapeDtype((*rest, x.shape[-1] + y.shape[-1] - 1), result_dtype(x, y))
 
@@ -193,7 +212,11 @@ def _correlated(ct: Array, y: Operand, n: int) -> Any:
 
 
 def _convolve_transpose(ct: Array, x: Operand, y: Operand) -> tuple[Any, Any]:
-    return (_correlated(ct, y, x.shape[-1]), None) if is_linear(x) else (None, _correlated(ct, x, y.shape[-1]))
+    return (
+        (_correlated(ct, y, x.shape[-1]), None)
+        if is_linear(x)
+        else (None, _correlated(ct, x, y.shape[-1]))
+    )
 
 
 def _convolve_batch(operands: Values, is_batched: Flags) -> Any:
@@ -202,7 +225,9 @@ def _convolve_batch(operands: Values, is_batched: Flags) -> Any:
     for x, b in zip(operands, is_batched, strict=True):
         shape = shape_of(x)
         missing = rank - (len(shape) - b)
-        aligned.append(reshape(x, (shape[0],) + (1,) * missing + tuple(shape[1:])) if b and missing else x)
+        aligned.append(
+            reshape(x, (shape[0],) + (1,) * missing + tuple(shape[1:])) if b and missing else x
+        )
     return convolve(*aligned)
 
 

@@ -1,12 +1,14 @@
-"""Linear algebra: solving, inverting, determinants and factorizations of stacks of square or rectangular matrices.
+"""Linear algebra: solving, inverting, determinants and factorizations of stacks of square or
+rectangular matrices.
 
 Every primitive takes stacks like NumPy's gufuncs (matrices in the last two axes), so batching is
 the primitive itself. Operands are float or complex and have at least two axes; the NumPy layer
 ensures that.
 
 Note [Functions of symmetric matrices]
-    ``cholesky`` and ``eigh`` read one triangle of their operand. Their derivative is that of the function of the symmetric
-    part (A + A^H) / 2, as in JAX and PyTorch: gradients are symmetric (Hermitian), and the two triangles share them.
+    ``cholesky`` and ``eigh`` read one triangle of their operand. Their derivative is that of the
+    function of the symmetric part (A + A^H) / 2, as in JAX and PyTorch: gradients are symmetric
+    (Hermitian), and the two triangles share them.
 
 Note [Phases of eigenvectors]
     A complex eigenvector may be multiplied by any number of modulus 1. LAPACK's choice follows from
@@ -14,8 +16,9 @@ Note [Phases of eigenvectors]
     one. Derivatives keep this phase: they are those of NumPy's vectors. Where that element is 0, it
     determines no phase, and the derivative is the one with the least rotation.
 
-Source: M. Giles, "Collected matrix derivative results for forward and reverse mode AD" (2008); J. Townsend,
-"Differentiating the singular value decomposition" (2016). See Note [Degenerate spectra] in functrace/ops/matrices.py.
+Source: M. Giles, "Collected matrix derivative results for forward and reverse mode AD" (2008); J.
+Townsend, "Differentiating the singular value decomposition" (2016). See Note [Degenerate spectra]
+in functrace/ops/matrices.py.
 
 Layer: 2.
 """
@@ -31,7 +34,21 @@ from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, always, is_linear
 from functrace.ops import counts
 from functrace.ops.contraction import matmul, swap_last
-from functrace.ops.elementwise import absolute, add, div, equal, imag, less, mul, neg, plus, real, sign, sub, where
+from functrace.ops.elementwise import (
+    absolute,
+    add,
+    div,
+    equal,
+    imag,
+    less,
+    mul,
+    neg,
+    plus,
+    real,
+    sign,
+    sub,
+    where,
+)
 from functrace.ops.indexing import index_static
 from functrace.ops.matrices import (
     adjoint,
@@ -60,7 +77,7 @@ from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
-# -- inv, solve ----------------------------------------------------------------------------------------
+# -- inv, solve ------------------------------------------------------------------------------------
 
 
 def _inv_jvp(_primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
@@ -97,7 +114,9 @@ def _solve_jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
 
 def _solve_transpose(ct: Array, a: Operand, b: Operand) -> Any:
     if is_linear(a):
-        raise NotDifferentiableError("solve is not linear in its matrix", fix="differentiate with functrace.vjp instead")
+        raise NotDifferentiableError(
+            "solve is not linear in its matrix", fix="differentiate with functrace.vjp instead"
+        )
     return None, solve(swap_last(a), ct)
 
 
@@ -130,7 +149,7 @@ def solve(a: Value, b: Value) -> Any:
     return bind(solve_p, (a, b))
 
 
-# -- determinants --------------------------------------------------------------------------------------
+# -- determinants ----------------------------------------------------------------------------------
 
 
 def _det_aval(x: ShapeDtype) -> ShapeDtype:
@@ -165,7 +184,9 @@ def _cofactor_eval(x: Array) -> Any:
 
 
 def _small_cofactor(x: Array) -> Any:
-    """Cofactors of matrices of size 1, 2 and 3 by their definition, as polynomials of the elements."""
+    """Cofactors of matrices of size 1, 2 and 3 by their definition, as polynomials of the
+    elements.
+    """
     n = x.shape[-1]
     if n < 2:
         return np.ones_like(x)
@@ -179,7 +200,9 @@ def _small_cofactor(x: Array) -> Any:
 
 
 def _small_cofactor_change(x: Array, t: Array) -> Any:
-    """Derivative of `_small_cofactor` in the direction ``t``: zero, linear in ``t``, or bilinear in ``x`` and ``t``."""
+    """Derivative of `_small_cofactor` in the direction ``t``: zero, linear in ``t``, or bilinear in
+    ``x`` and ``t``.
+    """
     shape, dtype = np.broadcast_shapes(x.shape, t.shape), np.result_type(x, t)
     n = shape[-1]
     if n < 2:
@@ -253,7 +276,8 @@ def _scaled(x: Array, exponents: Any) -> Any:
 def _singular_cofactor(x: Array) -> Any:
     x, is_bad = _finite(x)
     x, rows, columns = _balanced(x)
-    # x = U S V^H gives cof(x) = det(U) det(V^H) conj(U) cof(S) conj(V^H): no division, so right for singular x.
+    # x = U S V^H gives cof(x) = det(U) det(V^H) conj(U) cof(S) conj(V^H): no division, so right for
+    # singular x.
     u, s, vh = np.linalg.svd(x)
     before = np.ones_like(s)
     after = np.ones_like(s)
@@ -261,7 +285,9 @@ def _singular_cofactor(x: Array) -> Any:
     after[..., :-1] = np.cumprod(s[..., :0:-1], axis=-1)[..., ::-1]
     unit = np.linalg.det(u) * np.linalg.det(vh)
     made = unit[..., None, None] * (np.conj(u) * (before * after)[..., None, :]) @ np.conj(vh)
-    made = _scaled(made, rows.sum(-2, keepdims=True) - rows + columns.sum(-1, keepdims=True) - columns)
+    made = _scaled(
+        made, rows.sum(-2, keepdims=True) - rows + columns.sum(-1, keepdims=True) - columns
+    )
     return np.where(is_bad, x.dtype.type(np.nan), made)
 
 
@@ -284,8 +310,9 @@ cofactor_p = Primitive(
 def _cofactor_change_eval(x: Array, t: Array) -> Any:
     if x.shape[-1] <= 3:
         return _small_cofactor_change(x, t)
-    # In the basis of x = U S V^H, E = U^H t V changes adj(S) by -E_ij p_ij off the diagonal, and by the sum of
-    # E_kk p_ik on it, where p_ij is the product of all singular values but the i-th and j-th.
+    # In the basis of x = U S V^H, E = U^H t V changes adj(S) by -E_ij p_ij off the diagonal, and by
+    # the sum of E_kk p_ik on it, where p_ij is the product of all singular values but the i-th and
+    # j-th.
     x, is_bad = _finite(x)
     x, rows, columns = _balanced(x)
     t, is_bad_too = _finite(t)
@@ -299,7 +326,9 @@ def _cofactor_change_eval(x: Array, t: Array) -> Any:
     inner = np.where(diagonal, p @ np.diagonal(e, axis1=-2, axis2=-1)[..., None], -p * e)
     unit = np.linalg.det(u) * np.linalg.det(vh)
     made = np.swapaxes(unit[..., None, None] * (v @ inner @ uh), -1, -2)
-    made = _scaled(made, rows.sum(-2, keepdims=True) - rows + columns.sum(-1, keepdims=True) - columns)
+    made = _scaled(
+        made, rows.sum(-2, keepdims=True) - rows + columns.sum(-1, keepdims=True) - columns
+    )
     return np.where(is_bad | is_bad_too, made.dtype.type(np.nan), made)
 
 
@@ -315,7 +344,10 @@ def _cofactor_change_jvp(primals: Values, _outputs: Values, tangents: Tangents) 
     d_inverse = neg(matmul(matmul(inverse, dx), inverse))
     t_turned = swap_last(t)
     change = sub(
-        add(mul(d_cofactor, _trace_as_matrix(inverse, t)), mul(cofactor, _trace_as_matrix(d_inverse, t))),
+        add(
+            mul(d_cofactor, _trace_as_matrix(inverse, t)),
+            mul(cofactor, _trace_as_matrix(d_inverse, t)),
+        ),
         add(
             matmul(matmul(d_cofactor, t_turned), swap_last(inverse)),
             matmul(matmul(cofactor, t_turned), swap_last(d_inverse)),
@@ -336,14 +368,18 @@ def _cofactor_change_batch(operands: Values, is_batched: Flags) -> Any:
 def _cofactor_change_transpose(ct: Array, x: Operand, t: Operand) -> Any:
     # The second derivative of det is a symmetric form, and so its own transpose.
     if is_linear(x):
-        raise NotDifferentiableError("cofactor_change is not linear in x", fix="differentiate with functrace.vjp instead")
+        raise NotDifferentiableError(
+            "cofactor_change is not linear in x", fix="differentiate with functrace.vjp instead"
+        )
     return None, bind(cofactor_change_p, (x, ct))
 
 
 cofactor_change_p = Primitive(
     "cofactor_change",
     eval=_cofactor_change_eval,
-    aval=lambda x, t: ShapeDtype(np.broadcast_shapes(x.shape, t.shape), np.result_type(x.dtype, t.dtype)),
+    aval=lambda x, t: ShapeDtype(
+        np.broadcast_shapes(x.shape, t.shape), np.result_type(x.dtype, t.dtype)
+    ),
     jvp=_cofactor_change_jvp,
     transpose=_cofactor_change_transpose,
     batch=_cofactor_change_batch,
@@ -412,7 +448,7 @@ slogdet_p = Primitive(
     flops=counts.cubic(2 / 3),
 )
 
-# -- eigenvalues of symmetric matrices -----------------------------------------------------------------
+# -- eigenvalues of symmetric matrices -------------------------------------------------------------
 
 
 def _eigvalsh_aval(x: ShapeDtype, uplo: str) -> ShapeDtype:
@@ -476,7 +512,7 @@ eigh_p = Primitive(
     flops=counts.cubic(9),
 )
 
-# -- singular values -----------------------------------------------------------------------------------
+# -- singular values -------------------------------------------------------------------------------
 
 
 def _svdvals_aval(x: ShapeDtype) -> ShapeDtype:
@@ -486,7 +522,9 @@ def _svdvals_aval(x: ShapeDtype) -> ShapeDtype:
 def _svdvals_jvp(primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
     u, _, vh = bind(svd_p, primals, (False,))
     change = real_part(diagonal_of(matmul(matmul(adjoint(u), tangents[0]), adjoint(vh))))
-    return mul(change, sign(outputs[0]))  # 0 where a value is 0, like abs'(0) = 0, so that the nuclear norm has norm'(0) = 0
+    return mul(
+        change, sign(outputs[0])
+    )  # 0 where a value is 0, like abs'(0) = 0, so that the nuclear norm has norm'(0) = 0
 
 
 svdvals_p = Primitive(
@@ -517,12 +555,16 @@ def _svd_jvp(primals: Values, outputs: Values, tangents: tuple[Array], full: boo
     m, n = x.shape[-2:]
     if full and m != n:
         raise NotDifferentiableError(
-            f"svd with full_matrices=True of {aval_of(x)}: the vectors that complete the basis have no derivative",
-            fix="use np.linalg.svd(x, full_matrices=False), or np.linalg.svdvals(x) for the values alone",
+            f"svd with full_matrices=True of {aval_of(x)}: the vectors that complete the basis "
+            "have no derivative",
+            fix="use np.linalg.svd(x, full_matrices=False), or np.linalg.svdvals(x) for the values "
+            "alone",
         )
     uh, v = adjoint(u), adjoint(vh)
     inner = matmul(matmul(uh, t), v)
-    factor = mul(gaps_inverse(s), div(1.0, _nonzero(add(as_row(s), as_column(s)))))  # 1 / (s_j^2 - s_i^2)
+    factor = mul(
+        gaps_inverse(s), div(1.0, _nonzero(add(as_row(s), as_column(s))))
+    )  # 1 / (s_j^2 - s_i^2)
     left, right = mul(inner, as_row(s)), mul(inner, as_column(s))
     du = mul(add(left, adjoint(left)), factor)
     dv = mul(add(right, adjoint(right)), factor)
@@ -558,7 +600,7 @@ svd_p = Primitive(
     flops=counts.tall(14, 8),
 )
 
-# -- the Euclidean norm --------------------------------------------------------------------------------
+# -- the Euclidean norm ----------------------------------------------------------------------------
 
 
 def norm_eval(x: Array, axes: tuple[int, ...]) -> Any:
@@ -571,7 +613,9 @@ def _norm_aval(x: ShapeDtype, axes: tuple[int, ...]) -> ShapeDtype:
     return ShapeDtype(tuple(n for k, n in enumerate(x.shape) if k not in axes), real_dtype(x.dtype))
 
 
-def _norm_jvp(primals: Values, outputs: Values, tangents: tuple[Array], axes: tuple[int, ...]) -> Any:
+def _norm_jvp(
+    primals: Values, outputs: Values, tangents: tuple[Array], axes: tuple[int, ...]
+) -> Any:
     # norm'(0) = 0: the sum is 0 there, and divided by 1.
     (x,), (norm,), (t,) = primals, outputs, tangents
     return div(real_part(reduce_sum(mul(conjugate(x), t), axes)), _nonzero(norm))

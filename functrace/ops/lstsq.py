@@ -7,8 +7,8 @@ Note [Cut-off singular values]
     values, ``s`` kept and ``z`` discarded, the factor 1 / s^2 becomes 1 / (s^2 - z^2), and
     z / (s (s^2 - z^2)) times the mirrored term is added.
 
-Source: G. H. Golub, V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems whose variables
-separate" (1973).
+Source: G. H. Golub, V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares
+problems whose variables separate" (1973).
 
 Layer: 2.
 """
@@ -24,10 +24,30 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import Primitive, Tangents, Values, always
 from functrace.ops import counts
 from functrace.ops.contraction import matmul, swap_last
-from functrace.ops.elementwise import add, div, greater, logical_and, logical_not, mul, neg, plus, square, sub, where
+from functrace.ops.elementwise import (
+    add,
+    div,
+    greater,
+    logical_and,
+    logical_not,
+    mul,
+    neg,
+    plus,
+    square,
+    sub,
+    where,
+)
 from functrace.ops.indexing import index_static
 from functrace.ops.linalg import svd_p
-from functrace.ops.matrices import adjoint, aligned, as_column, as_row, check_square, hermitian_part, not_linear
+from functrace.ops.matrices import (
+    adjoint,
+    aligned,
+    as_column,
+    as_row,
+    check_square,
+    hermitian_part,
+    not_linear,
+)
 from functrace.ops.shaping import reshape
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Tracer, Value
@@ -36,7 +56,7 @@ from functrace.typing import Array
 _ROUNDING = 1e-10
 """Discarded values up to this, relative to the largest one, do not matter in double precision."""
 
-# -- pinv ----------------------------------------------------------------------------------------------
+# -- pinv ------------------------------------------------------------------------------------------
 
 
 def _pinv_aval(x: ShapeDtype, *rest: Any) -> ShapeDtype:
@@ -49,7 +69,10 @@ def _pinv_aval(x: ShapeDtype, *rest: Any) -> ShapeDtype:
             try:
                 stack = np.broadcast_shapes(tuple(stack), limit.shape)
             except ValueError:
-                raise ShapeError(f"pinv: rcond of shape {limit.shape} does not fit {x}", fix="pass one per matrix") from None
+                raise ShapeError(
+                    f"pinv: rcond of shape {limit.shape} does not fit {x}",
+                    fix="pass one per matrix",
+                ) from None
     return ShapeDtype((*stack, n, m), x.dtype)
 
 
@@ -59,7 +82,9 @@ def _pinv_eval(x: Array, *rest: Any) -> Any:
     return np.linalg.pinv(np.broadcast_to(x, stack + x.shape[-2:]), *limits, hermitian=hermitian)
 
 
-def _pinv_jvp(primals: Values, outputs: Values, tangents: Tangents, hermitian: bool, cuts: bool) -> Any:
+def _pinv_jvp(
+    primals: Values, outputs: Values, tangents: Tangents, hermitian: bool, cuts: bool
+) -> Any:
     a, p, t = primals[0], outputs[0], tangents[0]
     if t is None:  # rcond has no derivative
         return None
@@ -101,7 +126,9 @@ pinv_p = Primitive(
     aval=_pinv_aval,
     jvp=_pinv_jvp,
     transpose=not_linear("pinv"),
-    batch=lambda operands, flags, *params: bind(pinv_p, aligned(operands, flags, (2, 0)[: len(operands)]), params),
+    batch=lambda operands, flags, *params: bind(
+        pinv_p, aligned(operands, flags, (2, 0)[: len(operands)]), params
+    ),
     params=("hermitian", "cuts"),
     fails=always,
     flops=counts.tall(14, 8),
@@ -114,7 +141,9 @@ def pinv(x: Value, rcond: Value | None = None, *, hermitian: bool = False) -> An
     count as 0."""
     if rcond is None:
         return bind(pinv_p, (x,), (hermitian, False))
-    return bind(pinv_p, (x, rcond), (hermitian, isinstance(rcond, Tracer) or cuts_off(np.asarray(rcond))))
+    return bind(
+        pinv_p, (x, rcond), (hermitian, isinstance(rcond, Tracer) or cuts_off(np.asarray(rcond)))
+    )
 
 
 def cuts_off(rcond: float | Array) -> bool:
@@ -122,7 +151,7 @@ def cuts_off(rcond: float | Array) -> bool:
     return bool(np.any(np.greater(rcond, _ROUNDING)))
 
 
-# -- lstsq ---------------------------------------------------------------------------------------------
+# -- lstsq -----------------------------------------------------------------------------------------
 
 
 def _lstsq_eval(a: Array, b: Array, rcond: float) -> Any:
@@ -141,7 +170,8 @@ def _lstsq_eval(a: Array, b: Array, rcond: float) -> Any:
 def _lstsq_aval(a: ShapeDtype, b: ShapeDtype, rcond: float) -> tuple[ShapeDtype, ShapeDtype]:
     if a.ndim < 2 or b.ndim < 2 or a.shape[-2] != b.shape[-2]:
         raise ShapeError(
-            f"lstsq cannot solve {a} for the right-hand sides {b}", fix="pass a matrix (m, n) and right-hand sides (m, k)"
+            f"lstsq cannot solve {a} for the right-hand sides {b}",
+            fix="pass a matrix (m, n) and right-hand sides (m, k)",
         )
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     x = ShapeDtype((*stack, a.shape[-1], b.shape[-1]), np.result_type(a.dtype, b.dtype))
@@ -154,7 +184,9 @@ def _lstsq_jvp(primals: Values, outputs: Values, tangents: Tangents, rcond: floa
     inverse = pinv(a, rcond)
     total = None if db is None else matmul(inverse, db)
     if da is not None and cuts_off(rcond):
-        change = _pinv_jvp((a, np.asarray(rcond)), (inverse,), (da, None), hermitian=False, cuts=True)
+        change = _pinv_jvp(
+            (a, np.asarray(rcond)), (inverse,), (da, None), hermitian=False, cuts=True
+        )
         total = plus(total, matmul(change, b))
     elif da is not None:
         change = matmul(da, x)

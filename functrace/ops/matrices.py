@@ -37,7 +37,10 @@ Shape = tuple[int, ...]
 
 def not_linear(name: str) -> Absent:
     """Return the transpose rule of a nonlinear function."""
-    return absent(because=f"{name} is not linear", instead="differentiate with functrace.vjp or functrace.grad instead")
+    return absent(
+        because=f"{name} is not linear",
+        instead="differentiate with functrace.vjp or functrace.grad instead",
+    )
 
 
 def native_batch(primitive_of: Callable[[], Primitive]) -> Any:
@@ -57,7 +60,9 @@ def aligned(operands: Values, is_batched: Flags, cores: Sequence[int]) -> tuple[
         operands: arrays whose last ``cores`` axes are one example's, and whose other axes are
             stacks.
     """
-    rank = max(len(shape_of(x)) - core - b for x, core, b in zip(operands, cores, is_batched, strict=True))
+    rank = max(
+        len(shape_of(x)) - core - b for x, core, b in zip(operands, cores, is_batched, strict=True)
+    )
     made = []
     for x, core, b in zip(operands, cores, is_batched, strict=True):
         shape = shape_of(x)
@@ -70,7 +75,8 @@ def check_square(name: str, x: ShapeDtype) -> None:
     """Check that matrices are square; raises `ShapeError`."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(
-            f"{name} needs square matrices in the last two axes, got {x}", fix="pass an array of shape (..., n, n)"
+            f"{name} needs square matrices in the last two axes, got {x}",
+            fix="pass an array of shape (..., n, n)",
         )
 
 
@@ -95,7 +101,8 @@ def right_sides_aval(name: str, a: ShapeDtype, b: ShapeDtype) -> ShapeDtype:
     if not fits:
         raise ShapeError(
             f"{name} cannot solve {a} for the right-hand sides {b}",
-            fix="pass matrices (..., n, n) and right-hand sides (..., n, k), or one vector of length n",
+            fix="pass matrices (..., n, n) and right-hand sides (..., n, k), or one vector of "
+            "length n",
         )
     return ShapeDtype((*stack, *b.shape[-2:]), np.result_type(a.dtype, b.dtype))
 
@@ -105,7 +112,7 @@ def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return cast("Any", np.empty(0, dtype)).real.dtype
 
 
-# -- parts and products --------------------------------------------------------------------------------
+# -- parts and products ----------------------------------------------------------------------------
 
 
 def conjugate(x: Array) -> Any:
@@ -177,7 +184,9 @@ def _rounding(w: Array, n: int) -> Any:
 
 
 def gaps_inverse(w: Array) -> Any:
-    """1 / (w_j - w_i); NaN where they are equal, 0 on the diagonal. See Note [Degenerate spectra]."""
+    """1 / (w_j - w_i); NaN where they are equal, 0 on the diagonal. See Note [Degenerate
+    spectra].
+    """
     n = shape_of(w)[-1]
     gap = sub(as_row(w), as_column(w))
     if not n:

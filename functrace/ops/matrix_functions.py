@@ -8,8 +8,9 @@ Note [Derivatives of functions of matrices]
     transpose is ``frechet`` at the transposed A, and its own derivative by A is ``frechet`` of the
     block matrix: this gives every order, for every f.
 
-Source: Higham, "Functions of Matrices" (2008), 3.2; Mathias, "A chain rule for matrix functions" (1996); de Hoog, Anderssen
-and Lukas, "Differentiation of matrix functionals using triangular factorization" (2011) for LU.
+Source: Higham, "Functions of Matrices" (2008), 3.2; Mathias, "A chain rule for matrix functions"
+(1996); de Hoog, Anderssen and Lukas, "Differentiation of matrix functionals using triangular
+factorization" (2011) for LU.
 
 Layer: 2.
 """
@@ -23,7 +24,16 @@ import numpy as np
 
 from functrace.errors import DtypeError, NotDifferentiableError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import ZERO, Operand, Primitive, Tangents, Values, absent, always, is_linear
+from functrace.ir.primitive import (
+    ZERO,
+    Operand,
+    Primitive,
+    Tangents,
+    Values,
+    absent,
+    always,
+    is_linear,
+)
 from functrace.ops.contraction import matmul, swap_last
 from functrace.ops.elementwise import add, equal, mul, sub
 from functrace.ops.indexing import index_static
@@ -37,15 +47,21 @@ from functrace.typing import Array
 
 
 def _not_linear(name: str) -> Any:
-    return absent(because=f"{name} is not linear", instead="differentiate with functrace.vjp or functrace.grad instead")
+    return absent(
+        because=f"{name} is not linear",
+        instead="differentiate with functrace.vjp or functrace.grad instead",
+    )
 
 
 def _square(name: str, x: ShapeDtype) -> None:
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise ShapeError(f"{name} needs square matrices in the last two axes, got {x}", fix="pass shape (..., n, n)")
+        raise ShapeError(
+            f"{name} needs square matrices in the last two axes, got {x}",
+            fix="pass shape (..., n, n)",
+        )
 
 
-# -- functions of matrices ----------------------------------------------------------------------------------------------
+# -- functions of matrices -------------------------------------------------------------------------
 
 FUNCTIONS = ("expm", "cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm", "logm", "sqrtm")
 """Names of ``scipy.linalg`` that ``matrix_function`` and ``frechet`` may call."""
@@ -58,16 +74,21 @@ def _function_eval(x: Array, name: str) -> Any:
     found = np.asarray(function(x))
     if found.dtype.kind == "c" and x.dtype.kind != "c":
         raise DtypeError(
-            f"scipy.linalg.{name} of this real matrix is complex, and what is traced has one dtype for all elements",
+            f"scipy.linalg.{name} of this real matrix is complex, and what is traced has one dtype "
+            "for all elements",
             fix="pass a complex matrix: x.astype(complex)",
         )
     return found.astype(x.dtype, copy=False)
 
 
 def _check_name(name: str) -> None:
-    """Check that a name is that of a function of matrices: it may come from a text, and is looked up in SciPy."""
+    """Check that a name is that of a function of matrices: it may come from a text, and is looked
+    up in SciPy.
+    """
     if name not in FUNCTIONS:
-        raise ProgramError(f"{name!r} is no function of matrices", fix=f"name one of {', '.join(FUNCTIONS)}")
+        raise ProgramError(
+            f"{name!r} is no function of matrices", fix=f"name one of {', '.join(FUNCTIONS)}"
+        )
 
 
 def _function_aval(x: ShapeDtype, name: str) -> ShapeDtype:
@@ -133,7 +154,9 @@ def _frechet_jvp(primals: Values, _outputs: Values, tangents: Tangents, name: st
 
 def _frechet_transpose(ct: Array, x: Operand, t: Operand, name: str) -> Any:
     if is_linear(x):
-        raise NotDifferentiableError("frechet is not linear in its matrix", fix="differentiate with functrace.vjp instead")
+        raise NotDifferentiableError(
+            "frechet is not linear in its matrix", fix="differentiate with functrace.vjp instead"
+        )
     return None, bind(frechet_p, (swap_last(x), ct), (name,))
 
 
@@ -143,12 +166,14 @@ frechet_p = Primitive(
     aval=_frechet_aval,
     jvp=_frechet_jvp,
     transpose=_frechet_transpose,
-    batch=lambda operands, is_batched, name: bind(frechet_p, aligned(operands, is_batched, (2, 2)), (name,)),
+    batch=lambda operands, is_batched, name: bind(
+        frechet_p, aligned(operands, is_batched, (2, 2)), (name,)
+    ),
     params=("name",),
     fails=always,
 )
 
-# -- Sylvester's equation -----------------------------------------------------------------------------------------------
+# -- Sylvester's equation --------------------------------------------------------------------------
 
 
 def _sylvester_eval(a: Array, b: Array, q: Array) -> Any:
@@ -166,7 +191,10 @@ def _sylvester_aval(a: ShapeDtype, b: ShapeDtype, q: ShapeDtype) -> ShapeDtype:
     _square("solve_sylvester", a)
     _square("solve_sylvester", b)
     if q.ndim < 2 or q.shape[-2:] != (a.shape[-1], b.shape[-1]):
-        raise ShapeError(f"solve_sylvester cannot solve {a} and {b} for {q}", fix="pass shapes (m, m), (n, n) and (m, n)")
+        raise ShapeError(
+            f"solve_sylvester cannot solve {a} and {b} for {q}",
+            fix="pass shapes (m, m), (n, n) and (m, n)",
+        )
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], q.shape[:-2])
     return ShapeDtype((*stack, *q.shape[-2:]), np.result_type(a.dtype, b.dtype, q.dtype))
 
@@ -182,7 +210,9 @@ def _sylvester_jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
 
 def _sylvester_transpose(ct: Array, a: Operand, b: Operand, q: Operand) -> Any:
     if is_linear(a) or is_linear(b):
-        raise NotDifferentiableError("sylvester is linear in its last operand", fix="differentiate with functrace.vjp")
+        raise NotDifferentiableError(
+            "sylvester is linear in its last operand", fix="differentiate with functrace.vjp"
+        )
     return None, None, sylvester(swap_last(a), swap_last(b), ct)
 
 
@@ -202,7 +232,7 @@ def sylvester(a: Value, b: Value, q: Value) -> Any:
     return bind(sylvester_p, (a, b, q))
 
 
-# -- LU -----------------------------------------------------------------------------------------------------------------
+# -- LU --------------------------------------------------------------------------------------------
 
 
 def _lu_eval(x: Array) -> Any:
@@ -214,7 +244,9 @@ def _lu_eval(x: Array) -> Any:
         shape = (*x.shape[:-2], min(x.shape[-2:]))
         return x.copy(), np.zeros(shape, np.int32), np.zeros((*x.shape[:-2], x.shape[-2]), np.int64)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", scipy.linalg.LinAlgWarning)  # for singular matrices, which have factors, too
+        warnings.simplefilter(
+            "ignore", scipy.linalg.LinAlgWarning
+        )  # for singular matrices, which have factors, too
         factors, pivots = scipy.linalg.lu_factor(x)
     pivots = np.asarray(pivots, np.int32)
     return factors, pivots, _permutation_eval(pivots, x.shape[-2])
@@ -222,7 +254,11 @@ def _lu_eval(x: Array) -> Any:
 
 def _lu_aval(x: ShapeDtype) -> tuple[ShapeDtype, ...]:
     *stack, m, n = x.shape
-    return x, ShapeDtype((*stack, min(m, n)), np.dtype(np.int32)), ShapeDtype((*stack, m), np.dtype(np.int64))
+    return (
+        x,
+        ShapeDtype((*stack, min(m, n)), np.dtype(np.int32)),
+        ShapeDtype((*stack, m), np.dtype(np.int64)),
+    )
 
 
 def real_dtype(x: Any) -> np.dtype[Any]:
@@ -237,11 +273,14 @@ def lu_parts(factors: Array) -> tuple[Any, Any]:
     kind = real_dtype(factors)
     left = index_static(factors, (Ellipsis, (None, None, None), (None, k, None)))
     right = index_static(factors, (Ellipsis, (None, k, None), (None, None, None)))
-    return add(mul(left, np.tri(m, k, -1, kind)), np.eye(m, k, dtype=kind)), mul(right, np.tri(n, k, 0, kind).T)
+    return add(mul(left, np.tri(m, k, -1, kind)), np.eye(m, k, dtype=kind)), mul(
+        right, np.tri(n, k, 0, kind).T
+    )
 
 
 def _lu_jvp(_primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
-    # With L and U completed by identities to square ones: F = L^-1 P dA U^-1, dL = L tril(F, -1), dU = triu(F) U.
+    # With L and U completed by identities to square ones: F = L^-1 P dA U^-1, dL = L tril(F, -1),
+    # dU = triu(F) U.
     (factors, _, permutation), (t,) = outputs, tangents
     m, n = shape_of(factors)[-2:]
     k, kind = min(m, n), real_dtype(factors)
@@ -249,15 +288,21 @@ def _lu_jvp(_primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
     rank = len(shape_of(factors))
     if m > k:
         tail = np.eye(m, dtype=kind)[:, k:]
-        lower = concatenate((lower, broadcast_to(tail, (*shape_of(factors)[:-2], m, m - k))), rank - 1)
+        lower = concatenate(
+            (lower, broadcast_to(tail, (*shape_of(factors)[:-2], m, m - k))), rank - 1
+        )
     if n > k:
         tail = np.eye(n, dtype=kind)[k:]
-        upper = concatenate((upper, broadcast_to(tail, (*shape_of(factors)[:-2], n - k, n))), rank - 2)
+        upper = concatenate(
+            (upper, broadcast_to(tail, (*shape_of(factors)[:-2], n - k, n))), rank - 2
+        )
     moved = matmul(permutation_matrix(permutation, kind), t)
     inner = solve(lower, moved)
     inner = swap_last(solve(swap_last(upper), swap_last(inner)))
     below = mul(inner, np.tri(m, n, -1, kind))
-    change = add(_cut(matmul(lower, _cut(below, m, m)), m, n), matmul(_cut(sub(inner, below), m, n), upper))
+    change = add(
+        _cut(matmul(lower, _cut(below, m, m)), m, n), matmul(_cut(sub(inner, below), m, n), upper)
+    )
     return change, None, None
 
 

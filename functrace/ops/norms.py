@@ -14,7 +14,17 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Primitive, Values, absent
 from functrace.ops import counts
 from functrace.ops.edges import sgn
-from functrace.ops.elementwise import absolute, conj, div, equal, mul, power, real, reciprocal, where
+from functrace.ops.elementwise import (
+    absolute,
+    conj,
+    div,
+    equal,
+    mul,
+    power,
+    real,
+    reciprocal,
+    where,
+)
 from functrace.ops.linalg import norm_eval
 from functrace.ops.reductions import dropped_shape, expand_reduced, reduce_sum, same_p
 from functrace.ops.shaping import convert
@@ -42,7 +52,9 @@ def _vector_norm_eval(x: Array, axes: tuple[int, ...], order: float) -> Any:
     return np.power(total, 1.0 / order)
 
 
-def _vector_norm_jvp(primals: Values, outputs: Values, tangents: tuple[Array], axes: tuple[int, ...], order: float) -> Any:
+def _vector_norm_jvp(
+    primals: Values, outputs: Values, tangents: tuple[Array], axes: tuple[int, ...], order: float
+) -> Any:
     (x,), (norm,), (t,) = primals, outputs, tangents
     none = equal(norm, 0)
     if order == 2:
@@ -55,7 +67,10 @@ def _vector_norm_jvp(primals: Values, outputs: Values, tangents: tuple[Array], a
         is_best = convert(bind(same_p, (sizes, expand_reduced(norm, x.shape, axes))), sizes.dtype)
         return div(reduce_sum(mul(_across(t, direction), is_best), axes), reduce_sum(is_best, axes))
     if order < 1:
-        parts, share = where(equal(x, 0), 0.0, mul(direction, power(sizes, order - 1))), power(norm, 1 - order)
+        parts, share = (
+            where(equal(x, 0), 0.0, mul(direction, power(sizes, order - 1))),
+            power(norm, 1 - order),
+        )
     elif order < 2:
         parts = mul(direction, power(sizes, order - 1))
         share = where(none, 0.0, reciprocal(power(norm, order - 1)))
@@ -68,10 +83,17 @@ def _vector_norm_jvp(primals: Values, outputs: Values, tangents: tuple[Array], a
 vector_norm_p = Primitive(
     "vector_norm",
     eval=_vector_norm_eval,
-    aval=lambda x, axes, order: ShapeDtype(dropped_shape(x.shape, axes), x.dtype.type(0).real.dtype),
+    aval=lambda x, axes, order: ShapeDtype(
+        dropped_shape(x.shape, axes), x.dtype.type(0).real.dtype
+    ),
     jvp=_vector_norm_jvp,
-    transpose=absent(because="norms are not linear", instead="differentiate with functrace.vjp or functrace.grad instead"),
-    batch=lambda operands, _, axes, order: vector_norm(operands[0], tuple(k + 1 for k in axes), order),
+    transpose=absent(
+        because="norms are not linear",
+        instead="differentiate with functrace.vjp or functrace.grad instead",
+    ),
+    batch=lambda operands, _, axes, order: vector_norm(
+        operands[0], tuple(k + 1 for k in axes), order
+    ),
     params=("axes", "norm_order"),
     flops=counts.twice_per_input,
 )

@@ -7,8 +7,8 @@ Note [Vectors that complete a basis]
     (``W1`` and ``W2`` are the upper and the lower part). So all of ``Q``, and the reflectors, have
     derivatives, which follow from the derivative of ``Q1``.
 
-Source: H. Walter, L. Lehmann, "Algorithmic differentiation of linear algebra functions" (2010); G. Ballard et al.,
-"Reconstructing Householder vectors from tall-skinny QR" (2014).
+Source: H. Walter, L. Lehmann, "Algorithmic differentiation of linear algebra functions" (2010); G.
+Ballard et al., "Reconstructing Householder vectors from tall-skinny QR" (2014).
 
 Layer: 2.
 """
@@ -48,7 +48,7 @@ def _join(parts: list[Any], axis: int) -> Any:
     return concatenate(parts, len(shape_of(parts[0])) + axis)
 
 
-# -- reduced -------------------------------------------------------------------------------------------
+# -- reduced ---------------------------------------------------------------------------------------
 
 
 def _qr_aval(x: ShapeDtype) -> tuple[ShapeDtype, ShapeDtype]:
@@ -96,7 +96,7 @@ def qr(x: Value) -> Any:
     return bind(qr_p, (x,))
 
 
-# -- complete ------------------------------------------------------------------------------------------
+# -- complete --------------------------------------------------------------------------------------
 
 
 def _complete_aval(x: ShapeDtype) -> tuple[ShapeDtype, ShapeDtype]:
@@ -140,7 +140,7 @@ def qr_complete(x: Value) -> Any:
     return bind(qr_complete_p, (x,))
 
 
-# -- reflectors ----------------------------------------------------------------------------------------
+# -- reflectors ------------------------------------------------------------------------------------
 
 
 def _raw_eval(x: Array) -> Any:
@@ -154,8 +154,8 @@ def _raw_aval(x: ShapeDtype) -> tuple[ShapeDtype, ShapeDtype]:
 
 
 def _raw_jvp(primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
-    # W = L U, with the reflectors for L, and T's diagonal, tau, for minus U's. The last reflector of a square real matrix
-    # is the identity.
+    # W = L U, with the reflectors for L, and T's diagonal, tau, for minus U's. The last reflector
+    # of a square real matrix is the identity.
     (x,), (h, tau), (t,) = primals, outputs, tangents
     m, n = x.shape[-2:]
     k = min(m, n)
@@ -164,7 +164,10 @@ def _raw_jvp(primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
     dq, dr = _qr_change(q, r, t)
     if not count:
         return dr, mul(tau, 0.0)
-    w, dw = sub(_columns(q, None, count), np.eye(m, count, dtype=x.dtype)), _columns(dq, None, count)
+    w, dw = (
+        sub(_columns(q, None, count), np.eye(m, count, dtype=x.dtype)),
+        _columns(dq, None, count),
+    )
     lower = mask(_columns(h, None, count), np.tri(m, count, k=-1))
     top = add(_rows(lower, None, count), np.eye(count, dtype=x.dtype))
     upper = solve_triangular(top, _rows(w, None, count), lower=True, unit=True)

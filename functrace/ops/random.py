@@ -28,7 +28,17 @@ from typing import Any
 import numpy as np
 
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import ZERO, Flags, Marker, Primitive, Rule, Tangents, Values, absent, always
+from functrace.ir.primitive import (
+    ZERO,
+    Flags,
+    Marker,
+    Primitive,
+    Rule,
+    Tangents,
+    Values,
+    absent,
+    always,
+)
 from functrace.ops.elementwise import add, div, mul, sqrt, square
 from functrace.ops.gamma_slope import log_gamma_slope
 from functrace.ops.shaping import broadcast_to
@@ -43,7 +53,10 @@ Draw = Callable[..., Any]
 _SPLIT, _FOLD = 1, 2
 _LEAST = {2: 6e-8, 4: 1.5e-45}
 """Smallest positive numbers of narrow floats, approximately, by item size."""
-_NOT_LINEAR = absent(because="a draw is not linear", instead="differentiate with functrace.vjp or functrace.grad instead")
+_NOT_LINEAR = absent(
+    because="a draw is not linear",
+    instead="differentiate with functrace.vjp or functrace.grad instead",
+)
 
 
 @functools.lru_cache(maxsize=1)
@@ -52,7 +65,14 @@ def _idle() -> list[np.random.Generator]:
     return []
 
 
-def _drawn(draw: Draw, key: Array, counter: tuple[int, int], shape: Shape, dtype: np.dtype[Any], *operands: Array) -> Any:
+def _drawn(
+    draw: Draw,
+    key: Array,
+    counter: tuple[int, int],
+    shape: Shape,
+    dtype: np.dtype[Any],
+    *operands: Array,
+) -> Any:
     """Draw for one key; ``counter`` has the lowest and the highest word of the start."""
     idle = _idle()
     try:
@@ -74,7 +94,12 @@ def _drawn(draw: Draw, key: Array, counter: tuple[int, int], shape: Shape, dtype
 
 
 def _each(
-    draw: Draw, keys: Array, counter: tuple[int, int], shape: Shape, dtype: np.dtype[Any], operands: tuple[Array, ...]
+    draw: Draw,
+    keys: Array,
+    counter: tuple[int, int],
+    shape: Shape,
+    dtype: np.dtype[Any],
+    operands: tuple[Array, ...],
 ) -> Any:
     """Draw for every key of a batch."""
     if keys.ndim == 1:
@@ -94,11 +119,16 @@ def _aval(keys: ShapeDtype, *rest: Any) -> ShapeDtype:
 def _broadcast(operands: Values, is_batched: Flags) -> tuple[Any, ...]:
     size = next(shape_of(x)[0] for x, flag in zip(operands, is_batched, strict=True) if flag)
     return tuple(
-        [x if flag else broadcast_to(x, (size, *shape_of(x))) for x, flag in zip(operands, is_batched, strict=True)]
+        [
+            x if flag else broadcast_to(x, (size, *shape_of(x)))
+            for x, flag in zip(operands, is_batched, strict=True)
+        ]
     )
 
 
-def _sampler(name: str, draw: Draw, *, jvp: Rule | Marker = ZERO, fails: Rule | None = None, starts: int = 0) -> Primitive:
+def _sampler(
+    name: str, draw: Draw, *, jvp: Rule | Marker = ZERO, fails: Rule | None = None, starts: int = 0
+) -> Primitive:
     """Make the primitive of a distribution.
 
     Args:
@@ -131,7 +161,7 @@ def _sampler(name: str, draw: Draw, *, jvp: Rule | Marker = ZERO, fails: Rule | 
     return primitive
 
 
-# -- bits ------------------------------------------------------------------------------------------------------------------
+# -- bits ------------------------------------------------------------------------------------------
 
 
 def _words(generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any]) -> Any:
@@ -149,7 +179,9 @@ split_key_p = _sampler("split_key", _words, starts=_SPLIT)
 def _seed_eval(seeds: Array) -> Any:
     out = np.empty((*np.shape(seeds), 2), np.uint64)
     for place in np.ndindex(np.shape(seeds)):
-        out[place] = np.random.SeedSequence(int(np.asarray(seeds)[place])).generate_state(2, np.uint64)
+        out[place] = np.random.SeedSequence(int(np.asarray(seeds)[place])).generate_state(
+            2, np.uint64
+        )
     return out
 
 
@@ -182,7 +214,7 @@ fold_key_p = Primitive(
 )
 """A new key from each key and a uint64."""
 
-# -- continuous distributions ----------------------------------------------------------------------------------------------
+# -- continuous distributions ----------------------------------------------------------------------
 
 
 def _uniform(generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any]) -> Any:
@@ -212,7 +244,9 @@ def _loggamma(generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any]
         return np.where(a < 1.0, drawn - generator.standard_exponential(shape) / a, drawn)
 
 
-def _loggamma_jvp(primals: Values, outputs: Values, tangents: Tangents, shape: Shape, dtype: np.dtype[Any]) -> Any:
+def _loggamma_jvp(
+    primals: Values, outputs: Values, tangents: Tangents, shape: Shape, dtype: np.dtype[Any]
+) -> Any:
     assert tangents[1] is not None  # the key is inactive
     return mul(tangents[1], log_gamma_slope(primals[1], outputs[0]))
 
@@ -221,14 +255,18 @@ def _wald(generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any], me
     return generator.wald(mean, 1.0, shape)
 
 
-def _wald_jvp(primals: Values, outputs: Values, tangents: Tangents, shape: Shape, dtype: np.dtype[Any]) -> Any:
+def _wald_jvp(
+    primals: Values, outputs: Values, tangents: Tangents, shape: Shape, dtype: np.dtype[Any]
+) -> Any:
     # -(dF/dm) / p: in the derivative of F by m everything cancels except 2 / m**2 exp(2 / m)
     # Phi(-(x / m + 1) / sqrt(x)).
     from functrace.ops.special.errors import erfcx
 
     (_, mean), (x,) = primals, outputs
     root = sqrt(x)
-    ratio = mul(erfcx(mul(div(add(div(x, mean), 1.0), root), math.sqrt(0.5))), math.sqrt(math.pi / 2))
+    ratio = mul(
+        erfcx(mul(div(add(div(x, mean), 1.0), root), math.sqrt(0.5))), math.sqrt(math.pi / 2)
+    )
     assert tangents[1] is not None  # the key is inactive
     return mul(tangents[1], div(mul(mul(mul(x, root), ratio), 2.0), square(mean)))
 
@@ -240,22 +278,30 @@ random_exponential_p = _sampler("random_exponential", _exponential)
 random_loggamma_p = _sampler("random_loggamma", _loggamma, jvp=_loggamma_jvp, fails=always)
 random_wald_p = _sampler("random_wald", _wald, jvp=_wald_jvp, fails=always)
 
-# -- discrete distributions ------------------------------------------------------------------------------------------------
+# -- discrete distributions ------------------------------------------------------------------------
 
 
-def _integers(generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any], low: Array, high: Array) -> Any:
+def _integers(
+    generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any], low: Array, high: Array
+) -> Any:
     return generator.integers(low, high, shape, dtype)
 
 
-def _poisson(generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any], mean: Array) -> Any:
+def _poisson(
+    generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any], mean: Array
+) -> Any:
     return generator.poisson(mean, shape)
 
 
-def _binomial(generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any], n: Array, p: Array) -> Any:
+def _binomial(
+    generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any], n: Array, p: Array
+) -> Any:
     return generator.binomial(n, p, shape)
 
 
-def _multinomial(generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any], n: Array, p: Array) -> Any:
+def _multinomial(
+    generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any], n: Array, p: Array
+) -> Any:
     return generator.multinomial(n, p, shape[:-1])
 
 
@@ -264,10 +310,14 @@ random_integers_p = _sampler("random_integers", _integers, fails=always)
 random_poisson_p = _sampler("random_poisson", _poisson, fails=always)
 random_binomial_p = _sampler("random_binomial", _binomial, fails=always)
 random_multinomial_p = _sampler("random_multinomial", _multinomial, fails=always)
-"""Counts, along the last axis of the shape; the probabilities are the last axis of the third operand."""
+"""Counts, along the last axis of the shape; the probabilities are the last axis of the third
+operand.
+"""
 
 
-def sample(primitive: Primitive, key: Value, shape: Shape, dtype: np.dtype[Any], *operands: Value) -> Any:
+def sample(
+    primitive: Primitive, key: Value, shape: Shape, dtype: np.dtype[Any], *operands: Value
+) -> Any:
     """Draw from a distribution.
 
     Args:

@@ -1,7 +1,7 @@
 """Reductions over axes.
 
-Every reduction is a primitive with parameters ``axes`` (sorted, non-negative) and no ``keepdims``: the NumPy
-layer reshapes for ``keepdims=True``.
+Every reduction is a primitive with parameters ``axes`` (sorted, non-negative) and no ``keepdims``:
+the NumPy layer reshapes for ``keepdims=True``.
 
 Layer: 2.
 """
@@ -19,7 +19,19 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, ZERO, Flags, Primitive, Rule, Values, absent
 from functrace.ir.unknown import computed
 from functrace.ops import counts
-from functrace.ops.elementwise import ELEMENTWISE, add, conj, div, equal, exp, mul, real, square, sub, where
+from functrace.ops.elementwise import (
+    ELEMENTWISE,
+    add,
+    conj,
+    div,
+    equal,
+    exp,
+    mul,
+    real,
+    square,
+    sub,
+    where,
+)
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.tracing.binding import bind
@@ -53,7 +65,9 @@ def keeping(reduce: Callable[[Any, Axes], Any], x: Value, axes: Axes) -> Any:
     """Reduce with kept axes of size 1, for derivatives that use the result."""
     shape = shape_of(x)
     others = tuple(k for k in range(len(shape)) if k not in axes)
-    apart = reshape(permute(x, (*others, *axes)), (*kept_shape(shape, axes), *(shape[k] for k in axes)))
+    apart = reshape(
+        permute(x, (*others, *axes)), (*kept_shape(shape, axes), *(shape[k] for k in axes))
+    )
     return reduce(apart, tuple(range(len(shape), len(shape) + len(axes))))
 
 
@@ -94,7 +108,7 @@ def count(shape: tuple[int, ...], axes: Axes) -> int:
     return math.prod(shape[k] for k in axes)
 
 
-# -- product -----------------------------------------------------------------------------------------------
+# -- product ---------------------------------------------------------------------------------------
 
 
 def merge_reduced(x: Value, axes: Axes) -> Any:
@@ -116,7 +130,10 @@ def _prod_jvp(primals: Values, _outputs: Values, tangents: tuple[Array], axes: A
         if n % 2:
             last = _part(x, n - 1, n), _part(t, n - 1, n)
             odd = last if odd is None else _times(odd, last)
-        x, t = _times((_part(x, 0, half), _part(t, 0, half)), (_part(x, half, 2 * half), _part(t, half, 2 * half)))
+        x, t = _times(
+            (_part(x, 0, half), _part(t, 0, half)),
+            (_part(x, half, 2 * half), _part(t, half, 2 * half)),
+        )
         n = half
     if odd is not None:
         x, t = _times((x, t), odd)
@@ -139,7 +156,10 @@ def _reducing_aval(ufunc: np.ufunc) -> Rule:
     return aval
 
 
-_NOT_LINEAR = absent(because="this reduction is not linear", instead="differentiate with functrace.vjp or functrace.grad")
+_NOT_LINEAR = absent(
+    because="this reduction is not linear",
+    instead="differentiate with functrace.vjp or functrace.grad",
+)
 
 reduce_prod_p = Primitive(
     "reduce_prod",
@@ -159,12 +179,14 @@ def reduce_prod(x: Value, axes: Axes) -> Any:
     return bind(reduce_prod_p, (x,), (axes,))
 
 
-# -- extremes ------------------------------------------------------------------------------------------------
+# -- extremes --------------------------------------------------------------------------------------
 
 
 def _extreme_aval(x: ShapeDtype, axes: Axes) -> ShapeDtype:
     if count(x.shape, axes) == 0 and math.prod(dropped_shape(x.shape, axes)):
-        raise ShapeError(f"the maximum or minimum of no elements ({x}) is not defined", fix="pass initial=")
+        raise ShapeError(
+            f"the maximum or minimum of no elements ({x}) is not defined", fix="pass initial="
+        )
     return ShapeDtype(dropped_shape(x.shape, axes), x.dtype)
 
 
@@ -211,9 +233,11 @@ def reduce_min(x: Value, axes: Axes) -> Any:
     return bind(reduce_min_p, (x,), (axes,))
 
 
-# -- truth and positions ---------------------------------------------------------------------------------------
+# -- truth and positions ---------------------------------------------------------------------------
 
-_PIECEWISE = absent(because="the result is a truth value or a position, without derivative", instead="leave it out")
+_PIECEWISE = absent(
+    because="the result is a truth value or a position, without derivative", instead="leave it out"
+)
 
 
 def _bool_aval(x: ShapeDtype, axes: Axes) -> ShapeDtype:
@@ -256,7 +280,9 @@ def reduce_all(x: Value, axes: Axes) -> Any:
 
 def _argument_aval(x: ShapeDtype, axis: int) -> ShapeDtype:
     if x.shape[axis] == 0:
-        raise ShapeError(f"the position of the best of no elements ({x}) is not defined", fix="give it elements")
+        raise ShapeError(
+            f"the position of the best of no elements ({x}) is not defined", fix="give it elements"
+        )
     return ShapeDtype(dropped_shape(x.shape, (axis,)), np.intp)
 
 
@@ -313,7 +339,9 @@ softmax_p = Primitive(
     eval=_softmax_eval,
     aval=lambda x, axis: x,
     jvp=_softmax_jvp,
-    transpose=absent(because="softmax is not linear", instead="differentiate with functrace.vjp instead"),
+    transpose=absent(
+        because="softmax is not linear", instead="differentiate with functrace.vjp instead"
+    ),
     batch=lambda operands, _, axis: softmax(operands[0], axis + 1),
     params=("axis",),
 )
@@ -340,7 +368,9 @@ log_softmax_p = Primitive(
     eval=_log_softmax_eval,
     aval=lambda x, axis: x,
     jvp=_log_softmax_jvp,
-    transpose=absent(because="log_softmax is not linear", instead="differentiate with functrace.vjp instead"),
+    transpose=absent(
+        because="log_softmax is not linear", instead="differentiate with functrace.vjp instead"
+    ),
     batch=lambda operands, _, axis: log_softmax(operands[0], axis + 1),
     params=("axis",),
 )
@@ -355,14 +385,22 @@ def log_softmax(x: Value, axis: int) -> Any:
 
 
 def _logsumexp_eval(x: Array, axes: Axes) -> Any:
-    peak = np.maximum.reduce(x, axis=axes, keepdims=True, initial=-math.inf) if x.dtype.kind == "f" else _largest(x, axes)
+    peak = (
+        np.maximum.reduce(x, axis=axes, keepdims=True, initial=-math.inf)
+        if x.dtype.kind == "f"
+        else _largest(x, axes)
+    )
     peak = np.where(np.isfinite(peak), peak, x.dtype.type(0))
     total = np.add.reduce(np.exp(np.subtract(x, peak)), axis=axes)
     return np.add(np.log(total), peak.reshape(np.shape(total)))
 
 
 def _largest(x: Array, axes: Axes) -> Any:
-    return np.maximum.reduce(x, axis=axes, keepdims=True) if x.size else np.zeros(kept_shape(x.shape, axes), x.dtype)
+    return (
+        np.maximum.reduce(x, axis=axes, keepdims=True)
+        if x.size
+        else np.zeros(kept_shape(x.shape, axes), x.dtype)
+    )
 
 
 def _logsumexp_jvp(primals: Values, outputs: Values, tangents: tuple[Array], axes: Axes) -> Any:
@@ -373,7 +411,9 @@ def _logsumexp_jvp(primals: Values, outputs: Values, tangents: tuple[Array], axe
 logsumexp_p = Primitive(
     "logsumexp",
     eval=_logsumexp_eval,
-    aval=lambda x, axes: ShapeDtype(dropped_shape(x.shape, axes), np.exp(np.zeros(0, x.dtype)).dtype),
+    aval=lambda x, axes: ShapeDtype(
+        dropped_shape(x.shape, axes), np.exp(np.zeros(0, x.dtype)).dtype
+    ),
     jvp=_logsumexp_jvp,
     transpose=_NOT_LINEAR,
     batch=shift_axes(lambda: logsumexp_p),
@@ -405,13 +445,17 @@ same_p = Primitive(
 """True where elements are equal; nan equals nan."""
 
 
-def _shared_jvp(primals: Values, outputs: Values, tangents: tuple[Array | None, Array | None]) -> Any:
+def _shared_jvp(
+    primals: Values, outputs: Values, tangents: tuple[Array | None, Array | None]
+) -> Any:
     (x, _), (out,), (t, _) = primals, outputs, tangents
     if t is None:
         return None
     is_one = bind(same_p, (x, out))
     every = tuple(range(x.ndim))
-    return div(reduce_sum(where(is_one, t, 0.0), every), reduce_sum(convert(is_one, x.dtype), every))
+    return div(
+        reduce_sum(where(is_one, t, 0.0), every), reduce_sum(convert(is_one, x.dtype), every)
+    )
 
 
 shared_p = Primitive(
@@ -420,7 +464,9 @@ shared_p = Primitive(
     aval=lambda x, value: value,
     jvp=_shared_jvp,
     transpose=_NOT_LINEAR,
-    batch=absent(because="it is for one value of a whole array", instead="take the maximum along axes"),
+    batch=absent(
+        because="it is for one value of a whole array", instead="take the maximum along axes"
+    ),
 )
 
 
@@ -445,12 +491,16 @@ def _mean(x: Value, axes: Axes) -> Any:
 def _variance_eval(x: Array, axes: Axes, correction: float) -> Any:
     size = count(x.shape, axes)
     centred = np.subtract(x, np.divide(np.add.reduce(x, axis=axes, keepdims=True), float(size)))
-    squares = np.square(centred) if x.dtype.kind != "c" else np.real(centred * np.conjugate(centred))
+    squares = (
+        np.square(centred) if x.dtype.kind != "c" else np.real(centred * np.conjugate(centred))
+    )
     total: Any = np.add.reduce(squares, axis=axes)
     return np.divide(total, total.dtype.type(_freedom(size, correction)))
 
 
-def _variance_jvp(primals: Values, _outputs: Values, tangents: tuple[Array], axes: Axes, correction: float) -> Any:
+def _variance_jvp(
+    primals: Values, _outputs: Values, tangents: tuple[Array], axes: Axes, correction: float
+) -> Any:
     (x,), (t,) = primals, tangents
     if correction == math.inf:
         return reduce_sum(mul(t, where(equal(x, _mean(x, axes)), math.nan, math.inf)), axes)
@@ -463,10 +513,14 @@ def _variance_jvp(primals: Values, _outputs: Values, tangents: tuple[Array], axe
 variance_p = Primitive(
     "variance",
     eval=_variance_eval,
-    aval=lambda x, axes, correction: ShapeDtype(dropped_shape(x.shape, axes), x.dtype.type(0).real.dtype),
+    aval=lambda x, axes, correction: ShapeDtype(
+        dropped_shape(x.shape, axes), x.dtype.type(0).real.dtype
+    ),
     jvp=_variance_jvp,
     transpose=_NOT_LINEAR,
-    batch=lambda operands, _, axes, correction: variance(operands[0], tuple(k + 1 for k in axes), correction),
+    batch=lambda operands, _, axes, correction: variance(
+        operands[0], tuple(k + 1 for k in axes), correction
+    ),
     params=("axes", "correction"),
     flops=counts.twice_per_input,
 )
@@ -487,4 +541,6 @@ def variance(x: Value, axes: Axes, correction: float) -> Any:
 def squared_deviation(x: Value, mean: Value) -> Any:
     """Compute ``|x - mean|**2``, real for complex numbers."""
     deviation = sub(x, mean)
-    return real(mul(deviation, conj(deviation))) if deviation.dtype.kind == "c" else square(deviation)
+    return (
+        real(mul(deviation, conj(deviation))) if deviation.dtype.kind == "c" else square(deviation)
+    )

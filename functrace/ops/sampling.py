@@ -25,16 +25,29 @@ Shape = tuple[int, ...]
 Maps = tuple[tuple[int, tuple[int, ...]], ...]
 """Batch axes, from the first mapped one on: size, and which operands have it."""
 
-_EVENT = {"multivariate_normal": 1, "multivariate_t": 1, "dirichlet": 1, "multinomial": 1, "wishart": 2}
+_EVENT = {
+    "multivariate_normal": 1,
+    "multivariate_t": 1,
+    "dirichlet": 1,
+    "multinomial": 1,
+    "wishart": 2,
+}
 """Number of axes of one sample, by distribution."""
 
 
-def _sequential(operands: Sequence[Any], distribution: str, shape: Shape, kind: str, maps: Maps) -> Array:
+def _sequential(
+    operands: Sequence[Any], distribution: str, shape: Shape, kind: str, maps: Maps
+) -> Array:
     """Draw once per example, along the last mapped axis first."""
     if maps:
         size, flags = maps[-1]
-        examples = [[x[i] if flag else x for x, flag in zip(operands, flags, strict=True)] for i in range(size)]
-        return np.stack([_sequential(example, distribution, shape, kind, maps[:-1]) for example in examples])
+        examples = [
+            [x[i] if flag else x for x, flag in zip(operands, flags, strict=True)]
+            for i in range(size)
+        ]
+        return np.stack(
+            [_sequential(example, distribution, shape, kind, maps[:-1]) for example in examples]
+        )
     import scipy.stats
 
     seed, *parameters = operands
@@ -57,8 +70,12 @@ def _check(distribution: str) -> None:
     """Check that there is a distribution with this name: it may come from a text."""
     import scipy.stats
 
-    if distribution not in scipy.stats.__all__ or not hasattr(getattr(scipy.stats, distribution), "rvs"):
-        raise ProgramError(f"scipy.stats has no distribution {distribution!r}", fix="name one of scipy.stats")
+    if distribution not in scipy.stats.__all__ or not hasattr(
+        getattr(scipy.stats, distribution), "rvs"
+    ):
+        raise ProgramError(
+            f"scipy.stats has no distribution {distribution!r}", fix="name one of scipy.stats"
+        )
 
 
 def _aval(*rest: Any) -> ShapeDtype:
@@ -67,9 +84,13 @@ def _aval(*rest: Any) -> ShapeDtype:
     return ShapeDtype((*[size for size, _ in reversed(maps)], *shape), np.dtype(kind))
 
 
-def _batch(operands: Values, is_batched: Flags, distribution: str, shape: Shape, kind: str, maps: Maps) -> Any:
+def _batch(
+    operands: Values, is_batched: Flags, distribution: str, shape: Shape, kind: str, maps: Maps
+) -> Any:
     size = next(shape_of(x)[0] for x, flag in zip(operands, is_batched, strict=True) if flag)
-    return bind(draw_p, operands, (distribution, shape, kind, (*maps, (size, tuple(map(int, is_batched))))))
+    return bind(
+        draw_p, operands, (distribution, shape, kind, (*maps, (size, tuple(map(int, is_batched)))))
+    )
 
 
 draw_p = Primitive(
@@ -77,7 +98,9 @@ draw_p = Primitive(
     eval=_eval,
     aval=_aval,
     jvp=ZERO,
-    transpose=absent(because="what is drawn is a constant", instead="differentiate with functrace.vjp"),
+    transpose=absent(
+        because="what is drawn is a constant", instead="differentiate with functrace.vjp"
+    ),
     batch=_batch,
     params=("distribution", "shape", "kind", "maps"),
     fails=always,
@@ -112,11 +135,16 @@ quantile_p = Primitive(
     eval=_step_eval,
     aval=_step_aval,
     jvp=ZERO,
-    transpose=absent(because="a quantile of integers is piecewise constant", instead="differentiate with functrace.vjp"),
+    transpose=absent(
+        because="a quantile of integers is piecewise constant",
+        instead="differentiate with functrace.vjp",
+    ),
     batch=ELEMENTWISE,
     params=("distribution", "method"),
 )
-"""``quantile_of_integers q mu loc {distribution="poisson", method="ppf"}``: a step function of SciPy's."""
+"""``quantile_of_integers q mu loc {distribution="poisson", method="ppf"}``: a step function of
+SciPy's.
+"""
 
 
 def quantile_of_integers(distribution: str, method: str, *operands: Value) -> Any:

@@ -40,7 +40,11 @@ def add_at(out: Array, index: tuple[Any, ...], x: Array) -> None:
         about 3 ns per element of ``x`` if index arrays are adjacent and other axes whole; otherwise
             like NumPy.
     """
-    found = _turned(out, index, x) if x.size >= FEWEST and out.ndim > 1 and out.flags.c_contiguous else None
+    found = (
+        _turned(out, index, x)
+        if x.size >= FEWEST and out.ndim > 1 and out.flags.c_contiguous
+        else None
+    )
     if found is None:
         np.add.at(out, index, x)
         return
@@ -60,7 +64,9 @@ def add_at(out: Array, index: tuple[Any, ...], x: Array) -> None:
         np.add.at(line[k].reshape(-1), positions, values[k].reshape(-1))
 
 
-def _turned(out: Array, index: tuple[Any, ...], x: Array) -> tuple[int, Array, tuple[int, ...]] | None:
+def _turned(
+    out: Array, index: tuple[Any, ...], x: Array
+) -> tuple[int, Array, tuple[int, ...]] | None:
     """Return the number of blocks before the indexed axes, the row numbers, and the axes of a row.
 
     ``None`` unless the index is adjacent integer arrays and whole axes, or if ``x`` must be
@@ -72,7 +78,9 @@ def _turned(out: Array, index: tuple[Any, ...], x: Array) -> tuple[int, Array, t
         return None
     first, count = places[0], len(places)
     others = [*index[:first], *index[first + count :]]
-    if places[-1] - first + 1 != count or not all(type(part) is slice and part == _WHOLE for part in others):
+    if places[-1] - first + 1 != count or not all(
+        type(part) is slice and part == _WHOLE for part in others
+    ):
         return None
     sizes, after = out.shape[first : first + count], out.shape[first + count :]
     both = np.broadcast_shapes(*[a.shape for a in arrays])

@@ -24,12 +24,20 @@ def _aval(x: ShapeDtype, starts: ShapeDtype, _segment: Spec, _source: Spec) -> S
 
 
 def _transpose(ct: Array, x: Operand, _starts: Array, segment: Array, source: Array) -> Any:
-    return scatter_add(gather(ct, (ARRAY,), (segment,)), (ARRAY,), (source,), shape_of(x)), None, None, None
+    return (
+        scatter_add(gather(ct, (ARRAY,), (segment,)), (ARRAY,), (source,), shape_of(x)),
+        None,
+        None,
+        None,
+    )
 
 
 def _batch(operands: Values, is_batched: Flags) -> Any:
     if any(is_batched[1:]):
-        return absent(because="the segments of reduceat are the same for all examples", instead="use numpy.add.at")()
+        return absent(
+            because="the segments of reduceat are the same for all examples",
+            instead="use numpy.add.at",
+        )()
     x, *places = operands
     return moveaxis(bind(sum_segments_p, (moveaxis(x, 0, 1), *places)), 1, 0)
 
@@ -61,5 +69,7 @@ def sum_segments(x: Value, starts: Array, stops: Array) -> Any:
     """
     lengths = stops - starts
     segment = np.repeat(np.arange(len(starts)), lengths)
-    source = np.arange(len(segment)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + starts[segment]
+    source = (
+        np.arange(len(segment)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + starts[segment]
+    )
     return bind(sum_segments_p, (x, starts, segment, source))

@@ -30,12 +30,14 @@ V = TypeVar("V", bound=Value)
 """A type that is preserved: plain arrays stay plain, traced ones traced."""
 
 
-# -- reshape -----------------------------------------------------------------------------------------
+# -- reshape ---------------------------------------------------------------------------------------
 
 
 def _reshape_aval(x: ShapeDtype, shape: Shape) -> ShapeDtype:
     if math.prod(shape) != x.size:
-        raise ShapeError(f"cannot reshape {x} ({x.size} elements) to {shape}", fix="keep the number of elements")
+        raise ShapeError(
+            f"cannot reshape {x} ({x.size} elements) to {shape}", fix="keep the number of elements"
+        )
     return ShapeDtype(shape, x.dtype)
 
 
@@ -64,7 +66,7 @@ def reshape(x: V, shape: Shape) -> V:
     return x if shape_of(x) == shape else bind(reshape_p, (x,), (shape,))
 
 
-# -- transpose ---------------------------------------------------------------------------------------
+# -- transpose -------------------------------------------------------------------------------------
 
 
 def _inverse(axes: Shape) -> Shape:
@@ -98,7 +100,7 @@ def moveaxis(x: V, source: int, destination: int) -> V:
     return permute(x, tuple(axes))
 
 
-# -- roll --------------------------------------------------------------------------------------------
+# -- roll ------------------------------------------------------------------------------------------
 
 roll_p = Primitive(
     "roll",
@@ -118,7 +120,7 @@ def roll(x: V, shift: int, axis: int) -> V:
     return bind(roll_p, (x,), (shift, axis))
 
 
-# -- broadcast ---------------------------------------------------------------------------------------
+# -- broadcast -------------------------------------------------------------------------------------
 
 
 def _broadcast_aval(x: Array, shape: Shape) -> ShapeDtype:
@@ -129,7 +131,9 @@ def _broadcast_aval(x: Array, shape: Shape) -> ShapeDtype:
     except ValueError:
         ok = False
     if not ok:
-        raise ShapeError(f"cannot broadcast {x} to {shape}", fix="sizes must be equal or 1, from the last axis")
+        raise ShapeError(
+            f"cannot broadcast {x} to {shape}", fix="sizes must be equal or 1, from the last axis"
+        )
     return ShapeDtype(shape, x.dtype)
 
 
@@ -158,7 +162,7 @@ def broadcast_to(x: V, shape: Shape) -> V:
     return x if shape_of(x) == shape else bind(broadcast_to_p, (x,), (shape,))
 
 
-# -- dtype -------------------------------------------------------------------------------------------
+# -- dtype -----------------------------------------------------------------------------------------
 
 
 def part_aval(spec: ShapeDtype) -> ShapeDtype:
@@ -208,7 +212,7 @@ def convert(x: V, dtype: DTypeLike) -> V:
     return bind(convert_p, (x,), (dtype,))
 
 
-# -- constant arrays, diagonals ------------------------------------------------------------------------
+# -- constant arrays, diagonals --------------------------------------------------------------------
 
 _LITERAL_TYPES = {np.dtype(kind): kind for kind in (bool, int, float, complex)}
 
@@ -270,7 +274,9 @@ embed_diagonal_p = Primitive(
     aval=lambda x, offset, rows, columns: ShapeDtype((*x.shape[:-1], rows, columns), x.dtype),
     jvp=LINEAR,
     transpose=lambda ct, x, offset, rows, columns: (diagonal(ct, offset),),
-    batch=lambda operands, _, offset, rows, columns: embed_diagonal(operands[0], offset, rows, columns),
+    batch=lambda operands, _, offset, rows, columns: embed_diagonal(
+        operands[0], offset, rows, columns
+    ),
     params=("offset", "rows", "columns"),
     flops=counts.moved,
 )

@@ -12,7 +12,16 @@ import numpy as np
 
 from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, absent, always, is_linear
+from functrace.ir.primitive import (
+    Flags,
+    Operand,
+    Primitive,
+    Tangents,
+    Values,
+    absent,
+    always,
+    is_linear,
+)
 from functrace.ops.foreign import with_axis
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
@@ -37,13 +46,17 @@ refused_p = Primitive(
 evaluated."""
 
 
-def _undifferentiated_jvp(primals: Values, outputs: Values, tangents: Tangents, message: str, fix: str) -> Any:
+def _undifferentiated_jvp(
+    primals: Values, outputs: Values, tangents: Tangents, message: str, fix: str
+) -> Any:
     aval = ShapeDtype(shape_of(outputs[0]), outputs[0].dtype)
     return bind(refused_p, tuple([t for t in tangents if t is not None]), (message, fix, (aval,)))
 
 
 def _undifferentiated_batch(operands: Values, is_batched: Flags, message: str, fix: str) -> Any:
-    return bind(undifferentiated_p, (with_axis(operands, is_batched), *operands[1:]), (message, fix))
+    return bind(
+        undifferentiated_p, (with_axis(operands, is_batched), *operands[1:]), (message, fix)
+    )
 
 
 undifferentiated_p = Primitive(
@@ -51,7 +64,9 @@ undifferentiated_p = Primitive(
     eval=lambda x, *rest: np.copy(x)[()],
     aval=lambda x, *rest: x,
     jvp=_undifferentiated_jvp,
-    transpose=absent(because="what has no derivative has no transpose", instead="use functrace.stop_gradient"),
+    transpose=absent(
+        because="what has no derivative has no transpose", instead="use functrace.stop_gradient"
+    ),
     batch=_undifferentiated_batch,
     params=("message", "fix"),
     written="np.copy({0})[()]",
@@ -89,7 +104,9 @@ def _required_eval(x: Array, ok: Array, message: str, fix: str) -> Any:
     return np.copy(x)[()]
 
 
-def _required_jvp(primals: Values, outputs: Values, tangents: Tangents, message: str, fix: str) -> Any:
+def _required_jvp(
+    primals: Values, outputs: Values, tangents: Tangents, message: str, fix: str
+) -> Any:
     return bind(required_p, (tangents[0], primals[1]), (message, fix))
 
 

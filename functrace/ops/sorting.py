@@ -24,15 +24,21 @@ from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 Side = Literal["left", "right"]
-_POSITIONS = absent(because="positions are integers and have no derivative", instead="leave them out of the derivative")
+_POSITIONS = absent(
+    because="positions are integers and have no derivative",
+    instead="leave them out of the derivative",
+)
 
 
 def _all_batched(operands: Values, is_batched: Flags) -> list[Any]:
     n = next(x.shape[0] for x, b in zip(operands, is_batched, strict=True) if b)
-    return [x if b else broadcast_to(x, (n, *shape_of(x))) for x, b in zip(operands, is_batched, strict=True)]
+    return [
+        x if b else broadcast_to(x, (n, *shape_of(x)))
+        for x, b in zip(operands, is_batched, strict=True)
+    ]
 
 
-# -- reading along an axis ------------------------------------------------------------------------------
+# -- reading along an axis -------------------------------------------------------------------------
 
 
 def _along_shape(x: tuple[int, ...], positions: tuple[int, ...], axis: int) -> tuple[int, ...]:
@@ -40,13 +46,17 @@ def _along_shape(x: tuple[int, ...], positions: tuple[int, ...], axis: int) -> t
 
 
 def _take_batch(operands: Values, is_batched: Flags, axis: int, is_permutation: bool) -> Any:
-    return bind(take_along_axis_p, tuple(_all_batched(operands, is_batched)), (axis + 1, is_permutation))
+    return bind(
+        take_along_axis_p, tuple(_all_batched(operands, is_batched)), (axis + 1, is_permutation)
+    )
 
 
 take_along_axis_p = Primitive(
     "take_along_axis",
     eval=lambda x, positions, axis, is_permutation: np.take_along_axis(x, positions, axis),
-    aval=lambda x, positions, axis, is_permutation: ShapeDtype(_along_shape(x.shape, positions.shape, axis), x.dtype),
+    aval=lambda x, positions, axis, is_permutation: ShapeDtype(
+        _along_shape(x.shape, positions.shape, axis), x.dtype
+    ),
     jvp=LINEAR,
     transpose=lambda ct, x, positions, axis, is_permutation: (
         bind(add_along_axis_p, (ct, positions), (axis, x.shape[axis], is_permutation)),
@@ -84,26 +94,35 @@ def _broadcast_except(x: Value, positions: Value, axis: int) -> tuple[Any, Any]:
         return x, positions
     ones = (1,) * len(shape)
     try:
-        common = np.broadcast_shapes(_along_shape(shape, ones, axis), _along_shape(wanted, ones, axis))
+        common = np.broadcast_shapes(
+            _along_shape(shape, ones, axis), _along_shape(wanted, ones, axis)
+        )
     except ValueError:
         raise ShapeError(
             f"indices of shape {wanted} do not broadcast against {shape} along axis {axis}",
             fix="all axes but the one that is indexed must be equal, or 1",
         ) from None
-    return broadcast_to(x, _along_shape(common, shape, axis)), broadcast_to(positions, _along_shape(common, wanted, axis))
+    return broadcast_to(x, _along_shape(common, shape, axis)), broadcast_to(
+        positions, _along_shape(common, wanted, axis)
+    )
 
 
 # -- adding along an axis --------------------------------------------------------------------
 
 
-def _add_along_axis_eval(x: Array, positions: Array, axis: int, size: int, is_permutation: bool) -> Any:
+def _add_along_axis_eval(
+    x: Array, positions: Array, axis: int, size: int, is_permutation: bool
+) -> Any:
     out = np.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
     if is_permutation:
         np.put_along_axis(out, positions, x, axis)
         return out
     # One flat index: np.add.at has a fast path for it, and none for several arrays.
     where_to = np.moveaxis(positions, axis, -1)
-    rows, length = math.prod(where_to.shape[:-1]), where_to.shape[-1]  # not -1: the array may be empty
+    rows, length = (
+        math.prod(where_to.shape[:-1]),
+        where_to.shape[-1],
+    )  # not -1: the array may be empty
     where_to = where_to.reshape(rows, length)
     flat = np.where(where_to < 0, where_to + size, where_to) + size * np.arange(rows)[:, None]
     sums = np.zeros(rows * size, x.dtype)
@@ -115,14 +134,18 @@ def _add_along_axis_eval(x: Array, positions: Array, axis: int, size: int, is_pe
 add_along_axis_p = Primitive(
     "add_along_axis",
     eval=_add_along_axis_eval,
-    aval=lambda x, positions, axis, size, is_permutation: ShapeDtype((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype),
+    aval=lambda x, positions, axis, size, is_permutation: ShapeDtype(
+        (*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype
+    ),
     jvp=LINEAR,
     transpose=lambda ct, x, positions, axis, size, is_permutation: (
         bind(take_along_axis_p, (ct, positions), (axis, is_permutation)),
         None,
     ),
     batch=lambda operands, is_batched, axis, size, is_permutation: bind(
-        add_along_axis_p, tuple(_all_batched(operands, is_batched)), (axis + 1, size, is_permutation)
+        add_along_axis_p,
+        tuple(_all_batched(operands, is_batched)),
+        (axis + 1, size, is_permutation),
     ),
     params=("axis", "size", "is_permutation"),
     flops=counts.per_added,
@@ -130,7 +153,7 @@ add_along_axis_p = Primitive(
 """The transpose of `take_along_axis`: adds values at repeated positions."""
 
 
-# -- order -----------------------------------------------------------------------------------------------
+# -- order -----------------------------------------------------------------------------------------
 
 
 def _ordering(name: str, function: Rule, written: str, *extra: str) -> Primitive:
@@ -177,8 +200,11 @@ def argpartition(x: Value, kth: tuple[int, ...], axis: int) -> Any:
     return bind(argpartition_p, (x,), (kth, axis))
 
 
-def _sort_jvp(primals: Values, _outputs: Values, tangents: tuple[Array], kind: str | None, axis: int) -> Any:
-    # A stable order, whatever the kind: equal elements have equal values, so the output is the same.
+def _sort_jvp(
+    primals: Values, _outputs: Values, tangents: tuple[Array], kind: str | None, axis: int
+) -> Any:
+    # A stable order, whatever the kind: equal elements have equal values, so the output is the
+    # same.
     return take_along_axis(tangents[0], argsort(primals[0], axis, kind), axis, is_permutation=True)
 
 
@@ -187,7 +213,10 @@ sort_p = Primitive(
     eval=lambda x, kind, axis: np.sort(x, axis=axis, kind=kind),
     aval=lambda x, kind, axis: x,
     jvp=_sort_jvp,
-    transpose=absent(because="sort is not linear", instead="differentiate with functrace.vjp or functrace.grad instead"),
+    transpose=absent(
+        because="sort is not linear",
+        instead="differentiate with functrace.vjp or functrace.grad instead",
+    ),
     batch=lambda operands, _, kind, axis: sort(operands[0], axis + 1, kind),
     params=("kind", "axis"),
     written="np.sort({0}, axis={axis}, kind={kind})",
@@ -200,7 +229,7 @@ def sort(x: Value, axis: int, kind: str | None = None) -> Any:
     return bind(sort_p, (x,), (kind, axis))
 
 
-# -- search ------------------------------------------------------------------------------------------------
+# -- search ----------------------------------------------------------------------------------------
 
 
 def _searchsorted_eval(a: Array, v: Array, side: Side, rows: int) -> Any:
@@ -243,7 +272,9 @@ lexsort_p = Primitive(
     aval=lambda *operands: ShapeDtype(operands[0].shape, np.intp),
     jvp=ZERO,
     transpose=_POSITIONS,
-    batch=lambda operands, is_batched, axis: bind(lexsort_p, tuple(_all_batched(operands, is_batched)), (axis + 1,)),
+    batch=lambda operands, is_batched, axis: bind(
+        lexsort_p, tuple(_all_batched(operands, is_batched)), (axis + 1,)
+    ),
     params=("axis",),
     flops=counts.sort,
 )

@@ -42,7 +42,10 @@ def _summed(x: Array, shape: tuple[int, ...]) -> Any:
 def _batched(operands: Values, is_batched: Flags) -> tuple[Any, Any]:
     data, *_, x = operands
     if any(is_batched[1:-1]):
-        raise ShapeError("a sparse matrix under vmap has one pattern for all examples", fix="map its elements only")
+        raise ShapeError(
+            "a sparse matrix under vmap has one pattern for all examples",
+            fix="map its elements only",
+        )
     return aligned((data, x), (is_batched[0], is_batched[-1]), (1, 2))
 
 
@@ -52,11 +55,18 @@ def _matrix(data: Array, index: Array, starts: Array, shape: tuple[int, int]) ->
     return scipy.sparse.csr_array((data, index, starts), shape=shape)
 
 
-# -- products ----------------------------------------------------------------------------------------------------------
+# -- products --------------------------------------------------------------------------------------
 
 
 def _matmul_eval(
-    data: Array, index: Array, starts: Array, _row: Array, x: Array, rows: int, columns: int, backwards: bool
+    data: Array,
+    index: Array,
+    starts: Array,
+    _row: Array,
+    x: Array,
+    rows: int,
+    columns: int,
+    backwards: bool,
 ) -> Any:
     dtype = np.result_type(data, x)
     stack = np.broadcast_shapes(data.shape[:-1], x.shape[:-2])
@@ -68,7 +78,10 @@ def _matmul_eval(
         found = (a.T if backwards else a) @ flat.reshape(flat.shape[0], -1)
         out[...] = np.moveaxis(found.reshape(count, *flat.shape[1:]), 0, -2)
         return out
-    data, x = np.broadcast_to(data, (*stack, data.shape[-1])), np.broadcast_to(x, (*stack, *x.shape[-2:]))
+    data, x = (
+        np.broadcast_to(data, (*stack, data.shape[-1])),
+        np.broadcast_to(x, (*stack, *x.shape[-2:])),
+    )
     for k in np.ndindex(stack):
         a = _matrix(data[k], index, starts, (rows, columns))
         out[k] = (a.T if backwards else a) @ x[k]
@@ -86,13 +99,23 @@ def _matmul_aval(
     backwards: bool,
 ) -> ShapeDtype:
     taken, made = (rows, columns) if backwards else (columns, rows)
-    if x.ndim < 2 or x.shape[-2] != taken or data.shape[-1:] != index.shape or index.shape != row.shape:
-        raise ShapeError(f"a sparse matrix of {rows} rows and {columns} columns does not fit {x}", fix=f"pass {taken} rows")
+    if (
+        x.ndim < 2
+        or x.shape[-2] != taken
+        or data.shape[-1:] != index.shape
+        or index.shape != row.shape
+    ):
+        raise ShapeError(
+            f"a sparse matrix of {rows} rows and {columns} columns does not fit {x}",
+            fix=f"pass {taken} rows",
+        )
     stack = np.broadcast_shapes(data.shape[:-1], x.shape[:-2])
     return ShapeDtype((*stack, made, x.shape[-1]), result_dtype(data, x))
 
 
-def _matmul_jvp(primals: Values, _outputs: Values, tangents: Tangents, rows: int, columns: int, backwards: bool) -> Any:
+def _matmul_jvp(
+    primals: Values, _outputs: Values, tangents: Tangents, rows: int, columns: int, backwards: bool
+) -> Any:
     (data, *pattern, x), (d, *_, t) = primals, tangents
     given = (rows, columns, backwards)
     first = None if d is None else bind(sparse_matmul_p, (d, *pattern, x), given)
@@ -100,11 +123,21 @@ def _matmul_jvp(primals: Values, _outputs: Values, tangents: Tangents, rows: int
 
 
 def _matmul_transpose(
-    ct: Array, data: Operand, index: Array, starts: Array, row: Array, x: Operand, rows: int, columns: int, backwards: bool
+    ct: Array,
+    data: Operand,
+    index: Array,
+    starts: Array,
+    row: Array,
+    x: Operand,
+    rows: int,
+    columns: int,
+    backwards: bool,
 ) -> Any:
     nothing = (None, None, None)
     if is_linear(x):
-        found = bind(sparse_matmul_p, (data, index, starts, row, ct), (rows, columns, not backwards))  # type: ignore[arg-type]
+        found = bind(
+            sparse_matmul_p, (data, index, starts, row, ct), (rows, columns, not backwards)
+        )  # type: ignore[arg-type]
         return (None, *nothing, _summed(found, x.shape))
     by_row, by_column = (x, ct) if backwards else (ct, x)
     template = (Ellipsis, ARRAY, (None, None, None))
@@ -126,11 +159,15 @@ sparse_matmul_p = Primitive(
     transpose=_matmul_transpose,
     batch=_matmul_batch,
     params=("rows", "columns", "backwards"),
-    flops=lambda inputs, outputs, _: 2 * inputs[0].shape[-1] * math.prod(outputs[0].shape[:-2]) * outputs[0].shape[-1],
+    flops=lambda inputs, outputs, _: (
+        2 * inputs[0].shape[-1] * math.prod(outputs[0].shape[:-2]) * outputs[0].shape[-1]
+    ),
 )
 
 
-def sparse_matmul(data: Value, pattern: Pattern, x: Value, shape: tuple[int, int], *, backwards: bool = False) -> Any:
+def sparse_matmul(
+    data: Value, pattern: Pattern, x: Value, shape: tuple[int, int], *, backwards: bool = False
+) -> Any:
     """Multiply a sparse matrix, or with ``backwards`` its transpose, with columns.
 
     Args:
@@ -146,7 +183,7 @@ def sparse_matmul(data: Value, pattern: Pattern, x: Value, shape: tuple[int, int
     return bind(sparse_matmul_p, (data, *pattern, x), (*shape, backwards))
 
 
-# -- systems of equations ----------------------------------------------------------------------------------------------
+# -- systems of equations --------------------------------------------------------------------------
 
 
 def _solved(data: Array, index: Array, starts: Array, b: Array, backwards: bool) -> Any:
@@ -157,12 +194,16 @@ def _solved(data: Array, index: Array, starts: Array, b: Array, backwards: bool)
     try:
         factors = scipy.sparse.linalg.splu(matrix)
     except RuntimeError:  # like SciPy's spsolve
-        warnings.warn("Matrix is exactly singular", scipy.sparse.linalg.MatrixRankWarning, stacklevel=2)
+        warnings.warn(
+            "Matrix is exactly singular", scipy.sparse.linalg.MatrixRankWarning, stacklevel=2
+        )
         return np.full(b.shape, np.nan, b.dtype)
     return factors.solve(np.ascontiguousarray(b), "T" if backwards else "N")
 
 
-def _solve_eval(data: Array, index: Array, starts: Array, _row: Array, b: Array, backwards: bool) -> Any:
+def _solve_eval(
+    data: Array, index: Array, starts: Array, _row: Array, b: Array, backwards: bool
+) -> Any:
     dtype = np.result_type(data, b)
     stack = np.broadcast_shapes(data.shape[:-1], b.shape[:-2])
     out = np.empty((*stack, *b.shape[-2:]), dtype)
@@ -172,20 +213,36 @@ def _solve_eval(data: Array, index: Array, starts: Array, _row: Array, b: Array,
         found = _solved(data, index, starts, flat.reshape(flat.shape[0], -1), backwards)
         out[...] = np.moveaxis(found.reshape(flat.shape), 0, -2)
         return out
-    data, b = np.broadcast_to(data, (*stack, data.shape[-1])), np.broadcast_to(b, (*stack, *b.shape[-2:]))
+    data, b = (
+        np.broadcast_to(data, (*stack, data.shape[-1])),
+        np.broadcast_to(b, (*stack, *b.shape[-2:])),
+    )
     for k in np.ndindex(stack):
         out[k] = _solved(data[k], index, starts, b[k], backwards)
     return out
 
 
 def _solve_aval(
-    data: ShapeDtype, index: ShapeDtype, starts: ShapeDtype, row: ShapeDtype, b: ShapeDtype, backwards: bool
+    data: ShapeDtype,
+    index: ShapeDtype,
+    starts: ShapeDtype,
+    row: ShapeDtype,
+    b: ShapeDtype,
+    backwards: bool,
 ) -> ShapeDtype:
-    if b.ndim < 2 or starts.shape != (b.shape[-2] + 1,) or data.shape[-1:] != index.shape or index.shape != row.shape:
+    if (
+        b.ndim < 2
+        or starts.shape != (b.shape[-2] + 1,)
+        or data.shape[-1:] != index.shape
+        or index.shape != row.shape
+    ):
         raise ShapeError(
-            f"a sparse matrix with {starts.shape[0] - 1} rows does not fit {b}", fix="pass one row per equation"
+            f"a sparse matrix with {starts.shape[0] - 1} rows does not fit {b}",
+            fix="pass one row per equation",
         )
-    return ShapeDtype((*np.broadcast_shapes(data.shape[:-1], b.shape[:-2]), *b.shape[-2:]), result_dtype(data, b))
+    return ShapeDtype(
+        (*np.broadcast_shapes(data.shape[:-1], b.shape[:-2]), *b.shape[-2:]), result_dtype(data, b)
+    )
 
 
 def _solve_jvp(primals: Values, outputs: Values, tangents: Tangents, backwards: bool) -> Any:
@@ -198,10 +255,13 @@ def _solve_jvp(primals: Values, outputs: Values, tangents: Tangents, backwards: 
     return bind(sparse_solve_p, (data, *pattern, right), (backwards,))
 
 
-def _solve_transpose(ct: Array, data: Operand, index: Array, starts: Array, row: Array, b: Operand, backwards: bool) -> Any:
+def _solve_transpose(
+    ct: Array, data: Operand, index: Array, starts: Array, row: Array, b: Operand, backwards: bool
+) -> Any:
     if is_linear(data):
         raise NotDifferentiableError(
-            "a sparse solve is not linear in its matrix", fix="differentiate with functrace.vjp instead"
+            "a sparse solve is not linear in its matrix",
+            fix="differentiate with functrace.vjp instead",
         )
     assert is_linear(b)
     found = bind(sparse_solve_p, (data, index, starts, row, ct), (not backwards,))

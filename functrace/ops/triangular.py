@@ -60,16 +60,21 @@ def _jvp(primals: Values, outputs: Values, tangents: Tangents, lower: bool, unit
 def _transpose(ct: Array, a: Operand, b: Operand, lower: bool, unit: bool) -> Any:
     if is_linear(a):
         raise NotDifferentiableError(
-            "solve_triangular is not linear in its matrix", fix="differentiate with functrace.vjp instead"
+            "solve_triangular is not linear in its matrix",
+            fix="differentiate with functrace.vjp instead",
         )
     return None, solve_triangular(swap_last(a), ct, lower=not lower, unit=unit)
 
 
 def _batch(operands: Values, is_batched: Flags, lower: bool, unit: bool) -> Any:
     (a, b), (p, _) = operands, is_batched
-    if not p and len(shape_of(a)) == 2 and len(shape_of(b)) == 3:  # one matrix: all right-hand sides at once
+    if (
+        not p and len(shape_of(a)) == 2 and len(shape_of(b)) == 3
+    ):  # one matrix: all right-hand sides at once
         count, n, k = shape_of(b)
-        x = solve_triangular(a, reshape(permute(b, (1, 0, 2)), (n, count * k)), lower=lower, unit=unit)
+        x = solve_triangular(
+            a, reshape(permute(b, (1, 0, 2)), (n, count * k)), lower=lower, unit=unit
+        )
         return permute(reshape(x, (n, count, k)), (1, 0, 2))
     a, b = aligned(operands, is_batched, (2, 2))
     return solve_triangular(a, b, lower=lower, unit=unit)

@@ -6,7 +6,17 @@ Layer: 6.
 from functrace.passes.constant_folding import fold_constants
 from functrace.passes.dce import drop_dead_results
 from functrace.passes.inlining import inline_calls
-from functrace.passes.pipeline import EARLY, LAST, LATE, PIPELINE, REORDERING, Pass, applied, optimized, without
+from functrace.passes.pipeline import (
+    EARLY,
+    LAST,
+    LATE,
+    PIPELINE,
+    REORDERING,
+    Pass,
+    applied,
+    optimized,
+    without,
+)
 from functrace.passes.rematerialize import rematerialize_values
 from functrace.passes.sink import sink_operations
 from functrace.passes.user_passes import UserPass, as_passes

@@ -105,9 +105,16 @@ def _without_sign(sought: Sought, i: int, k: int) -> int | None:
     if primitive is mul and sought.is_float(i):
         for x, y in (operands, operands[::-1]):
             inner = sought.operands(x, neg)
-            if inner is not None and inner[0] >= 0 and sought.readers[x] == 1 and sought.is_float(x):
+            if (
+                inner is not None
+                and inner[0] >= 0
+                and sought.readers[x] == 1
+                and sought.is_float(x)
+            ):
                 factors = (write.operand(inner[0]), write.operand(y))
-                return write.place(mul, factors if x == operands[0] else factors[::-1], (), write.position(i))
+                return write.place(
+                    mul, factors if x == operands[0] else factors[::-1], (), write.position(i)
+                )
     return None
 
 
@@ -115,7 +122,13 @@ def _times_negative(sought: Sought, k: int) -> int | None:
     """(-x) * c is x * (-c), for real floats and a number c."""
     for x, y in (sought.program.ops[k][1], sought.program.ops[k][1][::-1]):
         inner, number = sought.operands(x, neg), sought.number(y)
-        if inner is not None and inner[0] >= 0 and number is not None and sought.is_float(k) and sought.is_float(x):
+        if (
+            inner is not None
+            and inner[0] >= 0
+            and number is not None
+            and sought.is_float(k)
+            and sought.is_float(x)
+        ):
             return sought.put(k, mul, sought.write.operand(inner[0]), sought.write.literal(-number))
     return None
 
@@ -167,7 +180,9 @@ def _merged_powers(sought: Sought, k: int) -> int | None:
                 return sought.put(k, mul, write.operand(x), write.literal(float(c * d)))
             scaled = _scaled(sought, second, c, k)
             if scaled is not None and program.avals[x].dtype == scaled.dtype:
-                return sought.put(k, mul, write.operand(x), write.constant(scaled, program.avals[second]))
+                return sought.put(
+                    k, mul, write.operand(x), write.constant(scaled, program.avals[second])
+                )
     return None
 
 
@@ -180,7 +195,11 @@ def _scaled(sought: Sought, i: int, c: float, k: int) -> np.ndarray[Any, Any] | 
     dtype, or has elements below 1.
     """
     value = sought.program.constant_values.get(i) if i >= 0 else None
-    if not isinstance(value, np.ndarray) or value.nbytes > LARGEST_SCALED or value.dtype != sought.program.avals[k].dtype:
+    if (
+        not isinstance(value, np.ndarray)
+        or value.nbytes > LARGEST_SCALED
+        or value.dtype != sought.program.avals[k].dtype
+    ):
         return None
     with np.errstate(all="ignore"):
         found = value * value.dtype.type(c)
@@ -196,12 +215,26 @@ def _moved_sign(sought: Sought, k: int) -> int | None:
     program, write = sought.program, sought.write
     for i, j in (program.ops[k][1], program.ops[k][1][::-1]):
         inner, factors = sought.operands(i, neg), sought.operands(j, mul)
-        if inner is None or factors is None or sought.readers[j] > 1 or inner[0] < 0 or not sought.is_float(k):
+        if (
+            inner is None
+            or factors is None
+            or sought.readers[j] > 1
+            or inner[0] < 0
+            or not sought.is_float(k)
+        ):
             continue
         for y, second in (factors, factors[::-1]):
             c = sought.number(second)
-            if c is not None and y >= 0 and sought.is_float(y) and sought.is_float(i) and sought.is_float(j):
-                turned = write.place(mul, (write.operand(y), write.literal(-c)), (), write.position(j))
+            if (
+                c is not None
+                and y >= 0
+                and sought.is_float(y)
+                and sought.is_float(i)
+                and sought.is_float(j)
+            ):
+                turned = write.place(
+                    mul, (write.operand(y), write.literal(-c)), (), write.position(j)
+                )
                 return sought.put(k, mul, write.operand(inner[0]), turned)
     return None
 
@@ -211,7 +244,12 @@ def _sum_of_embedded(sought: Sought, k: int) -> int | None:
     program, write = sought.program, sought.write
     i, j = program.ops[k][1]
     x, y = sought.operands(i, embed_p), sought.operands(j, embed_p)
-    if x is None or y is None or program.ops[i][2] != program.ops[j][2] or program.avals[i].dtype != program.avals[j].dtype:
+    if (
+        x is None
+        or y is None
+        or program.ops[i][2] != program.ops[j][2]
+        or program.avals[i].dtype != program.avals[j].dtype
+    ):
         return None
     if max(sought.readers[i], sought.readers[j]) > 1 or i == j or min(x[0], y[0]) < 0:
         return None
@@ -379,8 +417,14 @@ def sink_broadcasts(program: Program) -> Program:
     changed = False
     for k, _ in program.schedule:
         primitive, operands, params = ops[k]
-        spread = [i for i in operands if i >= 0 and ops[i][0] is broadcast_to_p and _is_array(program, ops[i][1][0])]
-        is_full = any(i >= 0 and i not in spread and avals[i].shape == avals[k].shape for i in operands)
+        spread = [
+            i
+            for i in operands
+            if i >= 0 and ops[i][0] is broadcast_to_p and _is_array(program, ops[i][1][0])
+        ]
+        is_full = any(
+            i >= 0 and i not in spread and avals[i].shape == avals[k].shape for i in operands
+        )
         if not spread or not is_full or not isinstance(primitive, Elementwise) or primitive.many:
             write.keep(k)
             continue

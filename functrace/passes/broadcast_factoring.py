@@ -13,7 +13,18 @@ from __future__ import annotations
 import numpy as np
 
 from functrace.ir.primitive import Primitive
-from functrace.ops.elementwise import Elementwise, add, div, equal, isinf, logical_and, mul, neg, sub, where
+from functrace.ops.elementwise import (
+    Elementwise,
+    add,
+    div,
+    equal,
+    isinf,
+    logical_and,
+    mul,
+    neg,
+    sub,
+    where,
+)
 from functrace.ops.indexing import embed_p
 from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import Shape, convert_p, reshape_p
@@ -29,7 +40,9 @@ def _is_smaller(sought: Sought, i: int, k: int) -> bool:
         return sought.number(i) is not None
     mine, whole = sought.program.avals[i], sought.program.avals[k]
     is_known = all(type(n) is int for n in (*mine.shape, *whole.shape))
-    return is_known and mine.dtype == whole.dtype and mine.shape != () and mine.nbytes < whole.nbytes
+    return (
+        is_known and mine.dtype == whole.dtype and mine.shape != () and mine.nbytes < whole.nbytes
+    )
 
 
 def _negated(sought: Sought, i: int, k: int) -> int:
@@ -47,7 +60,11 @@ def _negative_of(sought: Sought, k: int, primitive: Primitive) -> int | None:
         return None
     for place, j in enumerate(found):
         other = found[1 - place]
-        if other >= 0 and sought.program.avals[other] is sought.program.avals[k] and _is_smaller(sought, j, k):
+        if (
+            other >= 0
+            and sought.program.avals[other] is sought.program.avals[k]
+            and _is_smaller(sought, j, k)
+        ):
             moved, kept = _negated(sought, j, k), sought.write.operand(other)
             return sought.put(k, primitive, *((kept, moved) if place else (moved, kept)))
     return None
@@ -71,9 +88,16 @@ def _negative_sum(sought: Sought, k: int) -> int | None:
     if inner is None or inner[0] < 0 or sought.readers[i] > 1 or not sought.is_float(k):
         return None
     made = program.ops[inner[0]][0]  # a view's negative may sum in another order
-    if program.avals[k].shape == () or not isinstance(made, Elementwise) or made.view or not _sums_begin_with_zero():
+    if (
+        program.avals[k].shape == ()
+        or not isinstance(made, Elementwise)
+        or made.view
+        or not _sums_begin_with_zero()
+    ):
         return None
-    found = write.place(reduce_sum_p, (write.operand(inner[0]),), program.ops[k][2], write.position(k))
+    found = write.place(
+        reduce_sum_p, (write.operand(inner[0]),), program.ops[k][2], write.position(k)
+    )
     return sought.put(k, sub, write.literal(0.0), found)
 
 
@@ -86,7 +110,12 @@ def _three_times(sought: Sought, k: int) -> int | None:
     three times x.
     """
     for i, x in (sought.program.ops[k][1], sought.program.ops[k][1][::-1]):
-        if x >= 0 and sought.operands(i, add) == (x, x) and sought.is_float(k) and sought.readers[i] == 1:
+        if (
+            x >= 0
+            and sought.operands(i, add) == (x, x)
+            and sought.is_float(k)
+            and sought.readers[i] == 1
+        ):
             return sought.put(k, mul, sought.write.operand(x), sought.write.literal(3.0))
     return None
 
@@ -102,19 +131,39 @@ def _shared_by_ties(sought: Sought, k: int) -> int | None:
     program, write = sought.program, sought.write
     for c, i in (program.ops[k][1], program.ops[k][1][::-1]):
         found = sought.operands(i, div)
-        if found is None or sought.readers[i] > 1 or not sought.is_float(k) or not _is_smaller(sought, c, k):
+        if (
+            found is None
+            or sought.readers[i] > 1
+            or not sought.is_float(k)
+            or not _is_smaller(sought, c, k)
+        ):
             continue
         ties, count = found
-        if ties < 0 or count < 0 or program.avals[ties] is not program.avals[k] or not _is_smaller(sought, count, k):
+        if (
+            ties < 0
+            or count < 0
+            or program.avals[ties] is not program.avals[k]
+            or not _is_smaller(sought, count, k)
+        ):
             continue
-        if c >= 0 and np.broadcast_shapes(program.avals[c].shape, program.avals[count].shape) == program.avals[k].shape:
+        if (
+            c >= 0
+            and np.broadcast_shapes(program.avals[c].shape, program.avals[count].shape)
+            == program.avals[k].shape
+        ):
             continue
         source = sought.operands(ties, convert_p)
         total = sought.operands(count, reshape_p) or (count,)
-        if source is None or program.avals[source[0]].dtype != np.bool_ or not _counts(sought, count, total[0], ties):
+        if (
+            source is None
+            or program.avals[source[0]].dtype != np.bool_
+            or not _counts(sought, count, total[0], ties)
+        ):
             continue
         n = write.operand(count)
-        share = sought.put(k, mul, write.operand(c), sought.put(k, div, sought.put(k, div, n, n), n))
+        share = sought.put(
+            k, mul, write.operand(c), sought.put(k, div, sought.put(k, div, n, n), n)
+        )
         return sought.put(k, mul, write.operand(ties), share)
     return None
 
@@ -124,7 +173,9 @@ def _counts(sought: Sought, count: int, total: int, ties: int) -> bool:
     element's row.
     """
     avals = sought.program.avals
-    if sought.operands(total, reduce_sum_p) != (ties,) or avals[ties].dtype.itemsize < 4:  # float16 ends at 65504
+    if (
+        sought.operands(total, reduce_sum_p) != (ties,) or avals[ties].dtype.itemsize < 4
+    ):  # float16 ends at 65504
         return False
     (axes,) = sought.program.ops[total][2]
     shape = avals[count].shape
@@ -148,7 +199,11 @@ def _infinite_and_a_number(sought: Sought, k: int) -> int | None:
     if infinite is None or same is None or infinite[0] != same[0] or sought.finite(same[1]) is None:
         return None
     x, y = left[2], right[2]
-    if x < 0 or program.avals[x] is not program.avals[k] or not (y < 0 or program.avals[y].dtype == program.avals[b].dtype):
+    if (
+        x < 0
+        or program.avals[x] is not program.avals[k]
+        or not (y < 0 or program.avals[y].dtype == program.avals[b].dtype)
+    ):
         return None
     number = sought.finite(y)
     if number == 0 and not np.signbit(number) and is_array_of_its_own(program, x):
@@ -163,7 +218,11 @@ def _reshaped_twice(sought: Sought, k: int) -> int | None:
     program, write = sought.program, sought.write
     (i,) = program.ops[k][1]
     inner = sought.operands(i, reshape_p)
-    if inner is None or inner[0] < 0 or len({_without_ones(program.avals[j].shape) for j in (inner[0], i, k)}) > 1:
+    if (
+        inner is None
+        or inner[0] < 0
+        or len({_without_ones(program.avals[j].shape) for j in (inner[0], i, k)}) > 1
+    ):
         return None
     if program.avals[inner[0]] is program.avals[k]:
         return write.operand(inner[0])
@@ -176,10 +235,15 @@ def _embedded_whole(sought: Sought, k: int) -> int | None:
     """
     program, write = sought.program, sought.write
     _, (i,), (index, shape) = program.ops[k]
-    is_whole = all(part is None or type(part) is int or part == (None, None, None) for part in index)
+    is_whole = all(
+        part is None or type(part) is int or part == (None, None, None) for part in index
+    )
     if i < 0 or not is_whole or not all(type(n) is int for n in shape):
         return None
-    if _without_ones(program.avals[i].shape) != _without_ones(shape) or len(_without_ones(shape)) > 1:
+    if (
+        _without_ones(program.avals[i].shape) != _without_ones(shape)
+        or len(_without_ones(shape)) > 1
+    ):
         return None
     root = i
     while (inner := sought.operands(root, reshape_p)) is not None and inner[0] >= 0:

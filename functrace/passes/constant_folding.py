@@ -52,7 +52,9 @@ def fold_constants(program: Program) -> Program:
         about 4 us per equation.
     """
     write = Rewrite(program)
-    known: dict[int, Any] = {k: v for k, v in program.constant_values.items() if not isinstance(v, Tracer)}
+    known: dict[int, Any] = {
+        k: v for k, v in program.constant_values.items() if not isinstance(v, Tracer)
+    }
     ops, avals, literals = program.ops, program.avals, program.literals
     standing: dict[int, int] = {}  # replacements of eliminated variables
     as_they_lie: set[int] | None = None
@@ -65,9 +67,16 @@ def fold_constants(program: Program) -> Program:
 
     for k, _ in program.schedule:
         primitive, operands, params = ops[k]
-        foldable = not (primitive.many or primitive.effects) and all(i < 0 or i in known for i in operands)
+        foldable = not (primitive.many or primitive.effects) and all(
+            i < 0 or i in known for i in operands
+        )
         if foldable and avals[k].nbytes <= LARGEST_FOLDED:
-            value = _computed(primitive, tuple(known[i] if i >= 0 else literals[~i] for i in operands), params, avals[k])
+            value = _computed(
+                primitive,
+                tuple(known[i] if i >= 0 else literals[~i] for i in operands),
+                params,
+                avals[k],
+            )
             if value is not None:
                 known[k] = value
                 continue
@@ -87,7 +96,9 @@ def fold_constants(program: Program) -> Program:
     return write.finish([place(i) for i in program.output_ids])
 
 
-def _computed(primitive: Primitive, values: tuple[Any, ...], params: tuple[Any, ...], aval: ShapeDtype) -> Any:
+def _computed(
+    primitive: Primitive, values: tuple[Any, ...], params: tuple[Any, ...], aval: ShapeDtype
+) -> Any:
     """Return the value of an operation on constants, or None if NumPy warns or raises."""
     with np.errstate(all="raise"):
         try:
@@ -105,7 +116,9 @@ def _computed(primitive: Primitive, values: tuple[Any, ...], params: tuple[Any, 
 
 def _lies(x: Array) -> list[int]:
     """Return the strides of axes of size other than 1."""
-    return [step for step, size in zip(x.strides, x.shape, strict=True) if size != 1] if x.size else []
+    return (
+        [step for step, size in zip(x.strides, x.shape, strict=True) if size != 1] if x.size else []
+    )
 
 
 def _room(view: Array) -> int:

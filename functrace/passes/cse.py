@@ -23,10 +23,21 @@ from functrace.ir.parts import Rewrite
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.keys import exact_key
-from functrace.ops.elementwise import Elementwise, add, bitwise_and, bitwise_or, bitwise_xor, equal, mul, not_equal
+from functrace.ops.elementwise import (
+    Elementwise,
+    add,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    equal,
+    mul,
+    not_equal,
+)
 from functrace.ops.naming import name_p
 
-COMMUTATIVE: frozenset[Primitive] = frozenset({add, mul, equal, not_equal, bitwise_and, bitwise_or, bitwise_xor})
+COMMUTATIVE: frozenset[Primitive] = frozenset(
+    {add, mul, equal, not_equal, bitwise_and, bitwise_or, bitwise_xor}
+)
 """Bitwise commutative primitives."""
 
 LARGE = 1 << 16
@@ -80,7 +91,11 @@ def _same(program: Program, is_kept: bool) -> dict[int, int]:
             if type(i) is int:
                 last[i] = traffic
         last[k] = traffic
-        if primitive.effects or primitive is name_p or (primitive.kept is not None and primitive.kept(*params)):
+        if (
+            primitive.effects
+            or primitive is name_p
+            or (primitive.kept is not None and primitive.kept(*params))
+        ):
             continue
         if primitive in COMMUTATIVE and avals[k].dtype.kind != "c":  # complex: rounds in order
             reads = tuple(sorted(reads, key=_order))
@@ -88,7 +103,9 @@ def _same(program: Program, is_kept: bool) -> dict[int, int]:
         first = found.setdefault(key, k)
         if first == k:
             continue
-        is_past = traffic - last[first] > (LONG_PAST + 1) * _bytes(avals[k]) >= (LONG_PAST + 1) * LARGE
+        is_past = (
+            traffic - last[first] > (LONG_PAST + 1) * _bytes(avals[k]) >= (LONG_PAST + 1) * LARGE
+        )
         if is_past and not is_kept and isinstance(primitive, Elementwise):
             found[key] = k
             continue

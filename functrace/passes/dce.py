@@ -40,7 +40,10 @@ def drop_dead_results(program: Program) -> Program:
     Cost:
         nothing without loops or branches; otherwise about 2 us per equation.
     """
-    if not any(primitive.holds is not None and primitive.holds.kept is not None for primitive in program.kinds):
+    if not any(
+        primitive.holds is not None and primitive.holds.kept is not None
+        for primitive in program.kinds
+    ):
         return program
     read = set(program.output_ids)
     for k, _ in program.schedule:
@@ -51,13 +54,20 @@ def drop_dead_results(program: Program) -> Program:
         if primitive.holds is None or primitive.holds.kept is None:
             write.keep(k)
             continue
-        kept = primitive.holds.kept({j for j in range(program.result_count(k)) if k + j in read}, *params)
+        kept = primitive.holds.kept(
+            {j for j in range(program.result_count(k)) if k + j in read}, *params
+        )
         if not kept and primitive.kept is not None and primitive.kept(*params):
             kept = [0]  # it runs for its effects, but an operation needs a result
         if len(kept) == program.result_count(k):
             write.keep(k)
             continue
-        first = write.place(primitive, tuple(map(write.operand, operands)), _with_results(params, kept), write.position(k))
+        first = write.place(
+            primitive,
+            tuple(map(write.operand, operands)),
+            _with_results(params, kept),
+            write.position(k),
+        )
         write.moved.update({k + place: first + n for n, place in enumerate(kept)})
     return write.finish()
 
@@ -68,4 +78,6 @@ def _with_results(params: Any, places: list[int]) -> Any:
         outputs = [params.output_ids[n] for n in places]
         return restrict(params, params.input_ids, outputs, keep=True).program.interned()
     parts: Any = params
-    return tuple([_with_results(part, places) for part in parts]) if type(params) is tuple else params
+    return (
+        tuple([_with_results(part, places) for part in parts]) if type(params) is tuple else params
+    )

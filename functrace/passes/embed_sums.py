@@ -46,7 +46,9 @@ def join_embeds(program: Program) -> Program:
             write.keep(k)
             continue
         primitive, operands, axis = joined
-        made = write.place(primitive, tuple(map(write.operand, operands)), (axis,), write.position(k))
+        made = write.place(
+            primitive, tuple(map(write.operand, operands)), (axis,), write.position(k)
+        )
         write.replace(k, (made,))
         changed = True
     if not changed:
@@ -82,23 +84,36 @@ def _joined(program: Program, parts: list[int]) -> tuple[Any, list[int], int] | 
     indices = [program.ops[i][2][0] for i in parts]
     axes = [next((n for n, part in enumerate(index) if part != ALL), None) for index in indices]
     axis = axes[0]
-    if axis is None or axis >= len(shape) or any(n != axis for n in axes) or type(shape[axis]) is not int:
+    if (
+        axis is None
+        or axis >= len(shape)
+        or any(n != axis for n in axes)
+        or type(shape[axis]) is not int
+    ):
         return None
     if any(part != ALL for index in indices for part in index[axis + 1 :]):
         return None
     size, places = shape[axis], [index[axis] for index in indices]
     if all(type(place) is int for place in places):
         order = sorted(
-            [(place % size if -size <= place < size else size, i) for place, i in zip(places, parts, strict=True)]
+            [
+                (place % size if -size <= place < size else size, i)
+                for place, i in zip(places, parts, strict=True)
+            ]
         )
         is_all = [place for place, _ in order] == list(range(size))
         primitive = stack_p
-    elif all(type(place) is tuple and all(n is None or type(n) is int for n in place) for place in places):
+    elif all(
+        type(place) is tuple and all(n is None or type(n) is int for n in place) for place in places
+    ):
         spans = [slice(*place).indices(size) for place in places]
         order = sorted([(start, i) for (start, _, _), i in zip(spans, parts, strict=True)])
         ends = sorted([(start, stop) for start, stop, _ in spans])
         starts = [0, *[stop for _, stop in ends]]
-        is_all = all(step == 1 for _, _, step in spans) and [start for start, _ in ends] + [size] == starts
+        is_all = (
+            all(step == 1 for _, _, step in spans)
+            and [start for start, _ in ends] + [size] == starts
+        )
         primitive = concatenate_p
     else:
         return None

@@ -47,4 +47,7 @@ def _apart(write: Rewrite, k: int, operands: list[int]) -> list[int]:
     primitive, _, params = write.source.ops[k]
     if primitive is not call_p or not params[1] or isinstance(params[1], Pack):
         return operands
-    return [write.place(name_p, (i,), ("recompute",), write.position(k)) if i >= 0 else i for i in operands]
+    return [
+        write.place(name_p, (i,), ("recompute",), write.position(k)) if i >= 0 else i
+        for i in operands
+    ]

@@ -72,13 +72,16 @@ _ALL = (None, None, None)
 
 _MOVED: frozenset[Primitive] = frozenset(
     {
-        broadcast_to_p, concatenate_p, convert_p, det_p, embed_p, index_p, logsumexp_p, matmul_p, permute_p, reduce_max_p,
+        broadcast_to_p, concatenate_p, convert_p, det_p, embed_p, index_p, logsumexp_p, matmul_p,
+        permute_p, reduce_max_p,
         reduce_min_p, reduce_sum_p, reshape_p, same_p, stack_p,
     }
 )  # fmt: skip
 """Primitives that can run for all steps at once, besides elementwise ones."""
 
-_LAST: frozenset[Primitive] = frozenset({cholesky_p, cofactor_p, inv_p, solve_p, solve_triangular_p})
+_LAST: frozenset[Primitive] = frozenset(
+    {cholesky_p, cofactor_p, inv_p, solve_p, solve_triangular_p}
+)
 """Primitives that may raise, and can run for all steps after the loop."""
 
 _THROUGH: frozenset[Primitive] = frozenset({reshape_p, permute_p, neg, embed_p, convert_p})
@@ -109,8 +112,12 @@ def fission_loops(program: Program) -> Program:
         elif inner == params:
             write.keep(k)
         else:
-            first = write.place(primitive, tuple(map(write.operand, operands)), inner, write.position(k))
-            write.replace(k, range(first, first + (program.result_count(k) if primitive.many else 1)))
+            first = write.place(
+                primitive, tuple(map(write.operand, operands)), inner, write.position(k)
+            )
+            write.replace(
+                k, range(first, first + (program.result_count(k) if primitive.many else 1))
+            )
     return write.finish()
 
 
@@ -126,12 +133,18 @@ def _inside(param: Any) -> Any:
 
 
 def _has_loops(program: Program) -> bool:
-    return scan_p in program.kinds or any(op[0].holds is not None and _holds_loops(op[2]) for op in program.ops)
+    return scan_p in program.kinds or any(
+        op[0].holds is not None and _holds_loops(op[2]) for op in program.ops
+    )
 
 
 def _holds_loops(param: Any) -> bool:
     parts: Any = param
-    return any(map(_holds_loops, parts)) if type(param) is tuple else isinstance(param, Program) and _has_loops(param)
+    return (
+        any(map(_holds_loops, parts))
+        if type(param) is tuple
+        else isinstance(param, Program) and _has_loops(param)
+    )
 
 
 def _computes_again(program: Program) -> bool:
@@ -188,7 +201,9 @@ class _Parts(NamedTuple):
 
 def _prepared(body: Program) -> Program:
     """Simplify a body before it is divided, with passes of the pipeline."""
-    return merge_common_subexpressions(simplify(sink_broadcasts(fold_constants(drop_dead_results(inline_calls(body))))))
+    return merge_common_subexpressions(
+        simplify(sink_broadcasts(fold_constants(drop_dead_results(inline_calls(body)))))
+    )
 
 
 def _divided(program: Program, k: int, params: tuple[Any, ...]) -> _Parts | None:
@@ -210,9 +225,16 @@ def _divided(program: Program, k: int, params: tuple[Any, ...]) -> _Parts | None
 class _Division:
     """Analysis of one loop."""
 
-    def __init__(self, body: Program, length: int, reverse: bool, constants: int, carries: int) -> None:
+    def __init__(
+        self, body: Program, length: int, reverse: bool, constants: int, carries: int
+    ) -> None:
         self.body = body
-        self.length, self.reverse, self.constants, self.carries = length, reverse, constants, carries
+        self.length, self.reverse, self.constants, self.carries = (
+            length,
+            reverse,
+            constants,
+            carries,
+        )
         ids = body.input_ids
         self.carried = {i: j for j, i in enumerate(ids[constants : constants + carries])}
         self.maker: dict[int, int] = {}
@@ -268,7 +290,12 @@ class _Division:
         body = self.body
         start, end = body.input_ids[self.constants + place], body.output_ids[place]
         aval = body.avals[start]
-        if aval.dtype.kind not in "fc" or aval.dtype.itemsize < 4 or start == end or self.uses[start] != 1:
+        if (
+            aval.dtype.kind not in "fc"
+            or aval.dtype.itemsize < 4
+            or start == end
+            or self.uses[start] != 1
+        ):
             return None
         found: list[_Term] = []
         whole: list[_Term] = []
@@ -328,31 +355,57 @@ class _Division:
             return [_Term((i,), "sum", (), after, sign)]
         primitive, operands, params = body.ops[k]
         given = [body.avals[j] if j >= 0 else None for j in operands]
-        if primitive in (add, sub) and not after and all(aval is not None and aval.dtype == own.dtype for aval in given):
+        if (
+            primitive in (add, sub)
+            and not after
+            and all(aval is not None and aval.dtype == own.dtype for aval in given)
+        ):
             left = self.terms(operands[0], sign, after)
             right = self.terms(operands[1], sign if primitive is add else -sign, after)
-            if left is not None and right is not None and any(term.kind != "sum" for term in (*left, *right)):
+            if (
+                left is not None
+                and right is not None
+                and any(term.kind != "sum" for term in (*left, *right))
+            ):
                 return [*left, *right]
         elif primitive in _THROUGH and given[0] is not None and given[0].dtype == own.dtype:
             return self.terms(operands[0], sign, (*after, k))
         elif primitive is reduce_sum_p and given[0] is not None and given[0].nbytes <= LARGEST:
             return [_Term((operands[0],), "sum", tuple(params[0]), after, sign)]
-        elif len(operands) == 2 and all(aval is not None and aval.dtype == own.dtype for aval in given):
+        elif len(operands) == 2 and all(
+            aval is not None and aval.dtype == own.dtype for aval in given
+        ):
             left, right = given
             assert left is not None and right is not None
             varies = [j not in self.once for j in operands]
             if primitive is matmul_p and left.ndim == right.ndim == 2 and all(varies):
                 return [_Term(operands, "product", (), after, sign)]
-            if primitive is mul and all(varies) and own.ndim == 2 and left.ndim <= 2 and right.ndim <= 2:
+            if (
+                primitive is mul
+                and all(varies)
+                and own.ndim == 2
+                and left.ndim <= 2
+                and right.ndim <= 2
+            ):
                 for x, y in (operands, operands[::-1]):
                     first, second = body.avals[x].shape, body.avals[y].shape
-                    if first == (own.shape[0], 1) and second in ((own.shape[1],), (1, own.shape[1])) and own.shape[1] > 1:
-                        return [_Term((self.unshaped(x), self.unshaped(y)), "outer", (), after, sign)]
+                    if (
+                        first == (own.shape[0], 1)
+                        and second in ((own.shape[1],), (1, own.shape[1]))
+                        and own.shape[1] > 1
+                    ):
+                        return [
+                            _Term((self.unshaped(x), self.unshaped(y)), "outer", (), after, sign)
+                        ]
         return [_Term((i,), "sum", (), after, sign)]
 
     def unshaped(self, i: int) -> int:
         """Return the variable of which another is a reshape."""
-        while i not in self.once and (k := self.maker.get(i)) is not None and self.body.ops[k][0] is reshape_p:
+        while (
+            i not in self.once
+            and (k := self.maker.get(i)) is not None
+            and self.body.ops[k][0] is reshape_p
+        ):
             (i,) = self.body.ops[k][1]
         return i
 
@@ -378,14 +431,20 @@ class _Division:
             if not self.take([i for term in terms for i in term.operands], 0):
                 del sums[j]
                 self.need([body.output_ids[j]])
-        before = self.before([*[body.output_ids[j] for j in range(carries) if j not in sums], *self.stacked])
-        wanted = dict.fromkeys([*results.values(), *[i for terms in sums.values() for t in terms for i in t.operands]])
+        before = self.before(
+            [*[body.output_ids[j] for j in range(carries) if j not in sums], *self.stacked]
+        )
+        wanted = dict.fromkeys(
+            [*results.values(), *[i for terms in sums.values() for t in terms for i in t.operands]]
+        )
         outside = [i for i in wanted if i not in self.stacked and i not in self.slices]
         if not (sums or before or outside):
             return None
         return _Parts(
-            body, self.length, self.reverse, self.constants, carries, tuple(before), frozenset(self.once),
-            tuple([j for j in range(carries) if j not in sums]), tuple(self.stacked), tuple(self.shifted), results, sums,
+            body, self.length, self.reverse, self.constants, carries, tuple(before),
+            frozenset(self.once),
+            tuple([j for j in range(carries) if j not in sums]), tuple(self.stacked),
+            tuple(self.shifted), results, sums,
             tuple(wanted),
         )  # fmt: skip
 
@@ -400,7 +459,9 @@ class _Division:
             if i in seen or i in self.once or k is None:
                 continue
             seen.add(i)
-            if self.body.ops[k][0] is permute_p or (len(seen) == 1 and self.body.ops[k][0] is broadcast_to_p):
+            if self.body.ops[k][0] is permute_p or (
+                len(seen) == 1 and self.body.ops[k][0] is broadcast_to_p
+            ):
                 return False
             if (self.moves(k) or self.ends(k)) and k not in self.looped:
                 waiting += [j for j in self.body.ops[k][1] if j >= 0]
@@ -443,7 +504,11 @@ class _Division:
                     stacked[i] = None
                 continue
             k = self.maker[i]
-            if i in self.stacked or not (self.moves(k) or self.ends(k)) or (k in self.looped and not self.is_view(k)):
+            if (
+                i in self.stacked
+                or not (self.moves(k) or self.ends(k))
+                or (k in self.looped and not self.is_view(k))
+            ):
                 stacked[i] = None
                 continue
             waiting += [j for j in self.body.ops[k][1] if j >= 0]
@@ -505,21 +570,37 @@ def _write(write: Rewrite, k: int, parts: _Parts) -> None:
             (fixed if name == "once" else steps).update(zip(chosen, found, strict=True))
     starts = given[parts.constants : count]
     looped = [body.output_ids[j] for j in parts.looped]
-    after = _loop(write, parts, [*looped, *parts.stacked], fixed, steps, [starts[j] for j in parts.looped], position)
+    after = _loop(
+        write,
+        parts,
+        [*looped, *parts.stacked],
+        fixed,
+        steps,
+        [starts[j] for j in parts.looped],
+        position,
+    )
     ends = dict(zip(parts.looped, after, strict=False))
     steps.update(zip(parts.stacked, after[len(looped) :], strict=True))
     for j in parts.shifted:
-        steps[ids[parts.constants + j]] = place.shifted(starts[j], steps[body.output_ids[j]], parts.reverse)
+        steps[ids[parts.constants + j]] = place.shifted(
+            starts[j], steps[body.output_ids[j]], parts.reverse
+        )
     rest = [i for i in parts.wanted if i not in steps]
     if rest:
         made = restrict(body, [*fixed, *steps], rest)
         values = [fixed[i] if i in fixed else steps[i] for i in made.used]
-        steps.update(zip(rest, write.splice(_mapped(made, fixed, parts.length), values), strict=True))
+        steps.update(
+            zip(rest, write.splice(_mapped(made, fixed, parts.length), values), strict=True)
+        )
     for j, terms in parts.sums.items():
         total = starts[j]
-        groups: list[list[_Term]] = [list(terms)] if all(map(_is_whole, terms)) else [[term] for term in terms]
+        groups: list[list[_Term]] = (
+            [list(terms)] if all(map(_is_whole, terms)) else [[term] for term in terms]
+        )
         for group in groups:
-            found = place.met(group, steps) if len(group) > 1 else place.total(body, group[0], steps)
+            found = (
+                place.met(group, steps) if len(group) > 1 else place.total(body, group[0], steps)
+            )
             total = place.added(total, found, group[0].sign)
         ends[j] = total
     results = [ends[j] for j in range(parts.carries)]
@@ -587,7 +668,11 @@ class _Places:
         length = self.aval(after).shape[0]
         own = self.reshape(start, (1, *self.aval(start).shape))
         every = (_ALL,) * self.aval(start).ndim
-        others = self.op(index_p, (after,), ((1, length, None), *every) if reverse else ((0, length - 1, None), *every))
+        others = self.op(
+            index_p,
+            (after,),
+            ((1, length, None), *every) if reverse else ((0, length - 1, None), *every),
+        )
         return self.op(concatenate_p, (others, own) if reverse else (own, others), 0)
 
     def added(self, total: int, term: int, sign: int) -> int:
@@ -611,7 +696,9 @@ class _Places:
     def transposed(self, i: int, axes: tuple[int, ...]) -> int:
         """Permute axes; cancels with an inverse permutation."""
         primitive, operands, params = self.write.ops[i]
-        if primitive is permute_p and tuple([params[0][k] for k in axes]) == tuple(range(len(axes))):
+        if primitive is permute_p and tuple([params[0][k] for k in axes]) == tuple(
+            range(len(axes))
+        ):
             return operands[0]
         return self.op(permute_p, (i,), axes)
 
@@ -641,7 +728,9 @@ class _Places:
             blocks.append(build.input(ShapeDtype((size, width), self.aval(i).dtype)))
         turned = build.place(permute_p, (blocks[0],), ((1, 0),), self.position)
         product = build.place(matmul_p, (turned, blocks[1]), (), self.position)
-        body = build.program([build.place(add, (carry, product), (), self.position)], "sum_of_products").interned()
+        body = build.program(
+            [build.place(add, (carry, product), (), self.position)], "sum_of_products"
+        ).interned()
         return self.op(scan_p, (total, *stacks), body, count, False, 0, 1)
 
     def total(self, body: Program, term: _Term, steps: dict[int, int]) -> int:

@@ -121,10 +121,14 @@ def _has_some(program: Program, applies: Applies) -> bool:
     def hold_some(param: Any) -> bool:
         parts: Any = param
         return (
-            any(map(hold_some, parts)) if type(param) is tuple else isinstance(param, Program) and _has_some(param, applies)
+            any(map(hold_some, parts))
+            if type(param) is tuple
+            else isinstance(param, Program) and _has_some(param, applies)
         )
 
-    return any(applies(program, op) or (op[0].holds is not None and hold_some(op[2])) for op in program.ops)
+    return any(
+        applies(program, op) or (op[0].holds is not None and hold_some(op[2])) for op in program.ops
+    )
 
 
 def _by_dot(program: Program, write: Rewrite, k: int) -> int:
@@ -132,7 +136,9 @@ def _by_dot(program: Program, write: Rewrite, k: int) -> int:
 
 
 def _in_parts(program: Program, write: Rewrite, k: int) -> int:
-    return write.place(matmul_in_parts_p, tuple(map(write.operand, program.ops[k][1])), (), write.position(k))
+    return write.place(
+        matmul_in_parts_p, tuple(map(write.operand, program.ops[k][1])), (), write.position(k)
+    )
 
 
 @final
@@ -154,19 +160,32 @@ class _Divided:
         if y.ndim == 2:
             rows *= math.prod(x.shape[:-2])
             return rows * inner * columns >= THREADED and self._divides_other_work(program)
-        return math.prod(np.broadcast_shapes(x.shape[:-2], y.shape[:-2])) * rows * inner * columns >= LEAST
+        return (
+            math.prod(np.broadcast_shapes(x.shape[:-2], y.shape[:-2])) * rows * inner * columns
+            >= LEAST
+        )
 
     def _divides_other_work(self, program: Program) -> bool:
         """Return True if functrace's threads run other operations; BLAS is then sequential."""
         if self._last is None or self._last[0] is not program:
-            stacks = (op for op in program.ops if op[0] is matmul_p and op[1][1] >= 0 and program.avals[op[1][1]].ndim > 2)
-            self._last = program, _has_large_elementwise(program) or any(self(program, op) for op in stacks)
+            stacks = (
+                op
+                for op in program.ops
+                if op[0] is matmul_p and op[1][1] >= 0 and program.avals[op[1][1]].ndim > 2
+            )
+            self._last = (
+                program,
+                _has_large_elementwise(program) or any(self(program, op) for op in stacks),
+            )
         return self._last[1]
 
 
 def _has_large_elementwise(program: Program) -> bool:
     return any(
-        isinstance(op[0], Elementwise) and not op[0].view and type(aval.size) is int and aval.size >= BLOCKED
+        isinstance(op[0], Elementwise)
+        and not op[0].view
+        and type(aval.size) is int
+        and aval.size >= BLOCKED
         for op, aval in zip(program.ops, program.avals, strict=True)
     )
 
@@ -179,7 +198,9 @@ def _of_tall(program: Program, write: Rewrite, k: int) -> int:
         return write.place(reshape_p, (i,), (to,), position)
 
     tall = shaped(write.operand(x), (math.prod(shape[:-1]), shape[-1]))
-    return shaped(write.place(matmul_p, (tall, write.operand(y)), (), position), program.avals[k].shape)
+    return shaped(
+        write.place(matmul_p, (tall, write.operand(y)), (), position), program.avals[k].shape
+    )
 
 
 def _is_small(program: Program, op: Op) -> bool:
@@ -189,7 +210,13 @@ def _is_small(program: Program, op: Op) -> bool:
     if op[0] is not matmul_p or any(i < 0 for i in op[1]):
         return False
     x, y = [program.avals[i] for i in op[1]]
-    return {x.ndim, y.ndim} in ({2}, {1, 2}) and x.dtype == y.dtype and x.dtype.char in "fdFD" and _fits(x) and _fits(y)
+    return (
+        {x.ndim, y.ndim} in ({2}, {1, 2})
+        and x.dtype == y.dtype
+        and x.dtype.char in "fdFD"
+        and _fits(x)
+        and _fits(y)
+    )
 
 
 def _fits(aval: ShapeDtype) -> bool:

@@ -42,7 +42,9 @@ class Passed:
     def changes(self) -> Iterator[str]:
         """Yield removed and added equations; a renamed operand is not a change."""
         before, after = self.before.equations, self.after.equations
-        matcher = difflib.SequenceMatcher(None, list(map(_kind, before)), list(map(_kind, after)), autojunk=False)
+        matcher = difflib.SequenceMatcher(
+            None, list(map(_kind, before)), list(map(_kind, after)), autojunk=False
+        )
         for tag, i, j, m, n in matcher.get_opcodes():
             if tag != "equal":
                 yield from [f"  - {equation_text(equation)}" for equation in before[i:j]]
@@ -76,7 +78,9 @@ class Trail:
         return "\n".join(map(str, self.steps))
 
 
-def trail(program: Program, passes: Sequence[UserPass] = (), pipeline: Sequence[Pass] = PIPELINE) -> Trail:
+def trail(
+    program: Program, passes: Sequence[UserPass] = (), pipeline: Sequence[Pass] = PIPELINE
+) -> Trail:
     """Apply passes as `functrace.jit` does: the user's and ``jit``'s own run after the early
     passes.
 
@@ -98,6 +102,8 @@ def trail(program: Program, passes: Sequence[UserPass] = (), pipeline: Sequence[
 
 def _kind(equation: Equation) -> tuple[Any, ...]:
     """Return the key of an equation without variable names."""
-    numbers = tuple([exact_key(x.value) if isinstance(x, Literal) else None for x in equation.inputs])
+    numbers = tuple(
+        [exact_key(x.value) if isinstance(x, Literal) else None for x in equation.inputs]
+    )
     avals = tuple([out.aval for out in equation.outputs])
     return equation.primitive, avals, numbers, tuple(equation.params.values())

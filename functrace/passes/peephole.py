@@ -60,13 +60,20 @@ def _is_one(i: int, known: Mapping[int, Any], program: Program) -> bool:
     value = known.get(i)
     if value is None and program.ops[i][0] is broadcast_to_p:
         return 0 not in program.avals[i].shape and _is_one(program.ops[i][1][0], known, program)
-    is_one = value is not None and type(value) is not bool and bool(np.all(value == 1)) and np.size(value) > 0
+    is_one = (
+        value is not None
+        and type(value) is not bool
+        and bool(np.all(value == 1))
+        and np.size(value) > 0
+    )
     return is_one and _has_no_order(np.asarray(value))
 
 
 def _has_no_order(value: Array) -> bool:
     """Return True if an operand does not determine the layout of an elementwise result."""
-    return len([n for n, step in zip(value.shape, value.strides, strict=True) if n > 1 and step]) < 2
+    return (
+        len([n for n, step in zip(value.shape, value.strides, strict=True) if n > 1 and step]) < 2
+    )
 
 
 ROWS = (
@@ -89,7 +96,8 @@ ROWS = (
 """All rules."""
 
 _RULES: dict[Primitive, tuple[Rule, ...]] = {
-    primitive: tuple([row.rule for row in ROWS if row.primitive is primitive]) for primitive in {r.primitive for r in ROWS}
+    primitive: tuple([row.rule for row in ROWS if row.primitive is primitive])
+    for primitive in {r.primitive for r in ROWS}
 }
 
 

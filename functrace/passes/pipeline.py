@@ -521,7 +521,9 @@ def without(name: str) -> Pass:
     """
     names = [row.name for row in REORDERING]
     if name not in names:
-        raise ArgumentError(f"there is no optional pass {name!r}", fix=f"name one of {', '.join(names)}")
+        raise ArgumentError(
+            f"there is no optional pass {name!r}", fix=f"name one of {', '.join(names)}"
+        )
     return Pass(name, lambda program: program, "off", "", "")
 
 
@@ -540,7 +542,10 @@ def applied(own: Sequence[Pass]) -> tuple[Pass, ...]:
         False
     """
     off = {row.name for row in own if row.stage == "off"}
-    return (*[row for row in own if row.stage != "off"], *[row for row in REORDERING if row.name not in off])
+    return (
+        *[row for row in own if row.stage != "off"],
+        *[row for row in REORDERING if row.name not in off],
+    )
 
 
 def optimized(program: Program, passes: Sequence[Pass] = PIPELINE) -> Program:

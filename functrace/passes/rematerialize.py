@@ -59,8 +59,10 @@ ROUNDS = 12
 
 ONE_PASS: frozenset[Primitive] = frozenset(
     {
-        ew.add, ew.sub, ew.mul, ew.div, ew.neg, ew.positive, ew.square, ew.sqrt, ew.reciprocal, ew.absolute, ew.fabs,
-        ew.maximum, ew.minimum, ew.sign, ew.equal, ew.not_equal, ew.less, ew.less_equal, ew.greater, ew.greater_equal,
+        ew.add, ew.sub, ew.mul, ew.div, ew.neg, ew.positive, ew.square, ew.sqrt, ew.reciprocal,
+        ew.absolute, ew.fabs,
+        ew.maximum, ew.minimum, ew.sign, ew.equal, ew.not_equal, ew.less, ew.less_equal,
+        ew.greater, ew.greater_equal,
         ew.logical_and, ew.logical_or, ew.logical_not, ew.isfinite, ew.isinf, ew.isnan, ew.signbit,
         ew.bitwise_and, ew.bitwise_or, ew.bitwise_xor, ew.invert, convert_p,
     }
@@ -136,7 +138,10 @@ class _Lives(NamedTuple):
     def is_due(self, i: int, when: int, dropped: Mapping[int, int]) -> bool:
         """Return True if a variable is rematerialized anyway, soon after a time."""
         late = dropped.get(self.owners[i], -1)
-        return late >= when and self.traffic[late] - self.traffic[when] <= SOON * self.program.avals[i].nbytes
+        return (
+            late >= when
+            and self.traffic[late] - self.traffic[when] <= SOON * self.program.avals[i].nbytes
+        )
 
 
 def _lives(program: Program) -> _Lives:
@@ -153,7 +158,9 @@ def _lives(program: Program) -> _Lives:
         made[k : k + count] = [place] * count
         for i in {owners[i] for i in operands if i >= 0}:
             reads[i].append(place)
-        traffic[place + 1] = traffic[place] + (0 if owners[k] != k else sum([avals[j].nbytes for j in range(k, k + count)]))
+        traffic[place + 1] = traffic[place] + (
+            0 if owners[k] != k else sum([avals[j].nbytes for j in range(k, k + count)])
+        )
     changes = [0] * (end + 1)
     heirs: set[int] = set()
     kept = {owners[i] for i in program.output_ids}
@@ -161,7 +168,13 @@ def _lives(program: Program) -> _Lives:
         if place >= 0 and owners[i] == i:
             last = end - 1 if i in kept else reads[i][-1] if reads[i] else place
             heir = schedule[last][0]
-            if last > place and i not in kept and ops[heir][0].is_ufunc and avals[heir] is avals[i] and heir not in heirs:
+            if (
+                last > place
+                and i not in kept
+                and ops[heir][0].is_ufunc
+                and avals[heir] is avals[i]
+                and heir not in heirs
+            ):
                 heirs.add(heir)  # it overwrites i
                 last -= 1
             changes[place] += avals[i].nbytes
@@ -208,10 +221,17 @@ def _dropped(lives: _Lives, peak: int) -> dict[int, int]:
         own = 0.0 if lives.owners[i] != i else _cost(program, i)
         if own == _NEVER or len(seen) > MOST_OPERATIONS:
             return _NEVER
-        return (0.0 if is_paid else own) + sum([cost(j, when, seen, is_paid=is_paid) for j in ops[i][1]])
+        return (0.0 if is_paid else own) + sum(
+            [cost(j, when, seen, is_paid=is_paid) for j in ops[i][1]]
+        )
 
     for i, place in enumerate(made):
-        if not 0 <= place < peak or lives.owners[i] != i or i in lives.outputs or avals[i].nbytes < LEAST_VALUE:
+        if (
+            not 0 <= place < peak
+            or lives.owners[i] != i
+            or i in lives.outputs
+            or avals[i].nbytes < LEAST_VALUE
+        ):
             continue
         own, most = _cost(program, i), MOST_PASSES * avals[i].nbytes
         if not reads[i] or reads[i][-1] <= peak or own > most:

@@ -48,14 +48,22 @@ class Sought:
     def number(self, i: int) -> float | None:
         """Return the value of an operand that is a Python number, other than 0 or a bool."""
         value = None if i >= 0 else self.program.literals[~i]
-        return value if type(value) in (int, float) and value and not isinstance(value, complex) else None
+        return (
+            value
+            if type(value) in (int, float) and value and not isinstance(value, complex)
+            else None
+        )
 
     def finite(self, i: int) -> float | None:
         """Return the value of an operand that is a real, finite number, or a constant of one
         element.
         """
         value = self.program.literals[~i] if i < 0 else self.program.constant_values.get(i)
-        if not isinstance(value, int | float | np.ndarray | np.generic) or np.size(value) != 1 or np.iscomplexobj(value):
+        if (
+            not isinstance(value, int | float | np.ndarray | np.generic)
+            or np.size(value) != 1
+            or np.iscomplexobj(value)
+        ):
             return None
         number = float(np.reshape(value, ())[()])
         return number if math.isfinite(number) else None

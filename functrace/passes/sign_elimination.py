@@ -54,7 +54,11 @@ def eliminate_signs(program: Program) -> Program:
 
 
 def _reached(
-    program: Program, start: int, without: set[int], readers: Mapping[int, Sequence[int]], outputs: set[int]
+    program: Program,
+    start: int,
+    without: set[int],
+    readers: Mapping[int, Sequence[int]],
+    outputs: set[int],
 ) -> set[int] | None:
     """Return the variables that lose their sign with ``start``; ``None`` if a reader cannot absorb
     it.
@@ -73,16 +77,27 @@ def _reached(
             primitive, operands, _ = ops[k]
             if avals[k].dtype != avals[i].dtype:
                 return None
-            is_product = primitive in (mul, div) and len(set(operands)) == 2 and not _has_number(program, operands)
+            is_product = (
+                primitive in (mul, div)
+                and len(set(operands)) == 2
+                and not _has_number(program, operands)
+            )
             if primitive in MOVES or (is_product and without.isdisjoint(operands)):
                 waiting.append(k)
     both = without | found
-    return found if all(_takes(program, k, both) for i in found for k in (i, *readers.get(i, ()))) else None
+    return (
+        found
+        if all(_takes(program, k, both) for i in found for k in (i, *readers.get(i, ())))
+        else None
+    )
 
 
 def _has_number(program: Program, operands: Sequence[int]) -> bool:
     """Return True if an operand is a nonzero number, which can absorb a sign."""
-    return any(i < 0 and type(program.literals[~i]) in (int, float) and program.literals[~i] for i in operands)
+    return any(
+        i < 0 and type(program.literals[~i]) in (int, float) and program.literals[~i]
+        for i in operands
+    )
 
 
 def _takes(program: Program, k: int, without: set[int]) -> bool:
@@ -96,7 +111,9 @@ def _takes(program: Program, k: int, without: set[int]) -> bool:
             return k not in without
         return (k in without) == (sum(signs) == 1)
     if primitive is neg:
-        return (k in without) != signs[0] and (not signs[0] or _is_made_without(program, operands[0], without))
+        return (k in without) != signs[0] and (
+            not signs[0] or _is_made_without(program, operands[0], without)
+        )
     if k in without:
         return False
     if primitive is add:
@@ -129,13 +146,18 @@ def _written(program: Program, without: set[int]) -> Program:
         if primitive is neg:
             made = given[0]
         elif primitive is add:
-            made = write.place(sub, given[::-1] if operands[0] in without else given, (), write.position(k))
+            made = write.place(
+                sub, given[::-1] if operands[0] in without else given, (), write.position(k)
+            )
         elif primitive is sub:
             made = write.place(add, given, (), write.position(k))
         else:
             if primitive in (mul, div) and _has_number(program, operands):
                 given = tuple(
-                    [write.literal(-program.literals[~i]) if i < 0 else g for i, g in zip(operands, given, strict=True)]
+                    [
+                        write.literal(-program.literals[~i]) if i < 0 else g
+                        for i, g in zip(operands, given, strict=True)
+                    ]
                 )
             made = write.place(primitive, given, params, write.position(k))
         if k in without:

@@ -73,11 +73,20 @@ def _kept(program: Program, k: int) -> int | None:
         return None
     shape = program.avals[k].shape
     for x, y in (operands, operands[::-1]):
-        if x < 0 or y < 0 or program.avals[x] is not program.avals[k] or program.ops[y][0] is not mul:
+        if (
+            x < 0
+            or y < 0
+            or program.avals[x] is not program.avals[k]
+            or program.ops[y][0] is not mul
+        ):
             continue
         for mask in program.ops[y][1]:
             axes = _axes_of_maxima(program, mask)
-            if axes and all(type(n) is int and n > 0 for n in shape) and program.avals[y].shape == shape:
+            if (
+                axes
+                and all(type(n) is int and n > 0 for n in shape)
+                and program.avals[y].shape == shape
+            ):
                 forms = _Forms(program, shape, axes)
                 if not forms.of(y):
                     return x
@@ -88,14 +97,22 @@ def _axes_of_maxima(program: Program, i: int) -> Shape | None:
     """Return the axes of rows, if a variable is above 0 at row extremes, and 0 elsewhere."""
     if i >= 0 and program.ops[i][0] is div:  # divided by the number of ties
         i = program.ops[i][1][0]
-    if i < 0 or program.ops[i][0] is not convert_p or program.ops[program.ops[i][1][0]][0] is not equal:
+    if (
+        i < 0
+        or program.ops[i][0] is not convert_p
+        or program.ops[program.ops[i][1][0]][0] is not equal
+    ):
         return None
     for j in program.ops[program.ops[i][1][0]][1]:
         while j >= 0 and program.ops[j][0] in (reshape_p, broadcast_to_p):
             j = program.ops[j][1][0]
         if j >= 0 and program.ops[j][0] in EXTREMES:
             source = program.ops[j][1][0]
-            return program.ops[j][2][0] if source >= 0 and program.avals[source].shape == program.avals[i].shape else None
+            return (
+                program.ops[j][2][0]
+                if source >= 0 and program.avals[source].shape == program.avals[i].shape
+                else None
+            )
     return None
 
 
@@ -134,7 +151,9 @@ class _Forms:
         found = self._found.get(i)
         if found is None:
             made = self._made(i, depth + 1) if depth < DEEPEST and self._is_float(i) else None
-            found = self._found[i] = {frozenset({(i, 1)}): Fraction(1)} if made is None or _is_long(made) else made
+            found = self._found[i] = (
+                {frozenset({(i, 1)}): Fraction(1)} if made is None or _is_long(made) else made
+            )
         return found
 
     def _is_float(self, i: int) -> bool:
@@ -153,7 +172,11 @@ class _Forms:
         if primitive is name_p:
             return self.of(operands[0], depth)
         if primitive is broadcast_to_p:
-            is_row = shape == self._full and operands[0] >= 0 and program.avals[operands[0]].shape == self._rows
+            is_row = (
+                shape == self._full
+                and operands[0] >= 0
+                and program.avals[operands[0]].shape == self._rows
+            )
             return self.of(operands[0], depth) if is_row else None
         if primitive is reshape_p:
             is_row = shape in (self._rows, self._reduced)
@@ -171,7 +194,9 @@ class _Forms:
         if i < 0:
             return True
         own = self._program.avals[i].shape
-        return self._is_float(i) and (not own or own == shape or (shape == self._full and own == self._rows))
+        return self._is_float(i) and (
+            not own or own == shape or (shape == self._full and own == self._rows)
+        )
 
     def _summed(self, form: Form) -> Form:
         """Sum every term over rows."""

@@ -41,8 +41,13 @@ def as_passes(passes: Sequence[UserPass], owner: str) -> tuple[Pass, ...]:
         >>> [row.name for row in ft.passes.as_passes([mine], "jit")]
         ['mine']
     """
-    if not isinstance(passes, Iterable) or not all(isinstance(own, Pass) or callable(own) for own in passes):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(f"{owner}: passes={passes!r} is not a sequence of passes", fix="pass functions: passes=[mine]")
+    if not isinstance(passes, Iterable) or not all(
+        isinstance(own, Pass) or callable(own) for own in passes
+    ):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(
+            f"{owner}: passes={passes!r} is not a sequence of passes",
+            fix="pass functions: passes=[mine]",
+        )
     return tuple([_checked(own if isinstance(own, Pass) else _row_of(own)) for own in passes])
 
 

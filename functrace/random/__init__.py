@@ -13,9 +13,10 @@ parameters: there is no state. So the same key draws the same numbers again; oth
     >>> float(ft.random.uniform(first)) != float(ft.random.uniform(second))
     True
 
-Names, arguments and their order are those of ``jax.random``; dtypes are NumPy's (float64 and int64, unless ``dtype=`` says
-otherwise). The numbers are those of NumPy's Philox: ``key(seed)`` is the key of ``numpy.random.Philox(seed)``, whose
-`numpy.random.Generator` has the same draws as `normal` and `uniform`. See docs/random.md, and docs/decisions/0020-random.md.
+Names, arguments and their order are those of ``jax.random``; dtypes are NumPy's (float64 and int64,
+unless ``dtype=`` says otherwise). The numbers are those of NumPy's Philox: ``key(seed)`` is the key
+of ``numpy.random.Philox(seed)``, whose `numpy.random.Generator` has the same draws as `normal` and
+`uniform`. See docs/random.md, and docs/decisions/0020-random.md.
 
 Layer: 8.
 """
@@ -53,15 +54,29 @@ from functrace.random.discrete import (
     rademacher,
     randint,
 )
-from functrace.random.gammas import ball, beta, chisquare, dirichlet, f, gamma, generalized_normal, loggamma, t
+from functrace.random.gammas import (
+    ball,
+    beta,
+    chisquare,
+    dirichlet,
+    f,
+    gamma,
+    generalized_normal,
+    loggamma,
+    t,
+)
 from functrace.random.keys import fold_in, key, split
 from functrace.random.matrices import multivariate_normal, orthogonal
 
 __all__ = [
-    "ball", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy", "chisquare", "choice", "dirichlet",
-    "double_sided_maxwell", "exponential", "f", "fold_in", "gamma", "generalized_normal", "geometric", "gumbel", "key",
-    "laplace", "loggamma", "logistic", "lognormal", "maxwell", "multinomial", "multivariate_normal", "normal", "orthogonal",
-    "pareto", "permutation", "poisson", "rademacher", "randint", "rayleigh", "split", "t", "triangular", "truncated_normal",
+    "ball", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy", "chisquare",
+    "choice", "dirichlet",
+    "double_sided_maxwell", "exponential", "f", "fold_in", "gamma", "generalized_normal",
+    "geometric", "gumbel", "key",
+    "laplace", "loggamma", "logistic", "lognormal", "maxwell", "multinomial",
+    "multivariate_normal", "normal", "orthogonal",
+    "pareto", "permutation", "poisson", "rademacher", "randint", "rayleigh", "split", "t",
+    "triangular", "truncated_normal",
     "uniform", "wald", "weibull_min",
 ]  # fmt: skip
 

@@ -29,9 +29,14 @@ def sizes(shape: ShapeLike, name: str) -> Shape:
     try:
         found = int_tuple(shape)
     except TypeError:
-        raise ShapeError(f"random.{name}: shape {shape!r} is not a tuple of integers", fix="pass one, e.g. (3, 4)") from None
+        raise ShapeError(
+            f"random.{name}: shape {shape!r} is not a tuple of integers",
+            fix="pass one, e.g. (3, 4)",
+        ) from None
     if any(n < 0 for n in found):
-        raise ShapeError(f"random.{name}: shape {found} has negative sizes", fix="pass sizes from 0 on")
+        raise ShapeError(
+            f"random.{name}: shape {found} has negative sizes", fix="pass sizes from 0 on"
+        )
     return found
 
 
@@ -40,7 +45,9 @@ def float_dtype(dtype: DtypeLike, name: str, kinds: str = "f") -> np.dtype[Any]:
     these kinds."""
     found = FLOAT if dtype is None else np.dtype(dtype)
     if found.kind not in kinds:
-        raise DtypeError(f"random.{name} does not draw {found}", fix="pass a float dtype, and convert the result")
+        raise DtypeError(
+            f"random.{name} does not draw {found}", fix="pass a float dtype, and convert the result"
+        )
     return found
 
 
@@ -79,12 +86,15 @@ def joint_shape(name: str, shape: ShapeLike | None, *shapes: Shape) -> Shape:
         pass
     shown = " and ".join(map(str, shapes))
     raise ShapeError(
-        f"random.{name}: parameters of shape {shown} do not broadcast" + ("" if shape is None else f" to {shape}"),
+        f"random.{name}: parameters of shape {shown} do not broadcast"
+        + ("" if shape is None else f" to {shape}"),
         fix="omit shape=, or let it end with the shape of the parameters",
     )
 
 
-def parameters(name: str, shape: ShapeLike | None, dtype: np.dtype[Any], *given: Operand) -> tuple[Shape, tuple[Any, ...]]:
+def parameters(
+    name: str, shape: ShapeLike | None, dtype: np.dtype[Any], *given: Operand
+) -> tuple[Shape, tuple[Any, ...]]:
     """Return the shape of a draw, and its parameters in its dtype; see `joint_shape`."""
     arrays = tuple([parameter(x, dtype, name) for x in given])
     return joint_shape(name, shape, *map(shape_of, arrays)), arrays

@@ -14,14 +14,24 @@ import numpy as np
 
 from functrace.numpy.protocol.operands import Arrayed, DtypeLike, Operand
 from functrace.ops.matrices import real_dtype
-from functrace.ops.random import random_exponential_p, random_normal_p, random_uniform_p, random_wald_p, sample
+from functrace.ops.random import (
+    random_exponential_p,
+    random_normal_p,
+    random_uniform_p,
+    random_wald_p,
+    sample,
+)
 from functrace.random.arguments import ShapeLike, float_dtype, parameters, shaped, sizes
 from functrace.random.discrete import rademacher
 from functrace.random.keys import one_key, split
 
 
 def uniform(
-    key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None, minval: Operand = 0.0, maxval: Operand = 1.0
+    key: Arrayed,
+    shape: ShapeLike = (),
+    dtype: DtypeLike = None,
+    minval: Operand = 0.0,
+    maxval: Operand = 1.0,
 ) -> Any:
     """Draw from the uniform distribution on [minval, maxval).
 
@@ -109,7 +119,8 @@ def exponential(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) ->
         an array of that shape.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -122,7 +133,9 @@ def exponential(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) ->
     Source:
         ``numpy.random.Generator.standard_exponential`` (a ziggurat).
     """
-    return _exponentials(key, "exponential", sizes(shape, "exponential"), float_dtype(dtype, "exponential"))
+    return _exponentials(
+        key, "exponential", sizes(shape, "exponential"), float_dtype(dtype, "exponential")
+    )
 
 
 def gumbel(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
@@ -137,14 +150,17 @@ def gumbel(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
         an array of that shape.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
         >>> ft.random.gumbel(ft.random.key(0), (2,)).round(4)
         array([2.6668, 0.9033])
     """
-    return -np.log(_exponentials(key, "gumbel", sizes(shape, "gumbel"), float_dtype(dtype, "gumbel")))
+    return -np.log(
+        _exponentials(key, "gumbel", sizes(shape, "gumbel"), float_dtype(dtype, "gumbel"))
+    )
 
 
 def logistic(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
@@ -159,14 +175,17 @@ def logistic(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> An
         an array of that shape.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
         >>> ft.random.logistic(ft.random.key(0), (2,)).round(4)
         array([-2.6627,  1.0753])
     """
-    drawn = _exponentials(key, "logistic", (2, *sizes(shape, "logistic")), float_dtype(dtype, "logistic"))
+    drawn = _exponentials(
+        key, "logistic", (2, *sizes(shape, "logistic")), float_dtype(dtype, "logistic")
+    )
     return np.log(drawn[0]) - np.log(drawn[1])
 
 
@@ -182,14 +201,17 @@ def laplace(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any
         an array of that shape.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
         >>> ft.random.laplace(ft.random.key(0), (2,)).round(4)
         array([-0.9264,  0.267 ])
     """
-    drawn = _exponentials(key, "laplace", (2, *sizes(shape, "laplace")), float_dtype(dtype, "laplace"))
+    drawn = _exponentials(
+        key, "laplace", (2, *sizes(shape, "laplace")), float_dtype(dtype, "laplace")
+    )
     return drawn[0] - drawn[1]
 
 
@@ -205,7 +227,8 @@ def cauchy(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
         an array of that shape.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -229,7 +252,8 @@ def maxwell(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any
         an array of that shape.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -240,7 +264,9 @@ def maxwell(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any
     return np.sqrt(np.sum(drawn * drawn, axis=0))
 
 
-def double_sided_maxwell(key: Arrayed, loc: Operand, scale: Operand, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+def double_sided_maxwell(
+    key: Arrayed, loc: Operand, scale: Operand, shape: ShapeLike = (), dtype: DtypeLike = None
+) -> Any:
     """Draw from the Maxwell distribution with a random sign, times ``scale``, plus ``loc``.
 
     Args:
@@ -254,7 +280,8 @@ def double_sided_maxwell(key: Arrayed, loc: Operand, scale: Operand, shape: Shap
         an array of the broadcast shape.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -269,8 +296,11 @@ def double_sided_maxwell(key: Arrayed, loc: Operand, scale: Operand, shape: Shap
     return middle + width * rademacher(first, joint, dtype) * maxwell(second, joint, dtype)
 
 
-def rayleigh(key: Arrayed, scale: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
-    """Draw from the Rayleigh distribution: ``scale`` times the length of a vector of two standard normal numbers.
+def rayleigh(
+    key: Arrayed, scale: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
+) -> Any:
+    """Draw from the Rayleigh distribution: ``scale`` times the length of a vector of two standard
+    normal numbers.
 
     Args:
         key: uint64, shape (2,).
@@ -282,7 +312,8 @@ def rayleigh(key: Arrayed, scale: Operand, shape: ShapeLike | None = None, dtype
         an array of that shape.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -294,7 +325,9 @@ def rayleigh(key: Arrayed, scale: Operand, shape: ShapeLike | None = None, dtype
     return factor * np.sqrt(2.0 * _exponentials(key, "rayleigh", shape, dtype))
 
 
-def pareto(key: Arrayed, b: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
+def pareto(
+    key: Arrayed, b: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
+) -> Any:
     """Draw from the Pareto distribution on [1, inf), whose density is b / x**(b + 1).
 
     Args:
@@ -307,7 +340,8 @@ def pareto(key: Arrayed, b: Operand, shape: ShapeLike | None = None, dtype: Dtyp
         an array of that shape.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -319,8 +353,15 @@ def pareto(key: Arrayed, b: Operand, shape: ShapeLike | None = None, dtype: Dtyp
     return np.exp(_exponentials(key, "pareto", shape, dtype) / power)
 
 
-def weibull_min(key: Arrayed, scale: Operand, concentration: Operand, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
-    """Draw from the Weibull distribution: ``scale`` times an exponential sample to the power of 1 / ``concentration``.
+def weibull_min(
+    key: Arrayed,
+    scale: Operand,
+    concentration: Operand,
+    shape: ShapeLike = (),
+    dtype: DtypeLike = None,
+) -> Any:
+    """Draw from the Weibull distribution: ``scale`` times an exponential sample to the power of 1 /
+    ``concentration``.
 
     Args:
         key: uint64, shape (2,).
@@ -333,7 +374,8 @@ def weibull_min(key: Arrayed, scale: Operand, concentration: Operand, shape: Sha
         an array of the broadcast shape.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -346,8 +388,11 @@ def weibull_min(key: Arrayed, scale: Operand, concentration: Operand, shape: Sha
     return factor * np.exp(np.log(_exponentials(key, "weibull_min", joint, dtype)) / power)
 
 
-def lognormal(key: Arrayed, sigma: Operand = 1.0, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
-    """Draw from the log-normal distribution: the exponential of ``sigma`` times a standard normal number.
+def lognormal(
+    key: Arrayed, sigma: Operand = 1.0, shape: ShapeLike | None = None, dtype: DtypeLike = None
+) -> Any:
+    """Draw from the log-normal distribution: the exponential of ``sigma`` times a standard normal
+    number.
 
     Args:
         key: uint64, shape (2,).
@@ -359,7 +404,8 @@ def lognormal(key: Arrayed, sigma: Operand = 1.0, shape: ShapeLike | None = None
         an array of that shape.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -372,9 +418,15 @@ def lognormal(key: Arrayed, sigma: Operand = 1.0, shape: ShapeLike | None = None
 
 
 def triangular(
-    key: Arrayed, left: Operand, mode: Operand, right: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
+    key: Arrayed,
+    left: Operand,
+    mode: Operand,
+    right: Operand,
+    shape: ShapeLike | None = None,
+    dtype: DtypeLike = None,
 ) -> Any:
-    """Draw from the distribution whose density rises linearly from ``left`` to ``mode``, and falls to ``right``.
+    """Draw from the distribution whose density rises linearly from ``left`` to ``mode``, and falls
+    to ``right``.
 
     Args:
         key: uint64, shape (2,).
@@ -388,7 +440,8 @@ def triangular(
         an array of that shape.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -401,19 +454,26 @@ def triangular(
     width = high - low
     is_low = drawn * width < top - low
     area = np.where(is_low, drawn * width * (top - low), (1.0 - drawn) * width * (high - top))
-    distance = np.sqrt(np.where(area > 0, area, 1.0)) * (area > 0)  # the root has no derivative at 0
+    distance = np.sqrt(np.where(area > 0, area, 1.0)) * (
+        area > 0
+    )  # the root has no derivative at 0
     return shaped(np.where(is_low, low + distance, high - distance)[()], shape)
 
 
 def truncated_normal(
-    key: Arrayed, lower: Operand, upper: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
+    key: Arrayed,
+    lower: Operand,
+    upper: Operand,
+    shape: ShapeLike | None = None,
+    dtype: DtypeLike = None,
 ) -> Any:
     """Draw from the standard normal distribution, truncated to an interval.
 
     Args:
         key: uint64, shape (2,).
         lower: lower end, which may be infinite; broadcasts to the shape.
-        upper: upper end, which may be infinite; broadcasts to the shape. The interval may be far in a tail.
+        upper: upper end, which may be infinite; broadcasts to the shape. The interval may be far in
+            a tail.
         shape: shape of the result; by default the parameters' broadcast shape.
         dtype: dtype of the result, float64 by default.
 
@@ -449,7 +509,9 @@ def truncated_normal(
     return np.clip(np.where(is_mirrored, -found, found), first, last)[()]
 
 
-def wald(key: Arrayed, mean: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
+def wald(
+    key: Arrayed, mean: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
+) -> Any:
     """Draw from the Wald (inverse Gaussian) distribution with a mean, and scale 1.
 
     Args:
@@ -463,7 +525,8 @@ def wald(key: Arrayed, mean: Operand, shape: ShapeLike | None = None, dtype: Dty
 
     Raises:
         ValueError: if ``mean`` is not positive.
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft

@@ -31,7 +31,17 @@ from functrace.ops.random import (
     sample,
 )
 from functrace.ops.shaping import convert
-from functrace.random.arguments import FLOAT, INT, Shape, ShapeLike, int_dtype, joint_shape, parameter, parameters, sizes
+from functrace.random.arguments import (
+    FLOAT,
+    INT,
+    Shape,
+    ShapeLike,
+    int_dtype,
+    joint_shape,
+    parameter,
+    parameters,
+    sizes,
+)
 from functrace.random.keys import one_key
 from functrace.tracing.tracer import Tracer
 
@@ -65,11 +75,20 @@ def bits(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
     """
     kind = _WORD if dtype is None else np.dtype(dtype)
     if kind.kind != "u":
-        raise DtypeError(f"random.bits does not draw {kind}", fix="pass an unsigned integer dtype, or use random.randint")
+        raise DtypeError(
+            f"random.bits does not draw {kind}",
+            fix="pass an unsigned integer dtype, or use random.randint",
+        )
     return sample(random_bits_p, one_key(key, "bits"), sizes(shape, "bits"), kind)
 
 
-def randint(key: Arrayed, shape: ShapeLike, minval: int | Operand, maxval: int | Operand, dtype: DtypeLike = None) -> Any:
+def randint(
+    key: Arrayed,
+    shape: ShapeLike,
+    minval: int | Operand,
+    maxval: int | Operand,
+    dtype: DtypeLike = None,
+) -> Any:
     """Draw integers from ``minval`` to ``maxval - 1``, uniformly.
 
     Args:
@@ -96,7 +115,8 @@ def randint(key: Arrayed, shape: ShapeLike, minval: int | Operand, maxval: int |
         3 us, and 5 ns per number.
 
     Source:
-        ``numpy.random.Generator.integers``; JAX's rounds probabilities, and draws ``minval`` from an empty range.
+        ``numpy.random.Generator.integers``; JAX's rounds probabilities, and draws ``minval`` from
+        an empty range.
     """
     key, kind = one_key(key, "randint"), int_dtype(dtype, "randint", "iu")
     least, most = _bound(minval), _bound(maxval)
@@ -108,12 +128,16 @@ def _bound(x: int | Operand) -> Any:
     if isinstance(x, int) and not isinstance(x, bool):
         if not -(2**63) <= x < 2**64:
             raise ArgumentError(
-                f"random.randint: the bound {x} has more than 64 bits", fix="random.bits draws all values of 64 bits"
+                f"random.randint: the bound {x} has more than 64 bits",
+                fix="random.bits draws all values of 64 bits",
             )
         return np.asarray(x, INT if x < 2**63 else _WORD)
     found = arrayed(x)
     if found.dtype.kind not in "iu":
-        raise DtypeError(f"random.randint: a bound is {aval_of(found)}, not integers", fix="convert it with .astype(int)")
+        raise DtypeError(
+            f"random.randint: a bound is {aval_of(found)}, not integers",
+            fix="convert it with .astype(int)",
+        )
     return found
 
 
@@ -129,7 +153,8 @@ def bernoulli(key: Arrayed, p: Operand = 0.5, shape: ShapeLike | None = None) ->
         an array of bools.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -152,7 +177,8 @@ def rademacher(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> 
         an array of that shape.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -160,11 +186,15 @@ def rademacher(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> 
         array([ 1,  1, -1, -1])
     """
     kind = int_dtype(dtype, "rademacher", "if")
-    drawn = sample(random_bits_p, one_key(key, "rademacher"), sizes(shape, "rademacher"), np.dtype(np.uint8))
+    drawn = sample(
+        random_bits_p, one_key(key, "rademacher"), sizes(shape, "rademacher"), np.dtype(np.uint8)
+    )
     return convert(drawn & np.uint8(1), kind) * 2 - 1
 
 
-def poisson(key: Arrayed, lam: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
+def poisson(
+    key: Arrayed, lam: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
+) -> Any:
     """Draw counts from the Poisson distribution of mean ``lam``.
 
     Args:
@@ -200,7 +230,13 @@ def _counts(n: int | Operand, name: str) -> Any:
     return convert(found, INT)
 
 
-def binomial(key: Arrayed, n: int | Operand, p: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
+def binomial(
+    key: Arrayed,
+    n: int | Operand,
+    p: Operand,
+    shape: ShapeLike | None = None,
+    dtype: DtypeLike = None,
+) -> Any:
     """Draw the number of successes in ``n`` trials, each with probability ``p``.
 
     Args:
@@ -215,7 +251,8 @@ def binomial(key: Arrayed, n: int | Operand, p: Operand, shape: ShapeLike | None
 
     Raises:
         ValueError: if ``n`` is negative, or ``p`` not a probability.
-        DtypeError, ShapeError: if ``n`` is not an integer, ``key`` is not a key, or parameters do not fit.
+        DtypeError, ShapeError: if ``n`` is not an integer, ``key`` is not a key, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -225,12 +262,20 @@ def binomial(key: Arrayed, n: int | Operand, p: Operand, shape: ShapeLike | None
     Source:
         ``numpy.random.Generator.binomial``.
     """
-    kind, chance, count = int_dtype(dtype, "binomial"), parameter(p, FLOAT, "binomial"), _counts(n, "binomial")
+    kind, chance, count = (
+        int_dtype(dtype, "binomial"),
+        parameter(p, FLOAT, "binomial"),
+        _counts(n, "binomial"),
+    )
     shape = joint_shape("binomial", shape, shape_of(count), shape_of(chance))
-    return convert(sample(random_binomial_p, one_key(key, "binomial"), shape, INT, count, chance), kind)
+    return convert(
+        sample(random_binomial_p, one_key(key, "binomial"), shape, INT, count, chance), kind
+    )
 
 
-def geometric(key: Arrayed, p: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
+def geometric(
+    key: Arrayed, p: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
+) -> Any:
     """Draw the number of trials until the first success, each with probability ``p``: 1 or more.
 
     Args:
@@ -243,7 +288,8 @@ def geometric(key: Arrayed, p: Operand, shape: ShapeLike | None = None, dtype: D
         an array of counts.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -258,7 +304,12 @@ def geometric(key: Arrayed, p: Operand, shape: ShapeLike | None = None, dtype: D
 
 
 def multinomial(
-    key: Arrayed, n: int | Operand, p: Operand, *, shape: ShapeLike | None = None, dtype: DtypeLike = None
+    key: Arrayed,
+    n: int | Operand,
+    p: Operand,
+    *,
+    shape: ShapeLike | None = None,
+    dtype: DtypeLike = None,
 ) -> Any:
     """Draw the number of trials out of ``n`` for each of several outcomes with probabilities ``p``.
 
@@ -286,16 +337,25 @@ def multinomial(
     Source:
         ``numpy.random.Generator.multinomial``.
     """
-    kind, chances, count = int_dtype(dtype, "multinomial"), parameter(p, FLOAT, "multinomial"), _counts(n, "multinomial")
+    kind, chances, count = (
+        int_dtype(dtype, "multinomial"),
+        parameter(p, FLOAT, "multinomial"),
+        _counts(n, "multinomial"),
+    )
     if not shape_of(chances):
-        raise ShapeError("random.multinomial: p is a scalar", fix="pass one probability per outcome, shape (…, k)")
+        raise ShapeError(
+            "random.multinomial: p is a scalar",
+            fix="pass one probability per outcome, shape (…, k)",
+        )
     *stack, ways = shape_of(chances)
     shape = joint_shape("multinomial", shape, (*shape_of(count), 1), (*stack, ways))
     chances = chances / np.sum(chances, axis=-1, keepdims=True)
-    return convert(sample(random_multinomial_p, one_key(key, "multinomial"), shape, INT, count, chances), kind)
+    return convert(
+        sample(random_multinomial_p, one_key(key, "multinomial"), shape, INT, count, chances), kind
+    )
 
 
-# -- choices ---------------------------------------------------------------------------------------------------------------
+# -- choices ---------------------------------------------------------------------------------------
 
 
 def _order(key: Arrayed, shape: Shape, axis: int) -> Any:
@@ -333,7 +393,8 @@ def categorical(
 
     Args:
         key: uint64, shape (2,).
-        logits: logarithms of probabilities that need not add up to 1; -inf for a category that is never drawn.
+        logits: logarithms of probabilities that need not add up to 1; -inf for a category that is
+            never drawn.
         axis: the axis of the categories.
         shape: of the result; by default, and at its end, the shape of ``logits`` without ``axis``.
         replace: whether a category may be drawn again; otherwise, draws along the leading axes of
@@ -354,16 +415,21 @@ def categorical(
         array([0, 1, 2, 0, 2, 1])
 
     Cost:
-        a uniform number per draw, and one pass over the probabilities; without replacement, a sort of the categories.
+        a uniform number per draw, and one pass over the probabilities; without replacement, a sort
+        of the categories.
     """
     key, scores = one_key(key, "categorical"), parameter(logits, FLOAT, "categorical")
     if not shape_of(scores):
-        raise ShapeError("random.categorical: logits is a scalar", fix="pass one number per category")
+        raise ShapeError(
+            "random.categorical: logits is a scalar", fix="pass one number per category"
+        )
     scores = np.moveaxis(scores, one_axis(axis, len(shape_of(scores))), -1)
     *stack, count = shape_of(scores)
     wanted = joint_shape("categorical", shape, tuple(stack))
     if not count:
-        raise ShapeError("random.categorical: there are no categories", fix="pass logits with at least one")
+        raise ShapeError(
+            "random.categorical: there are no categories", fix="pass logits with at least one"
+        )
     most = np.max(scores, axis=-1, keepdims=True)
     message = "random.categorical: logits are NaN, or all of them -inf"
     scores = require(scores, most > -np.inf, "ValueError", message)
@@ -374,7 +440,8 @@ def categorical(
     front = wanted[: len(wanted) - len(stack)]
     if wanted[len(front) :] != tuple(stack):
         raise ShapeError(
-            f"random.categorical: the shape {wanted} does not end with {tuple(stack)}", fix="let it end with that"
+            f"random.categorical: the shape {wanted} does not end with {tuple(stack)}",
+            fix="let it end with that",
         )
     size = math.prod(front)
     _enough("categorical", size, count)
@@ -385,18 +452,22 @@ def categorical(
 def _enough(name: str, wanted: int, there: int) -> None:
     if wanted > there:
         raise ShapeError(
-            f"random.{name}: {wanted} draws without replacement from {there} elements", fix="draw fewer, or replace=True"
+            f"random.{name}: {wanted} draws without replacement from {there} elements",
+            fix="draw fewer, or replace=True",
         )
 
 
-def permutation(key: Arrayed, x: int | Operand, axis: SupportsIndex = 0, independent: bool = False) -> Any:
+def permutation(
+    key: Arrayed, x: int | Operand, axis: SupportsIndex = 0, independent: bool = False
+) -> Any:
     """Permute an array, or integers from 0, at random.
 
     Args:
         key: uint64, shape (2,).
         x: an array, or an integer n for ``np.arange(n)``.
         axis: axis to permute.
-        independent: True to permute every line along the axis on its own; otherwise they stay together.
+        independent: True to permute every line along the axis on its own; otherwise they stay
+            together.
 
     Returns:
         an array with the shape and dtype of ``x``.
@@ -419,7 +490,9 @@ def permutation(key: Arrayed, x: int | Operand, axis: SupportsIndex = 0, indepen
     things = arrayed(x)
     shape = shape_of(things)
     if not shape:
-        raise ShapeError(f"random.permutation: x is {aval_of(things)}, a scalar", fix="pass an array, or an int")
+        raise ShapeError(
+            f"random.permutation: x is {aval_of(things)}, a scalar", fix="pass an array, or an int"
+        )
     k = one_axis(axis, len(shape))
     if independent:
         return take_along_axis(things, _order(key, shape, k), k)
@@ -431,9 +504,17 @@ def _checked_probabilities(p: Arrayed) -> Any:
     if isinstance(p, Tracer):
         total = np.sum(p)
         holds = np.all(p >= 0) & (total > 0) & (total < np.inf)
-        return require(p, holds, "ValueError", "random.choice: p is not probabilities: negative, NaN, infinite or all 0")
+        return require(
+            p,
+            holds,
+            "ValueError",
+            "random.choice: p is not probabilities: negative, NaN, infinite or all 0",
+        )
     if not (np.all(p >= 0) and 0 < np.sum(p) < np.inf):
-        raise ArgumentError(f"random.choice: p is {p}, not probabilities", fix="pass non-negative numbers, not all 0")
+        raise ArgumentError(
+            f"random.choice: p is {p}, not probabilities",
+            fix="pass non-negative numbers, not all 0",
+        )
     return p
 
 
@@ -480,12 +561,16 @@ def choice(
     key, wanted = one_key(key, "choice"), sizes(shape, "choice")
     things = None if _is_count(a) else arrayed(a)  # type: ignore[arg-type]
     if things is not None and not shape_of(things):
-        raise ShapeError(f"random.choice: a is {aval_of(things)}, a scalar", fix="pass an array, or an int")
+        raise ShapeError(
+            f"random.choice: a is {aval_of(things)}, a scalar", fix="pass an array, or an int"
+        )
     k = 0 if things is None else one_axis(axis, len(shape_of(things)))
     count = sizes(a, "choice")[0] if things is None else shape_of(things)[k]  # type: ignore[arg-type]
     size = math.prod(wanted)
     if not count and size:
-        raise ShapeError("random.choice: there is nothing to choose from", fix="pass at least one element")
+        raise ShapeError(
+            "random.choice: there is nothing to choose from", fix="pass at least one element"
+        )
     if not replace:
         _enough("choice", size, count)
     if p is None:
@@ -498,7 +583,10 @@ def choice(
     else:
         weights = parameter(p, FLOAT, "choice")  # type: ignore[arg-type]
         if shape_of(weights) != (count,):
-            raise ShapeError(f"random.choice: p is {aval_of(weights)} for {count} elements", fix="pass one per element")
+            raise ShapeError(
+                f"random.choice: p is {aval_of(weights)} for {count} elements",
+                fix="pass one per element",
+            )
         weights = _checked_probabilities(weights)
         if replace:
             places = _places(key, weights, wanted)

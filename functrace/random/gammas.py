@@ -17,13 +17,22 @@ from functrace.errors import ShapeError
 from functrace.ir.aval import shape_of
 from functrace.numpy.protocol.operands import Arrayed, DtypeLike, Operand
 from functrace.ops.random import random_loggamma_p, sample
-from functrace.random.arguments import ShapeLike, float_dtype, joint_shape, parameter, parameters, sizes
+from functrace.random.arguments import (
+    ShapeLike,
+    float_dtype,
+    joint_shape,
+    parameter,
+    parameters,
+    sizes,
+)
 from functrace.random.continuous import exponential, normal
 from functrace.random.discrete import rademacher
 from functrace.random.keys import one_key, split
 
 
-def loggamma(key: Arrayed, a: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
+def loggamma(
+    key: Arrayed, a: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
+) -> Any:
     """Draw the logarithm of a sample of the gamma distribution.
 
     For a small shape parameter, samples underflow, and their logarithms do not.
@@ -78,13 +87,15 @@ def gamma(key: Arrayed, a: Operand, shape: ShapeLike | None = None, dtype: Dtype
         3 us, and about 40 ns per number; its derivative by ``a`` takes about 3 us per number.
 
     Source:
-        ``numpy.random.Generator.standard_gamma``; Figurnov, Mohamed and Mnih, "Implicit reparameterization
-        gradients" (2018).
+        ``numpy.random.Generator.standard_gamma``; Figurnov, Mohamed and Mnih, "Implicit
+        reparameterization gradients" (2018).
     """
     return np.exp(loggamma(key, a, shape, dtype))
 
 
-def chisquare(key: Arrayed, df: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
+def chisquare(
+    key: Arrayed, df: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
+) -> Any:
     """Draw from the chi-square distribution with ``df`` degrees of freedom.
 
     Args:
@@ -98,7 +109,8 @@ def chisquare(key: Arrayed, df: Operand, shape: ShapeLike | None = None, dtype: 
 
     Raises:
         ValueError: if ``df`` is less than -2; between -2 and 0 the result is unspecified.
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -110,8 +122,15 @@ def chisquare(key: Arrayed, df: Operand, shape: ShapeLike | None = None, dtype: 
     return 2.0 * gamma(one_key(key, "chisquare"), 0.5 * freedom, shape, dtype)
 
 
-def f(key: Arrayed, dfnum: Operand, dfden: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
-    """Draw from the F distribution: the ratio of two chi-square samples, each divided by its degrees of freedom.
+def f(
+    key: Arrayed,
+    dfnum: Operand,
+    dfden: Operand,
+    shape: ShapeLike | None = None,
+    dtype: DtypeLike = None,
+) -> Any:
+    """Draw from the F distribution: the ratio of two chi-square samples, each divided by its
+    degrees of freedom.
 
     Args:
         key: uint64, shape (2,).
@@ -124,7 +143,8 @@ def f(key: Arrayed, dfnum: Operand, dfden: Operand, shape: ShapeLike | None = No
         an array of that shape.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -134,7 +154,10 @@ def f(key: Arrayed, dfnum: Operand, dfden: Operand, shape: ShapeLike | None = No
     dtype = float_dtype(dtype, "f")
     shape, (upper, lower) = parameters("f", shape, dtype, dfnum, dfden)
     first, second = split(one_key(key, "f"))
-    above, below = loggamma(first, 0.5 * upper, shape, dtype), loggamma(second, 0.5 * lower, shape, dtype)
+    above, below = (
+        loggamma(first, 0.5 * upper, shape, dtype),
+        loggamma(second, 0.5 * lower, shape, dtype),
+    )
     return np.exp(above - below) * (lower / upper)
 
 
@@ -151,7 +174,8 @@ def t(key: Arrayed, df: Operand, shape: ShapeLike | None = None, dtype: DtypeLik
         an array of that shape.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -162,11 +186,16 @@ def t(key: Arrayed, df: Operand, shape: ShapeLike | None = None, dtype: DtypeLik
     shape, (freedom,) = parameters("t", shape, dtype, df)
     first, second = split(one_key(key, "t"))
     half = 0.5 * freedom
-    return normal(first, shape, dtype) * np.exp(0.5 * (np.log(half) - loggamma(second, half, shape, dtype)))
+    return normal(first, shape, dtype) * np.exp(
+        0.5 * (np.log(half) - loggamma(second, half, shape, dtype))
+    )
 
 
-def beta(key: Arrayed, a: Operand, b: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
-    """Draw from the beta distribution, whose density is proportional to x**(a - 1) (1 - x)**(b - 1).
+def beta(
+    key: Arrayed, a: Operand, b: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
+) -> Any:
+    """Draw from the beta distribution, whose density is proportional to x**(a - 1) (1 - x)**(b -
+    1).
 
     Args:
         key: uint64, shape (2,).
@@ -179,7 +208,8 @@ def beta(key: Arrayed, a: Operand, b: Operand, shape: ShapeLike | None = None, d
         an array of numbers between 0 and 1.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -193,13 +223,16 @@ def beta(key: Arrayed, a: Operand, b: Operand, shape: ShapeLike | None = None, d
     return np.exp(above - np.logaddexp(above, below))
 
 
-def dirichlet(key: Arrayed, alpha: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
+def dirichlet(
+    key: Arrayed, alpha: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
+) -> Any:
     """Draw from the Dirichlet distribution: positive numbers that add up to 1.
 
     Args:
         key: uint64, shape (2,).
         alpha: positive parameters, shape (…, n).
-        shape: shape of the result without its last axis; by default that of ``alpha``, which broadcasts to it.
+        shape: shape of the result without its last axis; by default that of ``alpha``, which
+            broadcasts to it.
         dtype: dtype of the result, float64 by default.
 
     Returns:
@@ -218,7 +251,9 @@ def dirichlet(key: Arrayed, alpha: Operand, shape: ShapeLike | None = None, dtyp
     dtype = float_dtype(dtype, "dirichlet")
     powers = parameter(alpha, dtype, "dirichlet")
     if not shape_of(powers):
-        raise ShapeError("random.dirichlet: alpha is a scalar", fix="pass one number per component, shape (…, n)")
+        raise ShapeError(
+            "random.dirichlet: alpha is a scalar", fix="pass one number per component, shape (…, n)"
+        )
     *stack, n = shape_of(powers)
     joint = joint_shape("dirichlet", shape, tuple(stack))
     drawn = loggamma(one_key(key, "dirichlet"), powers, (*joint, n), dtype)
@@ -228,7 +263,9 @@ def dirichlet(key: Arrayed, alpha: Operand, shape: ShapeLike | None = None, dtyp
     return raised / np.sum(raised, axis=-1, keepdims=True)
 
 
-def generalized_normal(key: Arrayed, p: Operand, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+def generalized_normal(
+    key: Arrayed, p: Operand, shape: ShapeLike = (), dtype: DtypeLike = None
+) -> Any:
     """Draw from the distribution whose density is proportional to exp(-abs(x)**p).
 
     Args:
@@ -241,7 +278,8 @@ def generalized_normal(key: Arrayed, p: Operand, shape: ShapeLike = (), dtype: D
         an array of that shape.
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -251,10 +289,14 @@ def generalized_normal(key: Arrayed, p: Operand, shape: ShapeLike = (), dtype: D
     dtype = float_dtype(dtype, "generalized_normal")
     shape, (power,) = parameters("generalized_normal", shape, dtype, p)
     first, second = split(one_key(key, "generalized_normal"))
-    return np.exp(loggamma(first, 1.0 / power, shape, dtype) / power) * rademacher(second, shape, dtype)
+    return np.exp(loggamma(first, 1.0 / power, shape, dtype) / power) * rademacher(
+        second, shape, dtype
+    )
 
 
-def ball(key: Arrayed, d: SupportsIndex, p: Operand = 2, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+def ball(
+    key: Arrayed, d: SupportsIndex, p: Operand = 2, shape: ShapeLike = (), dtype: DtypeLike = None
+) -> Any:
     """Draw points uniformly from the unit ball of ``d`` dimensions, in the norm of order ``p``.
 
     Args:
@@ -268,7 +310,8 @@ def ball(key: Arrayed, d: SupportsIndex, p: Operand = 2, shape: ShapeLike = (), 
         an array of shape (*shape, d).
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import numpy as np
@@ -277,7 +320,8 @@ def ball(key: Arrayed, d: SupportsIndex, p: Operand = 2, shape: ShapeLike = (), 
         array([-0.0584,  0.6351])
 
     Source:
-        Barthe, Guedon, Mendelson and Naor, "A probabilistic approach to the geometry of the l_p^n-ball" (2005).
+        Barthe, Guedon, Mendelson and Naor, "A probabilistic approach to the geometry of the
+        l_p^n-ball" (2005).
     """
     dtype = float_dtype(dtype, "ball")
     _, (power,) = parameters("ball", (), dtype, p)

@@ -36,7 +36,9 @@ def one_key(key: Arrayed, name: str) -> Any:
         ShapeError: if it is several keys, or not two words.
     """
     if not isinstance(key, Tracer | np.ndarray):
-        shown = repr(key) if key is None or isinstance(key, int | float) else f"a {type(key).__name__}"
+        shown = (
+            repr(key) if key is None or isinstance(key, int | float) else f"a {type(key).__name__}"
+        )
         raise DtypeError(f"random.{name}: the key is {shown}", fix=_MAKE)
     aval = aval_of(key)
     if aval.dtype != _WORDS:
@@ -45,7 +47,8 @@ def one_key(key: Arrayed, name: str) -> Any:
         if len(aval.shape) > 1 and aval.shape[-1] == 2:
             raise ShapeError(
                 f"random.{name}: the key is {aval}, several keys",
-                fix=f"draw with each of them: functrace.vmap(lambda key: functrace.random.{name}(key, …))(keys)",
+                fix="draw with each of them: functrace.vmap(lambda key: "
+                f"functrace.random.{name}(key, …))(keys)",
             )
         raise ShapeError(f"random.{name}: the key is {aval}, not two uint64", fix=_MAKE)
     return key
@@ -78,20 +81,30 @@ def key(seed: int | np.integer[Any] | Arrayed) -> Any:
     if isinstance(seed, Tracer):
         aval = aval_of(seed)
         if aval.dtype.kind not in "iu":
-            raise DtypeError(f"random.key: the seed is {aval}, not an integer", fix="pass an integer")
+            raise DtypeError(
+                f"random.key: the seed is {aval}, not an integer", fix="pass an integer"
+            )
         if aval.shape:
-            raise ShapeError(f"random.key: the seed is {aval}, not one integer", fix="map over seeds with functrace.vmap")
+            raise ShapeError(
+                f"random.key: the seed is {aval}, not one integer",
+                fix="map over seeds with functrace.vmap",
+            )
         return bind(seed_key_p, (seed,))
     if isinstance(seed, np.ndarray) and seed.ndim:
         raise ShapeError(
-            f"random.key: the seed is {aval_of(seed)}, not one integer", fix="map over seeds with functrace.vmap"
+            f"random.key: the seed is {aval_of(seed)}, not one integer",
+            fix="map over seeds with functrace.vmap",
         )
     try:
         number = operator.index(seed)
     except TypeError:
-        raise DtypeError(f"random.key: the seed is {seed!r}, not an integer", fix="pass an integer") from None
+        raise DtypeError(
+            f"random.key: the seed is {seed!r}, not an integer", fix="pass an integer"
+        ) from None
     if number < 0:
-        raise ArgumentError(f"random.key: the seed {number} is negative", fix="pass an integer from 0 on")
+        raise ArgumentError(
+            f"random.key: the seed {number} is negative", fix="pass an integer from 0 on"
+        )
     return np.random.SeedSequence(number).generate_state(2, np.uint64)
 
 
@@ -152,16 +165,21 @@ def fold_in(key: Arrayed, data: int | Operand) -> Any:
     key = one_key(key, "fold_in")
     if isinstance(data, int):
         if not -(2**63) <= data < 2**64:
-            raise ArgumentError(f"random.fold_in: {data} has more than 64 bits", fix="fold it in in parts")
+            raise ArgumentError(
+                f"random.fold_in: {data} has more than 64 bits", fix="fold it in in parts"
+            )
         number: Any = np.uint64(data % 2**64)
     else:
         number = arrayed(data)
         if number.dtype.kind not in "biu":
-            raise DtypeError(f"random.fold_in: data is {aval_of(number)}, not an integer", fix="pass an integer")
+            raise DtypeError(
+                f"random.fold_in: data is {aval_of(number)}, not an integer", fix="pass an integer"
+            )
         if number.shape:
             raise ShapeError(
                 f"random.fold_in: data is {aval_of(number)}, not one integer",
-                fix="map over them: functrace.vmap(functrace.random.fold_in, in_axes=(None, 0))(key, data)",
+                fix="map over them: functrace.vmap(functrace.random.fold_in, in_axes=(None, "
+                "0))(key, data)",
             )
         number = convert(number, _WORDS)
     return bind(fold_key_p, (key, number))

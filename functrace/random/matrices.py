@@ -30,9 +30,10 @@ def multivariate_normal(
     Args:
         key: uint64, shape (2,).
         mean: shape (…, n).
-        cov: shape (…, n, n), symmetric and positive definite (for ``eigh`` and ``svd``, semidefinite).
-        shape: shape of the result without its last axis; by default the broadcast shape of the other axes of mean and
-            covariance.
+        cov: shape (…, n, n), symmetric and positive definite (for ``eigh`` and ``svd``,
+            semidefinite).
+        shape: shape of the result without its last axis; by default the broadcast shape of the
+            other axes of mean and covariance.
         dtype: dtype of the result, float64 by default.
         method: factorization of the covariance.
 
@@ -52,14 +53,16 @@ def multivariate_normal(
         array([-0.20597403, -0.21457001])
 
     Cost:
-        one factorization of the covariance, n**3 / 3 flops by ``cholesky``, and a product per vector.
+        one factorization of the covariance, n**3 / 3 flops by ``cholesky``, and a product per
+        vector.
     """
     name = "multivariate_normal"
     dtype = float_dtype(dtype, name)
     middle, matrix = parameter(mean, dtype, name), parameter(cov, dtype, name)
     if not shape_of(middle) or shape_of(matrix)[-2:] != shape_of(middle)[-1:] * 2:
         raise ShapeError(
-            f"random.{name}: a mean of shape {shape_of(middle)} and a covariance of shape {shape_of(matrix)}",
+            f"random.{name}: a mean of shape {shape_of(middle)} and a covariance of shape "
+            f"{shape_of(matrix)}",
             fix="pass (…, n) and (…, n, n)",
         )
     stack = joint_shape(name, shape, shape_of(middle)[:-1], shape_of(matrix)[:-2])
@@ -73,12 +76,18 @@ def multivariate_normal(
         vectors, values, _ = np.linalg.svd(matrix)
         factor = vectors * np.sqrt(values)[..., None, :]
     else:
-        raise ArgumentError(f"random.{name}: method {method!r} is unknown", fix="pass 'cholesky', 'eigh' or 'svd'")
+        raise ArgumentError(
+            f"random.{name}: method {method!r} is unknown", fix="pass 'cholesky', 'eigh' or 'svd'"
+        )
     return middle + np.matmul(factor, drawn[..., None])[..., 0]
 
 
 def orthogonal(
-    key: Arrayed, n: SupportsIndex, shape: ShapeLike = (), dtype: DtypeLike = None, m: SupportsIndex | None = None
+    key: Arrayed,
+    n: SupportsIndex,
+    shape: ShapeLike = (),
+    dtype: DtypeLike = None,
+    m: SupportsIndex | None = None,
 ) -> Any:
     """Draw orthogonal (unitary) matrices, uniformly distributed.
 
@@ -87,13 +96,15 @@ def orthogonal(
         n: number of rows.
         shape: shape of the stack of matrices.
         dtype: float or complex; float64 by default.
-        m: number of columns, ``n`` by default. Otherwise the columns are orthonormal, or the rows, if these are fewer.
+        m: number of columns, ``n`` by default. Otherwise the columns are orthonormal, or the rows,
+            if these are fewer.
 
     Returns:
         an array of shape (*shape, n, m).
 
     Raises:
-        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do not fit.
+        DtypeError, ShapeError: if ``key`` is not a key, ``dtype`` not supported, or parameters do
+            not fit.
 
     Example:
         >>> import functrace as ft
@@ -111,7 +122,9 @@ def orthogonal(
     (rows,) = sizes(n, "orthogonal")
     (columns,) = (rows,) if m is None else sizes(m, "orthogonal")
     most, least = max(rows, columns), min(rows, columns)
-    q, r = np.linalg.qr(normal(one_key(key, "orthogonal"), (*sizes(shape, "orthogonal"), most, least), dtype))
+    q, r = np.linalg.qr(
+        normal(one_key(key, "orthogonal"), (*sizes(shape, "orthogonal"), most, least), dtype)
+    )
     turns = np.diagonal(r, axis1=-2, axis2=-1)
     q = q * (turns / np.abs(turns))[..., None, :]
     return np.swapaxes(q, -1, -2) if rows < columns else q

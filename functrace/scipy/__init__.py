@@ -9,7 +9,9 @@ Layer: 9.
 try:
     import scipy as _scipy  # noqa: F401
 except ImportError as error:
-    raise ImportError("functrace.scipy needs SciPy, which is not installed: pip install 'scipy>=1.17'") from error
+    raise ImportError(
+        "functrace.scipy needs SciPy, which is not installed: pip install 'scipy>=1.17'"
+    ) from error
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,8 @@
-"""Boundary value problems by ``scipy.integrate``, on traced values: differentiated by the collocation equations.
+"""Boundary value problems by ``scipy.integrate``, on traced values: differentiated by the
+collocation equations.
 
-Source: J. Kierzenka and L. F. Shampine, "A BVP solver based on residual control and the MATLAB PSE" (2001): the equations
-that SciPy solves on its last mesh.
+Source: J. Kierzenka and L. F. Shampine, "A BVP solver based on residual control and the MATLAB PSE"
+(2001): the equations that SciPy solves on its last mesh.
 
 Layer: 9.
 """
@@ -44,7 +45,8 @@ def solve_bvp(
     exact as these. There is none by the mesh, or by the guesses ``y`` and ``p``.
 
     Args:
-        fun, bc, x, y, p, S, fun_jac, bc_jac, tol, max_nodes, verbose, bc_tol: SciPy's; ``x`` and ``S`` are plain.
+        fun, bc, x, y, p, S, fun_jac, bc_jac, tol, max_nodes, verbose, bc_tol: SciPy's; ``x`` and
+            ``S`` are plain.
 
     Returns:
         SciPy's result; ``rms_residuals`` raises when it is differentiated.
@@ -65,8 +67,8 @@ def solve_bvp(
         np.float64(1.0)
 
     Cost:
-        SciPy's, with a recording of ``fun`` and ``bc`` per call; a derivative solves n m + k dense linear equations, for n
-        unknowns on m nodes.
+        SciPy's, with a recording of ``fun`` and ``bc`` per call; a derivative solves n m + k dense
+        linear equations, for n unknowns on m nodes.
     """
     rest = (tol, max_nodes, verbose, bc_tol)
     plain = (fun, bc, x, y, p, S, fun_jac, bc_jac, *rest)
@@ -75,14 +77,16 @@ def solve_bvp(
     if holds_tracer([x, S]):
         raise UnsupportedFunctionError(
             "scipy.integrate.solve_bvp: the mesh x, or S, is traced",
-            fix="pass a plain mesh: with t = (x - a) / (b - a) on [0, 1], fun is multiplied by b - a",
+            fix="pass a plain mesh: with t = (x - a) / (b - a) on [0, 1], fun is multiplied by b - "
+            "a",
         )
     guess: Any = arrayed(y)
     unknown: Any = np.zeros(0) if p is None else arrayed(p)
     mesh: Any = np.asarray(x, float)
     if guess.ndim != 2 or unknown.ndim != 1 or guess.shape[1:] != mesh.shape:
         raise ShapeError(
-            f"scipy.integrate.solve_bvp: x {mesh.shape}, y {guess.shape} and p {unknown.shape} do not fit",
+            f"scipy.integrate.solve_bvp: x {mesh.shape}, y {guess.shape} and p {unknown.shape} do "
+            "not fit",
             fix="pass shapes (m,), (n, m) and (k,)",
         )
     kind = complex if guess.dtype.kind == "c" else float
@@ -92,14 +96,18 @@ def solve_bvp(
     ends = named(bc, lambda a, b, p: arrayed(bc(a, b, *given(p))))
     first: Any
     first, parameters = s.operands
-    s.function(right, mesh, first, parameters)  # to find captured values: SciPy calls them on other meshes
+    s.function(
+        right, mesh, first, parameters
+    )  # to find captured values: SciPy calls them on other meshes
     s.function(ends, first[:, 0], first[:, -1], parameters)
     if not s.traced:
         return scipy.integrate.solve_bvp(*plain)  # type: ignore[arg-type]
     if not s.is_known:
         raise ConcretizationError(
-            "scipy.integrate.solve_bvp chooses its mesh by values, which are not known under jit and vmap",
-            fix="call it outside of jit, under grad or jvp; or solve the equations on a mesh of your own by "
+            "scipy.integrate.solve_bvp chooses its mesh by values, which are not known under jit "
+            "and vmap",
+            fix="call it outside of jit, under grad or jvp; or solve the equations on a mesh of "
+            "your own by "
             "functrace.scipy.optimize.root",
         )
 
@@ -108,7 +116,9 @@ def solve_bvp(
 
     def solve(operands: Sequence[Any], _: Sequence[Function]) -> Any:
         start = (operands[0].copy(), None if p is None else operands[1])  # SciPy writes into y
-        return scipy.integrate.solve_bvp(called(fun), called(bc), mesh, *start, S, called(fun_jac), called(bc_jac), *rest)
+        return scipy.integrate.solve_bvp(
+            called(fun), called(bc), mesh, *start, S, called(fun_jac), called(bc_jac), *rest
+        )
 
     raw = s.at_once(solve)
     s.ok, s.message = bool(raw.success), str(raw.message)
@@ -122,7 +132,9 @@ def solve_bvp(
     def equations(unknowns: Numbers) -> Any:
         y, p = parts(unknowns)
         off = _collocation(slope, raw.x, y, p)
-        return np.concatenate([np.reshape(off, (-1,)), np.reshape(ends(y[:, 0], y[:, -1], p), (-1,))])
+        return np.concatenate(
+            [np.reshape(off, (-1,)), np.reshape(ends(y[:, 0], y[:, -1], p), (-1,))]
+        )
 
     values, roots = parts(s.defined(found, equations, at_solution=True))
     slopes = slope(raw.x, values, roots)
@@ -131,7 +143,9 @@ def solve_bvp(
     return made
 
 
-def _with_singular_term(f: Function, S: Operand | None, start: float, n: int) -> Callable[[Any, Any, Any], Any]:
+def _with_singular_term(
+    f: Function, S: Operand | None, start: float, n: int
+) -> Callable[[Any, Any, Any], Any]:
     """Add ``S y / (x - a)``, with its limit at a, like SciPy."""
     if S is None:
         return f
@@ -148,7 +162,9 @@ def _with_singular_term(f: Function, S: Operand | None, start: float, n: int) ->
 
 
 def _collocation(f: Callable[[Any, Any, Any], Any], x: Numbers, y: Numbers, p: Numbers) -> Any:
-    """Return the residuals of the three-stage Lobatto formula on each interval, shape (n, m - 1)."""
+    """Return the residuals of the three-stage Lobatto formula on each interval, shape (n,
+    m - 1).
+    """
     h = np.diff(x)
     slope = f(x, y, p)
     middle = 0.5 * (y[:, 1:] + y[:, :-1]) - 0.125 * h * (slope[:, 1:] - slope[:, :-1])

@@ -54,7 +54,8 @@ def scipys(module: ModuleType, name: str) -> Any:
         if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
             raise UnsupportedFunctionError(
                 f"{module.__name__}.{name} does not take traced values here",
-                fix="take one that docs/scipy_coverage.md lists; or call it through functrace.primitive, with a derivative",
+                fix="take one that docs/scipy_coverage.md lists; or call it through "
+                "functrace.primitive, with a derivative",
             )
         return found(*args, **kwargs)
 

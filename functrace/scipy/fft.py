@@ -1,4 +1,5 @@
-"""``scipy.fft`` for traced values: Fourier transforms of every kind, cosine and sine transforms, the fast Hankel transform.
+"""``scipy.fft`` for traced values: Fourier transforms of every kind, cosine and sine transforms,
+the fast Hankel transform.
 
 ``overwrite_x``, ``workers`` and ``plan`` are accepted and ignored. Other names are SciPy's own
 (``fftfreq``, ``next_fast_len``, ``fhtoffset``).
@@ -43,7 +44,8 @@ def _checked(name: str, norm: str | None) -> str:
     norm = "backward" if norm is None else norm
     if norm not in NORMS:
         raise ShapeError(
-            f"scipy.fft.{name}: norm={norm!r} is none of 'backward', 'ortho', 'forward'", fix="leave it out for 'backward'"
+            f"scipy.fft.{name}: norm={norm!r} is none of 'backward', 'ortho', 'forward'",
+            fix="leave it out for 'backward'",
         )
     return norm
 
@@ -57,21 +59,26 @@ def _places(name: str, x: Array, s: Counts, axes: Axis) -> tuple[list[int], list
         count = x.ndim if given is None else len(given)
         if count > x.ndim:
             raise ShapeError(
-                f"scipy.fft.{name}: shape requires more axes than are present", fix="give one size per axis of the array"
+                f"scipy.fft.{name}: shape requires more axes than are present",
+                fix="give one size per axis of the array",
             )
         places = list(range(x.ndim - count, x.ndim))
     sizes = [x.shape[k] for k in places] if given is None else given
     if len(sizes) != len(places):
         raise ShapeError(
-            f"scipy.fft.{name}: when given, axes and shape arguments have to be of the same length", fix="give one per axis"
+            f"scipy.fft.{name}: when given, axes and shape arguments have to be of the same length",
+            fix="give one per axis",
         )
     sizes = [x.shape[k] if n == -1 else n for n, k in zip(sizes, places, strict=True)]
     if any(n < 1 for n in sizes):
-        raise ShapeError(f"scipy.fft.{name}: invalid number of data points ({sizes}) specified", fix="pass positive sizes")
+        raise ShapeError(
+            f"scipy.fft.{name}: invalid number of data points ({sizes}) specified",
+            fix="pass positive sizes",
+        )
     return sizes, places
 
 
-# -- Fourier transforms --------------------------------------------------------------------------------------------------
+# -- Fourier transforms ----------------------------------------------------------------------------
 
 
 def _one(name: str) -> Callable[..., Any]:
@@ -89,7 +96,9 @@ def _one(name: str) -> Callable[..., Any]:
     ) -> Any:
         made = _numbers(x)
         if name in ("rfft", "ihfft") and made.dtype.kind == "c":
-            raise DtypeError(f"scipy.fft.{name}: x must be a real sequence", fix="take its real part, or use fft")
+            raise DtypeError(
+                f"scipy.fft.{name}: x must be a real sequence", fix="take its real part, or use fft"
+            )
         return does(made, n, axis, _checked(name, norm))
 
     transform.__name__ = transform.__qualname__ = name
@@ -112,13 +121,21 @@ def _real_or_half(kind: str, name: str, x: Operand, s: Counts, axes: Axis, norm:
     """Transform several axes: the last one by ``kind``, the others by a complex transform."""
     made, scale = _numbers(x), _checked(name, norm)
     if kind in ("rfft", "ihfft") and made.dtype.kind == "c":
-        raise DtypeError(f"scipy.fft.{name}: x must be a real sequence", fix="take its real part, or use fftn")
+        raise DtypeError(
+            f"scipy.fft.{name}: x must be a real sequence", fix="take its real part, or use fftn"
+        )
     half = kind in ("irfft", "hfft")
     sizes, places = _places(name, made, s, axes)
     if not places:
         if kind in ("fft", "ifft"):
-            return made if made.dtype.kind == "c" else made.astype(np.result_type(made.dtype, np.complex64))
-        raise ShapeError(f"scipy.fft.{name}: at least 1 axis must be transformed", fix="pass an array with axes")
+            return (
+                made
+                if made.dtype.kind == "c"
+                else made.astype(np.result_type(made.dtype, np.complex64))
+            )
+        raise ShapeError(
+            f"scipy.fft.{name}: at least 1 axis must be transformed", fix="pass an array with axes"
+        )
     if half and s is None:
         sizes[-1] = 2 * (made.shape[places[-1]] - 1)
     others: Any = np.fft.fft if kind in ("fft", "rfft", "hfft") else np.fft.ifft
@@ -131,7 +148,14 @@ def _real_or_half(kind: str, name: str, x: Operand, s: Counts, axes: Axis, norm:
 
 
 def _several(name: str) -> Callable[..., Any]:
-    kind = {"fft": "fft", "ifft": "ifft", "rfft": "rfft", "irfft": "irfft", "hfft": "hfft", "ihfft": "ihfft"}[name[:-1]]
+    kind = {
+        "fft": "fft",
+        "ifft": "ifft",
+        "rfft": "rfft",
+        "irfft": "irfft",
+        "hfft": "hfft",
+        "ihfft": "ihfft",
+    }[name[:-1]]
     usual: Axis = (-2, -1) if name.endswith("2") else None
 
     def transform(
@@ -160,8 +184,12 @@ def _several(name: str) -> Callable[..., Any]:
     return on_traced(getattr(scipy.fft, name))(transform)
 
 
-fft2, ifft2, rfft2, irfft2, hfft2, ihfft2 = map(_several, ("fft2", "ifft2", "rfft2", "irfft2", "hfft2", "ihfft2"))
-fftn, ifftn, rfftn, irfftn, hfftn, ihfftn = map(_several, ("fftn", "ifftn", "rfftn", "irfftn", "hfftn", "ihfftn"))
+fft2, ifft2, rfft2, irfft2, hfft2, ihfft2 = map(
+    _several, ("fft2", "ifft2", "rfft2", "irfft2", "hfft2", "ihfft2")
+)
+fftn, ifftn, rfftn, irfftn, hfftn, ihfftn = map(
+    _several, ("fftn", "ifftn", "rfftn", "irfftn", "hfftn", "ihfftn")
+)
 
 
 @on_traced(scipy.fft.fftshift)
@@ -190,7 +218,7 @@ def ifftshift(x: Operand, axes: Axis = None) -> Any:
     return np.fft.ifftshift(x, axes)  # type: ignore[arg-type]
 
 
-# -- cosine and sine transforms ------------------------------------------------------------------------------------------
+# -- cosine and sine transforms --------------------------------------------------------------------
 
 
 def _ends(x: Array, axis: int, first: float, last: float) -> Any:
@@ -214,21 +242,34 @@ def _resized(x: Array, n: int, axis: int) -> Any:
 
 
 def _along(
-    name: str, made: Array, type: int, n: Count, axis: SupportsIndex, norm: str | None, orthogonalize: bool | None
+    name: str,
+    made: Array,
+    type: int,
+    n: Count,
+    axis: SupportsIndex,
+    norm: str | None,
+    orthogonalize: bool | None,
 ) -> Any:
     """Transform along one axis; ``name`` begins with "i" for the inverse."""
     scale, inverse = _checked(name, norm), name.startswith("i")
     if type not in (1, 2, 3, 4):
-        raise ShapeError(f"scipy.fft.{name}: {type} is no type of transform", fix="pass 1, 2, 3 or 4")
+        raise ShapeError(
+            f"scipy.fft.{name}: {type} is no type of transform", fix="pass 1, 2, 3 or 4"
+        )
     kind = name.lstrip("in")[:3] + str({2: 3, 3: 2}.get(type, type) if inverse else type)
     place = one_axis(axis, made.ndim)
     if n is not None:
         made = _resized(made, int(n), place)
     points = made.shape[place]
     if points < (2 if kind == "dct1" else 1):
-        raise ShapeError(f"scipy.fft.{name}: invalid number of data points ({points}) specified", fix="pass more points")
+        raise ShapeError(
+            f"scipy.fft.{name}: invalid number of data points ({points}) specified",
+            fix="pass more points",
+        )
     # SciPy ignores orthogonalize= for complex numbers.
-    orthogonal = scale == "ortho" if orthogonalize is None or made.dtype.kind == "c" else orthogonalize
+    orthogonal = (
+        scale == "ortho" if orthogonalize is None or made.dtype.kind == "c" else orthogonalize
+    )
     if orthogonal and kind in _BEFORE:
         made = _ends(made, place, *_BEFORE[kind])
     made = cosines(made, kind, place)
@@ -300,7 +341,7 @@ dct, idct, dst, idst = map(_cosine, ("dct", "idct", "dst", "idst"))
 dctn, idctn, dstn, idstn = map(_cosines, ("dctn", "idctn", "dstn", "idstn"))
 
 
-# -- the fast Hankel transform -------------------------------------------------------------------------------------------
+# -- the fast Hankel transform ---------------------------------------------------------------------
 
 
 def _hankel(name: str, x: Operand, dln: float, mu: float, offset: float, bias: float) -> Any:

@@ -44,9 +44,13 @@ def _limits(bounds: Given, size: int) -> tuple[Any, Any, bool]:
     """Return lower and upper limits, and whether there are any."""
     pair = (bounds.lb, bounds.ub) if isinstance(bounds, scipy.optimize.Bounds) else tuple(bounds)
     if len(pair) != 2:
-        raise ArgumentError(f"bounds has {len(pair)} parts", fix="give (lower, upper), or a scipy.optimize.Bounds")
+        raise ArgumentError(
+            f"bounds has {len(pair)} parts", fix="give (lower, upper), or a scipy.optimize.Bounds"
+        )
     lower, upper = (np.broadcast_to(_floats(x), (size,)) for x in pair)
-    has = holds_tracer(list(pair)) or not (np.all(np.isneginf(lower)) and np.all(np.isposinf(upper)))
+    has = holds_tracer(list(pair)) or not (
+        np.all(np.isneginf(lower)) and np.all(np.isposinf(upper))
+    )
     return lower, upper, has
 
 
@@ -93,11 +97,17 @@ def least_squares(
     args = args if isinstance(args, tuple) else (args,)
     more = kwargs or {}
     options: dict[str, Any] = {
-        "method": method, "ftol": ftol, "xtol": xtol, "gtol": gtol, "x_scale": x_scale, "loss": loss, "f_scale": f_scale,
-        "diff_step": diff_step, "tr_solver": tr_solver, "tr_options": tr_options, "jac_sparsity": jac_sparsity,
+        "method": method, "ftol": ftol, "xtol": xtol, "gtol": gtol, "x_scale": x_scale,
+        "loss": loss, "f_scale": f_scale,
+        "diff_step": diff_step, "tr_solver": tr_solver, "tr_options": tr_options,
+        "jac_sparsity": jac_sparsity,
         "max_nfev": max_nfev, "verbose": verbose, "callback": callback, "workers": workers,
     }  # fmt: skip
-    for name in ("x_scale", "callback", "workers"):  # SciPy has None for these, and the last two at all, from 1.16 on
+    for name in (
+        "x_scale",
+        "callback",
+        "workers",
+    ):  # SciPy has None for these, and the last two at all, from 1.16 on
         if options[name] is None:
             del options[name]
 
@@ -109,7 +119,9 @@ def least_squares(
     at = start_of(x0)
     lower, upper, has_limits = _limits(bounds, shape_of(at)[0])
     s = Solving("scipy.optimize.least_squares", [at, lower, upper], [*options.values(), jac])
-    residuals = s.function(named(fun, lambda x: np.reshape(arrayed(fun(x, *args, **more)), (-1,))), at)
+    residuals = s.function(
+        named(fun, lambda x: np.reshape(arrayed(fun(x, *args, **more)), (-1,))), at
+    )
     if callable(jac):
         s.function(lambda x: jac(x, *args, **more), at)
     elif jac == "2-point":
@@ -140,10 +152,14 @@ def least_squares(
         return [x, np.bool_(raw.success), np.int64(raw.status), np.int64(raw.nfev)]
 
     count = ShapeDtype((), _INT)
-    x, ok, status, calls = s.run(fields, [ShapeDtype(shape_of(at), at.dtype), ShapeDtype((), _BOOL), count, count])
+    x, ok, status, calls = s.run(
+        fields, [ShapeDtype(shape_of(at), at.dtype), ShapeDtype((), _BOOL), count, count]
+    )
     s.ok = ok
     x = s.defined(x, equations, at_solution=False)
-    return Solution(s.what, x=x, fun=residuals(x), cost=cost(x), success=ok, status=status, nfev=calls)
+    return Solution(
+        s.what, x=x, fun=residuals(x), cost=cost(x), success=ok, status=status, nfev=calls
+    )
 
 
 def _cost(residuals: Numbers, loss: str | Function, f_scale: float) -> Any:
@@ -157,7 +173,11 @@ def _cost(residuals: Numbers, loss: str | Function, f_scale: float) -> Any:
 def _at_limits(raw: Found, lower: Numbers, upper: Numbers) -> Any:
     """Return the solution with active limits set exactly, which interior methods only approach."""
     mask = raw.active_mask
-    return np.where(mask < 0, stop_gradient(lower), np.where(mask > 0, stop_gradient(upper), raw.x)) if mask.any() else raw.x
+    return (
+        np.where(mask < 0, stop_gradient(lower), np.where(mask > 0, stop_gradient(upper), raw.x))
+        if mask.any()
+        else raw.x
+    )
 
 
 def leastsq(
@@ -181,10 +201,12 @@ def leastsq(
     minimum of the sum of squares.
 
     Args:
-        func, x0, args, Dfun, full_output, col_deriv, ftol, xtol, gtol, maxfev, epsfcn, factor, diag: SciPy's.
+        func, x0, args, Dfun, full_output, col_deriv, ftol, xtol, gtol, maxfev, epsfcn, factor,
+            diag: SciPy's.
 
     Returns:
-        SciPy's pair, or with ``full_output`` its five results; of ``infodict``, only ``fvec`` has a derivative.
+        SciPy's pair, or with ``full_output`` its five results; of ``infodict``, only ``fvec`` has a
+        derivative.
 
     Raises:
         NotDifferentiableError: if the solution is differentiated and the solver did not succeed.
@@ -210,7 +232,9 @@ def leastsq(
         return scipy.optimize.leastsq(func, x0, args, Dfun, full_output, col_deriv, *rest)
 
     def solve(operands: Sequence[Any], functions: Sequence[Function]) -> Any:
-        return scipy.optimize.leastsq(functions[0], operands[0], (), functions[1], True, turned, *rest)
+        return scipy.optimize.leastsq(
+            functions[0], operands[0], (), functions[1], True, turned, *rest
+        )
 
     def equations(x: Numbers) -> Any:
         return grad(lambda x: 0.5 * np.sum(residuals(x) ** 2))(x)
@@ -218,7 +242,8 @@ def leastsq(
     if not s.is_known:
         if full_output:
             raise UnsupportedFunctionError(
-                "scipy.optimize.leastsq: full_output=True has a message, which is not known under jit and vmap",
+                "scipy.optimize.leastsq: full_output=True has a message, which is not known under "
+                "jit and vmap",
                 fix="leave it out, or use functrace.scipy.optimize.least_squares",
             )
         avals = [ShapeDtype(shape_of(at), at.dtype), ShapeDtype((), _INT)]
@@ -235,7 +260,13 @@ def leastsq(
         for name, value in info.items()
     }
     slope = jacfwd(residuals)(x)
-    return x, None if spread is None else np.linalg.inv(slope.T @ slope), {**fields, "fvec": residuals(x)}, s.message, status
+    return (
+        x,
+        None if spread is None else np.linalg.inv(slope.T @ slope),
+        {**fields, "fvec": residuals(x)},
+        s.message,
+        status,
+    )
 
 
 def _pair(raw: Found) -> list[Any]:
@@ -296,7 +327,9 @@ def curve_fit(
     x: Any = arrayed(listed) if isinstance(listed, list | tuple | float | int) else listed
     y = np.reshape(_floats(ydata), (-1,))
     weights = None if sigma is None else _floats(sigma)
-    s = Solving("scipy.optimize.curve_fit", [at, lower, upper], [method, jac, absolute_sigma, kwargs])
+    s = Solving(
+        "scipy.optimize.curve_fit", [at, lower, upper], [method, jac, absolute_sigma, kwargs]
+    )
 
     def residuals(p: Numbers) -> Any:
         difference = np.reshape(arrayed(f(x, *[p[k] for k in range(count)])), (-1,)) - y
@@ -309,22 +342,30 @@ def curve_fit(
     asked = s.function(named(f, residuals), at)
     if callable(jac):
         slope: Function = jac
-        s.function(lambda p: _weighted(arrayed(slope(x, *[p[k] for k in range(count)])), weights), at)
+        s.function(
+            lambda p: _weighted(arrayed(slope(x, *[p[k] for k in range(count)])), weights), at
+        )
     elif jac in (None, "2-point"):
         s.function(jacfwd(asked), at)
     if not s.traced:
         return scipys()
     if full_output:
         raise ArgumentError(
-            "scipy.optimize.curve_fit has no full_output on traced values", fix="use scipy.optimize.least_squares"
+            "scipy.optimize.curve_fit has no full_output on traced values",
+            fix="use scipy.optimize.least_squares",
         )
     size = shape_of(y)[0]
 
     def solve(operands: Sequence[Any], functions: Sequence[Function]) -> list[Any]:
-        given = {"jac": lambda _, *p: functions[1](np.asarray(p))} if len(functions) > 1 else {"jac": jac}
+        given = (
+            {"jac": lambda _, *p: functions[1](np.asarray(p))}
+            if len(functions) > 1
+            else {"jac": jac}
+        )
         limits = (operands[1], operands[2]) if has_limits else (-np.inf, np.inf)
         found = scipy.optimize.curve_fit(
-            lambda _, *p: functions[0](np.asarray(p)), np.zeros(size), np.zeros(size), operands[0], bounds=limits,
+            lambda _, *p: functions[0](np.asarray(p)), np.zeros(size), np.zeros(size), operands[0],
+            bounds=limits,
             method=method, **given, **kwargs,
         )[0]  # fmt: skip
         return [found]
@@ -342,14 +383,20 @@ def curve_fit(
 def _weighted(slope: Numbers, weights: Numbers) -> Any:
     if weights is None:
         return slope
-    return np.linalg.solve(np.linalg.cholesky(weights), slope) if weights.ndim == 2 else slope / weights[:, None]
+    return (
+        np.linalg.solve(np.linalg.cholesky(weights), slope)
+        if weights.ndim == 2
+        else slope / weights[:, None]
+    )
 
 
 def _feasible(lower: Numbers, upper: Numbers) -> Any:
     """Return SciPy's starting point."""
     low, high = np.isfinite(lower), np.isfinite(upper)
     middle = np.where(low, lower, 0.0) / 2 + np.where(high, upper, 0.0) / 2
-    one_side = np.where(low, np.where(low, lower, 0.0) + 1, np.where(high, np.where(high, upper, 0.0) - 1, 1.0))
+    one_side = np.where(
+        low, np.where(low, lower, 0.0) + 1, np.where(high, np.where(high, upper, 0.0) - 1, 1.0)
+    )
     return np.where(low & high, middle, one_side)
 
 
@@ -361,14 +408,15 @@ def _covariance(asked: Asked, p: Numbers, freedom: int, absolute: bool) -> Any:
     return covariance * (np.sum(asked(p) ** 2) / freedom) if freedom > 0 else covariance * np.inf
 
 
-# -- linear problems --------------------------------------------------------------------------------------------------------
+# -- linear problems -------------------------------------------------------------------------------
 
 
 def _linear(a: Operand, b: Operand, what: str) -> tuple[Any, Any]:
     matrix, right = _floats(a), _floats(b)
     if matrix.ndim != 2 or right.ndim != 1 or matrix.shape[0] != right.shape[0]:
         raise ShapeError(
-            f"scipy.optimize.{what}: A is {matrix.shape} and b is {right.shape}", fix="pass shapes (m, n) and (m,)"
+            f"scipy.optimize.{what}: A is {matrix.shape} and b is {right.shape}",
+            fix="pass shapes (m, n) and (m,)",
         )
     return matrix, right
 
@@ -423,7 +471,8 @@ def lsq_linear(
     """``scipy.optimize.lsq_linear``: differentiable by ``A``, ``b`` and limits.
 
     Args:
-        A, b, bounds, method, tol, lsq_solver, lsmr_tol, max_iter, verbose, lsmr_maxiter: SciPy's; ``A`` is an array.
+        A, b, bounds, method, tol, lsq_solver, lsmr_tol, max_iter, verbose, lsmr_maxiter: SciPy's;
+            ``A`` is an array.
 
     Raises:
         NotDifferentiableError: if the result is differentiated and ``success`` is false.
@@ -435,7 +484,8 @@ def lsq_linear(
         np.float64(0.5)
     """
     options: dict[str, Any] = {
-        "method": method, "tol": tol, "lsq_solver": lsq_solver, "lsmr_tol": lsmr_tol, "max_iter": max_iter,
+        "method": method, "tol": tol, "lsq_solver": lsq_solver, "lsmr_tol": lsmr_tol,
+        "max_iter": max_iter,
         "verbose": verbose, "lsmr_maxiter": lsmr_maxiter,
     }  # fmt: skip
     sides = [bounds.lb, bounds.ub] if isinstance(bounds, scipy.optimize.Bounds) else list(bounds)
@@ -446,7 +496,9 @@ def lsq_linear(
     s = Solving("scipy.optimize.lsq_linear", [matrix, right, lower, upper], list(options.values()))
 
     def solve(operands: Sequence[Any], _: Sequence[Function]) -> Any:
-        return scipy.optimize.lsq_linear(operands[0], operands[1], (operands[2], operands[3]), **options)
+        return scipy.optimize.lsq_linear(
+            operands[0], operands[1], (operands[2], operands[3]), **options
+        )
 
     def equations(x: Numbers) -> Any:
         slope = matrix.T @ (matrix @ x - right)
@@ -454,7 +506,11 @@ def lsq_linear(
 
     def fields(operands: Sequence[Any], functions: Sequence[Function]) -> list[Any]:
         raw = solve(operands, functions)
-        return [_at_limits(raw, operands[2], operands[3]), np.bool_(raw.success), np.int64(raw.status)]
+        return [
+            _at_limits(raw, operands[2], operands[3]),
+            np.bool_(raw.success),
+            np.int64(raw.status),
+        ]
 
     if s.is_known:
         raw = s.at_once(solve)

@@ -50,9 +50,12 @@ class DenseSolution:
             return self._at(np.reshape(ts, (1,)))[0]
         if len(shape_of(ts)) != 1:
             raise ShapeError(
-                f"{_IVP}: sol takes a number or a vector, not shape {shape_of(ts)}", fix="pass one axis of times"
+                f"{_IVP}: sol takes a number or a vector, not shape {shape_of(ts)}",
+                fix="pass one axis of times",
             )
-        order = np.argsort(stop_gradient(ts) * np.where(self._span[1] < self._span[0], -1.0, 1.0), kind="stable")
+        order = np.argsort(
+            stop_gradient(ts) * np.where(self._span[1] < self._span[0], -1.0, 1.0), kind="stable"
+        )
         return self._at(ts[order])[np.argsort(order, kind="stable")].T
 
     @property
@@ -71,7 +74,8 @@ def _fixed(options: dict[str, Any]) -> list[tuple[str, Any]]:
     for name, value in options.items():
         if isinstance(value, Tracer):
             raise ArgumentError(
-                f"{_IVP}: {name}= is traced", fix="tolerances and other options are plain: functrace.value(x)"
+                f"{_IVP}: {name}= is traced",
+                fix="tolerances and other options are plain: functrace.value(x)",
             )
     return [(name, options[name]) for name in sorted(options)]
 
@@ -135,15 +139,20 @@ def solve_ivp(
         intermediate values are residuals.
 
     Source:
-        R. T. Q. Chen et al., Neural Ordinary Differential Equations (2018), appendix B; ``jax.experimental.ode``.
+        R. T. Q. Chen et al., Neural Ordinary Differential Equations (2018), appendix B;
+        ``jax.experimental.ode``.
     """
     if gradient not in ("adjoint", "direct"):
         raise ArgumentError(f"{_IVP}: gradient={gradient!r}", fix="choose 'adjoint' or 'direct'")
     if gradient == "direct" and method not in EXPLICIT:
-        raise ArgumentError(f"{_IVP}: method={method!r} has no gradient='direct'", fix="use gradient='adjoint'")
+        raise ArgumentError(
+            f"{_IVP}: method={method!r} has no gradient='direct'", fix="use gradient='adjoint'"
+        )
 
     def scipys() -> Any:
-        return scipy.integrate.solve_ivp(fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, **options)
+        return scipy.integrate.solve_ivp(
+            fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, **options
+        )
 
     if not is_recording():
         return scipys()
@@ -161,7 +170,9 @@ def solve_ivp(
     flow = flow_of(_IVP, rate, y, method, pairs, slope=slope)
     t0, t1 = (real(t) for t in t_span)
     ts = None if t_eval is None else real(t_eval)
-    if not any(isinstance(x, Tracer) for x in (*flow.captured, t0, t1, y, ts)) and not _closes(events, y, more):
+    if not any(isinstance(x, Tracer) for x in (*flow.captured, t0, t1, y, ts)) and not _closes(
+        events, y, more
+    ):
         if jac is not None:
             options["jac"] = jac
         return scipys()
@@ -174,7 +185,9 @@ def solve_ivp(
 def _closes(events: Given, y: Numbers, args: tuple[Any, ...]) -> bool:
     """Return True if an event depends on a traced value."""
     listed = _listed(events)
-    return any(closure_convert(lambda t, y, e=e: e(t, y, *args), np.float64(0.0), y)[1] for e in listed)
+    return any(
+        closure_convert(lambda t, y, e=e: e(t, y, *args), np.float64(0.0), y)[1] for e in listed
+    )
 
 
 def _listed(events: Given) -> list[Function]:
@@ -182,13 +195,21 @@ def _listed(events: Given) -> list[Function]:
 
 
 def _staged(
-    flow: Flow, t0: Numbers, t1: Numbers, y: Numbers, ts: Numbers, dense_output: bool, events: Given, gradient: str
+    flow: Flow,
+    t0: Numbers,
+    t1: Numbers,
+    y: Numbers,
+    ts: Numbers,
+    dense_output: bool,
+    events: Given,
+    gradient: str,
 ) -> Solution:
     """Integrate when the program runs."""
     if events is not None:
         raise ConcretizationError(
             f"{_IVP}: the number of events depends on values, which are abstract here",
-            fix="call it on concrete values (functrace.grad, vjp and jvp), or take the time of the event as a root, "
+            fix="call it on concrete values (functrace.grad, vjp and jvp), or take the time of the "
+            "event as a root, "
             "with functrace.custom_root",
         )
     if ts is None and not dense_output:
@@ -221,7 +242,9 @@ def _later(flow: Flow, t0: Numbers, t1: Numbers, y: Numbers) -> Function:
         def values(*xs: Numbers) -> list[Any]:
             return [values_at(flow._replace(captured=list(xs[:count])), *xs[count:])]
 
-        return eagerly(_IVP, values, (flow._replace(captured=[]).key, "direct", result), operands, [result])[0]
+        return eagerly(
+            _IVP, values, (flow._replace(captured=[]).key, "direct", result), operands, [result]
+        )[0]
 
     return at
 
@@ -259,13 +282,20 @@ def _at_once(
         values.append(at(times[-1]) if each else np.zeros((0,)))
     end = t1
     if ended:
-        end = max((t for group in times for t in group), key=lambda t: float(plain(t)) * (1 if t1_is_later(t0, t1) else -1))
+        end = max(
+            (t for group in times for t in group),
+            key=lambda t: float(plain(t)) * (1 if t1_is_later(t0, t1) else -1),
+        )
     if ts is not None:
         at_times = ts[: len(raw.t)]
     else:
         inner = np.asarray(raw.t[1:-1], np.float64)
         last = end if ended or raw.success else np.float64(raw.t[-1])
-        at_times = np.concatenate([np.reshape(t0, (1,)), inner, np.reshape(last, (1,))]) if len(raw.t) > 1 else raw.t
+        at_times = (
+            np.concatenate([np.reshape(t0, (1,)), inner, np.reshape(last, (1,))])
+            if len(raw.t) > 1
+            else raw.t
+        )
     if steps is None:
         found = adjoint(at_times, np.asarray(raw.y).T.reshape(len(raw.t), -1))
     elif ts is None and not ended:
@@ -274,7 +304,8 @@ def _at_once(
         found = steps(at_times)
     fields: dict[str, Any] = {
         "t": at_times, "y": found.T, "sol": DenseSolution(at, (t0, end)) if dense_output else None,
-        "t_events": times if listed else None, "y_events": values if listed else None, "nfev": raw.nfev, "njev": raw.njev,
+        "t_events": times if listed else None, "y_events": values if listed else None,
+        "nfev": raw.nfev, "njev": raw.njev,
         "nlu": raw.nlu, "status": raw.status, "message": raw.message, "success": raw.success,
     }  # fmt: skip
     return Solution(_IVP, **fields)
@@ -301,12 +332,21 @@ def _event_time(event: Function, args: tuple[Any, ...], at: Function, t: Numbers
     """Return the time of an event as the root of the event along the solution."""
 
     def equation(t: Numbers) -> Any:
-        return np.reshape(as_value(arrayed(event(t, at(np.reshape(t, (1,)))[0], *args)), "an event"), ())
+        return np.reshape(
+            as_value(arrayed(event(t, at(np.reshape(t, (1,)))[0], *args)), "an event"), ()
+        )
 
-    return root_of(equation, np.float64(t), lambda f, t: t, lambda g, y: y / g(np.float64(1.0)), False, at_solution=True)
+    return root_of(
+        equation,
+        np.float64(t),
+        lambda f, t: t,
+        lambda g, y: y / g(np.float64(1.0)),
+        False,
+        at_solution=True,
+    )
 
 
-# -- odeint ----------------------------------------------------------------------------------------------------------------
+# -- odeint ----------------------------------------------------------------------------------------
 
 
 def odeint(
@@ -350,12 +390,16 @@ def odeint(
         np.float64(-0.3679)
     """
     plain_options = {
-        "ml": ml, "mu": mu, "rtol": rtol, "atol": atol, "tcrit": tcrit, "h0": h0, "hmax": hmax, "hmin": hmin, "ixpr": ixpr,
-        "mxstep": mxstep, "mxhnil": mxhnil, "mxordn": mxordn, "mxords": mxords, "printmessg": printmessg,
+        "ml": ml, "mu": mu, "rtol": rtol, "atol": atol, "tcrit": tcrit, "h0": h0, "hmax": hmax,
+        "hmin": hmin, "ixpr": ixpr,
+        "mxstep": mxstep, "mxhnil": mxhnil, "mxordn": mxordn, "mxords": mxords,
+        "printmessg": printmessg,
     }  # fmt: skip
 
     def scipys() -> Any:
-        return scipy.integrate.odeint(func, y0, t, args, Dfun, col_deriv, full_output, tfirst=tfirst, **plain_options)
+        return scipy.integrate.odeint(
+            func, y0, t, args, Dfun, col_deriv, full_output, tfirst=tfirst, **plain_options
+        )
 
     if not is_recording():
         return scipys()
@@ -388,5 +432,7 @@ def odeint(
     else:
         result = ShapeDtype((shape_of(ts)[0], shape_of(y)[0]), y.dtype)
         run = lambda *xs: [odeint_values(flow, xs[:count], xs[-1], xs[-2])]  # noqa: E731
-        (values,) = called_later(what, run, (flow._replace(captured=[]).key, result), operands, [result])
+        (values,) = called_later(
+            what, run, (flow._replace(captured=[]).key, result), operands, [result]
+        )
     return trajectory(flow, ts[0], y, ts, values)

@@ -1,4 +1,5 @@
-"""``scipy.integrate`` for traced values: differential equations, with a choice of gradients, and integrals.
+"""``scipy.integrate`` for traced values: differential equations, with a choice of gradients, and
+integrals.
 
 Example:
     >>> import numpy as np, functrace as ft
@@ -21,10 +22,17 @@ from functrace.scipy.boundary_values import solve_bvp
 from functrace.scipy.dispatch import scipys
 from functrace.scipy.initial_values import odeint, solve_ivp
 from functrace.scipy.quadrature import fixed_quad, quad, quad_vec
-from functrace.scipy.sampled import cumulative_simpson, cumulative_trapezoid, romb, simpson, trapezoid
+from functrace.scipy.sampled import (
+    cumulative_simpson,
+    cumulative_trapezoid,
+    romb,
+    simpson,
+    trapezoid,
+)
 
 __all__ = [
-    "cumulative_simpson", "cumulative_trapezoid", "fixed_quad", "odeint", "quad", "quad_vec", "romb", "simpson", "solve_bvp",
+    "cumulative_simpson", "cumulative_trapezoid", "fixed_quad", "odeint", "quad", "quad_vec",
+    "romb", "simpson", "solve_bvp",
     "solve_ivp", "trapezoid",
 ]  # fmt: skip
 

@@ -39,8 +39,15 @@ _WITH_GRADIENT = frozenset(
         "trust-constr",
     ]
 )
-_WITH_HESSIAN = frozenset(["newton-cg", "dogleg", "trust-ncg", "trust-krylov", "trust-exact", "trust-constr"])
-_COUNTS = {"success": np.dtype(bool), "status": np.dtype(np.int64), "nfev": np.dtype(np.int64), "nit": np.dtype(np.int64)}
+_WITH_HESSIAN = frozenset(
+    ["newton-cg", "dogleg", "trust-ncg", "trust-krylov", "trust-exact", "trust-constr"]
+)
+_COUNTS = {
+    "success": np.dtype(bool),
+    "status": np.dtype(np.int64),
+    "nfev": np.dtype(np.int64),
+    "nit": np.dtype(np.int64),
+}
 """Fields of a result that are concrete when the program runs, and have no derivative."""
 
 
@@ -53,7 +60,9 @@ def start_of(x0: Operand) -> Any:
 
 def number(found: Found) -> Any:
     """Return an objective's result as a number: SciPy accepts an array of one element, too."""
-    return np.reshape(found, ()) if shape_of(found) and int(np.prod(shape_of(found))) == 1 else found
+    return (
+        np.reshape(found, ()) if shape_of(found) and int(np.prod(shape_of(found))) == 1 else found
+    )
 
 
 def projected(x: Numbers, gradient: Numbers, lower: Numbers, upper: Numbers) -> Any:
@@ -96,7 +105,8 @@ def minimize(
     active limits and constraints. It is evaluated at the point found, and as exact as that point.
 
     Args:
-        fun, x0, args, method, jac, hess, hessp, bounds, constraints, tol, callback, options: SciPy's.
+        fun, x0, args, method, jac, hess, hessp, bounds, constraints, tol, callback, options:
+            SciPy's.
 
     Returns:
         SciPy's result. Solver statistics (``nit``, ``success``) are plain for concrete values;
@@ -112,20 +122,29 @@ def minimize(
         np.float64(1.0)
 
     Cost:
-        SciPy's, and for a derivative the Hessian (``n`` forward derivatives of the gradient) and one solve with it.
+        SciPy's, and for a derivative the Hessian (``n`` forward derivatives of the gradient) and
+        one solve with it.
     """
     args = args if isinstance(args, tuple) else (args,)
     if not is_recording() and not holds_tracer([x0, list(args)]):
-        return scipy.optimize.minimize(fun, x0, args, method, jac, hess, hessp, bounds, constraints, tol, callback, options)
+        return scipy.optimize.minimize(
+            fun, x0, args, method, jac, hess, hessp, bounds, constraints, tol, callback, options
+        )
     at = start_of(x0)
     lower, upper, keep = _limits(bounds, shape_of(at)[0])
     has_limits = bounds is not None
     parts = [_constraint(c) for c in _listed(constraints)]
     sides = [side for part in parts for side in (part.lower, part.upper)]
     word = method.lower() if isinstance(method, str) else method
-    s = Solving("scipy.optimize.minimize", [at, lower, upper, *sides], [word, tol, callback, options, jac, hess, hessp])
+    s = Solving(
+        "scipy.optimize.minimize",
+        [at, lower, upper, *sides],
+        [word, tol, callback, options, jac, hess, hessp],
+    )
     both = jac is True
-    objective = s.function(named(fun, lambda x: number(fun(x, *args)[0] if both else fun(x, *args))), at)
+    objective = s.function(
+        named(fun, lambda x: number(fun(x, *args)[0] if both else fun(x, *args))), at
+    )
     gradient = s.function(grad(objective), at)
     chosen = _default(word, has_limits, bool(parts))
     helpers: dict[str, Asked] = {}
@@ -144,13 +163,19 @@ def minimize(
     held = [s.function(part.f, at) for part in parts]
     slopes = [s.function(jacfwd(f) if _size(f) >= shape_of(at)[0] else jacrev(f), at) for f in held]
     if not s.traced:
-        return scipy.optimize.minimize(fun, x0, args, method, jac, hess, hessp, bounds, constraints, tol, callback, options)
+        return scipy.optimize.minimize(
+            fun, x0, args, method, jac, hess, hessp, bounds, constraints, tol, callback, options
+        )
     order = s.functions
 
     def solve(operands: Sequence[Any], functions: Sequence[Function]) -> tuple[Any, Any]:
         of = dict(zip(map(id, order), functions, strict=True))
         given: dict[str, Any] = {name: of[id(f)] for name, f in helpers.items()}
-        given |= {k: v for k, v in (("jac", jac), ("hess", hess)) if k not in given and not callable(v) and v is not None}
+        given |= {
+            k: v
+            for k, v in (("jac", jac), ("hess", hess))
+            if k not in given and not callable(v) and v is not None
+        }
         if has_limits:
             given["bounds"] = scipy.optimize.Bounds(operands[1], operands[2], keep)
         pairs = list(zip(operands[3::2], operands[4::2], strict=True))
@@ -160,7 +185,13 @@ def minimize(
                 for part, f, slope, pair in zip(parts, held, slopes, pairs, strict=True)
             ]
         raw = scipy.optimize.minimize(
-            of[id(objective)], operands[0], method=method, tol=tol, callback=callback, options=options, **given
+            of[id(objective)],
+            operands[0],
+            method=method,
+            tol=tol,
+            callback=callback,
+            options=options,
+            **given,
         )
         x = np.asarray(raw.x)
         values = [np.atleast_1d(of[id(f)](x)) for f in held]
@@ -171,9 +202,13 @@ def minimize(
         x, forces = both
         slope = grad(objective)(x)
         rest = []
-        for f, force, part_lower, part_upper in zip(held, forces, sides[::2], sides[1::2], strict=True):
+        for f, force, part_lower, part_upper in zip(
+            held, forces, sides[::2], sides[1::2], strict=True
+        ):
             value = f(x)
-            pull = np.reshape((jacfwd(f) if _size(f) >= shape_of(x)[0] else jacrev(f))(x), (-1, shape_of(x)[0]))
+            pull = np.reshape(
+                (jacfwd(f) if _size(f) >= shape_of(x)[0] else jacrev(f))(x), (-1, shape_of(x)[0])
+            )
             slope = slope - force @ pull
             rest.append(projected(np.reshape(value, (-1,)), force, part_lower, part_upper))
         return (projected(x, slope, lower, upper) if has_limits else slope), rest
@@ -183,7 +218,11 @@ def minimize(
         s.ok, s.message = bool(raw.success), str(raw.message)
         x = _solved(s, equations, raw.x, forces, True)
         return s.result(raw, {"x": x, "fun": objective(x)})
-    avals = [ShapeDtype(shape_of(at), at.dtype), *COUNTS, *[ShapeDtype((_size(f),), np.dtype(float)) for f in held]]
+    avals = [
+        ShapeDtype(shape_of(at), at.dtype),
+        *COUNTS,
+        *[ShapeDtype((_size(f),), np.dtype(float)) for f in held],
+    ]
 
     def fields(operands: Sequence[Any], functions: Sequence[Function]) -> list[Any]:
         raw, forces = solve(operands, functions)
@@ -196,7 +235,9 @@ def minimize(
     return Solution(s.what, x=x, fun=objective(x), **told)
 
 
-def _solved(s: Solving, equations: Function, x: Numbers, forces: Sequence[Any], at_solution: bool) -> Any:
+def _solved(
+    s: Solving, equations: Function, x: Numbers, forces: Sequence[Any], at_solution: bool
+) -> Any:
     """Return the minimum defined by equations, together with the multipliers of constraints."""
     sizes = [shape_of(x)[0], *[shape_of(force)[0] for force in forces]]
     ends = np.cumsum(sizes)[:-1]
@@ -240,7 +281,7 @@ def _floats(x: Operand) -> Any:
     return made if made.dtype == np.float64 else made.astype(np.float64)
 
 
-# -- constraints -----------------------------------------------------------------------------------------------------------
+# -- constraints -----------------------------------------------------------------------------------
 
 
 class _Constraint(NamedTuple):
@@ -260,7 +301,9 @@ class _Constraint(NamedTuple):
 
 
 def _listed(constraints: Given) -> list[Any]:
-    is_one = isinstance(constraints, dict | scipy.optimize.LinearConstraint | scipy.optimize.NonlinearConstraint)
+    is_one = isinstance(
+        constraints, dict | scipy.optimize.LinearConstraint | scipy.optimize.NonlinearConstraint
+    )
     return [constraints] if is_one else list(constraints)
 
 
@@ -268,14 +311,21 @@ def _constraint(given: Given) -> _Constraint:
     if isinstance(given, scipy.optimize.LinearConstraint):
         dense: Any = given.A
         matrix = dense.toarray() if hasattr(dense, "toarray") else np.atleast_2d(dense)
-        return _Constraint(lambda x: matrix @ x, _floats(given.lb), _floats(given.ub), lambda f, slope, lower, upper: given)
+        return _Constraint(
+            lambda x: matrix @ x,
+            _floats(given.lb),
+            _floats(given.ub),
+            lambda f, slope, lower, upper: given,
+        )
     if isinstance(given, scipy.optimize.NonlinearConstraint):
         keep = given.keep_feasible
         return _Constraint(
             lambda x: np.reshape(arrayed(given.fun(x)), (-1,)),
             _floats(given.lb),
             _floats(given.ub),
-            lambda f, slope, lower, upper: scipy.optimize.NonlinearConstraint(f, lower, upper, slope, keep_feasible=keep),
+            lambda f, slope, lower, upper: scipy.optimize.NonlinearConstraint(
+                f, lower, upper, slope, keep_feasible=keep
+            ),
         )
     args, kind, f = given.get("args", ()), given["type"].lower(), given["fun"]
     upper = 0.0 if kind == "eq" else np.inf
@@ -288,15 +338,26 @@ def _constraint(given: Given) -> _Constraint:
 
 
 def _multipliers(
-    x: Numbers, gradient: Numbers, values: Sequence[Any], slopes: Sequence[Any], limits: Sequence[Any], sides: Sequence[Any]
+    x: Numbers,
+    gradient: Numbers,
+    values: Sequence[Any],
+    slopes: Sequence[Any],
+    limits: Sequence[Any],
+    sides: Sequence[Any],
 ) -> list[Any]:
     """Return the multipliers that balance the gradient at a minimum, by least squares."""
     if not values:
         return []
-    values, slopes, sides = [*values, x], [*slopes, np.eye(len(x))], [*sides, limits]  # limits have multipliers, too
+    values, slopes, sides = (
+        [*values, x],
+        [*slopes, np.eye(len(x))],
+        [*sides, limits],
+    )  # limits have multipliers, too
     columns, places, least, most = [], [], [], []
     for k, (value, slope, (lower, upper)) in enumerate(zip(values, slopes, sides, strict=True)):
-        at_lower, at_upper = (_is_near(value, np.broadcast_to(side, value.shape)) for side in (lower, upper))
+        at_lower, at_upper = (
+            _is_near(value, np.broadcast_to(side, value.shape)) for side in (lower, upper)
+        )
         for row in np.flatnonzero(at_lower | at_upper):
             columns.append(slope[row])
             places.append((k, row))
@@ -304,7 +365,9 @@ def _multipliers(
             most.append(np.inf if at_lower[row] else 0.0)
     forces = [np.zeros(len(value)) for value in values]
     if columns:
-        found = scipy.optimize.lsq_linear(np.stack(columns, 1), gradient, (least, most), method="bvls").x
+        found = scipy.optimize.lsq_linear(
+            np.stack(columns, 1), gradient, (least, most), method="bvls"
+        ).x
         for (k, row), force in zip(places, found, strict=True):
             forces[k][row] = force
     return forces[:-1]
@@ -368,7 +431,8 @@ def minimize_scalar(
         x = s.defined(np.float64(raw.x), equations, at_solution=True)
         return s.result(raw, {"x": x, "fun": objective(x)})
     x, *found = s.run(
-        lambda operands, functions: _scalar_fields(solve(operands, functions)), [ShapeDtype((), np.dtype(float)), *COUNTS]
+        lambda operands, functions: _scalar_fields(solve(operands, functions)),
+        [ShapeDtype((), np.dtype(float)), *COUNTS],
     )
     told = counted(found)
     s.ok = told["success"]

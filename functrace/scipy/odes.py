@@ -67,11 +67,19 @@ class Flow(NamedTuple):
     def key(self) -> Hashable:
         """Cache key of the equation, without its captured values."""
         slope = None if self.slope is None else self.slope.interned()
-        return self.what, self.program.interned(), static_key(self.method), static_key(self.options), slope
+        return (
+            self.what,
+            self.program.interned(),
+            static_key(self.method),
+            static_key(self.options),
+            slope,
+        )
 
     def __call__(self, t: Numbers, y: Numbers, captured: Sequence[Any] | None = None) -> Any:
         """Evaluate the right-hand side."""
-        return evaluate_program(self.program, [t, y, *(self.captured if captured is None else captured)])[0]
+        return evaluate_program(
+            self.program, [t, y, *(self.captured if captured is None else captured)]
+        )[0]
 
     def plain(self, captured: Sequence[Any]) -> tuple[Function, Function | None]:
         """Return the right-hand side and its Jacobian as functions of plain arrays."""
@@ -84,7 +92,13 @@ class Flow(NamedTuple):
 
 
 def flow_of(
-    what: str, f: Function, y: Numbers, method: Given, options: Sequence[tuple[str, Any]], *, slope: Function | None = None
+    what: str,
+    f: Function,
+    y: Numbers,
+    method: Given,
+    options: Sequence[tuple[str, Any]],
+    *,
+    slope: Function | None = None,
 ) -> Flow:
     """Record a right-hand side.
 
@@ -100,14 +114,20 @@ def flow_of(
 
     def right(t: Numbers, y: Numbers) -> Any:
         found: Any = arrayed(f(t, y))
-        if shape_of(found) != shape_of(y) and int(np.prod(shape_of(found))) == int(np.prod(shape_of(y))):
+        if shape_of(found) != shape_of(y) and int(np.prod(shape_of(found))) == int(
+            np.prod(shape_of(y))
+        ):
             found = np.reshape(found, shape_of(y))
         if shape_of(found) != shape_of(y):
             raise ShapeError(
-                f"{what}: {name} returns {aval_of(found)}, but the state is {aval_of(y)}", fix="return one rate per element"
+                f"{what}: {name} returns {aval_of(found)}, but the state is {aval_of(y)}",
+                fix="return one rate per element",
             )
         if found.dtype.kind == "c" and y.dtype.kind != "c":
-            raise DtypeError(f"{what}: {name} returns {aval_of(found)} for a real state", fix="start with a complex y0")
+            raise DtypeError(
+                f"{what}: {name} returns {aval_of(found)} for a real state",
+                fix="start with a complex y0",
+            )
         return found if found.dtype == y.dtype else found.astype(y.dtype)
 
     made = stage(right, operands, f"{what} of {name}", name)
@@ -119,9 +139,16 @@ def flow_of(
         if not any(isinstance(value, Tracer) for value in found.captured):
             by_y = _with_constants(found)
         else:  # captured values may differ: both functions take all of them
-            both = stage(lambda t, y: (right(t, y), arrayed(slope(t, y))), operands, f"{what} of {name}", name)
+            both = stage(
+                lambda t, y: (right(t, y), arrayed(slope(t, y))),
+                operands,
+                f"{what} of {name}",
+                name,
+            )
             ids = both.program.output_ids
-            programs = [restrict(both.program, both.program.input_ids, [i], keep=True).program for i in ids]
+            programs = [
+                restrict(both.program, both.program.input_ids, [i], keep=True).program for i in ids
+            ]
             return Flow(what, programs[0], both.captured, method, tuple(options), programs[1])
     return Flow(what, made.program, made.captured, method, tuple(options), by_y)
 
@@ -131,7 +158,16 @@ def beside(flow: Flow, f: Function, y: Numbers) -> Flow:
     size, own = shape_of(y)[0], flow.program.avals[flow.program.input_ids[1]].shape[0]
     options = []
     for name, value in flow.options:
-        if name in ("first_step", "jac", "jac_sparsity", "lband", "uband", "h0", "hmin", "min_step"):
+        if name in (
+            "first_step",
+            "jac",
+            "jac_sparsity",
+            "lband",
+            "uband",
+            "h0",
+            "hmin",
+            "min_step",
+        ):
             continue
         if name in ("atol", "rtol") and np.ndim(value):
             value = np.concatenate([value, np.full(size - own, np.min(value))])
@@ -154,10 +190,12 @@ def _with_constants(staged: Staged) -> Program:
     return write.finish(write.keep_all())
 
 
-# -- values ----------------------------------------------------------------------------------------------------------------
+# -- values ----------------------------------------------------------------------------------------
 
 
-def solved(flow: Flow, captured: Sequence[Any], span: tuple[Any, Any], y0: Numbers, **how: Given) -> Any:
+def solved(
+    flow: Flow, captured: Sequence[Any], span: tuple[Any, Any], y0: Numbers, **how: Given
+) -> Any:
     """Run SciPy on plain values."""
     f, slope = flow.plain(captured)
     options = dict(flow.options)
@@ -175,7 +213,9 @@ def _values(flow: Flow, captured: Sequence[Any], t0: Numbers, y0: Numbers, ts: N
     sign = -1.0 if ts[-1] < t0 else 1.0
     if flow.method == "odeint":
         distinct = np.unique(sign * np.concatenate([[t0], ts]))
-        return odeint_values(flow, captured, sign * distinct, y0)[np.searchsorted(distinct, sign * ts)]
+        return odeint_values(flow, captured, sign * distinct, y0)[
+            np.searchsorted(distinct, sign * ts)
+        ]
     distinct = np.unique(sign * ts)
     found = solved(flow, captured, (t0, ts[-1]), y0, t_eval=sign * distinct)
     if not found.success:
@@ -183,10 +223,14 @@ def _values(flow: Flow, captured: Sequence[Any], t0: Numbers, y0: Numbers, ts: N
     return found.y.T[np.searchsorted(distinct, sign * ts)]
 
 
-def odeint_values(flow: Flow, captured: Sequence[Any], ts: Numbers, y0: Numbers, **more: Given) -> Any:
+def odeint_values(
+    flow: Flow, captured: Sequence[Any], ts: Numbers, y0: Numbers, **more: Given
+) -> Any:
     """Return the values at times by ``scipy.integrate.odeint``, on plain values."""
     f, slope = flow.plain(captured)
-    found = scipy.integrate.odeint(f, y0, ts, Dfun=slope, tfirst=True, full_output=True, **dict(flow.options), **more)
+    found = scipy.integrate.odeint(
+        f, y0, ts, Dfun=slope, tfirst=True, full_output=True, **dict(flow.options), **more
+    )
     if found[1]["message"] != "Integration successful.":
         raise failed(flow.what, found[1]["message"])
     return found[0]
@@ -226,22 +270,39 @@ def trajectory(flow: Flow, t0: Numbers, y0: Numbers, ts: Numbers, values: Number
             (values,) = called_later(flow.what, run, (flow.key, result), operands, [result])
     held = flow._replace(captured=[])
 
-    def pull(outputs: Sequence[Any], given: Sequence[Any], cotangents: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+    def pull(
+        outputs: Sequence[Any],
+        given: Sequence[Any],
+        cotangents: Sequence[Any],
+        wanted: Sequence[bool],
+    ) -> list[Any]:
         t0, y0, ts = given[count:]
-        return _pulled(held._replace(captured=list(given[:count])), t0, y0, ts, outputs[0], cotangents[0], wanted)
+        return _pulled(
+            held._replace(captured=list(given[:count])),
+            t0,
+            y0,
+            ts,
+            outputs[0],
+            cotangents[0],
+            wanted,
+        )
 
     def push(outputs: Sequence[Any], given: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         t0, y0, ts = given[count:]
-        return [_pushed(held._replace(captured=list(given[:count])), t0, y0, ts, outputs[0], tangents)]
+        return [
+            _pushed(held._replace(captured=list(given[:count])), t0, y0, ts, outputs[0], tangents)
+        ]
 
     (found,) = attached("trajectory", [values], operands, flow.key, pull, push)
     return found
 
 
-# -- derivatives -----------------------------------------------------------------------------------------------------------
+# -- derivatives -----------------------------------------------------------------------------------
 
 
-def _pushed(flow: Flow, t0: Numbers, y0: Numbers, ts: Numbers, ys: Numbers, tangents: Sequence[Any]) -> Any:
+def _pushed(
+    flow: Flow, t0: Numbers, y0: Numbers, ts: Numbers, ys: Numbers, tangents: Sequence[Any]
+) -> Any:
     """Return the tangents of a trajectory: a second trajectory."""
     size = shape_of(y0)[0]
     *dots, t0_dot, y0_dot, ts_dot = tangents
@@ -273,7 +334,13 @@ def _with(values: Sequence[Any], places: Sequence[int], chosen: Sequence[Any]) -
 
 
 def _pulled(
-    flow: Flow, t0: Numbers, y0: Numbers, ts: Numbers, ys: Numbers, ys_bar: Numbers, wanted: Sequence[bool]
+    flow: Flow,
+    t0: Numbers,
+    y0: Numbers,
+    ts: Numbers,
+    ys: Numbers,
+    ys_bar: Numbers,
+    wanted: Sequence[bool],
 ) -> list[Any]:
     """Return the wanted cotangents of a trajectory's inputs; see Note [The adjoint]."""
     size = shape_of(y0)[0]
@@ -285,7 +352,9 @@ def _pulled(
     ends = [2 * size + int(n) for n in np.cumsum([0, *sizes])]
 
     def cotangents_of_rate(t: Numbers, y: Numbers, a: Numbers) -> tuple[Any, Any, Any]:
-        value, pull = vjp(lambda y, *chosen: flow(t, y, _with(flow.captured, moving, chosen)), y, *chosen)
+        value, pull = vjp(
+            lambda y, *chosen: flow(t, y, _with(flow.captured, moving, chosen)), y, *chosen
+        )
         by_y, *by_chosen = pull(a)
         return value, by_y, [np.reshape(x, (-1,)).astype(dtype) for x in by_chosen]
 
@@ -312,7 +381,9 @@ def _pulled(
         k: np.reshape(_cast(last[low - size : high - size], x.dtype), shape_of(x))
         for k, x, low, high in zip(moving, chosen, ends[:-1], ends[1:], strict=True)
     }
-    differentiable = [k for k, value in enumerate(flow.captured) if is_differentiable(aval_of(value))]
+    differentiable = [
+        k for k, value in enumerate(flow.captured) if is_differentiable(aval_of(value))
+    ]
     return [*[found.get(k) for k in differentiable], t0_bar, a, ts_bar]
 
 

@@ -37,7 +37,8 @@ from functrace.scipy.roots import (
 )
 
 __all__ = [
-    "bisect", "brenth", "brentq", "curve_fit", "fixed_point", "fsolve", "least_squares", "leastsq", "lsq_linear",
+    "bisect", "brenth", "brentq", "curve_fit", "fixed_point", "fsolve", "least_squares", "leastsq",
+    "lsq_linear",
     "minimize", "minimize_scalar", "newton", "nnls", "ridder", "root", "root_scalar", "toms748",
 ]  # fmt: skip
 

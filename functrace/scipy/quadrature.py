@@ -74,11 +74,15 @@ def _integrand(what: str, f: Function, options: Sequence[tuple[str, Any]]) -> In
         found: Any = arrayed(f(x))
         return found if found.dtype.kind in "fc" else found.astype(np.float64)
 
-    made = stage(value, Operands((np.float64(0.5),), {}).without_values(), f"{what} of {name}", name)
+    made = stage(
+        value, Operands((np.float64(0.5),), {}).without_values(), f"{what} of {name}", name
+    )
     return Integrand(what, made.program, made.captured, tuple(options))
 
 
-def _integral(f: Integrand, a: Numbers, b: Numbers, values: Given = None, key: Hashable = ()) -> Any:
+def _integral(
+    f: Integrand, a: Numbers, b: Numbers, values: Given = None, key: Hashable = ()
+) -> Any:
     """Return the integral of a function.
 
     Args:
@@ -109,20 +113,29 @@ def _integral(f: Integrand, a: Numbers, b: Numbers, values: Given = None, key: H
 
         return at
 
-    def pull(outputs: Sequence[Any], given: Sequence[Any], cotangents: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+    def pull(
+        outputs: Sequence[Any],
+        given: Sequence[Any],
+        cotangents: Sequence[Any],
+        wanted: Sequence[bool],
+    ) -> list[Any]:
         active = [k for k in moving if wanted[k]]
         at, chosen = part(given, active), [given[k] for k in active]
         bars: dict[int, Any] = {}
         for k, sign in ((count, -1.0), (count + 1, 1.0)):
             if wanted[k]:
-                bars[k] = sign * np.real(np.sum(cotangents[0] * _at_end(lambda x: at(x, *chosen), given[k])))
+                bars[k] = sign * np.real(
+                    np.sum(cotangents[0] * _at_end(lambda x: at(x, *chosen), given[k]))
+                )
         if active:
             sizes = [int(np.prod(shape_of(x))) for x in chosen]
             dtype = np.result_type(np.float64, *[x.dtype for x in chosen])
 
             def slopes(x: Numbers) -> Any:
                 _, back = vjp(lambda *chosen: at(x, *chosen), *chosen)
-                return np.concatenate([np.reshape(ct, (-1,)).astype(dtype) for ct in back(cotangents[0])])
+                return np.concatenate(
+                    [np.reshape(ct, (-1,)).astype(dtype) for ct in back(cotangents[0])]
+                )
 
             both = _integral(_integrand(f.what, slopes, f.options), given[-2], given[-1])
             pieces = np.split(both, [int(n) for n in np.cumsum(sizes)[:-1]])
@@ -133,7 +146,11 @@ def _integral(f: Integrand, a: Numbers, b: Numbers, values: Given = None, key: H
 
     def push(outputs: Sequence[Any], given: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         active = [k for k in moving if tangents[k] is not None]
-        at, chosen, dots = part(given, active), [given[k] for k in active], [tangents[k] for k in active]
+        at, chosen, dots = (
+            part(given, active),
+            [given[k] for k in active],
+            [tangents[k] for k in active],
+        )
         terms: list[Any] = []
         for limit, dot, sign in ((given[-1], tangents[-1], 1.0), (given[-2], tangents[-2], -1.0)):
             if dot is not None:
@@ -186,9 +203,10 @@ def quad(
     """``scipy.integrate.quad``, differentiable by limits, ``args`` and captures of ``func``.
 
     Args:
-        func, a, b, args, full_output, epsabs, epsrel, limit, points, weight, wvar, wopts, maxp1, limlst, complex_func:
-            SciPy's. On traced values there is no ``full_output``, and no ``weight`` except "cos"
-            and "sin". ``func`` is recorded once, so it must not read concrete values.
+        func, a, b, args, full_output, epsabs, epsrel, limit, points, weight, wvar, wopts, maxp1,
+            limlst, complex_func: SciPy's. On traced values there is no ``full_output``, and no
+            ``weight`` except "cos" and "sin". ``func`` is recorded once, so it must not read
+            concrete values.
 
     Returns:
         the integral, and SciPy's error estimate (infinity when staged), which has no derivative.
@@ -200,7 +218,8 @@ def quad(
         np.float64(0.3818)
     """
     options: dict[str, Any] = {
-        "epsabs": epsabs, "epsrel": epsrel, "limit": limit, "points": points, "weight": weight, "wvar": wvar,
+        "epsabs": epsabs, "epsrel": epsrel, "limit": limit, "points": points, "weight": weight,
+        "wvar": wvar,
         "wopts": wopts, "maxp1": maxp1, "limlst": limlst, "complex_func": complex_func,
     }  # fmt: skip
 
@@ -211,26 +230,39 @@ def quad(
         return scipys()
     what = "scipy.integrate.quad"
     more = args if isinstance(args, tuple) else (args,)
-    factor: Function = {None: lambda x: 1.0, "cos": lambda x: np.cos(wvar * x), "sin": lambda x: np.sin(wvar * x)}.get(
-        weight, lambda x: 1.0
-    )
+    factor: Function = {
+        None: lambda x: 1.0,
+        "cos": lambda x: np.cos(wvar * x),
+        "sin": lambda x: np.sin(wvar * x),
+    }.get(weight, lambda x: 1.0)
     value: Function = lambda x: func(x, *more) if weight is None else func(x, *more) * factor(x)  # noqa: E731
     value.__name__ = getattr(func, "__name__", type(func).__name__)
-    vector = (("epsabs", epsabs), ("epsrel", epsrel), ("limit", max(limit, 1000)), ("points", points))
+    vector = (
+        ("epsabs", epsabs),
+        ("epsrel", epsrel),
+        ("limit", max(limit, 1000)),
+        ("points", points),
+    )
     f = _integrand(what, value, vector)
     low, high = real(a), real(b)
     traced = [x for x in (*f.captured, low, high) if isinstance(x, Tracer)]
     if not traced:
         return scipys()
     if weight not in (None, "cos", "sin"):
-        raise UnsupportedFunctionError(f"{what} has no weight={weight!r} on traced values", fix="write the weight into func")
+        raise UnsupportedFunctionError(
+            f"{what} has no weight={weight!r} on traced values", fix="write the weight into func"
+        )
     if full_output:
         raise ArgumentError(f"{what} has no full_output on traced values", fix="leave it out")
     if shape_of(f.aval) != ():
-        raise ArgumentError(f"{what}: {value.__name__} returns {f.aval}, not a number", fix="use quad_vec")
+        raise ArgumentError(
+            f"{what}: {value.__name__} returns {f.aval}, not a number", fix="use quad_vec"
+        )
     error: list[Any] = [np.float64(np.inf)]
     plain = {
-        name: x for name, x in options.items() if name not in ("weight", "wvar", "wopts", "maxp1", "limlst", "complex_func")
+        name: x
+        for name, x in options.items()
+        if name not in ("weight", "wvar", "wopts", "maxp1", "limlst", "complex_func")
     }
 
     def values(f: Function, a: Numbers, b: Numbers, _: dict[str, Any]) -> Any:
@@ -240,7 +272,10 @@ def quad(
 
     found = _integral(f, low, high, values, static_key(list(options.values())))
     return found, undifferentiated(
-        error[0], traced, f"the estimated error of {what} has no derivative", "pass it through functrace.stop_gradient"
+        error[0],
+        traced,
+        f"the estimated error of {what} has no derivative",
+        "pass it through functrace.stop_gradient",
     )
 
 
@@ -263,7 +298,8 @@ def quad_vec(
     """``scipy.integrate.quad_vec``, differentiable by limits, ``args`` and captures; see `quad`.
 
     Args:
-        f, a, b, epsabs, epsrel, norm, cache_size, limit, workers, points, quadrature, full_output, args: SciPy's.
+        f, a, b, epsabs, epsrel, norm, cache_size, limit, workers, points, quadrature, full_output,
+            args: SciPy's.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -273,7 +309,8 @@ def quad_vec(
         np.float64(0.8333)
     """
     options: dict[str, Any] = {
-        "epsabs": epsabs, "epsrel": epsrel, "norm": norm, "cache_size": cache_size, "limit": limit, "workers": workers,
+        "epsabs": epsabs, "epsrel": epsrel, "norm": norm, "cache_size": cache_size, "limit": limit,
+        "workers": workers,
         "points": points, "quadrature": quadrature,
     }  # fmt: skip
 
@@ -301,11 +338,16 @@ def quad_vec(
 
     found = _integral(made, low, high, values, "vec")
     return found, undifferentiated(
-        error[0], traced, f"the estimated error of {what} has no derivative", "pass it through functrace.stop_gradient"
+        error[0],
+        traced,
+        f"the estimated error of {what} has no derivative",
+        "pass it through functrace.stop_gradient",
     )
 
 
-def fixed_quad(func: Function, a: Operand, b: Operand, args: tuple[Any, ...] = (), n: int = 5) -> Any:
+def fixed_quad(
+    func: Function, a: Operand, b: Operand, args: tuple[Any, ...] = (), n: int = 5
+) -> Any:
     """``scipy.integrate.fixed_quad``: Gauss-Legendre quadrature, with SciPy's nodes and weights.
 
     Args:

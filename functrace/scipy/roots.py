@@ -80,10 +80,14 @@ def root(
 
     def solve(operands: Sequence[Any], functions: Sequence[Function]) -> Any:
         given: Any = functions[1] if slope is not None else jac
-        return scipy.optimize.root(functions[0], operands[0], (), method, given, tol, callback, options)
+        return scipy.optimize.root(
+            functions[0], operands[0], (), method, given, tol, callback, options
+        )
 
     square = f.staged.out_avals[0].shape == shape_of(at)
-    equations = f if square else grad(lambda x: np.sum(f(x) ** 2) / 2)  # "lm" accepts more equations than unknowns
+    equations = (
+        f if square else grad(lambda x: np.sum(f(x) ** 2) / 2)
+    )  # "lm" accepts more equations than unknowns
     if s.is_known:
         raw = s.at_once(solve)
         s.ok, s.message = bool(raw.success), str(raw.message)
@@ -91,7 +95,12 @@ def root(
         return s.result(raw, {"x": x, "fun": f(x)})
     x, ok, status, calls = s.run(
         lambda operands, functions: _fields(solve(operands, functions)),
-        [ShapeDtype(shape_of(at), at.dtype), ShapeDtype((), _BOOL), ShapeDtype((), _INT), ShapeDtype((), _INT)],
+        [
+            ShapeDtype(shape_of(at), at.dtype),
+            ShapeDtype((), _BOOL),
+            ShapeDtype((), _INT),
+            ShapeDtype((), _INT),
+        ],
     )
     s.ok = ok
     x = s.defined(x, equations, at_solution=False)
@@ -103,7 +112,12 @@ def _vector(found: Found) -> Any:
 
 
 def _fields(raw: Found) -> list[Any]:
-    return [raw.x, np.bool_(raw.success), np.int64(raw.get("status", -1)), np.int64(raw.get("nfev", -1))]
+    return [
+        raw.x,
+        np.bool_(raw.success),
+        np.int64(raw.get("status", -1)),
+        np.int64(raw.get("nfev", -1)),
+    ]
 
 
 def fsolve(
@@ -123,7 +137,8 @@ def fsolve(
     """``scipy.optimize.fsolve``: the root is differentiable by ``args`` and captured values.
 
     Args:
-        func, x0, args, fprime, full_output, col_deriv, xtol, maxfev, band, epsfcn, factor, diag: SciPy's.
+        func, x0, args, fprime, full_output, col_deriv, xtol, maxfev, band, epsfcn, factor, diag:
+            SciPy's.
 
     Raises:
         NotDifferentiableError: if the root is differentiated and the solver did not succeed.
@@ -135,7 +150,20 @@ def fsolve(
         np.float64(0.25)
     """
     args = tupled(args)
-    plain = (func, x0, args, fprime, full_output, col_deriv, xtol, maxfev, band, epsfcn, factor, diag)
+    plain = (
+        func,
+        x0,
+        args,
+        fprime,
+        full_output,
+        col_deriv,
+        xtol,
+        maxfev,
+        band,
+        epsfcn,
+        factor,
+        diag,
+    )
     if not is_recording() and not holds_tracer([x0, list(args)]):
         return scipy.optimize.fsolve(*plain)
     at = start_of(x0)
@@ -148,7 +176,9 @@ def fsolve(
     by_column = col_deriv if fprime is not None else False
 
     def solve(operands: Sequence[Any], functions: Sequence[Function]) -> Any:
-        return scipy.optimize.fsolve(functions[0], operands[0], (), functions[1], True, by_column, *rest)
+        return scipy.optimize.fsolve(
+            functions[0], operands[0], (), functions[1], True, by_column, *rest
+        )
 
     if s.is_known:
         x, info, flag, message = s.at_once(solve)
@@ -163,13 +193,15 @@ def fsolve(
         x, info, flag, _ = solve(operands, functions)
         return [x, np.int64(flag), np.int64(info["nfev"])]
 
-    x, flag, calls = s.run(fields, [ShapeDtype(shape_of(at), at.dtype), ShapeDtype((), _INT), ShapeDtype((), _INT)])
+    x, flag, calls = s.run(
+        fields, [ShapeDtype(shape_of(at), at.dtype), ShapeDtype((), _INT), ShapeDtype((), _INT)]
+    )
     s.ok = flag == 1
     x = s.defined(x, f, at_solution=False)
     return (x, {"fvec": f(x), "nfev": calls}, flag, "") if full_output else x
 
 
-# -- one equation ----------------------------------------------------------------------------------------------------------
+# -- one equation ----------------------------------------------------------------------------------
 
 
 def _scalar_solving(
@@ -237,7 +269,9 @@ def root_scalar(
         return scipy.optimize.root_scalar(*plain)
     starts = [*([] if bracket is None else bracket), *[x for x in (x0, x1) if x is not None]]
     first, second = callable(fprime), callable(fprime2)
-    several = int(bool(fprime) and not first) + int(bool(fprime2) and not second)  # f returns its derivatives, too
+    several = int(bool(fprime) and not first) + int(
+        bool(fprime2) and not second
+    )  # f returns its derivatives, too
     alone: Function = (lambda x, *rest: f(x, *rest)[0]) if several else f
     what = "scipy.optimize.root_scalar"
     static = [method, several, xtol, rtol, maxiter, options, len(starts), fprime, fprime2]
@@ -246,7 +280,9 @@ def root_scalar(
         return scipy.optimize.root_scalar(*plain)
     slopes: list[Function]
     if several:
-        slopes = [lambda x: f(x, *args)[1], lambda x: f(x, *args)[2]][: 2 if fprime2 and not second else 1]
+        slopes = [lambda x: f(x, *args)[1], lambda x: f(x, *args)[2]][
+            : 2 if fprime2 and not second else 1
+        ]
     else:
         slopes = [lambda x: fprime(x, *args)] if first else []
     if method == "newton" and not slopes:
@@ -281,7 +317,12 @@ def root_scalar(
 
 
 def _root_fields(raw: Found) -> list[Any]:
-    return [np.float64(raw.root), np.bool_(raw.converged), np.int64(raw.iterations), np.int64(raw.function_calls)]
+    return [
+        np.float64(raw.root),
+        np.bool_(raw.converged),
+        np.int64(raw.iterations),
+        np.int64(raw.function_calls),
+    ]
 
 
 def _bracketing(name: str) -> Any:
@@ -322,7 +363,9 @@ def _between(
         return scipys(f, a, b, args, full_output=full_output, **options)
 
     def solve(operands: Sequence[Any], functions: Sequence[Function]) -> Any:
-        return scipys(functions[0], float(operands[0]), float(operands[1]), full_output=True, **options)[1]
+        return scipys(
+            functions[0], float(operands[0]), float(operands[1]), full_output=True, **options
+        )[1]
 
     if s.is_known:
         raw = s.at_once(solve)
@@ -429,7 +472,8 @@ def newton(
         rest = list(functions[1:])
         slopes = [rest.pop(0) if flag else None for flag in there]
         found = scipy.optimize.newton(
-            functions[0], operands[0], slopes[0], (), tol, maxiter, slopes[1], operands[1] if x1 is not None else None,
+            functions[0], operands[0], slopes[0], (), tol, maxiter, slopes[1],
+            operands[1] if x1 is not None else None,
             rtol, True, disp,
         )  # fmt: skip
         ok = found[1] if is_array else found[1].converged
@@ -444,11 +488,18 @@ def newton(
     x = s.defined(x, asked, at_solution=s.is_known, elementwise=True)
     if not full_output:
         return x
-    return (x, ok, np.zeros(shape, bool)) if is_array else (x, Solution(s.what, root=x, converged=ok))
+    return (
+        (x, ok, np.zeros(shape, bool)) if is_array else (x, Solution(s.what, root=x, converged=ok))
+    )
 
 
 def fixed_point(
-    func: Function, x0: Operand, args: tuple[Any, ...] = (), xtol: float = 1e-08, maxiter: int = 500, method: str = "del2"
+    func: Function,
+    x0: Operand,
+    args: tuple[Any, ...] = (),
+    xtol: float = 1e-08,
+    maxiter: int = 500,
+    method: str = "del2",
 ) -> Any:
     """``scipy.optimize.fixed_point``: ``x = func(x)``, differentiable by ``args`` and captures.
 
@@ -476,10 +527,15 @@ def fixed_point(
     aval = f.staged.out_avals[0]
     if aval.shape != shape_of(at):
         raise ShapeError(f"scipy.optimize.fixed_point: {named(func, func).__name__} returns {aval} at a point of shape "
-                         f"{shape_of(at)}", fix="start with an array like what it returns")  # fmt: skip
+                         f"{shape_of(at)}",
+                         fix="start with an array like what it returns")  # fmt: skip
 
     def solve(operands: Sequence[Any], functions: Sequence[Function]) -> list[Any]:
-        return [np.asarray(scipy.optimize.fixed_point(functions[0], operands[0], (), xtol, maxiter, method))[()]]
+        return [
+            np.asarray(
+                scipy.optimize.fixed_point(functions[0], operands[0], (), xtol, maxiter, method)
+            )[()]
+        ]
 
     known = s.is_known
     (x,) = s.at_once(solve) if known else s.run(solve, [aval])

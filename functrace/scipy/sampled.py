@@ -24,13 +24,18 @@ def _samples(name: str, y: Operand, x: Operand | None, dx: Operand, axis: int) -
     values = np.moveaxis(values, axis, -1)
     size = shape_of(values)[-1]
     if x is None:
-        step: Any = dx if type(dx) in (int, float) else arrayed(dx)  # a Python number does not widen the samples
+        step: Any = (
+            dx if type(dx) in (int, float) else arrayed(dx)
+        )  # a Python number does not widen the samples
         return values, np.moveaxis(step, axis, -1) if shape_of(step) else step
     at: Any = arrayed(x)
     at = at if at.dtype.kind in "fc" else at.astype(np.float64)
     at = np.moveaxis(at, axis, -1) if len(shape_of(at)) > 1 else at
     if shape_of(at)[-1:] != (size,):
-        raise ShapeError(f"scipy.integrate.{name}: x has shape {shape_of(at)}", fix=f"give it a length of {size} along axis")
+        raise ShapeError(
+            f"scipy.integrate.{name}: x has shape {shape_of(at)}",
+            fix=f"give it a length of {size} along axis",
+        )
     return values, np.diff(at, axis=-1)
 
 
@@ -46,12 +51,18 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int
     """
     values, steps = _samples("trapezoid", y, x, dx, axis)
     total = np.sum(steps * (values[..., 1:] + values[..., :-1]) / 2.0, axis=-1)
-    return total.astype(values.dtype) if total.dtype.kind == values.dtype.kind else total  # SciPy's dtype is that of y
+    return (
+        total.astype(values.dtype) if total.dtype.kind == values.dtype.kind else total
+    )  # SciPy's dtype is that of y
 
 
 @on_traced(scipy.integrate.cumulative_trapezoid)
 def cumulative_trapezoid(
-    y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int = -1, initial: float | None = None
+    y: Operand,
+    x: Operand | None = None,
+    dx: Operand = 1.0,
+    axis: int = -1,
+    initial: float | None = None,
 ) -> Any:
     """``scipy.integrate.cumulative_trapezoid``; ``initial`` is ``None`` or 0, like SciPy's.
 
@@ -65,7 +76,9 @@ def cumulative_trapezoid(
     found = np.cumsum(steps * (values[..., 1:] + values[..., :-1]) / 2.0, axis=-1)
     if initial is not None:
         if initial != 0:
-            raise ShapeError("cumulative_trapezoid: initial must be None or 0", fix="add it to the result")
+            raise ShapeError(
+                "cumulative_trapezoid: initial must be None or 0", fix="add it to the result"
+            )
         found = np.concatenate([np.zeros_like(found[..., :1]), found], axis=-1)
     return np.moveaxis(found, -1, axis)
 
@@ -82,7 +95,11 @@ def _parabolas(values: Numbers, steps: Numbers) -> Any:
         return np.sum(first + 4.0 * middle + last, axis=-1) * (steps / 3.0)
     a, b = steps[..., ::2], steps[..., 1::2]
     both, share = a + b, _ratio(a, b)
-    terms = first * (2.0 - _ratio(np.ones_like(share), share)) + middle * both * _ratio(both, a * b) + last * (2.0 - share)
+    terms = (
+        first * (2.0 - _ratio(np.ones_like(share), share))
+        + middle * both * _ratio(both, a * b)
+        + last * (2.0 - share)
+    )
     return np.sum(both / 6.0 * terms, axis=-1)
 
 
@@ -115,7 +132,12 @@ def simpson(y: Operand, x: Operand | None = None, *, dx: Operand = 1.0, axis: in
 
 @on_traced(scipy.integrate.cumulative_simpson)
 def cumulative_simpson(
-    y: Operand, *, x: Operand | None = None, dx: Operand = 1.0, axis: int = -1, initial: Operand | None = None
+    y: Operand,
+    *,
+    x: Operand | None = None,
+    dx: Operand = 1.0,
+    axis: int = -1,
+    initial: Operand | None = None,
 ) -> Any:
     """``scipy.integrate.cumulative_simpson``, for traced values too.
 
@@ -133,7 +155,10 @@ def cumulative_simpson(
         steps = np.broadcast_to(steps, (*shape_of(values)[:-1], size - 1))
         ahead = _each(values, steps, equal=x is None)
         behind = _each(values[..., ::-1], steps[..., ::-1], equal=x is None)[..., ::-1]
-        parts = [ahead[..., k] if k % 2 == 0 and k < size - 2 else behind[..., k - 1] for k in range(size - 1)]
+        parts = [
+            ahead[..., k] if k % 2 == 0 and k < size - 2 else behind[..., k - 1]
+            for k in range(size - 1)
+        ]
         found = np.cumsum(np.stack(parts, axis=-1), axis=-1)
     if initial is not None:
         start: Any = arrayed(initial)
@@ -167,12 +192,18 @@ def romb(y: Operand, dx: Operand = 1.0, axis: int = -1, show: bool = False) -> A
     values, step = _samples("romb", y, None, dx, axis)
     count = shape_of(values)[-1] - 1
     if count < 1 or count & (count - 1):
-        raise ShapeError("Number of samples must be one plus a non-negative power of 2.", fix="sample at 2**k + 1 places")
+        raise ShapeError(
+            "Number of samples must be one plus a non-negative power of 2.",
+            fix="sample at 2**k + 1 places",
+        )
     h = count * arrayed(step)  # in double precision, like SciPy
     row = [(values[..., 0] + values[..., -1]) / 2.0 * h]
     stride = count
     while stride > 1:
-        before, row = row, [0.5 * (row[0] + h * np.sum(values[..., stride // 2 :: stride], axis=-1))]
+        before, row = (
+            row,
+            [0.5 * (row[0] + h * np.sum(values[..., stride // 2 :: stride], axis=-1))],
+        )
         for j, old in enumerate(before, 1):
             row.append(row[-1] + (row[-1] - old) / ((1 << (2 * j)) - 1))
         stride, h = stride // 2, h / 2.0

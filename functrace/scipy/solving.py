@@ -62,7 +62,9 @@ class Asked:
         self.asks = False
         """True if it reads concrete values, so that it must run wherever the solver calls it."""
         try:
-            self.staged = stage(f, operands.without_values(), f"{what}: the function {_name(f)}", _name(f))
+            self.staged = stage(
+                f, operands.without_values(), f"{what}: the function {_name(f)}", _name(f)
+            )
         except ConcretizationError:
             if any(known_value(x) is None for x in leaves):
                 raise
@@ -81,18 +83,25 @@ class Asked:
             return self.f(*xs)
         avals = [self.staged.program.avals[i] for i in self.staged.program.input_ids[: len(xs)]]
         given = [_as(x, aval) for x, aval in zip(xs, avals, strict=True)]
-        return unflatten(self.staged.out_tree, evaluate_program(self.staged.program, [*given, *self.captured]))
+        return unflatten(
+            self.staged.out_tree, evaluate_program(self.staged.program, [*given, *self.captured])
+        )
 
     def on(self, captured: Sequence[Any]) -> Function:
         """Return it as a function of plain arrays, for plain captured values."""
         if self.asks:
             return functools.partial(plainly, self.what, self.f)
         program, tree = self.staged.program, self.staged.out_tree
-        avals = [program.avals[i] for i in program.input_ids[: len(program.input_ids) - len(captured)]]
+        avals = [
+            program.avals[i] for i in program.input_ids[: len(program.input_ids) - len(captured)]
+        ]
         run = self.runner
 
         def plain(*xs: Numbers) -> Any:
-            return unflatten(tree, run([*[_as(np.asarray(x), a) for x, a in zip(xs, avals, strict=True)], *captured]))
+            return unflatten(
+                tree,
+                run([*[_as(np.asarray(x), a) for x, a in zip(xs, avals, strict=True)], *captured]),
+            )
 
         return plain
 
@@ -110,7 +119,9 @@ def plainly(what: str, f: Function, *xs: Numbers) -> Any:
     with ArrayRecording(what, scope=BODY):
         leaves, tree = flatten(f(*xs))
         values = [leaf._concrete() if isinstance(leaf, Tracer) else leaf for leaf in leaves]
-        return unflatten(tree, [np.array(x)[()] if isinstance(x, np.ndarray) else x for x in values])
+        return unflatten(
+            tree, [np.array(x)[()] if isinstance(x, np.ndarray) else x for x in values]
+        )
 
 
 def _name(f: Function) -> str:
@@ -189,7 +200,14 @@ class Solving:
         held = [stop_gradient(x) if isinstance(x, Tracer) else x for x in self.values]
         return list(bind(callback_p, tuple(held), (foreign, tuple(results), (), "sequential")))
 
-    def defined(self, solution: Numbers, equations: Function, *, at_solution: bool, elementwise: bool = False) -> Any:
+    def defined(
+        self,
+        solution: Numbers,
+        equations: Function,
+        *,
+        at_solution: bool,
+        elementwise: bool = False,
+    ) -> Any:
         """Return a solution that is defined by equations, which are zero there.
 
         Args:
@@ -205,7 +223,9 @@ class Solving:
         def solve(push: Function, right: Numbers) -> Any:
             way = _by_element if elementwise else _dense
             step = way(push, off)
-            return required(way(push, right), np.max(np.abs(step), initial=0.0) <= near, *self.refusal)
+            return required(
+                way(push, right), np.max(np.abs(step), initial=0.0) <= near, *self.refusal
+            )
 
         return root_of(equations, solution, lambda f, x: x, solve, False, at_solution=at_solution)
 
@@ -214,8 +234,14 @@ class Solving:
         """Return message and fix of the error for differentiating a result that is no solution."""
         because = f": {self.message}" if self.message else ""
         return (
-            f"what {self.what} returned is no solution of the equations that define it, and has no derivative{because}",
-            "look at result.success, and give the solver another start, a smaller tolerance or another method",
+            (
+                f"what {self.what} returned is no solution of the equations that define it, and has no "
+                f"derivative{because}"
+            ),
+            (
+                "look at result.success, and give the solver another start, a smaller tolerance or "
+                "another method"
+            ),
         )
 
     def result(self, raw: OptimizeResult, derived: dict[str, Any]) -> Solution:
@@ -233,7 +259,9 @@ class Solving:
                 made[name] = value
             elif isinstance(value, float | complex | np.ndarray | np.generic):
                 array = np.asarray(value)
-                made[name] = self.undifferentiated(name, array[()]) if array.dtype.kind in "fc" else value
+                made[name] = (
+                    self.undifferentiated(name, array[()]) if array.dtype.kind in "fc" else value
+                )
         return made
 
     def undifferentiated(self, name: str, value: Found) -> Any:
@@ -242,7 +270,8 @@ class Solving:
             value,
             self.traced,
             f"{name} of {self.what} has no derivative: it tells how the solver went",
-            f"pass it through functrace.stop_gradient, or compute it from the solution: {_WAYS.get(name, 'result.x')}",
+            "pass it through functrace.stop_gradient, or compute it from the solution: "
+            f"{_WAYS.get(name, 'result.x')}",
         )
 
 
@@ -258,7 +287,9 @@ class Solution(OptimizeResult):
         """Raise with the reason why a field is missing."""
         if name in self:
             return self[name]
-        raise AttributeError(f"{name} of {self._whose} is not there on traced values; there are {', '.join(self)}")
+        raise AttributeError(
+            f"{name} of {self._whose} is not there on traced values; there are {', '.join(self)}"
+        )
 
 
 _WAYS = {

@@ -31,7 +31,9 @@ from functrace.scipy.dispatch import on_traced
 
 def _largest(x: Arrayed, axis: Axis) -> Any:
     """Return the largest elements as constants, with 0 for infinite ones."""
-    found = stop_gradient(np.max(np.real(x) if x.dtype.kind == "c" else x, axis=axis, keepdims=True, initial=-np.inf))
+    found = stop_gradient(
+        np.max(np.real(x) if x.dtype.kind == "c" else x, axis=axis, keepdims=True, initial=-np.inf)
+    )
     return np.where(np.isfinite(found), found, 0.0)
 
 
@@ -42,7 +44,11 @@ def _floating(x: Operand) -> Any:
 
 @on_traced(scipy.special.logsumexp)
 def logsumexp(
-    a: Operand, axis: Axis = None, b: Operand | None = None, keepdims: bool = False, return_sign: bool = False
+    a: Operand,
+    axis: Axis = None,
+    b: Operand | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
 ) -> Any:
     """``scipy.special.logsumexp``: ``log(sum(b * exp(a)))`` without overflow.
 
@@ -79,7 +85,8 @@ def logsumexp(
     if return_sign:
         sign = np.sign(total)
         total = np.abs(total)
-    # Where all exponents are -inf, the sum is 0 and its logarithm -inf, whose derivative is taken as 0.
+    # Where all exponents are -inf, the sum is 0 and its logarithm -inf, whose derivative is taken
+    # as 0.
     empty = total == 0
     usual = ~empty if return_sign or total.dtype.kind == "c" else total > 0
     result = np.where(usual, np.log(np.where(usual, total, 1.0)) + largest, np.nan)
@@ -146,7 +153,8 @@ def polygamma(n: Operand, x: Operand) -> Any:
 
 @on_traced(scipy.special.multigammaln)  # type: ignore[attr-defined]
 def multigammaln(a: Operand, d: SupportsIndex) -> Any:
-    """``scipy.special.multigammaln``: the logarithm of the multivariate gamma function of a dimension.
+    """``scipy.special.multigammaln``: the logarithm of the multivariate gamma function of a
+    dimension.
 
     Args:
         a: argument, larger than ``(d - 1) / 2``; otherwise the result is NaN (SciPy raises, which
@@ -186,7 +194,8 @@ def zeta(x: Operand, q: Operand | None = None, out: Out = None) -> Any:
 
 @on_traced(scipy.special.comb)
 def comb(N: Operand, k: Operand, *, exact: bool = False, repetition: bool = False) -> Any:
-    """``scipy.special.comb`` without ``exact=``: binomial coefficients of real numbers, 0 where ``k`` is not in 0..N.
+    """``scipy.special.comb`` without ``exact=``: binomial coefficients of real numbers, 0 where
+    ``k`` is not in 0..N.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -195,7 +204,9 @@ def comb(N: Operand, k: Operand, *, exact: bool = False, repetition: bool = Fals
         np.float64(10.0)
     """
     if exact:
-        raise ShapeError("comb with exact=True counts integers, which have no derivative", fix="leave exact= out")
+        raise ShapeError(
+            "comb with exact=True counts integers, which have no derivative", fix="leave exact= out"
+        )
     n, chosen = _floating(N), _floating(k)
     if repetition:
         n = n + chosen - 1.0
@@ -205,7 +216,8 @@ def comb(N: Operand, k: Operand, *, exact: bool = False, repetition: bool = Fals
 
 @on_traced(scipy.special.perm)
 def perm(N: Operand, k: Operand, exact: bool = False) -> Any:
-    """``scipy.special.perm`` without ``exact=``: ``gamma(N + 1) / gamma(N - k + 1)``, 0 where ``k`` is not in 0..N.
+    """``scipy.special.perm`` without ``exact=``: ``gamma(N + 1) / gamma(N - k + 1)``, 0 where ``k``
+    is not in 0..N.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -214,7 +226,9 @@ def perm(N: Operand, k: Operand, exact: bool = False) -> Any:
         np.float64(20.0)
     """
     if exact:
-        raise ShapeError("perm with exact=True counts integers, which have no derivative", fix="leave exact= out")
+        raise ShapeError(
+            "perm with exact=True counts integers, which have no derivative", fix="leave exact= out"
+        )
     n, chosen = _floating(N), _floating(k)
     fits = (chosen <= n) & (n >= 0) & (chosen >= 0)
     n, chosen = np.where(fits, n, 1.0), np.where(fits, chosen, 0.0)
@@ -237,7 +251,10 @@ def factorial(n: Operand, exact: bool = False, extend: str = "zero") -> Any:
         np.float64(24.0)
     """
     if exact or extend != "zero":
-        raise ShapeError("factorial of traced values takes exact=False and extend='zero'", fix="use scipy.special.gamma")
+        raise ShapeError(
+            "factorial of traced values takes exact=False and extend='zero'",
+            fix="use scipy.special.gamma",
+        )
     at = _floating(n)
     fits = at >= 0
     return np.where(fits, gammas.gamma(np.where(fits, at, 0.0) + 1.0), 0.0)

@@ -86,23 +86,34 @@ def taken(flow: Flow, t0: Numbers, t1: Numbers, y0: Numbers, ends: Sequence[floa
     if not len(ends):
         return Steps(np.reshape(t0, (1,)), np.reshape(y0, (1, -1)), None, flow.method)
     last = t1 if ends[-1] == plain(t1) else np.float64(ends[-1])
-    times = np.concatenate([np.reshape(t0, (1,)), np.asarray(ends[:-1], np.float64), np.reshape(last, (1,))])
+    times = np.concatenate(
+        [np.reshape(t0, (1,)), np.asarray(ends[:-1], np.float64), np.reshape(last, (1,))]
+    )
 
     def step(carry: Numbers, at: Numbers) -> Any:
         y, rate = carry
         t, h = at
         rates = [rate]
         for row, c in zip(kind.A[1:], kind.C[1:], strict=True):
-            rates.append(flow(t + c * h, y + np.tensordot(row[: len(rates)], np.stack(rates), 1) * h))
+            rates.append(
+                flow(t + c * h, y + np.tensordot(row[: len(rates)], np.stack(rates), 1) * h)
+            )
         after = y + h * np.tensordot(kind.B, np.stack(rates), 1)
         rates.append(flow(t + h, after))
         after_rate = rates[-1]
         if flow.method == "DOP853":
             for row, c in zip(kind.A_EXTRA, kind.C_EXTRA, strict=True):
-                rates.append(flow(t + c * h, y + np.tensordot(row[: len(rates)], np.stack(rates), 1) * h))
+                rates.append(
+                    flow(t + c * h, y + np.tensordot(row[: len(rates)], np.stack(rates), 1) * h)
+                )
             change = after - y
             rest = h * np.tensordot(kind.D, np.stack(rates), 1)
-            weights = np.concatenate([np.stack([change, h * rate - change, 2.0 * change - h * (after_rate + rate)]), rest])
+            weights = np.concatenate(
+                [
+                    np.stack([change, h * rate - change, 2.0 * change - h * (after_rate + rate)]),
+                    rest,
+                ]
+            )
         else:
             weights = np.tensordot(kind.P.T, np.stack(rates), 1)
         return (after, after_rate), (after, weights)

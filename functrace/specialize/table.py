@@ -9,11 +9,13 @@ specialized to, captured arrays, sizes, and concrete values that the function ha
     guard                              values                                      used by
     ``BySignature`` (api/staging/retracing)    structure, shapes, dtypes, static values    `jit`
     ``Unchanged`` (api/staging/guards)         the captured array that was changed         `jit`
-    ``Asked`` (api/staging/guards)             a value that the function reads             `jit(guards=True)`
-    ``ByTape`` (executor/cache)        the recorded operations                     un-jitted transforms
-    ``ByNumbers`` (executor/cache)     the Python numbers among them               un-jitted transforms
-    ``ByPattern`` (torch/dispatch/sizes)        dtypes, and which sizes are equal           `functrace.torch`
-    ``BySizes`` (torch/dispatch/sizes)          comparisons of sizes that rules made        `functrace.torch`
+    ``Asked`` (api/staging/guards)             a value that the function reads
+    `jit(guards=True)` ``ByTape`` (executor/cache)        the recorded operations
+     un-jitted transforms ``ByNumbers`` (executor/cache)     the Python numbers among them
+         un-jitted transforms
+    ``ByPattern`` (torch/dispatch/sizes)        dtypes, and which sizes are equal
+    `functrace.torch` ``BySizes`` (torch/dispatch/sizes)          comparisons of sizes that rules
+    made        `functrace.torch`
 
 To add one, see "a guard" in docs/architecture.md.
 
@@ -167,10 +169,13 @@ class Table(Bounded[S]):
             made: the specialization.
 
         Raises:
-            ValueError: if the path does not begin with the root's guard, or the specialization is in the table already.
+            ValueError: if the path does not begin with the root's guard, or the specialization is
+                in the table already.
         """
         if not path or path[0][0] is not self.root.guard:
-            raise ValueError(f"a path in {self!r} begins with root.guard, which is {self.root.guard!r}")
+            raise ValueError(
+                f"a path in {self!r} begins with root.guard, which is {self.root.guard!r}"
+            )
         with self._lock.now:
             if id(made) in self._paths:
                 raise ValueError(f"{made!r} is in {self!r} already")
@@ -196,7 +201,9 @@ class Table(Bounded[S]):
             made.guards = (*guards, *[guard for guard, _ in path[at + 1 :]])
             self._paths[id(made)] = [*nodes, (node, answer), *reversed(below)]
             before = node.next.get(answer)
-            node.next[answer] = child  # assigned last: an interrupted call leaves no node without a specialization
+            node.next[answer] = (
+                child  # assigned last: an interrupted call leaves no node without a specialization
+            )
             self._drop(before)
             self.add(id(made), made)
 

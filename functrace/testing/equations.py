@@ -81,7 +81,11 @@ def culprit(flat: Flat, values: Values, mode: str, chosen: Settings, name: str) 
 
 
 def _called(op: Op) -> Program | None:
-    return op[0].holds.called_program(*op[2]) if op[0] is call_p and op[0].holds and op[0].holds.called_program else None
+    return (
+        op[0].holds.called_program(*op[2])
+        if op[0] is call_p and op[0].holds and op[0].holds.called_program
+        else None
+    )
 
 
 @final
@@ -90,7 +94,10 @@ class _Walk:
 
     def __init__(self, program: Program, values: Sequence[Any]) -> None:
         self.program = program
-        self.env: dict[int, Any] = {**dict(zip(program.input_ids, values, strict=True)), **program.constant_values}
+        self.env: dict[int, Any] = {
+            **dict(zip(program.input_ids, values, strict=True)),
+            **program.constant_values,
+        }
         self.moving = {i for i in program.input_ids if is_inexact(self.env[i])}
 
     def operand(self, i: int) -> Any:
@@ -120,7 +127,9 @@ class _Walk:
 
         def by_rules(*values: object) -> list[Any]:
             given = placed(values)
-            return results(bind(primitive, tuple([given.get(i, self.operand(i)) for i in operands]), params))
+            return results(
+                bind(primitive, tuple([given.get(i, self.operand(i)) for i in operands]), params)
+            )
 
         def by_values(*values: object) -> list[Any]:
             given = placed(values)
@@ -139,7 +148,9 @@ class _Walk:
         primitive, operands, params = self.program.ops[k]
         if primitive is not callback_p:
             return self.env[i]
-        return primitive.eval(*[given.get(self._root(j), self.operand(j)) for j in operands], *params)[i - k]
+        return primitive.eval(
+            *[given.get(self._root(j), self.operand(j)) for j in operands], *params
+        )[i - k]
 
     def _root(self, i: int) -> int:
         while i >= 0 and self.program.ops[i][0] is stop_gradient:
@@ -154,7 +165,11 @@ def _first(program: Program, values: Sequence[Any], mode: str, chosen: Settings)
     for number, (k, _) in enumerate(program.schedule):
         primitive, operands, _ = program.ops[k]
         walk.step(k)
-        if walk.moving.isdisjoint(operands) or primitive is callback_p or not is_inexact(walk.env[k]):
+        if (
+            walk.moving.isdisjoint(operands)
+            or primitive is callback_p
+            or not is_inexact(walk.env[k])
+        ):
             continue
         if primitive is stop_gradient:
             constant = constant or _described(program, k, number)
@@ -163,7 +178,9 @@ def _first(program: Program, values: Sequence[Any], mode: str, chosen: Settings)
     return constant
 
 
-def _agrees(by_rules: Flat, by_values: Flat, values: list[Any], mode: str, chosen: Settings) -> bool:
+def _agrees(
+    by_rules: Flat, by_values: Flat, values: list[Any], mode: str, chosen: Settings
+) -> bool:
     """Return True if the derivative of a function agrees with differences."""
     rng = np.random.default_rng(0)
     own = settings(values, None, None, None, None)
@@ -175,7 +192,10 @@ def _agrees(by_rules: Flat, by_values: Flat, values: list[Any], mode: str, chose
             return worst(errors(plain(jvp(by_rules, values, along)[1]), expected, atol, rtol)) <= 1
         out, pullback = vjp(by_rules, *values)
         bars = directions(rng, out)
-        found = [np.zeros(aval(x).shape) if ct is None else ct for x, ct in zip(values, pullback(bars), strict=True)]
+        found = [
+            np.zeros(aval(x).shape) if ct is None else ct
+            for x, ct in zip(values, pullback(bars), strict=True)
+        ]
         return worst(errors([product(found, along)], [product(bars, expected)], atol, rtol)) <= 1
     except (FunctraceError, ArithmeticError, np.linalg.LinAlgError):
         return True  # it cannot be differentiated separately
@@ -184,7 +204,9 @@ def _agrees(by_rules: Flat, by_values: Flat, values: list[Any], mode: str, chose
 def _stands_for_foreign(params: Sequence[object]) -> bool:
     """Return True if a sub-program returns precomputed results of foreign code."""
     held = [param for param in params if isinstance(param, Program)]
-    return any(op[0] is returned_p or _stands_for_foreign(op[2]) for program in held for op in program.ops)
+    return any(
+        op[0] is returned_p or _stands_for_foreign(op[2]) for program in held for op in program.ops
+    )
 
 
 def _inside(walk: _Walk, k: int, mode: str, chosen: Settings) -> Culprit | None:

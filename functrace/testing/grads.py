@@ -91,12 +91,15 @@ def check_grads(
     point = Point(f, args, "check_grads")
     if not point.places:
         raise ArgumentError(
-            f"check_grads: no argument of {point.name} is a float or complex array", fix="pass floats (x.astype(float))"
+            f"check_grads: no argument of {point.name} is a float or complex array",
+            fix="pass floats (x.astype(float))",
         )
     chosen = settings(point.values, eps, complex_step, atol, rtol)
     names = point.result_names()
     if not names:
-        raise ArgumentError(f"check_grads: {point.name} returns nothing that has a derivative", fix="return floats")
+        raise ArgumentError(
+            f"check_grads: {point.name} returns nothing that has a derivative", fix="return floats"
+        )
     function = _Function(point.flat, point.values, point.name, point.names, names)
     _check(function, order, chosen_modes, chosen, np.random.default_rng(seed))
 
@@ -113,7 +116,13 @@ class _Function:
     result_names: list[str]
 
 
-def _check(function: _Function, order: int, modes: Sequence[str], chosen: Settings, rng: np.random.Generator) -> None:
+def _check(
+    function: _Function,
+    order: int,
+    modes: Sequence[str],
+    chosen: Settings,
+    rng: np.random.Generator,
+) -> None:
     if order < 1:
         return
     flat, values = function.flat, function.values
@@ -129,15 +138,25 @@ def _check(function: _Function, order: int, modes: Sequence[str], chosen: Settin
     bars = directions(rng, out)
     if "rev" in modes:
         cotangents = pullback(bars)
-        if _is_off(product(cotangents, along), product(bars, expected), truth, (bars, expected), (cotangents, along)):
+        if _is_off(
+            product(cotangents, along),
+            product(bars, expected),
+            truth,
+            (bars, expected),
+            (cotangents, along),
+        ):
             raise _failure(function, "rev", truth, along, bars, chosen)
         if "fwd" in modes:
             left, right = product(bars, tangents), product(cotangents, along)
-            if abs(left - right) > chosen.exact * (1.0 + size_of(bars, tangents) + size_of(cotangents, along)):
+            if abs(left - right) > chosen.exact * (
+                1.0 + size_of(bars, tangents) + size_of(cotangents, along)
+            ):
                 raise CheckError(
-                    f"forward and reverse mode of {function.name} disagree: a cotangent times the tangent is {left:.10g}, "
+                    f"forward and reverse mode of {function.name} disagree: a cotangent times the "
+                    f"tangent is {left:.10g}, "
                     f"and pulled back, times the direction, {right:.10g}",
-                    fix="if it has both rules (defjvp and defvjp), one must be the transpose of the other",
+                    fix="if it has both rules (defjvp and defvjp), one must be the transpose of "
+                    "the other",
                 )
     if order > 1:
         for mode in modes:
@@ -149,10 +168,14 @@ def _derivative(function: _Function, mode: str, along: Values, bars: Values) -> 
     if mode == "fwd":
         names = [f"the tangent of {name}" for name in function.result_names]
         made: Flat = lambda *xs: jvp(flat, xs, along)[1]  # noqa: E731
-        return _Function(made, function.values, f"the jvp of {function.name}", function.argument_names, names)
+        return _Function(
+            made, function.values, f"the jvp of {function.name}", function.argument_names, names
+        )
     names = [f"the cotangent of {name}" for name in function.argument_names]
     made = lambda *xs: list(vjp(flat, *xs)[1](bars))  # noqa: E731
-    return _Function(made, function.values, f"the vjp of {function.name}", function.argument_names, names)
+    return _Function(
+        made, function.values, f"the vjp of {function.name}", function.argument_names, names
+    )
 
 
 @final
@@ -162,7 +185,10 @@ class _Truth:
     def __init__(self, function: _Function, along: Values, chosen: Settings) -> None:
         self.function, self.eps = function, chosen.eps
         values = plain(function.flat(*function.values))
-        rounding = max((float(np.finfo(y.dtype).eps) * float(np.abs(y).max(initial=0.0)) for y in values), default=0.0)
+        rounding = max(
+            (float(np.finfo(y.dtype).eps) * float(np.abs(y).max(initial=0.0)) for y in values),
+            default=0.0,
+        )
         self.route = "differences give"
         self.atol, self.rtol = chosen.atol + 8 * rounding / chosen.eps, chosen.rtol
         self.exact = False
@@ -171,10 +197,13 @@ class _Truth:
         stepped = complex_steps(function.flat, function.values, along)
         if stepped is None and chosen.complex_step:
             raise ArgumentError(
-                f"check_grads: complex_step=True, but {function.name} does not take complex numbers to complex ones",
+                f"check_grads: complex_step=True, but {function.name} does not take complex "
+                "numbers to complex ones",
                 fix="omit complex_step",
             )
-        if stepped is not None and (chosen.complex_step or worst(errors(stepped, self(along), self.atol, self.rtol)) <= 1):
+        if stepped is not None and (
+            chosen.complex_step or worst(errors(stepped, self(along), self.atol, self.rtol)) <= 1
+        ):
             self.exact, self.route = True, "a complex step gives"
             if not chosen.is_given:
                 self.rtol, self.atol = chosen.exact, chosen.exact * max(1.0, rounding)
@@ -190,20 +219,30 @@ class _Truth:
 
 
 def _is_off(
-    found: float, expected: float, truth: _Truth, *terms: tuple[Sequence[Array], Sequence[Array]], weight: float = 4.0
+    found: float,
+    expected: float,
+    truth: _Truth,
+    *terms: tuple[Sequence[Array], Sequence[Array]],
+    weight: float = 4.0,
 ) -> bool:
     """Return True if products differ by more than the rounding of their terms, which adds up like a
     random walk."""
     if np.isnan(found) or np.isnan(expected):
         return bool(np.isnan(found) != np.isnan(expected))
-    norms = sum(float(np.linalg.norm(np.ravel(np.asarray(a) * np.asarray(b)))) for pair in terms for a, b in zip(*pair))
+    norms = sum(
+        float(np.linalg.norm(np.ravel(np.asarray(a) * np.asarray(b))))
+        for pair in terms
+        for a, b in zip(*pair)
+    )
     return abs(found - expected) > weight * (truth.atol + truth.rtol * norms)
 
 
-# -- location of errors ----------------------------------------------------------------------------------------------------
+# -- location of errors ----------------------------------------------------------------------------
 
 
-def _failure(function: _Function, mode: str, truth: _Truth, along: Values, bars: Values, chosen: Settings) -> CheckError:
+def _failure(
+    function: _Function, mode: str, truth: _Truth, along: Values, bars: Values, chosen: Settings
+) -> CheckError:
     """Locate the wrong element and equation."""
     flat, values = function.flat, function.values
     pullback = vjp(flat, *values)[1] if mode == "rev" else None
@@ -225,22 +264,33 @@ def _failure(function: _Function, mode: str, truth: _Truth, along: Values, bars:
         element = _largest(np.abs(found[result] - column[result]))
         is_, wanted = found[result][element], column[result][element]
     else:
-        result, element = _bisected(bars, lambda ct: _distance(product(pullback(ct), unit), product(ct, column)))
-        row = pullback(_unit(bars, result, element, lambda ct: _distance(product(pullback(ct), unit), product(ct, column))))
-        is_, wanted = (np.asarray(row[place]) * np.asarray(unit[place]))[index], column[result][element]
+        result, element = _bisected(
+            bars, lambda ct: _distance(product(pullback(ct), unit), product(ct, column))
+        )
+        row = pullback(
+            _unit(
+                bars,
+                result,
+                element,
+                lambda ct: _distance(product(pullback(ct), unit), product(ct, column)),
+            )
+        )
+        is_, wanted = (
+            (np.asarray(row[place]) * np.asarray(unit[place]))[index],
+            column[result][element],
+        )
     by = f"{function.argument_names[place]}{_shown(index)}"
     of = f"{function.result_names[result]}{_shown(element)}"
     found_in = culprit(flat, values, mode, chosen, function.name)
     return CheckError(
-        f"{_MODE[mode]} of {function.name}: the derivative of {of} by {by} is {is_:.10g}, but {truth.route} {wanted:.10g}",
+        f"{_MODE[mode]} of {function.name}: the derivative of {of} by {by} is {is_:.10g}, but "
+        f"{truth.route} {wanted:.10g}",
         equation=None if found_in is None else found_in.where,
         fix=_NOT_FOUND if found_in is None else found_in.advice,
     )
 
 
-_NOT_FOUND = (
-    "every equation agrees by itself: at a kink or a tie, check elsewhere; else differences are too coarse (eps=, rtol=)"
-)
+_NOT_FOUND = "every equation agrees by itself: at a kink or a tie, check elsewhere; else differences are too coarse (eps=, rtol=)"
 
 
 def _distance(a: object, b: object) -> float:
@@ -263,7 +313,9 @@ def _bisected(along: Values, off: Callable[[list[Any]], float]) -> tuple[int, tu
     return place, tuple(map(int, np.unravel_index(low - starts[place], arrays[place].shape)))
 
 
-def _masked(arrays: Sequence[np.ndarray[Any, Any]], starts: np.ndarray[Any, Any], low: int, high: int) -> list[Any]:
+def _masked(
+    arrays: Sequence[np.ndarray[Any, Any]], starts: np.ndarray[Any, Any], low: int, high: int
+) -> list[Any]:
     """Return a direction with only the elements from ``low`` to ``high``."""
     made = []
     for start, array in zip(starts[:-1], arrays, strict=True):
@@ -274,7 +326,9 @@ def _masked(arrays: Sequence[np.ndarray[Any, Any]], starts: np.ndarray[Any, Any]
     return made
 
 
-def _unit(values: Values, place: int, index: tuple[int, ...], off: Callable[[list[Any]], float]) -> list[Any]:
+def _unit(
+    values: Values, place: int, index: tuple[int, ...], off: Callable[[list[Any]], float]
+) -> list[Any]:
     """Return the unit direction of an element; of a complex one, the real or imaginary one with the
     larger error."""
 

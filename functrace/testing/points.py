@@ -36,15 +36,23 @@ class Point:
         check_function(f, transform, "{0}(f, (x,)), {0} of f at x")
         if not isinstance(args, tuple | list):
             raise ArgumentError(
-                f"{transform}: args is a {type(args).__name__}, not a tuple with one entry per argument",
+                f"{transform}: args is a {type(args).__name__}, not a tuple with one entry per "
+                "argument",
                 fix=f"{transform}(f, (x,))",
             )
         self.f, self.name = f, function_name(f)
         self.leaves, self.tree = flatten(tuple(args))
-        self.places = [k for k, leaf in enumerate(self.leaves) if isinstance(leaf, NUMERIC) and is_inexact(leaf)]
+        self.places = [
+            k
+            for k, leaf in enumerate(self.leaves)
+            if isinstance(leaf, NUMERIC) and is_inexact(leaf)
+        ]
         for k in self.places:
             if isinstance(self.leaves[k], Tracer):
-                raise ArgumentError(f"{transform}: an argument is traced", fix="check outside of transforms, on arrays")
+                raise ArgumentError(
+                    f"{transform}: an argument is traced",
+                    fix="check outside of transforms, on arrays",
+                )
         names = paths(tuple(args))
         self.names = [f"args{names[k]}" for k in self.places]
         self.values = [np.asarray(self.leaves[k]).copy()[()] for k in self.places]
@@ -54,12 +62,20 @@ class Point:
         leaves = list(self.leaves)
         for place, value in zip(self.places, values, strict=True):
             leaves[place] = value
-        result = self.f(*unflatten(self.tree, [x.copy() if isinstance(x, np.ndarray) else x for x in leaves]))
-        return [leaf for leaf in flatten(result)[0] if isinstance(leaf, NUMERIC) and is_inexact(leaf)]
+        result = self.f(
+            *unflatten(self.tree, [x.copy() if isinstance(x, np.ndarray) else x for x in leaves])
+        )
+        return [
+            leaf for leaf in flatten(result)[0] if isinstance(leaf, NUMERIC) and is_inexact(leaf)
+        ]
 
     def result_names(self) -> list[str]:
         """Return the access paths of the results of `flat`."""
-        result = self.f(*unflatten(self.tree, [x.copy() if isinstance(x, np.ndarray) else x for x in self.leaves]))
+        result = self.f(
+            *unflatten(
+                self.tree, [x.copy() if isinstance(x, np.ndarray) else x for x in self.leaves]
+            )
+        )
         leaves = flatten(result)[0]
         return [
             f"result{path}"
@@ -106,10 +122,13 @@ def product(left: Sequence[Any], right: Sequence[Any]) -> float:
 
 def size_of(left: Sequence[Any], right: Sequence[Any]) -> float:
     """Return the sum of the absolute terms of a `product`, which bounds its rounding."""
-    return sum(float(np.sum(np.abs(np.asarray(a) * np.asarray(b)))) for a, b in zip(left, right, strict=True))
+    return sum(
+        float(np.sum(np.abs(np.asarray(a) * np.asarray(b))))
+        for a, b in zip(left, right, strict=True)
+    )
 
 
-# -- numerical derivatives -------------------------------------------------------------------------------------------------
+# -- numerical derivatives -------------------------------------------------------------------------
 
 
 @final
@@ -133,7 +152,11 @@ class Settings:
 
 
 def settings(
-    values: Values, eps: float | None, complex_step: bool | None, atol: float | None, rtol: float | None
+    values: Values,
+    eps: float | None,
+    complex_step: bool | None,
+    atol: float | None,
+    rtol: float | None,
 ) -> Settings:
     """Choose defaults from the coarsest precision."""
     coarsest = max(float(np.finfo(aval(value).dtype).eps) for value in values)
@@ -153,17 +176,25 @@ _BY_PRECISION = ((1e-10, 1e-4, 1e-5, 1e-8), (1e-6, 2e-2, 5e-3, 1e-3), (1.0, 1e-1
 
 
 def differences(flat: Flat, values: Values, along: Values, eps: float) -> list[Any]:
-    """Differentiate along a direction by central differences with one step of Richardson's: the error is O(eps**4)."""
+    """Differentiate along a direction by central differences with one step of Richardson's: the
+    error is O(eps**4).
+    """
 
     def at(step: float) -> list[np.ndarray[Any, Any]]:
-        moved = [np.asarray(x + step * np.asarray(d), aval(x).dtype)[()] for x, d in zip(plain(values), along, strict=True)]
+        moved = [
+            np.asarray(x + step * np.asarray(d), aval(x).dtype)[()]
+            for x, d in zip(plain(values), along, strict=True)
+        ]
         return plain(flat(*moved))
 
     def central(step: float) -> list[Any]:
         return [(np.subtract(a, b)) / (2 * step) for a, b in zip(at(step), at(-step), strict=True)]
 
     with np.errstate(all="ignore"):
-        return [(4 * fine - coarse) / 3 for coarse, fine in zip(central(eps), central(eps / 2), strict=True)]
+        return [
+            (4 * fine - coarse) / 3
+            for coarse, fine in zip(central(eps), central(eps / 2), strict=True)
+        ]
 
 
 def complex_steps(flat: Flat, values: Values, along: Values) -> list[Any] | None:
@@ -176,21 +207,31 @@ def complex_steps(flat: Flat, values: Values, along: Values) -> list[Any] | None
     try:
         with np.errstate(all="ignore"):
             found = plain(flat(*moved))
-    except (TypeError, ValueError, ArithmeticError, np.linalg.LinAlgError, np.exceptions.ComplexWarning):
+    except (
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        np.linalg.LinAlgError,
+        np.exceptions.ComplexWarning,
+    ):
         return None
     if any(y.dtype.kind != "c" for y in found):
         return None
     return [y.imag / step for y in found]
 
 
-def errors(found: Sequence[Any], expected: Sequence[Any], atol: float, rtol: float) -> list[np.ndarray[Any, Any]]:
+def errors(
+    found: Sequence[Any], expected: Sequence[Any], atol: float, rtol: float
+) -> list[np.ndarray[Any, Any]]:
     """Return the errors by element, in units of the tolerance; infinite where only one of both is
     NaN."""
     result = []
     for a, b in zip(found, expected, strict=True):
         a, b = np.asarray(a), np.asarray(b)
         with np.errstate(all="ignore"):
-            off = np.abs(np.subtract(a, b, dtype=np.result_type(a, b, np.float64))) / (atol + rtol * np.abs(b))
+            off = np.abs(np.subtract(a, b, dtype=np.result_type(a, b, np.float64))) / (
+                atol + rtol * np.abs(b)
+            )
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         result.append(np.where(same, 0.0, np.where(np.isnan(off), np.inf, off)))
     return result

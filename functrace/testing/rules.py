@@ -46,8 +46,9 @@ def check_rules(
     loop, over each argument and over all of them.
 
     Args:
-        function: an operation with rules of its own: `functrace.custom_vjp`, `functrace.custom_jvp`, `functrace.primitive`,
-            a `functrace.ir.Primitive`; or any function that calls one.
+        function: an operation with rules of its own: `functrace.custom_vjp`,
+            `functrace.custom_jvp`, `functrace.primitive`, a `functrace.ir.Primitive`; or any
+            function that calls one.
         args: arguments of the function: pytrees. For `vmap`, arrays get a leading axis.
         order: order of derivatives to check.
         atol: absolute tolerance of derivatives; by default from the precision of the dtypes.
@@ -74,7 +75,9 @@ def check_rules(
     """
     f, name, given = _of_arrays(function, args, tuple(params))
     found = flatten(f(*given))[0]
-    inexact: list[Any] = [leaf for leaf in flatten(given)[0] if isinstance(leaf, NUMERIC) and is_inexact(leaf)]
+    inexact: list[Any] = [
+        leaf for leaf in flatten(given)[0] if isinstance(leaf, NUMERIC) and is_inexact(leaf)
+    ]
     chosen = settings([*inexact, *filter(is_inexact, found)] or [1.0], eps, None, atol, rtol)
 
     def compare(what: str, values: PyTree, expected: PyTree, fix: str) -> None:
@@ -83,11 +86,21 @@ def check_rules(
     plain = f(*given)
     if staged:
         _check_avals(f, given, plain, name)
-        compare("jit", jit(f)(*given), plain, "a program of it runs with the same values; does it depend on anything else?")
+        compare(
+            "jit",
+            jit(f)(*given),
+            plain,
+            "a program of it runs with the same values; does it depend on anything else?",
+        )
     has_derivative = bool(inexact) and any(map(is_inexact, found))
     if has_derivative and order > 0:
         value, pullback = vjp(f, *given)
-        compare("the value under a derivative", value, plain, "let its rules return the function's result")
+        compare(
+            "the value under a derivative",
+            value,
+            plain,
+            "let its rules return the function's result",
+        )
         _check_cotangents(pullback(_bars(plain)), given, name)
         check_grads(f, given, order, atol=atol, rtol=rtol, eps=eps)
     if not staged:
@@ -96,7 +109,12 @@ def check_rules(
     if has_derivative and order > 0:
         bars = _bars(plain)
         pulled: Call = lambda *xs: vjp(f, *xs)[1](bars)  # noqa: E731
-        compare("jit of the pullback", jit(pulled)(*given), pulled(*given), "fix its rules: they depend on more than values")
+        compare(
+            "jit of the pullback",
+            jit(pulled)(*given),
+            pulled(*given),
+            "fix its rules: they depend on more than values",
+        )
         calls.append(("vmap of the pullback", pulled))
     for what, call in calls:
         for axes in _axes(given):
@@ -110,7 +128,9 @@ def check_rules(
             )
 
 
-def _of_arrays(function: Call | Primitive, args: tuple[Any, ...], params: tuple[Hashable, ...]) -> tuple[Call, str, Any]:
+def _of_arrays(
+    function: Call | Primitive, args: tuple[Any, ...], params: tuple[Hashable, ...]
+) -> tuple[Call, str, Any]:
     """Return a traceable function, its name, and its arguments."""
     if isinstance(function, Primitive):
 
@@ -120,7 +140,10 @@ def _of_arrays(function: Call | Primitive, args: tuple[Any, ...], params: tuple[
         applied.__name__ = function.name
         return applied, function.name, tuple(map(_array, args))
     if params:
-        raise ArgumentError("check_rules: params are those of a functrace.ir.Primitive", fix="pass it, or omit params")
+        raise ArgumentError(
+            "check_rules: params are those of a functrace.ir.Primitive",
+            fix="pass it, or omit params",
+        )
     point = Point(function, args, "check_rules")
     if not isinstance(function, custom_vjp | custom_jvp) or not function.nondiff_argnums:
         return function, point.name, args
@@ -143,16 +166,21 @@ def _compare(what: str, values: PyTree, expected: PyTree, tolerance: float, fix:
     if tree != structure:
         path, one, another = difference(tree, structure)
         place = f" at {path}" if path else ""
-        raise CheckError(f"{what} has the structure of {one}{place}, and should have that of {another}", fix=fix)
+        raise CheckError(
+            f"{what} has the structure of {one}{place}, and should have that of {another}", fix=fix
+        )
     for path, a, b in zip(paths(expected), found, wanted, strict=True):
         if aval(a) is not aval(b):
-            raise CheckError(f"{what} is {aval(a)}, and should be {aval(b)}{path and f' at {path}'}", fix=fix)
+            raise CheckError(
+                f"{what} is {aval(a)}, and should be {aval(b)}{path and f' at {path}'}", fix=fix
+            )
         (off,) = errors([a], [b], tolerance, tolerance)
         if off.size and off.max() > 1:
             place = np.unravel_index(int(np.argmax(off)), off.shape)
             shown = "".join(f"[{k}]" for k in map(int, place))
             raise CheckError(
-                f"{what} is {np.asarray(a)[place]:.10g}, and should be {np.asarray(b)[place]:.10g}, at result{path}{shown}",
+                f"{what} is {np.asarray(a)[place]:.10g}, and should be "
+                f"{np.asarray(b)[place]:.10g}, at result{path}{shown}",
                 fix=fix,
             )
 
@@ -162,16 +190,20 @@ def _check_avals(f: Call, given: Sequence[Any], plain: PyTree, name: str) -> Non
     for var, leaf in zip(program.outputs, flatten(plain)[0], strict=True):
         if var.aval is not aval(leaf):
             raise CheckError(
-                f"{name} is predicted to return {var.aval}, and returns {aval(leaf)}", fix="fix its aval rule, or results="
+                f"{name} is predicted to return {var.aval}, and returns {aval(leaf)}",
+                fix="fix its aval rule, or results=",
             )
 
 
 def _check_cotangents(found: Sequence[Any], given: Sequence[Any], name: str) -> None:
     for k, (cotangent, argument) in enumerate(zip(found, given, strict=True)):
-        for path, ct, leaf in zip(paths(argument), flatten(cotangent)[0], flatten(argument)[0], strict=False):
+        for path, ct, leaf in zip(
+            paths(argument), flatten(cotangent)[0], flatten(argument)[0], strict=False
+        ):
             if isinstance(leaf, NUMERIC) and is_inexact(leaf) and aval(ct) is not aval(leaf):
                 raise CheckError(
-                    f"the cotangent of {name} for args[{k}]{path} is {aval(ct)}, but that is {aval(leaf)}",
+                    f"the cotangent of {name} for args[{k}]{path} is {aval(ct)}, but that is "
+                    f"{aval(leaf)}",
                     fix="fix the transpose rule, or vjp",
                 )
 
@@ -179,18 +211,32 @@ def _check_cotangents(found: Sequence[Any], given: Sequence[Any], name: str) -> 
 def _bars(result: PyTree) -> Any:
     """Return a random cotangent of a result."""
     leaves, tree = flatten(result)
-    drawn = directions(np.random.default_rng(1), [leaf if is_inexact(leaf) else 0.0 for leaf in leaves])
-    return unflatten(tree, [ct if is_inexact(leaf) else None for ct, leaf in zip(drawn, leaves, strict=True)])
+    drawn = directions(
+        np.random.default_rng(1), [leaf if is_inexact(leaf) else 0.0 for leaf in leaves]
+    )
+    return unflatten(
+        tree, [ct if is_inexact(leaf) else None for ct, leaf in zip(drawn, leaves, strict=True)]
+    )
 
 
 def _axes(given: Sequence[Any]) -> list[tuple[int | None, ...]]:
     """Return the choices of mapped arguments: each by itself, and all."""
-    places = [k for k, x in enumerate(given) if flatten(x)[0] and all(isinstance(y, NUMERIC) for y in flatten(x)[0])]
+    places = [
+        k
+        for k, x in enumerate(given)
+        if flatten(x)[0] and all(isinstance(y, NUMERIC) for y in flatten(x)[0])
+    ]
     chosen = {tuple(places), *((k,) for k in places)}
-    return [tuple([0 if k in some else None for k in range(len(given))]) for some in sorted(chosen) if some]
+    return [
+        tuple([0 if k in some else None for k in range(len(given))])
+        for some in sorted(chosen)
+        if some
+    ]
 
 
-def _examples(given: Sequence[Any], axes: Sequence[int | None]) -> tuple[list[Any], list[list[Any]]]:
+def _examples(
+    given: Sequence[Any], axes: Sequence[int | None]
+) -> tuple[list[Any], list[list[Any]]]:
     """Return three slightly different examples of arguments: batched, and as a list."""
     rng = np.random.default_rng(2)
 
@@ -203,8 +249,12 @@ def _examples(given: Sequence[Any], axes: Sequence[int | None]) -> tuple[list[An
     rows = []
     for example in range(3):
         change = moved if example == 1 else _array
-        rows.append([_mapped(change, x) if axis == 0 else x for x, axis in zip(given, axes, strict=True)])
-    batch = [_stacked([row[k] for row in rows]) if axis == 0 else given[k] for k, axis in enumerate(axes)]
+        rows.append(
+            [_mapped(change, x) if axis == 0 else x for x, axis in zip(given, axes, strict=True)]
+        )
+    batch = [
+        _stacked([row[k] for row in rows]) if axis == 0 else given[k] for k, axis in enumerate(axes)
+    ]
     return batch, rows
 
 

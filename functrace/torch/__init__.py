@@ -1,7 +1,8 @@
 """PyTorch's API: ``import functrace.torch as torch``.
 
-Eager tensors over NumPy arrays with PyTorch 2.13's observable behaviour: ``backward``, graph nodes and hooks,
-``autograd.Function``, saved-tensor hooks, checkpoint. Every derivative is a program that functrace's core derived.
+Eager tensors over NumPy arrays with PyTorch 2.13's observable behaviour: ``backward``, graph nodes
+and hooks, ``autograd.Function``, saved-tensor hooks, checkpoint. Every derivative is a program that
+functrace's core derived.
 
 Layer: 9.
 """
@@ -11,9 +12,19 @@ import typing as _typing
 from functrace.torch import _C as _C
 from functrace.torch import _ops as _ops
 from functrace.torch import autograd, func, namespace, nn, utils
-from functrace.torch.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from functrace.torch.autograd import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from functrace.torch.autograd import functional as _functional  # noqa: F401 (made of functions, so it comes last)
-from functrace.torch.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
+from functrace.torch.autograd.anomaly_mode import (
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_anomaly_enabled,
+)
 from functrace.torch.autograd.grad_mode import is_inference_mode_enabled
 from functrace.torch.check import check_function
 from functrace.torch.dispatch.overloads import ops

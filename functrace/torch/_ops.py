@@ -27,7 +27,8 @@ _ARGUMENT = re.compile(
     r"(?P<type>[A-Za-z]+)(?P<alias>\([^)]*\))?(?P<rest>[][0-9?]*)(?P<set>\([^)]*\))?(?P<opt>\??)\s*(?P<name>\w+)?(=(?P<default>.*))?$"
 )
 _KINDS = {
-    "Scalar": "number", "SymInt": "int", "ScalarType": "int", "Layout": "int", "MemoryFormat": "int",
+    "Scalar": "number", "SymInt": "int", "ScalarType": "int", "Layout": "int",
+    "MemoryFormat": "int",
 }  # fmt: skip
 """PyTorch's printed type names that differ from the names in schemas."""
 
@@ -80,7 +81,9 @@ class FunctionSchema:
         self.name, _, self.overload_name = head.partition(".")
         self.arguments = list(_arguments(given[:-1]))
         self.returns = list(_arguments(made[1:-1] if made.startswith("(") else made))
-        self.is_mutable = any(a.alias_info is not None and a.alias_info.is_write for a in self.arguments)
+        self.is_mutable = any(
+            a.alias_info is not None and a.alias_info.is_write for a in self.arguments
+        )
 
     def __str__(self) -> str:
         return self._text
@@ -206,7 +209,9 @@ class OpOverload:
         return self._overloadpacket._qualified_op_name + ("" if plain else f".{self._overloadname}")
 
     def __call__(self, /, *args: object, **kwargs: object) -> Any:
-        """Run the operation; within a dispatch mode's handler, beneath autograd and for the mode around it."""
+        """Run the operation; within a dispatch mode's handler, beneath autograd and for the mode
+        around it.
+        """
         dispatch = MODES.dispatch
         if dispatch is None or not dispatch.is_beneath:
             return self._function(*args, **kwargs)
@@ -216,7 +221,9 @@ class OpOverload:
         return f"{self.namespace}.{self._opname}.{self._overloadname}"
 
     def __repr__(self) -> str:
-        return f"<OpOverload(op='{self.namespace}.{self._opname}', overload='{self._overloadname}')>"
+        return (
+            f"<OpOverload(op='{self.namespace}.{self._opname}', overload='{self._overloadname}')>"
+        )
 
     def __deepcopy__(self, memo: object) -> OpOverload:
         return self
@@ -269,7 +276,9 @@ class HigherOrderOperator:
     """Operator with functions as operands; there is none here. Exists for ``isinstance``."""
 
     def __init__(self) -> None:
-        raise NotImplementedError("there are no higher-order operators here: use functrace.cond, functrace.scan …")
+        raise NotImplementedError(
+            "there are no higher-order operators here: use functrace.cond, functrace.scan …"
+        )
 
 
 @final
@@ -282,7 +291,11 @@ class _OpNamespace(ModuleType):
 
     def __getattr__(self, name: str) -> OpOverloadPacket:
         called = self.__dict__.get("_called", "")
-        texts = _texts(called, name) if not name.startswith("__") or name.strip("_") in _OPERATORS else None
+        texts = (
+            _texts(called, name)
+            if not name.startswith("__") or name.strip("_") in _OPERATORS
+            else None
+        )
         if texts is None:
             raise AttributeError(f"'_OpNamespace' '{called}' object has no attribute '{name}'")
         made = self.__dict__[name] = OpOverloadPacket(called, name, texts, self._calls)
@@ -292,7 +305,9 @@ class _OpNamespace(ModuleType):
         return sorted({*super().__dir__(), *(schema_lines() if self._called == "aten" else ())})
 
 
-_OPERATORS = frozenset({"and", "or", "xor", "iand", "ior", "ixor", "lshift", "rshift", "ilshift", "irshift"})
+_OPERATORS = frozenset(
+    {"and", "or", "xor", "iand", "ior", "ixor", "lshift", "rshift", "ilshift", "irshift"}
+)
 
 
 def _texts(namespace: str, name: str) -> dict[str, str] | None:

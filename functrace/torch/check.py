@@ -68,7 +68,11 @@ class Report:
 
 
 def check_function(
-    function: type[Function], *inputs: Argument, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3
+    function: type[Function],
+    *inputs: Argument,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
 ) -> Report:
     """Run a Function's rules on some inputs, and report errors.
 
@@ -108,7 +112,9 @@ def check_function(
         raise TypeError(f"check_function takes a subclass of autograd.Function, not {function!r}")
     given = [_copied(x) for x in inputs]
     if not any(isinstance(x, Tensor) and x.requires_grad for x in given):
-        raise TypeError("check_function needs a tensor of floats among the inputs: nothing has a derivative")
+        raise TypeError(
+            "check_function needs a tensor of floats among the inputs: nothing has a derivative"
+        )
     check = Check(function, given, eps, atol, rtol)
     check.run()
     return Report(function.__name__, tuple(check.findings))
@@ -125,7 +131,7 @@ def _copied(x: Argument) -> Argument:
     return wrap(array).requires_grad_(kind in "fc")
 
 
-# -- instrumentation ---------------------------------------------------------------------------------------------------
+# -- instrumentation -------------------------------------------------------------------------------
 
 
 @final
@@ -148,8 +154,18 @@ def watched(function: type[Function], seen: Seen) -> type[Function]:
         def _run(cls, ctx: FunctionBase, args: tuple[Argument, ...]) -> object:
             before = set(vars(ctx))
             output = super()._run(ctx, args)
-            own = {"to_save", "saved_for_forward", "dirty_tensors", "non_differentiable", "_materializes"} | before
-            seen.kept = [name for name, value in vars(ctx).items() if name not in own and _holds_tensor(value)]
+            own = {
+                "to_save",
+                "saved_for_forward",
+                "dirty_tensors",
+                "non_differentiable",
+                "_materializes",
+            } | before
+            seen.kept = [
+                name
+                for name, value in vars(ctx).items()
+                if name not in own and _holds_tensor(value)
+            ]
             seen.dirty = {id(x) for x in ctx.dirty_tensors or ()}
             seen.output = output
             return output
@@ -178,14 +194,21 @@ def _tensors(output: object) -> tuple[Tensor, ...]:
     return tuple([x for x in several if isinstance(x, Tensor)])
 
 
-# -- the check ---------------------------------------------------------------------------------------------------------
+# -- the check -------------------------------------------------------------------------------------
 
 
 @final
 class Check:
     """One call of `check_function`."""
 
-    def __init__(self, function: type[Function], inputs: Sequence[Argument], eps: float, atol: float, rtol: float) -> None:
+    def __init__(
+        self,
+        function: type[Function],
+        inputs: Sequence[Argument],
+        eps: float,
+        atol: float,
+        rtol: float,
+    ) -> None:
         self.function = function
         self.inputs = inputs
         self.tolerances = {"eps": eps, "atol": atol, "rtol": rtol}
@@ -221,7 +244,8 @@ class Check:
         for name in seen.kept:
             self.found(
                 "kept on ctx",
-                f"ctx.{name} holds a tensor: an overwrite is not detected, saved-tensor hooks do not get it, and an output "
+                f"ctx.{name} holds a tensor: an overwrite is not detected, saved-tensor hooks do "
+                "not get it, and an output "
                 "makes a cycle",
                 f"use ctx.save_for_backward, and read {name} from ctx.saved_tensors",
             )
@@ -231,7 +255,8 @@ class Check:
             if not np.array_equal(x._array, array, equal_nan=array.dtype.kind in "fc"):
                 self.found(
                     "written in place",
-                    f"forward overwrites argument {place} without mark_dirty: tensors saved from it become wrong",
+                    f"forward overwrites argument {place} without mark_dirty: tensors saved from "
+                    "it become wrong",
                     "write to a clone, or call ctx.mark_dirty on it and return it",
                 )
         several = seen.output if isinstance(seen.output, tuple) else (seen.output,)
@@ -239,14 +264,19 @@ class Check:
             if not isinstance(value, Tensor) and _holds_tensor(value):
                 self.found(
                     "output in a list",
-                    f"output {place} is a {type(value).__name__} of tensors, which are not in the graph",
+                    f"output {place} is a {type(value).__name__} of tensors, which are not in the "
+                    "graph",
                     "return a tuple of tensors",
                 )
         return any(x.requires_grad for x in _tensors(output))
 
     def _look_at_backward(self) -> bool:
         seen = Seen()
-        outputs = [x for x in _tensors(watched(self.function, seen).apply(*self._copies())) if x.requires_grad]
+        outputs = [
+            x
+            for x in _tensors(watched(self.function, seen).apply(*self._copies()))
+            if x.requires_grad
+        ]
         wanted = [x for x in self.inputs if isinstance(x, Tensor) and x.requires_grad]
         failure = None
         try:
@@ -272,21 +302,30 @@ class Check:
             self.found(
                 "number of gradients",
                 f"backward returns {len(found)} for {len(self.inputs)} arguments",
-                "return one per argument of forward (without ctx), None for those that are no tensors",
+                "return one per argument of forward (without ctx), None for those that are no "
+                "tensors",
             )
             return
         for place, (g, x) in enumerate(zip(found, self.inputs, strict=False)):
             if g is None or not isinstance(x, Tensor):
                 continue
             if not isinstance(g, Tensor):
-                self.found("type of a gradient", f"gradient {place} is a {type(g).__name__}", "return tensors, or None")
+                self.found(
+                    "type of a gradient",
+                    f"gradient {place} is a {type(g).__name__}",
+                    "return tensors, or None",
+                )
             elif g._array.shape != x._array.shape:
                 shapes = f"{tuple(g.shape)}, and argument {place} has {tuple(x.shape)}"
                 fix = "sum over the axes that forward has broadcast"
                 self.found("shape of a gradient", f"gradient {place} has shape {shapes}", fix)
             elif g._array.dtype != x._array.dtype:
                 dtypes = f"{g.dtype}, and argument {place} is {x.dtype}"
-                self.found("dtype of a gradient", f"gradient {place} is {dtypes}", "compute it in the argument's dtype")
+                self.found(
+                    "dtype of a gradient",
+                    f"gradient {place} is {dtypes}",
+                    "compute it in the argument's dtype",
+                )
 
     def _random(self, x: Tensor) -> Tensor:
         numbers = self.numbers.uniform(-1, 1, x._array.shape)
@@ -303,7 +342,11 @@ class Check:
         try:
             gradcheck(self._outputs, tuple(self.inputs), **self.tolerances)  # type: ignore[arg-type]
         except GradcheckError as error:
-            self.found("wrong gradient", str(error).rstrip(), "compare backward with the derivative of forward")
+            self.found(
+                "wrong gradient",
+                str(error).rstrip(),
+                "compare backward with the derivative of forward",
+            )
 
     def _compare_second(self) -> None:
         """Compare the derivative of backward with differences; a backward that refuses
@@ -317,9 +360,12 @@ class Check:
             if not any(finding.rule == "wrong gradient" for finding in self.findings):
                 self.found(
                     "second derivative",
-                    f"the derivative of backward differs from finite differences; {str(error).rstrip()}",
-                    "save inputs and outputs only (an intermediate that forward has computed is a constant to backward): "
-                    "recompute it in backward, or return it as an output; or decorate it with once_differentiable",
+                    "the derivative of backward differs from finite differences; "
+                    f"{str(error).rstrip()}",
+                    "save inputs and outputs only (an intermediate that forward has computed is a "
+                    "constant to backward): "
+                    "recompute it in backward, or return it as an output; or decorate it with "
+                    "once_differentiable",
                 )
 
     def _refuses_second(self) -> bool:
@@ -327,9 +373,16 @@ class Check:
         outputs = self._outputs(*self.inputs)
         tensors = [x for x in self.inputs if isinstance(x, Tensor) and x.requires_grad]
         seeds = [self._random(x).requires_grad_() for x in outputs]
-        found = [g for g in grad(outputs, tensors, seeds, create_graph=True, allow_unused=True) if g is not None]
+        found = [
+            g
+            for g in grad(outputs, tensors, seeds, create_graph=True, allow_unused=True)
+            if g is not None
+        ]
         try:
-            backward([g for g in found if g.requires_grad], [self._random(g) for g in found if g.requires_grad])
+            backward(
+                [g for g in found if g.requires_grad],
+                [self._random(g) for g in found if g.requires_grad],
+            )
         except RuntimeError:
             return True
         finally:
@@ -348,21 +401,30 @@ class Check:
             ctx._begin(self.inputs, in_graph=False)
             output = self.function._run(ctx, tuple(self.inputs))
             saved = tuple(ctx.saved_for_forward or ctx.to_save or ())
-            pushed = _tensors(self.function.jvp(_Forward(ctx, saved), *[tangents.get(id(x)) for x in self.inputs]))
+            pushed = _tensors(
+                self.function.jvp(_Forward(ctx, saved), *[tangents.get(id(x)) for x in self.inputs])
+            )
         outputs = self._outputs(*self.inputs)
         if len(pushed) < len(outputs):
             self.found(
-                "jvp", f"jvp returns {len(pushed)} tangents for {len(_tensors(output))} outputs", "return one per output"
+                "jvp",
+                f"jvp returns {len(pushed)} tangents for {len(_tensors(output))} outputs",
+                "return one per output",
             )
             return
         cotangents = [self._random(x) for x in outputs]
         pulled = grad(outputs, tensors, cotangents, allow_unused=True)
         forward = sum(_product(c, p) for c, p in zip(cotangents, pushed, strict=False))
-        backward = sum(_product(g, tangents[id(x)]) for g, x in zip(pulled, tensors, strict=True) if g is not None)
+        backward = sum(
+            _product(g, tangents[id(x)])
+            for g, x in zip(pulled, tensors, strict=True)
+            if g is not None
+        )
         if not np.allclose(forward, backward, self.tolerances["rtol"], self.tolerances["atol"]):
             self.found(
                 "jvp",
-                f"jvp and backward disagree: v @ jvp(t) is {forward:.6g}, and vjp(v) @ t is {backward:.6g}",
+                f"jvp and backward disagree: v @ jvp(t) is {forward:.6g}, and vjp(v) @ t is "
+                f"{backward:.6g}",
                 "one of the two is not the derivative of forward; see the other findings",
             )
 
@@ -372,7 +434,9 @@ class Check:
         if rule is Function.vmap:
             return
         batches = [
-            np.stack([x._array, self._random(x)._array]) if isinstance(x, Tensor) and x.requires_grad else None
+            np.stack([x._array, self._random(x)._array])
+            if isinstance(x, Tensor) and x.requires_grad
+            else None
             for x in self.inputs
         ]
         in_dims = tuple([None if batch is None else 0 for batch in batches])
@@ -380,7 +444,14 @@ class Check:
             given = [x if b is None else wrap(b) for x, b in zip(self.inputs, batches, strict=True)]
             together, out_dims = rule(VmapInfo(2, "error"), in_dims, *given)
             alone = [
-                _tensors(self.apply(*[x if b is None else wrap(b[k]) for x, b in zip(self.inputs, batches, strict=True)]))
+                _tensors(
+                    self.apply(
+                        *[
+                            x if b is None else wrap(b[k])
+                            for x, b in zip(self.inputs, batches, strict=True)
+                        ]
+                    )
+                )
                 for k in range(2)
             ]
         dims = out_dims if isinstance(out_dims, tuple) else (out_dims,)
@@ -388,10 +459,17 @@ class Check:
             expected = [one[place]._array for one in alone]
             found = [whole._array] * 2 if dim is None else list(np.moveaxis(whole._array, dim, 0))
             if not all(
-                a.shape == b.shape and np.allclose(a, b, self.tolerances["rtol"], self.tolerances["atol"], equal_nan=True)
+                a.shape == b.shape
+                and np.allclose(
+                    a, b, self.tolerances["rtol"], self.tolerances["atol"], equal_nan=True
+                )
                 for a, b in zip(found, expected, strict=True)
             ):
-                self.found("vmap", f"output {place} of the vmap rule differs from a loop", "compare it with a loop")
+                self.found(
+                    "vmap",
+                    f"output {place} of the vmap rule differs from a loop",
+                    "compare it with a loop",
+                )
 
     def _compare_transforms(self) -> None:
         """Compare the gradient under functrace's transforms with that of the graph."""
@@ -408,19 +486,32 @@ class Check:
             for k, x in zip(places, chosen, strict=True):
                 given[k] = x.clone()
             parts = [x for x in _tensors(self.apply(*given)) if x._array.dtype.kind in "fc"]
-            total = sum([(x * wrap(np.conj(w._array))).sum()._array for x, w in zip(parts, weights, strict=False)])
+            total = sum(
+                [
+                    (x * wrap(np.conj(w._array))).sum()._array
+                    for x, w in zip(parts, weights, strict=False)
+                ]
+            )
             return wrap(real(total))
 
         try:
-            found = functional_grad(number, tuple(range(len(places))))(*[x.detach() for x in tensors])
+            found = functional_grad(number, tuple(range(len(places))))(
+                *[x.detach() for x in tensors]
+            )
         except Exception as error:
             told = f"under functrace's transforms it raises {type(error).__name__}: {error}"
             self.found("transforms", told, "see the message")
             return
         for place, a, b in zip(places, found, expected, strict=True):
             wanted = np.zeros_like(a._array) if b is None else b._array
-            if not np.allclose(a._array, wanted, self.tolerances["rtol"], self.tolerances["atol"], equal_nan=True):
-                self.found("transforms", f"the gradient by argument {place} differs", "report it to functrace")
+            if not np.allclose(
+                a._array, wanted, self.tolerances["rtol"], self.tolerances["atol"], equal_nan=True
+            ):
+                self.found(
+                    "transforms",
+                    f"the gradient by argument {place} differs",
+                    "report it to functrace",
+                )
 
 
 @final

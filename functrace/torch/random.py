@@ -29,7 +29,8 @@ ROWS = Rows()
 
 @final
 class Generator(np.random.Generator):
-    """A generator of random numbers, for functions' ``generator=``; its numbers are NumPy's, not PyTorch's.
+    """A generator of random numbers, for functions' ``generator=``; its numbers are NumPy's, not
+    PyTorch's.
 
     Args:
         device: the CPU.
@@ -65,7 +66,9 @@ class Generator(np.random.Generator):
 
     def seed(self) -> int:
         """Seed with a nondeterministic number; returns the seed."""
-        return self.manual_seed(int(np.random.SeedSequence().generate_state(1, np.uint64)[0])).initial_seed()
+        return self.manual_seed(
+            int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+        ).initial_seed()
 
     def initial_seed(self) -> int:
         """Return the current seed."""
@@ -75,15 +78,28 @@ class Generator(np.random.Generator):
         """Return the state, as a tensor of bytes."""
         state: Any = self.bit_generator.state
         inner = state["state"]
-        parts = (inner["state"], 16), (inner["inc"], 16), (state["has_uint32"], 1), (state["uinteger"], 4), (self._seed, 8)
-        return fresh(np.frombuffer(b"".join([value.to_bytes(size, "little") for value, size in parts]), np.uint8).copy())
+        parts = (
+            (inner["state"], 16),
+            (inner["inc"], 16),
+            (state["has_uint32"], 1),
+            (state["uinteger"], 4),
+            (self._seed, 8),
+        )
+        return fresh(
+            np.frombuffer(
+                b"".join([value.to_bytes(size, "little") for value, size in parts]), np.uint8
+            ).copy()
+        )
 
     def set_state(self, new_state: Tensor) -> None:
         """Restore a state that `get_state` returned."""
         data = new_state._array.tobytes()
         self.bit_generator.state = {
             "bit_generator": "PCG64",
-            "state": {"state": int.from_bytes(data[:16], "little"), "inc": int.from_bytes(data[16:32], "little")},
+            "state": {
+                "state": int.from_bytes(data[:16], "little"),
+                "inc": int.from_bytes(data[16:32], "little"),
+            },
             "has_uint32": data[32],
             "uinteger": int.from_bytes(data[33:37], "little"),
         }
@@ -180,18 +196,22 @@ def random_numbers_of(state: Tensor | None) -> Iterator[None]:
         set_rng_state(before)
 
 
-# -- tensors filled in place -----------------------------------------------------------------------------------------
+# -- tensors filled in place -----------------------------------------------------------------------
 
 
 def _fill(name: str, kernel: str, draw: Callable[..., Any], self: Tensor, *shown: Any) -> Tensor:
     kind = self._array.dtype
     if kernel and kind.kind not in "fc":
         raise NotImplementedError(errors.no_kernel(kernel).format(self.dtype.printed))
-    return write(_FILLS[name], (self, wrap(np.asarray(draw(self._array.shape)).astype(kind))), shown)
+    return write(
+        _FILLS[name], (self, wrap(np.asarray(draw(self._array.shape)).astype(kind))), shown
+    )
 
 
 _FILLS = {
-    name: Op(f"{name.title()}Backward0", lambda x, drawn, *shown: ew.stop_gradient(drawn), edges=(0,))
+    name: Op(
+        f"{name.title()}Backward0", lambda x, drawn, *shown: ew.stop_gradient(drawn), edges=(0,)
+    )
     for name in ("uniform", "normal", "bernoulli", "exponential", "random")
 }
 
@@ -200,10 +220,17 @@ _FILLS = {
 def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None) -> Tensor:
     """Overwrite with numbers uniform in ``[from, to)``."""
     if from_ > to:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
+        raise RuntimeError(
+            f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}"
+        )
     drawing = generator or running_generator()
     return _fill(
-        "uniform", "check_uniform_bounds", lambda shape: from_ + (to - from_) * drawing.random(shape), self, from_, to
+        "uniform",
+        "check_uniform_bounds",
+        lambda shape: from_ + (to - from_) * drawing.random(shape),
+        self,
+        from_,
+        to,
     )
 
 
@@ -213,20 +240,35 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     drawing = generator or running_generator()
-    return _fill("normal", "normal_kernel_cpu", lambda shape: mean + std * drawing.standard_normal(shape), self, mean, std)
+    return _fill(
+        "normal",
+        "normal_kernel_cpu",
+        lambda shape: mean + std * drawing.standard_normal(shape),
+        self,
+        mean,
+        std,
+    )
 
 
 @ROWS.function("method")
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
     """Overwrite with exponentially distributed numbers."""
     drawing = generator or running_generator()
-    return _fill("exponential", "exponential", lambda shape: drawing.exponential(1 / lambd, shape), self, lambd)
+    return _fill(
+        "exponential",
+        "exponential",
+        lambda shape: drawing.exponential(1 / lambd, shape),
+        self,
+        lambd,
+    )
 
 
 @ROWS.function("method")
 def random_(self: Tensor, *bounds: int, generator: Any = None) -> Tensor:
     """Overwrite with integers: below a bound, or between two."""
-    low, high = (0, *bounds)[-2:] if bounds else (0, 1 << (24 if self._array.dtype.kind == "f" else 7))
+    low, high = (
+        (0, *bounds)[-2:] if bounds else (0, 1 << (24 if self._array.dtype.kind == "f" else 7))
+    )
     drawing = generator or running_generator()
     return _fill("random", "", lambda shape: drawing.integers(low, high, shape), self, *bounds)
 
@@ -243,23 +285,35 @@ def _chances(p: Any, generator: Any) -> Callable[..., Any]:
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Overwrite with ones, with a probability, and zeros."""
     if self._array.dtype.kind == "c":
-        raise NotImplementedError(errors.no_kernel("bernoulli_scalar_cpu_").format(self.dtype.printed))
-    return _fill("bernoulli", "", _chances(p, generator), self, *(() if isinstance(p, Tensor) else (p,)))
+        raise NotImplementedError(
+            errors.no_kernel("bernoulli_scalar_cpu_").format(self.dtype.printed)
+        )
+    return _fill(
+        "bernoulli", "", _chances(p, generator), self, *(() if isinstance(p, Tensor) else (p,))
+    )
 
 
 @ROWS.function()
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -> Tensor:
-    """Return ones, with the probabilities that the tensor holds (or with one for all), and zeros."""
+    """Return ones, with the probabilities that the tensor holds (or with one for all), and
+    zeros.
+    """
     if p is None and input._array.dtype.kind != "f":
-        raise NotImplementedError(errors.no_kernel("bernoulli_tensor_cpu_p_").format(input.dtype.printed))
-    return apply(BERNOULLI, (input, wrap(_chances(input if p is None else p, generator)(input._array.shape))))
+        raise NotImplementedError(
+            errors.no_kernel("bernoulli_tensor_cpu_p_").format(input.dtype.printed)
+        )
+    return apply(
+        BERNOULLI, (input, wrap(_chances(input if p is None else p, generator)(input._array.shape)))
+    )
 
 
 BERNOULLI = Op("BernoulliBackward0", lambda x, drawn: convert(drawn, x.dtype), edges=(0,))
 
 
 @ROWS.function("function")
-def normal(mean: Any, std: Any = 1.0, size: Sequence[int] | None = None, *, generator: Any = None) -> Tensor:
+def normal(
+    mean: Any, std: Any = 1.0, size: Sequence[int] | None = None, *, generator: Any = None
+) -> Tensor:
     """Return normal numbers: with these means and deviations, or of these sizes."""
     if MODES.dispatch is not None:
         options = {} if generator is None else {"generator": generator}
@@ -270,13 +324,19 @@ def normal(mean: Any, std: Any = 1.0, size: Sequence[int] | None = None, *, gene
         return MODES.dispatch.make("normal", (float(mean), float(std), list(size)), placed, run)
     means, deviations = (x._array if isinstance(x, Tensor) else x for x in (mean, std))
     kind = next((x._array.dtype for x in (mean, std) if isinstance(x, Tensor)), default_float())
-    shape = tuple(size) if size is not None else np.broadcast_shapes(np.shape(means), np.shape(deviations))
+    shape = (
+        tuple(size)
+        if size is not None
+        else np.broadcast_shapes(np.shape(means), np.shape(deviations))
+    )
     drawn = (generator or running_generator()).standard_normal(shape)
     return fresh(np.asarray(means + deviations * drawn).astype(kind))
 
 
 @ROWS.function()
-def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None
+) -> Tensor:
     """Return positions drawn with the weights that the tensor holds."""
     if MODES.dispatch is not None:
         args = (input, num_samples, replacement) if replacement else (input, num_samples)
@@ -285,7 +345,9 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         return MODES.dispatch.make("multinomial", args, options, run)
     weights = np.atleast_2d(input._array).astype(np.float64)
     if not replacement and num_samples > weights.shape[1]:
-        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+        raise RuntimeError(
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+        )
     drawing = generator or running_generator()
     rows = [drawing.choice(len(w), num_samples, replacement, w / w.sum()) for w in weights]
     return fresh(np.asarray(rows, np.int64).reshape((*input._array.shape[:-1], num_samples)))

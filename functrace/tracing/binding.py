@@ -74,14 +74,20 @@ class Entered:
 
     __slots__ = ("body", "outside", "token")
 
-    def __init__(self, body: Recording | None, outside: dict[Recording, int], token: Token[Recording | None]) -> None:
+    def __init__(
+        self, body: Recording | None, outside: dict[Recording, int], token: Token[Recording | None]
+    ) -> None:
         self.body, self.outside, self.token = body, outside, token
 
 
 STARTED = Started()
 """Holds the serial of the newest recording, ended or not."""
-INNERMOST: ContextVar[Recording | None] = ContextVar("the innermost mapped function or body being recorded", default=None)
-RUNS_HERE: ContextVar[Recording | None] = ContextVar("the recording of the user's function that runs here", default=None)
+INNERMOST: ContextVar[Recording | None] = ContextVar(
+    "the innermost mapped function or body being recorded", default=None
+)
+RUNS_HERE: ContextVar[Recording | None] = ContextVar(
+    "the recording of the user's function that runs here", default=None
+)
 OPENED: dict[int, Recording] = {}
 """The recordings of user code that have not ended, of all threads, by serial."""
 _shadowing = Lock()
@@ -137,7 +143,8 @@ def check_writable(tracer: Tracer) -> None:
     """Check that a handle may be written to; see Note [A body is what runs inside].
 
     Raises:
-        CapturedArrayError: if the value was traced outside of the body that is being recorded, or is an argument of it.
+        CapturedArrayError: if the value was traced outside of the body that is being recorded, or
+            is an argument of it.
     """
     scope = INNERMOST.get()
     if scope is None:
@@ -153,11 +160,14 @@ def check_writable(tracer: Tracer) -> None:
     raise CapturedArrayError(
         f"{scope.owner} writes into {what}, but is recorded once, however often it runs",
         made=recording.source(tracer._id),
-        fix="write into a copy (x = x.copy()) and return that: in the carry of scan, as a result of the function",
+        fix="write into a copy (x = x.copy()) and return that: in the carry of scan, as a result "
+        "of the function",
     )
 
 
-def call_recorded(recording: Recording, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def call_recorded(
+    recording: Recording, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
     """Call a user's function; its recording is `running` until it returns.
 
     Cost:
@@ -189,7 +199,11 @@ def newest_recording() -> int:
 def enter(recording: Recording) -> None:
     """Make the recording of a body, or of a mapped function, the innermost one until `leave`."""
     body = recording if recording.scope is BODY else _innermost_body()
-    outside = {older: len(older.primitives) for older in list(OPENED.values()) if older.serial < recording.serial}
+    outside = {
+        older: len(older.primitives)
+        for older in list(OPENED.values())
+        if older.serial < recording.serial
+    }
     recording.entered = Entered(body, outside, INNERMOST.set(recording))
     if recording.scope is BODY:
         with _shadowing.now:

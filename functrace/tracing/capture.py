@@ -88,7 +88,9 @@ class Held:
         if self.original() is not value:
             return False
         held = self.array
-        if held.dtype is value.dtype and held.nbytes <= SMALL:  # inlined: runs at every use of a captured array
+        if (
+            held.dtype is value.dtype and held.nbytes <= SMALL
+        ):  # inlined: runs at every use of a captured array
             return held.shape == value.shape and held.tobytes() == value.tobytes()
         return self.equals(value)
 
@@ -99,7 +101,11 @@ class Held:
             return False
         if value.dtype != held.dtype:
             native = value.dtype.newbyteorder("=")
-            return native != value.dtype and native == held.dtype and same_bits(value.astype(native), held)
+            return (
+                native != value.dtype
+                and native == held.dtype
+                and same_bits(value.astype(native), held)
+            )
         return value.tobytes() == held.tobytes() if held.nbytes <= SMALL else same_bits(value, held)
 
 
@@ -112,7 +118,7 @@ def held_array(value: Constant) -> Any:
     return Held(value).array
 
 
-# -- variables that hold values from outside -------------------------------------------------------------------------------
+# -- variables that hold values from outside -------------------------------------------------------
 
 
 @final
@@ -126,11 +132,19 @@ class Captures:
         """Captured values: variable by key. A traced value's key is (recording, variable), an
         array's its identity."""
         self.lent: list[tuple[Watch, str, Source | None]] = []
-        """Plain arrays aliased by results, with owner and line (functrace/api/capture/results.py)."""
+        """Plain arrays aliased by results, with owner and line (functrace/api/capture/results.py).
+        """
 
     def held(self, variable: int) -> Held | None:
         """Return the array that a variable holds; ``None`` if it cannot be captured again."""
-        return next((held for found, held in self.variables.values() if found == variable and held is not None), None)
+        return next(
+            (
+                held
+                for found, held in self.variables.values()
+                if found == variable and held is not None
+            ),
+            None,
+        )
 
 
 def capture(recording: Recording, value: Value) -> int:
@@ -140,7 +154,9 @@ def capture(recording: Recording, value: Value) -> int:
     variables = (recording._captures or recording.captures).variables
     if isinstance(value, Tracer):
         outer = value._recording
-        recording.makes_arrays = recording.makes_arrays or outer.makes_arrays  # arrays made from its values may be kept
+        recording.makes_arrays = (
+            recording.makes_arrays or outer.makes_arrays
+        )  # arrays made from its values may be kept
         if outer.closed:
             return capture(recording, value._concrete())
         key = (outer, value._id)
@@ -219,7 +235,9 @@ class Watch:
         return owner is not None and not self.held.equals(np.asarray(self))
 
 
-_watched: ContextVar[list[Watch] | None] = ContextVar("the arrays that the body being recorded has read", default=None)
+_watched: ContextVar[list[Watch] | None] = ContextVar(
+    "the arrays that the body being recorded has read", default=None
+)
 
 
 @final
@@ -261,7 +279,10 @@ class read_only_memory:
         return self._seen[self._given :]
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         _watched.reset(self._token)
         if kind is not None:
@@ -269,9 +290,11 @@ class read_only_memory:
         for watch in self._seen:
             if watch.changed():
                 raise CapturedArrayError(
-                    f"{self._owner} writes into an array that it also reads, and that was made outside of it, but is "
+                    f"{self._owner} writes into an array that it also reads, and that was made "
+                    "outside of it, but is "
                     "recorded once, however often it runs",
-                    fix="write into a copy that it makes itself (x = x.copy()), or pass the array in and return the new one",
+                    fix="write into a copy that it makes itself (x = x.copy()), or pass the array "
+                    "in and return the new one",
                 )
         if self._around is not None:
             self._around.extend(self._seen)
@@ -292,8 +315,15 @@ class Reads:
 
     __slots__ = ("_large", "_passed", "_small")
 
-    def __init__(self, arrays: Iterable[tuple[str, Array]], watches: Iterable[Watch], before: Reads | None = None) -> None:
-        self._small: list[tuple[weakref.ref[Array], tuple[int, ...], np.dtype[Any], bytes, str]] = []
+    def __init__(
+        self,
+        arrays: Iterable[tuple[str, Array]],
+        watches: Iterable[Watch],
+        before: Reads | None = None,
+    ) -> None:
+        self._small: list[
+            tuple[weakref.ref[Array], tuple[int, ...], np.dtype[Any], bytes, str]
+        ] = []
         self._large: list[tuple[Held, str]] = []
         self._passed: list[Watch] = []  # the array object is gone, its memory is alive
         seen: dict[int, tuple[str, Array]] = {}
@@ -311,7 +341,9 @@ class Reads:
             if is_read_only(array):
                 continue
             if array.nbytes <= SMALL:
-                self._small.append((weakref.ref(array), array.shape, array.dtype, array.tobytes(), name))
+                self._small.append(
+                    (weakref.ref(array), array.shape, array.dtype, array.tobytes(), name)
+                )
             else:
                 self._large.append((Held(array), name))
 
@@ -320,7 +352,10 @@ class Reads:
 
     def arrays(self) -> list[tuple[str, Array]]:
         """Return the live arrays with their names (empty for arrays that were only read)."""
-        known = [*[(name, reference()) for reference, *_, name in self._small], *[(n, x.original()) for x, n in self._large]]
+        known = [
+            *[(name, reference()) for reference, *_, name in self._small],
+            *[(n, x.original()) for x, n in self._large],
+        ]
         return [(name, array) for name, array in known if array is not None]
 
     def changed(self) -> str | None:
@@ -331,7 +366,9 @@ class Reads:
         """
         for reference, shape, dtype, data, name in self._small:
             array = reference()
-            if array is not None and (array.tobytes() != data or array.shape != shape or array.dtype is not dtype):
+            if array is not None and (
+                array.tobytes() != data or array.shape != shape or array.dtype is not dtype
+            ):
                 return name
         for held, name in self._large:
             array = held.original()

@@ -1,7 +1,9 @@
-"""Read-only copies of the caller's arrays, with the memory layout of the originals; equal memory is copied once.
+"""Read-only copies of the caller's arrays, with the memory layout of the originals; equal memory is
+copied once.
 
-`own` copies an array. `shared_copy` looks for a copy of the same memory first: nested recordings share it, as do an array
-and its transposed, reversed or broadcast views. Read-only arrays are not copied.
+`own` copies an array. `shared_copy` looks for a copy of the same memory first: nested recordings
+share it, as do an array and its transposed, reversed or broadcast views. Read-only arrays are not
+copied.
 
 Layer: 1.
 """
@@ -26,10 +28,12 @@ _COMPARED = 1 << 18
 
 
 def own(value: Array) -> Array:
-    """Return a copy in native byte order with the strides of the array: negative, zero, or with gaps.
+    """Return a copy in native byte order with the strides of the array: negative, zero, or with
+    gaps.
 
-    NumPy's sums, complex products and matrix products depend on strides: results computed from the copy must equal those of
-    the array, bit for bit. Gaps in the copy are one element wide, whatever their width in the array.
+    NumPy's sums, complex products and matrix products depend on strides: results computed from the
+    copy must equal those of the array, bit for bit. Gaps in the copy are one element wide, whatever
+    their width in the array.
     """
     dtype = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
     if value.flags.forc or dtype.kind not in "biufc":
@@ -79,21 +83,27 @@ def is_mapped(array: Array) -> bool:
     return isinstance(owner, mmap.mmap) and not memoryview(owner).readonly
 
 
-# -- copies that are shared ------------------------------------------------------------------------------------------------
+# -- copies that are shared ------------------------------------------------------------------------
 
 
 _copies: weakref.WeakValueDictionary[Any, Array] = weakref.WeakValueDictionary()
-"""Live copies by the memory that they copy. They are one-dimensional, and the base of all views of them."""
+"""Live copies by the memory that they copy. They are one-dimensional, and the base of all views of
+them.
+"""
 
 _ours: weakref.WeakValueDictionary[int, Array] = weakref.WeakValueDictionary()
 """Live copies by identity: a recording forwards its captured arrays to the outer recording."""
 
 _forms: weakref.WeakValueDictionary[Any, Array] = weakref.WeakValueDictionary()
-"""Views of the copies, by identity of the copy and layout of the original: one view for an array that is captured again."""
+"""Views of the copies, by identity of the copy and layout of the original: one view for an array
+that is captured again.
+"""
 
 
 def shared_copy(original: Array) -> Array:
-    """Return a read-only copy in the layout of the original: all arrays over the same memory get views of one copy."""
+    """Return a read-only copy in the layout of the original: all arrays over the same memory get
+    views of one copy.
+    """
     if original.base is not None and _ours.get(id(original.base)) is original.base:
         return original
     if is_read_only(original):
@@ -121,7 +131,9 @@ def _place(array: Array) -> tuple[int, str]:
 
 
 def _memory(form: Array) -> Array:
-    """Return each element of an array once: no broadcast axes or axes of size 1; overlapping windows become one axis."""
+    """Return each element of an array once: no broadcast axes or axes of size 1; overlapping
+    windows become one axis.
+    """
     distinct = form[(*[0 if step == 0 or n == 1 else slice(None) for n, step in _axes(form)], ...)]
     size = form.dtype.itemsize
     span = size + sum((n - 1) * step for n, step in _axes(form))
@@ -142,7 +154,7 @@ def _axes(array: Array) -> Iterator[tuple[int, int]]:
     return zip(array.shape, array.strides, strict=True)
 
 
-# -- copies in reused memory: page faults on new memory would be most of the cost of a copy --------------------------------
+# -- copies in reused memory: page faults on new memory would be most of the cost of a copy --------
 
 _LARGEST_KEPT = 32 << 20
 _MOST_KEPT = 64 << 20
@@ -169,7 +181,9 @@ _choosing = Lock()
 
 
 def _copied(memory: Array) -> Array:
-    """Return the elements in C order, as a read-only 1-d array; its memory is reused when no view of it is left."""
+    """Return the elements in C order, as a read-only 1-d array; its memory is reused when no view
+    of it is left.
+    """
     dtype = memory.dtype.newbyteorder("=")
     with _choosing.now:
         copied = np.frombuffer(_piece(memory.nbytes).data, dtype, memory.size)

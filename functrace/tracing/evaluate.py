@@ -24,11 +24,16 @@ from functrace.tracing.lines import LINES, RUNNING, Now, name_warnings, stop_nam
 from functrace.tracing.tracer import Tracer
 
 Apply = Callable[[Primitive, tuple[Any, ...], tuple[Any, ...]], Any]
-"""Applies a primitive to operands and params; returns one result, or a tuple if the primitive has ``many``."""
+"""Applies a primitive to operands and params; returns one result, or a tuple if the primitive has
+``many``.
+"""
 
 
 def evaluate_program(
-    program: Program, arguments: Sequence[Any], lines: Sequence[Position] = (), apply: Apply | None = None
+    program: Program,
+    arguments: Sequence[Any],
+    lines: Sequence[Position] = (),
+    apply: Apply | None = None,
 ) -> list[Any]:
     """Evaluate a program on flat arguments; return the flat list of its outputs.
 
@@ -50,7 +55,9 @@ def evaluate_program(
         env[variable] = value
     for variable, value in program.constant_values.items():
         env[variable] = value
-    records = apply is None and any(isinstance(v, Tracer) for v in (*arguments, *program.constant_values.values()))
+    records = apply is None and any(
+        isinstance(v, Tracer) for v in (*arguments, *program.constant_values.values())
+    )
     if records:
         apply = bind
     k = -1

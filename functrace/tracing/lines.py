@@ -135,11 +135,17 @@ def warn_at(kind: str, now: Now) -> None:
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # documented for CPython
     while frame is not None and frame.f_code not in LINES:
         frame = frame.f_back
-    _warn(kind, now.primitive, None if frame is None else _resolved(position, frame.f_locals["lines"]))
+    _warn(
+        kind, now.primitive, None if frame is None else _resolved(position, frame.f_locals["lines"])
+    )
 
 
 def _warn(kind: str, primitive: Primitive, source: Source | None) -> None:
-    name = primitive.eval.__name__ if isinstance(primitive.eval, np.ufunc) else primitive.warns or primitive.name
+    name = (
+        primitive.eval.__name__
+        if isinstance(primitive.eval, np.ufunc)
+        else primitive.warns or primitive.name
+    )
     message = f"{kind} encountered in {name}"
     if source is None:
         warnings.warn(message, RuntimeWarning, stacklevel=3)
@@ -186,7 +192,9 @@ def _other_modes() -> Any:
     modes: dict[str, Any] = dict(np.geterr())
     if "warn" not in modes.values() or "call" in modes.values() or "log" in modes.values():
         return None
-    called: dict[str, Any] = {kind: "call" if mode == "warn" else mode for kind, mode in modes.items()}
+    called: dict[str, Any] = {
+        kind: "call" if mode == "warn" else mode for kind, mode in modes.items()
+    }
     token = np.errstate(**called, call=warn)
     token.__enter__()
     return token

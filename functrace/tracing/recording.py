@@ -63,7 +63,8 @@ class Recording(Builder):
     """
 
     __slots__ = (
-        "_captures", "_values", "_views", "arguments", "closed", "entered", "handles", "held", "inner", "is_certain",
+        "_captures", "_values", "_views", "arguments", "closed", "entered", "handles", "held",
+        "inner", "is_certain",
         "makes_arrays", "origins", "owner", "positions", "scope", "serial", "shadows",
     )  # fmt: skip
 
@@ -79,7 +80,12 @@ class Recording(Builder):
         is_certain: bool = True,
         is_run: bool = False,
     ) -> None:
-        self.primitives, self.operands, self.params, self.avals = [], [], [], []  # `Builder.__init__`, inlined
+        self.primitives, self.operands, self.params, self.avals = (
+            [],
+            [],
+            [],
+            [],
+        )  # `Builder.__init__`, inlined
         self.literals, self.inputs, self.constants = [], [], {}
         self.owner = owner
         self.scope = scope
@@ -104,7 +110,9 @@ class Recording(Builder):
         """Identities of sub-programs, as part of cache keys: equal programs may have different
         source lines."""
         self.inner: list[int] | None = [] if is_run else None
-        """First results of the call operations recorded for inner transforms; ``None`` if it records no such calls."""
+        """First results of the call operations recorded for inner transforms; ``None`` if it
+        records no such calls.
+        """
         self.closed = False
         self.makes_arrays = False
         """True if it made arrays from plain numbers.
@@ -192,7 +200,9 @@ class Recording(Builder):
         variable = capture(self, value)
         return variable, self.avals[variable]
 
-    def record(self, primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
+    def record(
+        self, primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()
+    ) -> Any:
         """Append an operation; return its tracer, or a tuple of them if it has several results."""
         ids: tuple[int, ...]
         specs: tuple[Spec, ...]
@@ -241,11 +251,14 @@ class Recording(Builder):
             if handles is not None and (aval.is_large or handles.of_all):
                 handles.append(weakref.ref(tracer))
             return tracer
-        if not self.entries(primitive, ids, params, avals):  # no entries: remove its literals, which are the last ones
+        if not self.entries(
+            primitive, ids, params, avals
+        ):  # no entries: remove its literals, which are the last ones
             del self.literals[len(self.literals) - sum([i < 0 for i in ids]) :]
             if primitive.kept is not None and primitive.kept(*params):
                 raise ArgumentError(
-                    f"{primitive.name}: a function that only prints, or calls back, returns nothing to hold it by",
+                    f"{primitive.name}: a function that only prints, or calls back, returns "
+                    "nothing to hold it by",
                     fix="return a number from it, too",
                 )
         if positions is not None:
@@ -259,11 +272,24 @@ class Recording(Builder):
             raise_now(self, first)
         return tuple(self.handle(first + k) for k in range(len(avals)))
 
-    def call(self, primitive: Primitive, operands: Sequence[Any], program: Program, params: tuple[Any, ...]) -> list[Any]:
+    def call(
+        self,
+        primitive: Primitive,
+        operands: Sequence[Any],
+        program: Program,
+        params: tuple[Any, ...],
+    ) -> list[Any]:
         """Append a call of an inner transform's program; return tracers of its results."""
-        ids = tuple([x._id if isinstance(x, Tracer) and x._recording is self else self.operand(x)[0] for x in operands])
+        ids = tuple(
+            [
+                x._id if isinstance(x, Tracer) and x._recording is self else self.operand(x)[0]
+                for x in operands
+            ]
+        )
         first, avals, positions = len(self.primitives), program.avals, program.positions
-        count = self.entries(primitive, ids, (program, *params), tuple([avals[i] for i in program.output_ids]))
+        count = self.entries(
+            primitive, ids, (program, *params), tuple([avals[i] for i in program.output_ids])
+        )
         if self.positions is not None:
             here = user_position()
             self.positions.extend([positions[i] or here for i in program.output_ids])
@@ -292,7 +318,11 @@ class Recording(Builder):
 
     def position(self, variable: int) -> tuple[CodeType | Place, int] | None:
         """Return the position in the user's code that made a variable."""
-        position = self.positions[variable] if self.positions and 0 <= variable < len(self.positions) else None
+        position = (
+            self.positions[variable]
+            if self.positions and 0 <= variable < len(self.positions)
+            else None
+        )
         return position if isinstance(position, tuple) else None
 
     def source(self, variable: int) -> Source | None:
@@ -317,7 +347,9 @@ class Recording(Builder):
         else:
             self.constants = _NOTHING
             self.primitives = closed = _Closed()
-            closed.owner = self.owner  # (not `self`: that would be a cycle for the collector, at every call)
+            closed.owner = (
+                self.owner
+            )  # (not `self`: that would be a cycle for the collector, at every call)
             self.operands, self.params = _NONE, _NONE
         self._captures = self._values = self.handles = None
         if self._views is not None:

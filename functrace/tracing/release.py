@@ -55,7 +55,13 @@ class AllHandles(Handles):
     of_all = True
 
 
-def release(recording: Recording, roots: Sequence[int], values: dict[int, Any], *, is_differentiated: bool = True) -> None:
+def release(
+    recording: Recording,
+    roots: Sequence[int],
+    values: dict[int, Any],
+    *,
+    is_differentiated: bool = True,
+) -> None:
     """Free the values of a recording that will not be read.
 
     Args:
@@ -94,10 +100,14 @@ def release(recording: Recording, roots: Sequence[int], values: dict[int, Any], 
                 keep.update(operands)
             if primitive.jvp is not ZERO and not active.isdisjoint(operands):
                 active.add(k)
-                read, results = _read_by_derivative(recording, k, tuple([i in active for i in operands]))
+                read, results = _read_by_derivative(
+                    recording, k, tuple([i in active for i in operands])
+                )
                 keep.update([operands[j] for j in read])
                 keep.update([k + j for j in results])
-    kept = {ops[i][1][0] if ops[i][0] is RESULT else i for i in keep if i >= 0}  # an operation keeps all results or none
+    kept = {
+        ops[i][1][0] if ops[i][0] is RESULT else i for i in keep if i >= 0
+    }  # an operation keeps all results or none
     for i in list(values):
         primitive, operands, _ = ops[i]
         is_result = primitive is not INPUT and primitive is not CONSTANT
@@ -105,7 +115,9 @@ def release(recording: Recording, roots: Sequence[int], values: dict[int, Any], 
             del values[i]
 
 
-def _read_by_derivative(recording: Recording, k: int, active: tuple[bool, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _read_by_derivative(
+    recording: Recording, k: int, active: tuple[bool, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the positions of the operands and results that an operation's derivative reads."""
     primitive, operands, params = op = recording.ops[k]
     avals = recording.avals
@@ -118,25 +130,38 @@ def _read_by_derivative(recording: Recording, k: int, active: tuple[bool, ...]) 
     key = (primitive, specs, params, active)
     found = _read.get(key)
     if found is None:
-        found = _read.keep(key, _tried(recording, op, specs, [avals[k + j] for j in range(count)], active))
+        found = _read.keep(
+            key, _tried(recording, op, specs, [avals[k + j] for j in range(count)], active)
+        )
     return found
 
 
 def _tried(
-    recording: Recording, op: Op, specs: Sequence[Any], results: Sequence[Any], active: Sequence[bool]
+    recording: Recording,
+    op: Op,
+    specs: Sequence[Any],
+    results: Sequence[Any],
+    active: Sequence[bool],
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Run the rule on tracers of primals and, on a newer tape, of tangents; find the captures."""
     primitive, operands, params = op
     known, linear = recording.blank("primals"), recording.blank("tangents")
     with known, linear:
-        primals = [known.new_input(spec) if i >= 0 else spec for i, spec in zip(operands, specs, strict=True)]
+        primals = [
+            known.new_input(spec) if i >= 0 else spec
+            for i, spec in zip(operands, specs, strict=True)
+        ]
         outputs = [known.new_input(aval) for aval in results]
         dots = [
             linear.new_input(spec) if flag and is_differentiable(spec) else None
             for spec, flag in zip(specs, active, strict=True)
         ]
         if primitive.jvp is LINEAR:
-            bind(primitive, tuple([x if t is None else t for x, t in zip(primals, dots, strict=True)]), params)
+            bind(
+                primitive,
+                tuple([x if t is None else t for x, t in zip(primals, dots, strict=True)]),
+                params,
+            )
         elif any(t is not None for t in dots):
             primitive.jvp(tuple(primals), tuple(outputs), tuple(dots), *params)  # type: ignore[operator]
         seen: set[int] = set()

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from functrace.errors import DtypeError, LeakedTracerError, LostGradientError, NotDifferentiableError
+from functrace.errors import (
+    DtypeError,
+    LeakedTracerError,
+    LostGradientError,
+    NotDifferentiableError,
+)
 from functrace.ir.aval import ShapeDtype, check_plain
 from functrace.ir.primitive import LinearOperand, is_linear
 from functrace.source import Source
@@ -31,8 +36,9 @@ LITERALS = frozenset({bool, int, float, complex})
 class Tracer:
     """Handle to a variable of a recording: it replaces an array in traced functions.
 
-    ``functrace.Tracer`` is for annotations and ``isinstance``: every traced value is one. The subclass with NumPy's
-    operators is `functrace.numpy.arrays.traced_array.TracedArray`. Users do not make tracers.
+    ``functrace.Tracer`` is for annotations and ``isinstance``: every traced value is one. The
+    subclass with NumPy's operators is `functrace.numpy.arrays.traced_array.TracedArray`. Users do
+    not make tracers.
 
     Example:
         >>> import functrace as ft
@@ -87,8 +93,10 @@ def as_array(value: Nest) -> np.ndarray[Any, Any]:
         )
     if is_linear(value):  # a transpose rule for one linear operand got two
         raise NotDifferentiableError(
-            "the transposed function is not linear: an operation combines two values that both depend on its argument",
-            fix="make it linear: a jvp rule in the tangents; a backward rule, for forward mode, in the cotangents",
+            "the transposed function is not linear: an operation combines two values that both "
+            "depend on its argument",
+            fix="make it linear: a jvp rule in the tangents; a backward rule, for forward mode, in "
+            "the cotangents",
         )
     array = np.asarray(value)
     if array.dtype == object:
@@ -106,7 +114,9 @@ def _holds_tracer(value: Nest) -> bool:
     return isinstance(value, Tracer)
 
 
-def ended(owner: str, aval: ShapeDtype | None = None, made: Source | None = None) -> LeakedTracerError:
+def ended(
+    owner: str, aval: ShapeDtype | None = None, made: Source | None = None
+) -> LeakedTracerError:
     """Return the error for a use of a traced value, or a write, after its recording has ended.
 
     Args:
@@ -118,7 +128,8 @@ def ended(owner: str, aval: ShapeDtype | None = None, made: Source | None = None
     return LeakedTracerError(
         f"a traced value{which} was used after {owner} had ended",
         made=made,
-        fix="return it from the function (has_aux=True carries extra results) instead of storing it outside",
+        fix="return it from the function (has_aux=True carries extra results) instead of storing "
+        "it outside",
     )
 
 

@@ -48,7 +48,9 @@ class Values:
         self.known: dict[int, Any] = {}
         """Values by variable: those of inputs, and those evaluated so far."""
         self.batches: dict[int, Any] = {}
-        """Values of a mapped function's inputs by variable: whole batches of mapped inputs, and the other inputs."""
+        """Values of a mapped function's inputs by variable: whole batches of mapped inputs, and the
+        other inputs.
+        """
         self.asked: Asked | None = None
         """Provider of concrete values for variables without one; ``None`` if there is none."""
         self.evaluation: Evaluation | None = None
@@ -56,7 +58,9 @@ class Values:
 
 @final
 class Evaluation:
-    """State of on-demand evaluation: evaluated, freed and abstract variables; created on first use."""
+    """State of on-demand evaluation: evaluated, freed and abstract variables; created on
+    first use.
+    """
 
     __slots__ = ("hidden", "judged", "most", "nbytes", "released", "unknown", "variables")
 
@@ -66,7 +70,9 @@ class Evaluation:
         self.released: set[int] = set()
         """Variables whose values were freed."""
         self.unknown: set[int] = set()
-        """Variables among the first ``judged`` ones that depend on inputs without a value, or must not be computed."""
+        """Variables among the first ``judged`` ones that depend on inputs without a value, or must
+        not be computed.
+        """
         self.hidden: set[int] = set()
         """Subset of ``unknown``: variables that depend on inputs without a value."""
         self.judged = 0
@@ -75,7 +81,9 @@ class Evaluation:
 
 
 class Asked(Protocol):
-    """Provider of concrete values for abstract variables: the examples of a mapped function, the guards of a trace path."""
+    """Provider of concrete values for abstract variables: the examples of a mapped function, the
+    guards of a trace path.
+    """
 
     def answer(self, recording: Recording, variable: int, /) -> Any:
         """Return the concrete value with which tracing continues."""
@@ -100,11 +108,15 @@ def read(recording: Recording, variable: int) -> Any:
         return values.known[variable]
     if recording.closed:
         raise leaked(recording.handle(variable))
-    asked = values.asked  # operations for a concrete value are recorded where the value was recorded
+    asked = (
+        values.asked
+    )  # operations for a concrete value are recorded where the value was recorded
     innermost = INNERMOST.set(None if asked is None or recording.scope is BODY else recording)
     function = RUNS_HERE.set(None)
     try:
-        return evaluated(recording, variable) if asked is None else asked.answer(recording, variable)
+        return (
+            evaluated(recording, variable) if asked is None else asked.answer(recording, variable)
+        )
     finally:
         INNERMOST.reset(innermost)
         RUNS_HERE.reset(function)
@@ -153,7 +165,11 @@ def _judged(recording: Recording) -> Evaluation:
 
 def raise_now(recording: Recording, variable: int) -> None:
     """Evaluate an operation that may fail on values at once; see Note [Errors where they stand]."""
-    primitive, operands, params = recording.primitives[variable], recording.operands[variable], recording.params[variable]
+    primitive, operands, params = (
+        recording.primitives[variable],
+        recording.operands[variable],
+        recording.params[variable],
+    )
     if primitive.check is not None:
         specs = [recording.spec(i) for i in operands]
         value: Callable[[int], Any] = lambda place: _plain(recording, operands[place])  # noqa: E731
@@ -184,12 +200,17 @@ def evaluated(recording: Recording, variable: int, values: dict[int, Any] | None
         raise ConcretizationError(
             f"a value is needed, but {recording.owner} records without values",
             made=recording.source(variable),
-            fix="use functrace.cond or np.where for a choice that depends on values, functrace.scan or "
-            "while_loop for a loop, or compute the value from something that is not traced (values are "
-            "concrete under grad, vjp, jvp, vmap and jit(f, guards=True), but not under jit, trace, cond and scan)",
+            fix="use functrace.cond or np.where for a choice that depends on values, "
+            "functrace.scan or "
+            "while_loop for a loop, or compute the value from something that is not traced (values "
+            "are "
+            "concrete under grad, vjp, jvp, vmap and jit(f, guards=True), but not under jit, "
+            "trace, cond and scan)",
         )
     evaluation = evaluation_of(recording)
-    if any(k in evaluation.released for k, _ in steps):  # free no more, so that no loop recomputes repeatedly
+    if any(
+        k in evaluation.released for k, _ in steps
+    ):  # free no more, so that no loop recomputes repeatedly
         evaluation.most = math.inf
     now = -1
 
@@ -201,15 +222,27 @@ def evaluated(recording: Recording, variable: int, values: dict[int, Any] | None
         if evaluation.nbytes > evaluation.most:
             _free(recording, variable, evaluation, values)
         now = k
-        if recording.inner and k in recording.inner and any(isinstance(x, Tracer) for x in operands):
-            result = tuple(evaluate_program(params[0], operands))  # the outer recording decides whether to inline
+        if (
+            recording.inner
+            and k in recording.inner
+            and any(isinstance(x, Tracer) for x in operands)
+        ):
+            result = tuple(
+                evaluate_program(params[0], operands)
+            )  # the outer recording decides whether to inline
         else:
             result = bind(primitive, operands, params)
         for j, found in enumerate(result, k) if primitive.many else ((k, result),):
             evaluation.variables.append(j)
             evaluation.nbytes += avals[j].nbytes
-            if isinstance(found, Tracer) and positions is not None and found._recording.positions is not None:
-                found._recording.positions[found._id] = positions[k]  # not the line that reads the value
+            if (
+                isinstance(found, Tracer)
+                and positions is not None
+                and found._recording.positions is not None
+            ):
+                found._recording.positions[found._id] = positions[
+                    k
+                ]  # not the line that reads the value
         return result
 
     named = name_warnings()
@@ -227,7 +260,9 @@ def evaluated(recording: Recording, variable: int, values: dict[int, Any] | None
     return values[variable]
 
 
-def _free(recording: Recording, wanted: int, evaluation: Evaluation, values: dict[int, Any]) -> None:
+def _free(
+    recording: Recording, wanted: int, evaluation: Evaluation, values: dict[int, Any]
+) -> None:
     """Free the values that will not be read."""
     before = evaluation.variables
     release(recording, (wanted,), values)
@@ -291,7 +326,9 @@ def _depends(x: Tracer, *, through_integers: bool, most: float = math.inf) -> bo
         seen.add((id(recording), variable))
         if len(seen) > most:
             return True
-        primitive = recording.primitives[variable]  # first: raises if a write may have changed the value
+        primitive = recording.primitives[
+            variable
+        ]  # first: raises if a write may have changed the value
         if not through_integers and recording.avals[variable].dtype.kind not in "fc":
             continue
         operands = recording.operands[variable]

@@ -1,6 +1,7 @@
 """`Views`: live views of traced values, and memory layouts of a recording's variables.
 
-numpy/arrays/views.py documents views and the effects of writing into one; numpy/arrays/layout.py infers memory layouts.
+numpy/arrays/views.py documents views and the effects of writing into one; numpy/arrays/layout.py
+infers memory layouts.
 
 Layer: 1.
 """
@@ -21,9 +22,12 @@ class Views:
 
     def __init__(self) -> None:
         self.references: list[weakref.ref[Tracer]] = []
-        """Views of this recording's variables, which are re-read after a write; some references may be dead."""
+        """Views of this recording's variables, which are re-read after a write; some references may
+        be dead.
+        """
         self.layouts: dict[int, Any] = {}
-        """Strides or memory orders by variable, if they differ from the tape or have been inferred."""
+        """Strides or memory orders by variable, if they differ from the tape or have been inferred.
+        """
         self.copies: dict[int, list[Any]] = {}
         """Further layouts of variables that have several handles."""
 
@@ -31,7 +35,9 @@ class Views:
         """Add a weak reference to a view; drop dead ones when the list reaches a power of two."""
         count = len(self.references)
         if count > 63 and not count & (count - 1):
-            self.references[:] = [reference for reference in self.references if reference() is not None]
+            self.references[:] = [
+                reference for reference in self.references if reference() is not None
+            ]
         self.references.append(weakref.ref(view))
 
     def living(self) -> list[Tracer]:

@@ -62,8 +62,14 @@ def finish(recording: Recording, outputs: Sequence[int], program: Program, name:
 
 def operand_of(recording: Recording, value: Value | None, aval: ShapeDtype) -> int:
     """Return the variable of an output; make a constant of a number, and zeros of ``None``."""
-    variable, _ = recording.operand(match_tangent(value, aval) if value is not None else np.zeros(aval.shape, aval.dtype))
-    return variable if variable >= 0 else recording.capture(np.asarray(recording.literals[~variable], aval.dtype))
+    variable, _ = recording.operand(
+        match_tangent(value, aval) if value is not None else np.zeros(aval.shape, aval.dtype)
+    )
+    return (
+        variable
+        if variable >= 0
+        else recording.capture(np.asarray(recording.literals[~variable], aval.dtype))
+    )
 
 
 def take_residuals(recording: Recording) -> list[int]:
@@ -74,7 +80,9 @@ def take_residuals(recording: Recording) -> list[int]:
     return residuals
 
 
-def remembered(transform: Callable[..., Any], program: Program, *flags: Sequence[bool] | int | None) -> Any:
+def remembered(
+    transform: Callable[..., Any], program: Program, *flags: Sequence[bool] | int | None
+) -> Any:
     """Return the memoized result of a transform of a program.
 
     A rule may transform a sub-program more than once; without the cache, the time would be

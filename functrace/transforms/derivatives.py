@@ -1,4 +1,5 @@
-"""Derivatives of programs, as programs: `jvp_program`, `linearize_program`, `grad_program`, `pullback_programs`.
+"""Derivatives of programs, as programs: `jvp_program`, `linearize_program`, `grad_program`,
+`pullback_programs`.
 
 Each is `forward` (transforms/walk.py), with or without `backward`, onto one tape or two.
 
@@ -19,23 +20,30 @@ from functrace.transforms.building import active_inputs, finish, remembered, tak
 from functrace.transforms.tape_sink import TapeSink
 from functrace.transforms.walk import Sink, Walked, backward, forward
 
-# -- forward mode ----------------------------------------------------------------------------------------------------------
+# -- forward mode ----------------------------------------------------------------------------------
 
 
 def jvp_program(
-    program: Program, active: Sequence[bool] | None = None, count: int | None = None, *, by_rules: bool = False
+    program: Program,
+    active: Sequence[bool] | None = None,
+    count: int | None = None,
+    *,
+    by_rules: bool = False,
 ) -> Program:
     """Make the program that computes outputs and their tangents.
 
     Args:
         program: the program to differentiate.
         active: one flag per input; ``None`` means every input with a float or complex dtype.
-        count: number of outputs, from the first on, to differentiate (all by default); the others are auxiliary.
-        by_rules: True to call the rule of every operation, and use no templates; the result is the same.
+        count: number of outputs, from the first on, to differentiate (all by default); the others
+            are auxiliary.
+        by_rules: True to call the rule of every operation, and use no templates; the result is the
+            same.
 
     Returns:
-        a program whose inputs are the primals, then one tangent per active input, and whose outputs are the outputs,
-        then one tangent per differentiated output (zeros where an output does not depend on an active input).
+        a program whose inputs are the primals, then one tangent per active input, and whose outputs
+        are the outputs, then one tangent per differentiated output (zeros where an output does not
+        depend on an active input).
 
     Raises:
         NotDifferentiableError: if an operation has no derivative.
@@ -52,7 +60,9 @@ def jvp_program(
     return remembered(_jvp_program, program, active, count, by_rules)
 
 
-def _jvp_program(program: Program, active: Sequence[bool] | None, count: int | None, by_rules: bool) -> Program:
+def _jvp_program(
+    program: Program, active: Sequence[bool] | None, count: int | None, by_rules: bool
+) -> Program:
     sink = TapeSink(program, "jvp", pushes=True, splits=False)
     walked = forward(program, _flags(program, active), sink, count, by_rules=by_rules)
     tangents = [_tangent(sink, walked, i) for i in program.output_ids[:count]]
@@ -60,20 +70,26 @@ def _jvp_program(program: Program, active: Sequence[bool] | None, count: int | N
 
 
 def linearize_program(
-    program: Program, active: Sequence[bool] | None = None, count: int | None = None, *, by_rules: bool = False
+    program: Program,
+    active: Sequence[bool] | None = None,
+    count: int | None = None,
+    *,
+    by_rules: bool = False,
 ) -> tuple[Program, Program]:
     """Split a program into a forward program and a linear one.
 
     Args:
         program: the program to linearize.
         active: one flag per input; ``None`` means every input with a float or complex dtype.
-        count: number of outputs, from the first on, to differentiate (all by default); the others are auxiliary.
-        by_rules: True to call the rule of every operation, and use no templates; the result is the same.
+        count: number of outputs, from the first on, to differentiate (all by default); the others
+            are auxiliary.
+        by_rules: True to call the rule of every operation, and use no templates; the result is the
+            same.
 
     Returns:
-        ``forward``, with the program's inputs; its outputs are the program's, then the residuals. ``linear``, whose
-        inputs are the residuals, then one tangent per active input, and whose outputs are the tangents of the
-        differentiated outputs.
+        ``forward``, with the program's inputs; its outputs are the program's, then the residuals.
+        ``linear``, whose inputs are the residuals, then one tangent per active input, and whose
+        outputs are the tangents of the differentiated outputs.
 
     Raises:
         NotDifferentiableError: if an operation has no derivative.
@@ -127,7 +143,9 @@ class Split(NamedTuple):
     active: tuple[bool, ...]
 
 
-def split_program(program: Program, active: Sequence[bool], needed: Sequence[bool] | None = None) -> Split:
+def split_program(
+    program: Program, active: Sequence[bool], needed: Sequence[bool] | None = None
+) -> Split:
     """Split a program into a forward program and a linear one, without forwarded values.
 
     Args:
@@ -138,16 +156,24 @@ def split_program(program: Program, active: Sequence[bool], needed: Sequence[boo
     return remembered(_split_program, program, active, needed)
 
 
-def _split_program(program: Program, active: Sequence[bool], needed: Sequence[bool] | None) -> Split:
+def _split_program(
+    program: Program, active: Sequence[bool], needed: Sequence[bool] | None
+) -> Split:
     sink = TapeSink(program, "linearize", pushes=True, splits=True)
     walked = forward(program, active, sink)
     wanted = [False] * len(program.output_ids) if needed is None else needed
     flags = tuple([
-        walked.roots[i] in walked.tangents or flag for i, flag in zip(program.output_ids, wanted, strict=True)
+        walked.roots[i] in walked.tangents or flag for i, flag in zip(program.output_ids, wanted,
+        strict=True)
     ])  # fmt: skip
-    tangents = [_tangent(sink, walked, i) for i, flag in zip(program.output_ids, flags, strict=True) if flag]
+    tangents = [
+        _tangent(sink, walked, i) for i, flag in zip(program.output_ids, flags, strict=True) if flag
+    ]
     places: dict[int, tuple[str, int]] = {}
-    for word, variables in (("input", [sink.moved[i] for i in program.input_ids]), ("output", sink.outputs)):
+    for word, variables in (
+        ("input", [sink.moved[i] for i in program.input_ids]),
+        ("output", sink.outputs),
+    ):
         for place, i in enumerate(variables):
             places.setdefault(i, (word, place))
     new: list[int] = []
@@ -158,7 +184,12 @@ def _split_program(program: Program, active: Sequence[bool], needed: Sequence[bo
             new.append(i)
         sources.append(places[i])
     made = finish(sink.known, (*sink.outputs, *new), program, f"forward_of_{program.name}")
-    return Split(made, finish(sink.second, tangents, program, f"linear_of_{program.name}"), tuple(sources), flags)
+    return Split(
+        made,
+        finish(sink.second, tangents, program, f"linear_of_{program.name}"),
+        tuple(sources),
+        flags,
+    )
 
 
 def as_differentiated(program: Program, active: Sequence[bool]) -> Program:
@@ -176,10 +207,12 @@ def as_differentiated(program: Program, active: Sequence[bool]) -> Program:
 
 def _as_differentiated(program: Program, active: Sequence[bool]) -> Program:
     made = split_program(program, active).forward
-    return restrict(made, made.input_ids, made.output_ids[: len(program.output_ids)], keep=True).program
+    return restrict(
+        made, made.input_ids, made.output_ids[: len(program.output_ids)], keep=True
+    ).program
 
 
-# -- reverse mode ----------------------------------------------------------------------------------------------------------
+# -- reverse mode ----------------------------------------------------------------------------------
 
 
 class GradientSink(Sink, Protocol):
@@ -195,7 +228,12 @@ class GradientSink(Sink, Protocol):
 
 
 def gradient(
-    program: Program, active: Sequence[bool], with_value: bool, sink: GradientSink, *, by_rules: bool = False
+    program: Program,
+    active: Sequence[bool],
+    with_value: bool,
+    sink: GradientSink,
+    *,
+    by_rules: bool = False,
 ) -> list[int]:
     """Write outputs, then gradients of the first output by active inputs; return their places.
 
@@ -216,24 +254,33 @@ def gradient(
     for i, flag in zip(program.input_ids, active, strict=True):
         if flag:
             found, aval = cotangents[i], avals[i]
-            places.append(sink.constant(np.zeros(aval.shape, aval.dtype)[()], aval) if found is None else found)
+            places.append(
+                sink.constant(np.zeros(aval.shape, aval.dtype)[()], aval)
+                if found is None
+                else found
+            )
     return places
 
 
-def grad_program(program: Program, active: Sequence[bool], with_value: bool = True, *, by_rules: bool = False) -> Program:
-    """Make the program that computes outputs, then gradients of the first output by the active inputs.
+def grad_program(
+    program: Program, active: Sequence[bool], with_value: bool = True, *, by_rules: bool = False
+) -> Program:
+    """Make the program that computes outputs, then gradients of the first output by the active
+    inputs.
 
     The forward and the reverse pass are recorded on one tape, as one program.
 
     Args:
         program: a program whose first output is a scalar.
         active: one flag per input.
-        with_value: True to have the first output among the results; otherwise work that only it needs is skipped.
-        by_rules: True to call the rule of every operation, and use no templates; the result is the same.
+        with_value: True to have the first output among the results; otherwise work that only it
+            needs is skipped.
+        by_rules: True to call the rule of every operation, and use no templates; the result is the
+            same.
 
     Returns:
-        a program with the same inputs. Its outputs are those of ``program`` (without the first one unless ``with_value``),
-        then one gradient per active input.
+        a program with the same inputs. Its outputs are those of ``program`` (without the first one
+        unless ``with_value``), then one gradient per active input.
 
     Raises:
         NotDifferentiableError: if an operation has no derivative.
@@ -262,7 +309,8 @@ def pullback_programs(
         program: the program to differentiate.
         active: one flag per input.
         count: number of outputs, from the first on, to differentiate; by default all.
-        by_rules: True to call the rule of every operation, and use no templates; the result is the same.
+        by_rules: True to call the rule of every operation, and use no templates; the result is the
+            same.
 
     Returns:
         ``forward``, whose outputs are the program's, then residuals; and ``backward``, from

@@ -110,7 +110,9 @@ class Paths:
     def take(self) -> Group:
         """Return the next group to run."""
         group = self.waiting.pop()
-        if group.before is not None and not any(other.before is group.before for other in self.waiting):
+        if group.before is not None and not any(
+            other.before is group.before for other in self.waiting
+        ):
             self.nbytes -= group.before.nbytes
         return group
 
@@ -123,11 +125,13 @@ class Paths:
         self.count += answers - 1
         if self.count > self.most:
             raise TooManyPathsError(
-                f"{self.owner}: this branch has {answers} different values for {examples} examples, which makes "
+                f"{self.owner}: this branch has {answers} different values for {examples} "
+                "examples, which makes "
                 f"{self.count} paths or more, and max_paths is {self.most}",
                 at=asked,
                 made=made,
-                fix=f"allow more (vmap(f, max_paths={_round_up(self.count)}); every path is a run of the function), or "
+                fix=f"allow more (vmap(f, max_paths={_round_up(self.count)}); every path is a run "
+                "of the function), or "
                 "avoid it: np.where or functrace.cond for a choice, scan or while_loop for a loop, "
                 "functrace.numpy.take(T, i) for T[i]",
             )
@@ -146,7 +150,16 @@ def _round_up(count: int) -> int:
 class Before:
     """Evaluated values of a recording that examples left; see Note [What a path takes over]."""
 
-    __slots__ = ("constants", "generations", "length", "literals", "nbytes", "ops", "since", "values")
+    __slots__ = (
+        "constants",
+        "generations",
+        "length",
+        "literals",
+        "nbytes",
+        "ops",
+        "since",
+        "values",
+    )
 
     def __init__(self, recording: Recording, examples: Examples) -> None:
         self.nbytes = examples.nbytes
@@ -174,7 +187,11 @@ class Written(Protocol):
 
 
 def same_operation(
-    one: Written, constants: Mapping[int, Any], other: Written, other_constants: Mapping[int, Any], k: int
+    one: Written,
+    constants: Mapping[int, Any],
+    other: Written,
+    other_constants: Mapping[int, Any],
+    k: int,
 ) -> bool:
     """Return True if two tapes have the same operation on the same operands at an index."""
     (primitive, operands, params), (its, others, theirs) = one.ops[k], other.ops[k]
@@ -192,7 +209,12 @@ def _is_same_number(a: Scalar, b: Scalar) -> bool:
 
 def _is_same_value(a: Value, b: Value) -> bool:
     if isinstance(a, Tracer) or isinstance(b, Tracer):
-        return isinstance(a, Tracer) and isinstance(b, Tracer) and a._recording is b._recording and a._id == b._id
+        return (
+            isinstance(a, Tracer)
+            and isinstance(b, Tracer)
+            and a._recording is b._recording
+            and a._id == b._id
+        )
     return a is b or np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
@@ -206,7 +228,8 @@ class Examples:
     """
 
     __slots__ = (
-        "_before", "_compared", "_judged", "_most", "_places", "_released", "forks", "generations", "mapped", "nbytes",
+        "_before", "_compared", "_judged", "_most", "_places", "_released", "forks", "generations",
+        "mapped", "nbytes",
         "paths", "since", "values",
     )  # fmt: skip
 
@@ -217,7 +240,9 @@ class Examples:
         """Values by variable; ``mapped`` variables have examples along their first axis."""
         self.since: dict[int, int] = {}
         self.mapped: set[int] = set()
-        self.generations: list[Rows] = [np.arange(len(group.rows))] if group.before is None else group.before.generations[:]
+        self.generations: list[Rows] = (
+            [np.arange(len(group.rows))] if group.before is None else group.before.generations[:]
+        )
         if group.before is not None:
             self.generations.append(group.rows)
         self._before = group.before
@@ -240,7 +265,9 @@ class Examples:
     def described(self) -> str:
         """Describe the examples, and the values of their branches."""
         rows = self.rows
-        shown = ", ".join(map(str, rows[:8])) + (f" … ({len(rows)} in all)" if len(rows) > 8 else "")
+        shown = ", ".join(map(str, rows[:8])) + (
+            f" … ({len(rows)} in all)" if len(rows) > 8 else ""
+        )
         return f"example{'s' if len(rows) > 1 else ''} {shown}, which answered {self.forks[-1]}"
 
     # -- concrete values -----------------------------------------------------------------------
@@ -257,7 +284,8 @@ class Examples:
             raise ConcretizationError(
                 f"a value is needed, but {recording.owner} has no examples",
                 made=recording.source(variable),
-                fix="leave the call out where the batch is empty, or use np.where, functrace.cond or functrace.scan",
+                fix="leave the call out where the batch is empty, or use np.where, functrace.cond "
+                "or functrace.scan",
             )
         labels, count = distinct(plain)
         if count > 1:
@@ -268,7 +296,9 @@ class Examples:
             before = Before(recording, self)
             answers = [plain[np.argmax(labels == k)] for k in range(count)]
             forks = [Fork(asked, np.array2string(answer, threshold=4)) for answer in answers]
-            groups = [Group(rows[labels == k], (*self.forks, forks[k]), before) for k in range(1, count)]
+            groups = [
+                Group(rows[labels == k], (*self.forks, forks[k]), before) for k in range(1, count)
+            ]
             self.paths.part(groups, before)
             self.forks = (*self.forks, forks[0])
             self.generations.append(rows[labels == 0])
@@ -289,7 +319,9 @@ class Examples:
         columns, values, known = recording.columns, self.values, recording.values.known
         primitives, operands_of = columns.primitives, columns.operands
         steps = steps_to(recording, wanted, ChainMap(values, known))
-        if not self._released.isdisjoint([k for k, _ in steps]):  # free no more, so that no loop recomputes all
+        if not self._released.isdisjoint(
+            [k for k, _ in steps]
+        ):  # free no more, so that no loop recomputes all
             self._most = math.inf
         for i in itertools.chain(wanted, *[operands_of[k] for k, _ in steps]):
             if i in values:
@@ -313,10 +345,14 @@ class Examples:
             if self.mapped.isdisjoint(ids):
                 result = bind(primitive, operands, params)
             else:
-                result = apply_batched(primitive, operands, tuple([i in self.mapped for i in ids]), params)
+                result = apply_batched(
+                    primitive, operands, tuple([i in self.mapped for i in ids]), params
+                )
             for j, found in enumerate(result, k) if primitive.many else ((k, result),):
                 self.since[j] = last
-                self.nbytes += recording.avals[j].nbytes * (len(self.rows) if j in self.mapped else 1)
+                self.nbytes += recording.avals[j].nbytes * (
+                    len(self.rows) if j in self.mapped else 1
+                )
                 self._attribute(recording, k, found)
             return result
 
@@ -336,7 +372,11 @@ class Examples:
 
     def _attribute(self, recording: Recording, k: int, found: Value) -> None:
         """Set outside positions to the lines recorded here, not the line that reads the value."""
-        if isinstance(found, Tracer) and recording.positions is not None and found._recording.positions is not None:
+        if (
+            isinstance(found, Tracer)
+            and recording.positions is not None
+            and found._recording.positions is not None
+        ):
             found._recording.positions[found._id] = recording.positions[k]
 
     def _judge(self, recording: Recording) -> None:
@@ -349,7 +389,11 @@ class Examples:
                 end = k + 1
                 while primitive.many and end < len(ops) and ops[end][0] is RESULT:
                     end += 1
-                mapped.update(mapped_results(primitive, [i in mapped for i in operands], params, range(k, end)))
+                mapped.update(
+                    mapped_results(
+                        primitive, [i in mapped for i in operands], params, range(k, end)
+                    )
+                )
         self._judged = len(ops)
 
     def _current(self, variable: int) -> Any:
@@ -367,7 +411,11 @@ class Examples:
             numbers = np.empty(self.paths.size, np.intp)
             numbers[self.generations[since]] = np.arange(len(self.generations[since]))
             places = self._places[since] = numbers[self.rows]
-        return gather(value, (ARRAY,), (places,)) if isinstance(value, Tracer) else np.asarray(value)[places]
+        return (
+            gather(value, (ARRAY,), (places,))
+            if isinstance(value, Tracer)
+            else np.asarray(value)[places]
+        )
 
     def _take_over(self, recording: Recording) -> None:
         """Reuse evaluated values while the tape is the same; see Note [What a path takes over]."""
@@ -375,7 +423,9 @@ class Examples:
         if before is None:
             return
         k, end = self._compared, min(len(recording.avals), before.length)
-        while k < end and same_operation(recording, recording.constants, before, before.constants, k):
+        while k < end and same_operation(
+            recording, recording.constants, before, before.constants, k
+        ):
             if k in before.values and k not in self.values:
                 self.values[k] = before.values[k]
                 if k in before.since:
@@ -392,7 +442,9 @@ class Examples:
         self._released.update(held.difference(self.values))
         size = len(self.rows)
         avals = recording.avals
-        self.nbytes = sum([avals[k].nbytes * (size if k in self.mapped else 1) for k in self.values])
+        self.nbytes = sum(
+            [avals[k].nbytes * (size if k in self.mapped else 1) for k in self.values]
+        )
 
 
 def distinct(values: Array) -> tuple[Rows, int]:

@@ -16,7 +16,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from functrace.ir.primitive import INPUT, LINEAR, RESULT, Absent, Joint, Marker, Primitive, Rule, Tangents, Values, absent
+from functrace.ir.primitive import (
+    INPUT,
+    LINEAR,
+    RESULT,
+    Absent,
+    Joint,
+    Marker,
+    Primitive,
+    Rule,
+    Tangents,
+    Values,
+    absent,
+)
 from functrace.ir.program import Program
 from functrace.tracing.binding import bind
 
@@ -31,7 +43,10 @@ class Given(Primitive):
 
 @functools.lru_cache(maxsize=1024)
 def _given(primitive: Primitive, count: int) -> Given:
-    never = absent(because="a value that is known is the same for all examples", instead="this is a bug in functrace")
+    never = absent(
+        because="a value that is known is the same for all examples",
+        instead="this is a bug in functrace",
+    )
     return Given(
         f"given_{primitive.name}",
         eval=lambda *rest: rest[:count] if primitive.many else rest[0],
@@ -91,7 +106,11 @@ def with_given(program: Program, variables: Sequence[int]) -> Program:
         primitive, operands, params = ops[k]
         if primitive is not RESULT:
             count = program.result_count(k) if primitive.many else 1
-            ops[k] = (_given(primitive, count), (*[places[k + j] for j in range(count)], *operands), params)
+            ops[k] = (
+                _given(primitive, count),
+                (*[places[k + j] for j in range(count)], *operands),
+                params,
+            )
     return Program(
         ops,
         avals,

@@ -79,7 +79,9 @@ def _has_derivatives(program: Program, moving: Sequence[bool]) -> bool:
     for k, _ in program.schedule:
         primitive, operands, params = program.ops[k]
         flags = [i in found for i in operands]
-        if not any(flags) or (primitive.kept is not None and primitive.kept(*params) and primitive.holds is None):
+        if not any(flags) or (
+            primitive.kept is not None and primitive.kept(*params) and primitive.holds is None
+        ):
             continue
         results: Sequence[int] = range(k, k + program.result_count(k))
         holds = primitive.holds
@@ -89,12 +91,16 @@ def _has_derivatives(program: Program, moving: Sequence[bool]) -> bool:
         elif primitive.jvp is ZERO or not any(is_differentiable(program.avals[j]) for j in results):
             return False
         if holds is not None and holds.depends is not None:
-            results = [j for j, flag in zip(results, holds.depends(flags, *params), strict=True) if flag]
+            results = [
+                j for j, flag in zip(results, holds.depends(flags, *params), strict=True) if flag
+            ]
         found.update(results)
     return True
 
 
-def linear_part(program: Program, moving: Sequence[bool], first: int = 0, *, effects: bool = False) -> LinearPart | None:
+def linear_part(
+    program: Program, moving: Sequence[bool], first: int = 0, *, effects: bool = False
+) -> LinearPart | None:
     """Return the linear part of a program, memoized; ``None`` if it is not linear.
 
     Args:
@@ -106,19 +112,30 @@ def linear_part(program: Program, moving: Sequence[bool], first: int = 0, *, eff
     return remembered(_linear_part, program, moving, first, effects)
 
 
-def _linear_part(program: Program, moving: Sequence[bool], first: int, effects: bool) -> LinearPart | None:
+def _linear_part(
+    program: Program, moving: Sequence[bool], first: int, effects: bool
+) -> LinearPart | None:
     if not _is_smooth(program, moving):
         return None
     split = split_program(program, moving)
     forward, total = split.forward, len(program.output_ids)
     by_output = iter(split.linear.output_ids)
     moved = [next(by_output) if flag else None for flag in split.active][first:]
-    residuals, others = split.linear.input_ids[: len(split.sources)], split.linear.input_ids[len(split.sources) :]
+    residuals, others = (
+        split.linear.input_ids[: len(split.sources)],
+        split.linear.input_ids[len(split.sources) :],
+    )
     chosen = [i for i in moved if i is not None]
     used = set(restrict(split.linear, split.linear.input_ids, chosen).used)
     places = [k for k, i in enumerate(residuals) if i in used]
-    linear = restrict(split.linear, [*[residuals[k] for k in places], *others], chosen, keep=True).program
-    variables = {"input": forward.input_ids, "output": forward.output_ids, "new": forward.output_ids[total:]}
+    linear = restrict(
+        split.linear, [*[residuals[k] for k in places], *others], chosen, keep=True
+    ).program
+    variables = {
+        "input": forward.input_ids,
+        "output": forward.output_ids,
+        "new": forward.output_ids[total:],
+    }
     kept = [variables[word][place] for word, place in (split.sources[k] for k in places)]
     depends = reached_outputs(restrict(forward, forward.input_ids, kept, keep=True).program, moving)
     if any(reached_outputs(linear, [*depends, *[False] * len(others)])):
@@ -129,9 +146,13 @@ def _linear_part(program: Program, moving: Sequence[bool], first: int, effects: 
     for i, flag in zip(forward.input_ids, moving, strict=True):
         if flag:
             aval = forward.avals[i]
-            write.moved[i] = write.place(broadcast_to_p, (write.literal(aval.dtype.type(0)),), (aval.shape,))
+            write.moved[i] = write.place(
+                broadcast_to_p, (write.literal(aval.dtype.type(0)),), (aval.shape,)
+            )
     write.keep_all()
-    known = write.finish([*map(write.operand, forward.output_ids[:first]), *map(write.operand, kept)])
+    known = write.finish(
+        [*map(write.operand, forward.output_ids[:first]), *map(write.operand, kept)]
+    )
     known = restrict(known, known.input_ids, known.output_ids, keep=True, effects=effects).program
     return LinearPart(known, linear, tuple([i is not None for i in moved]))
 
@@ -166,13 +187,19 @@ def transposed_part(program: Program, moving: Sequence[bool]) -> Program:
     part = linear_part(program, moving)
     if part is None:
         raise NotDifferentiableError(
-            f"the transposed function {program.name} is not linear: its derivative depends on what it should be linear in",
-            fix="make it linear; a custom_vjp whose backward rule is not linear has forward mode by a jvp rule of its own",
+            f"the transposed function {program.name} is not linear: its derivative depends on what "
+            "it should be linear in",
+            fix="make it linear; a custom_vjp whose backward rule is not linear has forward mode "
+            "by a jvp rule of its own",
         )
     count = len(part.known.output_ids)
     back = transpose_program(part.linear, [False] * count + [True] * sum(moving))
     build = Assembly()
-    known = [build.input(program.avals[i]) for i, flag in zip(program.input_ids, moving, strict=True) if not flag]
+    known = [
+        build.input(program.avals[i])
+        for i, flag in zip(program.input_ids, moving, strict=True)
+        if not flag
+    ]
     given = [build.input(program.avals[i]) for i in program.output_ids]
     reached = [i for i, flag in zip(given, part.active, strict=True) if flag]
     outputs = build.splice(back, [*build.splice(part.known, known), *reached])

@@ -25,16 +25,18 @@ from functrace.transforms.walk import forward
 def tangent_program(
     program: Program, active: Sequence[bool] | None = None, saved: Sequence[int] | None = None
 ) -> tuple[Program, tuple[int, ...]]:
-    """Make the program of the tangents alone, which recomputes the primals that it reads from saved ones.
+    """Make the program of the tangents alone, which recomputes the primals that it reads from saved
+    ones.
 
     Args:
         program: the program to differentiate.
         active: one flag per input; ``None`` means every input with a float or complex dtype.
-        saved: variables of ``program`` that may be saved; its inputs by default. The others must be computable from them.
+        saved: variables of ``program`` that may be saved; its inputs by default. The others must be
+            computable from them.
 
     Returns:
-        the program, and those of ``saved`` that it needs. Its inputs are their values, then one tangent per active input;
-        its outputs are the tangents of the outputs.
+        the program, and those of ``saved`` that it needs. Its inputs are their values, then one
+        tangent per active input; its outputs are the tangents of the outputs.
 
     Raises:
         NotDifferentiableError: if an operation has no derivative.
@@ -53,11 +55,16 @@ def tangent_program(
     sink = TapeSink(program, "linearize", pushes=True, splits=True)
     # By the rules: a template for symbolic sizes would never be used again.
     walked = forward(program, [i in moving for i in program.input_ids], sink, by_rules=True)
-    outs = [_output(sink, walked.tangents.get(walked.roots[i]), program.avals[i]) for i in program.output_ids]
+    outs = [
+        _output(sink, walked.tangents.get(walked.roots[i]), program.avals[i])
+        for i in program.output_ids
+    ]
     residuals = take_residuals(sink.second)
     pushed = finish(sink.second, outs, program, f"tangents_of_{program.name}")
     chosen = {sink.moved[i]: i for i in (program.input_ids if saved is None else saved)}
-    primals = restrict(finish(sink.known, residuals, program, program.name), tuple(chosen), residuals)
+    primals = restrict(
+        finish(sink.known, residuals, program, program.name), tuple(chosen), residuals
+    )
     build = Assembly()
     inputs = [build.input(program.avals[chosen[i]]) for i in primals.used]
     tangents = [build.input(pushed.avals[i]) for i in pushed.input_ids[len(residuals) :]]
@@ -69,7 +76,9 @@ def _output(sink: TapeSink, tangent: int | None, aval: ShapeDtype) -> int:
     """Return the variable of an output's tangent; zeros take no memory."""
     if tangent is not None:
         return tangent
-    return operand_of(sink.second, sink.second.record(broadcast_to_p, (aval.dtype.type(0),), (aval.shape,)), aval)
+    return operand_of(
+        sink.second, sink.second.record(broadcast_to_p, (aval.dtype.type(0),), (aval.shape,)), aval
+    )
 
 
 def backward_program(
@@ -80,11 +89,12 @@ def backward_program(
     Args:
         program: the program to differentiate.
         active: one flag per input; ``None`` means every input with a float or complex dtype.
-        saved: variables of ``program`` that may be saved; its inputs by default. The others are recomputed from them.
+        saved: variables of ``program`` that may be saved; its inputs by default. The others are
+            recomputed from them.
 
     Returns:
-        the program, and those of ``saved`` that it needs. Its inputs are their values, then one cotangent per output; its
-        outputs are the cotangents of the active inputs.
+        the program, and those of ``saved`` that it needs. Its inputs are their values, then one
+        cotangent per output; its outputs are the cotangents of the active inputs.
 
     Raises:
         NotDifferentiableError: if an operation has no derivative.

@@ -56,7 +56,11 @@ def tangents_by_rule(
         raise NotDifferentiableError(rule.because, at=at(), fix=rule.instead)
     replaced: Sequence[Any] | None = None
     if rule is LINEAR:
-        found = bind(primitive, tuple([x if t is None else t for x, t in zip(primals, tangents, strict=True)]), params)
+        found = bind(
+            primitive,
+            tuple([x if t is None else t for x, t in zip(primals, tangents, strict=True)]),
+            params,
+        )
     elif isinstance(rule, Joint):
         replaced, found = (rule.jvp if together else rule.linearize)(primals, tangents, *params)
     else:

@@ -12,7 +12,8 @@ Note [Values of a compressed Jacobian]
     cotangents. Only a zero may lose its minus sign. Outside of the pattern there are zeros, even
     where a unit vector would give NaN (0 times an infinite derivative).
 
-    Source: A. R. Curtis, M. J. D. Powell, J. K. Reid, On the estimation of sparse Jacobian matrices (1974).
+    Source: A. R. Curtis, M. J. D. Powell, J. K. Reid, On the estimation of sparse Jacobian matrices
+        (1974).
 
 Layer: 4.
 """
@@ -32,7 +33,16 @@ from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.contraction import einsum_p, matmul_p
 from functrace.ops.cumulative import cumsum_p
 from functrace.ops.elementwise import ELEMENTWISE
-from functrace.ops.indexing import ARRAY, embed_p, gather, gather_p, index_p, scatter_add, scatter_add_p, scatter_set_p
+from functrace.ops.indexing import (
+    ARRAY,
+    embed_p,
+    gather,
+    gather_p,
+    index_p,
+    scatter_add,
+    scatter_add_p,
+    scatter_set_p,
+)
 from functrace.ops.joining import concatenate_p, stack_p
 from functrace.ops.naming import name_p
 from functrace.ops.reductions import reduce_sum_p
@@ -58,8 +68,10 @@ MOST_BYTES = 1 << 26
 """Maximum bytes of one variable's pattern; a larger one counts as dense."""
 
 MOVES: frozenset[Primitive] = frozenset({
-    add_along_axis_p, broadcast_to_p, concatenate_p, cumsum_p, diagonal_p, embed_p, embed_diagonal_p, gather_p, index_p,
-    name_p, reduce_sum_p, reshape_p, roll_p, scatter_add_p, scatter_set_p, stack_p, take_along_axis_p, permute_p,
+    add_along_axis_p, broadcast_to_p, concatenate_p, cumsum_p, diagonal_p, embed_p,
+    embed_diagonal_p, gather_p, index_p,
+    name_p, reduce_sum_p, reshape_p, roll_p, scatter_add_p, scatter_set_p, stack_p,
+    take_along_axis_p, permute_p,
 })  # fmt: skip
 """Operations that sum elements of operands; applied to patterns, they give the result's."""
 
@@ -96,7 +108,10 @@ def dependence(program: Program, inputs: Sequence[bool], outputs: int) -> Array 
         start += aval.size
     walk = _Walk(program, size)
     interpret(program, env, lambda k, values: walk.apply(k, values), program.schedule)
-    found = [walk.whole(env[i], program.avals[i]).reshape(size, program.avals[i].size) for i in program.output_ids[:outputs]]
+    found = [
+        walk.whole(env[i], program.avals[i]).reshape(size, program.avals[i].size)
+        for i in program.output_ids[:outputs]
+    ]
     return np.concatenate([np.zeros((size, 0), bool), *found], axis=1)
 
 
@@ -131,7 +146,10 @@ class _Walk:
             if pattern is not None:
                 reached |= pattern.any(axis=tuple(range(1, pattern.ndim)))
         made = [
-            np.broadcast_to(reached.reshape(-1, *[1] * program.avals[j].ndim), (self.size, *program.avals[j].shape))
+            np.broadcast_to(
+                reached.reshape(-1, *[1] * program.avals[j].ndim),
+                (self.size, *program.avals[j].shape),
+            )
             if flag
             else None
             for j, flag in zip(range(k, k + count), moves, strict=True)
@@ -141,7 +159,9 @@ class _Walk:
     def _union(self, patterns: Sequence[Array | None], aval: ShapeDtype) -> Array:
         shape = (self.size, *aval.shape)
         first, *rest = {
-            id(pattern): pattern.reshape(self.size, *[1] * (aval.ndim - pattern.ndim + 1), *pattern.shape[1:])
+            id(pattern): pattern.reshape(
+                self.size, *[1] * (aval.ndim - pattern.ndim + 1), *pattern.shape[1:]
+            )
             for pattern in patterns
             if pattern is not None
         }.values()
@@ -151,7 +171,11 @@ class _Walk:
         return found
 
     def _linear(
-        self, primitive: Primitive, operands: Sequence[int], patterns: Sequence[Array | None], params: tuple[Any, ...]
+        self,
+        primitive: Primitive,
+        operands: Sequence[int],
+        patterns: Sequence[Array | None],
+        params: tuple[Any, ...],
     ) -> Array | None:
         """Return the pattern of a sum of elements, by the batch rule; ``None`` if it is unknown."""
         if primitive in MOVES:
@@ -169,7 +193,13 @@ class _Walk:
         return found
 
     def _summed(
-        self, primitive: Primitive, operands: Sequence[int], patterns: Sequence[Array | None], params: Any, *, fill: float
+        self,
+        primitive: Primitive,
+        operands: Sequence[int],
+        patterns: Sequence[Array | None],
+        params: Any,
+        *,
+        fill: float,
     ) -> Array | None:
         program = self.program
         kind = np.float32 if primitive in SUMS or primitive in PRODUCTS else np.bool_
@@ -223,7 +253,9 @@ def coloured(pattern: Array) -> Array | None:
     return groups
 
 
-def compressed_jacobian(program: Program, pushed: Program, active: Sequence[bool], outputs: int) -> Program | None:
+def compressed_jacobian(
+    program: Program, pushed: Program, active: Sequence[bool], outputs: int
+) -> Program | None:
     """Return the program of auxiliary outputs and Jacobians; input elements along the last axis.
 
     Args:
@@ -245,10 +277,14 @@ def compressed_jacobian(program: Program, pushed: Program, active: Sequence[bool
     groups = None if pattern is None else coloured(pattern)
     if pattern is None or groups is None:
         return None
-    return _compressed(pushed, pattern, groups, len(moving), outputs, f"jacobian_of_{program.name}", last=True)
+    return _compressed(
+        pushed, pattern, groups, len(moving), outputs, f"jacobian_of_{program.name}", last=True
+    )
 
 
-def compressed_pullback(program: Program, pulled: Program, active: Sequence[bool], outputs: int) -> Program | None:
+def compressed_pullback(
+    program: Program, pulled: Program, active: Sequence[bool], outputs: int
+) -> Program | None:
     """Return the program of Jacobians by the active inputs; output elements along the first axis.
 
     Args:
@@ -269,17 +305,28 @@ def compressed_pullback(program: Program, pulled: Program, active: Sequence[bool
     groups = None if pattern is None else coloured(pattern)
     if pattern is None or groups is None:
         return None
-    return _compressed(pulled, pattern, groups, outputs, len(moving), f"jacobian_of_{program.name}", last=False)
+    return _compressed(
+        pulled, pattern, groups, outputs, len(moving), f"jacobian_of_{program.name}", last=False
+    )
 
 
-def _is_sought(program: Program, inputs: Sequence[int], outputs: Sequence[int], units: Sequence[int]) -> bool:
+def _is_sought(
+    program: Program, inputs: Sequence[int], outputs: Sequence[int], units: Sequence[int]
+) -> bool:
     """Return True if finding a pattern is profitable: enough unit vectors, of real numbers."""
     real = all(program.avals[i].dtype.kind == "f" for i in (*inputs, *outputs))
     return real and sum([program.avals[i].size for i in units]) >= FEWEST
 
 
 def _compressed(
-    linear: Program, pattern: Array, groups: Array, seeded: int, reached: int, name: str, *, last: bool
+    linear: Program,
+    pattern: Array,
+    groups: Array,
+    seeded: int,
+    reached: int,
+    name: str,
+    *,
+    last: bool,
 ) -> Program:
     """Map a linear program over the groups, and scatter its results into the Jacobians.
 
@@ -294,7 +341,9 @@ def _compressed(
     """
     known, auxiliary = len(linear.input_ids) - seeded, len(linear.output_ids) - reached
     size, many = len(groups), int(groups.max()) + 1
-    mapped = vmap_program(linear, many, [False] * known + [True] * seeded, [False] * auxiliary + [True] * reached)
+    mapped = vmap_program(
+        linear, many, [False] * known + [True] * seeded, [False] * auxiliary + [True] * reached
+    )
     into = ArrayRecording(name, keeps_source=False)
     env: dict[int, Any] = {i: into.new_input(mapped.avals[i]) for i in mapped.input_ids[:known]}
     start = 0
@@ -303,7 +352,10 @@ def _compressed(
         seeds = groups[start : start + aval.size] == np.arange(many)[:, None]
         env[j] = seeds.astype(aval.dtype).reshape(many, *aval.shape)
         start += aval.size
-    env |= {i: into.handle(into.constant(value, mapped.avals[i])) for i, value in mapped.constant_values.items()}
+    env |= {
+        i: into.handle(into.constant(value, mapped.avals[i]))
+        for i, value in mapped.constant_values.items()
+    }
 
     def apply(k: int, values: tuple[Any, ...]) -> Any:
         primitive, _, params = mapped.ops[k]

@@ -51,7 +51,17 @@ class TapeSink:
     """
 
     takes_tracers = True
-    __slots__ = ("_handles", "_linear", "_linear_set", "_pushes", "known", "moved", "program", "second", "splits")
+    __slots__ = (
+        "_handles",
+        "_linear",
+        "_linear_set",
+        "_pushes",
+        "known",
+        "moved",
+        "program",
+        "second",
+        "splits",
+    )
 
     def __init__(self, program: Program, transform: str, *, pushes: bool, splits: bool) -> None:
         self.program, self._pushes, self.splits = program, pushes, splits
@@ -63,8 +73,16 @@ class TapeSink:
         for i, value in program.constant_values.items():
             self.moved[i] = known.constant(value, program.avals[i])
         known.origins.extend([-1] * len(known.primitives))
-        self.second = ArrayRecording(f"{transform} of {program.name}", keeps_source=False) if splits else known
-        self._linear = self.second if pushes else ArrayRecording(f"linear part of {program.name}", keeps_source=False)
+        self.second = (
+            ArrayRecording(f"{transform} of {program.name}", keeps_source=False)
+            if splits
+            else known
+        )
+        self._linear = (
+            self.second
+            if pushes
+            else ArrayRecording(f"linear part of {program.name}", keeps_source=False)
+        )
         """The tape on which rules record tangents."""
         self._linear_set: set[int] | None = None
         self._handles: dict[int, Tracer] = {}
@@ -273,7 +291,9 @@ class TapeSink:
         )
         for variable, root in part.starts.items():
             if variable in given:
-                cotangents[root] = operand_of(second, match_cotangent(given[variable], avals[root]), avals[root])
+                cotangents[root] = operand_of(
+                    second, match_cotangent(given[variable], avals[root]), avals[root]
+                )
         attribute(second, k)
 
     # -- pieces --------------------------------------------------------------------------------
@@ -287,7 +307,13 @@ class TapeSink:
         return found
 
     def _replay(
-        self, tape: Recording, template: Template, pieces: Sequence[Piece], first: int, slots: list[int], k: int
+        self,
+        tape: Recording,
+        template: Template,
+        pieces: Sequence[Piece],
+        first: int,
+        slots: list[int],
+        k: int,
     ) -> None:
         """Write pieces of a template to a tape."""
         literals, numbers = tape.literals, template.numbers
@@ -302,7 +328,11 @@ class TapeSink:
                     ids.append(slots[i])
                 else:
                     number = numbers[~i]
-                    literals.append(self.program.literals[~slots[number[0]]] if isinstance(number, tuple) else number)
+                    literals.append(
+                        self.program.literals[~slots[number[0]]]
+                        if isinstance(number, tuple)
+                        else number
+                    )
                     ids.append(-len(literals))
             tape.primitives.append(primitive)
             tape.operands.append(tuple(ids))

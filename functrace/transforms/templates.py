@@ -21,7 +21,8 @@ Note [When a template is made]
     Making one takes as long as calling the rules eight times. So it is made for a program with
     enough operations to amortize it, or when the operation is differentiated for the second time.
 
-Primitives with sub-programs, user code, effects or several results have no template: `forward` calls their rules.
+Primitives with sub-programs, user code, effects or several results have no template: `forward`
+calls their rules.
 
 Layer: 4.
 """
@@ -135,7 +136,9 @@ class Template(Kept):
         self.contributions = contributions
         self.moves, self.alias, self.captured = moves, alias, captured
         cotangent, behind = len(specs) - 1, range(len(specs) + ahead, len(specs) + len(pieces))
-        read = {i for piece in pieces[ahead:] for i in piece.operands if i >= 0} | {slot for _, slot, _ in contributions}
+        read = {i for piece in pieces[ahead:] for i in piece.operands if i >= 0} | {
+            slot for _, slot, _ in contributions
+        }
         self.read_behind = tuple(sorted([i for i in read if i != cotangent and i not in behind]))
         self.kernel: Any = None
         """Compiled form, made by the executor."""
@@ -203,16 +206,28 @@ def note_use(templates: Iterable[Template]) -> None:
 
 
 def key_of(
-    primitive: Primitive, operands: tuple[int, ...], params: tuple[Any, ...], flags: tuple[int, ...], program: Program
+    primitive: Primitive,
+    operands: tuple[int, ...],
+    params: tuple[Any, ...],
+    flags: tuple[int, ...],
+    program: Program,
 ) -> Any:
     """Return the key of an operation; `forward` inlines this for one and two operands."""
     avals, literals = program.avals, program.literals
     specs = tuple([avals[i] if i >= 0 else literals[~i].__class__ for i in operands])
     numbers = tuple(
-        [number_key(x) for x in [literals[~i] for i in operands if i < 0] if not primitive.blind or x.__class__ is bool]
+        [
+            number_key(x)
+            for x in [literals[~i] for i in operands if i < 0]
+            if not primitive.blind or x.__class__ is bool
+        ]
     )
     distinct = tuple(dict.fromkeys(operands))
-    pattern = () if len(distinct) == len(operands) else tuple([distinct.index(i) if i >= 0 else -1 for i in operands])
+    pattern = (
+        ()
+        if len(distinct) == len(operands)
+        else tuple([distinct.index(i) if i >= 0 else -1 for i in operands])
+    )
     return (primitive, specs, params, flags, *numbers, pattern)
 
 
@@ -224,7 +239,11 @@ def _unnumbered(part: Any, kind: type[Any]) -> Scalar:
     return part
 
 
-_STAND_INS: dict[type[Any], str] = {float: "0.7390851332151607", int: "7390851332151607", complex: "0.739085+0.2151607j"}
+_STAND_INS: dict[type[Any], str] = {
+    float: "0.7390851332151607",
+    int: "7390851332151607",
+    complex: "0.739085+0.2151607j",
+}
 """Stand-ins for numbers in calls of blind rules: unique objects, found by identity afterwards."""
 
 
@@ -316,7 +335,14 @@ def _recorded(
 
     def add(tape: Recording, k: int, slots: dict[int, int], to: list[Piece]) -> bool:
         made, ids, static = tape.primitives[k], tape.operands[k], tape.params[k]
-        if made is RESULT or made is INPUT or made.many or made.holds is not None or made.effects or made.kept is not None:
+        if (
+            made is RESULT
+            or made is INPUT
+            or made.many
+            or made.holds is not None
+            or made.effects
+            or made.kept is not None
+        ):
             return False
         where: list[int] = []
         for i in ids:
@@ -340,7 +366,9 @@ def _recorded(
         if not add(known, k, slots, pieces):
             return nothing()
     first = len(operands) + 2 + ahead
-    pushed = {i: slots[value._id] for i, value in captured.items()} | {i: first + place for i, place in starts.items()}
+    pushed = {i: slots[value._id] for i, value in captured.items()} | {
+        i: first + place for i, place in starts.items()
+    }
     for k in range(len(linear.primitives)):
         if k not in pushed:
             pushed[k] = first + len(operands) + len(pushing)
@@ -352,7 +380,9 @@ def _recorded(
     for start, part, length in reached:
         if not isinstance(part, Tracer) or part._recording is not known:
             return nothing()
-        contributions.append((starts[start], slots[part._id], length - result - 2))  # less the cotangent's own entry
+        contributions.append(
+            (starts[start], slots[part._id], length - result - 2)
+        )  # less the cotangent's own entry
     linear.close()
     known.close()
     return Template(

@@ -41,10 +41,16 @@ def match_cotangent(ct: Value, aval: ShapeDtype) -> Any:
     if shape != target:
         extra = len(shape) - len(target)
         if extra >= 0:
-            axes = tuple(k for k, n in enumerate(shape) if k < extra or (n != 1 and target[k - extra] == 1))
+            axes = tuple(
+                k for k, n in enumerate(shape) if k < extra or (n != 1 and target[k - extra] == 1)
+            )
             ct = reduce_sum(ct, axes)
             if shape_of(ct) != target:
-                ct = reshape(ct, target) if math.prod(shape_of(ct)) == aval.size else broadcast_to(ct, target)
+                ct = (
+                    reshape(ct, target)
+                    if math.prod(shape_of(ct)) == aval.size
+                    else broadcast_to(ct, target)
+                )
         else:
             ct = broadcast_to(ct, target)
     return convert(ct, aval.dtype)
@@ -104,10 +110,17 @@ def pull_cotangents(
                 continue
         rule = primitive.transpose
         if isinstance(rule, Absent):
-            raise NotDifferentiableError(f"{primitive} cannot be transposed: {rule.because}", fix=rule.instead)
+            raise NotDifferentiableError(
+                f"{primitive} cannot be transposed: {rule.because}", fix=rule.instead
+            )
         seen: list[Any] = [stand_in(avals[i]) if i in linear else values(i) for i in operands]
         if isinstance(rule, Onto) and len(set(operands)) == len(operands):
-            parts = rule.rule(ct, [cotangents.pop(i, None) if i in linear else None for i in operands], *seen, *params)
+            parts = rule.rule(
+                ct,
+                [cotangents.pop(i, None) if i in linear else None for i in operands],
+                *seen,
+                *params,
+            )
         else:
             parts = rule(ct, *seen, *params)
         for i, part in zip(operands, parts, strict=True):
@@ -139,7 +152,9 @@ def linear_variables(ops: Sequence[Any], inputs: Sequence[int]) -> set[int]:
 
 
 def transpose_program(
-    program: Program, linear_inputs: Sequence[bool] | None = None, onto: Sequence[bool] | None = None
+    program: Program,
+    linear_inputs: Sequence[bool] | None = None,
+    onto: Sequence[bool] | None = None,
 ) -> Program:
     """Transpose a program that is linear in some of its inputs.
 
@@ -149,8 +164,8 @@ def transpose_program(
         onto: one flag per linear input: True to add the result to an existing cotangent.
 
     Returns:
-        a program whose inputs are the other inputs, then one cotangent per output, then the cotangents flagged by ``onto``,
-        and whose outputs are the cotangents of the linear inputs.
+        a program whose inputs are the other inputs, then one cotangent per output, then the
+        cotangents flagged by ``onto``, and whose outputs are the cotangents of the linear inputs.
 
     Raises:
         NotDifferentiableError: if the program is not linear in those inputs.

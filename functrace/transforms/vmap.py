@@ -37,14 +37,19 @@ def align_ranks(operands: tuple[Any, ...], is_batched: tuple[bool, ...]) -> tupl
 
 
 def apply_batched(
-    primitive: Primitive, operands: tuple[Any, ...], is_batched: tuple[bool, ...], params: tuple[Any, ...]
+    primitive: Primitive,
+    operands: tuple[Any, ...],
+    is_batched: tuple[bool, ...],
+    params: tuple[Any, ...],
 ) -> Any:
     """Apply a primitive to operands, some of them batched; mapped results have the axis at 0."""
     rule = primitive.batch
     if rule is ELEMENTWISE:
         return bind(primitive, align_ranks(operands, is_batched), params)
     if isinstance(rule, Absent):
-        raise NotDifferentiableError(f"{primitive} cannot be batched: {rule.because}", fix=rule.instead)
+        raise NotDifferentiableError(
+            f"{primitive} cannot be batched: {rule.because}", fix=rule.instead
+        )
     return rule(operands, is_batched, *params)
 
 
@@ -87,17 +92,24 @@ def _mapped_outputs(program: Program, batched: Sequence[bool]) -> tuple[bool, ..
         primitive, operands, params = program.ops[k]
         if not mapped.isdisjoint(operands):
             results = range(k, k + program.result_count(k))
-            mapped.update(mapped_results(primitive, [i in mapped for i in operands], params, results))
+            mapped.update(
+                mapped_results(primitive, [i in mapped for i in operands], params, results)
+            )
     return tuple([i in mapped for i in program.output_ids])
 
 
 def mapped_results(
-    primitive: Primitive, is_batched: Sequence[bool], params: tuple[Any, ...], results: Sequence[int]
+    primitive: Primitive,
+    is_batched: Sequence[bool],
+    params: tuple[Any, ...],
+    results: Sequence[int],
 ) -> Sequence[int]:
     """Return those results of an operation that have a batch axis."""
     if primitive.mapped is None:
         return results
-    return [j for j, flag in zip(results, primitive.mapped(is_batched, *params), strict=True) if flag]
+    return [
+        j for j, flag in zip(results, primitive.mapped(is_batched, *params), strict=True) if flag
+    ]
 
 
 def batch_size(operands: Sequence[Any], is_batched: Sequence[bool]) -> int:
@@ -106,7 +118,10 @@ def batch_size(operands: Sequence[Any], is_batched: Sequence[bool]) -> int:
 
 
 def vmap_program(
-    program: Program, size: int, batched: Sequence[bool] | None = None, out_batched: Sequence[bool] | None = None
+    program: Program,
+    size: int,
+    batched: Sequence[bool] | None = None,
+    out_batched: Sequence[bool] | None = None,
 ) -> Program:
     """Make the program that maps ``program`` over a batch.
 
@@ -114,8 +129,8 @@ def vmap_program(
         program: the program of one example.
         size: number of examples.
         batched: one flag per input: True if it has the batch axis, at position 0 (all by default).
-        out_batched: one flag per output: True to give it the batch axis (all by default). An output that does not depend on
-            a batched input is broadcast.
+        out_batched: one flag per output: True to give it the batch axis (all by default). An output
+            that does not depend on a batched input is broadcast.
 
     Returns:
         a program with the same inputs and outputs, batched ones with the axis at position 0.
@@ -151,7 +166,9 @@ def vmap_program(
         else:
             is_batched = tuple([i in mapped for i in operands])
             result = apply_batched(primitive, values, is_batched, params)
-            mapped.update(mapped_results(primitive, is_batched, params, range(k, k + program.result_count(k))))
+            mapped.update(
+                mapped_results(primitive, is_batched, params, range(k, k + program.result_count(k)))
+            )
         attribute(into, k)
         return result
 
@@ -167,5 +184,9 @@ def vmap_program(
                 "vmap: an output with out_axes=None depends on the mapped inputs",
                 fix="give it an axis in out_axes, or reduce it over the mapped axis first",
             )
-        outs.append(operand_of(into, value, aval if not flag else ShapeDtype((size, *aval.shape), aval.dtype)))
+        outs.append(
+            operand_of(
+                into, value, aval if not flag else ShapeDtype((size, *aval.shape), aval.dtype)
+            )
+        )
     return finish(into, outs, program, f"vmap_of_{program.name}")

@@ -1,21 +1,24 @@
 """The walks of differentiation: `forward` over a program, and `backward` over its result.
 
-    walked = forward(program, active, sink)         writes each operation and its residuals, in order
-    cotangents = backward(walked, seeds, sink)      writes the transpose of each active operation, in reverse order
+    walked = forward(program, active, sink)         writes each operation and its residuals, in
+    order cotangents = backward(walked, seeds, sink)      writes the transpose of each active
+    operation, in reverse order
 
-They write to a sink: a tape, which becomes a program (`functrace.transforms.tape_sink.TapeSink`), or an instruction list,
-which runs immediately (`functrace.executor.interpreter.ListSink`). A *place* is the index of a value in the sink.
+They write to a sink: a tape, which becomes a program (`functrace.transforms.tape_sink.TapeSink`),
+or an instruction list, which runs immediately (`functrace.executor.interpreter.ListSink`). A
+*place* is the index of a value in the sink.
 
 Note [Template or rule]
-    The derivative of most operations is a `Template`, which the walks replay. An operation without one calls its jvp rule on
-    tracers: what the rule adds to a linear tape is a range of that tape (`RuleRange`), which `backward` transposes. The
-    program is the same either way, operation by operation. Only a tape takes tracers, so an instruction list raises
-    `NeedsTape`.
+    The derivative of most operations is a `Template`, which the walks replay. An operation without
+    one calls its jvp rule on tracers: what the rule adds to a linear tape is a range of that tape
+    (`RuleRange`), which `backward` transposes. The program is the same either way, operation by
+    operation. Only a tape takes tracers, so an instruction list raises `NeedsTape`.
 
 Note [Activity]
-    Activity is static: an operand is active if it depends on an active input through operations with derivatives. Rules
-    are never called for inactive operations, and there are no symbolic zeros. Where the tangent of a result *is* that of an
-    operand (``x + 1``), both have one cotangent; `Walked.roots` says whose.
+    Activity is static: an operand is active if it depends on an active input through operations
+    with derivatives. Rules are never called for inactive operations, and there are no symbolic
+    zeros. Where the tangent of a result *is* that of an operand (``x + 1``), both have one
+    cotangent; `Walked.roots` says whose.
 
 Layer: 4.
 """
@@ -43,8 +46,10 @@ class RuleRange(NamedTuple):
 
     Args:
         begin, end: the range.
-        ends: by result of the operation that has a tangent of its own, the variable of that on the linear tape.
-        starts: by variable of the linear tape that is the tangent of an operand, the root of the operand.
+        ends: by result of the operation that has a tangent of its own, the variable of that on the
+            linear tape.
+        starts: by variable of the linear tape that is the tangent of an operand, the root of the
+            operand.
     """
 
     begin: int
@@ -63,7 +68,9 @@ class Sink(Protocol):
 
     @property
     def splits(self) -> bool:
-        """True if tangents, or cotangents, are recorded on a second tape, which captures residuals."""
+        """True if tangents, or cotangents, are recorded on a second tape, which captures
+        residuals.
+        """
         ...
 
     def begin(self, walked: Walked) -> None:
@@ -79,16 +86,18 @@ class Sink(Protocol):
         ...
 
     def derived(self, k: int, template: Template, walked: Walked) -> list[int]:
-        """Write an operation that has a template, with its residuals; in forward mode, push its tangent, too.
+        """Write an operation that has a template, with its residuals; in forward mode, push its
+        tangent, too.
 
         Returns:
-            the places of the template's slots so far: operands, result, -1 for the cotangent, residuals; see
-            `functrace.transforms.templates.Piece`.
+            the places of the template's slots so far: operands, result, -1 for the cotangent,
+            residuals; see `functrace.transforms.templates.Piece`.
         """
         ...
 
     def by_rule(self, k: int, walked: Walked) -> RuleRange | None:
-        """Write an operation and its derivative by its rule; ``None`` if no result of it has a tangent.
+        """Write an operation and its derivative by its rule; ``None`` if no result of it has a
+        tangent.
 
         Raises:
             NeedsTape: if this is no tape.
@@ -96,7 +105,9 @@ class Sink(Protocol):
         ...
 
     def capture(self, template: Template, slots: list[int]) -> None:
-        """Capture the residuals of a template on the tape of cotangents; called if `splits` is true."""
+        """Capture the residuals of a template on the tape of cotangents; called if `splits` is
+        true.
+        """
         ...
 
     def replay(self, template: Template, first: int, end: int, slots: list[int], k: int) -> None:
@@ -108,7 +119,9 @@ class Sink(Protocol):
         ...
 
     def transpose(self, part: RuleRange, cotangents: list[int | None], k: int) -> None:
-        """Transpose a range of the linear tape: from cotangents of its ends to those of its starts."""
+        """Transpose a range of the linear tape: from cotangents of its ends to those of
+        its starts.
+        """
         ...
 
 
@@ -126,7 +139,9 @@ class Walked:
     def __init__(self, program: Program, active: Sequence[bool]) -> None:
         count = len(program.avals)
         self.program = program
-        self.active = bytearray(count + len(program.literals))  # literals are at the end, in reverse order
+        self.active = bytearray(
+            count + len(program.literals)
+        )  # literals are at the end, in reverse order
         """Flags by variable: 1 if it is active."""
         for i, flag in zip(program.input_ids, active, strict=True):
             self.active[i] = flag
@@ -141,7 +156,9 @@ class Walked:
 
 
 def auxiliary_operations(program: Program, count: int | None) -> frozenset[int]:
-    """Return the operations that none of the first ``count`` outputs depends on: these carry no derivatives."""
+    """Return the operations that none of the first ``count`` outputs depends on: these carry no
+    derivatives.
+    """
     if count is None or count >= len(program.output_ids):
         return frozenset()
     needed = [k for k, _ in reachable(program.columns, program.output_ids[:count])]
@@ -149,7 +166,12 @@ def auxiliary_operations(program: Program, count: int | None) -> frozenset[int]:
 
 
 def forward(
-    program: Program, active: Sequence[bool], sink: Sink, count: int | None = None, *, by_rules: bool = False
+    program: Program,
+    active: Sequence[bool],
+    sink: Sink,
+    count: int | None = None,
+    *,
+    by_rules: bool = False,
 ) -> Walked:
     """Walk a program forwards; see the module.
 
@@ -172,7 +194,11 @@ def forward(
     columns, avals, literals = program.columns, program.avals, program.literals
     primitives, operands_of, params_of = columns.primitives, columns.operands, columns.params
     flags, roots, steps, slots = walked.active, walked.roots, walked.steps, walked.slots
-    own, derived, known = sink.own, sink.derived, dict[Any, Template]() if by_rules else TEMPLATES.entries
+    own, derived, known = (
+        sink.own,
+        sink.derived,
+        dict[Any, Template]() if by_rules else TEMPLATES.entries,
+    )
     auxiliary = auxiliary_operations(program, count)
     missing = Missing(len(avals), by_rules=by_rules, calls_rules=sink.takes_tracers)
     used: set[Template] = set()
@@ -240,7 +266,12 @@ def backward(walked: Walked, seeds: Sequence[tuple[int, int]], sink: Sink) -> li
     Cost:
         about 1 us per operation with a derivative; 4 where it has no template.
     """
-    roots, steps, slots_of, operands_of = walked.roots, walked.steps, walked.slots, walked.program.columns.operands
+    roots, steps, slots_of, operands_of = (
+        walked.roots,
+        walked.steps,
+        walked.slots,
+        walked.program.columns.operands,
+    )
     cotangents: list[int | None] = [None] * len(steps)
     for i, seed in seeds:
         before = cotangents[roots[i]]

@@ -1,7 +1,7 @@
 """Pytrees: tuples, lists, dicts, namedtuples, dataclasses … with arrays as leaves, by optree.
 
-``None`` is an empty subtree, as in JAX. The functions have the names of ``jax.tree``; `functrace.tree.nodes` describes
-which classes are pytree nodes.
+``None`` is an empty subtree, as in JAX. The functions have the names of ``jax.tree``;
+`functrace.tree.nodes` describes which classes are pytree nodes.
 
 Layer: b (base).
 """
@@ -20,7 +20,16 @@ import numpy as np
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.later import LaterModule
 from functrace.tree.describing import described, difference
-from functrace.tree.nodes import LEAVES, NAMESPACE, check_depth, is_exact, register, see, shown, static
+from functrace.tree.nodes import (
+    LEAVES,
+    NAMESPACE,
+    check_depth,
+    is_exact,
+    register,
+    see,
+    shown,
+    static,
+)
 from functrace.typing import PyTree
 
 if TYPE_CHECKING:
@@ -30,9 +39,12 @@ else:  # the import takes 10 ms, and derivatives by single arrays do not need it
     optree = LaterModule("optree", globals())
 
 __all__ = [
-    "PyTreeSpec", "all", "broadcast", "combine", "flatten", "flatten_like", "flatten_with_path", "leaves", "leaves_or_none",
-    "leaves_with_path", "map", "map_with_path", "partition", "paths", "prefix_leaves", "ravel", "reduce",
-    "reduce_associative", "register", "static", "structure", "transpose", "tree_flatten", "tree_leaves", "tree_map",
+    "PyTreeSpec", "all", "broadcast", "combine", "flatten", "flatten_like", "flatten_with_path",
+    "leaves", "leaves_or_none",
+    "leaves_with_path", "map", "map_with_path", "partition", "paths", "prefix_leaves", "ravel",
+    "reduce",
+    "reduce_associative", "register", "static", "structure", "transpose", "tree_flatten",
+    "tree_leaves", "tree_map",
     "tree_structure", "tree_unflatten", "unflatten",
 ]  # fmt: skip
 
@@ -68,7 +80,9 @@ def flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeSpec
 
 
 def flatten_seen(tree: PyTree) -> tuple[list[Any], PyTreeSpec]:
-    """Flatten a pytree whose leaves are expected to be arrays and numbers; unregistered classes stay leaves."""
+    """Flatten a pytree whose leaves are expected to be arrays and numbers; unregistered classes
+    stay leaves.
+    """
     try:
         return optree.tree_flatten(tree, namespace=NAMESPACE)
     except RecursionError:
@@ -179,7 +193,8 @@ def all(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
 
 
 def broadcast(prefix: PyTree, tree: PyTree, is_leaf: IsLeaf = None) -> Any:
-    """Extend a prefix to a whole pytree: each leaf of ``prefix`` is repeated for all leaves below its position in ``tree``.
+    """Extend a prefix to a whole pytree: each leaf of ``prefix`` is repeated for all leaves below
+    its position in ``tree``.
 
     Args:
         prefix: a pytree that ends at or above the leaves of ``tree``.
@@ -202,7 +217,8 @@ def broadcast(prefix: PyTree, tree: PyTree, is_leaf: IsLeaf = None) -> Any:
         return optree.tree_broadcast_prefix(prefix, tree, is_leaf=is_leaf, namespace=NAMESPACE)  # type: ignore[type-var]
     except ValueError as error:
         raise TreeError(
-            f"broadcast: {described(structure(prefix, is_leaf))} is not a prefix of {described(treedef)}",
+            f"broadcast: {described(structure(prefix, is_leaf))} is not a prefix of "
+            f"{described(treedef)}",
             fix="the prefix has the structure of the tree from the top, with leaves where it ends",
         ) from error
 
@@ -224,7 +240,9 @@ def paths(tree: PyTree) -> list[str]:
     return ["".join(_each(shown, accessor)) for accessor in treedef.accessors()]
 
 
-def flatten_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[tuple[tuple[Any, ...], Any]], PyTreeSpec]:
+def flatten_with_path(
+    tree: PyTree, is_leaf: IsLeaf = None
+) -> tuple[list[tuple[tuple[Any, ...], Any]], PyTreeSpec]:
     """Split a pytree into its leaves, each with the keys on the path to it, and its structure.
 
     Args:
@@ -265,11 +283,14 @@ def leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[tuple[tuple[A
     return flatten_with_path(tree, is_leaf)[0]
 
 
-def map_with_path(function: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = None) -> Any:
+def map_with_path(
+    function: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = None
+) -> Any:
     """Apply a function to every leaf of a pytree and the keys on the path to it.
 
     Args:
-        function: a function of the tuple of keys, one leaf of ``tree`` and one subtree of each of ``rest``.
+        function: a function of the tuple of keys, one leaf of ``tree`` and one subtree of each of
+            ``rest``.
         tree: the pytree.
         rest: pytrees of which ``tree`` is a prefix.
         is_leaf: predicate of subtrees: where it returns True, the subtree is a leaf.
@@ -290,7 +311,9 @@ def map_with_path(function: Callable[..., Any], tree: PyTree, *rest: PyTree, is_
     return optree.tree_map_with_path(function, tree, *rest, is_leaf=is_leaf, namespace=NAMESPACE)
 
 
-def reduce(function: Callable[[Any, Any], Any], tree: PyTree, *initial: PyTree, is_leaf: IsLeaf = None) -> Any:
+def reduce(
+    function: Callable[[Any, Any], Any], tree: PyTree, *initial: PyTree, is_leaf: IsLeaf = None
+) -> Any:
     """Combine the leaves with a function of two arguments, from the left.
 
     Args:
@@ -315,7 +338,11 @@ def reduce(function: Callable[[Any, Any], Any], tree: PyTree, *initial: PyTree, 
 
 
 def reduce_associative(
-    function: Callable[[Any, Any], Any], tree: PyTree, *, identity: PyTree = None, is_leaf: IsLeaf = None
+    function: Callable[[Any, Any], Any],
+    tree: PyTree,
+    *,
+    identity: PyTree = None,
+    is_leaf: IsLeaf = None,
 ) -> Any:
     """Combine the leaves pairwise, neighbours first, with an associative function.
 
@@ -341,10 +368,16 @@ def reduce_associative(
     found = leaves(tree, is_leaf)
     if not found:
         if identity is None:
-            raise ArgumentError("reduce_associative: the pytree has no leaves", fix="pass the result for that as identity=")
+            raise ArgumentError(
+                "reduce_associative: the pytree has no leaves",
+                fix="pass the result for that as identity=",
+            )
         return identity
     while len(found) > 1:
-        found = [function(*found[k : k + 2]) if k + 1 < len(found) else found[k] for k in range(0, len(found), 2)]
+        found = [
+            function(*found[k : k + 2]) if k + 1 < len(found) else found[k]
+            for k in range(0, len(found), 2)
+        ]
     return found[0]
 
 
@@ -373,8 +406,8 @@ def transpose(outer: PyTreeSpec, inner: PyTreeSpec, tree: PyTree) -> Any:
 def partition(predicate: Callable[[Any], bool], tree: PyTree) -> tuple[Any, Any]:
     """Split a pytree in two: the leaves that satisfy a predicate, and the others.
 
-    A pytree of parameters that also holds integers and strings can be differentiated by its arrays only; `combine` joins the
-    parts again.
+    A pytree of parameters that also holds integers and strings can be differentiated by its arrays
+    only; `combine` joins the parts again.
 
     Args:
         predicate: a function from a leaf to a bool.
@@ -402,7 +435,10 @@ def partition(predicate: Callable[[Any], bool], tree: PyTree) -> tuple[Any, Any]
     _check_order("partition", predicate, tree)
     found, treedef = _flatten_with_none(tree)
     chosen = [leaf is not None and predicate(leaf) for leaf in found]
-    parts = ([leaf if flag is side else None for leaf, flag in zip(found, chosen, strict=True)] for side in (True, False))
+    parts = (
+        [leaf if flag is side else None for leaf, flag in zip(found, chosen, strict=True)]
+        for side in (True, False)
+    )
     first, second = (unflatten(treedef, part) for part in parts)
     return first, second
 
@@ -428,9 +464,14 @@ def combine(*trees: PyTree) -> Any:
     """
     flat = [_flatten_with_none(tree) for tree in trees]
     if not flat or builtins.any(treedef != flat[0][1] for _, treedef in flat):
-        raise TreeError("combine takes parts of one pytree", fix="pass what functrace.tree.partition returned")
+        raise TreeError(
+            "combine takes parts of one pytree", fix="pass what functrace.tree.partition returned"
+        )
     columns = zip(*[found for found, _ in flat], strict=True)
-    return unflatten(flat[0][1], [next((leaf for leaf in column if leaf is not None), None) for column in columns])
+    return unflatten(
+        flat[0][1],
+        [next((leaf for leaf in column if leaf is not None), None) for column in columns],
+    )
 
 
 def _flatten_with_none(tree: PyTree) -> tuple[list[Any], PyTreeSpec]:
@@ -444,7 +485,9 @@ def _check_order(name: str, function: object, tree: PyTree) -> None:
     Raises:
         ArgumentError: if not.
     """
-    if not callable(function) or (isinstance(tree, types.FunctionType) and not isinstance(function, types.FunctionType)):
+    if not callable(function) or (
+        isinstance(tree, types.FunctionType) and not isinstance(function, types.FunctionType)
+    ):
         raise ArgumentError(
             f"{name}: the first argument is a {type(function).__name__}, not a function of leaves",
             fix=f"the function comes first: {name}(function, tree)",
@@ -458,8 +501,8 @@ def ravel(tree: PyTree) -> tuple[Any, Callable[[Any], Any]]:
         tree: a pytree of arrays and numbers.
 
     Returns:
-        the vector, with the dtype that the leaves' dtypes promote to; and a function from such a vector to a pytree like
-        ``tree``, whose leaves have their own shapes and dtypes.
+        the vector, with the dtype that the leaves' dtypes promote to; and a function from such a
+        vector to a pytree like ``tree``, whose leaves have their own shapes and dtypes.
 
     Raises:
         DtypeError: if a leaf is neither an array nor a number.
@@ -480,19 +523,28 @@ def ravel(tree: PyTree) -> tuple[Any, Callable[[Any], Any]]:
     for path, leaf in zip(paths(treedef), found, strict=True):
         if not (hasattr(leaf, "dtype") or isinstance(leaf, bool | int | float | complex)):
             raise DtypeError(
-                f"ravel: the leaf {path or 'itself'} is a {type(leaf).__name__}, not an array or a number",
-                fix="separate other leaves with functrace.tree.partition, or declare them static (functrace.tree.static)",
+                f"ravel: the leaf {path or 'itself'} is a {type(leaf).__name__}, not an array or a "
+                "number",
+                fix="separate other leaves with functrace.tree.partition, or declare them static "
+                "(functrace.tree.static)",
             )
     shapes = [np.shape(leaf) for leaf in found]
-    dtypes = [np.result_type(leaf) if isinstance(leaf, bool | int | float | complex) else leaf.dtype for leaf in found]
+    dtypes = [
+        np.result_type(leaf) if isinstance(leaf, bool | int | float | complex) else leaf.dtype
+        for leaf in found
+    ]
     ends = np.cumsum([0, *[math.prod(shape) for shape in shapes]]).tolist()
     vector = np.concatenate([np.reshape(leaf, -1) for leaf in found]) if found else np.zeros(0)
 
     def unravel(flat: PyTree) -> Any:
         if np.shape(flat) != (ends[-1],):
-            raise ShapeError(f"unravel: a vector of {np.shape(flat)} was given", fix=f"pass shape {(ends[-1],)}")
+            raise ShapeError(
+                f"unravel: a vector of {np.shape(flat)} was given", fix=f"pass shape {(ends[-1],)}"
+            )
         parts = zip(ends[:-1], ends[1:], shapes, dtypes, strict=True)
-        return unflatten(treedef, [_typed(np.reshape(flat[a:b], shape), dtype) for a, b, shape, dtype in parts])
+        return unflatten(
+            treedef, [_typed(np.reshape(flat[a:b], shape), dtype) for a, b, shape, dtype in parts]
+        )
 
     return vector, unravel
 
@@ -526,7 +578,8 @@ def flatten_like(treedef: PyTreeSpec, tree: PyTree, what: str, of: str) -> list[
         path, given, expected = difference(structure_found, treedef)
         place = f" at {path}" if path else ""
         raise TreeError(
-            f"{what} have the structure of {given}{place}, but {of} have that of {expected}{place and ' there'}",
+            f"{what} have the structure of {given}{place}, but {of} have that of "
+            f"{expected}{place and ' there'}",
             fix=f"pass {what} as a pytree with the same structure as {of}",
         )
     return found
@@ -535,7 +588,8 @@ def flatten_like(treedef: PyTreeSpec, tree: PyTree, what: str, of: str) -> list[
 def leaves_or_none(treedef: PyTreeSpec, tree: PyTree, what: str, of: str) -> list[Any]:
     """Flatten a pytree that must have a given structure, or ``None`` in place of subtrees.
 
-    ``None`` for the whole pytree is an error: it is the result of a function that forgets ``return``.
+    ``None`` for the whole pytree is an error: it is the result of a function that forgets
+        ``return``.
 
     Args:
         treedef: the structure.
@@ -575,7 +629,9 @@ def leaves_or_none(treedef: PyTreeSpec, tree: PyTree, what: str, of: str) -> lis
     return result
 
 
-def prefix_leaves(prefix: PyTree, treedef: PyTreeSpec, what: str, *, flags: bool = False) -> list[Any]:
+def prefix_leaves(
+    prefix: PyTree, treedef: PyTreeSpec, what: str, *, flags: bool = False
+) -> list[Any]:
     """Extend a prefix such as ``in_axes`` to one entry per leaf of a structure.
 
     Args:
@@ -605,8 +661,10 @@ def prefix_leaves(prefix: PyTree, treedef: PyTreeSpec, what: str, *, flags: bool
         children = _children_like(p, spec)
         if children is None:
             raise TreeError(
-                f"{what} {prefix!r} does not fit the arguments: it has {p!r} in place of {described(spec)}",
-                fix=f"{what} is an int, None, or a pytree of them that has the structure of the arguments from the top",
+                f"{what} {prefix!r} does not fit the arguments: it has {p!r} in place of "
+                f"{described(spec)}",
+                fix=f"{what} is an int, None, or a pytree of them that has the structure of the "
+                "arguments from the top",
             )
         pairs += reversed(list(zip(children, spec.children(), strict=True)))
     return result
@@ -625,7 +683,11 @@ def _children_like(tree: PyTree, spec: PyTreeSpec) -> list[Any] | None:
             return None
         return [tree[key] for key in entries]
     if isinstance(tree, (tuple, list)):
-        return list(tree) if issubclass(kind, (tuple, list)) and len(tree) == spec.num_children else None
+        return (
+            list(tree)
+            if issubclass(kind, (tuple, list)) and len(tree) == spec.num_children
+            else None
+        )
     children, level = flatten(tree, lambda x: x is not tree)
     return children if level == spec.one_level() else None
 
@@ -636,7 +698,13 @@ def map_leaves(function: Callable[[Any], Any], tree: PyTree) -> Any:
     return unflatten(treedef, [function(leaf) for leaf in found])
 
 
-tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten = flatten, leaves, map, structure, unflatten
+tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten = (
+    flatten,
+    leaves,
+    map,
+    structure,
+    unflatten,
+)
 
 
 def __dir__() -> list[str]:
@@ -666,6 +734,8 @@ def _is_exact(tree: PyTreeSpec) -> bool:
     if tree.is_leaf() or kind is type(None):
         return True
     known = kind is list or is_exact(kind) or (kind is not None and issubclass(kind, tuple))
-    if not known and (kind is not dict or not builtins.all(type(entry) is str for entry in tree.entries())):
+    if not known and (
+        kind is not dict or not builtins.all(type(entry) is str for entry in tree.entries())
+    ):
         return False
     return builtins.all(_each(_is_exact, tree.children()))

@@ -25,11 +25,17 @@ def described(tree: PyTreeSpec) -> str:
     if issubclass(kind, dict):
         keys = [repr(key) for key in tree.entries()]
         shown = ", ".join(keys[:MOST]) + (f", … ({len(keys)} in all)" if len(keys) > MOST else "")
-        return f"{_article(kind.__name__)} with the key{'s' if len(keys) > 1 else ''} {shown}" if keys else "an empty dict"
+        return (
+            f"{_article(kind.__name__)} with the key{'s' if len(keys) > 1 else ''} {shown}"
+            if keys
+            else "an empty dict"
+        )
     if not children:
         return f"an empty {kind.__name__}"
     if all(child.is_leaf() for child in children):
-        return f"{_article(kind.__name__)} of {len(children)} value{'s' if len(children) > 1 else ''}"
+        return (
+            f"{_article(kind.__name__)} of {len(children)} value{'s' if len(children) > 1 else ''}"
+        )
     parts = [_kind(child) for child in children[:MOST]]
     return f"{_article(kind.__name__)} of {len(children)} ({', '.join(parts)}{', …' if len(children) > MOST else ''})"
 
@@ -42,7 +48,11 @@ def difference(first: PyTreeSpec, second: PyTreeSpec) -> tuple[str, str, str]:
         pairs = list(zip(first.children(), second.children(), strict=False))
         names = steps(first)
         inner = [k for k, (a, b) in enumerate(pairs) if a != b]
-        is_alike = first.type is second.type and len(names) == len(pairs) == len(steps(second)) and names == steps(second)
+        is_alike = (
+            first.type is second.type
+            and len(names) == len(pairs) == len(steps(second))
+            and names == steps(second)
+        )
         if first.is_leaf() or second.is_leaf() or not is_alike or not inner:
             break
         path += names[inner[0]]
@@ -55,7 +65,10 @@ def steps(tree: PyTreeSpec) -> list[str]:
     """Return the access steps to the children of a structure: ``"[0]"``, ``".weights"``."""
     kind, entries = tree.type, tree.entries()
     is_indexed = kind is not None and issubclass(kind, (tuple, list, dict))
-    return [f"[{entry!r}]" if is_indexed or not isinstance(entry, str) else f".{entry}" for entry in entries]
+    return [
+        f"[{entry!r}]" if is_indexed or not isinstance(entry, str) else f".{entry}"
+        for entry in entries
+    ]
 
 
 def _static(tree: PyTreeSpec) -> str:

@@ -48,7 +48,19 @@ _registered: set[type] = set()
 _foreign: OrderedDict[type, None] = OrderedDict()
 _at_sight: OrderedDict[type, None] = OrderedDict()
 _fields: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-LEAVES: set[type] = {np.ndarray, float, int, bool, complex, str, bytes, np.float64, np.float32, np.int64, np.bool_}
+LEAVES: set[type] = {
+    np.ndarray,
+    float,
+    int,
+    bool,
+    complex,
+    str,
+    bytes,
+    np.float64,
+    np.float32,
+    np.int64,
+    np.bool_,
+}
 """Classes that are always leaves."""
 
 
@@ -76,11 +88,19 @@ class Static:
             raise self._unhashable() from None
 
     def _unhashable(self) -> TreeError:
-        name, value = next(pair for pair in zip(self.names, self.values, strict=True) if not has_hash(pair[1]))
-        what = f"{name} of {self.kind.__name__}" if name else f"the non-leaf data of {self.kind.__name__}"
+        name, value = next(
+            pair for pair in zip(self.names, self.values, strict=True) if not has_hash(pair[1])
+        )
+        what = (
+            f"{name} of {self.kind.__name__}"
+            if name
+            else f"the non-leaf data of {self.kind.__name__}"
+        )
         return TreeError(
-            f"{what} is static, and is a {type(value).__name__}, which cannot be hashed and compared",
-            fix="use a tuple, a frozen dataclass, or another hashable object; an array is a leaf, and not static",
+            f"{what} is static, and is a {type(value).__name__}, which cannot be hashed and "
+            "compared",
+            fix="use a tuple, a frozen dataclass, or another hashable object; an array is a leaf, "
+            "and not static",
         )
 
     @property
@@ -97,40 +117,49 @@ class Static:
         return hash(self.key)
 
     def __repr__(self) -> str:
-        return ", ".join(f"{name}={value!r}" if name else repr(value) for name, value in zip(self.names, self.values))
+        return ", ".join(
+            f"{name}={value!r}" if name else repr(value)
+            for name, value in zip(self.names, self.values)
+        )
 
     def __reduce__(self) -> Any:
         return Static, (self.kind, self.names, self.values)
 
 
-# -- registration ----------------------------------------------------------------------------------------------------------
+# -- registration ----------------------------------------------------------------------------------
 
 
 @overload
 def register(kind: K) -> K: ...
 @overload
 def register(kind: K, flatten: Flatten, unflatten: Unflatten) -> K: ...
-def register(kind: type[PyTree], flatten: Flatten | None = None, unflatten: Unflatten | None = None) -> Any:
-    """Register a class as a pytree node: transforms split its objects into leaves, and rebuild them.
+def register(
+    kind: type[PyTree], flatten: Flatten | None = None, unflatten: Unflatten | None = None
+) -> Any:
+    """Register a class as a pytree node: transforms split its objects into leaves, and rebuild
+    them.
 
-    Dataclasses are pytree nodes without it; registration also makes the object of a jitted method an argument. Other
-    classes use their methods ``tree_flatten`` and ``tree_unflatten``, or two functions.
+    Dataclasses are pytree nodes without it; registration also makes the object of a jitted method
+    an argument. Other classes use their methods ``tree_flatten`` and ``tree_unflatten``, or two
+    functions.
 
     Args:
-        kind: a dataclass; or a class with the methods ``tree_flatten(self)``, which returns ``(children, static)``, and
-            ``tree_unflatten(cls, static, children)``, a class method; or any class, with the two functions.
-        flatten: from an object to ``(children, static)``: a sequence of pytrees, and the rest of the object, which can be
-            hashed and compared.
-        unflatten: from ``static`` and children to an object. Children may be placeholders: it should not read their shapes
-            or values.
+        kind: a dataclass; or a class with the methods ``tree_flatten(self)``, which returns
+            ``(children, static)``, and ``tree_unflatten(cls, static, children)``, a class method;
+            or any class, with the two functions.
+        flatten: from an object to ``(children, static)``: a sequence of pytrees, and the rest of
+            the object, which can be hashed and compared.
+        unflatten: from ``static`` and children to an object. Children may be placeholders: it
+            should not read their shapes or values.
 
     Returns:
         the class, so that ``register`` can be a decorator.
 
     Raises:
-        ArgumentError: if the class is registered already, is no class, or provides no way to flatten it.
-        TreeError: when an object is flattened, if a field is missing, it has further attributes, or ``flatten`` returns no
-            pair.
+        ArgumentError: if the class is registered already, is no class, or provides no way to
+            flatten it.
+        TreeError: when an object is flattened, if a field is missing, it has further attributes, or
+            ``flatten`` returns no pair.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -148,17 +177,24 @@ def register(kind: type[PyTree], flatten: Flatten | None = None, unflatten: Unfl
         (np.float64(3.0), np.float64(3.0))
 
     Source:
-        ``jax.tree_util.register_pytree_node_class``, ``register_pytree_node`` and ``register_dataclass``.
+        ``jax.tree_util.register_pytree_node_class``, ``register_pytree_node`` and
+        ``register_dataclass``.
     """
     if not isinstance(kind, type):
         raise ArgumentError(
-            f"register takes a class, not a {type(kind).__name__}", fix="register(Point), or @register above the class"
+            f"register takes a class, not a {type(kind).__name__}",
+            fix="register(Point), or @register above the class",
         )
     if (flatten is None) is not (unflatten is None):
-        raise ArgumentError(f"register of {kind.__name__}: one of flatten and unflatten is given", fix="give both, or none")
+        raise ArgumentError(
+            f"register of {kind.__name__}: one of flatten and unflatten is given",
+            fix="give both, or none",
+        )
     with _lock.now:
         if kind in _registered:
-            raise ArgumentError(f"{kind.__name__} is registered already", fix="register a class once")
+            raise ArgumentError(
+                f"{kind.__name__} is registered already", fix="register a class once"
+            )
         if flatten is not None and unflatten is not None:
             taken = *_by_functions(kind, flatten, unflatten), optree.AutoEntry
         elif hasattr(kind, "tree_flatten") and hasattr(kind, "tree_unflatten"):
@@ -167,8 +203,10 @@ def register(kind: type[PyTree], flatten: Flatten | None = None, unflatten: Unfl
             taken = *_by_fields(kind), optree.GetAttrEntry
         else:
             raise ArgumentError(
-                f"{kind.__name__} is no dataclass, and has no methods tree_flatten and tree_unflatten",
-                fix="make it a dataclass, write the methods, or give register(kind, flatten, unflatten)",
+                f"{kind.__name__} is no dataclass, and has no methods tree_flatten and "
+                "tree_unflatten",
+                fix="make it a dataclass, write the methods, or give register(kind, flatten, "
+                "unflatten)",
             )
         if kind in _at_sight or kind in _foreign:
             _forget(kind)
@@ -178,7 +216,8 @@ def register(kind: type[PyTree], flatten: Flatten | None = None, unflatten: Unfl
         except ValueError:
             _fields.pop(kind, None)
             raise ArgumentError(
-                f"{kind.__name__} is a pytree node already: optree flattens its objects", fix="omit register"
+                f"{kind.__name__} is a pytree node already: optree flattens its objects",
+                fix="omit register",
             ) from None
         _registered.add(kind)
     return kind
@@ -195,10 +234,12 @@ def static(
     metadata: Mapping[str, object] | None = None,
     kw_only: object = dataclasses.MISSING,
 ) -> Any:
-    """Declare a field of a dataclass that is not a leaf: ``dataclasses.field`` with ``metadata={"static": True}``.
+    """Declare a field of a dataclass that is not a leaf: ``dataclasses.field`` with
+    ``metadata={"static": True}``.
 
     Args:
-        default, default_factory, init, repr, hash, compare, metadata, kw_only: arguments of ``dataclasses.field``.
+        default, default_factory, init, repr, hash, compare, metadata, kw_only: arguments of
+            ``dataclasses.field``.
 
     Returns:
         the field, for the body of a dataclass.
@@ -216,15 +257,26 @@ def static(
     Source:
         ``jax.tree.static``.
     """
-    given: dict[str, Any] = {"default": default, "default_factory": default_factory, "kw_only": kw_only}
+    given: dict[str, Any] = {
+        "default": default,
+        "default_factory": default_factory,
+        "kw_only": kw_only,
+    }
     metadata = {**(metadata or {}), "static": True}
-    return dataclasses.field(**given, init=init, repr=repr, hash=hash, compare=compare, metadata=metadata)
+    return dataclasses.field(
+        **given, init=init, repr=repr, hash=hash, compare=compare, metadata=metadata
+    )
 
 
 def is_value(tree: object) -> bool:
     """Return True for an instance of an unregistered dataclass that is frozen and hashable."""
     kind = type(tree)
-    if kind in _registered or kind in _foreign or not dataclasses.is_dataclass(kind) or kind.__eq__ is object.__eq__:
+    if (
+        kind in _registered
+        or kind in _foreign
+        or not dataclasses.is_dataclass(kind)
+        or kind.__eq__ is object.__eq__
+    ):
         return False
     return has_hash(tree)
 
@@ -240,7 +292,7 @@ def is_exact(kind: object) -> bool:
     return kind in _registered or kind in _at_sight
 
 
-# -- classes registered on first use ---------------------------------------------------------------------------------------
+# -- classes registered on first use ---------------------------------------------------------------
 
 
 def see(leaves: Iterable[PyTree], is_leaf: Callable[[Any], bool] | None = None) -> bool:
@@ -286,7 +338,9 @@ def _enter(
     unflatten: Callable[[Any, Any], Any],
     entry: type[optree.PyTreeEntry] | None = None,
 ) -> None:
-    optree.register_pytree_node(kind, flatten, unflatten, path_entry_type=entry or optree.AutoEntry, namespace=NAMESPACE)
+    optree.register_pytree_node(
+        kind, flatten, unflatten, path_entry_type=entry or optree.AutoEntry, namespace=NAMESPACE
+    )
 
 
 def _forget(kind: type) -> None:
@@ -295,7 +349,7 @@ def _forget(kind: type) -> None:
         table.pop(kind, None)
 
 
-# -- flattening ------------------------------------------------------------------------------------------------------------
+# -- flattening ------------------------------------------------------------------------------------
 
 
 def _by_fields(kind: type) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:
@@ -313,10 +367,17 @@ def _by_fields(kind: type) -> tuple[Callable[[Any], Any], Callable[[Any, Any], A
             _check_attributes(tree, held, known)
         try:
             children = [getattr(tree, name) for name in leaves]
-            return children, Static(kind, fixed, tuple([getattr(tree, name) for name in fixed])) if fixed else None, leaves
+            return (
+                children,
+                Static(kind, fixed, tuple([getattr(tree, name) for name in fixed]))
+                if fixed
+                else None,
+                leaves,
+            )
         except AttributeError as error:
             raise TreeError(
-                f"a {kind.__name__} has no value for one of its fields: {error}", fix="give every field a value"
+                f"a {kind.__name__} has no value for one of its fields: {error}",
+                fix="give every field a value",
             ) from error
 
     def unflatten(held: Static | None, children: Iterable[PyTree]) -> Any:
@@ -338,9 +399,12 @@ def _check_attributes(tree: object, held: dict[str, Any], known: frozenset[str])
         cached = isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)
         if name not in known and not cached and not name.startswith("__"):
             raise TreeError(
-                f"a {kind.__name__} has the attribute {name!r}, which is not a field of the dataclass",
-                fix=f"declare it: as a field, which is a leaf, or as {name}: ... = functrace.tree.static(init=False); "
-                "or make it a property; or register the class with functions of your own (functrace.tree.register)",
+                f"a {kind.__name__} has the attribute {name!r}, which is not a field of the "
+                "dataclass",
+                fix=f"declare it: as a field, which is a leaf, or as {name}: ... = "
+                "functrace.tree.static(init=False); "
+                "or make it a property; or register the class with functions of your own "
+                "(functrace.tree.register)",
             )
 
 
@@ -353,8 +417,10 @@ def _by_functions(
         pair = flatten(tree)
         if not (isinstance(pair, tuple) and len(pair) == 2):
             raise TreeError(
-                f"flatten of {kind.__name__} returned a {type(pair).__name__}, not a pair (children, static)",
-                fix="return children, static, where static is None if there is nothing besides the children",
+                f"flatten of {kind.__name__} returned a {type(pair).__name__}, not a pair "
+                "(children, static)",
+                fix="return children, static, where static is None if there is nothing besides the "
+                "children",
             )
         children, held = pair
         return tuple(children), None if held is None else Static(kind, ("",), (held,))
@@ -379,8 +445,10 @@ def check_depth(tree: PyTree, is_leaf: Callable[[Any], bool] | None = None) -> N
         kind = type(node).__name__
         if id(node) in above:
             raise TreeError(
-                f"a {kind} contains itself: the object at {name} is the {kind} {above[id(node)] or 'itself'}",
-                fix="remove the reference to the container, or register its class with functions that omit it "
+                f"a {kind} contains itself: the object at {name} is the {kind} "
+                f"{above[id(node)] or 'itself'}",
+                fix="remove the reference to the container, or register its class with functions "
+                "that omit it "
                 "(functrace.tree.register)",
             )
         if len(path) >= optree.MAX_RECURSION_DEPTH:
@@ -395,7 +463,9 @@ def check_depth(tree: PyTree, is_leaf: Callable[[Any], bool] | None = None) -> N
         if not spec.is_leaf():
             here = {**above, id(node): f"at {name}" if name else ""}
             steps = [shown(accessor[0]) for accessor in spec.accessors()]
-            waiting += [(child, (*path, step), here) for child, step in zip(children, steps, strict=True)]
+            waiting += [
+                (child, (*path, step), here) for child, step in zip(children, steps, strict=True)
+            ]
 
 
 def shown(entry: optree.PyTreeEntry) -> str:

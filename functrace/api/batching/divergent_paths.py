@@ -84,7 +84,8 @@ def merged(paths: Sequence[Path], places: Sequence[int | None], owner: str) -> l
         if path.tree != first.tree:
             place, one, another = difference(first.tree, path.tree)
             raise TreeError(
-                f"{owner}: one path returns {f'as result{place} ' if place else ''}{one}, another {another}; "
+                f"{owner}: one path returns {f'as result{place} ' if place else ''}{one}, another "
+                f"{another}; "
                 f"{_parted(first, path)}",
                 fix="return pytrees with the same structure on every path",
             )
@@ -92,21 +93,26 @@ def merged(paths: Sequence[Path], places: Sequence[int | None], owner: str) -> l
     for k, place in enumerate(places):
         leaves = [path.leaves[k] for path in paths]
         dtype = _common(paths, leaves, owner)
-        results.append(_shared(paths, leaves, owner) if place is None else _batch(paths, leaves, dtype))
+        results.append(
+            _shared(paths, leaves, owner) if place is None else _batch(paths, leaves, dtype)
+        )
     return results
 
 
 def _common(paths: Sequence[Path], leaves: Sequence[Leaf], owner: str) -> np.dtype[Any]:
     """Check that a leaf has one shape and one dtype on all paths; return the dtype."""
     arrays = [k for k, leaf in enumerate(leaves) if leaf.number is None]
-    numbers = [np.zeros((), leaf.aval.dtype)[()].item() for leaf in leaves if leaf.number is not None]
+    numbers = [
+        np.zeros((), leaf.aval.dtype)[()].item() for leaf in leaves if leaf.number is not None
+    ]
     chosen = arrays[0] if arrays else 0
     aval = leaves[chosen].aval
     for k, leaf in enumerate(leaves):
         if leaf.aval.shape != aval.shape or (leaf.number is None and leaf.aval.dtype != aval.dtype):
             kind = ShapeError if leaf.aval.shape != aval.shape else DtypeError
             raise kind(
-                f"{owner}: one path returns {aval}, another {leaf.aval}; {_parted(paths[chosen], paths[k])}",
+                f"{owner}: one path returns {aval}, another {leaf.aval}; "
+                f"{_parted(paths[chosen], paths[k])}",
                 at=leaf.source,
                 made=leaves[chosen].source,
                 fix="return the same shape and dtype on every path",
@@ -117,7 +123,8 @@ def _common(paths: Sequence[Path], leaves: Sequence[Leaf], owner: str) -> np.dty
     if dtype != aval.dtype:
         k = next(k for k, leaf in enumerate(leaves) if leaf.number is not None)
         raise DtypeError(
-            f"{owner}: one path returns {aval}, another a Python {getattr(leaves[k].number, '__name__', 'number')}; "
+            f"{owner}: one path returns {aval}, another a Python "
+            f"{getattr(leaves[k].number, '__name__', 'number')}; "
             f"{_parted(paths[chosen], paths[k])}",
             made=leaves[chosen].source,
             fix="return the same dtype on every path",
@@ -180,7 +187,12 @@ def _shared(paths: Sequence[Path], leaves: Sequence[Leaf], owner: str) -> Any:
 def _is_same(a: Value, b: Value) -> bool:
     """Return True if two values are equal; traced ones, if they are one variable."""
     if isinstance(a, Tracer) or isinstance(b, Tracer):
-        return isinstance(a, Tracer) and isinstance(b, Tracer) and a._recording is b._recording and a._id == b._id
+        return (
+            isinstance(a, Tracer)
+            and isinstance(b, Tracer)
+            and a._recording is b._recording
+            and a._id == b._id
+        )
     return np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 

@@ -47,31 +47,37 @@ def vmap(
 ) -> Callable[P, R]:
     """Make a function that maps ``f`` over an axis of its arguments.
 
-    Python's own ``if`` and ``while`` may read values of the batch. Where examples differ, the batch is split: ``f`` runs
-    once per path, and results come back in the order of the examples (docs/python_control_flow.md).
+    Python's own ``if`` and ``while`` may read values of the batch. Where examples differ, the batch
+    is split: ``f`` runs once per path, and results come back in the order of the examples
+        (docs/python_control_flow.md).
 
     Args:
         f: a function of single examples.
-        in_axes: the axis of each argument to map over: an int, ``None`` (not mapped), or a pytree of them that is a prefix
-            of the tuple of arguments. Keyword arguments are mapped along axis 0. Arrays that are not mapped stay concrete
-            (``if``, ``int``); numbers and other objects are passed unchanged.
-        out_axes: where the mapped axis goes in the results: an int, ``None`` for results that do not depend on mapped
-            arguments, or a prefix pytree.
+        in_axes: the axis of each argument to map over: an int, ``None`` (not mapped), or a pytree
+            of them that is a prefix of the tuple of arguments. Keyword arguments are mapped along
+            axis 0. Arrays that are not mapped stay concrete (``if``, ``int``); numbers and other
+            objects are passed unchanged.
+        out_axes: where the mapped axis goes in the results: an int, ``None`` for results that do
+            not depend on mapped arguments, or a prefix pytree.
         axis_size: number of examples; needed only if nothing is mapped.
-        max_paths: largest number of paths that the examples may take through ``f``. 1 requires all examples to take the
-            same path, 0 forbids reading values.
+        max_paths: largest number of paths that the examples may take through ``f``. 1 requires all
+            examples to take the same path, 0 forbids reading values.
 
     Returns:
-        a function of batches. ``f`` runs on traced values of one example: once per path that examples take.
+        a function of batches. ``f`` runs on traced values of one example: once per path that
+            examples take.
 
     Raises:
-        ArgumentError: if ``max_paths`` is negative, ``in_axes`` does not match the arguments, or nothing is mapped.
+        ArgumentError: if ``max_paths`` is negative, ``in_axes`` does not match the arguments, or
+            nothing is mapped.
         AxisError: if an argument lacks the axis to map, or a result the one of ``out_axes``.
         ShapeError: if mapped axes differ in size; the message names the arguments and sizes.
-        ConcretizationError: if ``f`` reads a value that is abstract (under ``jit``, ``trace``, in the bodies of ``cond`` and
-            ``scan``).
-        TooManyPathsError: if there are more than ``max_paths`` paths; the message has their number and the branching line.
-        TreeError, ShapeError, DtypeError: if paths return results that do not fit together; the message names the lines.
+        ConcretizationError: if ``f`` reads a value that is abstract (under ``jit``, ``trace``, in
+            the bodies of ``cond`` and ``scan``).
+        TooManyPathsError: if there are more than ``max_paths`` paths; the message has their number
+            and the branching line.
+        TreeError, ShapeError, DtypeError: if paths return results that do not fit together; the
+            message names the lines.
 
     Example:
         >>> import numpy as np
@@ -81,13 +87,16 @@ def vmap(
         array([ 1. , -0.1])
 
     Cost:
-        the array work of all examples, in one NumPy call per equation (or a few). With several paths: one recording per
-        path, and the array work of each path for the examples on it.
+        the array work of all examples, in one NumPy call per equation (or a few). With several
+        paths: one recording per path, and the array work of each path for the examples on it.
     """
     name = function_name(f)
     owner = f"vmap of {name}"
     if max_paths < 0:
-        raise ArgumentError(f"{owner}: max_paths={max_paths} is negative", fix="pass the number of paths that are allowed")
+        raise ArgumentError(
+            f"{owner}: max_paths={max_paths} is negative",
+            fix="pass the number of paths that are allowed",
+        )
 
     @transformed("vmap", f)
     def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -99,7 +108,8 @@ def vmap(
                 axes_given = in_axes
             if isinstance(axes_given, tuple) and len(axes_given) != len(args):
                 raise ArgumentError(
-                    f"{owner}: in_axes has {len(axes_given)} entries, but {len(args)} positional arguments were given",
+                    f"{owner}: in_axes has {len(axes_given)} entries, but {len(args)} positional "
+                    "arguments were given",
                     fix="give one entry per positional argument (None for those not mapped)",
                 )
             if axes_given == 0 and type(axes_given) is int:
@@ -107,18 +117,25 @@ def vmap(
             else:
                 of_args, of_kwargs = treedef.children()
                 axes = prefix_leaves(axes_given, of_args, "in_axes") + [0] * of_kwargs.num_leaves
-            values = as_values(leaves, owner, lambda: argument_names(treedef), [axis is not None for axis in axes])
+            values = as_values(
+                leaves, owner, lambda: argument_names(treedef), [axis is not None for axis in axes]
+            )
             places = [_place(axis, value) for axis, value in zip(axes, values, strict=True)]
             if -1 in places:
                 raise _no_such_axis(places.index(-1), axes, values, treedef, owner)
             size = _batch_size(places, values, treedef, axis_size, owner)
-            batched = [v if k is None else _to_front(v, k) for k, v in zip(places, values, strict=True)]
+            batched = [
+                v if k is None else _to_front(v, k) for k, v in zip(places, values, strict=True)
+            ]
 
             call = _Call(f, owner, treedef, places, batched, size, out_axes)
             runs = Paths(owner, size, max_paths)
             while runs.waiting:
                 call.run(runs, runs.take())
-            results = [_from_front(r, k, owner) for r, k in zip(call.results(), call.out_places, strict=True)]
+            results = [
+                _from_front(r, k, owner)
+                for r, k in zip(call.results(), call.out_places, strict=True)
+            ]
             return unflatten(call.out_tree, results)
         except BaseException as error:
             hide_own_frames(error)
@@ -207,7 +224,9 @@ class _Call:
             traced.append(_input(recording, value, self.held[n], place is not None))
         # The function has copies of the caller's plain arrays; writes to outer traced values must
         # show outside.
-        recording.arguments = tuple([x for x, v in zip(traced, self.values, strict=True) if isinstance(v, Tracer)])
+        recording.arguments = tuple(
+            [x for x, v in zip(traced, self.values, strict=True) if isinstance(v, Tracer)]
+        )
         return unflatten(self.tree, traced)
 
     def _run_whole(self, call: Recorded) -> list[Any]:
@@ -231,7 +250,9 @@ class _Call:
 def _is_array(place: int | None, value: object) -> bool:
     """Return True if an argument becomes an input; numbers and outer traced values are forwarded
     unchanged."""
-    return place is not None or (isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind in "biufc")
+    return place is not None or (
+        isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind in "biufc"
+    )
 
 
 def _input(recording: Recording, value: Any, array: Any, is_mapped: bool) -> Any:
@@ -257,7 +278,9 @@ def _place(axis: int | None, value: Value) -> int | None:
     return axis % rank if -rank <= axis < rank else -1
 
 
-def _no_such_axis(k: int, axes: Sequence[int | None], values: Sequence[Any], treedef: PyTreeSpec, owner: str) -> AxisError:
+def _no_such_axis(
+    k: int, axes: Sequence[int | None], values: Sequence[Any], treedef: PyTreeSpec, owner: str
+) -> AxisError:
     name, aval = argument_names(treedef)[k], aval_of(values[k])
     rank = len(aval.shape)
     if rank == 0:
@@ -265,22 +288,42 @@ def _no_such_axis(k: int, axes: Sequence[int | None], values: Sequence[Any], tre
         fix = "pass an array with the examples along an axis; in_axes=None for it gives the same to all examples"
     else:
         what = f"in_axes={axes[k]}, but {name} is {aval}"
-        fix = "use in_axes=0: it has one axis" if rank == 1 else f"its axes are between {-rank} and {rank - 1}"
+        fix = (
+            "use in_axes=0: it has one axis"
+            if rank == 1
+            else f"its axes are between {-rank} and {rank - 1}"
+        )
     return AxisError(f"{owner}: {what}", fix=fix)
 
 
-def _batch_size(places: list[int | None], values: list[Any], treedef: PyTreeSpec, axis_size: int | None, owner: str) -> int:
-    found = {value.shape[place] for place, value in zip(places, values, strict=True) if place is not None}
+def _batch_size(
+    places: list[int | None],
+    values: list[Any],
+    treedef: PyTreeSpec,
+    axis_size: int | None,
+    owner: str,
+) -> int:
+    found = {
+        value.shape[place] for place, value in zip(places, values, strict=True) if place is not None
+    }
     if axis_size is not None:
         found.add(axis_size)
     if not found:
-        raise ArgumentError(f"{owner}: nothing is mapped", fix="give an axis in in_axes, or axis_size=")
+        raise ArgumentError(
+            f"{owner}: nothing is mapped", fix="give an axis in in_axes, or axis_size="
+        )
     if len(found) > 1:
         names = argument_names(treedef)
-        named = [(name, value.shape[k]) for name, k, value in zip(names, places, values, strict=True) if k is not None]
+        named = [
+            (name, value.shape[k])
+            for name, k, value in zip(names, places, values, strict=True)
+            if k is not None
+        ]
         named += [] if axis_size is None else [("axis_size", axis_size)]
         listed = ", ".join(f"{name} has {n}" for name, n in named)
-        raise ShapeError(f"{owner}: mapped axes differ in size: {listed}", fix="map over axes of one size")
+        raise ShapeError(
+            f"{owner}: mapped axes differ in size: {listed}", fix="map over axes of one size"
+        )
     return found.pop()
 
 
@@ -293,6 +336,9 @@ def _from_front(value: Value, axis: int | None, owner: str) -> Any:
         return value
     rank = len(shape_of(value))
     if not -rank <= axis < rank:
-        raise AxisError(f"{owner}: out_axes={axis}, but the result has {rank} axes with the batch axis", fix="use 0")
+        raise AxisError(
+            f"{owner}: out_axes={axis}, but the result has {rank} axes with the batch axis",
+            fix="use 0",
+        )
     moved = moveaxis(value, 0, axis % rank)
     return np.ascontiguousarray(moved) if isinstance(moved, np.ndarray) else moved

@@ -43,7 +43,10 @@ def as_value(leaf: Any, what: str) -> Any:
     if isinstance(leaf, np.ndarray):
         check_plain(leaf)
         if leaf.dtype.kind not in "biufc":
-            raise DtypeError(f"{what} has dtype {leaf.dtype}, which is not numeric", fix="pass arrays and numbers")
+            raise DtypeError(
+                f"{what} has dtype {leaf.dtype}, which is not numeric",
+                fix="pass arrays and numbers",
+            )
         leaf = leaf if type(leaf) is np.ndarray else leaf.view(np.ndarray)
         return leaf if leaf.ndim else leaf[()]
     if isinstance(leaf, (Tracer, np.generic)):
@@ -52,23 +55,34 @@ def as_value(leaf: Any, what: str) -> Any:
         return np.float64(leaf)
     array = None if _is_nest(leaf) else as_array(leaf)
     if array is None or array.dtype.kind not in "biufc":
-        raise DtypeError(f"{what} is a {type(leaf).__name__}, not an array or a number", fix="pass arrays and numbers")
+        raise DtypeError(
+            f"{what} is a {type(leaf).__name__}, not an array or a number",
+            fix="pass arrays and numbers",
+        )
     return array[()]
 
 
 def _is_nest(leaf: object) -> bool:
     """Return True for an unregistered subclass of a container, which no transform flattens."""
-    return isinstance(leaf, dict | set | frozenset | list | tuple) and type(leaf) not in (list, tuple)
+    return isinstance(leaf, dict | set | frozenset | list | tuple) and type(leaf) not in (
+        list,
+        tuple,
+    )
 
 
 def argument_names(treedef: PyTreeSpec) -> list[str]:
-    """Name the leaves of the structure of ``(args, kwargs)``: ``args[0]['w'].scale``, ``kwargs['rate']``."""
+    """Name the leaves of the structure of ``(args, kwargs)``: ``args[0]['w'].scale``,
+    ``kwargs['rate']``.
+    """
     placed, named = treedef.children()
     return [f"args{path}" for path in paths(placed)] + [f"kwargs{path}" for path in paths(named)]
 
 
 def as_values(
-    leaves: Sequence[Any], owner: str, names: Callable[[], Sequence[str]], wanted: Sequence[bool] | None = None
+    leaves: Sequence[Any],
+    owner: str,
+    names: Callable[[], Sequence[str]],
+    wanted: Sequence[bool] | None = None,
 ) -> list[Any]:
     """Convert the leaves of a pytree by `as_value`; those that are not ``wanted`` are unchanged.
 
@@ -84,7 +98,10 @@ def as_values(
     try:
         if wanted is None:
             return [as_value(leaf, owner) for leaf in leaves]
-        return [as_value(leaf, owner) if flag else leaf for leaf, flag in zip(leaves, wanted, strict=True)]
+        return [
+            as_value(leaf, owner) if flag else leaf
+            for leaf, flag in zip(leaves, wanted, strict=True)
+        ]
     except DtypeError:
         for k, leaf in enumerate(leaves):
             if wanted is None or wanted[k]:
@@ -105,8 +122,10 @@ def check_leaf(leaf: object, owner: str, name: str) -> None:
 
 
 NO_LEAF = (
-    "separate other objects from the arrays of a pytree with functrace.tree.partition, or declare them static fields of "
-    "a dataclass (functrace.tree.static); register a class that is a pytree with functrace.tree.register"
+    "separate other objects from the arrays of a pytree with functrace.tree.partition, or declare "
+    "them static fields of "
+    "a dataclass (functrace.tree.static); register a class that is a pytree with "
+    "functrace.tree.register"
 )
 """The fix for leaves that no transform accepts."""
 
@@ -128,7 +147,11 @@ def check_argnums(argnums: object, transform: str, name: str = "argnums") -> tup
     if isinstance(argnums, tuple | list | range) and all(map(is_position, argnums)):
         return tuple(argnums)
     is_name = isinstance(argnums, str)
-    shown = repr(argnums) if isinstance(argnums, bool | str | tuple | list) else f"a {type(argnums).__name__}"
+    shown = (
+        repr(argnums)
+        if isinstance(argnums, bool | str | tuple | list)
+        else f"a {type(argnums).__name__}"
+    )
     raise ArgumentError(
         f"{transform}: {name} is {shown}, not a position or a sequence of positions",
         fix=f"count positional arguments from 0: {name}=0, {name}=(0, 2)"
@@ -137,17 +160,23 @@ def check_argnums(argnums: object, transform: str, name: str = "argnums") -> tup
     )
 
 
-def check_function(f: object, transform: str, usage: str = "{0}(f) returns a function: call {0}(f)(x)") -> None:
+def check_function(
+    f: object, transform: str, usage: str = "{0}(f) returns a function: call {0}(f)(x)"
+) -> None:
     """Check that ``f`` is callable.
 
     Raises:
         ArgumentError: if not.
     """
     if not callable(f):
-        raise ArgumentError(f"{transform} takes a function, not a {type(f).__name__}", fix=usage.format(transform))
+        raise ArgumentError(
+            f"{transform} takes a function, not a {type(f).__name__}", fix=usage.format(transform)
+        )
 
 
-def normalize_argnums(argnums: object, count: int, what: str, name: str = "argnums") -> tuple[int, ...]:
+def normalize_argnums(
+    argnums: object, count: int, what: str, name: str = "argnums"
+) -> tuple[int, ...]:
     """Return ``argnums`` as a tuple of non-negative positions.
 
     Raises:
@@ -157,7 +186,8 @@ def normalize_argnums(argnums: object, count: int, what: str, name: str = "argnu
     for k in numbers:
         if not -count <= k < count:
             raise ArgumentError(
-                f"{what}: {name}={argnums!r}, but the function was called with {count} positional arguments",
+                f"{what}: {name}={argnums!r}, but the function was called with {count} positional "
+                "arguments",
                 fix=("keyword arguments are not differentiated: " if name == "argnums" else "")
                 + f"pass by position what {name} names"
                 + (f" (positions are 0 to {count - 1})" if count else ""),

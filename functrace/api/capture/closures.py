@@ -51,7 +51,13 @@ def named(function: FunctionType) -> dict[str, Any]:
     """Map the names in a function to their values: globals, closure variables, defaults."""
     code, known = function.__code__, function.__globals__
     words = {word for part in codes(code) for word in part.co_names}
-    defaults = dict(zip(code.co_varnames[: code.co_argcount][::-1], (function.__defaults__ or ())[::-1], strict=False))
+    defaults = dict(
+        zip(
+            code.co_varnames[: code.co_argcount][::-1],
+            (function.__defaults__ or ())[::-1],
+            strict=False,
+        )
+    )
     found = {word: known[word] for word in words if word in known}
     return found | _closure(function) | defaults | (function.__kwdefaults__ or {})
 
@@ -81,7 +87,9 @@ def functions_named(f: object) -> list[FunctionType]:
     return [function for _, function in things_named(f, FunctionType)][:_MOST_FUNCTIONS]
 
 
-def reads_of(f: object, name: str, watches: Iterable[Watch], before: Reads | None = None) -> Reads | None:
+def reads_of(
+    f: object, name: str, watches: Iterable[Watch], before: Reads | None = None
+) -> Reads | None:
     """Return the arrays that a staged function reads besides its arguments; None if there are none.
 
     Args:
@@ -110,17 +118,23 @@ def reads_of(f: object, name: str, watches: Iterable[Watch], before: Reads | Non
 def _warn_of_size(f: object, name: str, word: str, size: int) -> None:
     function = next(iter(functions_named(f)), None)
     warnings.warn_explicit(
-        f"jit of {name} names an array{f' ({word})' if word else ''} of {size >> 20:,} MiB, but does not compute with all "
-        "of it: it is too large to be compared at every call, so a change in place is not detected. Pass it as an "
+        f"jit of {name} names an array{f' ({word})' if word else ''} of {size >> 20:,} MiB, but "
+        "does not compute with all "
+        "of it: it is too large to be compared at every call, so a change in place is not "
+        "detected. Pass it as an "
         "argument, or declare it read-only (flags.writeable = False)",
         UserWarning,
         __file__ if function is None else function.__code__.co_filename,
         0 if function is None else function.__code__.co_firstlineno,
-        registry={} if function is None else function.__globals__.setdefault("__warningregistry__", {}),
+        registry={}
+        if function is None
+        else function.__globals__.setdefault("__warningregistry__", {}),
     )
 
 
-def _reached(f: object, kinds: type | tuple[type, ...], words: set[str]) -> Iterator[tuple[str, Any]]:
+def _reached(
+    f: object, kinds: type | tuple[type, ...], words: set[str]
+) -> Iterator[tuple[str, Any]]:
     """Walk once; adds the names in functions that are visited to ``words``, which selects
     attributes."""
     waiting, seen = deque([("", f)]), set[int]()
@@ -164,9 +178,16 @@ def _parts(thing: object, words: set[str]) -> Iterable[tuple[str, Any]]:
     if isinstance(thing, property):
         return [("", thing.fget)]
     if isinstance(thing, type):
-        return [x for base in thing.__mro__ if _is_users_class(base) for x in _chosen(vars(base), words)]
-    if str(type(thing).__module__).partition(".")[0] == __name__.partition(".")[0]:  # its components
-        return [("", getattr(thing, word, None)) for word in ("__wrapped__", "rules", "rule", "vjp", "jvp")]
+        return [
+            x for base in thing.__mro__ if _is_users_class(base) for x in _chosen(vars(base), words)
+        ]
+    if (
+        str(type(thing).__module__).partition(".")[0] == __name__.partition(".")[0]
+    ):  # its components
+        return [
+            ("", getattr(thing, word, None))
+            for word in ("__wrapped__", "rules", "rule", "vjp", "jvp")
+        ]
     if isinstance(thing, BuiltinMethodType):  # a method of a generator, bound to a name
         return [("", thing.__self__)]
     return _attributes(thing, words)
@@ -187,7 +208,11 @@ def _attributes(thing: object, words: set[str]) -> Iterator[tuple[str, Any]]:
 
 def _is_operator(word: str, thing: object) -> bool:
     """Return True for a method that Python calls without its name: operators, calls, ``with``."""
-    return word.startswith("__") and word not in ("__init__", "__new__") and isinstance(thing, FunctionType)
+    return (
+        word.startswith("__")
+        and word not in ("__init__", "__new__")
+        and isinstance(thing, FunctionType)
+    )
 
 
 def _chosen(held: Mapping[str, Any], words: set[str]) -> list[tuple[str, Any]]:

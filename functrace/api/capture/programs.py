@@ -41,11 +41,12 @@ def trace(f: Callable[P, Any]) -> Callable[..., Program]:
         f: a function of arrays (pytrees of them).
 
     Returns:
-        a function of ``f``'s arguments, arrays or `ShapeDtype`, that returns a `Program`. Its inputs are the leaves of the
-        arguments, in order; its outputs are the leaves of the result.
+        a function of ``f``'s arguments, arrays or `ShapeDtype`, that returns a `Program`. Its
+        inputs are the leaves of the arguments, in order; its outputs are the leaves of the result.
 
     Raises:
-        ConcretizationError: if ``f`` reads a concrete value (``if x > 0``): all values are abstract.
+        ConcretizationError: if ``f`` reads a concrete value (``if x > 0``): all values are
+            abstract.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -68,13 +69,18 @@ def trace(f: Callable[P, Any]) -> Callable[..., Program]:
         here = None if frame is None else (frame.f_code, frame.f_lasti)
         leaves, treedef = flatten((args, kwargs))
         values = as_values(
-            leaves, owner, lambda: argument_names(treedef), [not isinstance(leaf, ShapeDtype) for leaf in leaves]
+            leaves,
+            owner,
+            lambda: argument_names(treedef),
+            [not isinstance(leaf, ShapeDtype) for leaf in leaves],
         )
         avals = [value if isinstance(value, ShapeDtype) else aval_of(value) for value in values]
 
         def inputs(recording: Recording) -> Called:
             tracers = [recording.new_input(aval) for aval in avals]
-            for tracer, leaf in zip(tracers, leaves, strict=True):  # the layout of a ShapeDtype is unknown
+            for tracer, leaf in zip(
+                tracers, leaves, strict=True
+            ):  # the layout of a ShapeDtype is unknown
                 if isinstance(leaf, np.ndarray):
                     recording.views.layouts[tracer._id] = leaf.strides
                     if not leaf.ndim:
@@ -86,7 +92,9 @@ def trace(f: Callable[P, Any]) -> Callable[..., Program]:
             # Operations that a transform records itself get the line that calls `trace`, whose
             # variable is the program.
             names = {i: None for i, position in enumerate(call.lines) if position == here}
-            return own_constants(call.program(name, input_names=input_names(f, args, kwargs), names=names))
+            return own_constants(
+                call.program(name, input_names=input_names(f, args, kwargs), names=names)
+            )
 
     return traced
 
@@ -122,7 +130,9 @@ def eval_shape(f: Callable[..., Any], *args: object, **kwargs: object) -> Any:
     return unflatten(found[-1], [program.avals[i] for i in program.output_ids])
 
 
-def input_names(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str | None]:
+def input_names(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[str | None]:
     """Name the leaves of the arguments after their parameters."""
     try:
         parameters = [
@@ -151,7 +161,8 @@ def evaluate(program: Program, *arguments: object) -> Any:
 
     Args:
         program: the program, made by `trace` or a transform.
-        arguments: one array per input of the program, in the order of ``program.inputs``, with its shape and dtype.
+        arguments: one array per input of the program, in the order of ``program.inputs``, with its
+            shape and dtype.
 
     Returns:
         the output, or a tuple of outputs if the program has several; fresh arrays.
@@ -169,7 +180,8 @@ def evaluate(program: Program, *arguments: object) -> Any:
     """
     if len(arguments) != len(program.input_ids):
         raise ShapeError(
-            f"{program.name} has {len(program.input_ids)} inputs, but {len(arguments)} arguments were given",
+            f"{program.name} has {len(program.input_ids)} inputs, but {len(arguments)} arguments "
+            "were given",
             fix="pass one array per input, in the order of program.inputs",
         )
     values = []
@@ -177,7 +189,8 @@ def evaluate(program: Program, *arguments: object) -> Any:
         value = as_value(argument, f"argument {var.name}")
         if aval_of(value) is not var.aval:
             raise ShapeError(
-                f"argument {var.name} of {program.name} is {aval_of(value)}, but the program takes {var.aval}",
+                f"argument {var.name} of {program.name} is {aval_of(value)}, but the program takes "
+                f"{var.aval}",
                 fix="trace the function again for other shapes and dtypes",
             )
         values.append(value)
@@ -186,7 +199,8 @@ def evaluate(program: Program, *arguments: object) -> Any:
 
 
 def value(x: T) -> T:
-    """Return the concrete values of traced arrays (pytrees of them): plain arrays without derivative.
+    """Return the concrete values of traced arrays (pytrees of them): plain arrays without
+    derivative.
 
     Args:
         x: a traced array, or a pytree that holds some. Other leaves are returned unchanged.
@@ -204,7 +218,9 @@ def value(x: T) -> T:
         >>> log
         [np.float64(3.0)]
     """
-    return map_leaves(lambda leaf: np.copy(leaf._concrete())[()] if isinstance(leaf, TracedArray) else leaf, x)
+    return map_leaves(
+        lambda leaf: np.copy(leaf._concrete())[()] if isinstance(leaf, TracedArray) else leaf, x
+    )
 
 
 def is_traced(x: PyTree) -> bool:

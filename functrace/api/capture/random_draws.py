@@ -64,22 +64,35 @@ def watching(f: Callable[..., Any], name: str) -> Iterator[None]:
         _told.reset(token)
     moved = {
         key: [(function, words) for function, words, generator in seen if id(generator) == key]
-        for key in {id(generator): None for *_, generator in seen if not _equal(before[id(generator)], _state(generator))}
+        for key in {
+            id(generator): None
+            for *_, generator in seen
+            if not _equal(before[id(generator)], _state(generator))
+        }
     }
     for key, places in moved.items():
         if key not in told:
-            is_pythons = any(id(generator) == key and hasattr(generator, "getstate") for *_, generator in seen)
+            is_pythons = any(
+                id(generator) == key and hasattr(generator, "getstate") for *_, generator in seen
+            )
             _warn(name, functions[0], places, is_pythons=is_pythons)
     told.update(moved)
 
 
-def _warn(name: str, function: FunctionType, places: list[tuple[FunctionType, Words]], *, is_pythons: bool) -> None:
-    found = next(((where, line) for where, words in places if (line := _line(where, words)) is not None), None)
+def _warn(
+    name: str, function: FunctionType, places: list[tuple[FunctionType, Words]], *, is_pythons: bool
+) -> None:
+    found = next(
+        ((where, line) for where, words in places if (line := _line(where, words)) is not None),
+        None,
+    )
     where, line = found or (function, function.__code__.co_firstlineno)
     how = "draws" if found else "draws, in what this function calls,"
     warnings.warn_explicit(
-        f"{'random' if is_pythons else 'numpy.random'} {how} while jit of {name} is staged: every call will use the "
-        "numbers that it draws now. Draw with functrace.random, by a key that is an argument (docs/random.md), or pass what "
+        f"{'random' if is_pythons else 'numpy.random'} {how} while jit of {name} is staged: every "
+        "call will use the "
+        "numbers that it draws now. Draw with functrace.random, by a key that is an argument "
+        "(docs/random.md), or pass what "
         "is drawn as an argument",
         UserWarning,
         where.__code__.co_filename,
@@ -88,7 +101,9 @@ def _warn(name: str, function: FunctionType, places: list[tuple[FunctionType, Wo
     )
 
 
-def _generators(f: object, functions: list[FunctionType]) -> Iterator[tuple[FunctionType, Words, Any]]:
+def _generators(
+    f: object, functions: list[FunctionType]
+) -> Iterator[tuple[FunctionType, Words, Any]]:
     """Yield NumPy's and Python's global generators, by their names in each function, and reachable
     ones."""
     every = (code for function in functions for code in codes(function.__code__))
@@ -104,9 +119,13 @@ def _generators(f: object, functions: list[FunctionType]) -> Iterator[tuple[Func
                 yield function, (word,), pythons
             elif is_numpys and value is np:
                 yield function, (word, "random"), module.mtrand._rand
-            elif is_numpys and (value is module or getattr(module, getattr(value, "__name__", ""), None) is value):
+            elif is_numpys and (
+                value is module or getattr(module, getattr(value, "__name__", ""), None) is value
+            ):
                 yield function, (word,), module.mtrand._rand
-    kinds = ((module.Generator, module.RandomState) if is_numpys else ()) + (() if random is None else (random.Random,))
+    kinds = ((module.Generator, module.RandomState) if is_numpys else ()) + (
+        () if random is None else (random.Random,)
+    )
     for word, generator in things_named(f, kinds):
         for function in functions:
             yield function, (word,), generator

@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from functrace.api.capture.arguments import ARRAYS, NUMERIC, as_value
-from functrace.api.capture.results import Origin, check_lent, computed_leaves, number_type, origin_of
+from functrace.api.capture.results import (
+    Origin,
+    check_lent,
+    computed_leaves,
+    number_type,
+    origin_of,
+)
 from functrace.errors import (
     ArgumentError,
     CapturedArrayError,
@@ -37,7 +43,12 @@ from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.numpy.arrays.traced_array import TracedArray
 from functrace.numpy.arrays.traced_number import TracedNumber
 from functrace.numpy.arrays.views import new_array
-from functrace.numpy.protocol.conversions import REFUSED, called_at, forget_refusals, replaced_refusal
+from functrace.numpy.protocol.conversions import (
+    REFUSED,
+    called_at,
+    forget_refusals,
+    replaced_refusal,
+)
 from functrace.numpy.protocol.foreign_names import in_numpy, library_of
 from functrace.numpy.protocol.operands import holds_tracer
 from functrace.source import CYTHONS, OWN_AND_NUMPYS, PACKAGE_PREFIX, is_users, source_of_traceback
@@ -53,7 +64,7 @@ if TYPE_CHECKING:
 Called = tuple[Sequence[Any], dict[str, Any]]
 """Positional and keyword arguments of a call."""
 
-# -- one call --------------------------------------------------------------------------------------------------------------
+# -- one call --------------------------------------------------------------------------------------
 
 
 @final
@@ -118,7 +129,9 @@ class Recorded:
             leaves = wanted(recording, result)
         try:
             self.outputs = [
-                leaf._id if type(leaf) is TracedArray and leaf._recording is recording else output_variable(recording, leaf)
+                leaf._id
+                if type(leaf) is TracedArray and leaf._recording is recording
+                else output_variable(recording, leaf)
                 for leaf in leaves
             ]
         except DtypeError:
@@ -146,10 +159,17 @@ class Recorded:
         returns them last."""
         return len(self._own)
 
-    def transformed(self, transform: object, build: Callable[[Program], Any]) -> tuple[Any, list[Any]]:
+    def transformed(
+        self, transform: object, build: Callable[[Program], Any]
+    ) -> tuple[Any, list[Any]]:
         """Return ``build(program)``, from the cache if possible, and the arguments to run it on."""
         own = self._own
-        return run_recorded(self.recording, [*self.outputs, *[i for _, i in own]] if own else self.outputs, transform, build)
+        return run_recorded(
+            self.recording,
+            [*self.outputs, *[i for _, i in own]] if own else self.outputs,
+            transform,
+            build,
+        )
 
     def program(self, name: str, also: Sequence[int] = (), **details: object) -> Program:
         """Return the program of the outputs and of other variables, with its captured values as
@@ -170,9 +190,13 @@ def explain(error: Exception, owner: str) -> None:
     if _is_users_own(error):
         return
     if not isinstance(error, FunctraceError):
-        is_operator = str(error).startswith("unsupported operand type(s)")  # of polynomials, see `_explain_refusal`
+        is_operator = str(error).startswith(
+            "unsupported operand type(s)"
+        )  # of polynomials, see `_explain_refusal`
         hidden = None if is_operator else replaced_refusal(error.__traceback__)
-        if hidden is not None:  # "setting an array element with a sequence", "required argument is not a float"
+        if (
+            hidden is not None
+        ):  # "setting an array element with a sequence", "required argument is not a float"
             raise hidden.with_traceback(error.__traceback__) from None
         _explain_library(error)
     if not isinstance(error, ValueError | SystemError):
@@ -213,24 +237,38 @@ def _explain_refusal(error: Exception) -> None:
     text = error.args[0] if error.args and isinstance(error.args[0], str) else ""
     line = next((line.strip() for line in text.splitlines() if "Traced" in line), "")
     innermost = _innermost(error.__traceback__)
-    if str(type(error).__module__).partition(".")[0] in _CHECKERS and "Traced" in text and "ndarray" in text:
+    if (
+        str(type(error).__module__).partition(".")[0] in _CHECKERS
+        and "Traced" in text
+        and "ndarray" in text
+    ):
         error.add_note(
-            "fix: a traced value is no numpy.ndarray: annotate functrace.Array, which both are, as in "
+            "fix: a traced value is no numpy.ndarray: annotate functrace.Array, which both are, as "
+            "in "
             'Float[functrace.Array, "n d"]'
         )
     if innermost is None or type(error).__module__ not in _EXPLAINED:
         return
     is_hidden = text.startswith("unsupported operand type(s)") and "numpy.polynomial" in sys.modules
-    if is_hidden and any(isinstance(getattr(x, "coef", None), Tracer) for x in innermost.tb_frame.f_locals.values()):
+    if is_hidden and any(
+        isinstance(getattr(x, "coef", None), Tracer) for x in innermost.tb_frame.f_locals.values()
+    ):
         raise UnsupportedFunctionError(
-            f"numpy.polynomial could not compute this with traced coefficients ({text}), and hides why; without their "
+            f"numpy.polynomial could not compute this with traced coefficients ({text}), and hides "
+            "why; without their "
             "values it cannot tell which of them are zeros, which it leaves out",
             at=source_of_traceback(error.__traceback__),
-            fix="use np.convolve of the coefficients (p.coef), or np.polymul and related functions, highest coefficient "
+            fix="use np.convolve of the coefficients (p.coef), or np.polymul and related "
+            "functions, highest coefficient "
             "first; functrace.jit(f, guards=True), grad and vmap have concrete values",
         ).with_traceback(error.__traceback__) from None
     frame, file = innermost.tb_frame, innermost.tb_frame.f_code.co_filename
-    if not is_users(file) and not file.startswith(OWN_AND_NUMPYS) and isinstance(error, TypeError) and not line:
+    if (
+        not is_users(file)
+        and not file.startswith(OWN_AND_NUMPYS)
+        and isinstance(error, TypeError)
+        and not line
+    ):
         is_raised = frame.f_code.co_code[innermost.tb_lasti] in _RAISE
         if not is_raised and holds_tracer(list(frame.f_locals.values())):
             line = text  # from compiled code that the library called
@@ -242,8 +280,10 @@ def _explain_refusal(error: Exception) -> None:
         raise UnsupportedFunctionError(
             f"code accesses the memory of a traced value, which has none ({line})",
             at=source_of_traceback(error.__traceback__),
-            fix="np.frombuffer, memoryview, np.ndarray(shape, dtype, x) and subclasses of ndarray that are made so hold "
-            "plain values: use a function that takes arrays, x.view(Subclass) under @functrace.numpy.lift, or "
+            fix="np.frombuffer, memoryview, np.ndarray(shape, dtype, x) and subclasses of ndarray "
+            "that are made so hold "
+            "plain values: use a function that takes arrays, x.view(Subclass) under "
+            "@functrace.numpy.lift, or "
             "functrace.value(x)",
         ) from error
     if line:
@@ -254,7 +294,8 @@ def _explain_refusal(error: Exception) -> None:
             at=at,
             fix=in_numpy(name)
             or "call it by functrace.pure_callback, or give it a derivative with functrace.primitive "
-            "(docs/foreign_code.md); functrace.scipy has functions of SciPy; functrace.value(x) returns the concrete value, "
+            "(docs/foreign_code.md); functrace.scipy has functions of SciPy; functrace.value(x) "
+            "returns the concrete value, "
             "without derivative, where there is one",
         ).with_traceback(error.__traceback__) from None
 
@@ -298,14 +339,17 @@ def output_variable(recording: Recording, leaf: object) -> int:
     if isinstance(leaf, TracedArray) and leaf._recording is recording:
         return leaf._id
     if isinstance(leaf, NUMERIC):
-        return recording.capture(leaf if isinstance(leaf, Tracer) else as_value(leaf, recording.owner))
+        return recording.capture(
+            leaf if isinstance(leaf, Tracer) else as_value(leaf, recording.owner)
+        )
     if isinstance(leaf, MaskedSelection):
         return output_variable(recording, leaf.array())
     if isinstance(leaf, Unanswerable):
         raise leaf.refuse()
     raise DtypeError(
         f"{recording.owner} returned a {type(leaf).__name__}, not an array or a number",
-        fix="return arrays or numbers; has_aux=True carries other results; register a class that is a pytree with "
+        fix="return arrays or numbers; has_aux=True carries other results; register a class that "
+        "is a pytree with "
         "functrace.tree.register",
     )
 
@@ -319,9 +363,11 @@ def _refuse_result(recording: Recording, leaves: Sequence[Any], tree: PyTreeSpec
             except DtypeError as error:
                 kind = type(leaf).__name__
                 raise DtypeError(
-                    f"{recording.owner} returned a pytree in which result{path} is a {kind}, not an array or a number",
+                    f"{recording.owner} returned a pytree in which result{path} is a {kind}, not "
+                    "an array or a number",
                     at=error.at,
-                    fix=f"{error.fix}; a static field of a dataclass (functrace.tree.static) is no leaf",
+                    fix=f"{error.fix}; a static field of a dataclass (functrace.tree.static) is no "
+                    "leaf",
                 ) from None
 
 
@@ -329,7 +375,8 @@ def _split_aux(result: object, what: str) -> tuple[Any, Any]:
     """Return the function's result and its auxiliary data."""
     if not (isinstance(result, tuple) and len(result) == 2):
         raise ArgumentError(
-            f"{what} with has_aux=True expects a pair (result, aux), but the function returned a {type(result).__name__}",
+            f"{what} with has_aux=True expects a pair (result, aux), but the function returned a "
+            f"{type(result).__name__}",
             fix="return result, aux",
         )
     return result
@@ -352,7 +399,7 @@ def _own_tracers(recording: Recording, leaves: list[Any]) -> list[tuple[int, int
     return own
 
 
-# -- arguments as inputs ---------------------------------------------------------------------------------------------------
+# -- arguments as inputs ---------------------------------------------------------------------------
 
 
 def add_input(recording: Recording, value: Value, leaf: object = None) -> Any:
@@ -375,7 +422,9 @@ def add_input(recording: Recording, value: Value, leaf: object = None) -> Any:
 def own_arrays(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Copy the arrays among untraced arguments: the caller does not see what the function
     writes."""
-    return [_own(x) for x in args], {key: _own(x) for key, x in kwargs.items()} if kwargs else kwargs
+    return [_own(x) for x in args], {
+        key: _own(x) for key, x in kwargs.items()
+    } if kwargs else kwargs
 
 
 def _own(value: object) -> Any:
@@ -418,7 +467,10 @@ class Operands:
     def handed_on(self) -> list[Any]:
         """Return the values for the recorded program: the caller's own arrays if they are
         unchanged, else snapshots."""
-        return [v if held is None else held.handed_on() for v, held in zip(self.values, self._held, strict=True)]
+        return [
+            v if held is None else held.handed_on()
+            for v, held in zip(self.values, self._held, strict=True)
+        ]
 
     def if_traced(self) -> Operands:
         """Return the same operands, or none if no value is traced: then the function gets all
@@ -434,7 +486,12 @@ class Operands:
         """Return the same operands, abstract: recording cannot concretize them, and may outlive the
         call."""
         made = object.__new__(Operands)
-        made.leaves, made.tree, made.places, made.avals = list(self.leaves), self.tree, self.places, self.avals
+        made.leaves, made.tree, made.places, made.avals = (
+            list(self.leaves),
+            self.tree,
+            self.places,
+            self.avals,
+        )
         made.active = self.active
         for place in self.places:
             made.leaves[place] = None
@@ -444,7 +501,10 @@ class Operands:
     def inputs(self, recording: Recording) -> Called:
         """Make the operands inputs of a recording, read-only to the function; return its
         arguments."""
-        inputs = [recording.new_input(aval, value) for aval, value in zip(self.avals, self.values, strict=True)]
+        inputs = [
+            recording.new_input(aval, value)
+            for aval, value in zip(self.avals, self.values, strict=True)
+        ]
         recording.arguments = tuple(inputs)
         return self.arguments(inputs)
 
@@ -456,7 +516,7 @@ class Operands:
         return unflatten(self.tree, leaves)
 
 
-# -- bodies of operations --------------------------------------------------------------------------------------------------
+# -- bodies of operations --------------------------------------------------------------------------
 
 
 class Staged(NamedTuple):

@@ -52,12 +52,18 @@ def origin_of(recording: Recording, leaf: object) -> Origin:
     root = leaf
     shared: tuple[Origin, ...] | None = None
     while isinstance(root, Tracer):
-        if isinstance(root._recording, Unsettled):  # the leaf itself may be no output of the program
+        if isinstance(
+            root._recording, Unsettled
+        ):  # the leaf itself may be no output of the program
             root._recording.refuse()
         if type(root._view) is SharedView:
             if root._recording is recording:
-                beside = [origin_of(recording, stand_in._view.base) for stand_in in root._view.stand_ins]
-                shared = tuple([one for origin in beside for one in (origin, *(origin.shared or ()))])
+                beside = [
+                    origin_of(recording, stand_in._view.base) for stand_in in root._view.stand_ins
+                ]
+                shared = tuple(
+                    [one for origin in beside for one in (origin, *(origin.shared or ()))]
+                )
                 root = root._view.base  # another handle of the same result
             break
         base = base_of(root)
@@ -85,7 +91,9 @@ def computed_leaves(origins: Sequence[Origin], leaves: Sequence[Any]) -> list[An
     return list(chosen.values())
 
 
-def whole_result(origins: Sequence[Origin], computed: Sequence[Any], values: Sequence[Any], owner: str) -> list[Any]:
+def whole_result(
+    origins: Sequence[Origin], computed: Sequence[Any], values: Sequence[Any], owner: str
+) -> list[Any]:
     """Return all leaves of a result, given the values of its `computed_leaves`.
 
     A result that is an operand, or a view of an operand or of another result, aliases it outside of
@@ -110,12 +118,18 @@ def whole_result(origins: Sequence[Origin], computed: Sequence[Any], values: Seq
             if origin.beside:
                 _guard_beside(results[-1], origin, values, owner)
         else:
-            results.append(replayed(origin.root if origin.place is None else values[origin.place], origin.views))
+            results.append(
+                replayed(
+                    origin.root if origin.place is None else values[origin.place], origin.views
+                )
+            )
     _guard_shared(results, origins, values, owner)
     return results
 
 
-def _guard_shared(results: Sequence[Any], origins: Sequence[Origin], values: Sequence[Any], owner: str) -> None:
+def _guard_shared(
+    results: Sequence[Any], origins: Sequence[Origin], values: Sequence[Any], owner: str
+) -> None:
     """Refuse writes to results whose aliasing a program cannot express, and to the values they may
     alias."""
     for result, origin in zip(results, origins, strict=False):
@@ -123,7 +137,10 @@ def _guard_shared(results: Sequence[Any], origins: Sequence[Origin], values: Seq
             continue
         made = {id(other.root) for other in origin.shared if other.is_own}
         others = [other for other in origin.shared if not other.is_own]
-        beside = [_captured(other.root) if other.place is None else values[other.place] for other in others]
+        beside = [
+            _captured(other.root) if other.place is None else values[other.place]
+            for other in others
+        ]
         guard(result, beside, owner)
         for another, its in zip(results, origins, strict=False):
             if its.is_own and id(its.root) in made:
@@ -131,7 +148,11 @@ def _guard_shared(results: Sequence[Any], origins: Sequence[Origin], values: Seq
 
 
 def _guard_beside(result: Value, origin: Origin, values: Sequence[Any], owner: str) -> None:
-    guard(result, [_captured(origin.captured) if origin.place is None else values[origin.place]], owner)
+    guard(
+        result,
+        [_captured(origin.captured) if origin.place is None else values[origin.place]],
+        owner,
+    )
 
 
 def _captured(value: Value) -> Any:
@@ -175,7 +196,12 @@ def guard_results(
                 guard(result, [base, *others], owner)
             elif isinstance(origin.root, Tracer):
                 guard(result, others, owner)
-            if plain and isinstance(base, np.ndarray) and isinstance(result, Tracer) and result.shape:
+            if (
+                plain
+                and isinstance(base, np.ndarray)
+                and isinstance(result, Tracer)
+                and result.shape
+            ):
                 _lend(result._recording, base, owner)
     _guard_shared(results, origins, values, owner)
 
@@ -197,7 +223,8 @@ def check_lent(recording: Recording) -> None:
     for watch, owner, at in recording.captures.lent:
         if watch.changed():
             raise CapturedArrayError(
-                f"a plain array was written to after {owner} returned it: the result, which is (a view of) it, changes",
+                f"a plain array was written to after {owner} returned it: the result, which is (a "
+                "view of) it, changes",
                 at=at,
                 fix="return a copy (x.copy()) from the function, or write into one",
             )
@@ -206,4 +233,10 @@ def check_lent(recording: Recording) -> None:
 def number_type(leaf: object) -> type | None:
     """Return the type of a Python number, traced or not: it has a kind but no width (NEP 50); else
     ``None``."""
-    return leaf.kind if isinstance(leaf, TracedNumber) else type(leaf) if type(leaf) in LITERALS else None
+    return (
+        leaf.kind
+        if isinstance(leaf, TracedNumber)
+        else type(leaf)
+        if type(leaf) in LITERALS
+        else None
+    )

@@ -64,11 +64,14 @@ class Transformed(functools.partial):  # type: ignore[type-arg]  # a call costs 
             return name
         raise UnsupportedFunctionError(
             f"{described(self)} cannot be pickled: {name!r} in its module is another object",
-            fix="pickle the function and transform it where it is loaded, or decorate it where it is defined",
+            fix="pickle the function and transform it where it is loaded, or decorate it where it "
+            "is defined",
         )
 
 
-def transformed(transform: str, f: Callable[..., Any]) -> Callable[[Callable[..., Any]], Transformed]:
+def transformed(
+    transform: str, f: Callable[..., Any]
+) -> Callable[[Callable[..., Any]], Transformed]:
     """Return a decorator that makes a function the transformed ``f``.
 
     Raises:
@@ -79,7 +82,9 @@ def transformed(transform: str, f: Callable[..., Any]) -> Callable[[Callable[...
     return lambda run: as_transformed(transform, f, run)
 
 
-def as_transformed(transform: str, f: Callable[..., Any], run: Callable[..., Any], *first: object) -> Transformed:
+def as_transformed(
+    transform: str, f: Callable[..., Any], run: Callable[..., Any], *first: object
+) -> Transformed:
     """Build the result of `transformed` from a function that takes ``first`` before the call's
     arguments.
 

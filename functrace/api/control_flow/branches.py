@@ -31,31 +31,37 @@ from functrace.typing import A, Array, B, Scalar, Ts
 
 @entry
 def cond(
-    pred: Scalar | Array | np.generic | Tracer, true_fun: Callable[[*Ts], A], false_fun: Callable[[*Ts], B], *operands: *Ts
+    pred: Scalar | Array | np.generic | Tracer,
+    true_fun: Callable[[*Ts], A],
+    false_fun: Callable[[*Ts], B],
+    *operands: *Ts,
 ) -> A | B:
     """Apply ``true_fun`` to ``operands`` if ``pred`` is true, else ``false_fun``.
 
-    With a concrete predicate (plain values, and under ``grad``, ``vjp``, ``jvp`` …), only the chosen branch is called, as by
-    Python's ``if``. While staging (``jit``, ``vmap``, ``trace``) both branches are recorded, and one of them runs. Under
-    ``vmap``, with a predicate that differs between examples, both run, each example gets the result of its own branch, and
-    its derivative.
+    With a concrete predicate (plain values, and under ``grad``, ``vjp``, ``jvp`` …), only the
+    chosen branch is called, as by Python's ``if``. While staging (``jit``, ``vmap``, ``trace``)
+    both branches are recorded, and one of them runs. Under ``vmap``, with a predicate that differs
+    between examples, both run, each example gets the result of its own branch, and its derivative.
 
     Args:
         pred: one number or bool, plain or traced.
         true_fun: a function of ``operands``. It may close over traced values.
-        false_fun: a function of ``operands`` that returns the same pytree, shapes and dtypes as ``true_fun``. While staging,
-            a Python number takes the dtype that the other branch returns.
+        false_fun: a function of ``operands`` that returns the same pytree, shapes and dtypes as
+            ``true_fun``. While staging, a Python number takes the dtype that the other branch
+            returns.
         operands: arguments of both: pytrees of arrays.
 
     Returns:
         the result of the chosen branch.
 
     Raises:
-        ShapeError: if ``pred`` is not a scalar, or results differ in shape; the message names the leaf.
+        ShapeError: if ``pred`` is not a scalar, or results differ in shape; the message names the
+            leaf.
         DtypeError: if results differ in dtype; the message names the leaf.
         TreeError: if results differ in structure.
-        CapturedArrayError: if a recorded branch writes into its arguments, or into a value that it closes over; if a result
-            that shares memory with an operand, or that operand, is written later.
+        CapturedArrayError: if a recorded branch writes into its arguments, or into a value that it
+            closes over; if a result that shares memory with an operand, or that operand, is written
+            later.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -72,7 +78,8 @@ def cond(
     """
     which = predicate(
         pred, "the predicate of cond",
-        "reduce it (np.any, np.all), or choose per element with np.where, per example with functrace.vmap",
+        "reduce it (np.any, np.all), or choose per element with np.where, per example with "
+        "functrace.vmap",
     )  # fmt: skip
     known = known_value(which)
     if known is not None:
@@ -81,17 +88,21 @@ def cond(
 
 
 @entry
-def switch(index: int | Array | np.generic | Tracer, branches: Sequence[Callable[[*Ts], A]], *operands: *Ts) -> A:
+def switch(
+    index: int | Array | np.generic | Tracer, branches: Sequence[Callable[[*Ts], A]], *operands: *Ts
+) -> A:
     """Apply one of several functions to ``operands``: ``branches[index](*operands)``.
 
-    With a concrete index, only the chosen branch is called. While staging (``jit``, ``vmap``, ``trace``) all branches are
-    recorded, and one of them runs. Under ``vmap``, with an index that differs between examples, each example gets the result
-    of its own branch, and its derivative.
+    With a concrete index, only the chosen branch is called. While staging (``jit``, ``vmap``,
+    ``trace``) all branches are recorded, and one of them runs. Under ``vmap``, with an index that
+    differs between examples, each example gets the result of its own branch, and its derivative.
 
     Args:
-        index: one integer, plain or traced. It is clipped to the range of branches: unlike in a list, -1 is not the last.
-        branches: functions of ``operands`` that return the same pytree, shapes and dtypes. They may close over traced
-            values. While staging, a Python number takes the dtype that the other branches return.
+        index: one integer, plain or traced. It is clipped to the range of branches: unlike in a
+            list, -1 is not the last.
+        branches: functions of ``operands`` that return the same pytree, shapes and dtypes. They may
+            close over traced values. While staging, a Python number takes the dtype that the other
+            branches return.
         operands: arguments of the branches: pytrees of arrays.
 
     Returns:
@@ -99,11 +110,14 @@ def switch(index: int | Array | np.generic | Tracer, branches: Sequence[Callable
 
     Raises:
         ArgumentError: if there are no branches.
-        ShapeError: if ``index`` is not a scalar, or results differ in shape; the message names the leaf.
-        DtypeError: if ``index`` is not an integer, or results differ in dtype; the message names the leaf.
+        ShapeError: if ``index`` is not a scalar, or results differ in shape; the message names the
+            leaf.
+        DtypeError: if ``index`` is not an integer, or results differ in dtype; the message names
+            the leaf.
         TreeError: if results differ in structure.
-        CapturedArrayError: if a recorded branch writes into its arguments, or into a value that it closes over; if a result
-            that shares memory with an operand, or that operand, is written later.
+        CapturedArrayError: if a recorded branch writes into its arguments, or into a value that it
+            closes over; if a result that shares memory with an operand, or that operand, is written
+            later.
 
     Example:
         >>> import numpy as np
@@ -117,34 +131,46 @@ def switch(index: int | Array | np.generic | Tracer, branches: Sequence[Callable
         ``jax.lax.switch``.
     """
     if not len(branches):
-        raise ArgumentError("switch: there are no branches", fix="pass a list of functions, at least one")
+        raise ArgumentError(
+            "switch: there are no branches", fix="pass a list of functions, at least one"
+        )
     which = as_value(index, "the index of switch")
     if shape_of(which) != ():
         raise ShapeError(
-            f"switch: the index is {aval_of(which)}, not a scalar", fix="choose per example with functrace.vmap"
+            f"switch: the index is {aval_of(which)}, not a scalar",
+            fix="choose per example with functrace.vmap",
         )
     if aval_of(which).dtype.kind not in "iu":
         raise DtypeError(
-            f"switch: the index is {aval_of(which)}, not an integer", fix="convert it, or use functrace.cond for a bool"
+            f"switch: the index is {aval_of(which)}, not an integer",
+            fix="convert it, or use functrace.cond for a bool",
         )
     known = known_value(which)
     if known is not None or len(branches) == 1:
-        return branches[0 if known is None else min(max(int(known), 0), len(branches) - 1)](*operands)
+        return branches[0 if known is None else min(max(int(known), 0), len(branches) - 1)](
+            *operands
+        )
     return _staged(which, operands, "switch", {str(n): f for n, f in enumerate(branches)})
 
 
-def _staged(which: Value, operands: tuple[Any, ...], owner: str, functions: dict[str, Callable[..., Any]]) -> Any:
+def _staged(
+    which: Value, operands: tuple[Any, ...], owner: str, functions: dict[str, Callable[..., Any]]
+) -> Any:
     """Record all branches, keyed by their names in messages, and apply the choice."""
     call = Operands(operands, {})
     branches: list[Staged] = []
     for word, f in functions.items():
         name = function_name(f)
         what = f"{owner} ({_branch(word)} {name})"
-        branches.append(stage(f, call.without_values(), what, name, is_certain=False, reads=call.leaves))
+        branches.append(
+            stage(f, call.without_values(), what, name, is_certain=False, reads=call.leaves)
+        )
     branches, numbers = _agreeing(owner, dict(zip(functions, branches, strict=True)))
     captured = [branch.captured for branch in branches]
     programs = [
-        with_inputs(branch.program, len(call.values), [*chain(*captured[:k])], [*chain(*captured[k + 1 :])])
+        with_inputs(
+            branch.program, len(call.values), [*chain(*captured[:k])], [*chain(*captured[k + 1 :])]
+        )
         for k, branch in enumerate(branches)
     ]
     results = cond_program(which, [*call.handed_on(), *chain(*captured)], programs)
@@ -186,7 +212,8 @@ def _agreeing(owner: str, branches: dict[str, Staged]) -> tuple[list[Staged], li
             path, one, another = difference(first.out_tree, branch.out_tree)
             place = f"as result{path} " if path else ""
             raise TreeError(
-                f"{owner}: the {_branch(word)} returns {place}{one}, the {_branch(other)} {another}",
+                f"{owner}: the {_branch(word)} returns {place}{one}, the {_branch(other)} "
+                f"{another}",
                 fix="return pytrees with the same structure from all branches",
             )
     names = paths(first.out_tree)
@@ -196,10 +223,14 @@ def _agreeing(owner: str, branches: dict[str, Staged]) -> tuple[list[Staged], li
         kinds = {w: (b.out_avals[k], b.numbers[k]) for w, b in branches.items()}
         word, (aval, number) = min(reversed(kinds.items()), key=lambda item: _rank(*item[1]))
         for other, (found, kind) in kinds.items():
-            if found.shape != aval.shape or not (found.dtype == aval.dtype or takes(kind, aval.dtype)):
+            if found.shape != aval.shape or not (
+                found.dtype == aval.dtype or takes(kind, aval.dtype)
+            ):
                 what = f"{owner}: result{name} is {aval} in the {_branch(word)} and {found} in the {_branch(other)}"
                 if found.shape == aval.shape:
-                    raise DtypeError(what, fix=f"convert one of them, e.g. with .astype(np.{aval.dtype})")
+                    raise DtypeError(
+                        what, fix=f"convert one of them, e.g. with .astype(np.{aval.dtype})"
+                    )
                 raise ShapeError(what, fix="give both the same shape, e.g. with np.broadcast_to")
         dtypes.append(aval.dtype)
         numbers.append(number)
@@ -211,7 +242,7 @@ def _rank(aval: ShapeDtype, number: type | None) -> int:
     return -len(_KINDS) if number is None else -_KINDS.index(aval.dtype.kind)
 
 
-# -- numbers without a width ------------------------------------------------------------------------------------------------
+# -- numbers without a width -----------------------------------------------------------------------
 
 
 def takes(number: type | None, dtype: np.dtype[Any]) -> bool:
@@ -224,7 +255,9 @@ _KINDS = "biufc"
 
 def with_dtypes(program: Program, dtypes: Sequence[np.dtype[Any]]) -> Program:
     """Convert the outputs of a program to dtypes."""
-    if all(program.avals[i].dtype == dtype for i, dtype in zip(program.output_ids, dtypes, strict=True)):
+    if all(
+        program.avals[i].dtype == dtype for i, dtype in zip(program.output_ids, dtypes, strict=True)
+    ):
         return program
     write = Rewrite(program)
     return write.finish(

@@ -47,14 +47,22 @@ class Carry:
         """The leaves as they were passed, and their structure."""
         self.numbers = [number_type(leaf) for leaf in self.given]
         """The type of each leaf that is a Python number, else ``None``."""
-        self.values: list[Any] = as_values(self.given, owner, lambda: [f"carry{path}" for path in paths(self.tree)])
+        self.values: list[Any] = as_values(
+            self.given, owner, lambda: [f"carry{path}" for path in paths(self.tree)]
+        )
 
     @property
     def is_plain(self) -> bool:
         """True if nothing is traced: neither the carry nor, usually, closures."""
         return running() is None and not is_traced(self.values)
 
-    def stage(self, f: Callable[..., Any], owner: str, reads: Sequence[Any], slices: Sequence[ShapeDtype] = ()) -> Staged:
+    def stage(
+        self,
+        f: Callable[..., Any],
+        owner: str,
+        reads: Sequence[Any],
+        slices: Sequence[ShapeDtype] = (),
+    ) -> Staged:
         """Record a function of the carry, and of a list of slices if there are any."""
         weak: list[Numbers] = []
         self.values = [held_array(x) for x in self.values]
@@ -64,10 +72,18 @@ class Carry:
         def call(state: list[Any], leaves: list[Any]) -> Any:
             if any(self.numbers):
                 weak.append(
-                    Numbers(state[0]._recording, "use functrace.cond or np.where for a choice that depends on values")
+                    Numbers(
+                        state[0]._recording,
+                        "use functrace.cond or np.where for a choice that depends on values",
+                    )
                 )
-                state = [x if kind is None else weak[0].wrap(x, kind) for x, kind in zip(state, self.numbers, strict=True)]
-            return f(unflatten(self.tree, state), leaves) if slices else f(unflatten(self.tree, state))
+                state = [
+                    x if kind is None else weak[0].wrap(x, kind)
+                    for x, kind in zip(state, self.numbers, strict=True)
+                ]
+            return (
+                f(unflatten(self.tree, state), leaves) if slices else f(unflatten(self.tree, state))
+            )
 
         try:
             return stage(call, operands.without_values(), owner, function_name(f), reads=reads)
@@ -80,7 +96,8 @@ class Carry:
         if returned != self.tree:
             path, before, after = difference(self.tree, returned)
             raise TreeError(
-                f"{self.owner}: {f'carry{path}' if path else 'the carry'} is {before} before and {after} after a step",
+                f"{self.owner}: {f'carry{path}' if path else 'the carry'} is {before} before and "
+                f"{after} after a step",
                 fix="return the carry with the structure that it has before",
             )
 
@@ -98,17 +115,21 @@ class Carry:
     def check(self, avals: Sequence[ShapeDtype]) -> None:
         """Check the avals of a step's result."""
         names = paths(self.tree)
-        for path, before, after in zip(names, [aval_of(x) for x in self.values], avals, strict=True):
+        for path, before, after in zip(
+            names, [aval_of(x) for x in self.values], avals, strict=True
+        ):
             if before is not after:
                 what = f"{self.owner}: carry{path} is {before} before and {after} after a step"
                 if before.dtype != after.dtype:
                     raise DtypeError(
-                        what, fix=f"convert it, e.g. with .astype(np.{before.dtype}), or start with np.{after.dtype}"
+                        what,
+                        fix=f"convert it, e.g. with .astype(np.{before.dtype}), or start with "
+                        f"np.{after.dtype}",
                     )
                 raise ShapeError(what, fix="return it with its shape before the step")
 
 
-# -- plain values ----------------------------------------------------------------------------------------------------------
+# -- plain values ----------------------------------------------------------------------------------
 
 
 class Wider(Exception):
@@ -155,7 +176,9 @@ class _Checked:
         """
         if self.is_flat and type(val) is tuple and len(val) == len(self.kinds):
             for leaf, (kind, shape, dtype) in zip(val, self.kinds, strict=True):
-                if type(leaf) is not kind or (shape and (leaf.shape != shape or leaf.dtype != dtype)):
+                if type(leaf) is not kind or (
+                    shape and (leaf.shape != shape or leaf.dtype != dtype)
+                ):
                     break
             else:
                 return val
@@ -175,7 +198,11 @@ class _Checked:
         what = f"{carry.owner}: the carry after a step"
         value = as_value(leaf, what)
         number = number_type(leaf)
-        if carry.numbers[k] is not None and number is not carry.numbers[k] and takes(carry.numbers[k], aval_of(value).dtype):
+        if (
+            carry.numbers[k] is not None
+            and number is not carry.numbers[k]
+            and takes(carry.numbers[k], aval_of(value).dtype)
+        ):
             values = [as_value(x, what) for x in leaves]
             if carry.widen([number_type(x) for x in leaves], [aval_of(x) for x in values]):
                 raise Wider
@@ -191,11 +218,16 @@ def _finished(carry: Carry, val: PyTree) -> Any:
     leaves, _ = flatten(val)
     return unflatten(
         carry.tree,
-        [np.array(as_value(leaf, carry.owner), aval_of(x).dtype)[()] for leaf, x in zip(leaves, carry.values, strict=True)],
+        [
+            np.array(as_value(leaf, carry.owner), aval_of(x).dtype)[()]
+            for leaf, x in zip(leaves, carry.values, strict=True)
+        ],
     )
 
 
-def while_plainly(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carry: Carry, most: int | None) -> Any:
+def while_plainly(
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carry: Carry, most: int | None
+) -> Any:
     """Run a loop on plain values.
 
     Raises:
@@ -211,11 +243,15 @@ def while_plainly(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any]
                 if type(goes_on) is not np.bool_ and type(goes_on) is not bool:
                     if isinstance(goes_on, Tracer):
                         raise Traced
-                    goes_on = predicate(goes_on, question, "compute one bool from it, e.g. with np.any")
+                    goes_on = predicate(
+                        goes_on, question, "compute one bool from it, e.g. with np.any"
+                    )
                 if not goes_on:
                     return _finished(carry, val)
                 if steps == most:
-                    raise ArgumentError(f"{carry.owner} is not done after max_steps={most}", fix="allow more steps")
+                    raise ArgumentError(
+                        f"{carry.owner} is not done after max_steps={most}", fix="allow more steps"
+                    )
                 val = body_fun(val)
                 if type(val) is not kind or (shape and (val.shape != shape or val.dtype != dtype)):
                     val = checked(val)
@@ -228,7 +264,12 @@ def while_plainly(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any]
 
 
 def scan_plainly(
-    f: Callable[[Any, Any], Any], carry: Carry, arrays: list[Any], arrays_tree: PyTreeSpec, steps: int, reverse: bool
+    f: Callable[[Any, Any], Any],
+    carry: Carry,
+    arrays: list[Any],
+    arrays_tree: PyTreeSpec,
+    steps: int,
+    reverse: bool,
 ) -> tuple[Any, Any]:
     """Run a scan on plain values; raises like `while_plainly`."""
     arrays = [x.view() for x in arrays]
@@ -245,7 +286,8 @@ def scan_plainly(
                 pair = f(val, x)
                 if type(pair) is not tuple or len(pair) != 2:
                     raise TreeError(
-                        f"{carry.owner}: the body returned {described(flatten(pair)[1])}, not a pair (carry, y)",
+                        f"{carry.owner}: the body returned {described(flatten(pair)[1])}, not a "
+                        "pair (carry, y)",
                         fix="return carry, y",
                     )
                 val, y = pair
@@ -274,7 +316,9 @@ class _Stacks:
 
     def put(self, t: int, y: PyTree) -> None:
         """Store the result of a step."""
-        if len(self._kinds) == 1 and type(y) is self._kinds[0]:  # a single leaf again: no structure to compare
+        if (
+            len(self._kinds) == 1 and type(y) is self._kinds[0]
+        ):  # a single leaf again: no structure to compare
             leaves: Sequence[Any] = (y,)
         else:
             leaves, nest = flatten(y)
@@ -289,7 +333,9 @@ class _Stacks:
             if type(leaf) is not np.ndarray or leaf.shape != aval.shape or leaf.dtype != aval.dtype:
                 if isinstance(leaf, Tracer):
                     raise Traced
-                found = aval_of(leaf if isinstance(leaf, np.generic) else as_value(leaf, self.owner))
+                found = aval_of(
+                    leaf if isinstance(leaf, np.generic) else as_value(leaf, self.owner)
+                )
                 if found is not aval:
                     what = f"{self.owner}: a step returned y as {found}, another one as {aval}"
                     raise ShapeError(what, fix="return one type")
@@ -300,7 +346,7 @@ class _Stacks:
         return None if self._nest is None else unflatten(self._nest, self.stacks)
 
 
-# -- traced values ---------------------------------------------------------------------------------------------------------
+# -- traced values ---------------------------------------------------------------------------------
 
 
 def while_eagerly(
@@ -313,13 +359,17 @@ def while_eagerly(
         val, steps = _started(carry), 0
         try:
             while True:
-                goes_on = known_value(predicate(cond_fun(val), question, "compute one bool from it, e.g. with np.any"))
+                goes_on = known_value(
+                    predicate(cond_fun(val), question, "compute one bool from it, e.g. with np.any")
+                )
                 if goes_on is None:
                     return False, None
                 if not goes_on:
                     return True, _ended(carry, val)
                 if steps == most:
-                    raise ArgumentError(f"{carry.owner} is not done after max_steps={most}", fix="allow more steps")
+                    raise ArgumentError(
+                        f"{carry.owner} is not done after max_steps={most}", fix="allow more steps"
+                    )
                 val = _next(carry, body_fun(val))
                 steps += 1
         except Wider:
@@ -327,7 +377,12 @@ def while_eagerly(
 
 
 def scan_eagerly(
-    f: Callable[[Any, Any], Any], carry: Carry, arrays: list[Any], arrays_tree: PyTreeSpec, steps: int, reverse: bool
+    f: Callable[[Any, Any], Any],
+    carry: Carry,
+    arrays: list[Any],
+    arrays_tree: PyTreeSpec,
+    steps: int,
+    reverse: bool,
 ) -> tuple[Any, Any]:
     """Run a scan on traced values, step by step."""
     order = range(steps - 1, -1, -1) if reverse else range(steps)
@@ -339,7 +394,8 @@ def scan_eagerly(
                 pair = f(val, unflatten(arrays_tree, [x[t] for x in arrays]))
                 if type(pair) is not tuple or len(pair) != 2:
                     raise TreeError(
-                        f"{carry.owner}: the body returned {described(flatten(pair)[1])}, not a pair (carry, y)",
+                        f"{carry.owner}: the body returned {described(flatten(pair)[1])}, not a "
+                        "pair (carry, y)",
                         fix="return carry, y",
                     )
                 val = _next(carry, pair[0])
@@ -349,11 +405,15 @@ def scan_eagerly(
                 nest = found
                 ys.append([as_value(leaf, carry.owner) for leaf in leaves])
                 if [aval_of(y) for y in ys[-1]] != [aval_of(y) for y in ys[0]]:
-                    raise ShapeError(f"{carry.owner}: steps returned y of several types", fix="return one type")
+                    raise ShapeError(
+                        f"{carry.owner}: steps returned y of several types", fix="return one type"
+                    )
         except Wider:
             continue
         placed = ys[::-1] if reverse else ys
-        return _ended(carry, val), unflatten(nest, [np.stack(list(column)) for column in zip(*placed, strict=True)])
+        return _ended(carry, val), unflatten(
+            nest, [np.stack(list(column)) for column in zip(*placed, strict=True)]
+        )
 
 
 def _read_only(value: object) -> Any:
@@ -370,7 +430,11 @@ def _started(carry: Carry) -> Any:
     for given, value, number in zip(carry.given, carry.values, carry.numbers, strict=True):
         if number is not None:
             leaves.append(
-                given if number is number_type(given) else number(value) if not isinstance(value, Tracer) else value
+                given
+                if number is number_type(given)
+                else number(value)
+                if not isinstance(value, Tracer)
+                else value
             )
         else:
             leaves.append(renewed(value) if isinstance(value, Tracer) else _read_only(value))
@@ -389,13 +453,20 @@ def _next(carry: Carry, val: PyTree) -> Any:
         if takes(number, aval_of(start).dtype):
             values[k] = convert(values[k], aval_of(start).dtype)
     carry.check([aval_of(x) for x in values])
-    weak = [kind is not None and kind is number for kind, number in zip(carry.numbers, numbers, strict=True)]
-    return unflatten(tree, [leaf if flag else x for leaf, flag, x in zip(leaves, weak, values, strict=True)])
+    weak = [
+        kind is not None and kind is number
+        for kind, number in zip(carry.numbers, numbers, strict=True)
+    ]
+    return unflatten(
+        tree, [leaf if flag else x for leaf, flag, x in zip(leaves, weak, values, strict=True)]
+    )
 
 
 def _ended(carry: Carry, val: PyTree) -> Any:
     leaves = [as_value(leaf, carry.owner) for leaf in flatten(val)[0]]
-    return unflatten(carry.tree, [renewed(x) if isinstance(x, Tracer) else np.array(x)[()] for x in leaves])
+    return unflatten(
+        carry.tree, [renewed(x) if isinstance(x, Tracer) else np.array(x)[()] for x in leaves]
+    )
 
 
 def _other_results(owner: str, found: PyTreeSpec, before: PyTreeSpec) -> TreeError:

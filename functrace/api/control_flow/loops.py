@@ -68,29 +68,36 @@ def scan(
             ys.append(y)
         return carry, np.stack(ys)
 
-    ``f`` is recorded once, whatever the number of steps. Where nothing is traced, it is called at each step.
+    ``f`` is recorded once, whatever the number of steps. Where nothing is traced, it is called at
+    each step.
 
     Args:
-        f: the body. Its first result has the structure, shapes and dtypes of the carry; its second one, ``y``, is any pytree
-            of arrays, or ``None``. It may close over traced values.
-        init: the carry before the first step. Python numbers in it take the dtype that the body gives them; the first step
-            then runs twice. (Start with ``np.float64(0.0)`` to avoid this.)
+        f: the body. Its first result has the structure, shapes and dtypes of the carry; its second
+            one, ``y``, is any pytree of arrays, or ``None``. It may close over traced values.
+        init: the carry before the first step. Python numbers in it take the dtype that the body
+            gives them; the first step then runs twice. (Start with ``np.float64(0.0)`` to avoid
+            this.)
         xs: arrays (a pytree of them) with the same first axis; ``None`` if the body needs no input.
         length: number of steps; needed only without ``xs``.
-        reverse: True to loop from the last slice to the first. Each ``y`` is stored where its slice was.
-        unroll: number of steps per iteration of the recorded loop; ``True`` for all of them. Results do not depend on it.
+        reverse: True to loop from the last slice to the first. Each ``y`` is stored where its slice
+            was.
+        unroll: number of steps per iteration of the recorded loop; ``True`` for all of them.
+            Results do not depend on it.
 
     Returns:
         the final carry, and the ``y`` of all steps, stacked along a first axis.
 
     Raises:
-        ArgumentError: if the number of steps cannot be determined, is negative, or ``unroll`` is less than 1.
-        ShapeError: if first axes differ; if the carry changes its shape (the message names the leaf and both types).
+        ArgumentError: if the number of steps cannot be determined, is negative, or ``unroll`` is
+            less than 1.
+        ShapeError: if first axes differ; if the carry changes its shape (the message names the leaf
+            and both types).
         DtypeError: if the carry changes its dtype.
         TreeError: if the carry changes its structure, or ``f`` returns no pair.
-        ConcretizationError: if a value is traced, and ``f`` reads a concrete value (``if carry > 0``).
-        CapturedArrayError: if ``f`` writes into its arguments, or into a value that it closes over; if the final carry
-            shares memory with a traced initial one, and either is written later.
+        ConcretizationError: if a value is traced, and ``f`` reads a concrete value (``if carry >
+            0``).
+        CapturedArrayError: if ``f`` writes into its arguments, or into a value that it closes over;
+            if the final carry shares memory with a traced initial one, and either is written later.
 
     Example:
         >>> import numpy as np
@@ -98,8 +105,8 @@ def scan(
         (np.float64(6.0), array([0., 1., 3.]))
 
     Cost:
-        ``length`` times the body. Its derivative keeps the residuals of every step; with the body in `functrace.checkpoint`,
-        it keeps the carries only.
+        ``length`` times the body. Its derivative keeps the residuals of every step; with the body
+        in `functrace.checkpoint`, it keeps the carries only.
 
     Source:
         ``jax.lax.scan``.
@@ -122,7 +129,9 @@ def scan(
     slices = [ShapeDtype(x.shape[1:], x.dtype) for x in arrays]
     body = _Body(f, carry, slices, arrays_tree, name, [*flatten(xs)[0], *carry.given])
     results = _scanned(body, carry, arrays, steps, reverse, block)
-    for k, (result, origin) in enumerate(zip(results[: body.carries], body.staged.origins, strict=False)):
+    for k, (result, origin) in enumerate(
+        zip(results[: body.carries], body.staged.origins, strict=False)
+    ):
         if origin.place is None or origin.place != k or origin.views:
             everything = [*carry.values, *arrays]
             guard_results([result], [origin], everything, owner, others=everything, plain=False)
@@ -133,33 +142,45 @@ def scan(
 
 
 @entry
-def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_val: T, *, max_steps: int | None = None) -> T:
+def while_loop(
+    cond_fun: Callable[[T], Any],
+    body_fun: Callable[[T], T],
+    init_val: T,
+    *,
+    max_steps: int | None = None,
+) -> T:
     """Repeat ``val = body_fun(val)`` while ``cond_fun(val)`` is true.
 
-    Both functions are recorded once. Where nothing is traced, they are called as by Python's ``while``. Unlike in JAX, a
-    ``while_loop`` has a reverse-mode derivative. Under ``vmap`` every example stops after its own number of steps, and steps
-    that it did not take contribute nothing to its derivative.
+    Both functions are recorded once. Where nothing is traced, they are called as by Python's
+    ``while``. Unlike in JAX, a ``while_loop`` has a reverse-mode derivative. Under ``vmap`` every
+    example stops after its own number of steps, and steps that it did not take contribute nothing
+    to its derivative.
 
     Args:
         cond_fun: from ``val`` to one bool or number. It may close over traced values.
-        body_fun: from ``val`` to a new ``val`` of the same structure, shapes and dtypes. It may close over traced values.
-        init_val: a pytree of arrays and numbers. Python numbers in it take the dtype that the body gives them; the first
-            step then runs twice. (Start with ``np.float64(0.0)`` to avoid this.)
-        max_steps: largest number of steps, for loops that may not end; ``None`` for no limit. It takes no memory.
+        body_fun: from ``val`` to a new ``val`` of the same structure, shapes and dtypes. It may
+            close over traced values.
+        init_val: a pytree of arrays and numbers. Python numbers in it take the dtype that the body
+            gives them; the first step then runs twice. (Start with ``np.float64(0.0)`` to avoid
+            this.)
+        max_steps: largest number of steps, for loops that may not end; ``None`` for no limit. It
+            takes no memory.
 
     Returns:
         the final ``val``.
 
     Raises:
-        ArgumentError: if ``max_steps`` is not a number of steps; when the loop runs, if it takes more than ``max_steps``
-            steps.
-        ShapeError: if ``val`` changes its shape (the message names the leaf and both types), or the condition is not a
-            scalar.
+        ArgumentError: if ``max_steps`` is not a number of steps; when the loop runs, if it takes
+            more than ``max_steps`` steps.
+        ShapeError: if ``val`` changes its shape (the message names the leaf and both types), or the
+            condition is not a scalar.
         DtypeError: if ``val`` changes its dtype.
         TreeError: if ``val`` changes its structure.
-        ConcretizationError: if a value is traced, and a function reads a concrete value (``if val > 0``).
-        CapturedArrayError: if a function writes into its arguments, or into a value that it closes over; if the result
-            shares memory with a traced initial value, and either is written later.
+        ConcretizationError: if a value is traced, and a function reads a concrete value (``if val >
+            0``).
+        CapturedArrayError: if a function writes into its arguments, or into a value that it closes
+            over; if the result shares memory with a traced initial value, and either is written
+            later.
 
     Example:
         >>> import numpy as np
@@ -167,9 +188,9 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
         np.float64(0.78125)
 
     Cost:
-        body and condition, once per step. The reverse-mode derivative keeps the body's residuals of each step. Where loop
-        and derivative run separately (`vjp`, `checkpoint`), or examples under `vmap` take different numbers of steps, the
-        derivative runs the loop once more.
+        body and condition, once per step. The reverse-mode derivative keeps the body's residuals of
+        each step. Where loop and derivative run separately (`vjp`, `checkpoint`), or examples under
+        `vmap` take different numbers of steps, the derivative runs the loop once more.
 
     Source:
         ``jax.lax.while_loop``.
@@ -188,10 +209,16 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
         if is_known:
             return val
         carry = Carry(init_val, owner)
-    body = _Body(lambda val, _: (body_fun(val), None), carry, [], flatten(None)[1], name, carry.given)
+    body = _Body(
+        lambda val, _: (body_fun(val), None), carry, [], flatten(None)[1], name, carry.given
+    )
     question = f"the condition {function_name(cond_fun)} of {owner}"
     asked = carry.stage(
-        lambda val: predicate(cond_fun(val), question, "compute one bool from it, e.g. with np.any"), question, carry.given
+        lambda val: predicate(
+            cond_fun(val), question, "compute one bool from it, e.g. with np.any"
+        ),
+        question,
+        carry.given,
     )
     count = body.carries
     step = _constants_first(with_inputs(body.program, count, (), asked.captured), count)
@@ -199,7 +226,9 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
     captured = [*body.staged.captured, *asked.captured]
     trip = Trip(cond, (step,), (count,), (False,), len(captured), 0, most)
     results = while_program(trip, [*captured, *carry.values])
-    guard_results(results, body.staged.origins, carry.values, owner, others=carry.values, plain=False)
+    guard_results(
+        results, body.staged.origins, carry.values, owner, others=carry.values, plain=False
+    )
     return unflatten(carry.tree, results)
 
 
@@ -219,9 +248,10 @@ def fori_loop(
     Args:
         lower: the first step: an integer, plain or traced.
         upper: the end, which is excluded; there are no steps if ``upper <= lower``.
-        body_fun: from ``i`` and ``val`` to a new ``val`` of the same structure, shapes and dtypes. ``i`` is a Python int if
-            both bounds are. Otherwise it has the dtype that NumPy promotes the bounds to, where a Python int counts as
-            int64; uint64 with a signed dtype gives uint64 if ``lower`` has it, else int64.
+        body_fun: from ``i`` and ``val`` to a new ``val`` of the same structure, shapes and dtypes.
+            ``i`` is a Python int if both bounds are. Otherwise it has the dtype that NumPy promotes
+            the bounds to, where a Python int counts as int64; uint64 with a signed dtype gives
+            uint64 if ``lower`` has it, else int64.
         init_val: a pytree of arrays and numbers.
         unroll: number of steps per iteration of the recorded loop; for concrete bounds only.
 
@@ -230,24 +260,31 @@ def fori_loop(
 
     Raises:
         DtypeError: if a bound is not an integer, or ``val`` changes its dtype.
-        ShapeError: if a bound is not a scalar, or ``val`` changes its shape (the message names the leaf and both types).
+        ShapeError: if a bound is not a scalar, or ``val`` changes its shape (the message names the
+            leaf and both types).
         TreeError: if ``val`` changes its structure.
         ArgumentError: if ``unroll`` is given and a bound is abstract.
-        ConcretizationError: if a value is traced, and ``body_fun`` reads a concrete value (``if val > 0``).
-        CapturedArrayError: if ``body_fun`` writes into its arguments, or into a value that it closes over.
+        ConcretizationError: if a value is traced, and ``body_fun`` reads a concrete value (``if val
+            > 0``).
+        CapturedArrayError: if ``body_fun`` writes into its arguments, or into a value that it
+            closes over.
 
     Example:
         >>> fori_loop(1, 6, lambda i, product: product * i, 1)
         np.int64(120)
 
     Cost:
-        the body, once per step; the reverse-mode derivative keeps the body's residuals of every step.
+        the body, once per step; the reverse-mode derivative keeps the body's residuals of every
+        step.
 
     Source:
         ``jax.lax.fori_loop``.
     """
     bounds = [_bound(x, word, body_fun) for x, word in ((lower, "lower"), (upper, "upper"))]
-    is_python = [isinstance(x, int) or (isinstance(x, TracedNumber) and x.kind is int) for x in (lower, upper)]
+    is_python = [
+        isinstance(x, int) or (isinstance(x, TracedNumber) and x.kind is int)
+        for x in (lower, upper)
+    ]
     kind = int if all(is_python) else None
 
     def number(i: Array | np.integer[Any] | TracedArray) -> Any:
@@ -268,7 +305,8 @@ def fori_loop(
         return scan(step, init_val, numbers, unroll=unroll or 1)[0]
     if unroll not in (None, 1, False):
         raise ArgumentError(
-            f"fori_loop of {function_name(body_fun)}: unroll={unroll}, but the number of steps is abstract",
+            f"fori_loop of {function_name(body_fun)}: unroll={unroll}, but the number of steps is "
+            "abstract",
             fix="omit unroll, or pass bounds as Python integers",
         )
 
@@ -277,7 +315,9 @@ def fori_loop(
         return i + 1, body_fun(number(i), val)
 
     body.__name__ = function_name(body_fun)
-    return while_loop(lambda state: state[0] < bounds[1], body, (convert(bounds[0], dtype), init_val))[1]
+    return while_loop(
+        lambda state: state[0] < bounds[1], body, (convert(bounds[0], dtype), init_val)
+    )[1]
 
 
 def _counter_dtype(lower: np.dtype[Any], upper: np.dtype[Any]) -> np.dtype[Any]:
@@ -286,7 +326,8 @@ def _counter_dtype(lower: np.dtype[Any], upper: np.dtype[Any]) -> np.dtype[Any]:
     dtype = np.result_type(lower, upper)
     if dtype.kind != "f":
         return dtype
-    # uint64 and a signed dtype: the numbers between the bounds are in both int64 and uint64, and `less` compares exactly.
+    # uint64 and a signed dtype: the numbers between the bounds are in both int64 and uint64, and
+    # `less` compares exactly.
     return np.dtype(np.uint64 if lower.kind == "u" else np.int64)
 
 
@@ -302,7 +343,8 @@ def _bound(value: object, word: str, f: Callable[..., Any]) -> Any:
 
 @entry
 def map(f: Callable[[Any], R], xs: PyTree, *, batch_size: int | None = None) -> R:
-    """Apply ``f`` to each slice along the first axis of ``xs``, one after the other, and stack the results.
+    """Apply ``f`` to each slice along the first axis of ``xs``, one after the other, and stack the
+    results.
 
     The results are those of `vmap`, with the memory of one slice.
 
@@ -366,7 +408,9 @@ def _count(value: SupportsIndex, owner: str, word: str) -> int:
     except TypeError:
         found = -1
     if found < 0 or isinstance(value, bool):
-        raise ArgumentError(f"{owner}: {word}={value!r} is not a number of steps", fix="pass an int, 0 or more")
+        raise ArgumentError(
+            f"{owner}: {word}={value!r} is not a number of steps", fix="pass an int, 0 or more"
+        )
     return found
 
 
@@ -381,22 +425,34 @@ def _unrolled(unroll: int | bool, steps: int, owner: str) -> int:
 
 
 def _length(arrays: list[Any], xs: PyTree, length: int | None, owner: str) -> int:
-    sizes = {f"xs{path}": shape_of(x)[0] for path, x in zip(paths(xs), arrays, strict=True) if shape_of(x)}
+    sizes = {
+        f"xs{path}": shape_of(x)[0]
+        for path, x in zip(paths(xs), arrays, strict=True)
+        if shape_of(x)
+    }
     if len(sizes) < len(arrays):
-        raise ShapeError(f"{owner}: xs has a scalar, which has no axis to loop over", fix="close over it instead")
+        raise ShapeError(
+            f"{owner}: xs has a scalar, which has no axis to loop over", fix="close over it instead"
+        )
     if length is not None:
         sizes["length"] = operator.index(length)
         if sizes["length"] < 0:
-            raise ArgumentError(f"{owner}: length={length} is negative", fix="pass the number of steps, 0 or more")
+            raise ArgumentError(
+                f"{owner}: length={length} is negative", fix="pass the number of steps, 0 or more"
+            )
     if not sizes:
-        raise ArgumentError(f"{owner}: the number of steps is undefined without xs", fix="pass length=")
+        raise ArgumentError(
+            f"{owner}: the number of steps is undefined without xs", fix="pass length="
+        )
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} has {n}" for name, n in sizes.items())
-        raise ShapeError(f"{owner}: first axes differ in size: {listed}", fix="loop over axes of one size")
+        raise ShapeError(
+            f"{owner}: first axes differ in size: {listed}", fix="loop over axes of one size"
+        )
     return next(iter(sizes.values()))
 
 
-# -- recorded --------------------------------------------------------------------------------------------------------------
+# -- recorded --------------------------------------------------------------------------------------
 
 
 @final
@@ -431,7 +487,10 @@ class _Body:
                 dtypes[k] = aval_of(start).dtype
         self.staged, self.tree, self.carries = staged, tree, len(carry.values)
         self.program: Program = with_dtypes(staged.program, dtypes)
-        avals = [ShapeDtype(aval.shape, dtype) for aval, dtype in zip(staged.out_avals, dtypes, strict=True)]
+        avals = [
+            ShapeDtype(aval.shape, dtype)
+            for aval, dtype in zip(staged.out_avals, dtypes, strict=True)
+        ]
         carry.check(avals[: self.carries])
 
 
@@ -440,9 +499,14 @@ def _constants_first(program: Program, explicit: int) -> Program:
     return reordered(program, [*range(explicit, len(program.input_ids)), *range(explicit)])
 
 
-def _scanned(body: _Body, carry: Carry, arrays: list[Any], steps: int, reverse: bool, block: int) -> list[Any]:
+def _scanned(
+    body: _Body, carry: Carry, arrays: list[Any], steps: int, reverse: bool, block: int
+) -> list[Any]:
     """Apply a loop with ``block`` steps per iteration; remaining steps are inlined after it."""
-    program, captured = _constants_first(body.program, body.carries + len(arrays)), body.staged.captured
+    program, captured = (
+        _constants_first(body.program, body.carries + len(arrays)),
+        body.staged.captured,
+    )
     sizes = (len(captured), body.carries)
     if block <= 1 or not steps:
         return scan_program(program, [*captured, *carry.values, *arrays], steps, reverse, *sizes)

@@ -31,23 +31,25 @@ from functrace.typing import P, R
 class custom_vmap(Custom[P, R]):
     """Give a function its own rule for `vmap`.
 
-    Set the rule with ``def_vmap(rule)``: ``rule(axis_size, in_batched, *args)`` returns ``(result, out_batched)``. Mapped
-    arguments have the batch axis in front. ``in_batched`` is a list with a pytree of bools per argument, which marks the
-    mapped leaves; ``out_batched`` (a pytree of bools, or one bool for a subtree) marks those of the result.
+    Set the rule with ``def_vmap(rule)``: ``rule(axis_size, in_batched, *args)`` returns ``(result,
+    out_batched)``. Mapped arguments have the batch axis in front. ``in_batched`` is a list with a
+    pytree of bools per argument, which marks the mapped leaves; ``out_batched`` (a pytree of bools,
+    or one bool for a subtree) marks those of the result.
 
-    The rule is recorded when the function is mapped. Under a second `vmap` the rule itself is mapped, and functions that it
-    calls use their own rules. Derivatives are those of the function, in both modes and under `vmap`, which then maps the
-    derivative. Differentiating a mapped function differentiates the rule. To give a derivative its own rule as well, wrap
-    the function in `custom_vjp` or `custom_jvp`.
+    The rule is recorded when the function is mapped. Under a second `vmap` the rule itself is
+    mapped, and functions that it calls use their own rules. Derivatives are those of the function,
+    in both modes and under `vmap`, which then maps the derivative. Differentiating a mapped
+    function differentiates the rule. To give a derivative its own rule as well, wrap the function
+    in `custom_vjp` or `custom_jvp`.
 
     Args:
         f: a function of arrays (pytrees of them).
 
     Raises:
-        ArgumentError: when it is mapped, if there is no rule; if ``f`` closes over a mapped value, or its rule over a traced
-            one.
-        TreeError, ShapeError, DtypeError: when it is mapped, if the rule returns another structure, shape or dtype than
-            the function has.
+        ArgumentError: when it is mapped, if there is no rule; if ``f`` closes over a mapped value,
+            or its rule over a traced one.
+        TreeError, ShapeError, DtypeError: when it is mapped, if the rule returns another structure,
+            shape or dtype than the function has.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -95,41 +97,66 @@ class custom_vmap(Custom[P, R]):
         def record(size: int, is_batched: tuple[bool, ...]) -> Program:
             if any(is_batched[explicit:]):
                 raise ArgumentError(
-                    f"{self.name} has a rule for vmap, and closes over a mapped value", fix="pass it as an argument"
+                    f"{self.name} has a rule for vmap, and closes over a mapped value",
+                    fix="pass it as an argument",
                 )
-            return with_inputs(self._recorded(still, run, size, is_batched[:explicit]), explicit, run.captured, ())
+            return with_inputs(
+                self._recorded(still, run, size, is_batched[:explicit]), explicit, run.captured, ()
+            )
 
-        results = custom_batch_program(run.program, Mapped(record), [*operands.handed_on(), *run.captured])
+        results = custom_batch_program(
+            run.program, Mapped(record), [*operands.handed_on(), *run.captured]
+        )
         guard_results(results, run.origins, operands.given, self.name)
         return unflatten(run.out_tree, results)
 
-    def _recorded(self, operands: Operands, run: Staged, size: int, is_batched: tuple[bool, ...]) -> Program:
+    def _recorded(
+        self, operands: Operands, run: Staged, size: int, is_batched: tuple[bool, ...]
+    ) -> Program:
         """Record the rule; return the program of its results, all with the batch axis."""
         rule = self.rule
         if rule is None:
-            raise ArgumentError(f"custom_vmap: {self.name} has no rule yet", fix=f"call {self.name}.def_vmap(rule)")
+            raise ArgumentError(
+                f"custom_vmap: {self.name} has no rule yet", fix=f"call {self.name}.def_vmap(rule)"
+            )
         what = f"the vmap rule of {self.name}"
         mapped = operands.without_values()
-        mapped.avals = [_with_axis(a, size) if flag else a for a, flag in zip(operands.avals, is_batched, strict=True)]
+        mapped.avals = [
+            _with_axis(a, size) if flag else a
+            for a, flag in zip(operands.avals, is_batched, strict=True)
+        ]
         flags = dict(zip(operands.places, is_batched, strict=True))
-        (in_batched, _) = unflatten(operands.tree, [flags.get(k, False) for k in range(len(operands.leaves))])
+        (in_batched, _) = unflatten(
+            operands.tree, [flags.get(k, False) for k in range(len(operands.leaves))]
+        )
 
         def called(*args: object) -> list[Any]:
             found = rule(size, list(in_batched), *args)
             if not (isinstance(found, tuple) and len(found) == 2):
-                raise TreeError(f"{what} returned a {type(found).__name__}, not a pair", fix="return result, out_batched")
+                raise TreeError(
+                    f"{what} returned a {type(found).__name__}, not a pair",
+                    fix="return result, out_batched",
+                )
             out, out_batched = found
             marks = prefix_leaves(out_batched, run.out_tree, f"out_batched of {what}", flags=True)
-            avals = [_with_axis(a, size) if mark else a for a, mark in zip(run.out_avals, marks, strict=True)]
+            avals = [
+                _with_axis(a, size) if mark else a
+                for a, mark in zip(run.out_avals, marks, strict=True)
+            ]
             leaves = check_like(out, run.out_tree, avals, f"the result of {what}", self.name)
             pairs = zip(leaves, marks, run.out_avals, strict=True)
-            return [x if mark else np.broadcast_to(x, (size, *aval.shape)) for x, mark, aval in pairs]
+            return [
+                x if mark else np.broadcast_to(x, (size, *aval.shape)) for x, mark, aval in pairs
+            ]
 
         with ArrayRecording(what, scope=BODY) as recording:
-            made = Recorded(recording, called, mapped.inputs).program(f"vmap_of_{function_name(self.f)}")
+            made = Recorded(recording, called, mapped.inputs).program(
+                f"vmap_of_{function_name(self.f)}"
+            )
         if any(isinstance(value, Tracer) for value in made.constant_values.values()):
             raise ArgumentError(
-                f"{what} closes over a traced value, or a Python number among the arguments of jit is passed to it",
+                f"{what} closes over a traced value, or a Python number among the arguments of jit "
+                "is passed to it",
                 fix=f"pass the value to {self.name} as an argument, and the number as an array",
             )
         return own_constants(made)

@@ -1,8 +1,8 @@
 """Functions with their own derivative: ``custom_vjp`` and ``custom_jvp``.
 
-Function and rules are recorded together, at every call on traced values, and become one operation of the enclosing program.
-On plain arrays only the function is called. So a rule never depends on outdated Python state, recorded rules can be printed
-and compared, and every transform applies.
+Function and rules are recorded together, at every call on traced values, and become one operation
+of the enclosing program. On plain arrays only the function is called. So a rule never depends on
+outdated Python state, recorded rules can be printed and compared, and every transform applies.
 
 Layer: 8.
 """
@@ -20,10 +20,28 @@ from functrace.api.capture.arguments import ARRAYS, check_argnums, function_name
 from functrace.api.capture.record import Operands, Staged, stage
 from functrace.api.capture.results import guard_results, whole_result
 from functrace.api.capture.transformed import SignatureOfWrapped
-from functrace.api.custom_rules.recursion import MadeRule, OwnRule, rules_inside, with_avals, with_constants
-from functrace.api.custom_rules.rules import CustomVJPPrimal, SymbolicZero, record_jvp, record_vjp, with_captured
+from functrace.api.custom_rules.recursion import (
+    MadeRule,
+    OwnRule,
+    rules_inside,
+    with_avals,
+    with_constants,
+)
+from functrace.api.custom_rules.rules import (
+    CustomVJPPrimal,
+    SymbolicZero,
+    record_jvp,
+    record_vjp,
+    with_captured,
+)
 from functrace.api.differentiation.tangents import is_float0
-from functrace.control.custom import Rule, Symbolic, custom_derivative_program, custom_jvp_program, custom_vjp_program
+from functrace.control.custom import (
+    Rule,
+    Symbolic,
+    custom_derivative_program,
+    custom_jvp_program,
+    custom_vjp_program,
+)
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError, entry
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import with_inputs
@@ -42,7 +60,9 @@ Q = ParamSpec("Q")
 
 
 class Custom(Generic[P, R]):
-    """Common base of `custom_vjp` and `custom_jvp`: binds arguments, and separates those without derivative."""
+    """Common base of `custom_vjp` and `custom_jvp`: binds arguments, and separates those without
+    derivative.
+    """
 
     __signature__ = SignatureOfWrapped()
 
@@ -51,7 +71,10 @@ class Custom(Generic[P, R]):
         raise NotImplementedError
 
     def __init__(
-        self, f: Callable[P, R], nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
+        self,
+        f: Callable[P, R],
+        nondiff_argnums: int | Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
     ) -> None:
         self.f: Callable[..., Any] = f
         self.name = function_name(f)
@@ -66,7 +89,9 @@ class Custom(Generic[P, R]):
     @overload
     def __get__(self, instance: None, owner: type | None = None) -> Self: ...
     @overload
-    def __get__(self: Custom[Concatenate[Any, Q], R], instance: object, owner: type | None = None) -> Callable[Q, R]: ...
+    def __get__(
+        self: Custom[Concatenate[Any, Q], R], instance: object, owner: type | None = None
+    ) -> Callable[Q, R]: ...
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Bind as a method."""
         return self if instance is None else functools.partial(self, instance)  # type: ignore[arg-type]
@@ -84,7 +109,8 @@ class Custom(Generic[P, R]):
         for k in self.nondiff_argnums:
             if not -len(args) <= k < len(args):
                 raise ArgumentError(
-                    f"{self.name}: nondiff_argnums={self.nondiff_argnums}, but it has {len(args)} arguments",
+                    f"{self.name}: nondiff_argnums={self.nondiff_argnums}, but it has {len(args)} "
+                    "arguments",
                     fix="name positions of its parameters",
                 )
         chosen = {k % len(args) for k in self.nondiff_argnums}
@@ -92,7 +118,8 @@ class Custom(Generic[P, R]):
         for leaf in flatten(fixed)[0]:
             if isinstance(leaf, Tracer):
                 raise ArgumentError(
-                    f"{self.name}: an argument in nondiff_argnums is traced", fix="remove it from nondiff_argnums"
+                    f"{self.name}: an argument in nondiff_argnums is traced",
+                    fix="remove it from nondiff_argnums",
                 )
         return fixed, tuple([a for k, a in enumerate(args) if k not in chosen])
 
@@ -104,11 +131,15 @@ class Custom(Generic[P, R]):
         if not is_recording():
             return True, self.f(*args)
         run = self.staged(lambda: self.f(*args), Operands((), {}), computed_only=True)
-        if any(isinstance(x, Tracer) for x in (*run.captured, *[origin.root for origin in run.origins])):
+        if any(
+            isinstance(x, Tracer) for x in (*run.captured, *[origin.root for origin in run.origins])
+        ):
             return False, None
         return True, unflatten(run.out_tree, whole_result(run.origins, (), (), self.name))
 
-    def staged(self, f: Callable[..., Any], operands: Operands, *, computed_only: bool = False) -> Staged:
+    def staged(
+        self, f: Callable[..., Any], operands: Operands, *, computed_only: bool = False
+    ) -> Staged:
         """Record the function itself."""
         owner = f"{type(self).__name__} {self.name}"
         return stage(f, operands, owner, self.name, computed_only=computed_only)
@@ -132,7 +163,12 @@ class Custom(Generic[P, R]):
             record: records the rules on operands.
         """
         chosen = set(operands.places)
-        static = tuple([static_key(x) for x in (*fixed, *[x for k, x in enumerate(operands.leaves) if k not in chosen])])
+        static = tuple(
+            [
+                static_key(x)
+                for x in (*fixed, *[x for k, x in enumerate(operands.leaves) if k not in chosen])
+            ]
+        )
         results = tree_key(run.out_tree), tuple(run.out_avals)
         key = rules, tree_key(operands.tree), tuple(operands.avals), static, *results
         explicit = len(operands.avals)
@@ -150,7 +186,9 @@ class Custom(Generic[P, R]):
         made = OwnRule(self, key, explicit, recorded).recorded()
         return made._replace(programs=with_avals(made.programs, explicit, between))
 
-    def _symbolic(self, count: int, operands: Operands, run: Staged, record: Callable[[Operands], MadeRule]) -> MadeRule:
+    def _symbolic(
+        self, count: int, operands: Operands, run: Staged, record: Callable[[Operands], MadeRule]
+    ) -> MadeRule:
         """Return placeholders for rules that receive symbolic zeros."""
         explicit, between = len(operands.avals), tuple(map(aval_of, run.captured))
         still = operands.without_values()
@@ -160,12 +198,15 @@ class Custom(Generic[P, R]):
             made = record(still)
             if any(isinstance(value, Tracer) for value in made.captured):
                 raise ArgumentError(
-                    f"a rule of {self.name} has symbolic_zeros=True and closes over a traced value, or over a Python number "
+                    f"a rule of {self.name} has symbolic_zeros=True and closes over a traced "
+                    "value, or over a Python number "
                     "among the arguments of jit",
                     fix="pass the value as an argument, and the number as an array",
                 )
             programs = [
-                with_constants(p, explicit, made.captured) if k != 1 and isinstance(p, Program) else p
+                with_constants(p, explicit, made.captured)
+                if k != 1 and isinstance(p, Program)
+                else p
                 for k, p in enumerate(made.programs)
             ]
             return with_avals(tuple(programs), explicit, between)
@@ -186,20 +227,22 @@ class Custom(Generic[P, R]):
 class custom_vjp(Custom[P, R]):
     """Give a function its own reverse-mode derivative.
 
-    Set the rules with ``defvjp(fwd, bwd)``: ``fwd(*args)`` returns ``(result, residuals)``; ``bwd(*nondiff, residuals,
-    cotangent)`` returns a tuple with one cotangent per other argument, with ``None`` for zero. Forward mode is the transpose
-    of ``bwd``, or a rule of its own, set with ``defjvp(rule)``, where ``rule(*nondiff, primals, tangents)`` returns
-    ``(result, tangent)``.
+    Set the rules with ``defvjp(fwd, bwd)``: ``fwd(*args)`` returns ``(result, residuals)``;
+    ``bwd(*nondiff, residuals, cotangent)`` returns a tuple with one cotangent per other argument,
+    with ``None`` for zero. Forward mode is the transpose of ``bwd``, or a rule of its own, set with
+    ``defjvp(rule)``, where ``rule(*nondiff, primals, tangents)`` returns ``(result, tangent)``.
 
     Args:
         f: the function.
-        nondiff_argnums: positions of arguments that are not arrays. They are passed to the rules unchanged.
+        nondiff_argnums: positions of arguments that are not arrays. They are passed to the rules
+            unchanged.
         nondiff_argnames: names of such arguments.
 
     Raises:
-        ArgumentError: if it is called on traced values before ``defvjp``; if an argument in ``nondiff_argnums`` is traced.
-        TreeError, ShapeError, DtypeError: when it is differentiated, if a rule returns another structure, shape or dtype
-            than the function has.
+        ArgumentError: if it is called on traced values before ``defvjp``; if an argument in
+            ``nondiff_argnums`` is traced.
+        TreeError, ShapeError, DtypeError: when it is differentiated, if a rule returns another
+            structure, shape or dtype than the function has.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -215,22 +258,28 @@ class custom_vjp(Custom[P, R]):
     """
 
     def __init__(
-        self, f: Callable[P, R], nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
+        self,
+        f: Callable[P, R],
+        nondiff_argnums: int | Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
     ) -> None:
         super().__init__(f, nondiff_argnums, nondiff_argnames)
         self.rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
         self.rule: Callable[..., Any] | None = None
 
-    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False) -> None:
+    def defvjp(
+        self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False
+    ) -> None:
         """Set the rules.
 
         Args:
             fwd: from the arguments to the result and residuals.
             bwd: from residuals and the result's cotangent to the arguments' cotangents.
-            symbolic_zeros: True to pass ``fwd`` a `functrace.custom_derivatives.CustomVJPPrimal` for each leaf, which says
-                whether its derivative is needed, and ``bwd`` a `functrace.custom_derivatives.SymbolicZero` for cotangents of
-                results without derivative. Such rules are recorded when the function is differentiated, and may not close
-                over traced values.
+            symbolic_zeros: True to pass ``fwd`` a `functrace.custom_derivatives.CustomVJPPrimal`
+                for each leaf, which says whether its derivative is needed, and ``bwd`` a
+                `functrace.custom_derivatives.SymbolicZero` for cotangents of results without
+                derivative. Such rules are recorded when the function is differentiated, and may not
+                close over traced values.
         """
         self.rules = (fwd, bwd)
         self.symbolic_zeros = symbolic_zeros
@@ -239,7 +288,8 @@ class custom_vjp(Custom[P, R]):
         """Set a rule for forward mode, and return it, so that this is a decorator.
 
         Args:
-            rule: ``rule(*nondiff, primals, tangents)`` returns ``(result, tangent)``, linear in the tangents.
+            rule: ``rule(*nondiff, primals, tangents)`` returns ``(result, tangent)``, linear in the
+                tangents.
         """
         self.rule = rule
         return rule
@@ -252,25 +302,39 @@ class custom_vjp(Custom[P, R]):
         if is_plain:
             return result
         if self.rules is None:
-            raise ArgumentError(f"custom_vjp: {self.name} has no rules yet", fix=f"call {self.name}.defvjp(fwd, bwd)")
+            raise ArgumentError(
+                f"custom_vjp: {self.name} has no rules yet",
+                fix=f"call {self.name}.defvjp(fwd, bwd)",
+            )
         fwd, bwd = self.rules
         fixed, others = self.split(given)
         operands = Operands(others, {})
         run = self.staged(lambda *xs: self.f(*self.whole(fixed, xs)), operands)
 
         def forward(*xs: object) -> tuple[Any, Any]:
-            result = fwd(*self.whole(fixed, _primals(xs, operands, active) if self.symbolic_zeros else xs))
+            result = fwd(
+                *self.whole(fixed, _primals(xs, operands, active) if self.symbolic_zeros else xs)
+            )
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise TreeError(
-                    f"fwd of {self.name} returned a {type(result).__name__}, not a pair", fix="return result, residuals"
+                    f"fwd of {self.name} returned a {type(result).__name__}, not a pair",
+                    fix="return result, residuals",
                 )
-            check_like(result[0], run.out_tree, run.out_avals, f"the result of fwd of {self.name}", self.name)
+            check_like(
+                result[0],
+                run.out_tree,
+                run.out_avals,
+                f"the result of fwd of {self.name}",
+                self.name,
+            )
             return result
 
         def backward(residuals: object, cotangent: PyTree) -> Any:
             if self.symbolic_zeros:
                 pairs = zip(flatten(cotangent)[0], run.out_avals, strict=True)
-                known = [ct if is_differentiable(aval) else SymbolicZero(aval) for ct, aval in pairs]
+                known = [
+                    ct if is_differentiable(aval) else SymbolicZero(aval) for ct, aval in pairs
+                ]
                 cotangent = unflatten(run.out_tree, known)
             return _check_cotangents(bwd(*fixed, residuals, cotangent), others, self.name)
 
@@ -280,7 +344,11 @@ class custom_vjp(Custom[P, R]):
             nonlocal active
             active = on.active
             rule = record_vjp(forward, backward, on, self.name)
-            kept = len(rule.forward.output_ids) - len(run.out_avals) if isinstance(rule.forward, Program) else 0
+            kept = (
+                len(rule.forward.output_ids) - len(run.out_avals)
+                if isinstance(rule.forward, Program)
+                else 0
+            )
             if self.rule is None:
                 return MadeRule((rule.forward, rule.backward), rule.captured, rule.asked, kept)
             (push,), captured, asked, _ = _recorded_jvp(self.rule, self.name, fixed, on, run)
@@ -288,20 +356,26 @@ class custom_vjp(Custom[P, R]):
             if isinstance(whole, Program):
                 whole = with_inputs(whole, len(on.avals), (), captured)
             push = with_captured(push, len(on.avals), rule.captured)
-            return MadeRule((whole, rule.backward, push), [*rule.captured, *captured], rule.asked or asked, kept)
+            return MadeRule(
+                (whole, rule.backward, push), [*rule.captured, *captured], rule.asked or asked, kept
+            )
 
         rules = self.rules if self.rule is None else (*self.rules, self.rule)
         rule = self.made(rules, fixed, operands, run, record)
         explicit = len(operands.values)
         program = with_inputs(run.program, explicit, (), rule.captured)
         values = [*operands.handed_on(), *run.captured, *rule.captured]
-        apply: Callable[..., list[Any]] = custom_vjp_program if self.rule is None else custom_derivative_program
+        apply: Callable[..., list[Any]] = (
+            custom_vjp_program if self.rule is None else custom_derivative_program
+        )
         results = apply(program, *rule.programs, values, explicit)
         guard_results(results, run.origins, operands.given, self.name)
         return unflatten(run.out_tree, results)
 
 
-def positional(f: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def positional(
+    f: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
     """Return the arguments of a call by position, with defaults.
 
     Raises:
@@ -315,7 +389,8 @@ def positional(f: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: 
         return args
     if bound.kwargs:
         raise ArgumentError(
-            f"{name}: keyword-only arguments {list(bound.kwargs)} cannot be passed to its rules", fix="take them by position"
+            f"{name}: keyword-only arguments {list(bound.kwargs)} cannot be passed to its rules",
+            fix="take them by position",
         )
     bound.apply_defaults()
     return bound.args
@@ -327,12 +402,15 @@ def _places(f: Callable[..., Any], name: str, names: str | Sequence[str]) -> lis
     if not wanted:
         return []
     known = [
-        p.name for p in inspect.signature(f).parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        p.name
+        for p in inspect.signature(f).parameters.values()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
     missing = [word for word in wanted if word not in known]
     if missing:
         raise ArgumentError(
-            f"{name}: nondiff_argnames={names!r}, but it has no parameter {', '.join(missing)}", fix=f"name one of {known}"
+            f"{name}: nondiff_argnames={names!r}, but it has no parameter {', '.join(missing)}",
+            fix=f"name one of {known}",
         )
     return [known.index(word) for word in wanted]
 
@@ -350,7 +428,9 @@ def _primals(args: Sequence[Any], operands: Operands, active: Sequence[bool]) ->
     leaves, tree = flatten(args)
     known = dict(zip(operands.places, active, strict=True))
     differentiable = dict(zip(operands.places, map(is_differentiable, operands.avals), strict=True))
-    made = [CustomVJPPrimal(x, known.get(k, False) and differentiable[k]) for k, x in enumerate(leaves)]
+    made = [
+        CustomVJPPrimal(x, known.get(k, False) and differentiable[k]) for k, x in enumerate(leaves)
+    ]
     return unflatten(tree, made)
 
 
@@ -359,7 +439,11 @@ def _check_cotangents(found: object, args: tuple[Any, ...], name: str) -> list[A
     operand."""
     what = f"bwd of {name}"
     if not isinstance(found, tuple | list) or len(found) != len(args):
-        shown = f"{len(found)} values" if isinstance(found, tuple | list) else f"a {type(found).__name__}"
+        shown = (
+            f"{len(found)} values"
+            if isinstance(found, tuple | list)
+            else f"a {type(found).__name__}"
+        )
         raise TreeError(
             f"{what} returned {shown}, but {name} takes {len(args)} arguments",
             fix="return a tuple with one cotangent per argument, None for zero",
@@ -367,18 +451,30 @@ def _check_cotangents(found: object, args: tuple[Any, ...], name: str) -> list[A
     flat: list[Any] = []
     for place, (ct, arg) in enumerate(zip(found, args, strict=True)):
         leaves, tree = flatten(arg)
-        is_operand = [isinstance(leaf, ARRAYS) and type(leaf) is not TracedNumber for leaf in leaves]
+        is_operand = [
+            isinstance(leaf, ARRAYS) and type(leaf) is not TracedNumber for leaf in leaves
+        ]
         if ct is None:
             flat += [None] * sum(is_operand)
             continue
-        avals = [aval_of(leaf) if flag else None for leaf, flag in zip(leaves, is_operand, strict=True)]
-        values = check_like(ct, tree, avals, f"cotangent {place} of {what}", f"argument {place}", partial=True)
+        avals = [
+            aval_of(leaf) if flag else None for leaf, flag in zip(leaves, is_operand, strict=True)
+        ]
+        values = check_like(
+            ct, tree, avals, f"cotangent {place} of {what}", f"argument {place}", partial=True
+        )
         flat += [v for v, flag in zip(values, is_operand, strict=True) if flag]
     return flat
 
 
 def check_like(
-    tree: PyTree, treedef: PyTreeSpec, avals: Sequence[ShapeDtype | None], what: str, of: str, *, partial: bool = False
+    tree: PyTree,
+    treedef: PyTreeSpec,
+    avals: Sequence[ShapeDtype | None],
+    what: str,
+    of: str,
+    *,
+    partial: bool = False,
 ) -> list[Any]:
     """Flatten and check the result of a rule; return the leaves, cast to the expected dtypes where
     that is safe.
@@ -403,7 +499,10 @@ def check_like(
             path, returned, expected = difference(found, treedef)
             place = f" at {path}" if path else ""
             fix = "return a pytree with the same structure"
-            raise TreeError(f"{what} has the structure of {returned}{place}, but {of} that of {expected}", fix=fix)
+            raise TreeError(
+                f"{what} has the structure of {returned}{place}, but {of} that of {expected}",
+                fix=fix,
+            )
     values = []
     for path, leaf, aval in zip(paths(treedef), leaves, avals, strict=True):
         if partial and (leaf is None or _is_symbolic(leaf) or is_float0(leaf)):
@@ -413,33 +512,41 @@ def check_like(
         given = aval_of(value)
         if aval is not None and given is not aval and is_differentiable(aval):
             if given.shape != aval.shape:
-                raise ShapeError(f"{what}{path} is {given}, but {of}{path} is {aval}", fix=f"return shape {aval.shape}")
+                raise ShapeError(
+                    f"{what}{path} is {given}, but {of}{path} is {aval}",
+                    fix=f"return shape {aval.shape}",
+                )
             if not np.can_cast(given.dtype, aval.dtype, "same_kind"):
-                raise DtypeError(f"{what}{path} is {given}, but {of}{path} is {aval}", fix=f"return {aval.dtype}")
+                raise DtypeError(
+                    f"{what}{path} is {given}, but {of}{path} is {aval}", fix=f"return {aval.dtype}"
+                )
             value = convert(value, aval.dtype)
         values.append(value)
     return values
 
 
-# -- custom_jvp ------------------------------------------------------------------------------------------------------------
+# -- custom_jvp ------------------------------------------------------------------------------------
 
 
 @final
 class custom_jvp(Custom[P, R]):
     """Give a function its own forward-mode derivative; reverse mode is its transpose.
 
-    Set the rule with ``defjvp(rule)``: ``rule(*nondiff, primals, tangents)`` returns ``(result, tangent)``, linear in the
-    tangents; or with ``defjvps(*rules)``, one per argument: ``rule(tangent, result, *args)`` or ``None``.
+    Set the rule with ``defjvp(rule)``: ``rule(*nondiff, primals, tangents)`` returns ``(result,
+    tangent)``, linear in the tangents; or with ``defjvps(*rules)``, one per argument:
+    ``rule(tangent, result, *args)`` or ``None``.
 
     Args:
         f: the function.
-        nondiff_argnums: positions of arguments that are not arrays. They are passed to the rule unchanged.
+        nondiff_argnums: positions of arguments that are not arrays. They are passed to the rule
+            unchanged.
         nondiff_argnames: names of such arguments.
 
     Raises:
-        ArgumentError: if it is called on traced values before ``defjvp``; if an argument in ``nondiff_argnums`` is traced.
-        TreeError, ShapeError, DtypeError: when it is differentiated, if the rule returns another structure, shape or dtype
-            than the function has.
+        ArgumentError: if it is called on traced values before ``defjvp``; if an argument in
+            ``nondiff_argnums`` is traced.
+        TreeError, ShapeError, DtypeError: when it is differentiated, if the rule returns another
+            structure, shape or dtype than the function has.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -456,7 +563,10 @@ class custom_jvp(Custom[P, R]):
     """
 
     def __init__(
-        self, f: Callable[P, R], nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
+        self,
+        f: Callable[P, R],
+        nondiff_argnums: int | Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
     ) -> None:
         super().__init__(f, nondiff_argnums, nondiff_argnames)
         self.rule: Callable[..., Any] | None = None
@@ -466,9 +576,9 @@ class custom_jvp(Custom[P, R]):
 
         Args:
             rule: from primals and tangents to the result and its tangent.
-            symbolic_zeros: True to pass a `functrace.custom_derivatives.SymbolicZero` for each tangent that is known to be
-                zero; the rule may return some. It is recorded when the function is differentiated, and may not close over
-                traced values.
+            symbolic_zeros: True to pass a `functrace.custom_derivatives.SymbolicZero` for each
+                tangent that is known to be zero; the rule may return some. It is recorded when the
+                function is differentiated, and may not close over traced values.
         """
         self.rule = rule
         self.symbolic_zeros = symbolic_zeros
@@ -478,22 +588,25 @@ class custom_jvp(Custom[P, R]):
         """Set one rule per argument, each linear in its tangent.
 
         Args:
-            rules: ``rule(tangent, result, *args)`` returns the tangent of the result; ``None`` for arguments without
-                derivative.
+            rules: ``rule(tangent, result, *args)`` returns the tangent of the result; ``None`` for
+                arguments without derivative.
 
         Raises:
-            ArgumentError: for a function with ``nondiff_argnums``; when it is differentiated, if there is not one rule per
-                argument.
+            ArgumentError: for a function with ``nondiff_argnums``; when it is differentiated, if
+                there is not one rule per argument.
         """
         if self.nondiff_argnums:
-            raise ArgumentError(f"defjvps of {self.name} does not go with nondiff_argnums", fix="use defjvp")
+            raise ArgumentError(
+                f"defjvps of {self.name} does not go with nondiff_argnums", fix="use defjvp"
+            )
 
         function: Callable[..., Any] = self.__call__
 
         def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
             if len(rules) != len(primals):
                 raise ArgumentError(
-                    f"defjvps of {self.name}: {len(rules)} rules for {len(primals)} arguments", fix="give one each"
+                    f"defjvps of {self.name}: {len(rules)} rules for {len(primals)} arguments",
+                    fix="give one each",
                 )
             result = function(*primals)
             total: Any = None
@@ -513,36 +626,57 @@ class custom_jvp(Custom[P, R]):
         if is_plain:
             return result
         if self.rule is None:
-            raise ArgumentError(f"custom_jvp: {self.name} has no rule yet", fix=f"call {self.name}.defjvp(rule)")
+            raise ArgumentError(
+                f"custom_jvp: {self.name} has no rule yet", fix=f"call {self.name}.defjvp(rule)"
+            )
         fixed, others = self.split(given)
         operands = Operands(others, {})
         run = self.staged(lambda *xs: self.f(*self.whole(fixed, xs)), operands)
         function = self.rule
-        rule = self.made((function,), fixed, operands, run, lambda on: _recorded_jvp(function, self.name, fixed, on, run))
+        rule = self.made(
+            (function,),
+            fixed,
+            operands,
+            run,
+            lambda on: _recorded_jvp(function, self.name, fixed, on, run),
+        )
         explicit = len(operands.values)
         program = with_inputs(run.program, explicit, (), rule.captured)
         results = custom_jvp_program(
-            program, rule.programs[0], [*operands.handed_on(), *run.captured, *rule.captured], explicit
+            program,
+            rule.programs[0],
+            [*operands.handed_on(), *run.captured, *rule.captured],
+            explicit,
         )
         guard_results(results, run.origins, operands.given, self.name)
         return unflatten(run.out_tree, results)
 
 
-def _recorded_jvp(function: Callable[..., Any], name: str, fixed: list[Any], operands: Operands, run: Staged) -> MadeRule:
+def _recorded_jvp(
+    function: Callable[..., Any], name: str, fixed: list[Any], operands: Operands, run: Staged
+) -> MadeRule:
     """Record a jvp rule."""
     what = f"the jvp rule of {name}"
 
     def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         result = function(*fixed, primals, tangents)
         if not (isinstance(result, tuple) and len(result) == 2):
-            raise TreeError(f"{what} returned a {type(result).__name__}, not a pair", fix="return result, tangent")
+            raise TreeError(
+                f"{what} returned a {type(result).__name__}, not a pair",
+                fix="return result, tangent",
+            )
         return (
             check_like(result[0], run.out_tree, run.out_avals, f"the result of {what}", name),
-            [_zeros(aval) if t is None else t for t, aval in zip(tangents_of(result[1]), run.out_avals, strict=True)],
+            [
+                _zeros(aval) if t is None else t
+                for t, aval in zip(tangents_of(result[1]), run.out_avals, strict=True)
+            ],
         )
 
     def tangents_of(found: PyTree) -> list[Any]:
-        return check_like(found, run.out_tree, run.out_avals, f"the tangent of {what}", name, partial=True)
+        return check_like(
+            found, run.out_tree, run.out_avals, f"the tangent of {what}", name, partial=True
+        )
 
     made = record_jvp(rule, operands, name, run.out_avals, operands.active or None)
     return MadeRule((made.program,), made.captured, made.asked)

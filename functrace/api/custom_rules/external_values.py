@@ -30,7 +30,12 @@ Function = Callable[..., Any]
 
 
 def attached(
-    name: str, outputs: Sequence[Any], operands: Sequence[Any], key: Hashable, pull: Function, push: Function
+    name: str,
+    outputs: Sequence[Any],
+    operands: Sequence[Any],
+    key: Hashable,
+    pull: Function,
+    push: Function,
 ) -> list[Any]:
     """Return values as functions of operands, whose derivatives are recorded on demand.
 
@@ -63,7 +68,11 @@ def attached(
 
     def pulled(active: Sequence[bool]) -> Function:
         def backward(*values: Value) -> list[Any]:
-            outs, given, cotangents = values[:count], values[count : len(avals)], values[len(avals) :]
+            outs, given, cotangents = (
+                values[:count],
+                values[count : len(avals)],
+                values[len(avals) :],
+            )
             found = iter(pull(outs, given, cotangents, active))
             bars = [_zeros(aval) for aval in avals[:count]]
             for aval, is_moving, is_wanted in zip(avals[count:], moving, active, strict=True):
@@ -86,7 +95,9 @@ def attached(
 
     def reverse(active: tuple[bool, ...]) -> tuple[Program, ...]:
         backward = pulled(active[count:])
-        return _recorded(forward, avals, name), _recorded(backward, [*avals, *avals[:count]], f"backward_of_{name}")
+        return _recorded(forward, avals, name), _recorded(
+            backward, [*avals, *avals[:count]], f"backward_of_{name}"
+        )
 
     def direct(active: tuple[bool, ...]) -> tuple[Program, ...]:
         return (_recorded(pushed(active[count:]), [*avals, *tangents], f"jvp_of_{name}"),)
@@ -96,7 +107,9 @@ def attached(
     forwards = Symbolic(direct, (name, key, "forward", tuple(avals)))
     held = [stop_gradient(x) if isinstance(x, Tracer) else x for x in outputs]
     itself = _recorded(lambda *values: list(values[:count]), avals, name)
-    return custom_derivative_program(itself, backwards, backwards, forwards, [*held, *operands], len(avals))
+    return custom_derivative_program(
+        itself, backwards, backwards, forwards, [*held, *operands], len(avals)
+    )
 
 
 def _zeros(aval: ShapeDtype) -> Any:
@@ -111,7 +124,9 @@ def _recorded(f: Function, avals: Sequence[ShapeDtype], name: str) -> Program:
         return own_constants(Recorded(recording, f, inputs).program(name))
 
 
-def called_later(what: str, f: Function, key: Hashable, operands: Sequence[Any], results: Sequence[ShapeDtype]) -> list[Any]:
+def called_later(
+    what: str, f: Function, key: Hashable, operands: Sequence[Any], results: Sequence[ShapeDtype]
+) -> list[Any]:
     """Call a function of plain arrays when the program runs; its results have no derivative.
 
     Args:
@@ -121,12 +136,19 @@ def called_later(what: str, f: Function, key: Hashable, operands: Sequence[Any],
         operands: its arguments.
         results: the avals of its results.
     """
-    foreign = Foreign(lambda *values: as_declared(f(*values), results), (what, key), what, flatten([0.0] * len(results))[1])
+    foreign = Foreign(
+        lambda *values: as_declared(f(*values), results),
+        (what, key),
+        what,
+        flatten([0.0] * len(results))[1],
+    )
     held = [stop_gradient(x) if isinstance(x, Tracer) else x for x in operands]
     return list(bind(callback_p, tuple(held), (foreign, tuple(results), (), "sequential")))
 
 
-def eagerly(what: str, f: Function, key: Hashable, operands: Sequence[Any], results: Sequence[ShapeDtype]) -> list[Any]:
+def eagerly(
+    what: str, f: Function, key: Hashable, operands: Sequence[Any], results: Sequence[ShapeDtype]
+) -> list[Any]:
     """Call a function at run time, on concrete values, and let functrace differentiate it there.
 
     Its derivatives are such functions again: they call `vjp` and `jvp` of it at run time.
@@ -147,14 +169,25 @@ def eagerly(what: str, f: Function, key: Hashable, operands: Sequence[Any], resu
 
         return moved
 
-    def pull(outputs: Sequence[Any], given: Sequence[Any], cotangents: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+    def pull(
+        outputs: Sequence[Any],
+        given: Sequence[Any],
+        cotangents: Sequence[Any],
+        wanted: Sequence[bool],
+    ) -> list[Any]:
         moving = [k for k, flag in enumerate(wanted) if flag]
 
         def pulled(*values: Value) -> list[Any]:
             _, back = vjp(at(values[:count], moving), *[values[k] for k in moving])
             return list(back(list(values[count:])))
 
-        found = eagerly(what, pulled, (key, "vjp", tuple(moving)), [*given, *cotangents], [avals[k] for k in moving])
+        found = eagerly(
+            what,
+            pulled,
+            (key, "vjp", tuple(moving)),
+            [*given, *cotangents],
+            [avals[k] for k in moving],
+        )
         bars = dict(zip(moving, found, strict=True))
         return [bars.get(k) for k, aval in enumerate(avals) if is_differentiable(aval)]
 
@@ -162,12 +195,18 @@ def eagerly(what: str, f: Function, key: Hashable, operands: Sequence[Any], resu
         moving = [k for k, t in enumerate(tangents) if t is not None]
 
         def pushed(*values: Value) -> list[Any]:
-            return list(jvp(at(values[:count], moving), [values[k] for k in moving], list(values[count:]))[1])
+            return list(
+                jvp(at(values[:count], moving), [values[k] for k in moving], list(values[count:]))[
+                    1
+                ]
+            )
 
         dots = [t for t in tangents if t is not None]
         return eagerly(what, pushed, (key, "jvp", tuple(moving)), [*given, *dots], results)
 
-    return attached("eager", called_later(what, f, key, operands, results), operands, key, pull, push)
+    return attached(
+        "eager", called_later(what, f, key, operands, results), operands, key, pull, push
+    )
 
 
 def zeros_like(x: Value) -> Any:

@@ -33,32 +33,43 @@ Q = ParamSpec("Q")
 
 @entry
 def pure_callback(
-    f: Callable[..., Any], result_shapes: PyTree, *args: PyTree, vmap: str = "sequential", **kwargs: PyTree
+    f: Callable[..., Any],
+    result_shapes: PyTree,
+    *args: PyTree,
+    vmap: str = "sequential",
+    **kwargs: PyTree,
 ) -> Any:
-    """Call a function that works on plain arrays only, inside any transform: ``f(*args, **kwargs)``.
+    """Call a function that works on plain arrays only, inside any transform: ``f(*args,
+    **kwargs)``.
 
-    ``f`` may be anything that takes and returns arrays: SciPy, numba, a library in C. It gets copies of the arrays, which it
-    may overwrite. It must be pure: it is called as often as the program needs its results, or never. With concrete arguments
-    (plain ones, and under `grad`, `vjp`, `jvp`) it is called at once, so that its errors are raised in this line.
+    ``f`` may be anything that takes and returns arrays: SciPy, numba, a library in C. It gets
+        copies of the arrays, which it
+    may overwrite. It must be pure: it is called as often as the program needs its results, or
+    never. With concrete arguments (plain ones, and under `grad`, `vjp`, `jvp`) it is called at
+    once, so that its errors are raised in this line.
 
     Args:
         f: the function.
-        result_shapes: the shapes and dtypes that it returns: a pytree of `ShapeDtype`, or of arrays with that shape and
-            dtype; or a function of the arguments, with a `ShapeDtype` for every array, that returns such a pytree.
+        result_shapes: the shapes and dtypes that it returns: a pytree of `ShapeDtype`, or of arrays
+            with that shape and dtype; or a function of the arguments, with a `ShapeDtype` for every
+            array, that returns such a pytree.
         args, kwargs: arguments of ``f``: pytrees. Leaves that are no arrays are passed unchanged.
-        vmap: rule for `functrace.vmap`. ``"sequential"`` calls ``f`` once per example, and suits every function. For
-            functions that accept leading axes, ``"expand_dims"`` calls it once with the batch axis in front of every array,
-            of length 1 where an argument is not mapped; with ``"broadcast_all"`` that axis has the same length everywhere.
+        vmap: rule for `functrace.vmap`. ``"sequential"`` calls ``f`` once per example, and suits
+            every function. For functions that accept leading axes, ``"expand_dims"`` calls it once
+            with the batch axis in front of every array, of length 1 where an argument is not
+            mapped; with ``"broadcast_all"`` that axis has the same length everywhere.
 
     Returns:
         the result of ``f``; 0-d arrays and Python numbers as NumPy scalars of the declared dtype.
 
     Raises:
-        ArgumentError: if ``f`` is not a function, ``vmap`` is not one of the three, or ``result_shapes`` holds other leaves.
-        NotDifferentiableError: if it is differentiated; `primitive` and `custom_vjp` give it a derivative.
-        TreeError, ShapeError, DtypeError: if the result of ``f`` differs from the declaration in structure, shape or dtype
-            (a Python number may be promoted as by NumPy), or is an array subclass with more than values, such as a masked
-            array.
+        ArgumentError: if ``f`` is not a function, ``vmap`` is not one of the three, or
+            ``result_shapes`` holds other leaves.
+        NotDifferentiableError: if it is differentiated; `primitive` and `custom_vjp` give it a
+            derivative.
+        TreeError, ShapeError, DtypeError: if the result of ``f`` differs from the declaration in
+            structure, shape or dtype (a Python number may be promoted as by NumPy), or is an array
+            subclass with more than values, such as a masked array.
 
     Example:
         >>> import numpy as np
@@ -76,7 +87,10 @@ def pure_callback(
     """
     _method(vmap, "pure_callback")
     if not callable(f):
-        raise ArgumentError(f"pure_callback takes a function, not a {type(f).__name__}", fix="pure_callback(f, shapes, x)")
+        raise ArgumentError(
+            f"pure_callback takes a function, not a {type(f).__name__}",
+            fix="pure_callback(f, shapes, x)",
+        )
     boxed = _boxed((args, kwargs))
     if boxed is not None:
 
@@ -90,23 +104,28 @@ def pure_callback(
 
 @final
 class primitive(Generic[P, R]):
-    """Make an operation of a function that works on plain arrays only, with derivatives of one's own.
+    """Make an operation of a function that works on plain arrays only, with derivatives of one's
+    own.
 
-    The function is called as by `pure_callback`. The rules are differentiated in turn, so they are written in NumPy, in this
-    primitive and in others. They may be set later, with ``defvjp`` and ``defjvp``. Without a rule, the function cannot be
-    differentiated.
+    The function is called as by `pure_callback`. The rules are differentiated in turn, so they are
+    written in NumPy, in this primitive and in others. They may be set later, with ``defvjp`` and
+    ``defjvp``. Without a rule, the function cannot be differentiated.
 
     Args:
-        f: the function: NumPy, SciPy, numba, compiled code. It must be pure. It gets copies of the arrays.
-        vjp: its reverse-mode derivative: ``vjp(cotangent, result, *args)`` returns a tuple with one cotangent per argument,
-            ``None`` for zero. Forward mode is then its transpose.
-        jvp: its forward-mode derivative: ``jvp(tangents, result, *args)`` returns the tangent of the result, linear in
-            ``tangents``, a tuple with one tangent per argument. Reverse mode is its transpose, unless there is a ``vjp``.
-        results: the shapes and dtypes that it returns: a pytree of `ShapeDtype` or of arrays, or a function of the
-            arguments' `ShapeDtype` that returns one. Left out, ``f`` is called to find out, which needs concrete arguments:
-            not under `jit` and `vmap`, nor on a cotangent in a rule.
-        vmap: rule for `functrace.vmap`: ``"sequential"`` calls ``f`` once per example; ``"expand_dims"`` once with the batch
-            axis in front, of length 1 where an argument is not mapped; ``"broadcast_all"`` with the same length everywhere.
+        f: the function: NumPy, SciPy, numba, compiled code. It must be pure. It gets copies of the
+            arrays.
+        vjp: its reverse-mode derivative: ``vjp(cotangent, result, *args)`` returns a tuple with one
+            cotangent per argument, ``None`` for zero. Forward mode is then its transpose.
+        jvp: its forward-mode derivative: ``jvp(tangents, result, *args)`` returns the tangent of
+            the result, linear in ``tangents``, a tuple with one tangent per argument. Reverse mode
+            is its transpose, unless there is a ``vjp``.
+        results: the shapes and dtypes that it returns: a pytree of `ShapeDtype` or of arrays, or a
+            function of the arguments' `ShapeDtype` that returns one. Left out, ``f`` is called to
+            find out, which needs concrete arguments: not under `jit` and `vmap`, nor on a cotangent
+                in a rule.
+        vmap: rule for `functrace.vmap`: ``"sequential"`` calls ``f`` once per example;
+            ``"expand_dims"`` once with the batch axis in front, of length 1 where an argument is
+            not mapped; ``"broadcast_all"`` with the same length everywhere.
 
     Returns:
         a function with the results of ``f``, for use under any transform and on plain arrays.
@@ -115,7 +134,8 @@ class primitive(Generic[P, R]):
         ArgumentError: if ``f`` is not a function, or ``vmap`` is not one of the three.
         NotDifferentiableError: if it is differentiated, and has no rule.
         ConcretizationError: if arguments are abstract, and ``results`` is not given.
-        TreeError, ShapeError, DtypeError: if ``f`` or a rule returns another structure, shape or dtype than it should.
+        TreeError, ShapeError, DtypeError: if ``f`` or a rule returns another structure, shape or
+            dtype than it should.
 
     Example:
         >>> import math
@@ -148,7 +168,9 @@ class primitive(Generic[P, R]):
         vmap: str = "sequential",
     ) -> None:
         if not callable(f):
-            raise ArgumentError(f"primitive takes a function, not a {type(f).__name__}", fix="primitive(f)(x)")
+            raise ArgumentError(
+                f"primitive takes a function, not a {type(f).__name__}", fix="primitive(f)(x)"
+            )
         self.f: Callable[..., Any] = f
         self.name = function_name(f)
         self.results = results
@@ -166,7 +188,9 @@ class primitive(Generic[P, R]):
     @overload
     def __get__(self, instance: None, owner: type | None = None) -> Self: ...
     @overload
-    def __get__(self: primitive[Concatenate[Any, Q], R], instance: object, owner: type | None = None) -> Callable[Q, R]: ...
+    def __get__(
+        self: primitive[Concatenate[Any, Q], R], instance: object, owner: type | None = None
+    ) -> Callable[Q, R]: ...
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Bind as a method."""
         return self if instance is None else functools.partial(self, instance)  # type: ignore[arg-type]
@@ -175,7 +199,8 @@ class primitive(Generic[P, R]):
         """Set the reverse-mode rule, and return it, so that this is a decorator.
 
         Args:
-            vjp: ``vjp(cotangent, result, *args)`` returns a tuple with one cotangent per argument, ``None`` for zero.
+            vjp: ``vjp(cotangent, result, *args)`` returns a tuple with one cotangent per argument,
+                ``None`` for zero.
         """
         self.vjp = vjp
         return vjp
@@ -222,14 +247,21 @@ class primitive(Generic[P, R]):
         attached = self._attached(result, *args)
         return attached, (attached, args)
 
-    def _backward(self, residuals: tuple[Any, tuple[Any, ...]], cotangent: PyTree) -> tuple[Any, ...]:
+    def _backward(
+        self, residuals: tuple[Any, tuple[Any, ...]], cotangent: PyTree
+    ) -> tuple[Any, ...]:
         result, args = residuals
         assert self.vjp is not None
         found = self.vjp(cotangent, result, *args)
         if not isinstance(found, tuple | list) or len(found) != len(args):
-            shown = f"{len(found)} values" if isinstance(found, tuple | list) else f"a {type(found).__name__}"
+            shown = (
+                f"{len(found)} values"
+                if isinstance(found, tuple | list)
+                else f"a {type(found).__name__}"
+            )
             raise TreeError(
-                f"the vjp of {self.name} returned {shown}, but {self.name} takes {len(args)} arguments",
+                f"the vjp of {self.name} returned {shown}, but {self.name} takes {len(args)} "
+                "arguments",
                 fix="return a tuple with one cotangent per argument, None for zero",
             )
         return (None, *found)
@@ -258,11 +290,19 @@ def _constant(leaf: object) -> Any:
 def _method(vmap: str, what: str) -> str:
     """Check the name of a batching rule."""
     if vmap not in METHODS:
-        raise ArgumentError(f"{what}: vmap={vmap!r}", fix=f"choose one of {', '.join(map(repr, METHODS))}")
+        raise ArgumentError(
+            f"{what}: vmap={vmap!r}", fix=f"choose one of {', '.join(map(repr, METHODS))}"
+        )
     return vmap
 
 
-def call_foreign(f: Callable[..., Any], declared: PyTree, args: tuple[Any, ...], kwargs: dict[str, Any], method: str) -> Any:
+def call_foreign(
+    f: Callable[..., Any],
+    declared: PyTree,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    method: str,
+) -> Any:
     """Call a function on values that may be traced; ``declared`` is ``None`` if the output avals
     are unknown."""
     operands = Operands(args, kwargs)
@@ -280,7 +320,8 @@ def call_foreign(f: Callable[..., Any], declared: PyTree, args: tuple[Any, ...],
         if any(value is None for value in known):
             raise ConcretizationError(
                 f"primitive {name}: cannot infer the output shape: the arguments are abstract",
-                fix=f"declare it: functrace.primitive({name}, results=lambda x: x) if it is like x, or a ShapeDtype",
+                fix=f"declare it: functrace.primitive({name}, results=lambda x: x) if it is like "
+                "x, or a ShapeDtype",
             )
         result = run(*[np.array(x) if isinstance(x, np.ndarray) else x for x in known])
         declared = map_leaves(functools.partial(_aval_of_result, name), result)
@@ -315,13 +356,17 @@ def _boxed(arguments: PyTree) -> Callable[..., Any] | None:
     """Return the ``__functrace_call__`` of an argument whose class wraps arrays, if there is
     one."""
     kinds = map(type, flatten(arguments)[0])
-    return next((kind.__functrace_call__ for kind in kinds if hasattr(kind, "__functrace_call__")), None)
+    return next(
+        (kind.__functrace_call__ for kind in kinds if hasattr(kind, "__functrace_call__")), None
+    )
 
 
 def _declared(shapes: PyTree, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PyTree:
     """Return the declared results as a pytree of avals."""
     if callable(shapes) and not hasattr(shapes, "shape"):
-        known = lambda leaf: aval_of(leaf) if isinstance(leaf, Tracer | np.ndarray | np.generic) else leaf  # noqa: E731
+        known = lambda leaf: (
+            aval_of(leaf) if isinstance(leaf, Tracer | np.ndarray | np.generic) else leaf
+        )  # noqa: E731
         placed, named = map_leaves(known, (args, kwargs))
         shapes = shapes(*placed, **named)
     return map_leaves(_aval, shapes)
@@ -329,7 +374,10 @@ def _declared(shapes: PyTree, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 def _aval_of_result(name: str, leaf: object) -> ShapeDtype:
     if not isinstance(leaf, NUMERIC):
-        raise DtypeError(f"the result of {name} is a {type(leaf).__name__}, not an array", fix="return arrays and numbers")
+        raise DtypeError(
+            f"the result of {name} is a {type(leaf).__name__}, not an array",
+            fix="return arrays and numbers",
+        )
     return _aval(leaf)
 
 
@@ -342,5 +390,6 @@ def _aval(leaf: PyTree) -> ShapeDtype:
         return ShapeDtype(tuple(leaf.shape), np.dtype(leaf.dtype))
     raise ArgumentError(
         f"a {type(leaf).__name__} does not declare a shape and a dtype",
-        fix="pass a functrace.ShapeDtype(shape, dtype) or an array, a pytree of them, or a function that returns one",
+        fix="pass a functrace.ShapeDtype(shape, dtype) or an array, a pytree of them, or a "
+        "function that returns one",
     )

@@ -37,28 +37,39 @@ Function = Callable[..., Any]
 
 
 @entry
-def custom_root(f: Function, initial_guess: PyTree, solve: Function, tangent_solve: Function, has_aux: bool = False) -> Any:
-    """Solve ``f(x) = 0`` with a solver of one's own, and differentiate the solution instead of the solver.
+def custom_root(
+    f: Function,
+    initial_guess: PyTree,
+    solve: Function,
+    tangent_solve: Function,
+    has_aux: bool = False,
+) -> Any:
+    """Solve ``f(x) = 0`` with a solver of one's own, and differentiate the solution instead of the
+    solver.
 
-    By the implicit function theorem: ``x_dot = -(df/dx)^-1 (df/da) a_dot`` for all values ``a`` that ``f`` closes over.
+    By the implicit function theorem: ``x_dot = -(df/dx)^-1 (df/da) a_dot`` for all values ``a``
+        that ``f`` closes over.
 
     Args:
-        f: a function of a point like the guess, to a pytree of the same structure and shapes, which is zero at the solution.
-            It may close over traced values. It is recorded, so it may not read concrete values.
+        f: a function of a point like the guess, to a pytree of the same structure and shapes, which
+            is zero at the solution. It may close over traced values. It is recorded, so it may not
+            read concrete values.
         initial_guess: start of ``solve``: a pytree of arrays. The solution does not depend on it.
-        solve: ``solve(f, initial_guess)`` returns the solution. Where values are concrete (``grad``, ``jvp`` …), it may use
-            Python's own ``while`` and ``if``.
-        tangent_solve: ``tangent_solve(g, y)`` solves ``g(x) = y`` for a linear ``g``: the derivative of ``f`` at the
-            solution. It is differentiated for second derivatives, and transposed for reverse mode; `custom_linear_solve`
-            makes any linear solver suitable.
-        has_aux: True if ``solve`` returns a pair ``(solution, aux)``; ``aux`` carries no derivative.
+        solve: ``solve(f, initial_guess)`` returns the solution. Where values are concrete
+            (``grad``, ``jvp`` …), it may use Python's own ``while`` and ``if``.
+        tangent_solve: ``tangent_solve(g, y)`` solves ``g(x) = y`` for a linear ``g``: the
+            derivative of ``f`` at the solution. It is differentiated for second derivatives, and
+            transposed for reverse mode; `custom_linear_solve` makes any linear solver suitable.
+        has_aux: True if ``solve`` returns a pair ``(solution, aux)``; ``aux`` carries no
+            derivative.
 
     Returns:
         the solution, or ``(solution, aux)`` with ``has_aux``.
 
     Raises:
         ArgumentError: if ``f``, ``solve`` or ``tangent_solve`` is not a function.
-        TreeError, ShapeError, DtypeError: if a solution, or the result of a function, does not fit the guess.
+        TreeError, ShapeError, DtypeError: if a solution, or the result of a function, does not fit
+            the guess.
         ConcretizationError: if ``f`` reads a concrete value.
 
     Example:
@@ -79,14 +90,22 @@ def custom_root(f: Function, initial_guess: PyTree, solve: Function, tangent_sol
         ``jax.lax.custom_root``.
     """
     for function, name in ((f, "f"), (solve, "solve"), (tangent_solve, "tangent_solve")):
-        check_function(function, f"custom_root: {name}", "custom_root(f, initial_guess, solve, tangent_solve)")
+        check_function(
+            function, f"custom_root: {name}", "custom_root(f, initial_guess, solve, tangent_solve)"
+        )
     if not is_recording() and not _is_traced(initial_guess):
         return solve(f, initial_guess)
     return root_of(f, initial_guess, solve, tangent_solve, has_aux)
 
 
 def root_of(
-    f: Function, guess: PyTree, solve: Function, tangent_solve: Function, has_aux: bool, *, at_solution: bool = False
+    f: Function,
+    guess: PyTree,
+    solve: Function,
+    tangent_solve: Function,
+    has_aux: bool,
+    *,
+    at_solution: bool = False,
 ) -> Any:
     """Record the solution of equations.
 
@@ -111,7 +130,9 @@ def root_of(
         return checked("the solution of custom_root", found), aux
 
     def tangents(*both: object) -> list[Any]:
-        x, right = (unflatten(tree, leaves) for leaves in (both[: len(leaves)], both[len(leaves) :]))
+        x, right = (
+            unflatten(tree, leaves) for leaves in (both[: len(leaves)], both[len(leaves) :])
+        )
 
         def push(x_dot: PyTree) -> Any:
             return jvp(recorded, (x,), (x_dot,))[1]
@@ -141,28 +162,32 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """Solve ``matvec(x) = b`` with a solver of one's own, and differentiate the solution instead of the solver.
+    """Solve ``matvec(x) = b`` with a solver of one's own, and differentiate the solution instead of
+    the solver.
 
     Args:
-        matvec: a linear map between pytrees like ``b``. It may close over traced values. It is recorded, so it may not read
-            concrete values.
+        matvec: a linear map between pytrees like ``b``. It may close over traced values. It is
+            recorded, so it may not read concrete values.
         b: the right-hand side: a pytree of arrays.
-        solve: ``solve(matvec, b)`` returns the solution. Where values are concrete (``grad``, ``jvp`` …), it may use
-            Python's own ``while`` and ``if``, for a first derivative in forward mode. A loop that must run in reverse mode
-            as well is a `functrace.scan`, or foreign code.
-        transpose_solve: ``transpose_solve(vecmat, b)`` solves with the transposed map. Reverse mode needs it, unless
-            ``symmetric``.
+        solve: ``solve(matvec, b)`` returns the solution. Where values are concrete (``grad``,
+            ``jvp`` …), it may use Python's own ``while`` and ``if``, for a first derivative in
+            forward mode. A loop that must run in reverse mode as well is a `functrace.scan`, or
+            foreign code.
+        transpose_solve: ``transpose_solve(vecmat, b)`` solves with the transposed map. Reverse mode
+            needs it, unless ``symmetric``.
         symmetric: True if the map is its own transpose; ``solve`` is then used for both.
-        has_aux: True if ``solve`` (and ``transpose_solve``) return a pair ``(solution, aux)``; ``aux`` carries no
-            derivative.
+        has_aux: True if ``solve`` (and ``transpose_solve``) return a pair ``(solution, aux)``;
+            ``aux`` carries no derivative.
 
     Returns:
         the solution, or ``(solution, aux)`` with ``has_aux``.
 
     Raises:
         ArgumentError: if ``matvec``, ``solve`` or ``transpose_solve`` is not a function.
-        TreeError, ShapeError, DtypeError: if a solution, or the result of the map, does not fit ``b``.
-        NotDifferentiableError: if ``matvec`` is not linear; in reverse mode without ``transpose_solve``.
+        TreeError, ShapeError, DtypeError: if a solution, or the result of the map, does not fit
+            ``b``.
+        NotDifferentiableError: if ``matvec`` is not linear; in reverse mode without
+            ``transpose_solve``.
         ConcretizationError: if ``matvec`` reads a concrete value.
 
     Example:
@@ -184,7 +209,9 @@ def custom_linear_solve(
     """
     functions = (matvec, "matvec"), (solve, "solve"), (transpose_solve or solve, "transpose_solve")
     for function, name in functions:
-        check_function(function, f"custom_linear_solve: {name}", "custom_linear_solve(matvec, b, solve)")
+        check_function(
+            function, f"custom_linear_solve: {name}", "custom_linear_solve(matvec, b, solve)"
+        )
     if not is_recording() and not _is_traced(b):
         return solve(matvec, b)
     given, tree = flatten(b)
@@ -207,20 +234,28 @@ def custom_linear_solve(
 
     forward = stage(applied, still, "matvec of custom_linear_solve", function_name(matvec))
     _check_linear(forward, len(leaves), function_name(matvec))
-    solved = stage(solving(solve, matvec, "solve"), operands, "solve of custom_linear_solve", "solve")
+    solved = stage(
+        solving(solve, matvec, "solve"), operands, "solve of custom_linear_solve", "solve"
+    )
     staged = [forward, solved]
     if transpose_solve is not None and not symmetric:
         count = len(leaves)
         flags = [False] * len(forward.captured) + [True] * count
         turned = transposed_part(_captured_first(forward, count), flags)
-        pulled = Staged(turned, forward.captured, forward.out_tree, forward.numbers, forward.origins)
+        pulled = Staged(
+            turned, forward.captured, forward.out_tree, forward.numbers, forward.origins
+        )
 
         def vecmat(y: PyTree) -> Any:
-            given = check_like(y, tree, operands.avals, "the argument of vecmat of custom_linear_solve", "b")
+            given = check_like(
+                y, tree, operands.avals, "the argument of vecmat of custom_linear_solve", "b"
+            )
             return unflatten(tree, evaluate_program(turned, [*forward.captured, *given]))
 
         back = solving(transpose_solve, vecmat, "transpose_solve")
-        staged.append(stage(back, still, "transpose_solve of custom_linear_solve", "transpose_solve"))
+        staged.append(
+            stage(back, still, "transpose_solve of custom_linear_solve", "transpose_solve")
+        )
         programs, captured = sharing(staged, [(pulled, True)])
         pair: Any = (programs[3], programs[2])
     else:
@@ -241,13 +276,16 @@ def closure_convert(fun: Function, *example_args: PyTree) -> tuple[Function, lis
         example_args: arguments with the shapes and dtypes that it will be called with.
 
     Returns:
-        a function, which is called as ``converted(*args, *captured)``, and the list of captured values.
+        a function, which is called as ``converted(*args, *captured)``, and the list of captured
+        values.
 
     Raises:
         ArgumentError: if ``fun`` is not a function.
         ConcretizationError: if ``fun`` reads a concrete value.
-        TreeError: from ``converted``, if the arguments have another structure, or the captured values are left out.
-        ShapeError, DtypeError: from ``converted``, if an argument has another shape or dtype than the example.
+        TreeError: from ``converted``, if the arguments have another structure, or the captured
+            values are left out.
+        ShapeError, DtypeError: from ``converted``, if an argument has another shape or dtype than
+            the example.
 
     Example:
         >>> import functrace as ft
@@ -265,16 +303,21 @@ def closure_convert(fun: Function, *example_args: PyTree) -> tuple[Function, lis
     leaves = [as_value(leaf, "closure_convert: an example") for leaf in given]
     operands = Operands(tuple(leaves), {}).without_values()
     name = function_name(fun)
-    made = stage(lambda *xs: fun(*unflatten(tree, xs)), operands, f"closure_convert of {name}", name)
+    made = stage(
+        lambda *xs: fun(*unflatten(tree, xs)), operands, f"closure_convert of {name}", name
+    )
     traced = [k for k, value in enumerate(made.captured) if isinstance(value, Tracer)]
     count = len(example_args)
 
     def converted(*args: PyTree) -> Any:
-        found = check_like(args[:count], tree, operands.avals, f"the arguments of {name}", "the example")
+        found = check_like(
+            args[:count], tree, operands.avals, f"the arguments of {name}", "the example"
+        )
         values = list(made.captured)
         if len(args) != count + len(traced):
             raise TreeError(
-                f"{name} takes {count} arguments and {len(traced)} captured values, not {len(args)}",
+                f"{name} takes {count} arguments and {len(traced)} captured values, not "
+                f"{len(args)}",
                 fix="call converted(*args, *captured)",
             )
         for k, value in zip(traced, args[count:], strict=True):
@@ -301,10 +344,15 @@ def _check_linear(matvec: Staged, count: int, name: str) -> None:
     try:
         transposed_part(_captured_first(matvec, count), flags)
     except NotDifferentiableError as error:
-        raise NotDifferentiableError(f"custom_linear_solve: matvec {name} is not linear: {error.what}", fix=fix) from None
+        raise NotDifferentiableError(
+            f"custom_linear_solve: matvec {name} is not linear: {error.what}", fix=fix
+        ) from None
     # Placeholders take no memory: an element each.
     captured = [_stand_in(aval_of(x)) if isinstance(x, Tracer) else x for x in matvec.captured]
-    zeros = [np.zeros(program.avals[i].shape, program.avals[i].dtype)[()] for i in program.input_ids[:count]]
+    zeros = [
+        np.zeros(program.avals[i].shape, program.avals[i].dtype)[()]
+        for i in program.input_ids[:count]
+    ]
     try:
         with np.errstate(all="ignore"):
             results = evaluate_program(program, [*zeros, *captured])
@@ -314,7 +362,9 @@ def _check_linear(matvec: Staged, count: int, name: str) -> None:
         wrong = result[(result != 0) & (result == result)]
         if wrong.size:
             raise NotDifferentiableError(
-                f"custom_linear_solve: matvec {name} is not linear: at zero it is {wrong[0]}, not zero", fix=fix
+                f"custom_linear_solve: matvec {name} is not linear: at zero it is {wrong[0]}, not "
+                "zero",
+                fix=fix,
             )
 
 
@@ -334,10 +384,12 @@ def _stand_in(aval: ShapeDtype) -> Any:
     return np.broadcast_to(np.full((), aval.dtype.kind in "fc", aval.dtype), aval.shape)
 
 
-# -- shared captured values ------------------------------------------------------------------------------------------------
+# -- shared captured values ------------------------------------------------------------------------
 
 
-def sharing(staged: Sequence[Staged], turned: Sequence[tuple[Staged, bool]] = ()) -> tuple[list[Program], list[Any]]:
+def sharing(
+    staged: Sequence[Staged], turned: Sequence[tuple[Staged, bool]] = ()
+) -> tuple[list[Program], list[Any]]:
     """Give programs one common list of captured values, as their first inputs.
 
     Args:
@@ -365,7 +417,9 @@ def sharing(staged: Sequence[Staged], turned: Sequence[tuple[Staged, bool]] = ()
         explicit = len(one.program.input_ids) - own
         start, rest = (0, range(own, own + explicit)) if is_first else (explicit, range(explicit))
         at = {place: start + k for k, place in reversed(list(enumerate(mine)))}
-        inputs: list[int | ShapeDtype] = [at[k] if k in at else aval_of(value) for k, value in enumerate(values)]
+        inputs: list[int | ShapeDtype] = [
+            at[k] if k in at else aval_of(value) for k, value in enumerate(values)
+        ]
         write = Rewrite(one.program, [*inputs, *rest])
         for k, place in enumerate(mine):  # a value that was captured twice
             write.moved[one.program.input_ids[start + k]] = write.inputs[place]
@@ -374,14 +428,17 @@ def sharing(staged: Sequence[Staged], turned: Sequence[tuple[Staged, bool]] = ()
 
 
 def _captured_first(staged: Staged, explicit: int) -> Program:
-    write = Rewrite(staged.program, [*range(explicit, len(staged.program.input_ids)), *range(explicit)])
+    write = Rewrite(
+        staged.program, [*range(explicit, len(staged.program.input_ids)), *range(explicit)]
+    )
     return write.finish(write.keep_all())
 
 
 def _split(found: object, what: str) -> tuple[Any, Any]:
     if not (isinstance(found, tuple) and len(found) == 2):
         raise TreeError(
-            f"{what} with has_aux=True returned a {type(found).__name__}, not a pair", fix="return solution, aux"
+            f"{what} with has_aux=True returned a {type(found).__name__}, not a pair",
+            fix="return solution, aux",
         )
     return found
 

@@ -42,8 +42,12 @@ _serials = itertools.count()
 _recorded_now: ContextVar[tuple[tuple[object, OwnRule | None], ...]] = ContextVar(
     "functions whose rules are being recorded", default=()
 )
-_assumed: ContextVar[set[tuple[OwnRule, OwnRule, bool]] | None] = ContextVar("rules taken to be equal", default=None)
-_shallow: ContextVar[bool] = ContextVar("whether rules for other arguments are compared by these alone", default=False)
+_assumed: ContextVar[set[tuple[OwnRule, OwnRule, bool]] | None] = ContextVar(
+    "rules taken to be equal", default=None
+)
+_shallow: ContextVar[bool] = ContextVar(
+    "whether rules for other arguments are compared by these alone", default=False
+)
 
 
 class MadeRule(NamedTuple):
@@ -97,9 +101,22 @@ class OwnRule:
         record: records it, with concrete or abstract operands.
     """
 
-    __slots__ = ("around", "captured", "count", "explicit", "function", "handed", "key", "programs", "record", "serial")
+    __slots__ = (
+        "around",
+        "captured",
+        "count",
+        "explicit",
+        "function",
+        "handed",
+        "key",
+        "programs",
+        "record",
+        "serial",
+    )
 
-    def __init__(self, function: Function, key: Hashable, explicit: int, record: Callable[[bool], MadeRule]) -> None:
+    def __init__(
+        self, function: Function, key: Hashable, explicit: int, record: Callable[[bool], MadeRule]
+    ) -> None:
         self.function, self.key, self.explicit, self.record = function, key, explicit, record
         self.around = _recorded_now.get()
         self.serial = next(_serials)
@@ -119,7 +136,9 @@ class OwnRule:
             else:
                 rule = rule._replace(programs=_handing_on(self, rule))
                 self.programs, self.captured = rule.programs, rule.captured
-        self.programs = tuple([p.interned() if isinstance(p, Program) else p for p in self.programs])
+        self.programs = tuple(
+            [p.interned() if isinstance(p, Program) else p for p in self.programs]
+        )
         if self.handed == self.count:
             self.captured = []
         return rule
@@ -140,7 +159,11 @@ class OwnRule:
         with their own."""
         if self is other:
             return True
-        if self.programs is None or other.programs is None or len(self.programs) != len(other.programs):
+        if (
+            self.programs is None
+            or other.programs is None
+            or len(self.programs) != len(other.programs)
+        ):
             return False
         assumed = _assumed.get()
         if assumed is not None:
@@ -157,7 +180,9 @@ class OwnRule:
                 newer.programs = older.programs
         return same
 
-    def _same(self, other: OwnRule, by_values: bool, assumed: set[tuple[OwnRule, OwnRule, bool]]) -> bool:
+    def _same(
+        self, other: OwnRule, by_values: bool, assumed: set[tuple[OwnRule, OwnRule, bool]]
+    ) -> bool:
         pair = self, other, by_values
         if pair in assumed:
             return True
@@ -187,9 +212,11 @@ class OwnRule:
         if not same:
             name = self.function.name
             raise CapturedArrayError(
-                f"the rule of {name} calls {name} with other arguments, and a value that it reads has changed before that "
+                f"the rule of {name} calls {name} with other arguments, and a value that it reads "
+                "has changed before that "
                 "call is differentiated",
-                fix=f"change what the rule reads after the derivative has been taken, or pass it to {name}",
+                fix="change what the rule reads after the derivative has been taken, or pass it "
+                f"to {name}",
             )
 
     def bound(self) -> tuple[Rule, ...]:
@@ -198,11 +225,16 @@ class OwnRule:
         if not self.captured:
             return self.programs
         name = self.function.name
-        if any(isinstance(value, Tracer) for value in self.captured):  # of a transform that ends earlier
+        if any(
+            isinstance(value, Tracer) for value in self.captured
+        ):  # of a transform that ends earlier
             raise ArgumentError(
-                f"the rule of {name} calls {name}, and closes over a traced value", fix="pass the value as an argument"
+                f"the rule of {name} calls {name}, and closes over a traced value",
+                fix="pass the value as an argument",
             )
-        return _but_backward(self.programs, lambda program: with_constants(program, self.explicit, self.captured))
+        return _but_backward(
+            self.programs, lambda program: with_constants(program, self.explicit, self.captured)
+        )
 
 
 def with_constants(program: Program, first: int, values: Sequence[Any]) -> Program:
@@ -235,9 +267,13 @@ def _by_place(keys: Sequence[_Own | _Later], count: int) -> tuple[Deferred, ...]
     return tuple([made[k // 2] for k in range(count)])
 
 
-def _but_backward(programs: Sequence[Rule], change: Callable[[Program], Program]) -> tuple[Rule, ...]:
+def _but_backward(
+    programs: Sequence[Rule], change: Callable[[Program], Program]
+) -> tuple[Rule, ...]:
     """Apply ``change`` to the programs of a rule that take the operands of the call."""
-    return tuple([change(p) if k != 1 and isinstance(p, Program) else p for k, p in enumerate(programs)])
+    return tuple(
+        [change(p) if k != 1 and isinstance(p, Program) else p for k, p in enumerate(programs)]
+    )
 
 
 @final
@@ -246,7 +282,9 @@ class _Own:
 
     __slots__ = ("between", "part", "rule", "takes")
 
-    def __init__(self, rule: OwnRule, between: tuple[ShapeDtype, ...], takes: bool, part: slice) -> None:
+    def __init__(
+        self, rule: OwnRule, between: tuple[ShapeDtype, ...], takes: bool, part: slice
+    ) -> None:
         self.rule, self.between, self.takes, self.part = rule, between, takes, part
 
     def __repr__(self) -> str:
@@ -268,8 +306,10 @@ class _Own:
         if rule.programs is None:
             name = rule.function.name
             raise ArgumentError(
-                f"the rule of {name} differentiates {name} itself, but that rule is not complete yet",
-                fix=f"write the derivative explicitly, or call {name} without a transform around it",
+                f"the rule of {name} differentiates {name} itself, but that rule is not complete "
+                "yet",
+                fix=f"write the derivative explicitly, or call {name} without a transform around "
+                "it",
             )
         programs = rule.programs if self.takes else rule.bound()
         return with_avals(programs, rule.explicit, self.between)[self.part]
@@ -281,8 +321,16 @@ class _Later:
 
     __slots__ = ("is_recorded", "key", "part", "record", "rule")
 
-    def __init__(self, rule: OwnRule, key: Hashable, part: slice, record: Callable[[], tuple[Rule, ...]]) -> None:
-        self.rule, self.key, self.part, self.record, self.is_recorded = rule, key, part, record, False
+    def __init__(
+        self, rule: OwnRule, key: Hashable, part: slice, record: Callable[[], tuple[Rule, ...]]
+    ) -> None:
+        self.rule, self.key, self.part, self.record, self.is_recorded = (
+            rule,
+            key,
+            part,
+            record,
+            False,
+        )
 
     def __repr__(self) -> str:
         return f"another rule of {self.rule.function.name}"
@@ -299,7 +347,9 @@ class _Later:
             return False
         if _shallow.get():
             return True
-        return not (self.is_recorded or other.is_recorded) and self.rule.same(other.rule, by_values=True)
+        return not (self.is_recorded or other.is_recorded) and self.rule.same(
+            other.rule, by_values=True
+        )
 
     def programs(self) -> tuple[Rule, ...]:
         """Record the rule now."""
@@ -346,9 +396,15 @@ def rules_inside(
     return _by_place(keys, count)
 
 
-def with_avals(programs: Sequence[Rule], explicit: int, avals: Sequence[ShapeDtype]) -> tuple[Rule, ...]:
+def with_avals(
+    programs: Sequence[Rule], explicit: int, avals: Sequence[ShapeDtype]
+) -> tuple[Rule, ...]:
     """Add unused operands to those programs of a rule that take the operands."""
-    return _but_backward(programs, lambda program: _widened(program, explicit, avals)) if avals else tuple(programs)
+    return (
+        _but_backward(programs, lambda program: _widened(program, explicit, avals))
+        if avals
+        else tuple(programs)
+    )
 
 
 def _widened(program: Program, explicit: int, avals: Sequence[ShapeDtype]) -> Program:
@@ -367,7 +423,11 @@ def _handing_on(own: OwnRule, rule: MadeRule) -> tuple[Rule, ...]:
         return programs
     places = range(own.explicit, own.explicit + count)
     taking: dict[int, Deferred] = {}
-    if len(programs) > 1 and isinstance(programs[1], Program) and any(_is_inside(own, op) for op in programs[1].ops):
+    if (
+        len(programs) > 1
+        and isinstance(programs[1], Program)
+        and any(_is_inside(own, op) for op in programs[1].ops)
+    ):
         forward, backward, *others = programs
         assert isinstance(forward, Program) and isinstance(backward, Program)
         avals = [forward.avals[forward.input_ids[k]] for k in places]
@@ -375,16 +435,26 @@ def _handing_on(own: OwnRule, rule: MadeRule) -> tuple[Rule, ...]:
         write = Rewrite(forward)
         more = [write.moved[forward.input_ids[k]] for k in places]
         pulled = Rewrite(backward, [*range(kept), *avals, *range(kept, total)])
-        pair = _handing(own, write, places, taking, more), _handing(own, pulled, range(kept, kept + count), taking)
+        pair = (
+            _handing(own, write, places, taking, more),
+            _handing(own, pulled, range(kept, kept + count), taking),
+        )
     else:
         pair, others = (), programs
-    rest = [_handing(own, Rewrite(p), places, taking) if isinstance(p, Program) and (pair or k != 1) else p
+    rest = [_handing(own, Rewrite(p), places, taking) if isinstance(p,
+    Program) and (pair or k != 1) else p
             for k, p in enumerate(others)]  # fmt: skip
     own.handed += len(taking)
     return *pair, *rest
 
 
-def _handing(own: OwnRule, write: Rewrite, places: range, taking: dict[int, Deferred], more: Sequence[int] = ()) -> Program:
+def _handing(
+    own: OwnRule,
+    write: Rewrite,
+    places: range,
+    taking: dict[int, Deferred],
+    more: Sequence[int] = (),
+) -> Program:
     """Return a program whose top-level recursive calls take additional inputs.
 
     Args:
@@ -406,14 +476,18 @@ def _handing(own: OwnRule, write: Rewrite, places: range, taking: dict[int, Defe
         assert isinstance(function, Program)
         wide = _widened(function, len(operands), avals)
         params = (wide.interned(), *[_taking(p, taking) for p in rules])
-        first = write.place(primitive, (*map(write.operand, operands), *handed), params, write.position(k))
+        first = write.place(
+            primitive, (*map(write.operand, operands), *handed), params, write.position(k)
+        )
         write.replace(k, range(first, first + program.result_count(k)))
     return write.finish([*map(write.operand, program.output_ids), *more])
 
 
 def _is_inside(own: OwnRule, op: Op) -> bool:
     """Return True for a call with the rule ``own``."""
-    return any(isinstance(p, Deferred) and isinstance(p.key, _Own) and p.key.rule is own for p in op[2])
+    return any(
+        isinstance(p, Deferred) and isinstance(p.key, _Own) and p.key.rule is own for p in op[2]
+    )
 
 
 def _taking(param: object, made: dict[int, Deferred]) -> Any:

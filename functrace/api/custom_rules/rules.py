@@ -1,7 +1,8 @@
 """Recording of custom rules: the programs in `custom_vjp` and `custom_jvp` operations, from the
 user's functions.
 
-An error that a rule raises while it is recorded is raised where the derivative is computed (`Failed`).
+An error that a rule raises while it is recorded is raised where the derivative is computed
+(`Failed`).
 
 Layer: 8.
 """
@@ -115,7 +116,8 @@ class VjpRule(NamedTuple):
     """Result of `record_vjp`.
 
     Args:
-        forward: a closed program from operands to outputs and residuals, or the exception that recording raised.
+        forward: a closed program from operands to outputs and residuals, or the exception that
+            recording raised.
         backward: a closed program from residuals and cotangents to cotangents.
         captured: values that the rules captured.
         ``asked``: True if they read concrete values.
@@ -131,8 +133,8 @@ class JvpRule(NamedTuple):
     """Result of `record_jvp`.
 
     Args:
-        program: closed, from operands, captured values and tangents, to outputs, then tangents; or the exception that
-            recording raised.
+        program: closed, from operands, captured values and tangents, to outputs, then tangents; or
+            the exception that recording raised.
         captured: values that the rule captured.
         ``asked``: True if it read concrete values.
     """
@@ -179,7 +181,9 @@ def record_vjp(
     try:
         with ArrayRecording(word.format("forward", name), scope=BODY) as recording:
             outer = Recorded(recording, pushed, operands.inputs)
-            pulled, kept, has_asked = _record_backward(backward, outer, lambda: residuals, operands.avals, name, word)
+            pulled, kept, has_asked = _record_backward(
+                backward, outer, lambda: residuals, operands.avals, name, word
+            )
             if isinstance(pulled, Failed) and not is_function:
                 return VjpRule(pulled, pulled, [])
             saved = [recording.operand(value)[0] for value in kept]
@@ -239,7 +243,8 @@ def record_jvp(
     """Record a jvp rule.
 
     Args:
-        rule: from the tuples of arguments and tangents to the leaves of the result and of its tangent.
+        rule: from the tuples of arguments and tangents to the leaves of the result and of its
+            tangent.
         operands: of the call.
         name: of the function.
         out_avals: of its results.
@@ -259,7 +264,10 @@ def record_jvp(
 
     def pushed(primals: object, tangents: object) -> list[Any]:
         outs, moved = rule(primals, tangents)
-        return [*outs, *[t for t, aval in zip(moved, out_avals, strict=True) if is_differentiable(aval)]]
+        return [
+            *outs,
+            *[t for t, aval in zip(moved, out_avals, strict=True) if is_differentiable(aval)],
+        ]
 
     try:
         with ArrayRecording(f"the jvp rule of {name}", scope=BODY) as recording:
@@ -270,10 +278,16 @@ def record_jvp(
         return JvpRule(Failed(error), [])
     explicit, total = len(operands.avals), len(made.input_ids)
     end = total - len(captured)
-    return JvpRule(reordered(made, [*range(explicit), *range(end, total), *range(explicit, end)]), captured, asked)
+    return JvpRule(
+        reordered(made, [*range(explicit), *range(end, total), *range(explicit, end)]),
+        captured,
+        asked,
+    )
 
 
-def record_push(push: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]], operands: Inputs, name: str) -> Rule:
+def record_push(
+    push: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]], operands: Inputs, name: str
+) -> Rule:
     """Record a function from arguments and tangents to results and tangents, on abstract operands.
 
     Args:
@@ -284,7 +298,9 @@ def record_push(push: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]], o
 
     def inputs(recording: Recording) -> Called:
         primals, _ = operands.inputs(recording)
-        tangents = [recording.new_input(a) if is_differentiable(a) else None for a in operands.avals]
+        tangents = [
+            recording.new_input(a) if is_differentiable(a) else None for a in operands.avals
+        ]
         return (list(primals), tangents), {}
 
     try:
@@ -326,9 +342,12 @@ def taking_results(rule: Rule, place: int, count: int) -> Rule:
 def _finished(program: Program, name: str, closed: bool) -> tuple[Program, list[Any]]:
     """Return the program of a rule, and its captured values, if they become its inputs."""
     made, captured = closed_over(program) if closed else (program, [])
-    if any(isinstance(value, Tracer) for value in made.constant_values.values()):  # of a transform that ends earlier
+    if any(
+        isinstance(value, Tracer) for value in made.constant_values.values()
+    ):  # of a transform that ends earlier
         raise ArgumentError(
-            f"the rule of {name} calls {name}, and closes over a traced value", fix="pass the value as an argument"
+            f"the rule of {name} calls {name}, and closes over a traced value",
+            fix="pass the value as an argument",
         )
     return own_constants(made), captured
 

@@ -1,6 +1,7 @@
 """Derivatives of functions: ``grad``, ``value_and_grad``, ``vjp``, ``jvp``, ``linearize``.
 
-Each calls the user's function once, on traced values, and runs a derivative program that is usually in the cache.
+Each calls the user's function once, on traced values, and runs a derivative program that is usually
+in the cache.
 
 Layer: 8.
 """
@@ -73,7 +74,11 @@ def value_and_grad(
 ) -> Callable[Concatenate[A, P], tuple[tuple[R, Aux], A]]: ...
 @overload
 def value_and_grad(
-    f: Callable[P, R], argnums: int, has_aux: Literal[False] = False, holomorphic: bool = False, allow_int: bool = False
+    f: Callable[P, R],
+    argnums: int,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[P, tuple[R, Any]]: ...
 @overload
 def value_and_grad(
@@ -85,7 +90,11 @@ def value_and_grad(
 ) -> Callable[P, tuple[R, tuple[Any, ...]]]: ...
 @overload
 def value_and_grad(
-    f: Callable[P, tuple[R, Aux]], argnums: int, has_aux: Literal[True], holomorphic: bool = False, allow_int: bool = False
+    f: Callable[P, tuple[R, Aux]],
+    argnums: int,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[P, tuple[tuple[R, Aux], Any]]: ...
 @overload
 def value_and_grad(
@@ -107,21 +116,27 @@ def value_and_grad(
 
     Args:
         f: a function of arrays (pytrees of them) that returns one real number.
-        argnums: position of the argument to differentiate. A sequence of positions gives a tuple of gradients.
-        has_aux: True if ``f`` returns ``(number, aux)``; ``aux`` is returned unchanged, without a derivative.
-        holomorphic: True if ``f`` is a holomorphic function of complex arguments. Otherwise its result must be real.
-        allow_int: True to accept integers and bools within the arguments. Their gradient is ``None``.
+        argnums: position of the argument to differentiate. A sequence of positions gives a tuple of
+            gradients.
+        has_aux: True if ``f`` returns ``(number, aux)``; ``aux`` is returned unchanged, without a
+            derivative.
+        holomorphic: True if ``f`` is a holomorphic function of complex arguments. Otherwise its
+            result must be real.
+        allow_int: True to accept integers and bools within the arguments. Their gradient is
+            ``None``.
 
     Returns:
-        a function of ``f``'s arguments that returns ``(value, gradient)``, or ``((value, aux), gradient)`` with ``has_aux``.
-        A gradient has the structure, shapes and dtypes of its argument. The derivative by a complex argument is not
-        conjugated: the gradient of |z|^2 at z is 2 conj(z).
+        a function of ``f``'s arguments that returns ``(value, gradient)``, or ``((value, aux),
+        gradient)`` with ``has_aux``. A gradient has the structure, shapes and dtypes of its
+        argument. The derivative by a complex argument is not conjugated: the gradient of |z|^2 at z
+            is 2 conj(z).
 
     Raises:
-        ArgumentError: if ``f`` is not a function, or ``argnums`` names an argument that the call does not have.
+        ArgumentError: if ``f`` is not a function, or ``argnums`` names an argument that the call
+            does not have.
         ShapeError: if ``f`` does not return a scalar.
-        DtypeError: if an argument is not of floating-point dtype (the message names the leaf), or ``f`` returns no real
-            number.
+        DtypeError: if an argument is not of floating-point dtype (the message names the leaf), or
+            ``f`` returns no real number.
 
     Example:
         >>> import numpy as np
@@ -133,7 +148,8 @@ def value_and_grad(
         (np.float64(4.0), np.float64(2.0), array([1., 3.]))
 
     Cost:
-        2 to 4 times the time of ``f``, whatever the size of the arguments; residuals are kept until the reverse pass.
+        2 to 4 times the time of ``f``, whatever the size of the arguments; residuals are kept until
+        the reverse pass.
     """
     return _differentiate(f, argnums, has_aux, holomorphic, allow_int, with_value=True)
 
@@ -159,7 +175,11 @@ def grad(
 ) -> Callable[Concatenate[A, P], tuple[A, Aux]]: ...
 @overload
 def grad(
-    f: Callable[P, Any], argnums: int, has_aux: Literal[False] = False, holomorphic: bool = False, allow_int: bool = False
+    f: Callable[P, Any],
+    argnums: int,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[P, Any]: ...
 @overload
 def grad(
@@ -171,7 +191,11 @@ def grad(
 ) -> Callable[P, tuple[Any, ...]]: ...
 @overload
 def grad(
-    f: Callable[P, tuple[Any, Aux]], argnums: int, has_aux: Literal[True], holomorphic: bool = False, allow_int: bool = False
+    f: Callable[P, tuple[Any, Aux]],
+    argnums: int,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[P, tuple[Any, Aux]]: ...
 @overload
 def grad(
@@ -195,21 +219,26 @@ def grad(
 
     Args:
         f: a function of arrays (pytrees of them) that returns one real number.
-        argnums: position of the argument to differentiate. A sequence of positions gives a tuple of gradients.
-        has_aux: True if ``f`` returns ``(number, aux)``; ``aux`` is returned unchanged, without a derivative.
-        holomorphic: True if ``f`` is a holomorphic function of complex arguments. Otherwise its result must be real.
-        allow_int: True to accept integers and bools within the arguments. Their gradient is ``None``.
+        argnums: position of the argument to differentiate. A sequence of positions gives a tuple of
+            gradients.
+        has_aux: True if ``f`` returns ``(number, aux)``; ``aux`` is returned unchanged, without a
+            derivative.
+        holomorphic: True if ``f`` is a holomorphic function of complex arguments. Otherwise its
+            result must be real.
+        allow_int: True to accept integers and bools within the arguments. Their gradient is
+            ``None``.
 
     Returns:
-        a function of ``f``'s arguments that returns the gradient, or ``(gradient, aux)`` with ``has_aux``. A gradient has
-        the structure, shapes and dtypes of its argument. The derivative by a complex argument is not conjugated: the
-        gradient of |z|^2 at z is 2 conj(z).
+        a function of ``f``'s arguments that returns the gradient, or ``(gradient, aux)`` with
+        ``has_aux``. A gradient has the structure, shapes and dtypes of its argument. The derivative
+        by a complex argument is not conjugated: the gradient of |z|^2 at z is 2 conj(z).
 
     Raises:
-        ArgumentError: if ``f`` is not a function, or ``argnums`` names an argument that the call does not have.
+        ArgumentError: if ``f`` is not a function, or ``argnums`` names an argument that the call
+            does not have.
         ShapeError: if ``f`` does not return a scalar.
-        DtypeError: if an argument is not of floating-point dtype (the message names the leaf), or ``f`` returns no real
-            number.
+        DtypeError: if an argument is not of floating-point dtype (the message names the leaf), or
+            ``f`` returns no real number.
 
     Example:
         >>> import numpy as np
@@ -219,13 +248,19 @@ def grad(
         {'w': np.float64(12.0), 'b': np.float64(9.0)}
 
     Cost:
-        2 to 4 times the time of ``f``, whatever the size of the arguments; residuals are kept until the reverse pass.
+        2 to 4 times the time of ``f``, whatever the size of the arguments; residuals are kept until
+        the reverse pass.
     """
     return _differentiate(f, argnums, has_aux, holomorphic, allow_int, with_value=False)
 
 
 def _differentiate(
-    f: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, holomorphic: bool, allow_int: bool, with_value: bool
+    f: Callable[..., Any],
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    holomorphic: bool,
+    allow_int: bool,
+    with_value: bool,
 ) -> Callable[..., Any]:
     """Make `value_and_grad`, or `grad`: the hot path of un-jitted gradients."""
     transform = "value_and_grad" if with_value else "grad"
@@ -259,7 +294,11 @@ def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> 
         inputs = functools.partial(_inputs, args, kwargs, chosen, leaves, values, treedef)
         with ArrayRecording(owner, is_run=True) as recording:
             call = Recorded(
-                recording, f, inputs, has_aux=has_aux, wanted=_holomorphic_scalar if holomorphic else _real_scalar
+                recording,
+                f,
+                inputs,
+                has_aux=has_aux,
+                wanted=_holomorphic_scalar if holomorphic else _real_scalar,
             )
             runner, arguments = call.transformed(*grad_transform(active or len(values), with_value))
             results = runner(arguments, recording.positions or ())
@@ -299,7 +338,9 @@ def _inputs(
     if treedef is None:
         traced[chosen[0]] = add_input(recording, values[0], leaves[0])
     else:
-        tracers = [add_input(recording, value, leaf) for value, leaf in zip(values, leaves, strict=True)]
+        tracers = [
+            add_input(recording, value, leaf) for value, leaf in zip(values, leaves, strict=True)
+        ]
         for k, tree in zip(chosen, unflatten(treedef, tracers), strict=True):
             traced[k] = tree
     return traced, named
@@ -310,7 +351,9 @@ LEAVES = frozenset({np.ndarray, float, TracedArray})
 
 
 @functools.lru_cache(maxsize=64)
-def grad_transform(active: int | tuple[bool, ...], with_value: bool) -> tuple[Any, Callable[[Program], Runner]]:
+def grad_transform(
+    active: int | tuple[bool, ...], with_value: bool
+) -> tuple[Any, Callable[[Program], Runner]]:
     """Return the cache key and the builder of a gradient by the first ``active`` inputs, or the
     flagged ones."""
     chosen = [True] * active if isinstance(active, int) else list(active)
@@ -339,7 +382,9 @@ def _floats(leaf: Any, owner: str, holomorphic: bool, allow_int: bool) -> Any:
     return value
 
 
-def _refuse_leaf(args: Sequence[Any], chosen: Sequence[int], owner: str, holomorphic: bool, allow_int: bool) -> None:
+def _refuse_leaf(
+    args: Sequence[Any], chosen: Sequence[int], owner: str, holomorphic: bool, allow_int: bool
+) -> None:
     """Raise for the first leaf that cannot be differentiated; the message has its path."""
     for k in chosen:
         leaves, treedef = flatten(args[k])
@@ -350,7 +395,9 @@ def _refuse_leaf(args: Sequence[Any], chosen: Sequence[int], owner: str, holomor
                 check_differentiable(leaf, owner, holomorphic, name)
 
 
-def check_differentiable(leaf: Any, owner: str, holomorphic: bool, name: str = "an argument") -> None:
+def check_differentiable(
+    leaf: Any, owner: str, holomorphic: bool, name: str = "an argument"
+) -> None:
     """Check that a number or an array has a derivative, a complex one if ``holomorphic``.
 
     Raises:
@@ -360,20 +407,34 @@ def check_differentiable(leaf: Any, owner: str, holomorphic: bool, name: str = "
     if not is_differentiable(aval):
         is_array = isinstance(leaf, ARRAYS)
         shown = f"{aval}" if is_array else f"the {type(leaf).__name__} {leaf!r}"
-        floats = "floats (x.astype(float))" if is_array or isinstance(leaf, bool) else f"a float ({leaf}.0)"
+        floats = (
+            "floats (x.astype(float))"
+            if is_array or isinstance(leaf, bool)
+            else f"a float ({leaf}.0)"
+        )
         raise DtypeError(
             f"{owner}: {name} is {shown}, and integers and bools have no derivative",
-            fix=f"pass {floats}, or remove the argument from argnums. If only a part of a pytree has derivatives: separate "
-            "it with functrace.tree.partition, declare the other fields of a dataclass static (functrace.tree.static), or "
+            fix=f"pass {floats}, or remove the argument from argnums. If only a part of a pytree "
+            "has derivatives: separate "
+            "it with functrace.tree.partition, declare the other fields of a dataclass static "
+            "(functrace.tree.static), or "
             "pass allow_int=True to grad, which returns None for integers",
         )
     if holomorphic and aval.dtype.kind != "c":
-        raise DtypeError(f"{owner}: holomorphic=True needs complex arguments, and {name} is {aval}", fix="pass complex")
+        raise DtypeError(
+            f"{owner}: holomorphic=True needs complex arguments, and {name} is {aval}",
+            fix="pass complex",
+        )
 
 
 def _real_scalar(recording: Recording, out: object) -> list[Any]:
     """Check that a result is one differentiable real number."""
-    if type(out) is TracedArray and out._recording is recording and out.aval.shape == () and out.aval.dtype.kind == "f":
+    if (
+        type(out) is TracedArray
+        and out._recording is recording
+        and out.aval.shape == ()
+        and out.aval.dtype.kind == "f"
+    ):
         return [out]
     return _scalar(recording, out, holomorphic=False)
 
@@ -394,18 +455,25 @@ def _scalar(recording: Recording, out: object, *, holomorphic: bool) -> list[Any
     if shape != ():
         raise ShapeError(
             f"{owner}: the function returned {aval_of(out)}, and only a scalar has a gradient",
-            made=recording.source(out._id) if isinstance(out, Tracer) and out._recording is recording else None,
-            fix="reduce it (np.sum, np.mean), or use functrace.vjp, functrace.jacrev or functrace.elementwise_grad",
+            made=recording.source(out._id)
+            if isinstance(out, Tracer) and out._recording is recording
+            else None,
+            fix="reduce it (np.sum, np.mean), or use functrace.vjp, functrace.jacrev or "
+            "functrace.elementwise_grad",
         )
     kind = out.dtype.kind if isinstance(out, Tracer) else np.asarray(out).dtype.kind
     if kind == "c" and not holomorphic:
         raise DtypeError(
-            f"{owner}: the function returned a complex number", fix="return a real one, or pass holomorphic=True"
+            f"{owner}: the function returned a complex number",
+            fix="return a real one, or pass holomorphic=True",
         )
     if kind != "c" and holomorphic:
         raise real_output(owner, aval_of(out))
     if kind not in "fc" and isinstance(out, Tracer):
-        raise DtypeError(f"{owner}: the function returned {aval_of(out)}, which carries no derivative", fix="return a float")
+        raise DtypeError(
+            f"{owner}: the function returned {aval_of(out)}, which carries no derivative",
+            fix="return a float",
+        )
     return [out]
 
 
@@ -417,26 +485,35 @@ def real_output(owner: str, aval: ShapeDtype) -> DtypeError:
     )
 
 
-# -- vjp, jvp, linearize ---------------------------------------------------------------------------------
+# -- vjp, jvp, linearize ---------------------------------------------------------------------------
 
 
 @final
 class Primals:
-    """Arguments of a function, all of which may be differentiated, with the structure and avals of the derivative."""
+    """Arguments of a function, all of which may be differentiated, with the structure and avals of
+    the derivative.
+    """
 
     __slots__ = ("active", "avals", "kwargs", "leaves", "tree", "values")
 
-    def __init__(self, f: Callable[..., Any], primals: Sequence[Any], kwargs: dict[str, Any], owner: str) -> None:
+    def __init__(
+        self, f: Callable[..., Any], primals: Sequence[Any], kwargs: dict[str, Any], owner: str
+    ) -> None:
         check_function(f, owner.partition(" ")[0], "{0}(f, x), {0} of f at x")
         self.kwargs = kwargs
         self.leaves, self.tree = flatten(tuple(primals))
-        self.values = as_values(self.leaves, owner, lambda: [f"args{path}" for path in paths(self.tree)])
+        self.values = as_values(
+            self.leaves, owner, lambda: [f"args{path}" for path in paths(self.tree)]
+        )
         self.avals = [aval_of(v) for v in self.values]
         self.active = tuple([is_differentiable(aval) for aval in self.avals])
 
     def inputs(self, recording: Recording) -> Called:
         """Make the arguments inputs of a recording."""
-        tracers = [add_input(recording, value, leaf) for value, leaf in zip(self.values, self.leaves, strict=True)]
+        tracers = [
+            add_input(recording, value, leaf)
+            for value, leaf in zip(self.values, self.leaves, strict=True)
+        ]
         return unflatten(self.tree, tracers), own_arrays((), self.kwargs)[1]
 
     def flags(self, program: Program) -> list[bool]:
@@ -444,7 +521,13 @@ class Primals:
         return [*self.active, *[False] * (len(program.input_ids) - len(self.active))]
 
 
-def _directions(tangents: PyTree, tree: PyTreeSpec, avals: Sequence[ShapeDtype], active: Sequence[bool], owner: str) -> Any:
+def _directions(
+    tangents: PyTree,
+    tree: PyTreeSpec,
+    avals: Sequence[ShapeDtype],
+    active: Sequence[bool],
+    owner: str,
+) -> Any:
     """Return the tangents of the differentiated arguments; see `check_like`."""
     found = check_like(tangents, tree, avals, TANGENTS, f"the primals of {owner}")
     return [tangent for tangent, flag in zip(found, active, strict=True) if flag]
@@ -454,9 +537,21 @@ class _Linear:
     """A derivative at a point: a linear program with its residuals. It can be copied and
     pickled."""
 
-    __slots__ = ("active", "in_avals", "in_tree", "lines", "out_avals", "out_tree", "owner", "residuals", "runner")
+    __slots__ = (
+        "active",
+        "in_avals",
+        "in_tree",
+        "lines",
+        "out_avals",
+        "out_tree",
+        "owner",
+        "residuals",
+        "runner",
+    )
 
-    def __init__(self, primals: Primals, call: Recorded, runner: Runner, residuals: list[Any]) -> None:
+    def __init__(
+        self, primals: Primals, call: Recorded, runner: Runner, residuals: list[Any]
+    ) -> None:
         self.owner = call.recording.owner
         self.runner = runner
         self.residuals = residuals
@@ -465,7 +560,10 @@ class _Linear:
         self.out_tree, self.out_avals = call.out_tree, call.out_avals
 
     def __getstate__(self) -> Any:
-        return None, {name: placed(self.lines) if name == "lines" else getattr(self, name) for name in _Linear.__slots__}
+        return None, {
+            name: placed(self.lines) if name == "lines" else getattr(self, name)
+            for name in _Linear.__slots__
+        }
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self.in_avals)), ", ".join(map(repr, self.out_avals))
@@ -483,7 +581,9 @@ class Pullback(_Linear):
     def __call__(self, cotangent: PyTree) -> Any:
         """Return one cotangent per argument of the differentiated function."""
         try:
-            cotangents = check_like(cotangent, self.out_tree, self.out_avals, COTANGENTS, f"the results of {self.owner}")
+            cotangents = check_like(
+                cotangent, self.out_tree, self.out_avals, COTANGENTS, f"the results of {self.owner}"
+            )
             results = self.runner([*self.residuals, *cotangents], self.lines)
             found = iter([x[()] if type(x) is np.ndarray and not x.ndim else x for x in results])
             return unflatten(self.in_tree, [next(found) if flag else None for flag in self.active])
@@ -532,7 +632,9 @@ def vjp(
     f: Callable[[*Ts], tuple[R, Aux]], *primals: *Ts, has_aux: Literal[True]
 ) -> tuple[R, Callable[[Any], tuple[*Ts]], Aux]: ...
 @overload
-def vjp(f: Callable[[*Ts], R], *primals: *Ts, has_aux: Literal[False] = False) -> tuple[R, Callable[[Any], tuple[*Ts]]]: ...
+def vjp(
+    f: Callable[[*Ts], R], *primals: *Ts, has_aux: Literal[False] = False
+) -> tuple[R, Callable[[Any], tuple[*Ts]]]: ...
 @overload
 def vjp(
     f: Callable[..., tuple[R, Aux]], *primals: object, has_aux: Literal[True], **kwargs: object
@@ -547,20 +649,23 @@ def vjp(f: Callable[..., Any], *primals: object, has_aux: bool = False, **kwargs
     Args:
         f: a function of arrays (pytrees of them).
         primals: the arguments of ``f``: the point where its derivative is taken.
-        has_aux: True if ``f`` returns ``(result, aux)``; ``aux`` is returned unchanged, without a derivative.
+        has_aux: True if ``f`` returns ``(result, aux)``; ``aux`` is returned unchanged, without a
+            derivative.
         kwargs: keyword arguments of ``f``, which are not differentiated.
 
     Returns:
-        ``(result, pullback)``, or ``(result, pullback, aux)`` with ``has_aux``. ``pullback(cotangent)`` takes a cotangent
-        with the structure and shapes of the result, and returns a tuple with one cotangent per primal; integer arguments
-        have no derivative, and get ``None``. A ``None`` within the cotangent means zeros; cotangents of integer results
-        are ignored. The pullback may be called many times and never runs ``f`` again.
+        ``(result, pullback)``, or ``(result, pullback, aux)`` with ``has_aux``.
+        ``pullback(cotangent)`` takes a cotangent with the structure and shapes of the result, and
+        returns a tuple with one cotangent per primal; integer arguments have no derivative, and get
+        ``None``. A ``None`` within the cotangent means zeros; cotangents of integer results are
+        ignored. The pullback may be called many times and never runs ``f`` again.
 
     Raises:
         ArgumentError: if ``f`` is not a function.
         TreeError: from the pullback, if the cotangent has another structure than the result.
         ShapeError: from the pullback, if a leaf has another shape.
-        DtypeError: if a primal is not numeric; from the pullback, if a leaf is complex and the result is not.
+        DtypeError: if a primal is not numeric; from the pullback, if a leaf is complex and the
+            result is not.
 
     Example:
         >>> import numpy as np
@@ -569,7 +674,8 @@ def vjp(f: Callable[..., Any], *primals: object, has_aux: bool = False, **kwargs
         (array([3., 4.]), array([1., 2.]))
 
     Cost:
-        ``f`` once, and about twice the time of ``f`` per pullback. Residuals live as long as the pullback.
+        ``f`` once, and about twice the time of ``f`` per pullback. Residuals live as long as the
+        pullback.
     """
     try:
         owner = f"vjp of {function_name(f)}"
@@ -592,30 +698,40 @@ def jvp(
 ) -> tuple[R, R, Aux]: ...
 @overload
 def jvp(
-    f: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[False] = False, **kwargs: object
+    f: Callable[..., R],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[False] = False,
+    **kwargs: object,
 ) -> tuple[R, R]: ...
 def jvp(
-    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False, **kwargs: object
+    f: Callable[..., Any],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: bool = False,
+    **kwargs: object,
 ) -> Any:
     """Compute ``f(*primals)`` and its derivative in the direction of ``tangents``.
 
     Args:
         f: a function of arrays (pytrees of them).
         primals: tuple of arguments of ``f``.
-        tangents: tuple with the structure of ``primals``. A ``None`` within it means zeros. Tangents of integers and
-            bools are ``None`` or zeros.
-        has_aux: True if ``f`` returns ``(result, aux)``; ``aux`` is returned unchanged, without a derivative.
+        tangents: tuple with the structure of ``primals``. A ``None`` within it means zeros.
+            Tangents of integers and bools are ``None`` or zeros.
+        has_aux: True if ``f`` returns ``(result, aux)``; ``aux`` is returned unchanged, without a
+            derivative.
         kwargs: keyword arguments of ``f``, which are not differentiated.
 
     Returns:
-        ``(result, tangent)``, or ``(result, tangent, aux)`` with ``has_aux``. The tangent has the structure, shapes and
-        dtypes of the result.
+        ``(result, tangent)``, or ``(result, tangent, aux)`` with ``has_aux``. The tangent has the
+        structure, shapes and dtypes of the result.
 
     Raises:
         ArgumentError: if ``f`` is not a function, or ``primals`` or ``tangents`` is not a tuple.
         TreeError: if primals and tangents differ in structure.
         ShapeError: if a tangent differs from its primal in shape.
-        DtypeError: if a tangent is complex and its primal is not, or if a tangent of an integer is not zero.
+        DtypeError: if a tangent is complex and its primal is not, or if a tangent of an integer is
+            not zero.
 
     Example:
         >>> import numpy as np
@@ -630,7 +746,8 @@ def jvp(
         for what, given in (("primals", primals), ("tangents", tangents)):
             if not isinstance(given, tuple | list):
                 raise ArgumentError(
-                    f"jvp: {what} is a {type(given).__name__}, not a tuple with one entry per argument",
+                    f"jvp: {what} is a {type(given).__name__}, not a tuple with one entry per "
+                    "argument",
                     fix="jvp(f, (x,), (x_dot,))",
                 )
         tangents = map_leaves(held_array, tuple(tangents))
@@ -658,7 +775,9 @@ def linearize(
     f: Callable[[*Ts], tuple[R, Aux]], *primals: *Ts, has_aux: Literal[True]
 ) -> tuple[R, Callable[[*Ts], R], Aux]: ...
 @overload
-def linearize(f: Callable[[*Ts], R], *primals: *Ts, has_aux: Literal[False] = False) -> tuple[R, Callable[[*Ts], R]]: ...
+def linearize(
+    f: Callable[[*Ts], R], *primals: *Ts, has_aux: Literal[False] = False
+) -> tuple[R, Callable[[*Ts], R]]: ...
 @overload
 def linearize(
     f: Callable[..., tuple[R, Aux]], *primals: object, has_aux: Literal[True], **kwargs: object
@@ -667,25 +786,29 @@ def linearize(
 def linearize(
     f: Callable[..., R], *primals: object, has_aux: Literal[False] = False, **kwargs: object
 ) -> tuple[R, Callable[..., R]]: ...
-def linearize(f: Callable[..., Any], *primals: object, has_aux: bool = False, **kwargs: object) -> Any:
+def linearize(
+    f: Callable[..., Any], *primals: object, has_aux: bool = False, **kwargs: object
+) -> Any:
     """Compute ``f(*primals)`` and its derivative there as a linear function of tangents.
 
     Args:
         f: a function of arrays (pytrees of them).
         primals: the arguments of ``f``: the point where its derivative is taken.
-        has_aux: True if ``f`` returns ``(result, aux)``; ``aux`` is returned unchanged, without a derivative.
+        has_aux: True if ``f`` returns ``(result, aux)``; ``aux`` is returned unchanged, without a
+            derivative.
         kwargs: keyword arguments of ``f``, which are not differentiated.
 
     Returns:
-        ``(result, f_jvp)``, or ``(result, f_jvp, aux)`` with ``has_aux``. ``f_jvp(*tangents)`` takes one tangent per primal
-        (``None`` means zeros), and returns the tangent of the result. It may be called many times and never runs ``f``
-        again.
+        ``(result, f_jvp)``, or ``(result, f_jvp, aux)`` with ``has_aux``. ``f_jvp(*tangents)``
+        takes one tangent per primal (``None`` means zeros), and returns the tangent of the result.
+        It may be called many times and never runs ``f`` again.
 
     Raises:
         ArgumentError: if ``f`` is not a function.
         TreeError: from ``f_jvp``, if tangents and primals differ in structure.
         ShapeError: from ``f_jvp``, if a tangent differs from its primal in shape.
-        DtypeError: from ``f_jvp``, if a tangent is complex and its primal is not, or if a tangent of an integer is not zero.
+        DtypeError: from ``f_jvp``, if a tangent is complex and its primal is not, or if a tangent
+            of an integer is not zero.
 
     Example:
         >>> import numpy as np
@@ -694,7 +817,8 @@ def linearize(f: Callable[..., Any], *primals: object, has_aux: bool = False, **
         np.float64(3.0)
 
     Cost:
-        ``f`` once, and about the time of ``f`` per call of ``f_jvp``. Residuals live as long as ``f_jvp``.
+        ``f`` once, and about the time of ``f`` per call of ``f_jvp``. Residuals live as long as
+        ``f_jvp``.
     """
     try:
         owner = f"linearize of {function_name(f)}"

@@ -52,33 +52,48 @@ SMALL_BASIS = 64
 
 @overload
 def jacrev(
-    f: Callable[P, tuple[Any, Aux]], argnums: int | Sequence[int] = 0, *, has_aux: Literal[True], holomorphic: bool = False
+    f: Callable[P, tuple[Any, Aux]],
+    argnums: int | Sequence[int] = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
 ) -> Callable[P, tuple[Any, Aux]]: ...
 @overload
 def jacrev(
-    f: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: Literal[False] = False, holomorphic: bool = False
+    f: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
 ) -> Callable[P, Any]: ...
 @entry
 def jacrev(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
-    """Make a function that computes the Jacobian of ``f`` in reverse mode: one pullback per output element, mapped.
+    """Make a function that computes the Jacobian of ``f`` in reverse mode: one pullback per output
+    element, mapped.
 
     Args:
         f: a function of arrays (pytrees of them).
-        argnums: position of the argument to differentiate. A sequence of positions gives a tuple of Jacobians.
-        has_aux: True if ``f`` returns ``(result, aux)``; ``aux`` is returned unchanged, without a derivative.
-        holomorphic: True if ``f`` is a holomorphic function of complex arguments. Otherwise its results must be real;
-            arguments may be complex, and the derivative by them is not conjugated.
+        argnums: position of the argument to differentiate. A sequence of positions gives a tuple of
+            Jacobians.
+        has_aux: True if ``f`` returns ``(result, aux)``; ``aux`` is returned unchanged, without a
+            derivative.
+        holomorphic: True if ``f`` is a holomorphic function of complex arguments. Otherwise its
+            results must be real; arguments may be complex, and the derivative by them is not
+            conjugated.
 
     Returns:
-        a function of ``f``'s arguments that returns the Jacobian, or ``(jacobian, aux)`` with ``has_aux``. The Jacobian is a
-        pytree like the result, with a pytree like the argument in place of each leaf; its arrays have the shape
-        ``result.shape + argument.shape``.
+        a function of ``f``'s arguments that returns the Jacobian, or ``(jacobian, aux)`` with
+        ``has_aux``. The Jacobian is a pytree like the result, with a pytree like the argument in
+        place of each leaf; its arrays have the shape ``result.shape + argument.shape``.
 
     Raises:
         ArgumentError: if ``argnums`` names an argument that the call does not have.
-        DtypeError: for integer arguments or results, for complex results without ``holomorphic``, for real ones with it.
+        DtypeError: for integer arguments or results, for complex results without ``holomorphic``,
+            for real ones with it.
 
     Example:
         >>> import numpy as np
@@ -87,9 +102,10 @@ def jacrev(
                [0., 4.]])
 
     Cost:
-        ``f`` and (number of output elements) pullbacks, in one mapped run. Where the program shows that rows have no column
-        in common (elementwise functions, neighbours, bands), these rows share one pullback. Entries outside of the sparsity
-        pattern are then zeros, even where a separate pullback would give NaN.
+        ``f`` and (number of output elements) pullbacks, in one mapped run. Where the program shows
+        that rows have no column in common (elementwise functions, neighbours, bands), these rows
+        share one pullback. Entries outside of the sparsity pattern are then zeros, even where a
+        separate pullback would give NaN.
     """
     check_argnums(argnums, "jacrev")
     name = function_name(f)
@@ -106,11 +122,18 @@ def jacrev(
             avals = call.out_avals
             _check_results(avals, owner, holomorphic, complex_is_fine=False)
             if len(avals) == 1 and not avals[0].shape:  # a gradient: nothing to map
-                runner, arguments = call.transformed(*grad_transform(len(point.avals), with_value=False))
+                runner, arguments = call.transformed(
+                    *grad_transform(len(point.avals), with_value=False)
+                )
                 flat = runner(arguments, call.lines)
-                found = [x if shape_of(x) else reshape(reshape(x, (1,)), ()) for x in flat[call.auxiliary :]]
+                found = [
+                    x if shape_of(x) else reshape(reshape(x, (1,)), ())
+                    for x in flat[call.auxiliary :]
+                ]
                 gradients = unflatten(point.tree, found)
-                result = unflatten(call.out_tree, [gradients[0] if is_position(argnums) else gradients])
+                result = unflatten(
+                    call.out_tree, [gradients[0] if is_position(argnums) else gradients]
+                )
                 return (result, call.aux(flat[: call.auxiliary])) if has_aux else result
             count = len(avals)
             build = functools.partial(_rows_of, point, count)
@@ -123,7 +146,9 @@ def jacrev(
         else:
             rows = _rows(Pullback(point, call, found.backward, residuals))
         parts = _split_rows(rows, avals)
-        result = unflatten(call.out_tree, [part[0] if is_position(argnums) else part for part in parts])
+        result = unflatten(
+            call.out_tree, [part[0] if is_position(argnums) else part for part in parts]
+        )
         return (result, call.aux(flat[count:behind])) if has_aux else result
 
     return jacobian
@@ -163,40 +188,57 @@ def _rows(pullback: Pullback) -> PyTree:
     avals, tree = pullback.out_avals, pullback.out_tree
     basis = _basis(avals)
     if len(basis) == 1 and avals[0].size == 1:
-        return map_leaves(lambda row: reshape(row, (1, *shape_of(row))), pullback(unflatten(tree, [b[0] for b in basis])))
+        return map_leaves(
+            lambda row: reshape(row, (1, *shape_of(row))),
+            pullback(unflatten(tree, [b[0] for b in basis])),
+        )
     return vmap(pullback, axis_size=_count(avals))(unflatten(tree, basis)) if basis else ()
 
 
 @overload
 def jacfwd(
-    f: Callable[P, tuple[Any, Aux]], argnums: int | Sequence[int] = 0, *, has_aux: Literal[True], holomorphic: bool = False
+    f: Callable[P, tuple[Any, Aux]],
+    argnums: int | Sequence[int] = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
 ) -> Callable[P, tuple[Any, Aux]]: ...
 @overload
 def jacfwd(
-    f: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: Literal[False] = False, holomorphic: bool = False
+    f: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
 ) -> Callable[P, Any]: ...
 @entry
 def jacfwd(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
-    """Make a function that computes the Jacobian of ``f`` in forward mode: one tangent per input element, mapped.
+    """Make a function that computes the Jacobian of ``f`` in forward mode: one tangent per input
+    element, mapped.
 
     Args:
         f: a function of arrays (pytrees of them).
-        argnums: position of the argument to differentiate. A sequence of positions gives a tuple of Jacobians.
-        has_aux: True if ``f`` returns ``(result, aux)``; ``aux`` is returned unchanged, without a derivative.
-        holomorphic: True if ``f`` is a holomorphic function of complex arguments. Otherwise its arguments must be real;
-            results may be complex. The Jacobian of an integer result is zero.
+        argnums: position of the argument to differentiate. A sequence of positions gives a tuple of
+            Jacobians.
+        has_aux: True if ``f`` returns ``(result, aux)``; ``aux`` is returned unchanged, without a
+            derivative.
+        holomorphic: True if ``f`` is a holomorphic function of complex arguments. Otherwise its
+            arguments must be real; results may be complex. The Jacobian of an integer result is
+            zero.
 
     Returns:
-        a function of ``f``'s arguments that returns the Jacobian, or ``(jacobian, aux)`` with ``has_aux``. The Jacobian is a
-        pytree like the result, with a pytree like the argument in place of each leaf; its arrays have the shape
-        ``result.shape + argument.shape``.
+        a function of ``f``'s arguments that returns the Jacobian, or ``(jacobian, aux)`` with
+        ``has_aux``. The Jacobian is a pytree like the result, with a pytree like the argument in
+        place of each leaf; its arrays have the shape ``result.shape + argument.shape``.
 
     Raises:
         ArgumentError: if ``argnums`` names an argument that the call does not have.
-        DtypeError: for integer arguments, for complex arguments without ``holomorphic``, for real ones (or real results)
-            with it.
+        DtypeError: for integer arguments, for complex arguments without ``holomorphic``, for real
+            ones (or real results) with it.
 
     Example:
         >>> import numpy as np
@@ -205,9 +247,10 @@ def jacfwd(
                [0., 4.]])
 
     Cost:
-        ``f`` and (number of input elements) tangents, in one mapped run. Where the program shows that columns have no row in
-        common (elementwise functions, neighbours, bands), these columns share one tangent. Entries outside of the sparsity
-        pattern are then zeros, even where a separate tangent would give NaN.
+        ``f`` and (number of input elements) tangents, in one mapped run. Where the program shows
+        that columns have no row in common (elementwise functions, neighbours, bands), these columns
+        share one tangent. Entries outside of the sparsity pattern are then zeros, even where a
+        separate tangent would give NaN.
     """
     check_argnums(argnums, "jacfwd")
     owner = f"jacfwd of {function_name(f)}"
@@ -224,7 +267,9 @@ def jacfwd(
             build = functools.partial(_columns_of, point, len(call.outputs), call.auxiliary)
             key = ("jacfwd", point.active, len(call.outputs))
             found, arguments = call.transformed(key, build)
-            flat = found.runner([*arguments, *([] if found.is_whole else _basis(point.avals))], call.lines)
+            flat = found.runner(
+                [*arguments, *([] if found.is_whole else _basis(point.avals))], call.lines
+            )
         columns = flat[call.auxiliary :]
         if not found.is_whole:
             columns = [moveaxis(x, 0, len(shape_of(x)) - 1) for x in columns]
@@ -266,39 +311,54 @@ def _columns_of(point: Primals, count: int, auxiliary: int, program: Program) ->
     if compressed is not None:
         return _Columns(Runner(compressed), is_whole=True)
     batched = [k >= len(program.input_ids) for k in range(len(needed.input_ids))]
-    mapped = vmap_program(needed, _count(point.avals), batched, [False] * auxiliary + [True] * count)
+    mapped = vmap_program(
+        needed, _count(point.avals), batched, [False] * auxiliary + [True] * count
+    )
     return _Columns(Runner(mapped), is_whole=False)
 
 
 @overload
 def hessian(
-    f: Callable[P, tuple[Any, Aux]], argnums: int | Sequence[int] = 0, *, has_aux: Literal[True], holomorphic: bool = False
+    f: Callable[P, tuple[Any, Aux]],
+    argnums: int | Sequence[int] = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
 ) -> Callable[P, tuple[Any, Aux]]: ...
 @overload
 def hessian(
-    f: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: Literal[False] = False, holomorphic: bool = False
+    f: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
 ) -> Callable[P, Any]: ...
 @entry
 def hessian(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """Make a function that computes the Hessian of ``f``: ``jacfwd(jacrev(f))``.
 
     Args:
         f: a function of arrays (pytrees of them), usually to one real number.
-        argnums: position of the argument to differentiate twice. A sequence of positions gives a tuple of tuples: the second
-            derivatives by every pair.
-        has_aux: True if ``f`` returns ``(result, aux)``; ``aux`` is returned unchanged, without a derivative.
-        holomorphic: True if ``f`` is a holomorphic function of complex arguments. Otherwise arguments and results must be
-            real.
+        argnums: position of the argument to differentiate twice. A sequence of positions gives a
+            tuple of tuples: the second derivatives by every pair.
+        has_aux: True if ``f`` returns ``(result, aux)``; ``aux`` is returned unchanged, without a
+            derivative.
+        holomorphic: True if ``f`` is a holomorphic function of complex arguments. Otherwise
+            arguments and results must be real.
 
     Returns:
-        a function of ``f``'s arguments that returns the Hessian, or ``(hessian, aux)`` with ``has_aux``. The Hessian of a
-        number by an array has the shape ``x.shape + x.shape``; pytrees are nested as in `jacrev`.
+        a function of ``f``'s arguments that returns the Hessian, or ``(hessian, aux)`` with
+        ``has_aux``. The Hessian of a number by an array has the shape ``x.shape + x.shape``;
+        pytrees are nested as in `jacrev`.
 
     Raises:
         ArgumentError: if ``argnums`` names an argument that the call does not have.
-        DtypeError: for integer arguments or results, for complex ones without ``holomorphic``, for real ones with it.
+        DtypeError: for integer arguments or results, for complex ones without ``holomorphic``, for
+            real ones with it.
 
     Example:
         >>> import numpy as np
@@ -307,35 +367,47 @@ def hessian(
                [ 0., 12.]])
 
     Cost:
-        (number of input elements) times a few ``f``, in one mapped run; for a banded Hessian, the number of bands instead.
+        (number of input elements) times a few ``f``, in one mapped run; for a banded Hessian, the
+        number of bands instead.
     """
     inner = jacrev(f, argnums, has_aux=has_aux, holomorphic=holomorphic)
-    return transformed("hessian", f)(jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic))
+    return transformed("hessian", f)(
+        jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic)
+    )
 
 
 @overload
 def hvp(f: Callable[..., Any], primals: tuple[A], tangents: tuple[Any], **kwargs: object) -> A: ...
 @overload
 def hvp(
-    f: Callable[..., Any], primals: tuple[A, B, *Ts], tangents: tuple[Any, Any, *tuple[Any, ...]], **kwargs: object
+    f: Callable[..., Any],
+    primals: tuple[A, B, *Ts],
+    tangents: tuple[Any, Any, *tuple[Any, ...]],
+    **kwargs: object,
 ) -> tuple[A, B, *Ts]: ...
 @overload
-def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: object) -> Any: ...
+def hvp(
+    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: object
+) -> Any: ...
 @entry
-def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: object) -> Any:
+def hvp(
+    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: object
+) -> Any:
     """Compute the product of the Hessian of ``f`` with ``tangents``, forward over reverse.
 
     Args:
         f: a function that returns one real number.
         primals: tuple of arguments of ``f``.
-        tangents: tuple with the structure and shapes of ``primals``; ``None`` within it means zeros.
+        tangents: tuple with the structure and shapes of ``primals``; ``None`` within it means
+            zeros.
         kwargs: keyword arguments of ``f``, which are not differentiated.
 
     Returns:
         a value like the argument, or a tuple with one value per argument if there are several.
 
     Raises:
-        TreeError, ShapeError: if primals and tangents differ in structure or shape; if ``f`` does not return a scalar.
+        TreeError, ShapeError: if primals and tangents differ in structure or shape; if ``f`` does
+            not return a scalar.
         DtypeError: if an argument is not of floating-point dtype, or ``f`` returns no real number.
 
     Example:
@@ -353,24 +425,31 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
 @overload
 def elementwise_grad(f: np.ufunc) -> Callable[..., Any]: ...
 @overload
-def elementwise_grad(f: Callable[Concatenate[A, P], Any], argnums: Literal[0] = 0) -> Callable[Concatenate[A, P], A]: ...
+def elementwise_grad(
+    f: Callable[Concatenate[A, P], Any], argnums: Literal[0] = 0
+) -> Callable[Concatenate[A, P], A]: ...
 @overload
 def elementwise_grad(f: Callable[P, Any], argnums: int) -> Callable[P, Any]: ...
 @overload
-def elementwise_grad(f: Callable[P, Any], argnums: Sequence[int]) -> Callable[P, tuple[Any, ...]]: ...
+def elementwise_grad(
+    f: Callable[P, Any], argnums: Sequence[int]
+) -> Callable[P, tuple[Any, ...]]: ...
 @entry
 def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
     """Make a function that computes the derivative of an elementwise function at every element.
 
-    It computes the gradient of the sum of ``f``'s outputs. For a function that works element by element, this is the
-    derivative at each element.
+    It computes the gradient of the sum of ``f``'s outputs. For a function that works element by
+    element, this is the derivative at each element.
 
     Args:
-        f: a function of arrays to one array, each of whose elements depends on the same element of the arguments only.
-        argnums: position of the argument to differentiate. A sequence of positions gives a tuple of derivatives.
+        f: a function of arrays to one array, each of whose elements depends on the same element of
+            the arguments only.
+        argnums: position of the argument to differentiate. A sequence of positions gives a tuple of
+            derivatives.
 
     Returns:
-        a function of ``f``'s arguments that returns the derivatives, with the shape and dtype of the argument.
+        a function of ``f``'s arguments that returns the derivatives, with the shape and dtype of
+        the argument.
 
     Raises:
         ArgumentError: if ``argnums`` names an argument that the call does not have.
@@ -392,7 +471,9 @@ def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) ->
     return transformed("elementwise_grad", f)(grad(summed, argnums))
 
 
-def _at(f: Callable[..., Any], args: tuple[Any, ...], chosen: tuple[int, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
+def _at(
+    f: Callable[..., Any], args: tuple[Any, ...], chosen: tuple[int, ...], kwargs: dict[str, Any]
+) -> Callable[..., Any]:
     """Return ``f`` as a function of the chosen arguments only."""
     if not kwargs and chosen == tuple(range(len(args))):
         return f
@@ -407,12 +488,21 @@ def _at(f: Callable[..., Any], args: tuple[Any, ...], chosen: tuple[int, ...], k
 
 
 def _check_arguments(
-    trees: Sequence[Any], chosen: Sequence[int], owner: str, holomorphic: bool, *, complex_is_fine: bool
+    trees: Sequence[Any],
+    chosen: Sequence[int],
+    owner: str,
+    holomorphic: bool,
+    *,
+    complex_is_fine: bool,
 ) -> None:
     """Check the arguments; complex ones have no unit vectors, but reverse mode needs none (as in
     `grad`)."""
     for k, tree in zip(chosen, trees, strict=True):
-        if type(tree) in LEAVES and not holomorphic and (type(tree) is float or tree.dtype.kind == "f"):
+        if (
+            type(tree) in LEAVES
+            and not holomorphic
+            and (type(tree) is float or tree.dtype.kind == "f")
+        ):
             continue
         leaves, treedef = flatten(tree)
         for leaf, path in zip(leaves, paths(treedef), strict=True):
@@ -423,12 +513,15 @@ def _check_arguments(
             if aval.dtype.kind == "c" and not (holomorphic or complex_is_fine):
                 raise DtypeError(
                     f"{owner}: {name} is {aval}",
-                    fix="pass holomorphic=True for a holomorphic function; use functrace.jacrev for real functions of "
+                    fix="pass holomorphic=True for a holomorphic function; use functrace.jacrev "
+                    "for real functions of "
                     "complex arguments",
                 )
 
 
-def _check_results(avals: Sequence[ShapeDtype], owner: str, holomorphic: bool, *, complex_is_fine: bool) -> None:
+def _check_results(
+    avals: Sequence[ShapeDtype], owner: str, holomorphic: bool, *, complex_is_fine: bool
+) -> None:
     """Check the results; complex ones have no unit vectors, but forward mode needs none."""
     for aval in avals:
         if aval.dtype.kind != "c" and holomorphic:
@@ -438,7 +531,8 @@ def _check_results(avals: Sequence[ShapeDtype], owner: str, holomorphic: bool, *
         if aval.dtype.kind == "c" and not holomorphic:
             raise DtypeError(
                 f"{owner}: the function returned {aval}",
-                fix="return real values; use functrace.jacfwd for complex functions of real arguments, holomorphic=True "
+                fix="return real values; use functrace.jacfwd for complex functions of real "
+                "arguments, holomorphic=True "
                 "for holomorphic ones",
             )
         if not is_differentiable(aval):

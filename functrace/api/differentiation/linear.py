@@ -30,21 +30,25 @@ from functrace.typing import PyTree
 
 
 @entry
-def linear_transpose(f: Callable[..., Any], *primals: object, **kwargs: object) -> Callable[[Any], Any]:
+def linear_transpose(
+    f: Callable[..., Any], *primals: object, **kwargs: object
+) -> Callable[[Any], Any]:
     """Transpose a linear function.
 
     Args:
         f: a function that is linear in all its arguments; integer arguments are allowed.
-        primals: arrays or `ShapeDtype` with the shapes and dtypes of the arguments; their values are not used.
+        primals: arrays or `ShapeDtype` with the shapes and dtypes of the arguments; their values
+            are not used.
         kwargs: keyword arguments of ``f``, which are constants.
 
     Returns:
-        a function from a cotangent like the result to a tuple of cotangents, one per argument. ``None`` within the cotangent
-        means zeros.
+        a function from a cotangent like the result to a tuple of cotangents, one per argument.
+        ``None`` within the cotangent means zeros.
 
     Raises:
         NotDifferentiableError: if ``f`` is not linear; ``x + 1`` is not.
-        TreeError, ShapeError, DtypeError: from the returned function, if the cotangent does not fit the result.
+        TreeError, ShapeError, DtypeError: from the returned function, if the cotangent does not fit
+            the result.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -60,7 +64,9 @@ def linear_transpose(f: Callable[..., Any], *primals: object, **kwargs: object) 
     """
     owner = f"linear_transpose of {function_name(f)}"
     leaves, in_tree = flatten(primals)
-    avals = [leaf if isinstance(leaf, ShapeDtype) else aval_of(as_value(leaf, owner)) for leaf in leaves]
+    avals = [
+        leaf if isinstance(leaf, ShapeDtype) else aval_of(as_value(leaf, owner)) for leaf in leaves
+    ]
 
     def inputs(recording: Recording) -> Called:
         return unflatten(in_tree, [recording.new_input(aval) for aval in avals]), kwargs
@@ -117,19 +123,34 @@ def _check_zero_at_zero(program: Program, owner: str) -> None:
         NotDifferentiableError: if it is only affine.
     """
     constants = program.constant_values
-    unknown = [i for i, value in constants.items() if isinstance(value, Tracer) and not _is_known(value)]
-    zeros = [np.zeros(program.avals[i].shape, program.avals[i].dtype)[()] for i in program.input_ids]
+    unknown = [
+        i for i, value in constants.items() if isinstance(value, Tracer) and not _is_known(value)
+    ]
+    zeros = [
+        np.zeros(program.avals[i].shape, program.avals[i].dtype)[()] for i in program.input_ids
+    ]
     for number in (0, 1):
-        values = {i: value._concrete() for i, value in constants.items() if isinstance(value, Tracer) and i not in unknown}
+        values = {
+            i: value._concrete()
+            for i, value in constants.items()
+            if isinstance(value, Tracer) and i not in unknown
+        }
         values |= {i: _plausible(program.avals[i], number) for i in unknown}
         known = Program(
-            program.ops, program.avals, program.literals, program.input_ids, {**constants, **values}, program.output_ids
+            program.ops,
+            program.avals,
+            program.literals,
+            program.input_ids,
+            {**constants, **values},
+            program.output_ids,
         )
         try:
             with np.errstate(all="ignore"):
                 results = evaluate_program(known, zeros)
         except IndexError:
-            if number:  # an abstract integer is an index into one element: as a term, it would not raise
+            if (
+                number
+            ):  # an abstract integer is an index into one element: as a term, it would not raise
                 break
             raise
         for result, i in zip(results, program.output_ids, strict=True):
@@ -138,7 +159,8 @@ def _check_zero_at_zero(program: Program, owner: str) -> None:
                 raise NotDifferentiableError(
                     f"{owner}: the function is not linear: at zero it is {wrong[0]}, not zero",
                     made=program.source(i),
-                    fix="omit constant terms; functrace.vjp transposes the derivative of a function that is not linear",
+                    fix="omit constant terms; functrace.vjp transposes the derivative of a "
+                    "function that is not linear",
                 )
         if all(is_differentiable(program.avals[i]) for i in unknown):
             break

@@ -25,7 +25,13 @@ TANGENTS, COTANGENTS = "tangents", "cotangents"
 
 
 def check_like(
-    tree: PyTree, treedef: PyTreeSpec, avals: Sequence[ShapeDtype], what: str, of: str, *, linear: bool = False
+    tree: PyTree,
+    treedef: PyTreeSpec,
+    avals: Sequence[ShapeDtype],
+    what: str,
+    of: str,
+    *,
+    linear: bool = False,
 ) -> Any:
     """Flatten tangents or cotangents, which must have the shapes and dtypes of avals; Python
     numbers are converted.
@@ -49,17 +55,20 @@ def check_like(
             value = as_value(leaf, what)
         else:
             raise DtypeError(
-                f"{what}{place()} are a {type(leaf).__name__}, not an array or a number", fix=f"pass what {of} are, or None"
+                f"{what}{place()} are a {type(leaf).__name__}, not an array or a number",
+                fix=f"pass what {of} are, or None",
             )
         found = aval_of(value)
         if found.shape != aval.shape:
             raise ShapeError(
-                f"{what}{place()} have the shape {list(found.shape)} where {of} have {aval}", fix=f"pass shape {aval.shape}"
+                f"{what}{place()} have the shape {list(found.shape)} where {of} have {aval}",
+                fix=f"pass shape {aval.shape}",
             )
         if not (linear or is_differentiable(aval)):
             if what == TANGENTS and (isinstance(value, Tracer) or np.any(value)):
                 raise DtypeError(
-                    f"{what}{place()} are not known to be zero where {of} are {aval}: integers and bools have no derivative",
+                    f"{what}{place()} are not known to be zero where {of} are {aval}: integers and "
+                    "bools have no derivative",
                     fix="pass None there, or zeros",
                 )
             value = np.zeros(aval.shape, aval.dtype)

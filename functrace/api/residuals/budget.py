@@ -30,7 +30,15 @@ from functrace.ir.program import Program
 from functrace.passes import EARLY, LAST, LATE, REORDERING, optimized
 from functrace.transforms import is_differentiable, linearize_program, transpose_program
 
-UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+UNITS = {
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KIB": 1 << 10,
+    "MIB": 1 << 20,
+    "GIB": 1 << 30,
+}
 
 PARTS = tuple([0.85**n for n in range(1, 21)])
 """Kept bytes to try, as fractions of the bytes kept without a budget, until the derivative fits."""
@@ -66,16 +74,23 @@ def parsed_bytes(size: int | str) -> int:
         ArgumentError: if it is neither, or not positive.
     """
     found = (
-        re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([KMG]?i?B)\s*", size, re.IGNORECASE) if isinstance(size, str) else None
+        re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([KMG]?i?B)\s*", size, re.IGNORECASE)
+        if isinstance(size, str)
+        else None
     )
     if found is not None:
         nbytes = int(float(found[1]) * UNITS[found[2].upper()])
     elif isinstance(size, int) and not isinstance(size, bool):
         nbytes = size
     else:
-        raise ArgumentError(f"policies.budget takes a number of bytes, not {size!r}", fix='"300 MB", "1.5 GiB", or an int')
+        raise ArgumentError(
+            f"policies.budget takes a number of bytes, not {size!r}",
+            fix='"300 MB", "1.5 GiB", or an int',
+        )
     if nbytes <= 0:
-        raise ArgumentError(f"policies.budget: {size!r} is not positive", fix='"300 MB", "1.5 GiB", or an int')
+        raise ArgumentError(
+            f"policies.budget: {size!r} is not positive", fix='"300 MB", "1.5 GiB", or an int'
+        )
     return nbytes
 
 
@@ -148,7 +163,10 @@ def peak(program: Program) -> int:
     given = sum([made.avals[i].nbytes for i in made.input_ids])
     early = optimized(made, EARLY)
     jitted = optimized(early, REORDERING)
-    plans = [planned(optimized(p, LATE + LAST)) for p in ([early] if jitted is early else [early, jitted])]
+    plans = [
+        planned(optimized(p, LATE + LAST))
+        for p in ([early] if jitted is early else [early, jitted])
+    ]
     return given + _kept_of_steps(early) + max([p.peak_bytes for p in plans])
 
 
@@ -168,17 +186,24 @@ def _kept_of_steps(program: Program) -> int:
     total = 0
     for k, _ in program.schedule:
         primitive, _, params = program.ops[k]
-        total += sum([_kept_of_steps(held) for param in params for _, held in held_programs(param, "")])
+        total += sum(
+            [_kept_of_steps(held) for param in params for _, held in held_programs(param, "")]
+        )
         if primitive is not while_p:
             continue
         trip = Trip._make(params)
-        kept = [aval for body, count in zip(trip.bodies, trip.carries, strict=True) for aval in output_avals(body)[count:]]
+        kept = [
+            aval
+            for body, count in zip(trip.bodies, trip.carries, strict=True)
+            for aval in output_avals(body)[count:]
+        ]
         if not kept:
             continue
         each = ROW + sum([VALUE + aval.nbytes for aval in kept])
         if trip.most is None:
             raise ArgumentError(
-                f"policies.budget: the derivative keeps {each:,} bytes of each step of an unbounded loop",
+                f"policies.budget: the derivative keeps {each:,} bytes of each step of an "
+                "unbounded loop",
                 made=program.source(k),
                 fix="pass while_loop(max_steps=…), or use scan, or fori_loop with concrete bounds",
             )
@@ -191,7 +216,8 @@ def _cut(program: Program, room: float, share: float) -> Program:
 
     Args:
         program: without calls.
-        ``room``: bytes for a part's residuals, and for the gradients alive when it is rematerialized.
+        ``room``: bytes for a part's residuals, and for the gradients alive when it is
+            rematerialized.
         share: bytes kept per byte computed.
     """
     steps = [k for k, _ in program.schedule]
@@ -244,7 +270,9 @@ def _crossing(program: Program, steps: list[int]) -> list[int]:
 def _place(write: Rewrite, part: list[int], rest: list[int]) -> None:
     """Write a part as a call that recomputes, followed by operations that must run only once."""
     program = write.source
-    seen = [k for k in part if (kept := program.ops[k][0].kept) is not None and kept(*program.ops[k][2])]
+    seen = [
+        k for k in part if (kept := program.ops[k][0].kept) is not None and kept(*program.ops[k][2])
+    ]
     part = [k for k in part if k not in seen]
     made = {j for k in part for j in _results(program, k)}
     read = {i for k in (*seen, *rest) for i in program.ops[k][1]} | set(program.output_ids)
@@ -253,7 +281,9 @@ def _place(write: Rewrite, part: list[int], rest: list[int]) -> None:
     if outputs:
         found = restrict(program, [i for i in inputs if i not in program.constant_values], outputs)
         operands = tuple([write.operand(i) for i in found.used])
-        first = write.place(call_p, operands, (found.program.interned(), RECOMPUTE), write.position(part[-1]))
+        first = write.place(
+            call_p, operands, (found.program.interned(), RECOMPUTE), write.position(part[-1])
+        )
         write.moved.update({j: first + n for n, j in enumerate(outputs)})
     for k in seen:
         write.keep(k)

@@ -49,26 +49,34 @@ def checkpoint(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 @entry
 def checkpoint(
-    f: Callable[..., Any] | None = None, *, policy: Policy | Budget = RECOMPUTE, static_argnums: int | Sequence[int] = ()
+    f: Callable[..., Any] | None = None,
+    *,
+    policy: Policy | Budget = RECOMPUTE,
+    static_argnums: int | Sequence[int] = (),
 ) -> Any:
     """Make a function that recomputes residuals of ``f`` in the reverse pass, by a policy.
 
-    By default all residuals are recomputed: ``f`` itself is called once, and the reverse pass replays the part of its
-    recorded program that the derivative depends on. Values and derivatives are the same, bit for bit.
+    By default all residuals are recomputed: ``f`` itself is called once, and the reverse pass
+    replays the part of its recorded program that the derivative depends on. Values and derivatives
+    are the same, bit for bit.
 
     Args:
-        f: any function; it may close over traced values. Left out, ``checkpoint`` is a decorator with arguments.
-        policy: one of `functrace.policies`: ``recompute`` (the default), ``save``, ``save_names(...)``, ``pack(...)``,
-            ``budget(...)``.
-        static_argnums: positions of arguments that are passed to ``f`` unchanged, arrays too; they must not be traced.
-            Leaves that are no arrays are passed unchanged in any case.
+        f: any function; it may close over traced values. Left out, ``checkpoint`` is a decorator
+            with arguments.
+        policy: one of `functrace.policies`: ``recompute`` (the default), ``save``,
+            ``save_names(...)``, ``pack(...)``, ``budget(...)``.
+        static_argnums: positions of arguments that are passed to ``f`` unchanged, arrays too; they
+            must not be traced. Leaves that are no arrays are passed unchanged in any case.
 
     Returns:
-        a function with the results of ``f``, under any composition of transforms. On plain arrays it calls ``f`` itself.
+        a function with the results of ``f``, under any composition of transforms. On plain arrays
+        it calls ``f`` itself.
 
     Raises:
-        ArgumentError: if ``policy`` is not one; if a static argument is missing from the call, or is traced.
-        CapturedArrayError: from the function, if ``f`` writes into a traced argument, or into a value that it closes over.
+        ArgumentError: if ``policy`` is not one; if a static argument is missing from the call, or
+            is traced.
+        CapturedArrayError: from the function, if ``f`` writes into a traced argument, or into a
+            value that it closes over.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -81,11 +89,12 @@ def checkpoint(
         True
 
     Cost:
-        up to one more run of ``f`` in the derivative. Memory: the operands of ``f`` are kept, instead of one or more values
-        per operation.
+        up to one more run of ``f`` in the derivative. Memory: the operands of ``f`` are kept,
+        instead of one or more values per operation.
 
     Source:
-        Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26 (2000), on trading recomputation for memory.
+        Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26 (2000), on trading recomputation
+        for memory.
     """
     _check_policy(policy)
     if f is None:
@@ -139,13 +148,16 @@ def _with_static(
 def _check_policy(policy: Any) -> None:
     if not (is_policy(policy) or isinstance(policy, Budget)):
         raise ArgumentError(
-            f"checkpoint: policy is {repr(policy) if isinstance(policy, tuple) else f'a {type(policy).__name__}'}",
-            fix="pass functrace.policies.recompute, functrace.policies.save_names(...), pack(...) or budget(...)",
+            "checkpoint: policy is "
+            f"{repr(policy) if isinstance(policy, tuple) else f'a {type(policy).__name__}'}",
+            fix="pass functrace.policies.recompute, functrace.policies.save_names(...), pack(...) "
+            "or budget(...)",
         )
 
 
 def checkpoint_name(x: T, name: str) -> T:
-    """Name traced values, for policies that choose residuals by name (`functrace.policies.save_names`).
+    """Name traced values, for policies that choose residuals by name
+    (`functrace.policies.save_names`).
 
     Args:
         x: an array, or a pytree of arrays.
@@ -164,11 +176,15 @@ def checkpoint_name(x: T, name: str) -> T:
         np.float64(-0.0)
     """
     if not isinstance(name, str):
-        raise ArgumentError(f"checkpoint_name: the name is a {type(name).__name__}", fix="pass a string")
-    return map_leaves(lambda leaf: linked(named(leaf, name), View(leaf)) if isinstance(leaf, Tracer) else leaf, x)
+        raise ArgumentError(
+            f"checkpoint_name: the name is a {type(name).__name__}", fix="pass a string"
+        )
+    return map_leaves(
+        lambda leaf: linked(named(leaf, name), View(leaf)) if isinstance(leaf, Tracer) else leaf, x
+    )
 
 
-# -- listing ---------------------------------------------------------------------------------------------------------------
+# -- listing ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -240,13 +256,29 @@ class Residuals:
 
     def _rows(self) -> list[tuple[str, str, str, str, str]]:
         """Return the rows of the table: titles, residuals, and the total."""
-        counts = Counter((r.aval, r.made, r.why, "" if r.source is None else _line(r.source)) for r in self.kept)
+        counts = Counter(
+            (r.aval, r.made, r.why, "" if r.source is None else _line(r.source)) for r in self.kept
+        )
         rows = [("bytes", "value", "what it is", "kept for", "line")]
         for (aval, made, why, line), count in counts.items():  # a Python loop makes many equal rows
-            rows.append((f"{count * aval.nbytes:,}", f"{count} x {aval}" if count > 1 else str(aval), made, why, line))
+            rows.append(
+                (
+                    f"{count * aval.nbytes:,}",
+                    f"{count} x {aval}" if count > 1 else str(aval),
+                    made,
+                    why,
+                    line,
+                )
+            )
         each = f", and {self.nbytes_each:,} for each step of a loop" if self.nbytes_each else ""
-        packed = f", and what pack makes of {self.nbytes_packed:,}" if any(r.is_packed for r in self.kept) else ""
-        rows.append((f"{self.nbytes:,}", f"kept for the derivative of {self.of}{each}{packed}", "", "", ""))
+        packed = (
+            f", and what pack makes of {self.nbytes_packed:,}"
+            if any(r.is_packed for r in self.kept)
+            else ""
+        )
+        rows.append(
+            (f"{self.nbytes:,}", f"kept for the derivative of {self.of}{each}{packed}", "", "", "")
+        )
         return rows
 
     def _repr_html_(self) -> str:
@@ -275,17 +307,18 @@ def _line(source: Source) -> str:
 def saved_residuals(f: Callable[P, Any]) -> Callable[P, Residuals]:
     """Make a function that lists the residuals of ``f``'s reverse-mode derivative.
 
-    Nothing is computed. Residuals of loops are listed as their stacks; residuals of a `while_loop`, whose length is unknown,
-    as those of one step. The size of a packed array (`functrace.policies.pack`) is known at run time only: ``nbytes`` leaves
-    packed arrays out, and ``nbytes_packed`` is their size before packing.
+    Nothing is computed. Residuals of loops are listed as their stacks; residuals of a `while_loop`,
+    whose length is unknown, as those of one step. The size of a packed array
+    (`functrace.policies.pack`) is known at run time only: ``nbytes`` leaves packed arrays out, and
+    ``nbytes_packed`` is their size before packing.
 
     Args:
         f: a function of arrays (pytrees of them).
 
     Returns:
-        a function of ``f``'s arguments that returns `functrace.stages.Residuals`: an iterable of rows with ``nbytes``,
-        ``aval``, ``made``, ``why``, ``source`` and ``is_packed``. Its ``nbytes`` is the total in bytes, and it prints as a
-        table.
+        a function of ``f``'s arguments that returns `functrace.stages.Residuals`: an iterable of
+        rows with ``nbytes``, ``aval``, ``made``, ``why``, ``source`` and ``is_packed``. Its
+        ``nbytes`` is the total in bytes, and it prints as a table.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -297,13 +330,19 @@ def saved_residuals(f: Callable[P, Any]) -> Callable[P, Residuals]:
 
     @transformed("saved_residuals", f)
     def listed(*args: object, **kwargs: object) -> Residuals:
-        args, kwargs = map_leaves(lambda leaf: np.float64(leaf) if type(leaf) is float else leaf, (args, kwargs))
+        args, kwargs = map_leaves(
+            lambda leaf: np.float64(leaf) if type(leaf) is float else leaf, (args, kwargs)
+        )
         operands = Operands(args, kwargs)
         owner = f"saved_residuals of {name}"
         names = input_names(f, args, kwargs)
-        program = stage(f, operands, owner, name, scope=OPEN, input_names=[names[k] for k in operands.places]).program
+        program = stage(
+            f, operands, owner, name, scope=OPEN, input_names=[names[k] for k in operands.places]
+        ).program
         active = [is_differentiable(aval) for aval in operands.avals]
-        forward, linear = linearize_program(program, active + [False] * (len(program.input_ids) - len(active)))
+        forward, linear = linearize_program(
+            program, active + [False] * (len(program.input_ids) - len(active))
+        )
         return residuals_of(program, forward, linear, name)
 
     return listed
@@ -321,7 +360,9 @@ def residuals_of(program: Program, forward: Program, linear: Program, name: str)
         why = _reader(linear, inner, operations)
         if why is not None:
             made, source, is_packed = described.made(outer)
-            kept.setdefault(outer, Residual(avals[outer], made, why[0], source or why[1], is_packed=is_packed))
+            kept.setdefault(
+                outer, Residual(avals[outer], made, why[0], source or why[1], is_packed=is_packed)
+            )
     return Residuals(name, (*kept.values(), *_of_each_step(linear, operations)))
 
 
@@ -337,7 +378,9 @@ def _of_each_step(linear: Program, operations: dict[Any, set[str]]) -> Iterator[
                 why = _reader(inner, inner.input_ids[at], operations)
                 if why is not None:
                     aval = held.avals[held.output_ids[place]]
-                    yield Residual(aval, f"{made} of each step", why[0], source or why[1], True, is_packed)
+                    yield Residual(
+                        aval, f"{made} of each step", why[0], source or why[1], True, is_packed
+                    )
                     break
 
 
@@ -367,7 +410,9 @@ class _Part:
         others: description of unnamed inputs.
     """
 
-    def __init__(self, program: Program, count: int, names: Sequence[str | None], others: str) -> None:
+    def __init__(
+        self, program: Program, count: int, names: Sequence[str | None], others: str
+    ) -> None:
         self.program = program
         self.names: dict[int, str | None] = dict(zip(program.input_ids, names, strict=False))
         self.others = others
@@ -400,11 +445,15 @@ class _Part:
                 made = _made_in(held, place, kinds)
                 return _Made(f"{made.text} of {runs}", made.source or source, made.is_packed)
         only = "" if variable in self.needed else ", for the derivative only"
-        if primitive is cond_p and not params[1]:  # a batched choice unpacks the residuals of its branches
+        if (
+            primitive is cond_p and not params[1]
+        ):  # a batched choice unpacks the residuals of its branches
             branches: tuple[Program, ...] = params[0]
             names = ["argument"] * len(operands)
             if any(_made_in(branch, variable - first, names).is_packed for branch in branches):
-                return _Made(f"result of {primitive.name}{only}, packed where a branch does", source, True)
+                return _Made(
+                    f"result of {primitive.name}{only}, packed where a branch does", source, True
+                )
         return _Made(f"result of {primitive.name}{only}", source)
 
 
@@ -416,14 +465,18 @@ def _operations(program: Program) -> dict[Any, set[str]]:
         position = program.positions[k] if k < len(program.positions) else None
         if position is not None and primitive not in (INPUT, CONSTANT, RESULT, name_p):
             found.setdefault(position, set()).add(primitive.name)
-        for held in (p for param in params for p in (param if isinstance(param, tuple) else (param,))):
+        for held in (
+            p for param in params for p in (param if isinstance(param, tuple) else (param,))
+        ):
             if isinstance(held, Program):
                 for key, names in _operations(held).items():
                     found.setdefault(key, set()).update(names)
     return found
 
 
-def _reader(linear: Program, variable: int, operations: dict[Any, set[str]]) -> tuple[str, Source | None] | None:
+def _reader(
+    linear: Program, variable: int, operations: dict[Any, set[str]]
+) -> tuple[str, Source | None] | None:
     """Return the operation whose derivative reads a residual, and its line; ``None`` if there is
     none."""
     reader = next((k for k, _ in linear.schedule if variable in linear.ops[k][1]), None)
@@ -433,11 +486,15 @@ def _reader(linear: Program, variable: int, operations: dict[Any, set[str]]) -> 
     if primitive is unpack_p:
         return _reader(linear, reader, operations) or ("", None)
     holds = primitive.holds
-    for program, place in holds.feeds(operands.index(variable), *params) if holds is not None and holds.feeds else ():
+    for program, place in (
+        holds.feeds(operands.index(variable), *params) if holds is not None and holds.feeds else ()
+    ):
         inner = inline_calls(program)
         found = _reader(inner, inner.input_ids[place], operations)
         if found is not None:
             return found
     position = linear.positions[reader] if reader < len(linear.positions) else None
     names = operations.get(position, set())
-    return f"derivative of {next(iter(names))}" if len(names) == 1 else "derivative", linear.source(reader)
+    return f"derivative of {next(iter(names))}" if len(names) == 1 else "derivative", linear.source(
+        reader
+    )

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_disabled: ContextVar[bool] = ContextVar("whether jitted functions run as plain Python", default=False)
+_disabled: ContextVar[bool] = ContextVar(
+    "whether jitted functions run as plain Python", default=False
+)
 
 ENTERED: list[bool] = []
 """One entry per `disable_jit` block entered, in any thread; while empty, no further check is
@@ -18,12 +20,13 @@ needed."""
 
 @contextmanager
 def disable_jit(disable: bool = True) -> Iterator[None]:
-    """Run jitted functions as plain Python inside of a ``with`` block: a debugger stops in them, ``print`` shows values.
+    """Run jitted functions as plain Python inside of a ``with`` block: a debugger stops in them,
+    ``print`` shows values.
 
-    Jitted functions are then called on copies of their arguments, and return fresh arrays; nothing is staged or cached.
-    `scan`, `while_loop`, `fori_loop` and `map` are Python loops wherever values are concrete, and are recorded where they
-    are not (as under ``trace``). Arrays are not donated. The setting applies to this thread and the tasks that it starts,
-    and may be nested.
+    Jitted functions are then called on copies of their arguments, and return fresh arrays; nothing
+    is staged or cached. `scan`, `while_loop`, `fori_loop` and `map` are Python loops wherever
+    values are concrete, and are recorded where they are not (as under ``trace``). Arrays are not
+    donated. The setting applies to this thread and the tasks that it starts, and may be nested.
 
     Args:
         disable: False to compile again within an enclosing block.

@@ -33,7 +33,9 @@ def _forget_other_threads() -> None:
     _TAKEN.clear()
 
 
-_set_dtype: Callable[[Array, np.dtype[Any]], None] = getattr(np.ndarray, "_set_dtype", None) or np.ndarray.dtype.__set__  # type: ignore[attr-defined]
+_set_dtype: Callable[[Array, np.dtype[Any]], None] = (
+    getattr(np.ndarray, "_set_dtype", None) or np.ndarray.dtype.__set__
+)  # type: ignore[attr-defined]
 """Changes the dtype in an array's header. (NumPy 2.5 warns of an assignment.)"""
 
 
@@ -62,7 +64,8 @@ class Donation:
         for x in self.arrays:
             if owners.count(id(_owner(x))) > 1:
                 raise ArgumentError(
-                    f"jit of {name}: an array ({_described(x)}) that is donated shares memory with another argument",
+                    f"jit of {name}: an array ({_described(x)}) that is donated shares memory with "
+                    "another argument",
                     fix="pass a copy of one of them",
                 )
             if not x.flags.writeable or type(x) is not np.ndarray:
@@ -73,10 +76,13 @@ class Donation:
                 )
             if not (x.flags.owndata or _is_only_view(x)):
                 raise ArgumentError(
-                    f"jit of {name}: an array ({_described(x)}) that is donated is a view of memory that is not its own",
+                    f"jit of {name}: an array ({_described(x)}) that is donated is a view of "
+                    "memory that is not its own",
                     fix="pass a copy, or do not donate it",
                 )
-        self.is_usable = all(x.flags.c_contiguous and x.dtype.isnative for x in leaves if isinstance(x, np.ndarray))
+        self.is_usable = all(
+            x.flags.c_contiguous and x.dtype.isnative for x in leaves if isinstance(x, np.ndarray)
+        )
         """True if the program that writes into donated memory may run: it requires C order."""
 
     def claim(self) -> None:
@@ -86,13 +92,16 @@ class Donation:
             ArgumentError: if another thread has donated one meanwhile.
         """
         for k, x in enumerate(self.arrays):
-            is_mine = _TAKEN.setdefault(id(x), self) is self  # atomic: only one thread gets the array
+            is_mine = (
+                _TAKEN.setdefault(id(x), self) is self
+            )  # atomic: only one thread gets the array
             if is_mine and x.dtype is not _GONE.get(x.dtype.itemsize):
                 continue
             for y in self.arrays[: k + is_mine]:
                 del _TAKEN[id(y)]
             raise ArgumentError(
-                f"jit of {self.name}: an array ({list(x.shape)}) that is donated has been donated by another thread",
+                f"jit of {self.name}: an array ({list(x.shape)}) that is donated has been donated "
+                "by another thread",
                 fix="pass a copy in one of them",
             )
 
@@ -125,7 +134,13 @@ def _owner(x: Array) -> object:
     """Return the owner of an array's memory."""
     owner: Any = x
     while True:
-        base = owner.base if isinstance(owner, np.ndarray) else owner.obj if isinstance(owner, memoryview) else None
+        base = (
+            owner.base
+            if isinstance(owner, np.ndarray)
+            else owner.obj
+            if isinstance(owner, memoryview)
+            else None
+        )
         if base is None:
             return owner
         owner = base

@@ -8,9 +8,10 @@ next guard needs in addition, and finally computes the results. If no branch has
 function is recorded again.
 
 Note [Nothing is speculated]
-    A piece of a path (`Piece`) computes the value of its guard, which Python code reads at that place. No operation behind a
-    guard runs before the guard has its value. So no speculation can fail: a path that is not taken emits no warning, raises
-    no error and calls no callback. Later pieces, and a recording that takes another branch, reuse what a piece has computed.
+    A piece of a path (`Piece`) computes the value of its guard, which Python code reads at that
+    place. No operation behind a guard runs before the guard has its value. So no speculation can
+    fail: a path that is not taken emits no warning, raises no error and calls no callback. Later
+        pieces, and a recording that takes another branch, reuse what a piece has computed.
 
 Note [Pieces of one tape]
     Paths with common guards have equal tapes up to these, variable by variable, so they share
@@ -73,7 +74,7 @@ class Unchanged:
         return other if isinstance(other, Unchanged) and self.answer(None) is None else None
 
 
-# -- recording -------------------------------------------------------------------------------------------------------------
+# -- recording -------------------------------------------------------------------------------------
 
 
 @final
@@ -87,9 +88,21 @@ class Questions:
         known: values computed on it, by variable of that program.
     """
 
-    __slots__ = ("_compared", "_dependent", "_inputs", "_judged", "_known", "_program", "answers", "is_faulty", "values")
+    __slots__ = (
+        "_compared",
+        "_dependent",
+        "_inputs",
+        "_judged",
+        "_known",
+        "_program",
+        "answers",
+        "is_faulty",
+        "values",
+    )
 
-    def __init__(self, values: Sequence[Any], program: Program | None, known: dict[int, Any]) -> None:
+    def __init__(
+        self, values: Sequence[Any], program: Program | None, known: dict[int, Any]
+    ) -> None:
         self._inputs = values
         self._program, self._known = program, known
         self._compared = self._judged = 0
@@ -114,7 +127,11 @@ class Questions:
         """Return the value of a variable."""
         self._begin(recording)
         try:
-            return self.values[variable] if variable in self.values else evaluated(recording, variable, self.values)
+            return (
+                self.values[variable]
+                if variable in self.values
+                else evaluated(recording, variable, self.values)
+            )
         except BaseException:
             self.is_faulty = True
             raise
@@ -128,7 +145,9 @@ class Questions:
             self._compared = 1
             return
         k, end = self._compared, min(len(recording.avals), len(program.avals))
-        while k < end and same_operation(recording, recording.constants, program, program.constant_values, k):
+        while k < end and same_operation(
+            recording, recording.constants, program, program.constant_values, k
+        ):
             if k in known and k not in values:
                 values[k] = known[k]
             k += 1
@@ -148,10 +167,14 @@ class Questions:
 
 def answer_of(value: Any) -> Answer:
     """Return the bytes of a value, for comparison."""
-    return value.tobytes() if isinstance(value, np.ndarray | np.generic) else np.asarray(value).tobytes()
+    return (
+        value.tobytes()
+        if isinstance(value, np.ndarray | np.generic)
+        else np.asarray(value).tobytes()
+    )
 
 
-# -- paths -----------------------------------------------------------------------------------------------------------------
+# -- paths -----------------------------------------------------------------------------------------
 
 
 @final
@@ -167,14 +190,18 @@ class Piece:
 
     __slots__ = ("_compiled", "is_known", "program", "reads", "wanted", "writes")
 
-    def __init__(self, program: Program, wanted: tuple[int, ...], reads: Sequence[int], writes: Sequence[int]) -> None:
+    def __init__(
+        self, program: Program, wanted: tuple[int, ...], reads: Sequence[int], writes: Sequence[int]
+    ) -> None:
         self.program = program
         self.wanted = wanted
         self.reads = tuple(reads)
         self.writes = tuple(writes)
         self.is_known = set(wanted) <= set(reads)
         """True if earlier pieces compute all of ``wanted``."""
-        self._compiled: tuple[tuple[int, ...], Callable[[dict[int, Any]], Sequence[Any]]] | None = None
+        self._compiled: tuple[tuple[int, ...], Callable[[dict[int, Any]], Sequence[Any]]] | None = (
+            None
+        )
 
     def hand_on(self, variable: int) -> None:
         """Add a result, which a later piece reads."""
@@ -237,7 +264,9 @@ class Asked:
         """Compute and return the value; the call keeps the intermediate results."""
         piece, variables = self.piece, call.variables
         if variables is None:
-            variables = call.variables = dict(zip(piece.program.input_ids, call.values, strict=True))
+            variables = call.variables = dict(
+                zip(piece.program.input_ids, call.values, strict=True)
+            )
         if not piece.is_known:
             try:
                 variables.update(zip(piece.writes, piece.run(variables), strict=True))
@@ -256,7 +285,10 @@ class Asked:
         """Return itself if the other guard reads the same variable of the same tape."""
         if other is self:
             return self
-        if not isinstance(other, Asked) or (other.variable, other.begin) != (self.variable, self.begin):
+        if not isinstance(other, Asked) or (other.variable, other.begin) != (
+            self.variable,
+            self.begin,
+        ):
             return None
         one, two = self.piece.program, other.piece.program
         same = all(
@@ -283,7 +315,11 @@ def asked_path(
     for variable, answer in answers.items():
         piece, computed = _piece(program, (variable,), made)
         guard = Asked(piece, begin)
-        if type(node) is Node and isinstance(node.guard, Asked) and node.guard.merged(guard) is node.guard:
+        if (
+            type(node) is Node
+            and isinstance(node.guard, Asked)
+            and node.guard.merged(guard) is node.guard
+        ):
             guard, node = node.guard, node.next.get(answer)
         else:
             node = None
@@ -322,6 +358,8 @@ def _piece(
         needed.update(range(head, head + program.result_count(head)))
         stack.extend(ops[head][1])
     computed = sorted([k for k in needed if ops[k][0] is not CONSTANT])
-    lasting = [k for k in computed if ops[ops[k][1][0] if ops[k][0] is RESULT else k][0].effects]  # run only once
+    lasting = [
+        k for k in computed if ops[ops[k][1][0] if ops[k][0] is RESULT else k][0].effects
+    ]  # run only once
     writes = [*wanted, *[k for k in lasting if k not in wanted and not is_last]]
     return Piece(program, tuple(wanted), sorted(reads), writes), computed

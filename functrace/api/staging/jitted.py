@@ -1,44 +1,51 @@
 """``jit``: stage a function once per signature, then run generated code.
 
 Note [Signatures and the cache]
-    A signature is what a staged program depends on: the structure of the arguments, shape and dtype of every array, the
-    Python type of every number, the values of static arguments. A call with a cached signature costs the check of the
-    signature (about 0.5 us for one array, 3 us for a hot pytree of 20 leaves: api/staging/signature_checks.py) and the
-    generated code. ``cache_info()`` counts hits, misses and cached programs; ``cache_clear()`` empties the cache;
-    ``why_retraced()`` reports how the last recorded calls differed from the cached ones. Beyond ``maxsize`` programs, the
-    least recently used one is dropped.
+    A signature is what a staged program depends on: the structure of the arguments, shape and dtype
+    of every array, the Python type of every number, the values of static arguments. A call with a
+    cached signature costs the check of the signature (about 0.5 us for one array, 3 us for a hot
+    pytree of 20 leaves: api/staging/signature_checks.py) and the generated code. ``cache_info()``
+    counts hits, misses and cached programs; ``cache_clear()`` empties the cache; ``why_retraced()``
+    reports how the last recorded calls differed from the cached ones. Beyond ``maxsize`` programs,
+    the least recently used one is dropped.
 
 Note [Jit inside of transforms]
-    On traced values the staged program is applied as one operation (control/call.py), so `jit` composes with every other
-    transform, inside and outside.
+    On traced values the staged program is applied as one operation (control/call.py), so `jit`
+    composes with every other transform, inside and outside.
 
 Note [Guards]
-    With ``guards=True``, ``f`` may read concrete values (``if x > 0``, ``while``, ``range(n)``, ``x[mask]``). It then runs
-    with concrete values whenever a call takes a new path through it. Each value that it reads becomes a guard, which is
-    checked at every call in the order of evaluation, and selects the programs of that path. The first call of a path
-    records, the second one compiles, and each guard costs about 2 us per call. ``max_paths`` bounds the number of paths
-    per signature; ``cache_info()`` counts paths. Guards exclude ``passes`` and donation. See docs/python_control_flow.md.
+    With ``guards=True``, ``f`` may read concrete values (``if x > 0``, ``while``, ``range(n)``,
+    ``x[mask]``). It then runs with concrete values whenever a call takes a new path through it.
+    Each value that it reads becomes a guard, which is checked at every call in the order of
+    evaluation, and selects the programs of that path. The first call of a path records, the second
+    one compiles, and each guard costs about 2 us per call. ``max_paths`` bounds the number of paths
+    per signature; ``cache_info()`` counts paths. Guards exclude ``passes`` and donation. See
+    docs/python_control_flow.md.
 
 Note [Methods]
-    A jitted function in a class binds as a method. Its object is an argument, and must be a registered pytree
-    (`functrace.tree.register`), or else a value: hashable and compared by its contents, as a frozen dataclass without arrays
-    is. Such a value is a static argument. Any other object could change without a new signature, and is refused.
+    A jitted function in a class binds as a method. Its object is an argument, and must be a
+    registered pytree (`functrace.tree.register`), or else a value: hashable and compared by its
+    contents, as a frozen dataclass without arrays is. Such a value is a static argument. Any other
+    object could change without a new signature, and is refused.
 
 Note [Donation]
-    A donated array gives its memory to the results. It cannot be used afterwards: its dtype shows this, and operations on
-    it raise. It must own its memory and be writeable. See docs/sharp_bits.md.
+    A donated array gives its memory to the results. It cannot be used afterwards: its dtype shows
+    this, and operations on it raise. It must own its memory and be writeable. See
+    docs/sharp_bits.md.
 
 Note [Passes of one's own]
-    ``passes`` are functions from a program to an equal one. They are applied where this function is compiled, and not
-    inside of another transform, which compiles another program. A pass receives the whole program, and enters the bodies
-    of loops and branches by itself (`Rewrite.keep`). See docs/own_transform.md and `functrace.debug.passes`.
+    ``passes`` are functions from a program to an equal one. They are applied where this function is
+    compiled, and not inside of another transform, which compiles another program. A pass receives
+    the whole program, and enters the bodies of loops and branches by itself (`Rewrite.keep`). See
+    docs/own_transform.md and `functrace.debug.passes`.
 
 Note [Captured values of a staged program]
-    Arrays that the function reads from its closure and globals are copied when it is staged, and compared with the copies at
-    every call (`functrace.api.staging.guards.Unchanged`): arrays that were operands, and arrays that its names lead to,
-    since Python may have computed with them. If one has changed, the function is staged again. If the new program differs in
-    constants only, these become arguments of code that is compiled once. Traced values of an enclosing transform are
-    operands of this one call: a program that captured any is not kept. Rebinding a captured
+    Arrays that the function reads from its closure and globals are copied when it is staged, and
+    compared with the copies at every call (`functrace.api.staging.guards.Unchanged`): arrays that
+    were operands, and arrays that its names lead to, since Python may have computed with them. If
+    one has changed, the function is staged again. If the new program differs in constants only,
+    these become arguments of code that is compiled once. Traced values of an enclosing transform
+        are operands of this one call: a program that captured any is not kept. Rebinding a captured
     variable after a program was kept is not detected, whatever the new value is: pass it as an
     argument.
 
@@ -169,31 +176,37 @@ def jit(
 ) -> Any:
     """Make a function that computes ``f`` by generated code, compiled once per signature.
 
-    The notes of the module `functrace.api.staging.jitted` describe caching, guards, methods, donation and captured values.
+    The notes of the module `functrace.api.staging.jitted` describe caching, guards, methods,
+    donation and captured values.
 
     Args:
-        f: a function of arrays, numbers and pytrees of them. It runs when a signature is new, on abstract values. Left out,
-            ``jit`` is a decorator with arguments.
-        static_argnums: positions of arguments that are passed to ``f`` unchanged, and must be hashable. ``f`` is staged once
-            per value of them.
-        static_argnames: names of such arguments. A parameter given either way is static however it is passed.
-        donate_argnums: positions of arguments whose memory may be reused for results. They cannot be used after the call.
+        f: a function of arrays, numbers and pytrees of them. It runs when a signature is new, on
+            abstract values. Left out, ``jit`` is a decorator with arguments.
+        static_argnums: positions of arguments that are passed to ``f`` unchanged, and must be
+            hashable. ``f`` is staged once per value of them.
+        static_argnames: names of such arguments. A parameter given either way is static however it
+            is passed.
+        donate_argnums: positions of arguments whose memory may be reused for results. They cannot
+            be used after the call.
         donate_argnames: names of such arguments.
         maxsize: number of programs to keep; the least recently used one is dropped first.
-        guards: True to let ``f`` read concrete values (``if x > 0``, ``range(n)``); one program is kept per path through
-            ``f``.
-        max_paths: with guards, number of paths to keep per signature; the least recently used one is dropped first.
-        passes: functions from a program to an equal one, which are applied before this function is compiled.
+        guards: True to let ``f`` read concrete values (``if x > 0``, ``range(n)``); one program is
+            kept per path through ``f``.
+        max_paths: with guards, number of paths to keep per signature; the least recently used one
+            is dropped first.
+        passes: functions from a program to an equal one, which are applied before this function is
+            compiled.
 
     Returns:
-        a function with the results of ``f``, as fresh arrays; a Python number becomes a NumPy scalar. It has the
-        methods ``cache_info()``, ``cache_clear()`` and ``why_retraced()``.
+        a function with the results of ``f``, as fresh arrays; a Python number becomes a NumPy
+        scalar. It has the methods ``cache_info()``, ``cache_clear()`` and ``why_retraced()``.
 
     Raises:
-        ConcretizationError: if ``f`` reads a concrete value (``if x > 0``, ``range(n)``) without guards.
-        ArgumentError: if a static argument cannot be hashed, or an argument is neither static nor numeric; if a method's
-            object could change unnoticed; if a donated array is a view, read-only, or passed twice; for guards together with
-            passes or donation.
+        ConcretizationError: if ``f`` reads a concrete value (``if x > 0``, ``range(n)``) without
+            guards.
+        ArgumentError: if a static argument cannot be hashed, or an argument is neither static nor
+            numeric; if a method's object could change unnoticed; if a donated array is a view,
+            read-only, or passed twice; for guards together with passes or donation.
         ProgramError: if a pass returns no program, or one with other inputs or outputs.
 
     Example:
@@ -207,25 +220,34 @@ def jit(
         np.float64(-0.1)
 
     Cost:
-        the first call with a signature records and compiles, about 30 us per operation. Later ones add about 0.5 us to the
-        generated code.
+        the first call with a signature records and compiles, about 30 us per operation. Later ones
+        add about 0.5 us to the generated code.
     """
-    options: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames, "maxsize": maxsize}
+    options: dict[str, Any] = {
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "maxsize": maxsize,
+    }
     options |= {"guards": guards, "max_paths": max_paths, "passes": passes}
     rows = as_passes(passes, "jit")
     if rows and guards:
         raise ArgumentError(
-            "jit: with guards=True, pieces of a program are compiled separately, but passes= need the whole program",
+            "jit: with guards=True, pieces of a program are compiled separately, but passes= need "
+            "the whole program",
             fix="omit guards=True or passes=",
         )
     if f is None:
-        return functools.partial(jit, **options, donate_argnums=donate_argnums, donate_argnames=donate_argnames)
+        return functools.partial(
+            jit, **options, donate_argnums=donate_argnums, donate_argnames=donate_argnames
+        )
     name = function_name(f)
     statics = Parameters(f, static_argnums, static_argnames, "static")
     donated = Parameters(f, donate_argnums, donate_argnames, "donate")
     if donated.any and (guards or donated.both(statics)):
         what = "jit with guards" if guards else "a static argument"
-        raise ArgumentError(f"jit of {name}: {what} takes no donated arrays", fix="omit donate_argnums")
+        raise ArgumentError(
+            f"jit of {name}: {what} takes no donated arrays", fix="omit donate_argnums"
+        )
     cache = ProgramCache(f, name, donated, rows, maxsize, max_paths if guards else None)
     first, tick, often = cache.root.next, cache.tick, cache.often
     is_static, ndarray = statics.any, np.ndarray
@@ -247,12 +269,16 @@ def jit(
             miss: Any = None
             call: Any = None
             if not kwargs and not is_static:  # arrays and floats by position: inlined `Signature`
-                if len(args) == 1 and type(x := args[0]) is ndarray and (shape := x.shape):  # 0.1 us faster
+                if (
+                    len(args) == 1 and type(x := args[0]) is ndarray and (shape := x.shape)
+                ):  # 0.1 us faster
                     found = first.get((shape, x.dtype))
                 else:
                     parts: list[Any] = []
                     for x in args:
-                        if type(x) is ndarray and (shape := x.shape):  # (a 0-d array has the signature of a scalar)
+                        if type(x) is ndarray and (
+                            shape := x.shape
+                        ):  # (a 0-d array has the signature of a scalar)
                             parts += (shape, x.dtype)
                         elif type(x) is float:
                             parts.append(float)
@@ -270,7 +296,9 @@ def jit(
                         values, found = checked, first.get(key)
                         break
             if found is not None:
-                if found.__class__ is Node and (guard := found.guard).__class__ is Unchanged:  # inlined `Table.follow`
+                if (
+                    found.__class__ is Node and (guard := found.guard).__class__ is Unchanged
+                ):  # inlined `Table.follow`
                     found = found.next.get(guard.answer(None))
                 if found.__class__ is Staged:
                     found.used = tick()
@@ -309,8 +337,13 @@ def jit(
 
 
 def _inline(f: Callable[..., Any], signature: Signature) -> Any:
-    """Call a function with guards on traced values: the enclosing recording provides the values that it reads."""
-    copies = [renewed(x) if isinstance(x, Tracer) and not x.is_number else held_array(x) for x in signature.leaves]
+    """Call a function with guards on traced values: the enclosing recording provides the values
+    that it reads.
+    """
+    copies = [
+        renewed(x) if isinstance(x, Tracer) and not x.is_number else held_array(x)
+        for x in signature.leaves
+    ]
     args, kwargs = signature.arguments(copies)
     return map_leaves(_fresh, f(*args, **kwargs))
 
@@ -338,5 +371,7 @@ def _plainly(
         signature = Signature(statics, args, kwargs, name, jitted)
     except BoxedArrays as found:
         return found.run(again, f, args, kwargs)
-    args, kwargs = signature.arguments([x if type(x) in DTYPES else _fresh(x) for x in signature.leaves])
+    args, kwargs = signature.arguments(
+        [x if type(x) in DTYPES else _fresh(x) for x in signature.leaves]
+    )
     return map_leaves(_fresh, f(*args, **kwargs))

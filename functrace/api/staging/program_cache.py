@@ -194,14 +194,21 @@ class StagedWithDonation(Staged):
     """
 
     def __init__(
-        self, program: Program, out_tree: PyTreeSpec, passes: Sequence[Pass], donated: tuple[int, ...], function: str
+        self,
+        program: Program,
+        out_tree: PyTreeSpec,
+        passes: Sequence[Pass],
+        donated: tuple[int, ...],
+        function: str,
     ) -> None:
         super().__init__(program, out_tree, passes)
         self.donated, self.function = donated, function
 
     @cached_property
     def run_in_place(self) -> Callable[..., Sequence[Any]]:
-        """Generated code that writes results into the donated arrays; compiled at the first access."""
+        """Generated code that writes results into the donated arrays; compiled at the
+        first access.
+        """
         return compile_at_once(self.program, self.donated, self.passes)
 
     def applied(self, call: Call | Signature) -> Any:
@@ -266,7 +273,11 @@ class ProgramCache(Table[Staged]):
         max_paths: int | None,
     ) -> None:
         if maxsize < 1 or (max_paths is not None and max_paths < 1):
-            what = f"maxsize={maxsize} keeps" if max_paths is None else f"maxsize={maxsize}, max_paths={max_paths} keep"
+            what = (
+                f"maxsize={maxsize} keeps"
+                if max_paths is None
+                else f"maxsize={maxsize}, max_paths={max_paths} keep"
+            )
             raise ArgumentError(f"jit: {what} no program", fix="give 1 or more")
         self.signatures = BySignature(name)
         self.f, self.function, self.donated, self.passes = f, name, donated, passes
@@ -276,7 +287,9 @@ class ProgramCache(Table[Staged]):
         self.often: list[tuple[Check, Hashable]] = []
         """Generated checks of hot signatures, and their keys."""
         self._others = 0  # ticks of the clock that are not hits
-        super().__init__(f"programs of jit of {name}", self.signatures, MOST_BYTES, maxsize * (max_paths or 1))
+        super().__init__(
+            f"programs of jit of {name}", self.signatures, MOST_BYTES, maxsize * (max_paths or 1)
+        )
 
     def followed(self, node: Node[Staged] | Staged, call: Call | Signature) -> Staged | Miss:
         """Evaluate guards, starting at a node; warnings from their computations name the user's
@@ -302,7 +315,11 @@ class ProgramCache(Table[Staged]):
         if staged.calls == OFTEN and not signature.statics:
             check = written_check(signature.tree, signature.leaves)
             if check is not None:
-                known = [pair for pair in self.often if pair[1] in self.root.next and pair[1] != signature.key]
+                known = [
+                    pair
+                    for pair in self.often
+                    if pair[1] in self.root.next and pair[1] != signature.key
+                ]
                 self.often[:] = [(check, signature.key), *known][:MOST_CHECKS]
 
     def info(self) -> CacheInfo | GuardsInfo:
@@ -311,7 +328,9 @@ class ProgramCache(Table[Staged]):
         hits, size = self.tick() - self._others, len(self.root.next)
         if self.max_paths is None:
             return CacheInfo(hits, self.misses, self.maxsize, size)
-        return GuardsInfo(hits, self.misses, self.maxsize, size, len(self), self.max_paths, self.guard_misses)
+        return GuardsInfo(
+            hits, self.misses, self.maxsize, size, len(self), self.max_paths, self.guard_misses
+        )
 
     def clear(self) -> None:
         """Drop all programs and counts."""
@@ -345,7 +364,11 @@ class ProgramCache(Table[Staged]):
 
     def _donation(self, signature: Signature) -> Donation | None:
         places = () if signature.is_traced else self._donated(signature)
-        return Donation([signature.leaves[k] for k in places], signature.leaves, self.function) if places else None
+        return (
+            Donation([signature.leaves[k] for k in places], signature.leaves, self.function)
+            if places
+            else None
+        )
 
     def _donated(self, signature: Signature) -> tuple[int, ...]:
         """Return the indices of the donated leaves."""
@@ -377,7 +400,9 @@ class ProgramCache(Table[Staged]):
         if before is not None:
             staged.follow(before)
         path = [] if reads is None else [(Unchanged(reads, name), None)]
-        return _Made(lambda: Staged.applied(staged, signature), staged, path)  # (the call has its own donation)
+        return _Made(
+            lambda: Staged.applied(staged, signature), staged, path
+        )  # (the call has its own donation)
 
     def _path(self, signature: Signature, miss: Miss) -> _Made:
         """Record a path of the function, which may concretize the values of the call."""
@@ -412,7 +437,9 @@ class ProgramCache(Table[Staged]):
         staged = Staged(program, call.out_tree, piece=piece if path else None)
         return _Made(lambda: result, staged, [(Unchanged(reads, name), None), *path])
 
-    def _keep(self, key: Hashable, path: Sequence[tuple[Guard[Any], Hashable]], staged: Staged) -> None:
+    def _keep(
+        self, key: Hashable, path: Sequence[tuple[Guard[Any], Hashable]], staged: Staged
+    ) -> None:
         """Keep a program; drop the least recently used ones."""
         with self._lock.now:
             self._others += 1
@@ -421,7 +448,12 @@ class ProgramCache(Table[Staged]):
                 self.trim(self.root.next.get(key), self.max_paths)
             nodes = self.root.next
             while len(nodes) > self.maxsize:
-                self.drop(min(nodes.values(), key=lambda node: max([leaf.used for leaf in self.leaves(node)])))
+                self.drop(
+                    min(
+                        nodes.values(),
+                        key=lambda node: max([leaf.used for leaf in self.leaves(node)]),
+                    )
+                )
 
 
 def _once(program: Program, signature: Signature, call: Recorded) -> _Made:
@@ -439,5 +471,12 @@ def _once(program: Program, signature: Signature, call: Recorded) -> _Made:
 def _add_way_out(error: ConcretizationError) -> None:
     """Add the fix that only `jit` offers."""
     fix = error.fix or ""
-    if "static_arg" not in fix and "functrace.jit" not in fix and not fix.startswith(("use np.", "leave ")):
-        error.amend(fix=f"{fix}; an argument that is not an array can be named in static_argnums or static_argnames of jit")
+    if (
+        "static_arg" not in fix
+        and "functrace.jit" not in fix
+        and not fix.startswith(("use np.", "leave "))
+    ):
+        error.amend(
+            fix=f"{fix}; an argument that is not an array can be named in static_argnums or "
+            "static_argnames of jit"
+        )

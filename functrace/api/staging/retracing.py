@@ -80,7 +80,10 @@ class BySignature:
         """Describe a call for which the function will be recorded."""
         words = argument_names(signature.tree)
         statics = {
-            f"number {place}" if isinstance(place, int) else place: (key, reprlib.repr(signature.static[place]))
+            f"number {place}" if isinstance(place, int) else place: (
+                key,
+                reprlib.repr(signature.static[place]),
+            )
             for place, key in signature.statics
         }
         keywords = (*signature.named, *[key for key in signature.static if isinstance(key, str)])
@@ -88,7 +91,8 @@ class BySignature:
             self.count += 1
             made = self._described[signature.key] = Described(
                 self.count, user_source(), len(signature.placed), tuple(sorted(keywords)),
-                dict(zip(words, map(_spelled, signature.specs), strict=True)), statics, signature.tree,
+                dict(zip(words, map(_spelled, signature.specs), strict=True)), statics,
+                signature.tree,
             )  # fmt: skip
             self._described.move_to_end(signature.key)
             while len(self._described) > _COMPARED:
@@ -99,7 +103,11 @@ class BySignature:
         """Describe how a call differs from the nearest one with a kept program."""
         with self._lock.now:
             new = self._described.get(now)
-            others = [other for key in kept if key != now and (other := self._described.get(key)) is not None]
+            others = [
+                other
+                for key in kept
+                if key != now and (other := self._described.get(key)) is not None
+            ]
         if new is None:  # another thread has cleared the cache meanwhile
             return _NONE_KEPT
         return self.difference(new, others)
@@ -181,7 +189,9 @@ def _differences(new: Described, old: Described) -> Iterator[str]:
         yield f"{word} is not passed by keyword"
     for word, (key, shown) in new.statics.items():
         if word in old.statics and old.statics[word][0] != key:
-            before = old.statics[word][1] if old.statics[word][1] != shown else "one that looks alike"
+            before = (
+                old.statics[word][1] if old.statics[word][1] != shown else "one that looks alike"
+            )
             yield f"the static argument {word} is {shown}, instead of {before}"
     both = [path for path in new.leaves if path in old.leaves]
     for path in both:

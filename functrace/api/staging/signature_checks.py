@@ -72,11 +72,18 @@ def written_check(tree: PyTreeSpec, leaves: Sequence[object]) -> Check | None:
         "dtype": attrgetter("dtype"), "dtypes": [leaf.dtype for leaf in specs],
         **{f"as_{kind.__name__}": dtype.type for kind, dtype in DTYPES.items()},
     }  # fmt: skip
-    values = [f"as_{kind.__name__}({name})" if kind in DTYPES else name for name, kind in zip(names, kinds, strict=True)]
+    values = [
+        f"as_{kind.__name__}({name})" if kind in DTYPES else name
+        for name, kind in zip(names, kinds, strict=True)
+    ]
     lines += [
         f"leaves = [{', '.join(names)}]",
         "if [*map(type, leaves)] != kinds: return None",
-        *([f"arrays = [{', '.join(names[k] for k in arrays)}]"] if len(arrays) < len(names) else ["arrays = leaves"]),
+        *(
+            [f"arrays = [{', '.join(names[k] for k in arrays)}]"]
+            if len(arrays) < len(names)
+            else ["arrays = leaves"]
+        ),
         "if [*map(shape, arrays)] != shapes or [*map(dtype, arrays)] != dtypes: return None",
         *(
             ["return leaves"]
@@ -89,7 +96,9 @@ def written_check(tree: PyTreeSpec, leaves: Sequence[object]) -> Check | None:
     return bound["check"]
 
 
-def _taken_apart(tree: PyTreeSpec, roots: Sequence[str], lines: list[str], bound: dict[str, Any]) -> bool:
+def _taken_apart(
+    tree: PyTreeSpec, roots: Sequence[str], lines: list[str], bound: dict[str, Any]
+) -> bool:
     """Generate lines that unpack a pytree whose first level has names; return False if
     unsupported."""
     nodes = list(zip(roots, tree.children(), strict=True))[::-1]
@@ -113,7 +122,9 @@ def _taken_apart(tree: PyTreeSpec, roots: Sequence[str], lines: list[str], bound
             continue
         if kind not in (tuple, list, dict):
             return False
-        lines.append(f"if type({name}) is not {kind.__name__} or len({name}) != {len(children)}: return None")
+        lines.append(
+            f"if type({name}) is not {kind.__name__} or len({name}) != {len(children)}: return None"
+        )
         if not parts:
             continue
         if kind is not dict:
@@ -141,7 +152,10 @@ def _fields_apart(
     kind, (names, fixed) = node.type, fields
     assert kind is not None
     bound |= {f"kind_{name}": kind, f"fields_{name}": fields, "fields_of": fields_of}
-    lines.append(f"if type({name}) is not kind_{name} or fields_of(kind_{name}) != fields_{name}: return None")
+    lines.append(
+        f"if type({name}) is not kind_{name} or fields_of(kind_{name}) != fields_{name}: return "
+        "None"
+    )
     if kind.__dictoffset__:  # its instances may have further attributes
         lines.append(f"if len({name}.__dict__) > {len(names) + len(fixed)}: return None")
     if fixed:
@@ -154,7 +168,10 @@ def _fields_apart(
         if IMMUTABLE.issuperset(map(type, known)):  # identical objects are equal
             bound |= {f"known{k}_{name}": value for k, value in enumerate(known)}
             same = " and ".join([f"{value} is known{k}_{name}" for k, value in enumerate(values)])
-        lines.append(f"try: held = held_{name} if {same} else Static(kind_{name}, names_{name}, ({', '.join(values)},))")
+        lines.append(
+            f"try: held = held_{name} if {same} else Static(kind_{name}, names_{name}, "
+            f"({', '.join(values)},))"
+        )
         lines.append("except (AttributeError, TreeError): return None")
         lines.append(f"if held is not held_{name} and held != held_{name}: return None")
     if parts:

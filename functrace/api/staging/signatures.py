@@ -12,7 +12,14 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from functrace.api.capture.arguments import ARRAYS, NO_LEAF, argument_names, as_value, check_argnums, function_name
+from functrace.api.capture.arguments import (
+    ARRAYS,
+    NO_LEAF,
+    argument_names,
+    as_value,
+    check_argnums,
+    function_name,
+)
 from functrace.api.capture.record import Called
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
@@ -23,7 +30,9 @@ from functrace.tracing.tracer import Tracer
 from functrace.tree import flatten, tree_key, unflatten
 from functrace.tree.nodes import is_value
 
-_ONE_PROGRAM_PER_VALUE = "name the argument in static_argnums or static_argnames: there will be one program per value"
+_ONE_PROGRAM_PER_VALUE = (
+    "name the argument in static_argnums or static_argnames: there will be one program per value"
+)
 
 
 @final
@@ -41,7 +50,11 @@ class Parameters:
     """
 
     def __init__(
-        self, f: Callable[..., Any], argnums: int | Sequence[int], argnames: str | Sequence[str], word: str
+        self,
+        f: Callable[..., Any],
+        argnums: int | Sequence[int],
+        argnames: str | Sequence[str],
+        word: str,
     ) -> None:
         numbers = check_argnums(argnums, "jit", f"{word}_argnums")
         names = (argnames,) if isinstance(argnames, str) else tuple(argnames)
@@ -54,30 +67,38 @@ class Parameters:
             parameters = list(inspect.signature(f).parameters.values())
         except (TypeError, ValueError):
             if any(k < 0 for k in numbers):
-                raise ArgumentError(f"jit of {function_name(f)}: its parameters are unknown", fix="count from 0") from None
+                raise ArgumentError(
+                    f"jit of {function_name(f)}: its parameters are unknown", fix="count from 0"
+                ) from None
             self.positions = frozenset(numbers)
             return
         placed = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         many = any(p.kind is p.VAR_POSITIONAL for p in parameters)
         if not many and any(not -len(placed) <= k < len(placed) for k in numbers):
             raise ArgumentError(
-                f"jit of {function_name(f)}: {word}_argnums={argnums!r}, but it has {len(placed)} positional parameters",
+                f"jit of {function_name(f)}: {word}_argnums={argnums!r}, but it has {len(placed)} "
+                "positional parameters",
                 fix=f"count from 0; a keyword-only parameter goes into {word}_argnames",
             )
         known = {p.name for p in parameters}
         if not any(p.kind is p.VAR_KEYWORD for p in parameters) and not known.issuperset(names):
             missing = ", ".join(sorted(set(names) - known))
             raise ArgumentError(
-                f"jit of {function_name(f)}: it has no parameter {missing}", fix=f"name one of {', '.join(sorted(known))}"
+                f"jit of {function_name(f)}: it has no parameter {missing}",
+                fix=f"name one of {', '.join(sorted(known))}",
             )
         positions = {k % len(placed) if k < 0 else k for k in numbers}
-        positions |= {k for k, p in enumerate(placed) if p.name in names and p.kind is not p.POSITIONAL_ONLY}
+        positions |= {
+            k for k, p in enumerate(placed) if p.name in names and p.kind is not p.POSITIONAL_ONLY
+        }
         self.positions = frozenset(positions)
         self.names |= {placed[k].name for k in positions if k < len(placed)}
 
     def both(self, other: Parameters) -> bool:
         """Return True if two sets of parameters intersect."""
-        return not (self.positions.isdisjoint(other.positions) and self.names.isdisjoint(other.names))
+        return not (
+            self.positions.isdisjoint(other.positions) and self.names.isdisjoint(other.names)
+        )
 
 
 Jit: TypeAlias = Callable[[object, Callable[..., Any]], Callable[..., Any]]
@@ -102,17 +123,25 @@ class Signature:
     """The arguments of a call, and the key of its program."""
 
     __slots__ = (
-        "donation", "is_traced", "key", "leaves", "named", "numbers", "placed", "specs", "static", "statics", "tree",
+        "donation", "is_traced", "key", "leaves", "named", "numbers", "placed", "specs", "static",
+        "statics", "tree",
         "values", "variables",
     )  # fmt: skip
 
     def __init__(
-        self, statics: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any], name: str, jitted: object
+        self,
+        statics: Parameters,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        name: str,
+        jitted: object,
     ) -> None:
         self.static: dict[int | str, Any] = {}
         if statics.any:
             self.static.update({k: args[k] for k in statics.positions if k < len(args)})
-            self.static.update({key: value for key, value in kwargs.items() if key in statics.names})
+            self.static.update(
+                {key: value for key, value in kwargs.items() if key in statics.names}
+            )
         keys = [(k, _static_key(value, k, name)) for k, value in self.static.items()]
         if args and 0 not in self.static and _is_method_of(args[0], name, jitted):
             _check_value(args[0], name)
@@ -133,7 +162,11 @@ class Signature:
         self.key = self._key(args, keys)
 
     def _key(self, args: tuple[Any, ...], keys: list[Any]) -> Any:
-        if not (keys or self.named) and len(self.leaves) == len(args) and all(map(operator.is_, self.leaves, args)):
+        if (
+            not (keys or self.named)
+            and len(self.leaves) == len(args)
+            and all(map(operator.is_, self.leaves, args))
+        ):
             parts: list[Any] = []  # leaves only, as in the fast path
             for spec in self.specs:
                 if isinstance(spec, type):
@@ -164,9 +197,10 @@ class Signature:
             raise BoxedArrays(kind.__functrace_jit__)
         else:
             raise ArgumentError(
-                f"jit of {name}: {argument_names(self.tree)[k]} is a {kind.__name__}, not an array or a number",
-                fix="name it in static_argnums or static_argnames if it is hashable; None and pytrees of arrays are fine; "
-                + NO_LEAF,
+                f"jit of {name}: {argument_names(self.tree)[k]} is a {kind.__name__}, not an array "
+                "or a number",
+                fix="name it in static_argnums or static_argnames if it is hashable; None and "
+                "pytrees of arrays are fine; " + NO_LEAF,
             )
 
     def arguments(self, leaves: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -188,7 +222,10 @@ class Signature:
         """Make the leaves abstract inputs of a recording; return args and kwargs."""
         self.numbers = numbers = Numbers(recording, _ONE_PROGRAM_PER_VALUE)
         leaves = [
-            numbers.number(spec) if isinstance(spec, type) else recording.new_input(ShapeDtype(*spec)) for spec in self.specs
+            numbers.number(spec)
+            if isinstance(spec, type)
+            else recording.new_input(ShapeDtype(*spec))
+            for spec in self.specs
         ]
         return self.arguments(leaves)
 
@@ -207,7 +244,8 @@ def _int64(value: int, name: str) -> np.int64:
         return np.int64(value)
     except OverflowError:
         raise ArgumentError(
-            f"jit of {name}: the integer {value} does not fit into 64 bits", fix="name the argument in static_argnums"
+            f"jit of {name}: the integer {value} does not fit into 64 bits",
+            fix="name the argument in static_argnums",
         ) from None
 
 
@@ -216,11 +254,16 @@ def _static_key(value: object, place: int | str, name: str) -> Any:
     try:
         return exact_key(value)
     except TypeError:
-        way = "a tuple" if isinstance(value, list) else "an object that can be hashed, such as a frozen dataclass"
+        way = (
+            "a tuple"
+            if isinstance(value, list)
+            else "an object that can be hashed, such as a frozen dataclass"
+        )
         if isinstance(value, (Tracer, np.ndarray)):
             way = "arrays without static_argnums"
         raise ArgumentError(
-            f"jit of {name}: the static argument {place!r} is a {type(value).__name__}, which cannot be hashed",
+            f"jit of {name}: the static argument {place!r} is a {type(value).__name__}, which "
+            "cannot be hashed",
             fix=f"pass {way}",
         ) from None
 
@@ -236,10 +279,13 @@ def _check_value(owner: object, name: str) -> None:
     kind = type(owner)
     if kind.__eq__ is object.__eq__ or kind.__hash__ is object.__hash__:
         raise ArgumentError(
-            f"jit of {name}: it is a method of a {kind.__name__}, whose attributes would be frozen as they are now; later "
+            f"jit of {name}: it is a method of a {kind.__name__}, whose attributes would be frozen "
+            "as they are now; later "
             "changes would not be detected",
-            fix="jit a function that takes the arrays as arguments; or make the class a dataclass, or register it "
-            "(functrace.tree.register), so that its arrays are arguments; static_argnums=0 declares that the object never "
+            fix="jit a function that takes the arrays as arguments; or make the class a dataclass, "
+            "or register it "
+            "(functrace.tree.register), so that its arrays are arguments; static_argnums=0 "
+            "declares that the object never "
             "changes",
         )
 

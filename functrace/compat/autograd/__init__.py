@@ -37,8 +37,11 @@ from functrace.compat.autograd.extend import primitive
 from functrace.compat.autograd.replacing import replace_autograd
 
 __all__ = [
-    "checkpoint", "deriv", "dict", "elementwise_grad", "grad", "grad_and_aux", "grad_named", "hessian",
-    "hessian_tensor_product", "hessian_vector_product", "holomorphic_grad", "isinstance", "jacobian", "list", "make_ggnvp",
-    "make_hvp", "make_jvp", "make_vjp", "multigrad_dict", "primitive", "replace_autograd", "tensor_jacobian_product",
+    "checkpoint", "deriv", "dict", "elementwise_grad", "grad", "grad_and_aux", "grad_named",
+    "hessian",
+    "hessian_tensor_product", "hessian_vector_product", "holomorphic_grad", "isinstance",
+    "jacobian", "list", "make_ggnvp",
+    "make_hvp", "make_jvp", "make_vjp", "multigrad_dict", "primitive", "replace_autograd",
+    "tensor_jacobian_product",
     "tuple", "type", "value_and_grad", "vector_jacobian_product",
 ]  # fmt: skip

@@ -25,7 +25,9 @@ def _like(x: Values) -> Any:
     if not builtins.isinstance(x, Tracer):
         return x
     aval = aval_of(x)
-    return np.broadcast_to(np.zeros((), aval.dtype), aval.shape) if aval.shape else aval.dtype.type(0)
+    return (
+        np.broadcast_to(np.zeros((), aval.dtype), aval.shape) if aval.shape else aval.dtype.type(0)
+    )
 
 
 def isinstance(x: object, kinds: Given) -> bool:

@@ -23,6 +23,8 @@ from functrace.compat.autograd.extend import (
 from functrace.compat.autograd.tracer import Box, getval, isbox
 
 __all__ = [
-    "Box", "JVPNode", "SparseObject", "VJPNode", "VSpace", "def_linear", "defjvp", "defjvp_argnum", "defjvp_argnums",
-    "defvjp", "defvjp_argnum", "defvjp_argnums", "getval", "isbox", "make_jvp", "make_vjp", "primitive", "vspace",
+    "Box", "JVPNode", "SparseObject", "VJPNode", "VSpace", "def_linear", "defjvp", "defjvp_argnum",
+    "defjvp_argnums",
+    "defvjp", "defvjp_argnum", "defvjp_argnums", "getval", "isbox", "make_jvp", "make_vjp",
+    "primitive", "vspace",
 ]  # fmt: skip

@@ -1,4 +1,5 @@
-"""``autograd.differential_operators``: derivatives of functions, with autograd's arguments and results.
+"""``autograd.differential_operators``: derivatives of functions, with autograd's arguments and
+results.
 
 Note [Gradients of one element]
     autograd differentiates functions whose result has one element, of any shape; functrace requires
@@ -21,7 +22,15 @@ from functrace.api.differentiation import gradients as differentiate
 from functrace.api.differentiation import jacobians
 from functrace.api.residuals.checkpointing import checkpoint as checkpoint
 from functrace.compat.autograd.vspaces import array_aval, vspace
-from functrace.compat.autograd.wrap_util import Argnum, Function, check_argnum, chosen, get_name, unary_to_nary, wraps
+from functrace.compat.autograd.wrap_util import (
+    Argnum,
+    Function,
+    check_argnum,
+    chosen,
+    get_name,
+    unary_to_nary,
+    wraps,
+)
 from functrace.compat.kinds import Given, Values
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
@@ -29,9 +38,12 @@ from functrace.tracing.tracer import Tracer
 from functrace.tree import flatten, map_leaves, unflatten
 
 __all__ = [
-    "checkpoint", "deriv", "elementwise_grad", "grad", "grad_and_aux", "grad_named", "hessian", "hessian_tensor_product",
-    "hessian_vector_product", "holomorphic_grad", "jacobian", "make_ggnvp", "make_hvp", "make_jvp", "make_jvp_reversemode",
-    "make_vjp", "multigrad_dict", "tensor_jacobian_product", "value_and_grad", "vector_jacobian_product",
+    "checkpoint", "deriv", "elementwise_grad", "grad", "grad_and_aux", "grad_named", "hessian",
+    "hessian_tensor_product",
+    "hessian_vector_product", "holomorphic_grad", "jacobian", "make_ggnvp", "make_hvp", "make_jvp",
+    "make_jvp_reversemode",
+    "make_vjp", "multigrad_dict", "tensor_jacobian_product", "value_and_grad",
+    "vector_jacobian_product",
 ]  # fmt: skip
 
 _NUMBERS = (Tracer, np.ndarray, np.generic, float, complex)
@@ -58,14 +70,18 @@ def _real(result: Values, operator: str, fun: Function, what: str = "real") -> S
     if aval is None or aval.dtype.kind != "f":
         shown = f"{type(result).__name__} {result!r}"[:80] if aval is None else f"{aval}"
         raise ArgumentError(
-            f"{operator} of {get_name(fun)} applies to functions with one {what} result, not {shown}",
-            fix="return floats (x.astype(float)), or use holomorphic_grad, or make_vjp for containers",
+            f"{operator} of {get_name(fun)} applies to functions with one {what} result, not "
+            f"{shown}",
+            fix="return floats (x.astype(float)), or use holomorphic_grad, or make_vjp for "
+            "containers",
         )
     return aval
 
 
 def _one_number(fun: Function, operator: str, shaped: type[Exception] | None = None) -> Function:
-    """Return ``fun`` as a function that returns a number, or raises ``shaped`` for an array with one element."""
+    """Return ``fun`` as a function that returns a number, or raises ``shaped`` for an array with
+    one element.
+    """
 
     @wraps(fun)
     def one_number(*args: object, **kwargs: object) -> Any:
@@ -78,7 +94,8 @@ def _one_number(fun: Function, operator: str, shaped: type[Exception] | None = N
             raise shaped
         if aval.size != 1:
             raise ArgumentError(
-                f"{operator} of {get_name(fun)} applies to functions with one scalar result, not {aval}",
+                f"{operator} of {get_name(fun)} applies to functions with one scalar result, not "
+                f"{aval}",
                 fix="sum it, or use jacobian or elementwise_grad",
             )
         return np.reshape(result, ())
@@ -86,7 +103,7 @@ def _one_number(fun: Function, operator: str, shaped: type[Exception] | None = N
     return one_number
 
 
-# -- reverse mode --------------------------------------------------------------------------------------------------------
+# -- reverse mode ----------------------------------------------------------------------------------
 
 
 def grad(fun: Function, argnum: Argnum = 0) -> Function:
@@ -94,7 +111,8 @@ def grad(fun: Function, argnum: Argnum = 0) -> Function:
 
     Args:
         fun: a function of arrays, numbers and containers of them.
-        argnum: position of the argument to differentiate, or a tuple of positions, for a tuple of gradients.
+        argnum: position of the argument to differentiate, or a tuple of positions, for a tuple of
+            gradients.
 
     Returns:
         a function of ``fun``'s arguments that returns the gradient, like the argument.
@@ -123,11 +141,13 @@ class _Shaped(Exception):
 
 
 def value_and_grad(fun: Function, argnum: Argnum = 0) -> Function:
-    """Make a function that computes the value and the gradient of ``fun``, whose result has one real element.
+    """Make a function that computes the value and the gradient of ``fun``, whose result has one
+    real element.
 
     Args:
         fun: a function of arrays, numbers and containers of them.
-        argnum: position of the argument to differentiate, or a tuple of positions, for a tuple of gradients.
+        argnum: position of the argument to differentiate, or a tuple of positions, for a tuple of
+            gradients.
 
     Returns:
         a function of ``fun``'s arguments that returns ``(value, gradient)``.
@@ -177,14 +197,17 @@ def value_and_grad(fun: Function, argnum: Argnum = 0) -> Function:
 
 
 def elementwise_grad(fun: Function, argnum: Argnum = 0) -> Function:
-    """Make a function that computes the sum of the rows of the Jacobian: for elementwise functions, the derivative.
+    """Make a function that computes the sum of the rows of the Jacobian: for elementwise functions,
+    the derivative.
 
     Args:
         fun: a function of arrays, numbers and containers of them.
-        argnum: position of the argument to differentiate, or a tuple of positions, for a tuple of derivatives.
+        argnum: position of the argument to differentiate, or a tuple of positions, for a tuple of
+            derivatives.
 
     Returns:
-        a function of ``fun``'s arguments that returns the derivative, with the shape of the argument.
+        a function of ``fun``'s arguments that returns the derivative, with the shape of the
+        argument.
 
     Raises:
         ArgumentError: if the result is not real.
@@ -213,10 +236,12 @@ def jacobian(fun: Function, argnum: Argnum = 0) -> Function:
 
     Args:
         fun: a function of arrays to one real array.
-        argnum: position of the argument to differentiate, or a tuple of positions, for a tuple of Jacobians.
+        argnum: position of the argument to differentiate, or a tuple of positions, for a tuple of
+            Jacobians.
 
     Returns:
-        a function of ``fun``'s arguments that returns an array with the shape of the result, then that of the argument.
+        a function of ``fun``'s arguments that returns an array with the shape of the result, then
+        that of the argument.
 
     Raises:
         ArgumentError: if the result is not one real array.
@@ -252,8 +277,8 @@ def hessian(fun: Function, argnum: Argnum = 0) -> Function:
         argnum: position of the argument to differentiate twice.
 
     Returns:
-        a function of ``fun``'s arguments that returns an array with the shape of the result, then twice that of the
-        argument.
+        a function of ``fun``'s arguments that returns an array with the shape of the result, then
+        twice that of the argument.
 
     Raises:
         ArgumentError: if the result is not one real array.
@@ -271,7 +296,8 @@ def hessian(fun: Function, argnum: Argnum = 0) -> Function:
 
 
 def holomorphic_grad(fun: Function, argnum: Argnum = 0) -> Function:
-    """Make a function that computes the complex derivative of a holomorphic function of a complex argument.
+    """Make a function that computes the complex derivative of a holomorphic function of a complex
+    argument.
 
     A real argument gives a warning.
 
@@ -328,7 +354,8 @@ def grad_and_aux(fun: Function, argnum: Argnum = 0) -> Function:
 
     Args:
         fun: a function of arrays, numbers and containers of them that returns ``(result, aux)``.
-        argnum: position of the argument to differentiate, or a tuple of positions, for a tuple of gradients.
+        argnum: position of the argument to differentiate, or a tuple of positions, for a tuple of
+            gradients.
 
     Returns:
         a function of ``fun``'s arguments that returns ``(gradient, aux)``.
@@ -413,8 +440,8 @@ def make_vjp(fun: Function, argnum: Argnum = 0) -> Function:
         argnum: position of the argument to differentiate.
 
     Returns:
-        a function of ``fun``'s arguments that returns ``(vjp, result)``; ``vjp`` maps a cotangent of the result to one of
-        the argument.
+        a function of ``fun``'s arguments that returns ``(vjp, result)``; ``vjp`` maps a cotangent
+        of the result to one of the argument.
 
     Example:
         >>> import functrace.compat.autograd.numpy as anp
@@ -469,8 +496,8 @@ def make_hvp(fun: Function, argnum: Argnum = 0) -> Function:
         argnum: position of the argument to differentiate twice.
 
     Returns:
-        a function of ``fun``'s arguments that returns ``(hvp, gradient)``; ``hvp(v)`` is the product of the Hessian with
-        ``v``.
+        a function of ``fun``'s arguments that returns ``(hvp, gradient)``; ``hvp(v)`` is the
+        product of the Hessian with ``v``.
 
     Raises:
         ArgumentError: if the result is not one real number.
@@ -495,7 +522,8 @@ def hessian_tensor_product(fun: Function, argnum: int = 0) -> Function:
         argnum: position of the argument to differentiate twice.
 
     Returns:
-        a function of ``fun``'s arguments and a tensor like the differentiated one, which returns the product.
+        a function of ``fun``'s arguments and a tensor like the differentiated one, which returns
+        the product.
 
     Raises:
         ArgumentError: if the result is not one real number.
@@ -555,7 +583,7 @@ def tensor_jacobian_product(fun: Function, argnum: int = 0) -> Function:
 vector_jacobian_product = tensor_jacobian_product
 
 
-# -- forward mode --------------------------------------------------------------------------------------------------------
+# -- forward mode ----------------------------------------------------------------------------------
 
 
 def make_jvp(fun: Function, argnum: Argnum = 0) -> Function:
@@ -566,7 +594,8 @@ def make_jvp(fun: Function, argnum: Argnum = 0) -> Function:
         argnum: position of the argument to differentiate.
 
     Returns:
-        a function of ``fun``'s arguments, which returns the function from a tangent to ``(result, tangent)``.
+        a function of ``fun``'s arguments, which returns the function from a tangent to ``(result,
+        tangent)``.
 
     Example:
         >>> import functrace.compat.autograd.numpy as anp
@@ -619,7 +648,9 @@ def deriv(fun: Function, argnum: Argnum = 0) -> Function:
 
 
 def make_jvp_reversemode(fun: Function, argnum: Argnum = 0) -> Function:
-    """Return a function of the arguments of ``fun`` that returns ``tangent ↦ tangent``, of the result."""
+    """Return a function of the arguments of ``fun`` that returns ``tangent ↦ tangent``, of the
+    result.
+    """
     jvps = make_jvp(fun, argnum)
 
     @wraps(fun)
@@ -635,11 +666,13 @@ def _half_square(x: Values) -> Any:
 
 
 def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: int = 0) -> Function:
-    """Make a function that computes products of the generalized Gauss-Newton matrix: ``v ↦ Jᵀ H J v``.
+    """Make a function that computes products of the generalized Gauss-Newton matrix: ``v ↦ Jᵀ H J
+    v``.
 
     Args:
         f: a function of arrays, with the Jacobian ``J``.
-        g: a function of the result of ``f`` to one real number, with the Hessian ``H``; half the sum of squares by default.
+        g: a function of the result of ``f`` to one real number, with the Hessian ``H``; half the
+            sum of squares by default.
         f_argnum: position of the argument of ``f`` to differentiate.
 
     Returns:

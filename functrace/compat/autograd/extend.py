@@ -31,7 +31,13 @@ from functrace.api.differentiation.gradients import vjp as pullback_of
 from functrace.compat.autograd.boxes import Box, notrace_primitive
 from functrace.compat.autograd.vspaces import VSpace, vspace
 from functrace.compat.kinds import Given, Values
-from functrace.errors import ArgumentError, DtypeError, NotDifferentiableError, ShapeError, UnsupportedFunctionError
+from functrace.errors import (
+    ArgumentError,
+    DtypeError,
+    NotDifferentiableError,
+    ShapeError,
+    UnsupportedFunctionError,
+)
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.keys import static_key
 from functrace.numpy.arrays.traced_number import TracedNumber
@@ -40,8 +46,10 @@ from functrace.transforms import is_differentiable
 from functrace.tree import flatten, map_leaves, tree_key, unflatten
 
 __all__ = [
-    "Box", "JVPNode", "SparseObject", "VJPNode", "VSpace", "def_linear", "defjvp", "defjvp_argnum", "defjvp_argnums",
-    "defvjp", "defvjp_argnum", "defvjp_argnums", "notrace_primitive", "primitive", "register_notrace", "vspace",
+    "Box", "JVPNode", "SparseObject", "VJPNode", "VSpace", "def_linear", "defjvp", "defjvp_argnum",
+    "defjvp_argnums",
+    "defvjp", "defvjp_argnum", "defvjp_argnums", "notrace_primitive", "primitive",
+    "register_notrace", "vspace",
 ]  # fmt: skip
 
 Maker = Callable[..., Any]
@@ -50,13 +58,15 @@ _ARRAYS = (Tracer, np.ndarray, np.generic)
 
 @final
 class primitive:
-    """Make an operation of a function of plain values, with derivatives given by `defvjp` and `defjvp`.
+    """Make an operation of a function of plain values, with derivatives given by `defvjp` and
+    `defjvp`.
 
     Args:
         fun: a function of positional arguments, which may be differentiated, and keyword arguments.
 
     Raises:
-        ConcretizationError: if it is called with abstract values (under `functrace.jit`, `functrace.vmap`).
+        ConcretizationError: if it is called with abstract values (under `functrace.jit`,
+            `functrace.vmap`).
         NotDifferentiableError: if it is differentiated by an argument without a rule.
 
     Example:
@@ -95,9 +105,15 @@ class primitive:
         """Call the function; on traced arguments, with its rules."""
         if not _holds_tracer(args):
             return self.fun(*args, **kwargs)  # keywords may be traced: the function handles them
-        args, kwargs = map_leaves(lambda x: x.strong() if isinstance(x, TracedNumber) else x, (args, kwargs))
-        held, named = map_leaves(lambda x: stop_gradient(x) if isinstance(x, Tracer) else x, (args, kwargs))
-        return _Call(self, args, kwargs, call_foreign(self.fun, None, held, named, "sequential")).attached()
+        args, kwargs = map_leaves(
+            lambda x: x.strong() if isinstance(x, TracedNumber) else x, (args, kwargs)
+        )
+        held, named = map_leaves(
+            lambda x: stop_gradient(x) if isinstance(x, Tracer) else x, (args, kwargs)
+        )
+        return _Call(
+            self, args, kwargs, call_foreign(self.fun, None, held, named, "sequential")
+        ).attached()
 
     def defvjp(self, *_: object, **__: object) -> NoReturn:
         """Raise: autograd's old form is not supported.
@@ -107,7 +123,8 @@ class primitive:
         """
         raise UnsupportedFunctionError(
             f"{self.name}.defvjp is the form of autograd before 1.2",
-            fix=f"from functrace.compat.autograd.extend import defvjp; defvjp({self.name}, lambda ans, *args: lambda g: …)",
+            fix=f"from functrace.compat.autograd.extend import defvjp; defvjp({self.name}, lambda "
+            "ans, *args: lambda g: …)",
         )
 
     defgrad = defvjp_is_zero = defvjp
@@ -126,7 +143,9 @@ _transposing: ContextVar[frozenset[Any]] = ContextVar(
 class _Call:
     """One call of a primitive on traced values: the arguments of its rules."""
 
-    def __init__(self, owner: primitive, args: tuple[Any, ...], kwargs: dict[str, Any], result: Values) -> None:
+    def __init__(
+        self, owner: primitive, args: tuple[Any, ...], kwargs: dict[str, Any], result: Values
+    ) -> None:
         self.owner = owner
         leaves, self.tree = flatten((args, kwargs, result))
         self.leaves: list[Any] = leaves
@@ -134,20 +153,34 @@ class _Call:
         ends = list(itertools.accumulate([len(flatten(x)[0]) for x in args], initial=0))
         self.places = [range(*pair) for pair in itertools.pairwise(ends)]
         """Positions of the leaves, by argument."""
-        self.avals: dict[int, ShapeDtype] = {k: aval_of(leaf) for k, leaf in enumerate(leaves) if isinstance(leaf, _ARRAYS)}
+        self.avals: dict[int, ShapeDtype] = {
+            k: aval_of(leaf) for k, leaf in enumerate(leaves) if isinstance(leaf, _ARRAYS)
+        }
         floats = [k for k, aval in self.avals.items() if is_differentiable(aval)]
         self.outputs = [k for k in floats if k >= self.first_result]
         self.operands = [k for k in self.avals if k not in self.outputs]
         self.moving = [k for k in self.operands if k in floats]
         self.fixed = [None if k in self.avals else leaf for k, leaf in enumerate(leaves)]
         statics = [static_key(leaf) for k, leaf in enumerate(leaves) if k not in self.avals]
-        self.key = owner, owner.vjps, owner.jvps, tree_key(self.tree), tuple(self.avals), tuple(statics)
+        self.key = (
+            owner,
+            owner.vjps,
+            owner.jvps,
+            tree_key(self.tree),
+            tuple(self.avals),
+            tuple(statics),
+        )
 
     def attached(self) -> Any:
-        """Return the result as a function of the arguments, whose derivatives are those of the rules."""
+        """Return the result as a function of the arguments, whose derivatives are those of the
+        rules.
+        """
         leaves, self.leaves = self.leaves, []  # rules outlive the recording
         if self.outputs:
-            outputs, operands = [leaves[k] for k in self.outputs], [leaves[k] for k in self.operands]
+            outputs, operands = (
+                [leaves[k] for k in self.outputs],
+                [leaves[k] for k in self.operands],
+            )
             found = attached(self.owner.name, outputs, operands, self.key, self._pull, self._push)
             for k, value in zip(self.outputs, found, strict=False):
                 leaves[k] = value
@@ -156,21 +189,35 @@ class _Call:
     # -- when a derivative is recorded --
 
     def _pull(
-        self, outputs: Sequence[Any], operands: Sequence[Any], cotangents: Sequence[Any], wanted: Sequence[bool]
+        self,
+        outputs: Sequence[Any],
+        operands: Sequence[Any],
+        cotangents: Sequence[Any],
+        wanted: Sequence[bool],
     ) -> list[Any]:
         active = [k for k, flag in zip(self.operands, wanted, strict=True) if flag]
         key, name = (self.key, "vjp", tuple(active)), f"the vjp of {self.owner.name}"
         run = functools.partial(self._pulled, active, self._with_rules(active))
         avals = [self.avals[k] for k in active]
-        found = dict(zip(active, eagerly(name, run, key, [*outputs, *operands, *cotangents], avals), strict=True))
+        found = dict(
+            zip(
+                active,
+                eagerly(name, run, key, [*outputs, *operands, *cotangents], avals),
+                strict=True,
+            )
+        )
         return [found.get(k) for k in self.moving]
 
-    def _push(self, outputs: Sequence[Any], operands: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    def _push(
+        self, outputs: Sequence[Any], operands: Sequence[Any], tangents: Sequence[Any]
+    ) -> list[Any]:
         active = [k for k, t in zip(self.operands, tangents, strict=True) if t is not None]
         key, name = (self.key, "jvp", tuple(active)), f"the jvp of {self.owner.name}"
         run = functools.partial(self._pushed, active, self._with_rules(active))
         dots = [t for t in tangents if t is not None]
-        return eagerly(name, run, key, [*outputs, *operands, *dots], [self.avals[k] for k in self.outputs])
+        return eagerly(
+            name, run, key, [*outputs, *operands, *dots], [self.avals[k] for k in self.outputs]
+        )
 
     def _with_rules(self, active: Sequence[int]) -> list[int]:
         """Return the active arguments, after checking that each has a rule.
@@ -198,7 +245,9 @@ class _Call:
         called, cotangents = self._called_with(values)
         found: dict[int, Any] = {}
         for argnum in argnums:
-            found.update(zip(self._moving(argnum), self._vjp(argnum, called, cotangents), strict=True))
+            found.update(
+                zip(self._moving(argnum), self._vjp(argnum, called, cotangents), strict=True)
+            )
         return [found[k] for k in active]
 
     def _pushed(self, active: Sequence[int], argnums: Sequence[int], *values: Values) -> list[Any]:
@@ -206,7 +255,9 @@ class _Call:
         called, tangents = self._called_with(values)
         dots = {k: np.zeros(self.avals[k].shape, self.avals[k].dtype) for k in self.moving}
         dots.update(zip(active, tangents, strict=True))
-        terms = [self._jvp(argnum, called, [dots[k] for k in self._moving(argnum)]) for argnum in argnums]
+        terms = [
+            self._jvp(argnum, called, [dots[k] for k in self._moving(argnum)]) for argnum in argnums
+        ]
         return [functools.reduce(np.add, parts) for parts in zip(*terms, strict=True)]
 
     def _vjp(self, argnum: int, called: tuple[Any, ...], cotangents: Sequence[Any]) -> list[Any]:
@@ -216,34 +267,53 @@ class _Call:
             whose = self.owner, argnum
             if whose in _transposing.get():
                 raise NotDifferentiableError(
-                    f"the jvp of {self.owner.name} for argument {argnum} applies {self.owner.name} to the tangent, and the "
+                    f"the jvp of {self.owner.name} for argument {argnum} applies {self.owner.name} "
+                    "to the tangent, and the "
                     "transpose of that is not known",
                     fix=f"give it a reverse-mode rule: defvjp({self.owner.name}, …)",
                 )
             token = _transposing.set(_transposing.get() | {whose})
             try:
-                return self._transposed(lambda dots: self._jvp(argnum, called, dots), self._moving(argnum), cotangents)
+                return self._transposed(
+                    lambda dots: self._jvp(argnum, called, dots), self._moving(argnum), cotangents
+                )
             finally:
                 _transposing.reset(token)
         args, kwargs, result = called
-        found = flatten(maker(result, *args, **kwargs)(self._filled(self.outputs, cotangents)[2]))[0]
+        found = flatten(maker(result, *args, **kwargs)(self._filled(self.outputs, cotangents)[2]))[
+            0
+        ]
         return self._fitting(
-            found, self.places[argnum], self._moving(argnum), f"the vjp of {self.owner.name}", f"argument {argnum}"
+            found,
+            self.places[argnum],
+            self._moving(argnum),
+            f"the vjp of {self.owner.name}",
+            f"argument {argnum}",
         )
 
     def _jvp(self, argnum: int, called: tuple[Any, ...], tangents: Sequence[Any]) -> list[Any]:
         """Return the tangents of the differentiable results, from those of an argument."""
         maker = self.owner.jvps(argnum)
         if maker is None:
-            return self._transposed(lambda cts: self._vjp(argnum, called, cts), self.outputs, tangents)
+            return self._transposed(
+                lambda cts: self._vjp(argnum, called, cts), self.outputs, tangents
+            )
         args, kwargs, result = called
-        found = flatten(maker(self._filled(self._moving(argnum), tangents)[0][argnum], result, *args, **kwargs))[0]
+        found = flatten(
+            maker(self._filled(self._moving(argnum), tangents)[0][argnum], result, *args, **kwargs)
+        )[0]
         results = range(self.first_result, len(self.fixed))
         return self._fitting(
-            found, results, self.outputs, f"the jvp of {self.owner.name} for argument {argnum}", "the result"
+            found,
+            results,
+            self.outputs,
+            f"the jvp of {self.owner.name} for argument {argnum}",
+            "the result",
         )
 
-    def _transposed(self, linear: Callable[[Any], Any], places: Sequence[int], directions: Sequence[Any]) -> list[Any]:
+    def _transposed(
+        self, linear: Callable[[Any], Any], places: Sequence[int], directions: Sequence[Any]
+    ) -> list[Any]:
         zeros = [np.zeros(self.avals[k].shape, self.avals[k].dtype) for k in places]
         return pullback_of(linear, zeros)[1](list(directions))[0]
 
@@ -251,7 +321,9 @@ class _Call:
         return [k for k in self.places[argnum] if k in self.moving]
 
     def _called_with(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]:
-        """Return the arguments, the keywords and the result; and the directions that follow them."""
+        """Return the arguments, the keywords and the result; and the directions that
+        follow them.
+        """
         leaves = list(self.fixed)
         places = [*self.outputs, *self.operands]
         for k, value in zip(places, values, strict=False):
@@ -267,11 +339,14 @@ class _Call:
             leaves[k] = value
         return unflatten(self.tree, leaves)
 
-    def _fitting(self, found: list[Any], given: Sequence[int], wanted: Sequence[int], what: str, like: str) -> list[Any]:
+    def _fitting(
+        self, found: list[Any], given: Sequence[int], wanted: Sequence[int], what: str, like: str
+    ) -> list[Any]:
         """Check a rule's result; return directions of differentiable leaves in their dtypes."""
         if len(found) != len(given):
             raise ArgumentError(
-                f"{what} returned {len(found)} arrays, {like} has {len(given)}", fix=f"return what is like {like}"
+                f"{what} returned {len(found)} arrays, {like} has {len(given)}",
+                fix=f"return what is like {like}",
             )
         made = []
         for k, leaf in zip(given, found, strict=True):
@@ -282,15 +357,19 @@ class _Call:
             if value.shape != aval.shape:
                 raise ShapeError(
                     f"{what} returned {aval_of(value)}, but {like} is {aval}",
-                    fix="sum over axes that were broadcast, as unbroadcast_f of autograd.numpy.numpy_vjps does",
+                    fix="sum over axes that were broadcast, as unbroadcast_f of "
+                    "autograd.numpy.numpy_vjps does",
                 )
             if not np.can_cast(value.dtype, aval.dtype, "same_kind"):
-                raise DtypeError(f"{what} returned {aval_of(value)}, but {like} is {aval}", fix="return np.real of it")
+                raise DtypeError(
+                    f"{what} returned {aval_of(value)}, but {like} is {aval}",
+                    fix="return np.real of it",
+                )
             made.append(value if value.dtype == aval.dtype else value.astype(aval.dtype))
         return made
 
 
-# -- rules ---------------------------------------------------------------------------------------------------------------
+# -- rules -----------------------------------------------------------------------------------------
 
 
 _RULED = ("solve_banded", "solve_sylvester", "solve_triangular", "sqrtm")
@@ -305,7 +384,10 @@ def _own(fun: Given, what: str) -> primitive:
     """
     name, where = function_name(fun), getattr(getattr(fun, "of_scipy", None), "__module__", "")
     if where.startswith("scipy.linalg") and name not in _RULED:
-        warnings.warn(f"{what}({name}, …) is without effect: functrace differentiates {name} itself", stacklevel=3)
+        warnings.warn(
+            f"{what}({name}, …) is without effect: functrace differentiates {name} itself",
+            stacklevel=3,
+        )
         return primitive(fun)
     if not isinstance(fun, primitive):
         raise UnsupportedFunctionError(
@@ -320,20 +402,30 @@ def _zero(argnum: int) -> Maker:
 
 
 def _same(fun: primitive, argnum: int) -> Maker:
-    return lambda g, ans, *args, **kwargs: fun(*[g if k == argnum else x for k, x in enumerate(args)], **kwargs)
+    return lambda g, ans, *args, **kwargs: fun(
+        *[g if k == argnum else x for k, x in enumerate(args)], **kwargs
+    )
 
 
-def _table(makers: Sequence[Any], argnums: Iterable[int] | None, made: Callable[[int, Any], Any], what: str) -> Any:
+def _table(
+    makers: Sequence[Any], argnums: Iterable[int] | None, made: Callable[[int, Any], Any], what: str
+) -> Any:
     table: dict[int, Maker] = {}
-    for argnum, maker in zip(itertools.count() if argnums is None else argnums, makers, strict=False):
+    for argnum, maker in zip(
+        itertools.count() if argnums is None else argnums, makers, strict=False
+    ):
         table[argnum] = made(argnum, maker)
         if not callable(table[argnum]):
-            raise ArgumentError(f"{what}: {maker!r} is no rule", fix="give a function, or None where the derivative is zero")
+            raise ArgumentError(
+                f"{what}: {maker!r} is no rule",
+                fix="give a function, or None where the derivative is zero",
+            )
     return table.get
 
 
 def defvjp(fun: Given, *vjpmakers: Maker | None, argnums: Iterable[int] | None = None) -> None:
-    """Give a primitive its reverse-mode rules, one per argument: ``vjpmaker(ans, *args)`` returns ``g ↦ cotangent``.
+    """Give a primitive its reverse-mode rules, one per argument: ``vjpmaker(ans, *args)`` returns
+    ``g ↦ cotangent``.
 
     Args:
         fun: the primitive.
@@ -344,20 +436,28 @@ def defvjp(fun: Given, *vjpmakers: Maker | None, argnums: Iterable[int] | None =
         UnsupportedFunctionError: if ``fun`` is no `primitive`.
     """
     owner = _own(fun, "defvjp")
-    owner.vjps = _table(vjpmakers, argnums, lambda k, maker: _zero(k) if maker is None else maker, "defvjp")
+    owner.vjps = _table(
+        vjpmakers, argnums, lambda k, maker: _zero(k) if maker is None else maker, "defvjp"
+    )
 
 
 def defvjp_argnums(fun: Given, vjpmaker: Maker) -> None:
-    """Give a primitive one rule for all arguments: ``vjpmaker(argnums, ans, args, kwargs)`` returns ``g ↦ cotangents``."""
+    """Give a primitive one rule for all arguments: ``vjpmaker(argnums, ans, args, kwargs)`` returns
+    ``g ↦ cotangents``.
+    """
 
     def one(argnum: int) -> Maker:
-        return lambda ans, *args, **kwargs: lambda g: next(iter(vjpmaker((argnum,), ans, args, kwargs)(g)))
+        return lambda ans, *args, **kwargs: (
+            lambda g: next(iter(vjpmaker((argnum,), ans, args, kwargs)(g)))
+        )
 
     _own(fun, "defvjp_argnums").vjps = one
 
 
 def defvjp_argnum(fun: Given, vjpmaker: Maker) -> None:
-    """Give a primitive one rule for each argument: ``vjpmaker(argnum, ans, args, kwargs)`` returns ``g ↦ cotangent``."""
+    """Give a primitive one rule for each argument: ``vjpmaker(argnum, ans, args, kwargs)`` returns
+    ``g ↦ cotangent``.
+    """
 
     def one(argnum: int) -> Maker:
         return lambda ans, *args, **kwargs: vjpmaker(argnum, ans, args, kwargs)
@@ -366,11 +466,13 @@ def defvjp_argnum(fun: Given, vjpmaker: Maker) -> None:
 
 
 def defjvp(fun: Given, *jvpfuns: Maker | str | None, argnums: Iterable[int] | None = None) -> None:
-    """Give a primitive its forward-mode rules, one per argument: ``jvpfun(g, ans, *args, **kwargs)`` returns the tangent.
+    """Give a primitive its forward-mode rules, one per argument: ``jvpfun(g, ans, *args,
+    **kwargs)`` returns the tangent.
 
     Args:
         fun: the primitive.
-        jvpfuns: the rules; ``None`` where the derivative is zero, ``"same"`` where the function is linear.
+        jvpfuns: the rules; ``None`` where the derivative is zero, ``"same"`` where the function is
+            linear.
         argnums: their argument positions; the first ones by default.
 
     Raises:
@@ -387,7 +489,9 @@ def defjvp(fun: Given, *jvpfuns: Maker | str | None, argnums: Iterable[int] | No
 
 
 def defjvp_argnums(fun: Given, jvpmaker: Maker) -> None:
-    """Give a primitive one rule for all arguments: ``jvpmaker(argnums, gs, ans, args, kwargs)`` returns the tangent."""
+    """Give a primitive one rule for all arguments: ``jvpmaker(argnums, gs, ans, args, kwargs)``
+    returns the tangent.
+    """
 
     def one(argnum: int) -> Maker:
         return lambda g, ans, *args, **kwargs: jvpmaker((argnum,), (g,), ans, args, kwargs)
@@ -396,7 +500,9 @@ def defjvp_argnums(fun: Given, jvpmaker: Maker) -> None:
 
 
 def defjvp_argnum(fun: Given, jvpmaker: Maker) -> None:
-    """Give a primitive one rule for each argument: ``jvpmaker(argnum, g, ans, args, kwargs)`` returns the tangent."""
+    """Give a primitive one rule for each argument: ``jvpmaker(argnum, g, ans, args, kwargs)``
+    returns the tangent.
+    """
 
     def one(argnum: int) -> Maker:
         return lambda g, ans, *args, **kwargs: jvpmaker(argnum, g, ans, args, kwargs)
@@ -418,7 +524,8 @@ class _Absent:
 
     def __init__(self, *_: object) -> None:
         raise UnsupportedFunctionError(
-            f"autograd's {type(self).__name__} has no counterpart: functrace records programs, not a graph of nodes",
+            f"autograd's {type(self).__name__} has no counterpart: functrace records programs, not "
+            "a graph of nodes",
             fix="write the rule with arrays; functrace.trace(f)(x) is the program of a function",
         )
 
@@ -441,4 +548,6 @@ def register_notrace(trace_type: object, primitive_fun: object) -> NoReturn:
     Raises:
         UnsupportedFunctionError: always.
     """
-    raise UnsupportedFunctionError("register_notrace has no counterpart", fix="make the function with notrace_primitive")
+    raise UnsupportedFunctionError(
+        "register_notrace has no counterpart", fix="make the function with notrace_primitive"
+    )

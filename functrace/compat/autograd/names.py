@@ -25,7 +25,9 @@ def names_of(where: str, module: str) -> Callable[[str], Any]:
         try:
             return getattr(_found(where), name)
         except AttributeError:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}: neither has {where}") from None
+            raise AttributeError(
+                f"module {module!r} has no attribute {name!r}: neither has {where}"
+            ) from None
 
     return read
 

@@ -20,7 +20,8 @@ _HERE = __name__.rpartition(".")[0]
 
 @contextlib.contextmanager
 def replace_autograd(*packages: str) -> Iterator[None]:
-    """Make ``import autograd`` import this package inside of a ``with`` block, in the whole process.
+    """Make ``import autograd`` import this package inside of a ``with`` block, in the whole
+    process.
 
     Modules that are imported in the block keep their imports. HIPS autograd need not be installed.
     If it is imported already, its modules are hidden, and restored afterwards, so that the two
@@ -34,7 +35,8 @@ def replace_autograd(*packages: str) -> Iterator[None]:
         a context manager.
 
     Raises:
-        ImportError: if one of ``packages`` uses HIPS autograd already, since importing it again would change nothing.
+        ImportError: if one of ``packages`` uses HIPS autograd already, since importing it again
+            would change nothing.
 
     Example:
         >>> with replace_autograd():
@@ -47,7 +49,8 @@ def replace_autograd(*packages: str) -> Iterator[None]:
         holders = sorted([name for name in _modules(package) if _uses_hips(sys.modules[name])])
         if holders:
             raise ImportError(
-                f"{package} was imported on HIPS autograd before ({holders[0]} uses it): import it in a fresh process, "
+                f"{package} was imported on HIPS autograd before ({holders[0]} uses it): import it "
+                "in a fresh process, "
                 "inside of replace_autograd first"
             )
     ours = _ours()
@@ -80,7 +83,9 @@ def _ours() -> dict[str, ModuleType]:
 def _uses_hips(module: ModuleType) -> bool:
     """Return True if a module refers to an object of HIPS autograd."""
     for value in list(vars(module).values()):
-        name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        name = (
+            value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        )
         if isinstance(name, str) and (name == "autograd" or name.startswith("autograd.")):
             return True
     return False

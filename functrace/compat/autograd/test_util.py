@@ -17,7 +17,14 @@ from functrace.compat.kinds import Given, Values
 from functrace.errors import CheckError
 from functrace.testing.grads import check_grads as _check_grads
 
-__all__ = ["check_equivalent", "check_grads", "check_jvp", "check_vjp", "combo_check", "scalar_close"]
+__all__ = [
+    "check_equivalent",
+    "check_grads",
+    "check_jvp",
+    "check_vjp",
+    "combo_check",
+    "scalar_close",
+]
 
 TOL = RTOL = EPS = 1e-6
 
@@ -63,14 +70,19 @@ def check_equivalent(x: Values, y: Values) -> None:
     """
     space, other = vspace(x), vspace(y)
     if space != other:
-        raise CheckError(f"{x!r} is in {space}, {y!r} in {other}", fix="compare values of the same shapes and dtypes")
+        raise CheckError(
+            f"{x!r} is in {space}, {y!r} in {other}",
+            fix="compare values of the same shapes and dtypes",
+        )
     v = space.randn()
     if not scalar_close(space.inner_prod(x, v), space.inner_prod(y, v)):
         raise CheckError(f"{x!r} and {y!r} differ", fix="look at np.subtract of them")
 
 
 def combo_check(fun: Function, *args: Given, **kwargs: Given) -> Callable[..., None]:
-    """Return a function of sequences of arguments that runs `check_grads` on all combinations of them."""
+    """Return a function of sequences of arguments that runs `check_grads` on all combinations of
+    them.
+    """
     check = check_grads(fun, *args, **kwargs)
 
     def check_all(*args: Iterable[Any], **kwargs: Iterable[Any]) -> None:
@@ -85,7 +97,11 @@ def make_numerical_jvp(f: Function, x: Values) -> Function:
     space, results = vspace(x), vspace(f(x))
 
     def jvp(v: Values) -> Any:
-        above, below = [f(space.add(x, space.scalar_mul(v, sign * EPS / 2))) for sign in (1.0, -1.0)]
-        return results.scalar_mul(results.add(above, results.scalar_mul(below, np.float64(-1.0))), 1.0 / EPS)
+        above, below = [
+            f(space.add(x, space.scalar_mul(v, sign * EPS / 2))) for sign in (1.0, -1.0)
+        ]
+        return results.scalar_mul(
+            results.add(above, results.scalar_mul(below, np.float64(-1.0))), 1.0 / EPS
+        )
 
     return jvp

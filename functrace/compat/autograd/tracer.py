@@ -16,6 +16,7 @@ __all__ = ["Box", "getval", "isbox", "notrace_primitive", "primitive"]
 def __getattr__(name: str) -> NoReturn:
     """Raise with the replacement for autograd's graph."""
     raise AttributeError(
-        f"module {__name__!r} has no attribute {name!r}: functrace records programs, and has no graph of nodes; "
+        f"module {__name__!r} has no attribute {name!r}: functrace records programs, and has no "
+        "graph of nodes; "
         "functrace.trace(f)(x) is the program of a function"
     )

@@ -56,14 +56,22 @@ class VSpace:
 
     def ones(self) -> Any:
         """Return the element of ones, 1 + 1i for complex numbers."""
-        return self._made([np.full(aval.shape, 1 + 1j if aval.dtype.kind == "c" else 1, aval.dtype) for aval in self.avals])
+        return self._made(
+            [
+                np.full(aval.shape, 1 + 1j if aval.dtype.kind == "c" else 1, aval.dtype)
+                for aval in self.avals
+            ]
+        )
 
     def randn(self) -> Any:
         """Return an element of standard normal numbers, from NumPy's global generator."""
 
         def draw(aval: ShapeDtype) -> Any:
             real = np.random.randn(*aval.shape)  # noqa: NPY002
-            return np.asarray(real + 1j * np.random.randn(*aval.shape) if aval.dtype.kind == "c" else real, aval.dtype)  # noqa: NPY002
+            return np.asarray(
+                real + 1j * np.random.randn(*aval.shape) if aval.dtype.kind == "c" else real,
+                aval.dtype,
+            )  # noqa: NPY002
 
         return self._made([draw(aval) for aval in self.avals])
 
@@ -160,7 +168,8 @@ def _aval(leaf: Values, value: Values) -> ShapeDtype:
     if not isinstance(leaf, _ARRAYS):
         where = "" if leaf is value else f", in a {type(value).__name__}"
         raise DtypeError(
-            f"{leaf!r} of type {type(leaf).__name__}{where} is in no vector space", fix="pass floats and arrays"
+            f"{leaf!r} of type {type(leaf).__name__}{where} is in no vector space",
+            fix="pass floats and arrays",
         )
     return array_aval(leaf)
 

@@ -44,7 +44,9 @@ def check_argnum(argnum: object, operator: str) -> Any:
     return argnum
 
 
-def chosen(fun: Function, argnum: Argnum, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Function, Any]:
+def chosen(
+    fun: Function, argnum: Argnum, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Function, Any]:
     """Return ``fun`` as a function of the selected arguments alone, and these: one, or a tuple.
 
     Raises:
@@ -54,13 +56,17 @@ def chosen(fun: Function, argnum: Argnum, args: tuple[Any, ...], kwargs: dict[st
     for place in places:
         if not -len(args) <= place < len(args):
             raise ArgumentError(
-                f"{get_name(fun)} was called with {len(args)} positional arguments, but argnum={argnum!r}",
+                f"{get_name(fun)} was called with {len(args)} positional arguments, but "
+                f"argnum={argnum!r}",
                 fix="pass what is differentiated by position",
             )
 
     @wraps(fun)
     def unary(x: Values) -> Any:
-        return fun(*subvals(args, zip(places, (x,) if isinstance(argnum, int) else x, strict=True)), **kwargs)
+        return fun(
+            *subvals(args, zip(places, (x,) if isinstance(argnum, int) else x, strict=True)),
+            **kwargs,
+        )
 
     return unary, args[argnum] if isinstance(argnum, int) else tuple([args[k] for k in places])
 
@@ -77,7 +83,9 @@ def unary_to_nary(unary_operator: Function) -> Function:
     operator = get_name(unary_operator)
 
     @functools.wraps(unary_operator)
-    def nary_operator(fun: Function, argnum: Argnum = 0, *rest: object, **named: object) -> Function:
+    def nary_operator(
+        fun: Function, argnum: Argnum = 0, *rest: object, **named: object
+    ) -> Function:
         check_argnum(argnum, operator)
 
         @wraps(fun)

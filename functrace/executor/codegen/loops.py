@@ -25,7 +25,13 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from functrace.control.residuals import packs
-from functrace.executor.codegen.python_scalars import Range, asked_of, carried_numbers, is_counted, limits
+from functrace.executor.codegen.python_scalars import (
+    Range,
+    asked_of,
+    carried_numbers,
+    is_counted,
+    limits,
+)
 from functrace.executor.codegen.statements import Line, Statements
 from functrace.executor.plan.planner import Plan, Step
 from functrace.ir.primitive import CONSTANT, INPUT
@@ -117,7 +123,11 @@ class _Phase:
             copies: True if kept values are copied.
         """
         plan, program, end = self.plan, self.plan.program, self.first + self.count
-        chosen = [j for j, n in enumerate(range(self.first, end)) if plan.alone[n] and self.home(n) is not None]
+        chosen = [
+            j
+            for j, n in enumerate(range(self.first, end))
+            if plan.alone[n] and self.home(n) is not None
+        ]
         shown = range(self.first, end if copies else len(program.output_ids))
         before: set[int] = set()
         for n in shown:
@@ -126,7 +136,11 @@ class _Phase:
             primitive = program.ops[root][0]
             if primitive is INPUT or primitive is CONSTANT:
                 before.add(root)
-            elif not (plan.alone[n] or i in self.numbers or (not program.avals[i].shape and program.ops[i][0].is_ufunc)):
+            elif not (
+                plan.alone[n]
+                or i in self.numbers
+                or (not program.avals[i].shape and program.ops[i][0].is_ufunc)
+            ):
                 return []  # may be a view of anything
         return [j for j in chosen if self.inputs[j] not in before]
 
@@ -193,7 +207,10 @@ class _Loop:
         self.asks = int(loop.asks)
         bodies = step.bodies[self.asks :]
         first = [self.asks, *[0] * len(bodies)]
-        self.phases = [_Phase(plan, loop.constants, f, n) for plan, f, n in zip(bodies, first, loop.carries, strict=False)]
+        self.phases = [
+            _Phase(plan, loop.constants, f, n)
+            for plan, f, n in zip(bodies, first, loop.carries, strict=False)
+        ]
         self.fixed: list[str] = []
         self.twins: dict[int, str] = {}
         """Names of constants as Python numbers, by index."""
@@ -256,7 +273,9 @@ class _Loop:
 
     def count_numbers(self) -> None:
         """Determine which variables are Python numbers, and name the constants among them."""
-        kept: list[list[bool]] = [] if self.order.takes is None else [[False] * (len(self.order.takes) - 1)]
+        kept: list[list[bool]] = (
+            [] if self.order.takes is None else [[False] * (len(self.order.takes) - 1)]
+        )
         needed: set[int] = set()
         for number, phase in enumerate(self.phases):
             program = phase.plan.program
@@ -270,7 +289,10 @@ class _Loop:
                 given += [i for i in slices if i in asked_of(program, found)]
             phase.numbers = carried_numbers(program, given, phase.inputs, phase.outputs)
             kept.append([i in phase.numbers for i in phase.kept])
-            asked = {*asked_of(program, phase.numbers), *phase.numbers.intersection((*phase.outputs, *phase.kept))}
+            asked = {
+                *asked_of(program, phase.numbers),
+                *phase.numbers.intersection((*phase.outputs, *phase.kept)),
+            }
             needed.update([place for place, i in enumerate(phase.constants) if i in asked])
         if self.asks:
             ask = self.step.bodies[0].program
@@ -288,7 +310,11 @@ class _Loop:
         ask, phase = self.step.bodies[0].program, self.phases[0]
         count = self.order.constants
         given = [i for i in ask.input_ids[:count] if is_counted(ask.avals[i])]
-        given += [i for i, own in zip(ask.input_ids[count:], phase.inputs, strict=True) if own in phase.numbers]
+        given += [
+            i
+            for i, own in zip(ask.input_ids[count:], phase.inputs, strict=True)
+            if own in phase.numbers
+        ]
         return carried_numbers(ask, given, (), ())
 
     def start(self, starts: Sequence[str]) -> list[list[str]]:
@@ -331,7 +357,9 @@ class _Loop:
             numbers=phase.numbers.difference(phase.constants),
             twins={phase.constants[place]: name for place, name in self.twins.items()},
             ranges=ranges,
-            scalars=phase.scalars().union([i for i in phase.others if not (self.asks or phase.plan.program.avals[i].shape)]),
+            scalars=phase.scalars().union(
+                [i for i in phase.others if not (self.asks or phase.plan.program.avals[i].shape)]
+            ),
             within=self.now,
             depth=self.outer.depth + 1,
         )
@@ -341,7 +369,13 @@ class _Loop:
         self.outer.locals.update(inner.locals)
         return inner
 
-    def after(self, phase: _Phase, carry: Sequence[str], inner: WithLoops, spares: dict[int, tuple[str, str]]) -> None:
+    def after(
+        self,
+        phase: _Phase,
+        carry: Sequence[str],
+        inner: WithLoops,
+        spares: dict[int, tuple[str, str]],
+    ) -> None:
         """Write the carry updates at the end of a step."""
         after = [inner.exact(i) if i in phase.numbers else inner.names[i] for i in phase.outputs]
         for j, (spare, last) in spares.items():
@@ -362,7 +396,9 @@ class _Loop:
         if dead:
             self.add(f"    del {', '.join(dict.fromkeys(dead))}")
 
-    def in_turn(self, phase: _Phase, copies: bool) -> tuple[dict[int, tuple[str, str]], dict[int, str]]:
+    def in_turn(
+        self, phase: _Phase, copies: bool
+    ) -> tuple[dict[int, tuple[str, str]], dict[int, str]]:
         """Write the buffers of double-buffered carries; returns names of buffers and targets."""
         spares: dict[int, tuple[str, str]] = {}
         targets: dict[int, str] = {}
@@ -375,7 +411,9 @@ class _Loop:
             self.add(f"{' = '.join([name for pair in spares.values() for name in pair])} = None")
         return spares, targets
 
-    def ends(self, phase: _Phase, carry: Sequence[str], spares: dict[int, tuple[str, str]], steps: int) -> list[str]:
+    def ends(
+        self, phase: _Phase, carry: Sequence[str], spares: dict[int, tuple[str, str]], steps: int
+    ) -> list[str]:
         """Write the final carry that the phase returns, in arrays that the loop owns.
 
         Args:
@@ -413,7 +451,10 @@ class _Loop:
         for n, i in enumerate(phase.kept, phase.first + phase.count):
             aval, stack = program.avals[i], self.new("y")
             stacks.append(stack)
-            self.add(f"{stack} = {self.bind(np.empty)}({(length, *aval.shape)!r}, {self.bind(aval.dtype)})")
+            self.add(
+                f"{stack} = {self.bind(np.empty)}({(length, *aval.shape)!r}, "
+                f"{self.bind(aval.dtype)})"
+            )
             home = phase.home(n)
             if home is not None and home not in targets:
                 targets[home] = written[n] = self.new("r")
@@ -424,7 +465,9 @@ class _Loop:
         t = walks[-1][0]
         self.add(_over(walks))
         inner = self.body(phase, carry, slices, targets)
-        for n, (i, stack) in enumerate(zip(phase.kept, stacks, strict=True), phase.first + phase.count):
+        for n, (i, stack) in enumerate(
+            zip(phase.kept, stacks, strict=True), phase.first + phase.count
+        ):
             if n not in written:
                 value = inner.exact(i) if i in phase.numbers else inner.names[i]
                 self.add(f"    {stack}[{t}] = {value}")
@@ -459,8 +502,21 @@ class _Loop:
             for rows in kept:
                 names = [self.new("s") for _ in range(rows.width)]
                 slices += [names[place] for place in rows.places]
-                left = names[0] if names and not rows.tuples else f"({', '.join(names)},)" if names else self.new("s")
-                walks.append((left, f"reversed({rows.name})" if rows.reverse != loop.reverse[number] else rows.name))
+                left = (
+                    names[0]
+                    if names and not rows.tuples
+                    else f"({', '.join(names)},)"
+                    if names
+                    else self.new("s")
+                )
+                walks.append(
+                    (
+                        left,
+                        f"reversed({rows.name})"
+                        if rows.reverse != loop.reverse[number]
+                        else rows.name,
+                    )
+                )
             mine = self.rows(phase, loop.reverse[number]) if phase.kept else None
             self.add(_over(walks))
             inner = self.body(phase, carry, slices, targets)
@@ -494,7 +550,9 @@ class _Loop:
         if kept:
             self.add(f"    {kept[0].name}.append({self.row(phase, inner)})")
         again = phase.plan.program.output_ids[0]
-        self.add(f"    {goes_on} = {inner.exact(again) if again in phase.numbers else inner.names[again]}")
+        self.add(
+            f"    {goes_on} = {inner.exact(again) if again in phase.numbers else inner.names[again]}"
+        )
         self.after(phase, carry, inner, spares)
         return [] if loop.hidden else self.ends(phase, carry, spares, 0)
 
@@ -502,7 +560,9 @@ class _Loop:
         """Write an empty list for the values that a phase keeps of each step."""
         name, count = self.new("q"), len(phase.kept)
         self.add(f"{name} = []")
-        return _Kept(name, count, tuple(range(count)), reverse, tuples=self.order.gives or count != 1)
+        return _Kept(
+            name, count, tuple(range(count)), reverse, tuples=self.order.gives or count != 1
+        )
 
     def asked(self, carry: Sequence[str]) -> str:
         """Write the first evaluation of the condition; returns the name of its result."""
@@ -516,7 +576,11 @@ class _Loop:
             lent={*self.fixed, *carry},
             numbers=found.difference(ids[:count]),
             twins={ids[place]: name for place, name in self.twins.items()},
-            scalars={i for i, own in zip(ids[count:], phase.inputs, strict=True) if own in phase.scalars()},
+            scalars={
+                i
+                for i, own in zip(ids[count:], phase.inputs, strict=True)
+                if own in phase.scalars()
+            },
             within=self.now,
             depth=self.outer.depth + 1,
         )
@@ -534,5 +598,11 @@ class _Loop:
             if i not in phase.numbers:
                 kept.append(inner.names[i])
             else:
-                kept.append(f"{self.bind(avals[i].dtype.type)}({inner.exact(i)})" if gives else inner.exact(i))
-        return kept[0] if len(kept) == 1 and not gives else f"({', '.join(kept)}{',' if kept else ''})"
+                kept.append(
+                    f"{self.bind(avals[i].dtype.type)}({inner.exact(i)})"
+                    if gives
+                    else inner.exact(i)
+                )
+        return (
+            kept[0] if len(kept) == 1 and not gives else f"({', '.join(kept)}{',' if kept else ''})"
+        )

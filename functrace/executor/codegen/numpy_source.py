@@ -77,7 +77,12 @@ def _defined(name: str, source: str, writer: _Writer) -> Compiled:
     exec(compile(source, filename, "exec"), bound)
     function = bound.pop("run")
     bound[GENERATED] = {filename: writer.operations}
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)  # for tracebacks
+    linecache.cache[filename] = (
+        len(source),
+        None,
+        source.splitlines(keepends=True),
+        filename,
+    )  # for tracebacks
     weakref.finalize(function, linecache.cache.pop, filename, None)
     return function
 

@@ -111,7 +111,9 @@ def _kind(program: Program, i: int) -> type | None:
     return int if program.avals[i].dtype == INT else bool
 
 
-def carried_numbers(program: Program, given: Sequence[int], carry: Sequence[int], outputs: Sequence[int]) -> set[int]:
+def carried_numbers(
+    program: Program, given: Sequence[int], carry: Sequence[int], outputs: Sequence[int]
+) -> set[int]:
     """Like `numbers`, for a loop body: an input of the carry is a number only if its update is one,
     too.
 
@@ -135,7 +137,11 @@ def asked_of(program: Program, found: set[int]) -> set[int]:
     read: set[int] = set()
     for k, _ in program.schedule:
         primitive, operands, params = program.ops[k]
-        if k in found or (primitive is convert_p and params[0] == np.float64) or is_float_of_number(program, k):
+        if (
+            k in found
+            or (primitive is convert_p and params[0] == np.float64)
+            or is_float_of_number(program, k)
+        ):
             read.update(operands)
     return read & found
 

@@ -135,7 +135,10 @@ class Statements(ABC):
         """
         program, outer = self.plan.program, self.within
         position = program.positions[k] if k < len(program.positions) else None
-        return Now(program.ops[k][0], outer.position if position is None and outer is not None else position)
+        return Now(
+            program.ops[k][0],
+            outer.position if position is None and outer is not None else position,
+        )
 
     def local(self, letter: str = "v") -> str:
         """Create a local name for this plan."""
@@ -167,7 +170,11 @@ class Statements(ABC):
         program, names, now = self.plan.program, self.names, self.now(step.first)
         k, into = step.first, step.into
         primitive, operands, _ = program.ops[k]
-        dead = [names[i] for i in step.dies if not names[i].startswith("k") and names[i] not in self.lent]
+        dead = [
+            names[i]
+            for i in step.dies
+            if not names[i].startswith("k") and names[i] not in self.lent
+        ]
         if type(step.structure) is Loop and self.is_in_line(step):
             return self.loop(step, step.structure, dead)
         if k in self.numbers:
@@ -215,13 +222,21 @@ class Statements(ABC):
             arguments = (*arguments, spelled_target(primitive, target))
         if step.structure is not None:
             values, in_groups = self.values, type(step.structure) is Blocks
-            run = in_blocks(step, values.whole) if in_groups else function_of(self.plan, step, values.bodies)
+            run = (
+                in_blocks(step, values.whole)
+                if in_groups
+                else function_of(self.plan, step, values.bodies)
+            )
             return f"{bind_value(run)}({', '.join(arguments)})"
         kernel = KERNELS.get(primitive)
-        if kernel is not None and (primitive is not broadcast_to_p or k not in self._read_as_laid_out):
+        if kernel is not None and (
+            primitive is not broadcast_to_p or k not in self._read_as_laid_out
+        ):
             return kernel(params).spell(arguments, bind_value)
         static = tuple([bind_value(p) for p in params])
-        return f"{bind_value(self._spread.get(k, primitive.eval))}({', '.join((*arguments, *static))})"
+        return (
+            f"{bind_value(self._spread.get(k, primitive.eval))}({', '.join((*arguments, *static))})"
+        )
 
     @cached_property
     def _read_as_laid_out(self) -> set[int]:
@@ -239,10 +254,18 @@ class Statements(ABC):
             return None
         if primitive is convert_p and params[0] == np.float64 and operands[0] >= 0:
             kind = program.avals[operands[0]].dtype
-            if operands[0] in self.numbers or (operands[0] in self.scalars and kind.kind in "biuf" and kind.itemsize <= 8):
-                x = self.exact(operands[0]) if operands[0] in self.numbers else self.names[operands[0]]
+            if operands[0] in self.numbers or (
+                operands[0] in self.scalars and kind.kind in "biuf" and kind.itemsize <= 8
+            ):
+                x = (
+                    self.exact(operands[0])
+                    if operands[0] in self.numbers
+                    else self.names[operands[0]]
+                )
                 return f"{self.values.bind(np.float64)}({x})"
-        if primitive not in OPERATORS or not any(i in self.scalars or i in self.numbers for i in operands):
+        if primitive not in OPERATORS or not any(
+            i in self.scalars or i in self.numbers for i in operands
+        ):
             return None
         made = program.avals[k].dtype
         counts = is_float_of_number(program, k)
@@ -256,7 +279,9 @@ class Statements(ABC):
             if i < 0:
                 given.append(f"({program.literals[~i]!r})")
             elif program.avals[i].dtype != made and counts:
-                given.append(f"{self.values.bind(np.float64)}({self.exact(i) if i in self.numbers else self.names[i]})")
+                given.append(
+                    f"{self.values.bind(np.float64)}({self.exact(i) if i in self.numbers else self.names[i]})"
+                )
             else:
                 given.append(self.names[i])
         return kernel.spell(given, self.values.bind)

@@ -105,8 +105,13 @@ class _Written:
         self.totals = [k for k in program.output_ids if not program.avals[k].shape]
         self.contiguous = {i for k in self.totals for i in program.ops[k][1]}
         """Variables that a sum over all axes reads."""
-        self.row = max([self._row_size(step.first) for step in plan.steps if step.first not in self.totals], default=1)
-        self.width = max([program.avals[step.first].dtype.itemsize for step in plan.steps], default=4)
+        self.row = max(
+            [self._row_size(step.first) for step in plan.steps if step.first not in self.totals],
+            default=1,
+        )
+        self.width = max(
+            [program.avals[step.first].dtype.itemsize for step in plan.steps], default=4
+        )
         """Largest item size, in bytes."""
         self.operations: dict[int, Now] = {}
         self.converts = any(not _is_taken_as_it_is(program, step.first) for step in plan.steps)
@@ -141,14 +146,25 @@ class _Written:
             here = [i for i in program.ops[step.first][1] if i in left]
             body.append([line for i in dict.fromkeys(here) for line in self._bring(i)])
             left.difference_update(here)
-            dying = {self._roots.get(i, i) for i in program.ops[step.first][1] if last[self._roots.get(i, i)] == n}
+            dying = {
+                self._roots.get(i, i)
+                for i in program.ops[step.first][1]
+                if last[self._roots.get(i, i)] == n
+            }
             body[-1] += self._operation(step.first, made, dying)
         inputs = range(len(program.input_ids))
         outputs = range(len(program.output_ids))
         lines = ["def run(take, starts, views, given, made):"]
-        lines += [f"    g{n} = given[{n}]" for n in inputs] + [f"    m{n} = made[{n}]" for n in outputs]
+        lines += [f"    g{n} = given[{n}]" for n in inputs] + [
+            f"    m{n} = made[{n}]" for n in outputs
+        ]
         lines += [f"    x{n} = g{n}" for n in inputs if n in self.whole]
-        lines += ["    size = -1", "    while True:", "        n = take()", "        if n + 1 >= len(starts):"]
+        lines += [
+            "    size = -1",
+            "    while True:",
+            "        n = take()",
+            "        if n + 1 >= len(starts):",
+        ]
         lines += ["            return", "        first, last = starts[n], starts[n + 1]"]
         if self.buffers:
             names = ", ".join([f"b{n}" for n in range(len(self.buffers))])
@@ -157,7 +173,11 @@ class _Written:
         else:
             lines += ["        size = last - first"]
         lines += [f"        x{n} = g{n}[first:last]" for n in inputs if n not in self.whole]
-        lines += [f"        out{n} = m{n}[first:last]" for n in outputs if program.output_ids[n] not in self.totals]
+        lines += [
+            f"        out{n} = m{n}[first:last]"
+            for n in outputs
+            if program.output_ids[n] not in self.totals
+        ]
         for step, statements in zip(steps, body, strict=True):
             k = step.first
             position = program.positions[k] if k < len(program.positions) else None
@@ -175,7 +195,9 @@ class _Written:
         """Write one operation; ``dying`` are the owners of memory whose last use it is."""
         program, names = self.program, self._names
         primitive, operands, params = program.ops[k]
-        arguments = [names[i] if i >= 0 else spelled_literal(program, i, k, self._bind) for i in operands]
+        arguments = [
+            names[i] if i >= 0 else spelled_literal(program, i, k, self._bind) for i in operands
+        ]
         if primitive is reshape_p:
             names[k] = f"v{k}"
             return [f"v{k} = {self._full(operands[0])}.reshape({self._shape(k)})"]
@@ -190,7 +212,10 @@ class _Written:
         if primitive is embed_p:
             target = self._target(k, made)
             self._end(dying)
-            return [f"{target}[...] = 0", f"{target}[{self._index(params[0])}] = {self._full(operands[0])}"]
+            return [
+                f"{target}[...] = 0",
+                f"{target}[{self._index(params[0])}] = {self._full(operands[0])}",
+            ]
         if primitive is stack_p or primitive is concatenate_p:
             target = self._target(k, made)
             self._end(dying)
@@ -198,7 +223,12 @@ class _Written:
         if primitive is matmul_in_parts_p:
             target = self._target(k, made)
             self._end(dying)
-            return [f"{self._bind(multiply)}({self._full(operands[0])}, {self._full(operands[1])}, {target})"]
+            return [
+                (
+                    f"{self._bind(multiply)}({self._full(operands[0])}, {self._full(operands[1])}, "
+                    f"{target})"
+                )
+            ]
         if primitive in REDUCTIONS:
             reduce = f"{self._bind(REDUCTIONS[primitive].reduce)}({self._full(operands[0])}"
             if k in self.totals:
@@ -212,7 +242,9 @@ class _Written:
         self._end(dying)
         target = self._target(k, made)
         if primitive.is_ufunc:
-            return [f"{self._bind(primitive.eval)}({', '.join((*arguments, spelled_target(primitive, target)))})"]
+            return [
+                f"{self._bind(primitive.eval)}({', '.join((*arguments, spelled_target(primitive, target)))})"
+            ]
         if primitive is convert_p:
             return [f"{target}[...] = {arguments[0]}"]
         return [f"{target}[...] = {self._bind(primitive.eval)}({', '.join(arguments)})"]
@@ -283,7 +315,12 @@ class _Run:
     """A compiled group, as a function of its operands."""
 
     def __init__(
-        self, plan: Plan, written: _Written, rows: Sequence[int], onto: Sequence[int | None], whole: Compiled
+        self,
+        plan: Plan,
+        written: _Written,
+        rows: Sequence[int],
+        onto: Sequence[int | None],
+        whole: Compiled,
     ) -> None:
         program = plan.program
         self._whole, self._written = whole, written
@@ -305,7 +342,9 @@ class _Run:
             row = self._written.row
             if self._written.totals:
                 ends = summed_bounds(self._count * row, max(block, row), self._is_complex)
-                self._starts[block] = None if any(end % row for end in ends) else [0, *[end // row for end in ends]]
+                self._starts[block] = (
+                    None if any(end % row for end in ends) else [0, *[end // row for end in ends]]
+                )
             else:
                 self._starts[block] = [*range(0, self._count, max(1, block // row)), self._count]
         return self._starts[block]
@@ -313,7 +352,9 @@ class _Run:
     def __call__(self, *arguments: Array) -> tuple[Any, ...]:
         """Run the group."""
         has_products = self._written.has_products
-        block = SHARED * BLOCK if has_products else THREADS.block_of(self._count * self._written.row)
+        block = (
+            SHARED * BLOCK if has_products else THREADS.block_of(self._count * self._written.row)
+        )
         block = max(1, block * USUAL_WIDTH // max(USUAL_WIDTH, self._written.width))
         starts, given = self._divided(block), self._given(arguments)
         noted = set[tuple[int, str]]()
@@ -328,7 +369,9 @@ class _Run:
             if found is None or not found.flags.carray:
                 found = np.empty(aval.shape, aval.dtype) if aval.shape else [None] * parts
             results.append(found)
-            rows.append(results[-1].reshape(self._count, *aval.shape[count:]) if aval.shape else results[-1])
+            rows.append(
+                results[-1].reshape(self._count, *aval.shape[count:]) if aval.shape else results[-1]
+            )
         most = max([stop - start for start, stop in itertools.pairwise(starts)])
 
         def work(take: Take) -> None:
@@ -338,12 +381,18 @@ class _Run:
                 _kept.scratch = scratch
 
         limit = (one_thread() if has_products else None) or nullcontext()
-        with np.errstate(**modes), _buffers_of(np.getbufsize() if self._written.converts else SMALLEST_BUFFER), limit:
+        with (
+            np.errstate(**modes),
+            _buffers_of(np.getbufsize() if self._written.converts else SMALLEST_BUFFER),
+            limit,
+        ):
             THREADS.share(work, parts)
             row = self._written.row
             for n, aval in enumerate(self._made):
                 if not aval.shape:
-                    results[n] = added_up(results[n], self._count * row, self._is_complex, max(block, row))
+                    results[n] = added_up(
+                        results[n], self._count * row, self._is_complex, max(block, row)
+                    )
         for line, kind in sorted(noted):
             warn_at(kind, self._written.operations[line])
         return tuple(results)
@@ -355,7 +404,9 @@ class _Run:
         whole = self._written.whole
         for n, x in enumerate(arguments):
             if n in whole:
-                given.append(_without_ones(x) if type(x) is np.ndarray and x.shape[:1] == (1,) else x)
+                given.append(
+                    _without_ones(x) if type(x) is np.ndarray and x.shape[:1] == (1,) else x
+                )
             elif x.flags.c_contiguous and x.flags.aligned:
                 given.append(x.reshape(self._count, *self._tails[n]))
                 is_divided = True
@@ -391,7 +442,10 @@ class _Run:
 
     def _views(self, scratch: Array, most: int, size: int) -> Iterator[Array]:
         """Yield the buffers for a block of ``size`` rows."""
-        offsets = [0, *itertools.accumulate([_rounded(slot * most) for slot in self._written.slots])]
+        offsets = [
+            0,
+            *itertools.accumulate([_rounded(slot * most) for slot in self._written.slots]),
+        ]
         for slot, dtype, tail in self._written.buffers:
             nbytes = self._written.slots[slot] * size
             yield scratch[offsets[slot] : offsets[slot] + nbytes].view(dtype).reshape(size, *tail)
@@ -416,7 +470,9 @@ def _is_taken_as_it_is(program: Program, k: int) -> bool:
         return True
     specs = [program.avals[i] if i >= 0 else type(program.literals[~i]) for i in operands]
     found = loop_dtypes(ufunc, specs)
-    return all(program.avals[i].dtype == dtype for i, dtype in zip(operands, found, strict=False) if i >= 0)
+    return all(
+        program.avals[i].dtype == dtype for i, dtype in zip(operands, found, strict=False) if i >= 0
+    )
 
 
 def _aligned(nbytes: int) -> Array:

@@ -89,7 +89,9 @@ class _Waiting:
                 return False
             work = math.prod(shapes[0]) * shapes[1][-1]
         else:
-            is_over_rows = primitive is reduce_sum_p and 0 in params[0] and len(params[0]) < len(shapes[0])
+            is_over_rows = (
+                primitive is reduce_sum_p and 0 in params[0] and len(params[0]) < len(shapes[0])
+            )
             if not is_over_rows or math.prod(shapes[0]) < LEAST_SUMMED:
                 return False
             work = 0
@@ -113,7 +115,13 @@ class _Waiting:
             for k in order:
                 write.keep(k)
             return
-        write_group(write, order, list(dict.fromkeys([i for k in order for i in program.ops[k][1]])), order, BESIDE)
+        write_group(
+            write,
+            order,
+            list(dict.fromkeys([i for k in order for i in program.ops[k][1]])),
+            order,
+            BESIDE,
+        )
         self.changed = True
 
 
@@ -130,7 +138,10 @@ class Beside:
         self._whole = whole
         program = self._program = plan.program
         places = {i: n for n, i in enumerate(program.input_ids)}
-        self._steps = [(program.ops[k], tuple([places[i] for i in program.ops[k][1]])) for k in program.output_ids]
+        self._steps = [
+            (program.ops[k], tuple([places[i] for i in program.ops[k][1]]))
+            for k in program.output_ids
+        ]
 
     def __call__(self, *arguments: Array) -> tuple[Any, ...]:
         """Run the operations."""

@@ -46,7 +46,9 @@ def in_parts(x: Array, y: Array, out: Array | None = None) -> Any:
     if limit is None:
         return np.matmul(x, y) if out is None else np.matmul(x, y, out)
     if y.ndim == 2 < x.ndim:
-        made = in_parts(x.reshape(-1, x.shape[-1]), y, None if out is None else out.reshape(-1, out.shape[-1]))
+        made = in_parts(
+            x.reshape(-1, x.shape[-1]), y, None if out is None else out.reshape(-1, out.shape[-1])
+        )
         return made.reshape(*x.shape[:-1], made.shape[-1])
     made, pieces = pieces_of(x, y, out)
 
@@ -55,7 +57,9 @@ def in_parts(x: Array, y: Array, out: Array | None = None) -> Any:
             multiply(*pieces[n])
 
     noted: list[str] = []
-    modes: dict[str, Any] = {kind: "ignore" if mode == "ignore" else "call" for kind, mode in np.geterr().items()}
+    modes: dict[str, Any] = {
+        kind: "ignore" if mode == "ignore" else "call" for kind, mode in np.geterr().items()
+    }
     with np.errstate(**modes, call=lambda kind, _flag: noted.append(kind)), limit:
         THREADS.share(work, len(pieces))
     if noted:  # NumPy repeats the warning, in the caller's thread and line
@@ -72,7 +76,11 @@ def multiply(x: Array, y: Array, out: Array) -> None:
     """
     if y.ndim < x.ndim:
         x, out = x.reshape(-1, x.shape[-1]), out.reshape(-1, out.shape[-1])
-    elif y.ndim > 2 and y.strides[-2] == y.itemsize and x.shape[-2] * x.shape[-1] * y.shape[-1] < IN_TURN:
+    elif (
+        y.ndim > 2
+        and y.strides[-2] == y.itemsize
+        and x.shape[-2] * x.shape[-1] * y.shape[-1] < IN_TURN
+    ):
         y = np.ascontiguousarray(y)
     np.matmul(x, y, out)
 
@@ -82,7 +90,9 @@ def pieces_of(x: Array, y: Array, out: Array | None = None) -> tuple[Array, list
     rows, inner, columns = *x.shape[-2:], y.shape[-1]
     stack = np.broadcast_shapes(x.shape[:-2], y.shape[:-2]) if x.ndim > 2 or y.ndim > 2 else ()
     made = np.empty((*stack, rows, columns), x.dtype) if out is None else out
-    return made, _of_stack(x, y, made) if stack else _of_matrices(x, y, made, *parts_of(rows, inner, columns))
+    return made, _of_stack(x, y, made) if stack else _of_matrices(
+        x, y, made, *parts_of(rows, inner, columns)
+    )
 
 
 Piece = tuple[Array, Array, Array]

@@ -44,7 +44,8 @@ SPAN = 1 << 13
 """Elements; the number that NumPy converts at a time."""
 
 SLOW: dict[np.ufunc, str] = {
-    np.sin: "dFD", np.cos: "dFD", np.tan: "FD", np.tanh: "FD", np.exp: "FD", np.log: "FD", np.sqrt: "FD", np.power: "FD",
+    np.sin: "dFD", np.cos: "dFD", np.tan: "FD", np.tanh: "FD", np.exp: "FD", np.log: "FD",
+    np.sqrt: "FD", np.power: "FD",
     np.hypot: "fd", np.remainder: "fd", np.fmod: "fd", np.floor_divide: "fd",
 }  # fmt: skip
 """Functions at least `MUCH` times as slow as an addition, with the dtypes for which they are."""
@@ -75,13 +76,17 @@ def spread_operations(program: Program) -> dict[int, Spread]:
         primitive, operands, _ = program.ops[k]
         ufunc = primitive.eval
         if isinstance(ufunc, np.ufunc) and primitive.is_ufunc and program.avals[k].shape:
-            found = spread_ufunc(ufunc, [program.avals[i] for i in operands if i >= 0], program.avals[k])
+            found = spread_ufunc(
+                ufunc, [program.avals[i] for i in operands if i >= 0], program.avals[k]
+            )
             if found is not None:
                 made[k] = found
     return made
 
 
-def spread_ufunc(ufunc: np.ufunc, specs: Sequence[Any], made: ShapeDtype | None = None) -> Spread | None:
+def spread_ufunc(
+    ufunc: np.ufunc, specs: Sequence[Any], made: ShapeDtype | None = None
+) -> Spread | None:
     """Return a multi-threaded version of a ufunc with one result.
 
     Args:
@@ -104,7 +109,9 @@ def spread_ufunc(ufunc: np.ufunc, specs: Sequence[Any], made: ShapeDtype | None 
 def _are_large(ufunc: np.ufunc, avals: Sequence[ShapeDtype]) -> bool:
     slow = SLOW.get(ufunc, "")
     factors = [MUCH if aval.dtype.char in slow else 1 for aval in avals]
-    return all(map(_is_known, avals)) and any(f * x.nbytes >= LEAST_BYTES for f, x in zip(factors, avals, strict=True))
+    return all(map(_is_known, avals)) and any(
+        f * x.nbytes >= LEAST_BYTES for f, x in zip(factors, avals, strict=True)
+    )
 
 
 def _is_known(aval: ShapeDtype) -> bool:
@@ -146,7 +153,9 @@ class Spread:
         def work(take: Take) -> None:
             while (n := take()) < parts:
                 start, stop = bounds[n], bounds[n + 1]
-                ufunc(*[x[start:stop] if sliced else x for x, sliced in given], out=target[start:stop])
+                ufunc(
+                    *[x[start:stop] if sliced else x for x, sliced in given], out=target[start:stop]
+                )
 
         if "call" in modes:
             with np.errstate(**modes):
@@ -158,7 +167,9 @@ class Spread:
                 warn(kind, 0)
         return made
 
-    def _divided(self, operands: Sequence[Any], out: Array | None) -> tuple[list[tuple[Any, bool]], list[int], bool] | None:
+    def _divided(
+        self, operands: Sequence[Any], out: Array | None
+    ) -> tuple[list[tuple[Any, bool]], list[int], bool] | None:
         """Return operands with flags (sliced or not), bounds of spans, and True if spans are of
         elements, not rows.
 
@@ -169,16 +180,23 @@ class Spread:
         if out is not None and (out.shape != shape or not out.flags.c_contiguous):
             return None
         for x in arrays if out is None else (*arrays, out):
-            if type(x) is not np.ndarray or not (x.flags.aligned and (x.flags.c_contiguous or _is_one(x))):
+            if type(x) is not np.ndarray or not (
+                x.flags.aligned and (x.flags.c_contiguous or _is_one(x))
+            ):
                 return None
         full = [x for x in arrays if x.shape == shape and not _is_one(x)]
         is_flat = bool(full) and all(x.shape == shape or not x.ndim for x in arrays)
         if is_flat:
             size, unit = math.prod(shape), SPAN
-            given = [(x.reshape(-1), True) if any(x is y for y in full) else (_number(x), False) for x in operands]
+            given = [
+                (x.reshape(-1), True) if any(x is y for y in full) else (_number(x), False)
+                for x in operands
+            ]
         elif len(shape) > 1 and shape[0] >= count and (full or not any(_is_one(x) for x in arrays)):
             size, unit = shape[0], 1
-            given = [(x, _is_array(x) and x.ndim == len(shape) and x.shape[0] == size) for x in operands]
+            given = [
+                (x, _is_array(x) and x.ndim == len(shape) and x.shape[0] == size) for x in operands
+            ]
         else:
             return None
         return given, [*[size // unit * n // count * unit for n in range(count)], size], is_flat
@@ -215,6 +233,11 @@ def modes_noting(note: Callable[[str, int], object]) -> dict[str, Any] | None:
     wanted = set(modes.values())
     if wanted == {"ignore"}:
         return modes
-    if not wanted <= {"ignore", "warn", "call"} or ("call" in wanted and np.geterrcall() is not warn):
+    if not wanted <= {"ignore", "warn", "call"} or (
+        "call" in wanted and np.geterrcall() is not warn
+    ):
         return None
-    return {**{kind: "ignore" if mode == "ignore" else "call" for kind, mode in modes.items()}, "call": note}
+    return {
+        **{kind: "ignore" if mode == "ignore" else "call" for kind, mode in modes.items()},
+        "call": note,
+    }

@@ -72,7 +72,9 @@ class Threads:
     def block_of(self, size: int) -> int:
         """Return the elements of a block, for an array of ``size`` elements; see `SHARED`."""
         is_usual = self.block == BLOCK and self.count > 1
-        return SHARED * BLOCK if is_usual and size >= 2 * SHARED * BLOCK * self.count else self.block
+        return (
+            SHARED * BLOCK if is_usual and size >= 2 * SHARED * BLOCK * self.count else self.block
+        )
 
     def forget(self) -> None:
         """Recreate the threads at next use: a forked child has none."""
@@ -118,7 +120,9 @@ class Threads:
             if failure is not None:
                 raise failure
 
-    def _begin(self, jobs: list[_Job], work: Callable[..., object], given: Sequence[tuple[Any, ...]]) -> None:
+    def _begin(
+        self, jobs: list[_Job], work: Callable[..., object], given: Sequence[tuple[Any, ...]]
+    ) -> None:
         """Submit jobs to the pool, each in a copy of the caller's context (which contains NumPy's
         error state).
 
@@ -156,7 +160,9 @@ class _Job:
 
     __slots__ = ("_call", "future")
 
-    def __init__(self, pool: ThreadPoolExecutor, work: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    def __init__(
+        self, pool: ThreadPoolExecutor, work: Callable[..., object], arguments: tuple[Any, ...]
+    ) -> None:
         self._call: Any = (contextvars.copy_context(), work, arguments)
         self.future: Future[None] = pool.submit(self)
 

@@ -69,7 +69,10 @@ SHOWN: Mapping[Primitive, Callable[..., Any]] = {
     reshape_p: _reshape,
     name_p: _itself,
     require_p: _itself,
-    **{primitive: primitive.eval for primitive in (permute_p, broadcast_to_p, diagonal_p, real, imag)},
+    **{
+        primitive: primitive.eval
+        for primitive in (permute_p, broadcast_to_p, diagonal_p, real, imag)
+    },
 }
 """View operations of their first operand: functions from array and params to the view."""
 
@@ -98,8 +101,14 @@ def static_views(program: Program) -> dict[int, View | None]:
         if not primitive.view:
             continue
         found[k] = None
-        is_static = operands[0] >= 0 and all(type(n) is int for i in (k, operands[0]) for n in program.avals[i].shape)
-        if primitive not in SHOWN or not is_static or (primitive is imag and program.avals[operands[0]].dtype.kind != "c"):
+        is_static = operands[0] >= 0 and all(
+            type(n) is int for i in (k, operands[0]) for n in program.avals[i].shape
+        )
+        if (
+            primitive not in SHOWN
+            or not is_static
+            or (primitive is imag and program.avals[operands[0]].dtype.kind != "c")
+        ):
             continue
         root, x = in_memory(operands[0])
         try:
@@ -114,7 +123,9 @@ def static_views(program: Program) -> dict[int, View | None]:
 
 def c_strides(aval: ShapeDtype) -> tuple[int, ...]:
     """Return the strides of an array in C order, in bytes."""
-    return tuple([math.prod(aval.shape[k + 1 :]) * aval.dtype.itemsize for k in range(len(aval.shape))])
+    return tuple(
+        [math.prod(aval.shape[k + 1 :]) * aval.dtype.itemsize for k in range(len(aval.shape))]
+    )
 
 
 # -- arena -----------------------------------------------------------------------------------------
@@ -190,7 +201,9 @@ def arena_of(plan: Plan) -> Arena:
         items = []
     count = len(items)
     steps = {step.first: step for step in plan.steps}
-    items += [(max([body.arena.nbytes for body in steps[k].bodies]), n, n, k) for k, n in bodies.items()]
+    items += [
+        (max([body.arena.nbytes for body in steps[k].bodies]), n, n, k) for k, n in bodies.items()
+    ]
     places = [*_places([item[:3] for item in items])]
     ends = [place + item[0] for place, item in zip(places, items, strict=True)]
     found = [(item[3], place) for place, item in zip(places, items, strict=True)]
@@ -214,7 +227,7 @@ def _places(items: Sequence[tuple[int, int, int]]) -> Sequence[int]:
     return found
 
 
-# -- donated inputs --------------------------------------------------------------------------------------------------------
+# -- donated inputs --------------------------------------------------------------------------------
 
 
 class Donation(NamedTuple):
@@ -243,14 +256,22 @@ def donations_of(plan: Plan) -> tuple[Donation, ...]:
     shown = {roots.get(i, i) for i in program.output_ids}
     ends = {roots.get(i, i): n for n, i in enumerate(program.output_ids) if not plan.copied[n]}
     free = {
-        home: n for n, home in enumerate(plan.homes) if home is not None and roots.get(home) == home and n in ends.values()
+        home: n
+        for n, home in enumerate(plan.homes)
+        if home is not None and roots.get(home) == home and n in ends.values()
     }
     found: list[Donation] = []
     for place in plan.donated:
         i = program.input_ids[place]
-        variables = tuple([j for j, root in roots.items() if root == i and plan.views.get(j) is None])
+        variables = tuple(
+            [j for j, root in roots.items() if root == i and plan.views.get(j) is None]
+        )
         if not variables and i not in shown:
-            fits = [h for h in free if program.avals[h] is program.avals[i] and made[h] > last.get(i, -1)]
+            fits = [
+                h
+                for h in free
+                if program.avals[h] is program.avals[i] and made[h] > last.get(i, -1)
+            ]
             variables = tuple(fits[:1])
         if variables:
             output = free.pop(variables[0], None) if variables[0] in free else ends.get(i)

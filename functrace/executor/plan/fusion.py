@@ -55,7 +55,14 @@ from functrace.ops.elementwise import (
 )
 from functrace.ops.indexing import embed_p, index_p
 from functrace.ops.joining import concatenate_p, stack_p
-from functrace.ops.reductions import reduce_all_p, reduce_any_p, reduce_max_p, reduce_min_p, reduce_prod_p, reduce_sum_p
+from functrace.ops.reductions import (
+    reduce_all_p,
+    reduce_any_p,
+    reduce_max_p,
+    reduce_min_p,
+    reduce_prod_p,
+    reduce_sum_p,
+)
 from functrace.ops.shaping import Shape, broadcast_to_p, convert_p, permute_p, reshape_p
 from functrace.passes.algebraic_simplify import simplify
 from functrace.passes.cse import merge_common_subexpressions
@@ -172,7 +179,9 @@ def grouped(program: Program) -> Program:
     while left:
         k = left.pop()
         group = _Group.begun(program, k, least)
-        before, after = _gathered(group, left[: -WINDOW - 1 : -1]) if group is not None else ([], [])
+        before, after = (
+            _gathered(group, left[: -WINDOW - 1 : -1]) if group is not None else ([], [])
+        )
         made = None if group is None else group.made(readers, outputs)
         if group is None or made is None:
             write.keep(k)
@@ -207,7 +216,9 @@ def _gathered(group: _Group, others: Sequence[int]) -> tuple[list[int], list[int
         results = range(k, k + (program.result_count(k) if primitive.many else 1))
         reads = not group.members.isdisjoint(operands)
         is_behind = not behind.isdisjoint(operands) or not group.totals.isdisjoint(operands)
-        is_new = not primitive.view and any(is_large(program.avals[j], group.least) for j in results)
+        is_new = not primitive.view and any(
+            is_large(program.avals[j], group.least) for j in results
+        )
         if after and not reads and is_new:
             is_behind = True
         if not is_behind and group.joins(k):
@@ -248,7 +259,11 @@ class _Group:
         if primitive in REDUCTIONS:
             aval = program.avals[operands[0]] if operands[0] >= 0 else None
         else:
-            aval = program.avals[k] if is_pointwise(program, k) or primitive is matmul_in_parts_p else None
+            aval = (
+                program.avals[k]
+                if is_pointwise(program, k) or primitive is matmul_in_parts_p
+                else None
+            )
         if aval is None or not is_large(aval, 1 if primitive is matmul_in_parts_p else least):
             return None
         group = cls(program, aval.shape, len(aval.shape), least)
@@ -284,7 +299,9 @@ class _Group:
         self.count, self.has_products = count, has_products
         self.order.append(k)
         self.members.add(k)
-        if primitive in (permute_p, index_p) or (primitive is reshape_p and operands[0] in self.strided):
+        if primitive in (permute_p, index_p) or (
+            primitive is reshape_p and operands[0] in self.strided
+        ):
             self.strided.add(k)
         return True
 
@@ -299,7 +316,8 @@ class _Group:
             return False
         block = THREADS.block * (LARGEST_ROW if has_products else 1)
         return count == len(self.shape) or (
-            math.prod(self.shape[count:]) <= block and math.prod(self.shape[:count]) >= FEWEST_BLOCKS
+            math.prod(self.shape[count:]) <= block
+            and math.prod(self.shape[:count]) >= FEWEST_BLOCKS
         )
 
     def _prefix(self, shape: Shape) -> int:
@@ -332,13 +350,19 @@ class _Group:
                 return 0
             else:
                 padded = (1,) * (len(shape) - len(other)) + other
-                ones = next((j for j, n in enumerate(padded) if type(n) is not int or n != 1), len(padded))
+                ones = next(
+                    (j for j, n in enumerate(padded) if type(n) is not int or n != 1), len(padded)
+                )
                 count = min(count, max(same, ones))
         return count
 
     def _reshaping(self, i: int, k: int) -> int:
         avals = self.program.avals
-        return min(self._prefix(avals[i].shape), self._prefix(avals[k].shape)) if i in self.members else 0
+        return (
+            min(self._prefix(avals[i].shape), self._prefix(avals[k].shape))
+            if i in self.members
+            else 0
+        )
 
     def _reducing(self, i: int, axes: Shape) -> int:
         if i < 0 or i in self.totals or not axes:
@@ -369,7 +393,11 @@ class _Group:
         primitive, _, params = self.program.ops[k]
         if i not in self.members:
             return 0
-        kept = [a == n for n, a in enumerate(params[0])] if primitive is permute_p else [a == WHOLE_AXIS for a in params[0]]
+        kept = (
+            [a == n for n, a in enumerate(params[0])]
+            if primitive is permute_p
+            else [a == WHOLE_AXIS for a in params[0]]
+        )
         count = next((n for n, is_kept in enumerate(kept) if not is_kept), len(kept))
         avals = self.program.avals
         return min(count, self._prefix(avals[i].shape), self._prefix(avals[k].shape))
@@ -391,11 +419,19 @@ class _Group:
         if self.has_products:
             return False
         aval = avals[operands[0]] if operands[0] >= 0 else None
-        if primitive is not reduce_sum_p or aval is None or aval.shape != self.shape or aval.dtype.str[1:] not in SUMMED:
+        if (
+            primitive is not reduce_sum_p
+            or aval is None
+            or aval.shape != self.shape
+            or aval.dtype.str[1:] not in SUMMED
+        ):
             return False
         if self.program.ops[operands[0]][0] is broadcast_to_p:
             return False
-        if any(avals[i].dtype.kind != aval.dtype.kind for i in self.totals) or not sums_are_in_pairs():
+        if (
+            any(avals[i].dtype.kind != aval.dtype.kind for i in self.totals)
+            or not sums_are_in_pairs()
+        ):
             return False
         self.order.append(k)
         self.totals.add(k)
@@ -414,7 +450,11 @@ class _Group:
         if work < LEAST_WORK * THREADS.block:
             return None
         inside = {*self.order}
-        read = {k for k in self.order if k in outputs or any(j not in inside for j in readers.get(k, ()))}
+        read = {
+            k
+            for k in self.order
+            if k in outputs or any(j not in inside for j in readers.get(k, ()))
+        }
         shown: list[int] = []
         later: list[int] = []
         for k in reversed(self.order):
@@ -434,9 +474,19 @@ class _Group:
         roles = self._roles(order)
         if roles is None or not read:
             return None
-        return _Made(program, order, roles, [k for k in order if k in read], self.shape[: self.count], shown, later)
+        return _Made(
+            program,
+            order,
+            roles,
+            [k for k in order if k in read],
+            self.shape[: self.count],
+            shown,
+            later,
+        )
 
-    def _is_had_later(self, k: int, readers: Sequence[int], inside: set[int], read: set[int]) -> bool:
+    def _is_had_later(
+        self, k: int, readers: Sequence[int], inside: set[int], read: set[int]
+    ) -> bool:
         """Return True if the readers outside should recompute a variable: from fewer bytes, or from
         an array that is written anyway.
         """
@@ -447,7 +497,11 @@ class _Group:
             return False
         full = [i for i in operands if i >= 0 and avals[i].shape == avals[k].shape]
         if primitive is convert_p:
-            return len(full) == 1 and full[0] in inside and 2 * avals[full[0]].nbytes <= avals[k].nbytes
+            return (
+                len(full) == 1
+                and full[0] in inside
+                and 2 * avals[full[0]].nbytes <= avals[k].nbytes
+            )
         is_cheap = len(full) == 1 and is_pointwise(self.program, k) and avals[full[0]] is avals[k]
         return (
             is_cheap
@@ -483,7 +537,10 @@ class _Group:
         """
         row = math.prod(self.shape[self.count :])
         is_complex = any(self.program.avals[k].dtype.kind == "c" for k in self.totals)
-        return all(end % row == 0 for end in summed_bounds(math.prod(self.shape), max(THREADS.block, row), is_complex))
+        return all(
+            end % row == 0
+            for end in summed_bounds(math.prod(self.shape), max(THREADS.block, row), is_complex)
+        )
 
 
 class _Made(NamedTuple):
@@ -512,7 +569,14 @@ class _Made(NamedTuple):
         whole = tuple([n for n, is_whole in enumerate(self.roles.values()) if is_whole])
         has_products = any(self.program.ops[k][0] is matmul_in_parts_p for k in self.order)
         blocks = Blocks(self.rows, whole, has_products)
-        write_group(write, self.order, [*self.roles], self.outputs, blocks, lambda body: _tidied(body, len(self.rows)))
+        write_group(
+            write,
+            self.order,
+            [*self.roles],
+            self.outputs,
+            blocks,
+            lambda body: _tidied(body, len(self.rows)),
+        )
         return self.shown
 
 
@@ -541,7 +605,9 @@ def write_group(
     names = {moved[i]: name for i, name in program.names.items() if i in moved}
     body = build.program([moved[i] for i in results], program.name, (), names)
     body = (body if tidy is None else tidy(body)).interned()
-    first = write.place(blocks_p, tuple(map(write.operand, operands)), (body, blocks), write.position(order[0]))
+    first = write.place(
+        blocks_p, tuple(map(write.operand, operands)), (body, blocks), write.position(order[0])
+    )
     write.moved.update({k: first + n for n, k in enumerate(results)})
 
 
@@ -582,7 +648,7 @@ def _weight(primitive: Primitive) -> int:
     return 1 if primitive in CHEAP else 4
 
 
-# -- memory --------------------------------------------------------------------------------------------------------------
+# -- memory ----------------------------------------------------------------------------------------
 
 
 def brought(body: Program, blocks: Blocks) -> frozenset[int]:
@@ -593,14 +659,23 @@ def brought(body: Program, blocks: Blocks) -> frozenset[int]:
     copies the data anyway.
     """
     count = len(blocks.rows)
-    sizes = {i: math.prod(body.avals[i].shape[count:]) for i in (*body.input_ids, *[k for k, _ in body.schedule])}
+    sizes = {
+        i: math.prod(body.avals[i].shape[count:])
+        for i in (*body.input_ids, *[k for k, _ in body.schedule])
+    }
     row = max([sizes[k] for k, _ in body.schedule if body.avals[k].shape], default=1)
     slow: dict[int, bool] = {}
     for k, _ in body.schedule:
         primitive, operands, _ = body.ops[k]
         for i in operands:
             slow.setdefault(i, primitive not in CHEAP)
-    return frozenset([i for n, i in enumerate(body.input_ids) if n not in blocks.whole and sizes[i] == row and slow.get(i)])
+    return frozenset(
+        [
+            i
+            for n, i in enumerate(body.input_ids)
+            if n not in blocks.whole and sizes[i] == row and slow.get(i)
+        ]
+    )
 
 
 def replaceable(body: Program, blocks: Blocks) -> list[list[int]]:
@@ -622,6 +697,10 @@ def replaceable(body: Program, blocks: Blocks) -> list[list[int]]:
                 read[i] = max(read.get(i, 0), len(ops) if is_kept else n)
     divided = [(n, i) for n, i in enumerate(body.input_ids) if n not in blocks.whole]
     return [
-        [n for n, i in divided if avals[i] is avals[k] and avals[k].shape and read.get(i, 0) <= made[k]]
+        [
+            n
+            for n, i in divided
+            if avals[i] is avals[k] and avals[k].shape and read.get(i, 0) <= made[k]
+        ]
         for k in body.output_ids
     ]

@@ -32,11 +32,13 @@ if TYPE_CHECKING:
 
 
 class Access(NamedTuple):
-    """Index map: at a point ``i`` of the space the statement accesses element ``offset + sum(strides[a] * i[a])``.
+    """Index map: at a point ``i`` of the space the statement accesses element ``offset +
+    sum(strides[a] * i[a])``.
 
     Args:
         variable: the array, in C order; for a view, its root.
-        dtype: of the element. (The root may have another one: `x.real` is a view of a complex array.)
+        dtype: of the element. (The root may have another one: `x.real` is a view of a complex
+            array.)
         offset: in elements of this dtype.
         strides: likewise, one per axis of the space; 0 along axes that are broadcast, or reduced.
     """
@@ -68,7 +70,8 @@ class Statement(NamedTuple):
 
 
 class Nest(NamedTuple):
-    """Statements that run at every point of an iteration space; see Note [Statements of one loop nest].
+    """Statements that run at every point of an iteration space; see Note
+    [Statements of one loop nest].
 
     Args:
         space: sizes of the loops, outermost first.
@@ -107,7 +110,9 @@ def nests_of(plan: Plan) -> Iterator[Part]:
 
 
 def _statement(plan: Plan, step: Step) -> tuple[tuple[int, ...], Statement] | None:
-    """Return the iteration space and the statement of an operation; ``None`` if it is not a loop over elements."""
+    """Return the iteration space and the statement of an operation; ``None`` if it is not a loop
+    over elements.
+    """
     program, k = plan.program, step.first
     primitive, operands, params = program.ops[k]
     by = REDUCTIONS.get(primitive)
@@ -126,7 +131,9 @@ def _statement(plan: Plan, step: Step) -> tuple[tuple[int, ...], Statement] | No
     return space, Statement(k, tuple(read), result, by, reduced)
 
 
-def _access(plan: Plan, i: int, space: tuple[int, ...], axes: tuple[int, ...] | None = None) -> Access:
+def _access(
+    plan: Plan, i: int, space: tuple[int, ...], axes: tuple[int, ...] | None = None
+) -> Access:
     """Return the index map of a variable; ``axes`` are the axes of the space that its axes
     correspond to, by default the last.
     """
@@ -135,7 +142,9 @@ def _access(plan: Plan, i: int, space: tuple[int, ...], axes: tuple[int, ...] | 
     each = aval.dtype.itemsize
     found = [0] * len(space)
     rank = len(aval.shape)
-    for a, n, stride in zip(axes or range(len(space) - rank, len(space)), aval.shape, strides, strict=True):
+    for a, n, stride in zip(
+        axes or range(len(space) - rank, len(space)), aval.shape, strides, strict=True
+    ):
         found[a] = stride // each if n != 1 else 0
     return Access(root, aval.dtype, offset // each, tuple(found))
 
@@ -149,7 +158,9 @@ def _fits(held: list[Statement], new: Statement, roots: dict[int, int]) -> bool:
         return shared and (a[1:] != b[1:] or bool(one.reduced))
 
     for one in held:
-        if any(isinstance(x, Access) and clash(x, one.result, one) for x in (*new.operands, new.result)):
+        if any(
+            isinstance(x, Access) and clash(x, one.result, one) for x in (*new.operands, new.result)
+        ):
             return False
         if any(isinstance(x, Access) and clash(x, new.result, new) for x in one.operands):
             return False

@@ -53,7 +53,9 @@ class _Begun(NamedTuple):
     order: tuple[int, ...]
 
 
-def in_least_cache(body: Program, count: int, cheap: frozenset[Primitive], views: frozenset[Primitive]) -> Program:
+def in_least_cache(
+    body: Program, count: int, cheap: frozenset[Primitive], views: frozenset[Primitive]
+) -> Program:
     """Reorder the operations to keep the fewest bytes alive; returns an equal program.
 
     Args:
@@ -66,7 +68,9 @@ def in_least_cache(body: Program, count: int, cheap: frozenset[Primitive], views
         2 ms for 20 operations, 8 for 40.
     """
     schedule = [k for k, _ in body.schedule]
-    if not 2 < len(schedule) <= MOST or any(body.ops[k][0].many or body.ops[k][0].effects for k in schedule):
+    if not 2 < len(schedule) <= MOST or any(
+        body.ops[k][0].many or body.ops[k][0].effects for k in schedule
+    ):
         return body
     order = _best(_Costs(body, schedule, count, cheap, views))
     if order is None:
@@ -81,13 +85,21 @@ class _Costs:
     """Reads and writes of the operations of a group, as bit masks over operations and inputs."""
 
     def __init__(
-        self, body: Program, schedule: Sequence[int], count: int, cheap: frozenset[Primitive], views: frozenset[Primitive]
+        self,
+        body: Program,
+        schedule: Sequence[int],
+        count: int,
+        cheap: frozenset[Primitive],
+        views: frozenset[Primitive],
     ) -> None:
         ops, avals = body.ops, body.avals
         self.count = len(schedule)
         places = {k: n for n, k in enumerate((*schedule, *body.input_ids))}
         roots = list(range(len(places)))
-        self.sizes = [math.prod(avals[k].shape[count:]) * avals[k].dtype.itemsize if avals[k].shape else 0 for k in places]
+        self.sizes = [
+            math.prod(avals[k].shape[count:]) * avals[k].dtype.itemsize if avals[k].shape else 0
+            for k in places
+        ]
         self.needs: list[int] = []
         """By operation, its predecessors."""
         self.reads: list[list[int]] = []
@@ -132,7 +144,9 @@ class _Costs:
             alive |= 1 << n
         else:
             now -= made
-        return _Begun(most, copied.bit_count(), begun.total + now, now, copied, done, alive, (*begun.order, n))
+        return _Begun(
+            most, copied.bit_count(), begun.total + now, now, copied, done, alive, (*begun.order, n)
+        )
 
 
 def _best(costs: _Costs) -> tuple[int, ...] | None:

@@ -1,8 +1,9 @@
 """The plan of a program: schedule, liveness, aliasing and buffer reuse, for every backend.
 
-A plan is frozen. It lists the operations in order, the last use of each variable, the results that are written into an
-operand's memory, the owner of each variable's memory, the outputs that have to be copied, and the peak of live bytes.
-Sub-programs have plans of their own. A plan prints as a table.
+A plan is frozen. It lists the operations in order, the last use of each variable, the results that
+are written into an operand's memory, the owner of each variable's memory, the outputs that have to
+be copied, and the peak of live bytes. Sub-programs have plans of their own. A plan prints as a
+table.
 
 Layer: 7.
 """
@@ -15,7 +16,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple, final
 
-from functrace.executor.plan.arena import Arena, Donation, View, arena_of, donations_of, static_views
+from functrace.executor.plan.arena import (
+    Arena,
+    Donation,
+    View,
+    arena_of,
+    donations_of,
+    static_views,
+)
 from functrace.executor.plan.fusion import blocks_p, replaceable
 from functrace.executor.plan.loop_nests import Part, nests_of
 from functrace.executor.plan.promotion import Typed, typed
@@ -81,10 +89,14 @@ class Plan:
     def results(self, step: Step) -> range:
         """Return the variables of an operation's results."""
         many = self.program.ops[step.first][0].many
-        return range(step.first, step.first + (self.program.result_count(step.first) if many else 1))
+        return range(
+            step.first, step.first + (self.program.result_count(step.first) if many else 1)
+        )
 
     def freed(self, step: Step) -> tuple[int, ...]:
-        """Return the variables to free after an operation: last uses, and results that are never read."""
+        """Return the variables to free after an operation: last uses, and results that are never
+        read.
+        """
         return (*step.dies, *[j for j in self.results(step) if j not in self._read])
 
     @cached_property
@@ -109,7 +121,9 @@ class Plan:
                     now += avals[j].nbytes
                 readers[owners[j]] += 1
             primitive = self.program.ops[step.first][0]
-            found.append(now + self._inside(step) + int(primitive.scratch * avals[step.first].nbytes))
+            found.append(
+                now + self._inside(step) + int(primitive.scratch * avals[step.first].nbytes)
+            )
             for i in self.freed(step):
                 root = owners.get(i, i)
                 readers[root] -= 1
@@ -146,7 +160,10 @@ class Plan:
         """Return True if peak live bytes are at least ``nbytes``; False if a size is unknown."""
         avals = self.program.avals
         sizes: list[Any] = [aval.nbytes for aval in set(avals)]
-        if any(type(size) is Unknown for size in sizes) or max(sizes, default=0) * len(avals) < nbytes:
+        if (
+            any(type(size) is Unknown for size in sizes)
+            or max(sizes, default=0) * len(avals) < nbytes
+        ):
             return False
         return self.peak_bytes >= nbytes
 
@@ -156,12 +173,16 @@ class Plan:
         avals, owners, outputs = self.program.avals, self.owners, self.program.output_ids
         roots = {owners.get(i, i) for i in outputs}
         ends = sum([avals[r].nbytes for r in roots if r in self._made])
-        copies = sum([avals[i].nbytes for i, copied in zip(outputs, self.copied, strict=True) if copied])
+        copies = sum(
+            [avals[i].nbytes for i, copied in zip(outputs, self.copied, strict=True) if copied]
+        )
         return max([ends + copies, *self.alive])
 
     @cached_property
     def views(self) -> Mapping[int, View | None]:
-        """Root, offset and strides of variables that may be views; see `functrace.executor.plan.arena.static_views`."""
+        """Root, offset and strides of variables that may be views; see
+        `functrace.executor.plan.arena.static_views`.
+        """
         return static_views(self.program)
 
     @cached_property
@@ -173,7 +194,9 @@ class Plan:
 
     @cached_property
     def nests(self) -> tuple[Part, ...]:
-        """Loop nests with their index maps, and the other steps; see `functrace.executor.plan.loop_nests`."""
+        """Loop nests with their index maps, and the other steps; see
+        `functrace.executor.plan.loop_nests`.
+        """
         return tuple(nests_of(self))
 
     @cached_property
@@ -214,13 +237,23 @@ class Plan:
             notes = [f"{alive:,} bytes"]
             if step.into is not None:
                 notes.append(f"into {self._name(step.into)}")
-            taken = [self._name(program.ops[step.first][1][place]) for place in step.onto if place is not None]
+            taken = [
+                self._name(program.ops[step.first][1][place])
+                for place in step.onto
+                if place is not None
+            ]
             if taken:
                 notes.append(f"into {', '.join(taken)}")
             freed = self.freed(step)
             if freed:
                 notes.append(f"drops {', '.join(map(self._name, freed))}")
-            rows.append((f"{text.partition(' {')[0]} {{…}}" if step.bodies else text, ", ".join(notes), step))
+            rows.append(
+                (
+                    f"{text.partition(' {')[0]} {{…}}" if step.bodies else text,
+                    ", ".join(notes),
+                    step,
+                )
+            )
         width = max([len(text) for text, _, _ in rows], default=0)
         for text, notes, step in rows:
             yield f"{indent}  {text:<{width}}  # {notes}"
@@ -257,7 +290,13 @@ def plan(program: Program, policy: Policy = NUMPY_POLICY) -> Plan:
     return planned(optimized(program, policy.passes(PIPELINE)), policy)
 
 
-def planned(program: Program, policy: Policy = NUMPY_POLICY, *, fresh: bool = True, donated: Sequence[int] = ()) -> Plan:
+def planned(
+    program: Program,
+    policy: Policy = NUMPY_POLICY,
+    *,
+    fresh: bool = True,
+    donated: Sequence[int] = (),
+) -> Plan:
     """Plan a program without optimizing it; its sub-programs are optimized.
 
     Args:
@@ -288,9 +327,22 @@ def planned(program: Program, policy: Policy = NUMPY_POLICY, *, fresh: bool = Tr
             bodies = [planned(body, policy.ungrouped) for body in lowering.bodies]
         else:
             rows = policy.passes(PIPELINE)
-            bodies = [planned(optimized(body, rows), policy, fresh=lowering.fresh) for body in lowering.bodies]
+            bodies = [
+                planned(optimized(body, rows), policy, fresh=lowering.fresh)
+                for body in lowering.bodies
+            ]
         steps.append(Step(k, dies, into, tuple(bodies), lowering.structure, onto))
     alone = tuple(map(buffers.is_exclusive, program.output_ids))
-    copied = [fresh and shared and not mine for shared, mine in zip(program.aliasing, alone, strict=True)]
+    copied = [
+        fresh and shared and not mine for shared, mine in zip(program.aliasing, alone, strict=True)
+    ]
     homes = tuple(map(buffers.home, program.output_ids))
-    return Plan(program, tuple(steps), MappingProxyType(buffers.owners), tuple(copied), alone, homes, tuple(donated))
+    return Plan(
+        program,
+        tuple(steps),
+        MappingProxyType(buffers.owners),
+        tuple(copied),
+        alone,
+        homes,
+        tuple(donated),
+    )

@@ -63,7 +63,9 @@ DTYPES: Mapping[Primitive, Callable[[DType, int], tuple[DType, ...]]] = {
     **dict.fromkeys((trunc_divide, clamp, signed_remainder, cumsum_p, cumprod_p), _all),
     **dict.fromkeys((concatenate_p, stack_p, dot_p, matmul_in_parts_p), _all),
 }
-"""Operand dtypes of primitives that are not ufuncs, as functions of the result's dtype and the number of operands."""
+"""Operand dtypes of primitives that are not ufuncs, as functions of the result's dtype and the
+number of operands.
+"""
 
 COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
@@ -87,13 +89,19 @@ def typed(program: Program, k: int) -> Typed:
     if isinstance(function, np.ufunc):
         dtypes = loop_dtypes(function, [program.spec(i) for i in operands])[: function.nin]
         if function in COMPARISONS:
-            ends = [x if x is None or _holds(d, x) else _infinity(x) for x, d in zip(numbers, dtypes, strict=True)]
+            ends = [
+                x if x is None or _holds(d, x) else _infinity(x)
+                for x, d in zip(numbers, dtypes, strict=True)
+            ]
             if ends != numbers:  # compare with an infinity of the same sign
                 return Typed(tuple(ends), (np.dtype(np.float64),) * 2, results)
     elif primitive in DTYPES:
         dtypes = DTYPES[primitive](results[0], len(operands))
     else:
-        values = [program.avals[i].dtype if i >= 0 else np.asarray(program.literals[~i]).dtype for i in operands]
+        values = [
+            program.avals[i].dtype if i >= 0 else np.asarray(program.literals[~i]).dtype
+            for i in operands
+        ]
         return Typed(tuple(numbers), tuple(values), results)
     with np.errstate(all="ignore"):
         found = [None if x is None else d.type(x) for x, d in zip(numbers, dtypes, strict=True)]

@@ -57,7 +57,9 @@ class Buffers:
         instead.
         """
         for i in program.input_ids:
-            self._layouts[i] = C_ORDER if donated or _is_row(program.avals[i].shape) else ("like", i)
+            self._layouts[i] = (
+                C_ORDER if donated or _is_row(program.avals[i].shape) else ("like", i)
+            )
         self._donated = frozenset([program.input_ids[k] for k in donated])
         for i in self._donated:
             self.owners[i] = i
@@ -95,13 +97,19 @@ class Buffers:
             self._owned.add(k)
         elif primitive.view:
             root = self.owners.get(variables[0], variables[0]) if variables else k
-            keeps = primitive is reshape_p and bool(variables) and self._layouts.get(variables[0]) == C_ORDER
+            keeps = (
+                primitive is reshape_p
+                and bool(variables)
+                and self._layouts.get(variables[0]) == C_ORDER
+            )
             layout = C_ORDER if keeps else None
             if not primitive.writable or not self._read_only.isdisjoint(variables):
                 self._read_only.add(k)
         else:
             fresh = primitive.fresh is not None and primitive.fresh(program.avals[k])
-            in_order = fresh and (not primitive.many or all(self._layouts.get(i) == C_ORDER for i in variables))
+            in_order = fresh and (
+                not primitive.many or all(self._layouts.get(i) == C_ORDER for i in variables)
+            )
             layout = C_ORDER if in_order or _is_row(program.avals[k].shape) else None
             if fresh:
                 self._owned.update(range(k, k + count))
@@ -112,12 +120,17 @@ class Buffers:
             root = self.owners.get(chosen, chosen)
         layouts = [
             layout,
-            *[C_ORDER if in_order or _is_row(program.avals[j].shape) else None for j in range(k + 1, k + count)],
+            *[
+                C_ORDER if in_order or _is_row(program.avals[j].shape) else None
+                for j in range(k + 1, k + count)
+            ],
         ]
         self._note(k, dying, [root, *range(k + 1, k + count)], layouts)
         return chosen
 
-    def _note(self, k: int, dying: Sequence[int], roots: Sequence[int], layouts: Sequence[Any]) -> None:
+    def _note(
+        self, k: int, dying: Sequence[int], roots: Sequence[int], layouts: Sequence[Any]
+    ) -> None:
         """Record the owners of the memory of an operation's results."""
         for i in dying:
             self._sharing[self.owners.get(i, i)] -= 1
@@ -125,7 +138,9 @@ class Buffers:
             self.owners[j], self._layouts[j] = root, layout
             self._sharing[root] += 1
 
-    def group(self, k: int, dying: Sequence[int], replaceable: Sequence[Sequence[int]]) -> tuple[int | None, ...]:
+    def group(
+        self, k: int, dying: Sequence[int], replaceable: Sequence[Sequence[int]]
+    ) -> tuple[int | None, ...]:
         """Record a fusion group.
 
         Args:
@@ -140,7 +155,9 @@ class Buffers:
         is_in_order = all(self._layouts.get(i) == C_ORDER for i in operands if i >= 0)
         chosen: list[int | None] = []
         for j, places in enumerate(replaceable, k):
-            free = [n for n in places if operands[n] in dying and self._is_free(operands[n], j, C_ORDER)]
+            free = [
+                n for n in places if operands[n] in dying and self._is_free(operands[n], j, C_ORDER)
+            ]
             free = [n for n in free if operands.count(operands[n]) == 1 and n not in chosen]
             given = [n for n in free if operands[n] in self._donated]
             chosen.append((given or free or [None])[0] if is_in_order else None)
@@ -192,7 +209,11 @@ class Buffers:
         if C_ORDER in full or all(layout == C_ORDER for layout in layouts):
             return C_ORDER
         others = [s for s in shapes if s != shape]
-        return full[0] if full and all(x == full[0] for x in full) and all(map(_is_row, others)) else None
+        return (
+            full[0]
+            if full and all(x == full[0] for x in full) and all(map(_is_row, others))
+            else None
+        )
 
     def _is_free(self, i: int, k: int, layout: Layout | None) -> bool:
         """Return True if the result may overwrite operand ``i``."""

@@ -44,11 +44,18 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
             if other._recording is not recording or recording.shadows:
                 return bind(primitive, (other, self) if reflected else (self, other))
             operand, spec = other._id, other.aval
-        elif (kind is float or kind is int or kind is bool or kind is complex) and not recording.shadows:
+        elif (
+            kind is float or kind is int or kind is bool or kind is complex
+        ) and not recording.shadows:
             literals = recording.literals
             literals.append(other)
             operand, spec = -len(literals), kind
-        elif (kind is list or kind is tuple) and row.name == "mul" and not self.aval.shape and repeats(self):
+        elif (
+            (kind is list or kind is tuple)
+            and row.name == "mul"
+            and not self.aval.shape
+            and repeats(self)
+        ):
             return NotImplemented
         elif kind is str or other is None:
             return NotImplemented if unequal is None else np.full(self.aval.shape, unequal)[()]
@@ -58,7 +65,9 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
                 if result is not AS_VALUES:
                     return result
             pair: Any = (other, self) if reflected else (self, other)
-            return bind(primitive, operands_without_masks(primitive, pair) if is_masked(kind) else pair)
+            return bind(
+                primitive, operands_without_masks(primitive, pair) if is_masked(kind) else pair
+            )
         if reflected:
             key, operands = (primitive, spec, self.aval), (operand, self._id)
         else:
@@ -102,7 +111,8 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
 
 
 def repeats(x: TracedArray) -> bool:
-    """Return True if multiplying a list by this 0-d value repeats the list: NumPy scalars do, 0-d arrays do not.
+    """Return True if multiplying a list by this 0-d value repeats the list: NumPy scalars do, 0-d
+    arrays do not.
 
     Raises:
         DtypeError: for scalars that are no integers, as in NumPy.
@@ -111,12 +121,14 @@ def repeats(x: TracedArray) -> bool:
     scalar = is_scalar(x)
     if scalar and x.aval.dtype.kind not in "iu":
         raise DtypeError(
-            f"can't multiply sequence by non-int of type {x.aval}: a NumPy scalar repeats lists, as a Python number does",
+            f"can't multiply sequence by non-int of type {x.aval}: a NumPy scalar repeats lists, "
+            "as a Python number does",
             fix="make an array of the list: x * np.array([...])",
         )
     if scalar is None and x.aval.dtype.kind in "iu":
         raise ConcretizationError(
-            f"whether an integer ({x.aval}) times a list repeats it depends on whether it is a scalar or an array, which is "
+            f"whether an integer ({x.aval}) times a list repeats it depends on whether it is a "
+            "scalar or an array, which is "
             "not known here",
             fix="make an array of the list: x * np.array([...])",
         )
@@ -134,7 +146,12 @@ def _in_place(row: Operator) -> Callable[[Any, Any], Any]:
         kind = type(other)
         if kind is TracedArray:
             pass
-        elif (kind is list or kind is tuple) and row.name == "mul" and not self.aval.shape and repeats(self):
+        elif (
+            (kind is list or kind is tuple)
+            and row.name == "mul"
+            and not self.aval.shape
+            and repeats(self)
+        ):
             return NotImplemented
         elif has_operators(kind):
             result = apply_operator(row, self, other, reflected=False, in_place=True)
@@ -154,7 +171,7 @@ def _unary(primitive: ew.Elementwise) -> Callable[[Any], Any]:
     return lambda self: record_one(primitive, self)
 
 
-# -- powers, and products in place ------------------------------------------------------------------------------------
+# -- powers, and products in place -----------------------------------------------------------------
 
 _SHORTCUTS: dict[tuple[str, type, float], ew.Elementwise] = {
     **{(kind, int, 2): ew.square for kind in "biufc"},
@@ -170,14 +187,18 @@ if (np.ones(1, bool) ** 2).dtype != np.int8:  # NumPy 2.3.0 raises bools as int6
     del _SHORTCUTS["b", int, 2]
 
 _TAKES_SCALARS_AS_NUMBERS = (np.ones(1, np.float32) ** np.float64(2.0)).dtype == np.float32
-"""True if NumPy's fast paths apply to NumPy scalars and 0-d exponents, in the base's dtype: before 2.3."""
+"""True if NumPy's fast paths apply to NumPy scalars and 0-d exponents, in the base's dtype: before
+2.3.
+"""
 
 _plain_power = _binary(Operator("pow", np.power), reflected=False)
 
 
 def _as_number(base: TracedArray, n: Any) -> Any:
     """Return an exponent as the Python number that a NumPy before 2.3 takes it for."""
-    if type(n) is not float and (not isinstance(n, np.generic | np.ndarray) or n.ndim or n.dtype.kind not in "iuf"):
+    if type(n) is not float and (
+        not isinstance(n, np.generic | np.ndarray) or n.ndim or n.dtype.kind not in "iuf"
+    ):
         return n
     if not base.aval.shape and is_scalar(base) is not False:
         return n
@@ -203,7 +224,8 @@ def _power(self: TracedArray, n: Any, modulo: None = None) -> Any:
                 return record_one(shortcut, self)
             if scalar is None and aval.dtype.kind == "b":
                 raise ConcretizationError(
-                    f"the dtype of a power of a 0-d bool ({aval}) depends on whether it is a scalar or an array, which "
+                    f"the dtype of a power of a 0-d bool ({aval}) depends on whether it is a "
+                    "scalar or an array, which "
                     "is not known here",
                     fix="convert it first: x.astype(int) ** 2",
                 )
@@ -218,7 +240,11 @@ def _power_in_place(self: TracedArray, n: Operand) -> Any:
     if has_operators(type(n)):
         return _power_by(self, n)
     result = self**n
-    return self._assign(result, "power", fresh=True) if self.aval.shape else in_place_number(self, result, "power")
+    return (
+        self._assign(result, "power", fresh=True)
+        if self.aval.shape
+        else in_place_number(self, result, "power")
+    )
 
 
 def _matmul_in_place(self: TracedArray, other: Arrayed) -> Any:
@@ -227,7 +253,11 @@ def _matmul_in_place(self: TracedArray, other: Arrayed) -> Any:
     return self._assign(self @ other, "matmul", fresh=True)
 
 
-for _name, _method in {"__pow__": _power, "__ipow__": _power_in_place, "__imatmul__": _matmul_in_place}.items():
+for _name, _method in {
+    "__pow__": _power,
+    "__ipow__": _power_in_place,
+    "__imatmul__": _matmul_in_place,
+}.items():
     setattr(TracedArray, _name, _method)
 set_operators(TracedArray, _binary, _in_place, _unary, elementwise=False)
 for _ufunc in ew.UFUNCS:

@@ -30,9 +30,13 @@ def assigned(value: Operand, dtype: np.dtype[Any]) -> Any:
     """
     value = stacked(value)
     kind = type(value)
-    is_complex = kind is complex or (isinstance(value, Tracer) and value.is_number and value.dtype.kind == "c")
+    is_complex = kind is complex or (
+        isinstance(value, Tracer) and value.is_number and value.dtype.kind == "c"
+    )
     if is_complex and dtype.kind not in "bc":
-        raise DtypeError(f"a complex number does not fit into an array of dtype {dtype}", fix="write value.real")
+        raise DtypeError(
+            f"a complex number does not fit into an array of dtype {dtype}", fix="write value.real"
+        )
     if kind in LITERALS:
         if dtype.kind in "fc" or (kind is int and dtype.kind in "iu" and value in _range(dtype)):
             return value
@@ -63,10 +67,16 @@ def start_of(value: Operand, dtype: np.dtype[Any]) -> Any:
     """
     if isinstance(value, Tracer):
         if not np.can_cast(value.dtype, dtype, "same_kind"):
-            raise DtypeError(f"cannot cast initial={value.aval} to {dtype}", fix="pass dtype=, or convert it first")
+            raise DtypeError(
+                f"cannot cast initial={value.aval} to {dtype}",
+                fix="pass dtype=, or convert it first",
+            )
         return convert(value, dtype)
     if numeric(value).ndim:
-        raise ShapeError(f"initial must be a number, not of shape {np.shape(value)}", fix="add the array afterwards")
+        raise ShapeError(
+            f"initial must be a number, not of shape {np.shape(value)}",
+            fix="add the array afterwards",
+        )
     return written(value, (), dtype)
 
 

@@ -13,7 +13,14 @@ import numpy as np
 from functrace.errors import DtypeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
 from functrace.numpy.arrays.assignment import assigned
-from functrace.numpy.arrays.indexing import only_mask, parse_index, put_at, read, store, without_leading_ones
+from functrace.numpy.arrays.indexing import (
+    only_mask,
+    parse_index,
+    put_at,
+    read,
+    store,
+    without_leading_ones,
+)
 from functrace.numpy.arrays.masked import MaskedSelection, is_mask
 from functrace.numpy.protocol.operands import Arrayed, Index, Operand, known
 from functrace.numpy.protocol.tables import ufunc_method
@@ -28,7 +35,7 @@ from functrace.typing import Scalar
 if TYPE_CHECKING:
     from functrace.numpy.arrays.traced_array import TracedArray
 
-# -- x.at[index] -----------------------------------------------------------------------------------------------
+# -- x.at[index] -----------------------------------------------------------------------------------
 
 
 MOST_UNROLLED = 64
@@ -126,14 +133,17 @@ class AtIndex:
         part = gather(x, template, arrays)
         if not arrays or all(shape_of(a) == () for a in arrays):
             return put_at(x, template, arrays, assigned(bind(primitive, (part, values)), x.dtype))
-        given: Any = values if type(values) in LITERALS or isinstance(values, Tracer) else as_array(values)
+        given: Any = (
+            values if type(values) in LITERALS or isinstance(values, Tracer) else as_array(values)
+        )
         target = shape_of(part)
         rounds = _rounds(template, arrays, shape_of(x), target)
         if len(rounds) == 1:
             return put_at(x, template, arrays, assigned(bind(primitive, (part, given)), x.dtype))
         if len(rounds) > MOST_UNROLLED:
             raise UnsupportedFunctionError(
-                f"x.at[…].{primitive} with indices that repeat more than {MOST_UNROLLED} times, or are not known",
+                f"x.at[…].{primitive} with indices that repeat more than {MOST_UNROLLED} times, or "
+                "are not known",
                 fix="use .add, which has no such limit, or pass indices that are not traced",
             )
         return _one_after_another(x, template, arrays, target, rounds, primitive, given)
@@ -154,13 +164,19 @@ def _rounds(
     if not all(map(has_value, arrays)):
         return [numbers[k : k + 1] for k in range(count)]
     indices = tuple(map(known, arrays))
-    places = np.asarray(gather(np.arange(int(np.prod(shape))).reshape(shape), template, indices)).reshape(-1)
+    places = np.asarray(
+        gather(np.arange(int(np.prod(shape))).reshape(shape), template, indices)
+    ).reshape(-1)
     order = np.argsort(places, kind="stable")
     ordered = places[order]
     starts = np.r_[True, ordered[1:] != ordered[:-1]][: len(ordered)]
     occurrence = np.empty(count, np.intp)
-    occurrence[order] = np.arange(count) - np.maximum.accumulate(np.where(starts, np.arange(count), 0))
-    return [numbers[occurrence == k] for k in range(int(occurrence.max()) + 1)] if count else [numbers]
+    occurrence[order] = np.arange(count) - np.maximum.accumulate(
+        np.where(starts, np.arange(count), 0)
+    )
+    return (
+        [numbers[occurrence == k] for k in range(int(occurrence.max()) + 1)] if count else [numbers]
+    )
 
 
 def _one_after_another(
@@ -174,7 +190,9 @@ def _one_after_another(
 ) -> Any:
     shape = shape_of(x)
     size = int(np.prod(shape))
-    places = reshape(gather(np.arange(size).reshape(shape), template, arrays), (int(np.prod(target)),))
+    places = reshape(
+        gather(np.arange(size).reshape(shape), template, arrays), (int(np.prod(target)),)
+    )
     flat = reshape(x, (size,))
     scalar = shape_of(values) == ()
     values = values if scalar else reshape(broadcast_to(values, target), (int(np.prod(target)),))
@@ -195,7 +213,9 @@ def _in_place_at(update: Callable[[AtIndex, Any], Any], ufunc: np.ufunc) -> Call
     def at(x: TracedArray, index: Index, values: Operand) -> None:
         given = values if isinstance(values, Tracer) else as_array(values)
         computed = ufunc.resolve_dtypes((x.dtype, given.dtype, None))[-1]
-        fits = _KINDS[given.dtype.kind] <= _KINDS[x.dtype.kind] and np.can_cast(computed, x.dtype, "same_kind")
+        fits = _KINDS[given.dtype.kind] <= _KINDS[x.dtype.kind] and np.can_cast(
+            computed, x.dtype, "same_kind"
+        )
         if fits and not isinstance(given, Tracer):
             cut = given.astype(x.dtype)
             values, fits = cut, x.dtype.kind in "fc" or np.array_equal(cut, given)
@@ -210,7 +230,8 @@ def _in_place_at(update: Callable[[AtIndex, Any], Any], ufunc: np.ufunc) -> Call
 
 
 for _ufunc, _update in {
-    np.add: AtIndex.add, np.subtract: AtIndex.subtract, np.multiply: AtIndex.multiply, np.divide: AtIndex.divide,
+    np.add: AtIndex.add, np.subtract: AtIndex.subtract, np.multiply: AtIndex.multiply,
+    np.divide: AtIndex.divide,
     np.power: AtIndex.power, np.minimum: AtIndex.min, np.maximum: AtIndex.max,
 }.items():  # fmt: skip
     ufunc_method(_ufunc, "at")(_in_place_at(_update, _ufunc))
@@ -221,7 +242,9 @@ def _updating(primitive: ew.Elementwise) -> Callable[[AtIndex, Any], Any]:
 
 
 for _ufunc in (
-    np.arctan2, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.copysign, np.float_power, np.floor_divide, np.fmax,
-    np.fmin, np.fmod, np.gcd, np.hypot, np.lcm, np.left_shift, np.logaddexp, np.logaddexp2, np.remainder, np.right_shift,
+    np.arctan2, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.copysign, np.float_power,
+    np.floor_divide, np.fmax,
+    np.fmin, np.fmod, np.gcd, np.hypot, np.lcm, np.left_shift, np.logaddexp, np.logaddexp2,
+    np.remainder, np.right_shift,
 ):  # fmt: skip
     ufunc_method(_ufunc, "at")(_in_place_at(_updating(ew.UFUNCS[_ufunc]), _ufunc))

@@ -17,13 +17,15 @@ from functrace.numpy.arrays.views import is_scalar
 from functrace.tracing.tracer import Tracer
 
 _SHORT = {
-    "C": "c_contiguous", "CONTIGUOUS": "c_contiguous", "F": "f_contiguous", "FORTRAN": "f_contiguous", "O": "owndata",
+    "C": "c_contiguous", "CONTIGUOUS": "c_contiguous", "F": "f_contiguous",
+    "FORTRAN": "f_contiguous", "O": "owndata",
     "W": "writeable", "A": "aligned", "X": "writebackifcopy", "B": "behaved", "CA": "carray",
 }  # fmt: skip
 """NumPy's one- and two-letter names of flags."""
 
 _NAMES = frozenset({
-    "c_contiguous", "f_contiguous", "owndata", "writeable", "aligned", "writebackifcopy", "contiguous", "fortran", "fnc",
+    "c_contiguous", "f_contiguous", "owndata", "writeable", "aligned", "writebackifcopy",
+    "contiguous", "fortran", "fnc",
     "forc", "behaved", "carray",
 })  # fmt: skip
 
@@ -70,7 +72,9 @@ class Flags:
     @property
     def owndata(self) -> bool:
         """Always raises: NumPy may return views even for results that share no memory."""
-        raise UnsupportedFunctionError(f"unknown memory ownership of a traced value ({self._x.aval})", fix="use np.copy")
+        raise UnsupportedFunctionError(
+            f"unknown memory ownership of a traced value ({self._x.aval})", fix="use np.copy"
+        )
 
     @property
     def writeable(self) -> bool:
@@ -114,7 +118,8 @@ class Flags:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise UnsupportedFunctionError(
-            f"flags of a traced value cannot be set ({name})", fix="leave it out: a traced value has no memory to protect"
+            f"flags of a traced value cannot be set ({name})",
+            fix="leave it out: a traced value has no memory to protect",
         )
 
     def __setitem__(self, key: str, value: object) -> None:

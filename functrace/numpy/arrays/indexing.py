@@ -30,7 +30,9 @@ from functrace.tracing.values import has_value
 
 def has_array(index: Index) -> bool:
     """Return True if an index contains a plain 0-d array: NumPy then returns a copy."""
-    return any(type(k) is np.ndarray and not k.ndim for k in (index if type(index) is tuple else (index,)))
+    return any(
+        type(k) is np.ndarray and not k.ndim for k in (index if type(index) is tuple else (index,))
+    )
 
 
 def _bound(bound: SupportsIndex | None) -> int | None:
@@ -40,14 +42,17 @@ def _bound(bound: SupportsIndex | None) -> int | None:
         return operator.index(bound)
     except ConcretizationError as error:
         raise ConcretizationError(
-            "a slice with a traced bound has a length that depends on values, which are not known here",
+            "a slice with a traced bound has a length that depends on values, which are not known "
+            "here",
             made=error.made,
             fix="x[start + np.arange(length)] reads a part of fixed length at a traced start",
         ) from error
 
 
 def _entry(entry: Any) -> Any:
-    """Return an entry of an index in one of its canonical forms: int, slice tuple, None, Ellipsis, array or tracer."""
+    """Return an entry of an index in one of its canonical forms: int, slice tuple, None, Ellipsis,
+    array or tracer.
+    """
     kind = type(entry)
     if kind is int or entry is None or entry is Ellipsis:
         return entry
@@ -65,7 +70,8 @@ def _entry(entry: Any) -> Any:
             return int(array)
     if not is_mask(array) and array.dtype.kind not in "iu":
         raise TracedIndexError(
-            f"arrays used as indices must be of integer or boolean type, not {array.dtype}", fix="use .astype(int)"
+            f"arrays used as indices must be of integer or boolean type, not {array.dtype}",
+            fix="use .astype(int)",
         )
     return array
 
@@ -79,7 +85,9 @@ def parse_index(x: Value, index: Index) -> tuple[StaticIndex, tuple[Any, ...]]:
     """
     entries = [_entry(k) for k in index] if type(index) is tuple else [_entry(index)]
     shape = shape_of(x)
-    used = sum(0 if k is None or k is Ellipsis else len(shape_of(k)) if is_mask(k) else 1 for k in entries)
+    used = sum(
+        0 if k is None or k is Ellipsis else len(shape_of(k)) if is_mask(k) else 1 for k in entries
+    )
     template: list[Any] = []
     arrays: list[Any] = []
     axis = 0
@@ -96,7 +104,8 @@ def parse_index(x: Value, index: Index) -> tuple[StaticIndex, tuple[Any, ...]]:
                 )
             if mask.shape != shape[axis : axis + mask.ndim]:
                 raise TracedIndexError(
-                    f"boolean index of shape {mask.shape} does not match the axes {axis} … of shape {shape}",
+                    f"boolean index of shape {mask.shape} does not match the axes {axis} … of "
+                    f"shape {shape}",
                     fix="a mask has the same sizes as the axes that it selects from",
                 )
             template.extend([ARRAY] * mask.ndim)
@@ -146,7 +155,7 @@ def read(x: Arrayed, index: Index) -> Any:
     return gather(x, template, arrays)
 
 
-# -- writing -------------------------------------------------------------------------------------------------
+# -- writing ---------------------------------------------------------------------------------------
 
 
 def without_leading_ones(v: V, rank: int) -> V:
@@ -183,7 +192,8 @@ def _put_where(x: Arrayed, mask: Value, v: Value) -> Any:
         fits = False
     if not fits:
         raise ShapeError(
-            f"could not broadcast input array from shape {sizes} into the elements {rest} that a mask selects",
+            f"could not broadcast input array from shape {sizes} into the elements {rest} that a "
+            "mask selects",
             fix="the value's sizes must be equal to those of x[mask], or 1, from the last axis",
         )
     result = ew.where(reshape(mask, shape_of(mask) + (1,) * len(rest)), v, x)
@@ -203,8 +213,15 @@ def store(x: Arrayed, index: Index, value: Operand) -> Any:
         if result is not None:
             return result
     template, arrays = parse_index(x, index)
-    if shape_of(v) and not arrays and Ellipsis not in template and not _rank_read(x, template, arrays):
+    if (
+        shape_of(v)
+        and not arrays
+        and Ellipsis not in template
+        and not _rank_read(x, template, arrays)
+    ):
         raise ShapeError(
-            f"setting an array element with a sequence: {shape_of(v)} does not fit into one element", fix="write one number"
+            f"setting an array element with a sequence: {shape_of(v)} does not fit into one "
+            "element",
+            fix="write one number",
         )
     return put_at(x, template, arrays, v)

@@ -62,9 +62,7 @@ def naming_modules() -> str:
     """Return the hint for messages in lifted code: how to lift names that a module bound before."""
     if not is_lifted():
         return ""
-    return (
-        ". Here it is lifted: if a package has bound the name before, name it, functrace.numpy.lift(f, modules=['package'])"
-    )
+    return ". Here it is lifted: if a package has bound the name before, name it, functrace.numpy.lift(f, modules=['package'])"
 
 
 def class_asked_for(x: Tracer, frame: FrameType | None) -> type:
@@ -109,11 +107,17 @@ def _questions(code: CodeType) -> frozenset[int]:
 
 def _offsets(instructions: list[dis.Instruction], starts: set[Any]) -> Iterable[int]:
     for i in instructions:
-        if i.opname == "MATCH_CLASS" or (i.opname in _CALLS and _start(i) in starts and _start(i) is not None):
+        if i.opname == "MATCH_CLASS" or (
+            i.opname in _CALLS and _start(i) in starts and _start(i) is not None
+        ):
             yield i.offset
 
 
 def _start(instruction: dis.Instruction) -> tuple[int, int] | None:
     """Return the line and column where the source of an instruction begins."""
     found = instruction.positions
-    return None if found is None or found.lineno is None or found.col_offset is None else (found.lineno, found.col_offset)
+    return (
+        None
+        if found is None or found.lineno is None or found.col_offset is None
+        else (found.lineno, found.col_offset)
+    )

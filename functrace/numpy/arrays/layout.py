@@ -28,7 +28,15 @@ from functrace.ops import cumulative, joining, linalg, reductions, shaping, sort
 from functrace.ops import elementwise as ew
 from functrace.ops.cholesky import cholesky_p
 from functrace.ops.contraction import matmul_p
-from functrace.ops.indexing import ARRAY, decode_index, embed_p, gather_p, index_p, scatter_add_p, scatter_set_p
+from functrace.ops.indexing import (
+    ARRAY,
+    decode_index,
+    embed_p,
+    gather_p,
+    index_p,
+    scatter_add_p,
+    scatter_set_p,
+)
 from functrace.ops.naming import name_p
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
@@ -111,7 +119,9 @@ def packed(shape: Shape, itemsize: int, axes: Sequence[int] | None = None) -> Sh
 
 def compact(aval: ShapeDtype, strides: Shape) -> Shape:
     """Return the strides of a copy in "K" order."""
-    return packed(aval.shape, aval.dtype.itemsize, sorted(range(aval.ndim), key=lambda k: -abs(strides[k])))
+    return packed(
+        aval.shape, aval.dtype.itemsize, sorted(range(aval.ndim), key=lambda k: -abs(strides[k]))
+    )
 
 
 # -- the walk: generators yield what they depend on, so that long tapes need no recursion ----------
@@ -209,7 +219,9 @@ def _of_variable(recording: Recording, variable: int) -> Walk:
             primitive, operands, params = recording.ops[first]
         if recording.inner and first in recording.inner:
             held: Program = params[0]
-            found = yield from _of_variable(_inside(recording, held, operands), held.output_ids[place])
+            found = yield from _of_variable(
+                _inside(recording, held, operands), held.output_ids[place]
+            )
         elif primitive is INPUT or primitive is CONSTANT:
             found = yield from _from_outside(recording, variable)
         else:
@@ -224,9 +236,13 @@ def _inside(recording: Recording, program: Program, operands: Sequence[int]) -> 
     """Return the program of a call as a recording whose inputs are the operands of the call."""
     inside = Recording(program.name, keeps_source=False)
     inside.begin(program.columns, program.avals)
-    inside.values.known = {i: recording.handle(k) for i, k in zip(program.input_ids, operands, strict=True)}
+    inside.values.known = {
+        i: recording.handle(k) for i, k in zip(program.input_ids, operands, strict=True)
+    }
     inside.constants = dict(program.constant_values)
-    inside.views.layouts = {i: x.strides for i, x in program.constant_values.items() if isinstance(x, np.ndarray)}
+    inside.views.layouts = {
+        i: x.strides for i, x in program.constant_values.items() if isinstance(x, np.ndarray)
+    }
     return inside
 
 
@@ -252,7 +268,11 @@ def _as_operand(recording: Recording, variable: int) -> Walk:
     aval = recording.avals[variable]
     for order in recording.views.copies.get(variable, ()):
         other = yield order, aval
-        if strides is None or other is None or _significant(aval, other) != _significant(aval, strides):
+        if (
+            strides is None
+            or other is None
+            or _significant(aval, other) != _significant(aval, strides)
+        ):
             return None
     return strides
 
@@ -263,7 +283,11 @@ def _significant(aval: ShapeDtype, strides: Shape) -> list[tuple[int, bool]]:
 
 
 def _of_operation(
-    recording: Recording, aval: ShapeDtype, primitive: Primitive, operands: tuple[int, ...], params: tuple[Any, ...]
+    recording: Recording,
+    aval: ShapeDtype,
+    primitive: Primitive,
+    operands: tuple[int, ...],
+    params: tuple[Any, ...],
 ) -> Walk:
     view = VIEWS.get(primitive)
     rule = None
@@ -337,7 +361,9 @@ Laid = Sequence[tuple[ShapeDtype, Shape]]
 
 
 def _small(aval: ShapeDtype, strides: Shape) -> np.ndarray[Any, Any]:
-    return np.lib.stride_tricks.as_strided(np.empty(1, np.bool_), tuple([min(n, 2) for n in aval.shape]), strides)
+    return np.lib.stride_tricks.as_strided(
+        np.empty(1, np.bool_), tuple([min(n, 2) for n in aval.shape]), strides
+    )
 
 
 def _axes(strides: Sequence[int]) -> list[int]:
@@ -348,13 +374,19 @@ def _merged(laid: Laid, _aval: ShapeDtype, *_params: object) -> Sequence[int]:
     """Return the axis order of a ufunc's result, as NumPy's iterator allocates it."""
     operands = [_small(*x) for x in laid]
     flags: Any = [["readonly"]] * len(operands) + [["writeonly", "allocate"]]
-    made = cast("Any", np.nditer([*operands, None], flags=["zerosize_ok"], op_flags=flags, order="K"))
+    made = cast(
+        "Any", np.nditer([*operands, None], flags=["zerosize_ok"], op_flags=flags, order="K")
+    )
     return _axes(made.operands[-1].strides)
 
 
 def elements_in_memory(known: np.ndarray[Any, Any]) -> tuple[int, ...]:
     """Return the axis order in which ``flatten("K")`` reads elements: the iterator's."""
-    return tuple(_merged([(ShapeDtype(known.shape, known.dtype), known.strides)], ShapeDtype((), known.dtype)))
+    return tuple(
+        _merged(
+            [(ShapeDtype(known.shape, known.dtype), known.strides)], ShapeDtype((), known.dtype)
+        )
+    )
 
 
 def _reduced(laid: Laid, _aval: ShapeDtype, axes: Shape, *_params: object) -> Sequence[int]:
@@ -447,7 +479,8 @@ NEW: dict[Primitive, Callable[..., Sequence[int] | None]] = {
     cholesky_p: _if_matrix,
     **dict.fromkeys(
         (
-            reductions.reduce_sum_p, reductions.reduce_prod_p, reductions.reduce_max_p, reductions.reduce_min_p,
+            reductions.reduce_sum_p, reductions.reduce_prod_p, reductions.reduce_max_p,
+            reductions.reduce_min_p,
             reductions.reduce_any_p, reductions.reduce_all_p,
         ),
         _reduced,

@@ -47,9 +47,11 @@ def known_mask(mask: Operand | Tracer) -> np.ndarray[Any, Any]:
         return known(mask)
     except ConcretizationError as error:
         raise ConcretizationError(
-            "the number of elements that a traced mask selects depends on values, which are not known here",
+            "the number of elements that a traced mask selects depends on values, which are not "
+            "known here",
             made=error.made,
-            fix="use np.where(mask, x, 0.0), which keeps the shape; x[mask] = v and x[mask] *= v work too",
+            fix="use np.where(mask, x, 0.0), which keeps the shape; x[mask] = v and x[mask] *= v "
+            "work too",
         ) from error
 
 
@@ -62,7 +64,9 @@ def mask_of(where: object, what: str) -> Any:
     if where is True or where is NOT_GIVEN:
         return True
     mask: Any = stacked(cast("Operand", where))
-    is_array = isinstance(mask, np.ndarray) or (isinstance(mask, Tracer) and (mask.aval.shape or is_scalar(mask) is False))
+    is_array = isinstance(mask, np.ndarray) or (
+        isinstance(mask, Tracer) and (mask.aval.shape or is_scalar(mask) is False)
+    )
     if not is_array:
         return ew.not_equal(mask, 0) if isinstance(mask, Tracer) else np.asarray(mask, bool)
     if mask.dtype != np.bool_:
@@ -104,12 +108,16 @@ class Unanswerable:
     def __repr__(self) -> str:
         return f"<{self.what}, which are not known here>"
 
-    __array__ = __array_function__ = __len__ = __iter__ = __getitem__ = __bool__ = __float__ = __int__ = _refuse
-    __neg__ = __abs__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
+    __array__ = __array_function__ = __len__ = __iter__ = __getitem__ = __bool__ = __float__ = (
+        __int__
+    ) = _refuse
+    __neg__ = __abs__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = (
+        __truediv__
+    ) = __rtruediv__ = _refuse
     __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
 
-# -- x[mask] while staging -------------------------------------------------------------------------------------
+# -- x[mask] while staging -------------------------------------------------------------------------
 
 
 @final
@@ -134,7 +142,11 @@ class MaskedSelection:
     def goes_with(self, mask: Operand) -> bool:
         """Return True if a mask selected these elements, or was computed by the same operations."""
         recording, variable = self.key
-        return isinstance(mask, Tracer) and mask._recording is recording and _same(recording, mask._id, variable)
+        return (
+            isinstance(mask, Tracer)
+            and mask._recording is recording
+            and _same(recording, mask._id, variable)
+        )
 
     @property
     def is_array(self) -> bool:
@@ -157,7 +169,9 @@ class MaskedSelection:
         operands = None if method != "__call__" or kwargs else self._operands(inputs)
         primitive = ew.UFUNCS.get(ufunc)
         if operands is None or primitive is None or primitive.many:
-            return getattr(ufunc, method)(*map_leaves(_as_array, inputs), **map_leaves(_as_array, kwargs))
+            return getattr(ufunc, method)(
+                *map_leaves(_as_array, inputs), **map_leaves(_as_array, kwargs)
+            )
         made = object.__new__(MaskedSelection)
         made.key, made.condition, made._array = self.key, self.condition, None
         made.full = bind(primitive, tuple(operands))
@@ -171,7 +185,9 @@ class MaskedSelection:
                 same_mask = value.key[0] is self.key[0] and _same(*self.key, value.key[1])
                 if not same_mask or shape_of(value.full) != shape_of(self.full) or value.is_array:
                     return None
-                value = ew.where(self.condition, value.full, 0.5 if value.full.dtype.kind in "fc" else 1)
+                value = ew.where(
+                    self.condition, value.full, 0.5 if value.full.dtype.kind in "fc" else 1
+                )
             elif shape_of(value) != ():
                 return None
             operands.append(value)
@@ -201,7 +217,12 @@ class MaskedSelection:
 
     def __setitem__(self, index: Index, value: Arrayed) -> None:
         everything = index is Ellipsis or (type(index) is slice and index == slice(None))
-        if self.is_array or not everything or isinstance(value, MaskedSelection) or shape_of(value) != ():
+        if (
+            self.is_array
+            or not everything
+            or isinstance(value, MaskedSelection)
+            or shape_of(value) != ()
+        ):
             self.array()[index] = _as_array(value)
             return
         full = self.full
@@ -222,7 +243,10 @@ def _same(recording: Recording, a: int, b: int, depth: int = 8) -> bool:
     if a == b:
         return True
     if a < 0 or b < 0:
-        values = recording.literals[~a] if a < 0 else None, recording.literals[~b] if b < 0 else None
+        values = (
+            recording.literals[~a] if a < 0 else None,
+            recording.literals[~b] if b < 0 else None,
+        )
         return a < 0 and b < 0 and type(values[0]) is type(values[1]) and values[0] == values[1]
     (primitive, operands, params), (other, others, its) = recording.ops[a], recording.ops[b]
     return (
@@ -237,7 +261,9 @@ def _same(recording: Recording, a: int, b: int, depth: int = 8) -> bool:
 
 def _selection_operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
     def method(self: MaskedSelection, other: Operand) -> Any:
-        return self.__array_ufunc__(row.ufunc, "__call__", *((other, self) if reflected else (self, other)))
+        return self.__array_ufunc__(
+            row.ufunc, "__call__", *((other, self) if reflected else (self, other))
+        )
 
     return method
 
@@ -248,7 +274,8 @@ def _in_place_selection_operator(row: Operator) -> Callable[[Any, Any], Any]:
         found = result.full if type(result) is MaskedSelection else result
         if not np.can_cast(found.dtype, dtype, "same_kind"):
             raise DtypeError(
-                f"in-place {row.ufunc.__name__}: cannot cast {found.dtype} to {dtype}", fix="write x[mask] = … instead"
+                f"in-place {row.ufunc.__name__}: cannot cast {found.dtype} to {dtype}",
+                fix="write x[mask] = … instead",
             )
         if found is result:
             self.array()[...] = found
@@ -263,4 +290,6 @@ def _unary_selection_operator(primitive: ew.Elementwise) -> Callable[[Any], Any]
     return lambda self: self.__array_ufunc__(primitive.eval, "__call__", self)
 
 
-set_operators(MaskedSelection, _selection_operator, _in_place_selection_operator, _unary_selection_operator)
+set_operators(
+    MaskedSelection, _selection_operator, _in_place_selection_operator, _unary_selection_operator
+)

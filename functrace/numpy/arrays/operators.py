@@ -62,7 +62,12 @@ OPERATORS = (
     Operator("ne", np.not_equal, compares=True, counts=False),
 )
 
-UNARY: dict[str, ew.Elementwise] = {"neg": ew.neg, "pos": ew.positive, "abs": ew.absolute, "invert": ew.invert}
+UNARY: dict[str, ew.Elementwise] = {
+    "neg": ew.neg,
+    "pos": ew.positive,
+    "abs": ew.absolute,
+    "invert": ew.invert,
+}
 """Unary operators, and the primitive of each."""
 
 
@@ -91,14 +96,18 @@ def set_operators(
         unary: makes the method of a unary operator.
         elementwise: True to set only the elementwise operators.
     """
-    made: dict[str, Callable[..., Any]] = {f"__{name}__": unary(primitive) for name, primitive in UNARY.items()}
+    made: dict[str, Callable[..., Any]] = {
+        f"__{name}__": unary(primitive) for name, primitive in UNARY.items()
+    }
     for row in OPERATORS:
         if elementwise and not row.elementwise:
             continue
         made[f"__{row.name}__"] = binary(row, reflected=False)
         if not row.compares:
             made[f"__r{row.name}__"] = binary(row, reflected=True)
-            made[f"__i{row.name}__"] = binary(row, reflected=False) if in_place is None else in_place(row)
+            made[f"__i{row.name}__"] = (
+                binary(row, reflected=False) if in_place is None else in_place(row)
+            )
     for name, method in made.items():
         if name not in kind.__dict__:
             method.__name__, method.__qualname__ = name, f"{kind.__qualname__}.{name}"

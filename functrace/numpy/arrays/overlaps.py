@@ -1,8 +1,9 @@
 """Writes of values that share memory with the target.
 
-Some of NumPy's writers (masks, ``x.flat``, ``place``, ``concatenate`` with ``out=``, slices with different steps) copy
-element by element, and read elements that they have already written. A traced write reads the values from before the write.
-To detect a difference, NumPy itself writes numbered elements, once from the shared memory and once from a copy.
+Some of NumPy's writers (masks, ``x.flat``, ``place``, ``concatenate`` with ``out=``, slices with
+different steps) copy element by element, and read elements that they have already written. A traced
+write reads the values from before the write. To detect a difference, NumPy itself writes numbered
+elements, once from the shared memory and once from a copy.
 
 Layer: 3.
 """
@@ -27,8 +28,11 @@ Numbers = np.ndarray[Any, Any]
 Write = Callable[[Any, Any], object]
 
 
-def refuse_overlap(x: object, value: object, what: str, write: Write | None = None, *, strict: bool = True) -> None:
-    """Refuse a write of a value that shares memory with its target, if NumPy reads what it has already written.
+def refuse_overlap(
+    x: object, value: object, what: str, write: Write | None = None, *, strict: bool = True
+) -> None:
+    """Refuse a write of a value that shares memory with its target, if NumPy reads what it has
+    already written.
 
     Args:
         x: the target.
@@ -52,7 +56,8 @@ def refuse_overlap(x: object, value: object, what: str, write: Write | None = No
             differs = _differs(x, value, write)
     if differs:
         raise UnsupportedFunctionError(
-            f"{what} of values ({value.aval}) that share memory with the array reads some that it has already written",
+            f"{what} of values ({value.aval}) that share memory with the array reads some that it "
+            "has already written",
             fix="write a copy of them, values.copy()",
         )
 
@@ -60,12 +65,19 @@ def refuse_overlap(x: object, value: object, what: str, write: Write | None = No
 def refuse_assignment(x: Tracer, index: Index, value: Tracer) -> None:
     """Apply `refuse_overlap` to ``x[index] = value`` for masks, and slices with differing steps.
 
-    NumPy copies the value first if it shares memory with more than one axis, or if the steps have opposite signs, and so
-    do index arrays.
+    NumPy copies the value first if it shares memory with more than one axis, or if the steps have
+    opposite signs, and so do index arrays.
     """
     parts: tuple[Any, ...] = index if type(index) is tuple else (index,)
-    if all(part is None or type(part) in (int, slice, EllipsisType) for part in parts) and not holds_tracer(
-        [bound for part in parts if type(part) is slice for bound in (part.start, part.stop, part.step)]
+    if all(
+        part is None or type(part) in (int, slice, EllipsisType) for part in parts
+    ) and not holds_tracer(
+        [
+            bound
+            for part in parts
+            if type(part) is slice
+            for bound in (part.start, part.stop, part.step)
+        ]
     ):
         root = root_of(x)
         if root_of(value) is not root:
@@ -79,7 +91,9 @@ def refuse_assignment(x: Tracer, index: Index, value: Tracer) -> None:
         except IndexError:  # the assignment raises it
             return
         if written.ndim == 1 and written.strides[0] != source.strides[-1]:
-            refuse_overlap(x, value, "x[index] = values", lambda t, v: t.__setitem__(index, v), strict=False)
+            refuse_overlap(
+                x, value, "x[index] = values", lambda t, v: t.__setitem__(index, v), strict=False
+            )
     elif only_mask(x, index) is not None:
         write = None if holds_tracer(index) else lambda t, v: t.__setitem__(index, v)
         refuse_overlap(x, value, "x[mask] = values", write)
@@ -109,16 +123,24 @@ def part_of(memory: Numbers, x: Tracer) -> Numbers | None:
 
 
 def _differs(x: Tracer, value: Tracer, write: Write) -> bool:
-    """Return True if a write from shared memory and the same write from a copy give different results."""
+    """Return True if a write from shared memory and the same write from a copy give different
+    results.
+    """
     aval = root_of(x).aval
-    numbers = np.arange(2.0 * aval.size).view(complex) if aval.dtype.kind == "c" else np.arange(aval.size)
+    numbers = (
+        np.arange(2.0 * aval.size).view(complex) if aval.dtype.kind == "c" else np.arange(aval.size)
+    )
     found = []
     for is_copied in (False, True):
         memory = numbers.copy().reshape(aval.shape)
         source = part_of(memory, value)
         try:
             write(part_of(memory, x), np.copy(source) if is_copied else source)  # type: ignore[arg-type]
-        except (TypeError, ValueError, IndexError):  # the write is invalid for another reason than the overlap
+        except (
+            TypeError,
+            ValueError,
+            IndexError,
+        ):  # the write is invalid for another reason than the overlap
             return False
         found.append(memory)
     return not np.array_equal(*found)

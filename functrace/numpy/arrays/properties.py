@@ -49,7 +49,12 @@ def _min_scalar_type(a: TracedArray, /) -> np.dtype[Any]:
 
 
 def _root(x: Operand) -> Any:
-    while isinstance(x, Tracer) and x._view is not None and x._view.base is not None and shares(x._view):
+    while (
+        isinstance(x, Tracer)
+        and x._view is not None
+        and x._view.base is not None
+        and shares(x._view)
+    ):
         x = x._view.base
     return x
 
@@ -57,7 +62,11 @@ def _root(x: Operand) -> Any:
 def _sharing(function: Callable[..., bool]) -> Callable[..., bool]:
     def shares_memory(a: Operand, b: Operand, /, max_work: int | None = None) -> bool:
         for plain, traced in ((a, b), (b, a)):
-            if isinstance(traced, Tracer) and isinstance(plain, np.ndarray) and not plain.flags.writeable:
+            if (
+                isinstance(traced, Tracer)
+                and isinstance(plain, np.ndarray)
+                and not plain.flags.writeable
+            ):
                 return traced.size == plain.size and is_constant(traced)  # type: ignore[attr-defined]  # np.asarray(traced), it may be
         if _root(a) is not _root(b):
             return False
@@ -75,7 +84,9 @@ for _function in (np.may_share_memory, np.shares_memory):
 
 
 @implements(np.can_cast, weak=True)
-def _can_cast(from_: Operand | npt.DTypeLike, to: Arrayed | npt.DTypeLike, casting: Casting = "safe") -> bool:
+def _can_cast(
+    from_: Operand | npt.DTypeLike, to: Arrayed | npt.DTypeLike, casting: Casting = "safe"
+) -> bool:
     return np.can_cast(_spec(from_), _spec(to), casting)
 
 
@@ -98,7 +109,9 @@ implements(np.shape)(lambda a: a.shape)
 implements(np.ndim)(lambda a: a.ndim)
 
 
-implements(np.result_type, weak=True)(lambda *arrays_and_dtypes: np.result_type(*map(_spec, arrays_and_dtypes)))
+implements(np.result_type, weak=True)(
+    lambda *arrays_and_dtypes: np.result_type(*map(_spec, arrays_and_dtypes))
+)
 
 
 implements(np.iscomplexobj)(lambda x: x.dtype.kind == "c")

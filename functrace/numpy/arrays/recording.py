@@ -1,7 +1,9 @@
-"""`ArrayRecording`: a recording whose tracers are `TracedArray`s, with NumPy's operators and methods.
+"""`ArrayRecording`: a recording whose tracers are `TracedArray`s, with NumPy's operators and
+methods.
 
-Users' functions and derivative rules apply NumPy to their arguments, so every transform and every call of user code is
-recorded by one. For its base class `Recording`, tracers are only handles to variables.
+Users' functions and derivative rules apply NumPy to their arguments, so every transform and every
+call of user code is recorded by one. For its base class `Recording`, tracers are only handles to
+variables.
 
 Note [What outlives its transform]
     Using a traced value after its transform has ended raises. But user code may keep arrays that it
@@ -50,13 +52,17 @@ class Ended(ArrayRecording):
 
     __slots__ = ()
 
-    def record(self, primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
+    def record(
+        self, primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()
+    ) -> Any:
         """Apply a primitive to concrete values in place of this recording's tracers.
 
         Raises:
             LeakedTracerError: if a tracer depends on an input.
         """
-        plain = [x._concrete() if isinstance(x, Tracer) and x._recording.closed else x for x in operands]
+        plain = [
+            x._concrete() if isinstance(x, Tracer) and x._recording.closed else x for x in operands
+        ]
         return bind(primitive, tuple(plain), params)
 
     def value(self, variable: int) -> Any:

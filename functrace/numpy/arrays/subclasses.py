@@ -25,11 +25,20 @@ if TYPE_CHECKING:
     from functrace.tracing.tracer import Tracer
 
 _LEFT_OUT = frozenset(
-    {"__new__", "__init_subclass__", "__class_getitem__", "__dict__", "__weakref__", "__slots__", "__class__"}
+    {
+        "__new__",
+        "__init_subclass__",
+        "__class_getitem__",
+        "__dict__",
+        "__weakref__",
+        "__slots__",
+        "__class__",
+    }
 )
 _READ = frozenset(
     {
-        "__getitem__", "__setitem__", "__repr__", "__str__", "__format__", "__init__", "__array_finalize__", "__doc__",
+        "__getitem__", "__setitem__", "__repr__", "__str__", "__format__", "__init__",
+        "__array_finalize__", "__doc__",
         "__module__", "__qualname__", "__annotations__", "__call__", "__getattr__", "__reduce__",
         "__setstate__", "__static_attributes__", "__firstlineno__",
     }
@@ -54,7 +63,9 @@ def seen_as(x: Tracer, kind: type) -> Any:
         UnsupportedFunctionError: if the class overrides arithmetic or methods of ndarray.
     """
     if not x.aval.shape and is_scalar(x) is not False:
-        raise UnsupportedFunctionError(f"a scalar ({x.aval}) has no view as {kind.__name__}", fix="make an array of it")
+        raise UnsupportedFunctionError(
+            f"a scalar ({x.aval}) has no view as {kind.__name__}", fix="make an array of it"
+        )
     made: Any = object.__new__(_counterpart(kind))
     made._recording, made._id, made.aval, made._view = x._recording, x._id, x.aval, View(x)
     x._recording.views.watch(made)
@@ -70,7 +81,11 @@ def _counterpart(kind: type) -> type:
     made: Any = OfSubclass
     for part in reversed(own):
         cell = CellType()
-        names = {name: _moved(value, part, cell) for name, value in vars(part).items() if name not in _LEFT_OUT}
+        names = {
+            name: _moved(value, part, cell)
+            for name, value in vars(part).items()
+            if name not in _LEFT_OUT
+        }
         names.update(subclass=part, __slots__=())
         made = type(part.__name__, (made,), names)
         cell.cell_contents = made
@@ -93,11 +108,18 @@ def _moved(value: Any, part: type, cell: CellType) -> Any:
     if isinstance(value, (staticmethod, classmethod)):
         return type(value)(_moved(value.__func__, part, cell))
     if isinstance(value, property):
-        return property(*[None if f is None else _moved(f, part, cell) for f in (value.fget, value.fset, value.fdel)])
+        return property(
+            *[
+                None if f is None else _moved(f, part, cell)
+                for f in (value.fget, value.fset, value.fdel)
+            ]
+        )
     if not isinstance(value, FunctionType) or not value.__closure__:
         return value
     closure = tuple([cell if _holds(other, part) else other for other in value.__closure__])
-    made = FunctionType(value.__code__, value.__globals__, value.__name__, value.__defaults__, closure)
+    made = FunctionType(
+        value.__code__, value.__globals__, value.__name__, value.__defaults__, closure
+    )
     made.__kwdefaults__ = value.__kwdefaults__
     return functools.update_wrapper(made, value)
 

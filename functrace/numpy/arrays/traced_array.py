@@ -52,9 +52,19 @@ from functrace.numpy.arrays.views import (
     snapshot,
     transposed,
 )
-from functrace.numpy.protocol.conversions import explain_reading, lost_in_array, lost_in_python, unknown_values
+from functrace.numpy.protocol.conversions import (
+    explain_reading,
+    lost_in_array,
+    lost_in_python,
+    unknown_values,
+)
 from functrace.numpy.protocol.evaluations import EVALUATIONS, refuse_several_polynomials
-from functrace.numpy.protocol.foreign_operands import hand_over_function, hand_over_ufunc, has_operators, takes_functions
+from functrace.numpy.protocol.foreign_operands import (
+    hand_over_function,
+    hand_over_ufunc,
+    has_operators,
+    takes_functions,
+)
 from functrace.numpy.protocol.operands import (
     Arrayed,
     DtypeLike,
@@ -134,7 +144,9 @@ BINARY: dict[np.ufunc, Callable[[Any, Any], Any]] = {}
 REFLECTED: dict[np.ufunc, Callable[[Any, Any], Any]] = {}
 QUICK: set[type] = set()
 """Operand types that these operators accept."""
-_UNARY = {ufunc: primitive for ufunc, primitive in ew.UFUNCS.items() if ufunc.nin == 1 and ufunc.nout == 1}
+_UNARY = {
+    ufunc: primitive for ufunc, primitive in ew.UFUNCS.items() if ufunc.nin == 1 and ufunc.nout == 1
+}
 
 
 class TracedArray(Tracer):
@@ -158,7 +170,9 @@ class TracedArray(Tracer):
         def __class__(self, kind: type) -> None:
             object.__dict__["__class__"].__set__(self, kind)
 
-    if TYPE_CHECKING:  # for type checkers: operators are set in functrace/numpy/arrays/arithmetic.py
+    if (
+        TYPE_CHECKING
+    ):  # for type checkers: operators are set in functrace/numpy/arrays/arithmetic.py
 
         def __neg__(self) -> Any: ...
         def __pos__(self) -> Any: ...
@@ -228,7 +242,11 @@ class TracedArray(Tracer):
         return call_ufunc(ufunc, method, inputs, kwargs) if handed is NotImplemented else handed
 
     def __array_function__(
-        self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
         for kind in types:
             if kind is TracedArray or kind is _ndarray:
@@ -266,7 +284,9 @@ class TracedArray(Tracer):
             if not copy and (dtype is None or dtype == self.dtype):
                 return snapshot(self, values)
             if copy is False:
-                raise ValueError(f"np.array(…, copy=False): {self.aval} becomes {np.dtype(dtype)} by a copy only")
+                raise ValueError(
+                    f"np.array(…, copy=False): {self.aval} becomes {np.dtype(dtype)} by a copy only"
+                )
             return np.array(values, dtype)
         raise lost_in_array(self)
 
@@ -334,7 +354,9 @@ class TracedArray(Tracer):
     def data(self) -> memoryview:
         """Memory of the concrete values; raises for a value that depends on an input."""
         if not is_constant(self):
-            raise AttributeError(f"a traced value ({self.aval}) has no memory; functrace.value(x) has")
+            raise AttributeError(
+                f"a traced value ({self.aval}) has no memory; functrace.value(x) has"
+            )
         return np.asarray(self).data
 
     @property
@@ -346,7 +368,10 @@ class TracedArray(Tracer):
     def mT(self) -> Any:
         """The array with its last two axes swapped."""
         if self.ndim < 2:
-            raise ShapeError(f"matrix transpose needs at least 2 axes, got {self.aval}", fix="use .T, or add an axis")
+            raise ShapeError(
+                f"matrix transpose needs at least 2 axes, got {self.aval}",
+                fix="use .T, or add an axis",
+            )
         return FUNCTIONS[np.swapaxes](self, -1, -2)
 
     @property
@@ -370,7 +395,10 @@ class TracedArray(Tracer):
     @imag.setter
     def imag(self, value: Operand) -> None:
         if self.dtype.kind != "c":
-            raise DtypeError(f"a real array ({self.aval}) has no imaginary part to set", fix="use .astype(complex) first")
+            raise DtypeError(
+                f"a real array ({self.aval}) has no imaginary part to set",
+                fix="use .astype(complex) first",
+            )
         self.imag[...] = value
 
     @property
@@ -486,9 +514,12 @@ class TracedArray(Tracer):
         """
         frame = _getframe(2)
         code = frame.f_code
-        if row._view.base is self and not dis.opname[code.co_code[frame.f_lasti]].startswith("STORE_SUBSCR"):
+        if row._view.base is self and not dis.opname[code.co_code[frame.f_lasti]].startswith(
+            "STORE_SUBSCR"
+        ):
             raise UnsupportedFunctionError(
-                "shuffling a traced array in place (Generator.shuffle, numpy.random.shuffle) has no implementation",
+                "shuffling a traced array in place (Generator.shuffle, numpy.random.shuffle) has "
+                "no implementation",
                 fix="permute an index instead: x = x[rng.permutation(len(x))]",
             )
 
@@ -499,7 +530,9 @@ class TracedArray(Tracer):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise UnsupportedFunctionError("len() of unsized object: a 0-d array has no length", fix="use .size")
+            raise UnsupportedFunctionError(
+                "len() of unsized object: a 0-d array has no length", fix="use .size"
+            )
         return self.shape[0]
 
     def __contains__(self, value: Operand) -> bool:
@@ -515,18 +548,21 @@ class TracedArray(Tracer):
         """
         if not self.aval.shape and self._view is None and is_scalar(self):
             raise DtypeError(
-                f"in-place {what}: a NumPy scalar ({self.aval}) never changes, and neither does a traced one",
+                f"in-place {what}: a NumPy scalar ({self.aval}) never changes, and neither does a "
+                "traced one",
                 fix="write x = x + y, or make it a 0-d array first: x = np.copy(x)",
             )
         if shape_of(result) != self.shape:
             raise ShapeError(
-                f"in-place {what}: a result of shape {shape_of(result)} does not fit into {self.aval}",
+                f"in-place {what}: a result of shape {shape_of(result)} does not fit into "
+                f"{self.aval}",
                 fix="write x = x + y instead of x += y to let x grow",
             )
         if result.dtype != self.dtype:
             if not np.can_cast(result.dtype, self.dtype, "same_kind"):
                 raise DtypeError(
-                    f"in-place {what}: cannot cast {dtype_name(result.dtype)} to {dtype_name(self.dtype)}",
+                    f"in-place {what}: cannot cast {dtype_name(result.dtype)} to "
+                    f"{dtype_name(self.dtype)}",
                     fix="convert first with x = x.astype(...), or write x = x + y",
                 )
             result = convert(result, self.dtype)
@@ -538,7 +574,11 @@ class TracedArray(Tracer):
             check_writable(self)
         if type(result) is TracedFlat:
             result = result.copy()
-        traced = result if type(result) is TracedArray else self._recording.handle(self._recording.capture(result))
+        traced = (
+            result
+            if type(result) is TracedArray
+            else self._recording.handle(self._recording.capture(result))
+        )
         rebind(self, traced, fresh=fresh)
 
     # -- conversions to Python -----------------------------------------------------------------
@@ -553,10 +593,13 @@ class TracedArray(Tracer):
 
     def __index__(self) -> int:
         if self.dtype.kind not in "iu":
-            raise TracedIndexError(f"only integers can be used as an index, not {self.aval}", fix="use .astype(int)")
+            raise TracedIndexError(
+                f"only integers can be used as an index, not {self.aval}", fix="use .astype(int)"
+            )
         if self.aval.shape:
             raise DtypeError(
-                f"only a 0-d integer is a Python index, not {self.aval}", fix="use functrace.numpy.take(T, i) for T[i]"
+                f"only a 0-d integer is a Python index, not {self.aval}",
+                fix="use functrace.numpy.take(T, i) for T[i]",
             )
         try:
             return int(self._concrete())
@@ -612,7 +655,8 @@ class TracedArray(Tracer):
             )
         if not self._has_no_derivative:
             raise LostGradientError(
-                f"hash(x) of a traced value ({self.aval}): a dict, set or functools.cache may find an "
+                f"hash(x) of a traced value ({self.aval}): a dict, set or functools.cache may find "
+                "an "
                 "equal value with another derivative",
                 made=self._recording.source(self._id),
                 fix="use a key that is not traced: a name, an index, or functrace.value(x)",
@@ -643,9 +687,11 @@ class TracedArray(Tracer):
         if is_constant(self):
             return np.array(self._concrete()).__reduce__()
         raise UnsupportedFunctionError(
-            f"a traced value ({self.aval}) cannot be pickled, nor sent to another process (multiprocessing, joblib): it is "
+            f"a traced value ({self.aval}) cannot be pickled, nor sent to another process "
+            "(multiprocessing, joblib): it is "
             f"part of {self._recording.owner}, which runs here",
-            fix="to write it to a file: return it, and pickle what the call returns; to work on parts of it: map with "
+            fix="to write it to a file: return it, and pickle what the call returns; to work on "
+            "parts of it: map with "
             "functrace.vmap, or in threads",
         )
 
@@ -663,9 +709,12 @@ class TracedArray(Tracer):
     def __round__(self, ndigits: int | None = None) -> Any:
         if self.shape or is_scalar(self) is False or self.dtype.kind not in "iuf":
             raise UnsupportedFunctionError(
-                f"Python's round() takes numbers, not {self.aval} (an array, a bool or complex)", fix="use np.round(x)"
+                f"Python's round() takes numbers, not {self.aval} (an array, a bool or complex)",
+                fix="use np.round(x)",
             )
-        return round(self._read_by_python()) if ndigits is None else FUNCTIONS[np.round](self, ndigits)
+        return (
+            round(self._read_by_python()) if ndigits is None else FUNCTIONS[np.round](self, ndigits)
+        )
 
     def __trunc__(self) -> int:
         return math.trunc(self._read_by_python())

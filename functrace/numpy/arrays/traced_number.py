@@ -27,7 +27,12 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from functrace.errors import ConcretizationError, DtypeError, TracedIndexError, UnsupportedFunctionError
+from functrace.errors import (
+    ConcretizationError,
+    DtypeError,
+    TracedIndexError,
+    UnsupportedFunctionError,
+)
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import INPUT, Primitive
 from functrace.numpy.arrays.operators import Operator, set_operators
@@ -49,7 +54,9 @@ from functrace.typing import Scalar
 DTYPES: dict[type, np.dtype[Any]] = {kind: np.dtype(kind) for kind in (bool, int, float, complex)}
 """Dtype of a number that no array determines."""
 
-_COMPARISONS = frozenset({ew.equal, ew.not_equal, ew.less, ew.less_equal, ew.greater, ew.greater_equal})
+_COMPARISONS = frozenset(
+    {ew.equal, ew.not_equal, ew.less, ew.less_equal, ew.greater, ew.greater_equal}
+)
 _ORDERS = _COMPARISONS - {ew.equal, ew.not_equal}
 _KINDS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 """Python type of a number, by kind of its dtype."""
@@ -86,7 +93,13 @@ class Numbers(Recording):
         if strong._recording is not self.target:
             return Numbers(strong._recording, self.way_out).wrap(strong, kind)
         made = object.__new__(TracedNumber)
-        made._recording, made._id, made.aval, made._view, made.kind = self, strong._id, strong.aval, None, kind
+        made._recording, made._id, made.aval, made._view, made.kind = (
+            self,
+            strong._id,
+            strong.aval,
+            None,
+            kind,
+        )
         return made
 
     def handle(self, variable: int) -> Any:
@@ -112,10 +125,15 @@ class Numbers(Recording):
                 self.converted[key] = found
         return found
 
-    def record(self, primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
+    def record(
+        self, primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()
+    ) -> Any:
         """Convert every number among the operands, then bind again; ended numbers are concrete."""
         if self.is_over:
-            plain = [x._concrete() if isinstance(x, TracedNumber) and x._recording.is_over else x for x in operands]
+            plain = [
+                x._concrete() if isinstance(x, TracedNumber) and x._recording.is_over else x
+                for x in operands
+            ]
             return bind(primitive, tuple(plain), params)
         base, *exponent = operands
         if (
@@ -125,7 +143,8 @@ class Numbers(Recording):
             and shape_of(base)
         ):
             raise ConcretizationError(
-                f"the dtype of a power of bools depends on the exponent, but {self.owner} records without values",
+                f"the dtype of a power of bools depends on the exponent, but {self.owner} records "
+                "without values",
                 fix="convert the base with .astype(int), or let the exponent be a plain number",
             )
         settled = settled_dtypes(primitive, operands)
@@ -155,7 +174,8 @@ class Numbers(Recording):
             fix = f"use functrace.cond or np.where for a choice, {loops}"
             fix = f"keep it traced (np.sin instead of math.sin); {fix}" if kind == "float" else fix
         raise ConcretizationError(
-            f"the value of {'an' if kind == 'int' else 'a'} {kind} is needed, but {self.owner} records without values",
+            f"the value of {'an' if kind == 'int' else 'a'} {kind} is needed, but {self.owner} "
+            "records without values",
             made=self.target.source(variable),
             fix=fix,
         ) from refused
@@ -177,7 +197,11 @@ def _within(x: Arrayed, info: np.iinfo[Any], dtype: np.dtype[Any]) -> Any:
     above = ew.greater_equal(x, int(info.min)) if info.min > own.min else None
     below = ew.less_equal(x, int(info.max)) if info.max < own.max else None
     both = below if above is None else above if below is None else ew.logical_and(above, below)
-    return x if both is None else require(x, both, "OverflowError", f"Python integer out of bounds for {dtype}")
+    return (
+        x
+        if both is None
+        else require(x, both, "OverflowError", f"Python integer out of bounds for {dtype}")
+    )
 
 
 def _as_float(n: int | TracedNumber) -> Any:
@@ -188,10 +212,17 @@ def _as_float(n: int | TracedNumber) -> Any:
     """
     if not isinstance(n, TracedNumber):
         if abs(n) > 2**53 and (n.bit_length() > 1023 or int(float(n)) != n):
-            raise DtypeError(f"no float64 equals {n}, compared with a traced float", fix="pass a float")
+            raise DtypeError(
+                f"no float64 equals {n}, compared with a traced float", fix="pass a float"
+            )
         return n
     fits = ew.less_equal(ew.absolute(n.strong(np.dtype(float))), 2.0**53 - 1)
-    checked = require(n.strong(), fits, "OverflowError", "an integer of more than 53 bits is compared with a float")
+    checked = require(
+        n.strong(),
+        fits,
+        "OverflowError",
+        "an integer of more than 53 bits is compared with a float",
+    )
     return n._recording.wrap(checked, int)
 
 
@@ -234,17 +265,31 @@ _FITS: dict[Primitive, Callable[..., Any]] = {
 def _without_overflow(result: Arrayed, primitive: Primitive, arrays: tuple[Any, ...]) -> Any:
     """Return an int64; the program raises where Python's integer exceeds 64 bits (NumPy wraps)."""
     if primitive in (ew.floor_divide, ew.remainder):
-        result = require(result, ew.not_equal(arrays[1], 0), "ZeroDivisionError", "integer division or modulo by zero")
+        result = require(
+            result,
+            ew.not_equal(arrays[1], 0),
+            "ZeroDivisionError",
+            "integer division or modulo by zero",
+        )
     if primitive in (ew.left_shift, ew.right_shift):
-        result = require(result, ew.greater_equal(arrays[1], 0), "ValueError", "negative shift count")
+        result = require(
+            result, ew.greater_equal(arrays[1], 0), "ValueError", "negative shift count"
+        )
     if primitive in _FITS:
         fits = _FITS[primitive](result, *arrays)
     elif primitive in _AS_FLOATS:
-        about = _AS_FLOATS[primitive](*[convert(x, np.float64) if isinstance(x, Tracer) else float(x) for x in arrays])
+        about = _AS_FLOATS[primitive](
+            *[convert(x, np.float64) if isinstance(x, Tracer) else float(x) for x in arrays]
+        )
         fits = ew.less(ew.absolute(about), 2.0**63 - 1024)
     else:
         return result
-    return require(result, fits, "OverflowError", f"Python integer out of 64 bits ({primitive.name} of traced numbers)")
+    return require(
+        result,
+        fits,
+        "OverflowError",
+        f"Python integer out of 64 bits ({primitive.name} of traced numbers)",
+    )
 
 
 def settled_dtypes(primitive: Primitive, operands: tuple[Any, ...]) -> list[Any]:
@@ -252,7 +297,9 @@ def settled_dtypes(primitive: Primitive, operands: tuple[Any, ...]) -> list[Any]
     ufunc = primitive.eval
     kinds = [_kind(x) for x in operands]
     if isinstance(ufunc, np.ufunc):
-        if primitive in _COMPARISONS and all(k is int or (isinstance(k, np.dtype) and k.kind in "iu") for k in kinds):
+        if primitive in _COMPARISONS and all(
+            k is int or (isinstance(k, np.dtype) and k.kind in "iu") for k in kinds
+        ):
             return [None] * len(kinds)  # NumPy also compares with integers out of the dtype's range
         known = [np.dtype(k) if k is bool else k for k in kinds]
         if all(isinstance(k, type) for k in known):
@@ -280,7 +327,9 @@ def _kind(x: Operand) -> Any:
 
 def common_dtype(operands: Iterable[Any]) -> np.dtype[Any]:
     """Return the result dtype of arrays and numbers; numbers, traced or not, are weak."""
-    return np.result_type(*[k.type(0) if isinstance(k, np.dtype) else k(0) for k in map(_kind, operands)])
+    return np.result_type(
+        *[k.type(0) if isinstance(k, np.dtype) else k(0) for k in map(_kind, operands)]
+    )
 
 
 def alike(choices: list[Any]) -> list[Any]:
@@ -333,14 +382,20 @@ def _operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
         if is_sparse(other):
             return with_sparse(row, self.strong(), other, reflected=reflected)
         if weak_kind(other) is None:
-            if type(other) in (list, tuple) and not (row.compares or (row.name == "mul" and self.kind in (bool, int))):
+            if type(other) in (list, tuple) and not (
+                row.compares or (row.name == "mul" and self.kind in (bool, int))
+            ):
                 raise DtypeError(
-                    f"a Python {self.kind.__name__} has no {primitive.name} with a {type(other).__name__}",
+                    f"a Python {self.kind.__name__} has no {primitive.name} with a "
+                    f"{type(other).__name__}",
                     fix="make an array of it: np.array([...])",
                 )
             return NotImplemented if _is_left_by_numbers(type(other)) else bind(primitive, pair)
         if primitive in _ORDERS and complex in map(_kind, pair):
-            raise DtypeError(f"Python does not order complex numbers ({primitive.name})", fix="compare abs(k), or k.real")
+            raise DtypeError(
+                f"Python does not order complex numbers ({primitive.name})",
+                fix="compare abs(k), or k.real",
+            )
         if primitive in _COMPARISONS and {int, float} == set(map(_kind, pair)):
             pair = tuple([_as_float(x) if _kind(x) is int else x for x in pair])
         both_bools = all(_kind(x) is bool for x in pair)
@@ -350,8 +405,12 @@ def _operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
 
 
 def _is_left_by_numbers(kind: type) -> bool:
-    """Return True if Python's numbers defer operators to a class: any with operators, except NumPy's, numbers and ours."""
-    if issubclass(kind, (np.ndarray, np.generic, Tracer, numbers.Number)) or str(kind.__module__).startswith("functrace."):
+    """Return True if Python's numbers defer operators to a class: any with operators, except
+    NumPy's, numbers and ours.
+    """
+    if issubclass(kind, (np.ndarray, np.generic, Tracer, numbers.Number)) or str(
+        kind.__module__
+    ).startswith("functrace."):
         return getattr(kind, "__array_ufunc__", kind) is None
     return hasattr(kind, "__rmul__")
 
@@ -377,7 +436,9 @@ class TracedNumber(TracedArray):
             return np.asarray(self._concrete()).astype(dtype or DTYPES[self.kind])[()]
         return self._recording.settled(self, dtype or DTYPES[self.kind], wraps)
 
-    def _number(self, primitive: Primitive, operands: tuple[Any, ...], as_kind: type | None = None) -> Any:
+    def _number(
+        self, primitive: Primitive, operands: tuple[Any, ...], as_kind: type | None = None
+    ) -> Any:
         """Apply an operation between numbers; the result is a number."""
         dtype = None if as_kind is None else DTYPES[as_kind]
         arrays = tuple([x.strong(dtype) if isinstance(x, TracedNumber) else x for x in operands])
@@ -394,26 +455,51 @@ class TracedNumber(TracedArray):
         """Return the number cast for assignment; the program raises if it does not fit."""
         if self.kind is float and dtype.kind in "iu":
             whole = self.strong()
-            whole = require(whole, ew.logical_not(ew.isnan(whole)), "ValueError", "cannot convert float NaN to integer")
+            whole = require(
+                whole,
+                ew.logical_not(ew.isnan(whole)),
+                "ValueError",
+                "cannot convert float NaN to integer",
+            )
             info, whole = np.iinfo(dtype), ew.trunc(whole)
-            fits = ew.logical_and(ew.greater_equal(whole, float(info.min)), ew.less(whole, float(info.max) + 1))
-            return convert(require(whole, fits, "OverflowError", f"a float does not fit into {dtype}"), dtype)
+            fits = ew.logical_and(
+                ew.greater_equal(whole, float(info.min)), ew.less(whole, float(info.max) + 1)
+            )
+            return convert(
+                require(whole, fits, "OverflowError", f"a float does not fit into {dtype}"), dtype
+            )
         return self.strong(dtype)
 
     # -- NumPy's dispatch protocols ------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if ufunc is np.divmod and method == "__call__" and not kwargs and not all(map(weak_kind, inputs)):
+        if (
+            ufunc is np.divmod
+            and method == "__call__"
+            and not kwargs
+            and not all(map(weak_kind, inputs))
+        ):
             return inputs[0] // inputs[1], inputs[0] % inputs[1]
-        if method != "__call__" or kwargs or ufunc not in ew.UFUNCS or any(has_operators(type(x)) for x in inputs):
+        if (
+            method != "__call__"
+            or kwargs
+            or ufunc not in ew.UFUNCS
+            or any(has_operators(type(x)) for x in inputs)
+        ):
             return getattr(ufunc, method)(*strong(inputs), **strong(kwargs))
         return bind(ew.UFUNCS[ufunc], inputs)
 
     def __array_function__(
-        self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
         if func is np.real or func is np.imag:  # they read the attribute
-            return getattr(args[0], func.__name__) if args else getattr(kwargs["val"], func.__name__)
+            return (
+                getattr(args[0], func.__name__) if args else getattr(kwargs["val"], func.__name__)
+            )
         row = ROWS.get(func)
         if row is not None and row.weak:
             return super().__array_function__(func, types, args, kwargs)
@@ -461,7 +547,9 @@ class TracedNumber(TracedArray):
 
     def __pow__(self, n: Operand, modulo: None = None) -> Any:
         if modulo is not None:
-            raise UnsupportedFunctionError("pow() with a modulus has no implementation", fix="write k**n % m")
+            raise UnsupportedFunctionError(
+                "pow() with a modulus has no implementation", fix="write k**n % m"
+            )
         if weak_kind(n) is None:
             return bind(ew.power, (self, n))
         return self._power(self, n)
@@ -481,7 +569,13 @@ class TracedNumber(TracedArray):
     @property
     def imag(self) -> Any:
         """Imaginary part; a concrete 0 for real numbers."""
-        return self._number(ew.imag, (self,)) if self.kind is complex else 0.0 if self.kind is float else 0
+        return (
+            self._number(ew.imag, (self,))
+            if self.kind is complex
+            else 0.0
+            if self.kind is float
+            else 0
+        )
 
     def conjugate(self) -> Any:
         """Return the complex conjugate."""
@@ -501,7 +595,9 @@ class TracedNumber(TracedArray):
             return _plus(self)
         rounded = ew.rint(self.strong())
         fits = ew.logical_and(ew.greater_equal(rounded, -(2.0**63)), ew.less(rounded, 2.0**63))
-        rounded = require(rounded, fits, "OverflowError", "cannot convert float to a 64-bit integer")
+        rounded = require(
+            rounded, fits, "OverflowError", "cannot convert float to a 64-bit integer"
+        )
         return self._recording.wrap(convert(rounded, np.int64), int)
 
     def __trunc__(self) -> int:
@@ -518,7 +614,8 @@ class TracedNumber(TracedArray):
 
     def _no_array(self, *_index: object) -> NoReturn:
         raise UnsupportedFunctionError(
-            f"a traced {self.kind.__name__} is a number, and has no elements", fix="make an array of it: np.asarray(k)"
+            f"a traced {self.kind.__name__} is a number, and has no elements",
+            fix="make an array of it: np.asarray(k)",
         )
 
     __getitem__ = __setitem__ = __len__ = __iter__ = __contains__ = _no_array  # type: ignore[assignment]
@@ -533,7 +630,8 @@ class TracedNumber(TracedArray):
                 n = int(n)
             if isinstance(n, TracedNumber):
                 raise ConcretizationError(
-                    f"the type of a power of two integers depends on the sign of the exponent, but {self._recording.owner} "
+                    "the type of a power of two integers depends on the sign of the exponent, but "
+                    f"{self._recording.owner} "
                     "records without values",
                     fix="let the base be a float, or the exponent a plain integer",
                 )
@@ -545,7 +643,10 @@ class TracedNumber(TracedArray):
 
 def of_array(name: str) -> property:
     """Make the attribute of a number that only arrays have, by conversion to an array."""
-    return property(lambda self: getattr(self.strong(), name), doc=f"Attribute of the number as a 0-d array: {name}.")
+    return property(
+        lambda self: getattr(self.strong(), name),
+        doc=f"Attribute of the number as a 0-d array: {name}.",
+    )
 
 
 set_operators(TracedNumber, _operator, None, _unary)

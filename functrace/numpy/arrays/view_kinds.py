@@ -255,9 +255,13 @@ class GatherView(View):
     __slots__ = ("arrays", "sure", "template")
     is_certain = False
 
-    def __init__(self, base: Value, template: tuple[Any, ...], arrays: tuple[Any, ...], sure: bool | None) -> None:
+    def __init__(
+        self, base: Value, template: tuple[Any, ...], arrays: tuple[Any, ...], sure: bool | None
+    ) -> None:
         self.base, self.template, self.sure = base, template, sure
-        self.arrays = tuple([a._recording.handle(a._id) if isinstance(a, Tracer) else a for a in arrays])
+        self.arrays = tuple(
+            [a._recording.handle(a._id) if isinstance(a, Tracer) else a for a in arrays]
+        )
 
     def read(self, base: Arrayed) -> Any:
         return gather(base, self.template, self.arrays)
@@ -274,7 +278,10 @@ class GatherView(View):
     def is_at(self, template: tuple[Any, ...], arrays: tuple[Any, ...]) -> bool:
         """Return True if a parsed index reads this view."""
         pairs = zip(arrays, self.arrays, strict=False)
-        same = all(isinstance(a, Tracer) and a._id == b._id and a._recording is b._recording for a, b in pairs)
+        same = all(
+            isinstance(a, Tracer) and a._id == b._id and a._recording is b._recording
+            for a, b in pairs
+        )
         return template == self.template and len(arrays) == len(self.arrays) and same
 
 
@@ -305,7 +312,8 @@ class SharedView(View):
 
     def _refusal(self) -> CapturedArrayError:
         return CapturedArrayError(
-            f"a write would change a result of {self.owner} and what it shares memory with, an operand or another result",
+            f"a write would change a result of {self.owner} and what it shares memory with, an "
+            "operand or another result",
             fix="return a copy (x.copy()) from the function, or write into one",
         )
 
@@ -327,7 +335,9 @@ class Settling(View):
     def shares(self) -> bool | None:
         if self._shares is ...:
             found = self._worked_out()
-            self._shares = True if found is None and _is_guarded(self.base) else found  # so that a write raises
+            self._shares = (
+                True if found is None and _is_guarded(self.base) else found
+            )  # so that a write raises
         return self._shares
 
     def _worked_out(self) -> bool | None:
@@ -370,7 +380,9 @@ class ReshapeView(Settling):
 
 def _scattered(aval: ShapeDtype) -> np.ndarray[Any, Any]:
     """Return a stand-in without mergeable axes: a reshape valid for it is valid for any strides."""
-    return stand_in(aval, tuple([aval.dtype.itemsize * (1 << 20 | 2 * k + 1) for k in range(aval.ndim)]))
+    return stand_in(
+        aval, tuple([aval.dtype.itemsize * (1 << 20 | 2 * k + 1) for k in range(aval.ndim)])
+    )
 
 
 def _is_reshapable(base: np.ndarray[Any, Any], shape: Shape) -> bool:
@@ -432,11 +444,17 @@ class LaidView(Settling):
     def layout(self, base: Stand) -> Stand | None:
         if self._flag(base):
             return base
-        return np.empty_like(stand_in(ShapeDtype(base.shape, np.bool_), base.strides), base.dtype, self.letter)  # type: ignore[call-overload]
+        return np.empty_like(
+            stand_in(ShapeDtype(base.shape, np.bool_), base.strides), base.dtype, self.letter
+        )  # type: ignore[call-overload]
 
     def _flag(self, of: Stand) -> bool:
         flags = of.flags
-        wanted = {"C": flags.c_contiguous, "F": flags.f_contiguous, "A": flags.c_contiguous or flags.f_contiguous}
+        wanted = {
+            "C": flags.c_contiguous,
+            "F": flags.f_contiguous,
+            "A": flags.c_contiguous or flags.f_contiguous,
+        }
         return wanted.get(self.letter, True)
 
     def _worked_out(self) -> bool | None:

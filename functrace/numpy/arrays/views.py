@@ -169,7 +169,9 @@ def new_array(result: Value, order: Order = C_ORDER) -> Any:
 def copied(x: Tracer, letter: str) -> Any:
     """Return a copy in an order; a copy of a scalar is a scalar."""
     need_open(x)
-    return owned(x, order_like(x, letter)) if x.aval.shape else copied_kind(renewed(x), is_scalar(x))
+    return (
+        owned(x, order_like(x, letter)) if x.aval.shape else copied_kind(renewed(x), is_scalar(x))
+    )
 
 
 def copied_kind(made: Tracer, scalar: bool | None) -> Any:
@@ -180,7 +182,11 @@ def copied_kind(made: Tracer, scalar: bool | None) -> Any:
 
 def reshaped(x: Arrayed, shape: Shape) -> Any:
     """Reshape; a view of ``x`` where NumPy makes one (by strides), otherwise a copy."""
-    return linked(reshape(x, shape), ReshapeView(x, shape)) if isinstance(x, Tracer) else reshape(x, shape)
+    return (
+        linked(reshape(x, shape), ReshapeView(x, shape))
+        if isinstance(x, Tracer)
+        else reshape(x, shape)
+    )
 
 
 def transposed(x: Arrayed, axes: Shape) -> Any:
@@ -211,9 +217,15 @@ def read_at(x: Arrayed, template: tuple[Any, ...], arrays: tuple[Any, ...], has_
     if any(shape_of(a) for a in arrays):
         return gather(x, template, arrays)
     result = gather(x, template, arrays) if arrays or has_array else indexed(x, template)
-    if not (arrays or has_array) or not isinstance(result, Tracer) or not (result.aval.shape or Ellipsis in template):
+    if (
+        not (arrays or has_array)
+        or not isinstance(result, Tracer)
+        or not (result.aval.shape or Ellipsis in template)
+    ):
         return result
-    scalars = [isinstance(a, np.generic) or (isinstance(a, Tracer) and is_scalar(a)) for a in arrays]
+    scalars = [
+        isinstance(a, np.generic) or (isinstance(a, Tracer) and is_scalar(a)) for a in arrays
+    ]
     if has_array or False in scalars:
         result._view = Owned(order_like(result, "K"))
         return result
@@ -243,7 +255,8 @@ def reshape_in_place(x: Tracer, shape: Shape) -> None:
     made = reshaped(before, shape)
     if made._view.shares() is not True:
         raise ShapeError(
-            f"incompatible shape for in-place modification: {x.aval} is {shape} by a copy only, or may be",
+            f"incompatible shape for in-place modification: {x.aval} is {shape} by a copy only, or "
+            "may be",
             fix="use x = x.reshape(shape)",
         )
     for other in views.living():
@@ -269,7 +282,7 @@ def is_part_of(x: Tracer, value: object, parse: Callable[[], Any]) -> bool:
     return shares(view) is True and view.is_at(*parse())
 
 
-# -- writing ----------------------------------------------------------------------------------------------------------
+# -- writing ---------------------------------------------------------------------------------------
 
 
 def rebind(x: Tracer, result: Tracer, *, fresh: bool) -> None:
@@ -399,7 +412,11 @@ def is_scalar(x: Tracer) -> bool | None:
             return None if recording.primitives[operands[0]].holds is not None else True
         if primitive.holds is not None:
             return None
-        value = recording.constants.get(x._id) if primitive is CONSTANT else recording.values.known.get(x._id)
+        value = (
+            recording.constants.get(x._id)
+            if primitive is CONSTANT
+            else recording.values.known.get(x._id)
+        )
         if not isinstance(value, Tracer):
             return True if value is not None or x._id in recording.values.batches else None
         x = value
@@ -408,7 +425,10 @@ def is_scalar(x: Tracer) -> bool | None:
 def need_array(x: Tracer, what: str) -> None:
     """Raise unless a 0-d value is an array: NumPy's methods silently do nothing on scalars."""
     if not x.aval.shape and is_scalar(x) is not False:
-        raise DtypeError(f"{what} of a 0-d value ({x.aval}) that may be a scalar, which never changes", fix="use np.copy(x)")
+        raise DtypeError(
+            f"{what} of a 0-d value ({x.aval}) that may be a scalar, which never changes",
+            fix="use np.copy(x)",
+        )
 
 
 def in_place_number(x: TracedArray, result: TracedArray, what: str) -> Any:
@@ -472,14 +492,19 @@ class Unsettled(Recording):
         """Raise the error of every use."""
         if not self.what.shape:
             raise UnsupportedFunctionError(
-                f"a 0-d value of {self.owner} was changed in place through another name{self._where()}: it is a scalar, "
-                "which keeps its value, or a 0-d array, which does not, and which of the two is not known here",
+                f"a 0-d value of {self.owner} was changed in place through another "
+                f"name{self._where()}: it is a scalar, "
+                "which keeps its value, or a 0-d array, which does not, and which of the two is "
+                "not known here",
                 fix="write y = y + 1 instead of y += 1, or y = np.copy(y) before",
             )
         raise UnsupportedFunctionError(
-            f"an array ({self.what}) of {self.owner} may share memory with one that was written in place{self._where()}: "
-            "that depends on the memory layout that NumPy would have given it, which is not known here",
-            fix="write into a copy, or take the view of one (x = x.copy() is laid out in C order), or write by an index",
+            f"an array ({self.what}) of {self.owner} may share memory with one that was written in "
+            f"place{self._where()}: "
+            "that depends on the memory layout that NumPy would have given it, which is not known "
+            "here",
+            fix="write into a copy, or take the view of one (x = x.copy() is laid out in C order), "
+            "or write by an index",
         )
 
     def _where(self) -> str:

@@ -24,7 +24,9 @@ from functrace.tracing.tracer import Tracer
 
 
 @implements(np.apply_along_axis)
-def apply_along_axis(func1d: Callable[..., Any], axis: SupportsIndex, arr: Operand, *args: object, **kwargs: object) -> Any:
+def apply_along_axis(
+    func1d: Callable[..., Any], axis: SupportsIndex, arr: Operand, *args: object, **kwargs: object
+) -> Any:
     """As ``numpy.apply_along_axis``: one call per row.
 
     Cost:
@@ -33,10 +35,15 @@ def apply_along_axis(func1d: Callable[..., Any], axis: SupportsIndex, arr: Opera
     x: Any = arrayed(arr)
     place = one_axis(axis, x.ndim)
     order = (*(k for k in range(x.ndim) if k != place), place)
-    rows: Any = FUNCTIONS[np.transpose](x, order) if isinstance(x, Tracer) else np.transpose(x, order)
+    rows: Any = (
+        FUNCTIONS[np.transpose](x, order) if isinstance(x, Tracer) else np.transpose(x, order)
+    )
     outer = rows.shape[:-1]
     if 0 in outer:
-        raise ShapeError("Cannot apply_along_axis when any iteration dimensions are 0", fix="leave empty arrays out")
+        raise ShapeError(
+            "Cannot apply_along_axis when any iteration dimensions are 0",
+            fix="leave empty arrays out",
+        )
     made: list[Any] = []
     for k in np.ndindex(*outer):
         result = arrayed(func1d(rows[(*k, ...)], *args, **kwargs))
@@ -53,7 +60,9 @@ def apply_along_axis(func1d: Callable[..., Any], axis: SupportsIndex, arr: Opera
 
 
 @implements(np.apply_over_axes)
-def apply_over_axes(func: Callable[..., Any], a: Operand, axes: SupportsIndex | Sequence[SupportsIndex]) -> Any:
+def apply_over_axes(
+    func: Callable[..., Any], a: Operand, axes: SupportsIndex | Sequence[SupportsIndex]
+) -> Any:
     """As ``numpy.apply_over_axes``."""
     value: Any = arrayed(a)
     ndim = value.ndim
@@ -62,7 +71,10 @@ def apply_over_axes(func: Callable[..., Any], a: Operand, axes: SupportsIndex | 
         if result.ndim != value.ndim:
             result = FUNCTIONS[np.expand_dims](arrayed(result), axis + ndim if axis < 0 else axis)  # type: ignore[operator]
         if result.ndim != value.ndim:
-            raise ShapeError("function is not returning an array of the correct shape", fix="keep the axis, or drop it")
+            raise ShapeError(
+                "function is not returning an array of the correct shape",
+                fix="keep the axis, or drop it",
+            )
         value = result
     return value
 
@@ -70,7 +82,9 @@ def apply_over_axes(func: Callable[..., Any], a: Operand, axes: SupportsIndex | 
 def _conditions(x: Arrayed, condlist: Operand, count: int) -> list[Any]:
     """Return the conditions as arrays of bools, including the default condition."""
     single: Any = condlist
-    is_rows = not np.isscalar(single) and (isinstance(single[0], list | np.ndarray | Tracer) or x.ndim == 0)
+    is_rows = not np.isscalar(single) and (
+        isinstance(single[0], list | np.ndarray | Tracer) or x.ndim == 0
+    )
     if isinstance(single, Tracer | np.ndarray) and single.ndim <= x.ndim and x.ndim:
         is_rows = False
     rows: list[Any] = list(cast("Any", condlist)) if is_rows else [condlist]
@@ -80,14 +94,17 @@ def _conditions(x: Arrayed, condlist: Operand, count: int) -> list[Any]:
         found.append(ew.logical_not(any_of))
     if len(found) != count:
         raise ShapeError(
-            f"with {len(found)} condition(s), either {len(found)} or {len(found) + 1} functions are expected",
+            f"with {len(found)} condition(s), either {len(found)} or {len(found) + 1} functions "
+            "are expected",
             fix="pass one function per condition",
         )
     return found
 
 
 @implements(np.piecewise)
-def piecewise(x: Operand, condlist: Operand, funclist: Sequence[Any], *args: object, **kw: object) -> Any:
+def piecewise(
+    x: Operand, condlist: Operand, funclist: Sequence[Any], *args: object, **kw: object
+) -> Any:
     """As ``numpy.piecewise``.
 
     With abstract conditions, each function gets a placeholder for the elements that fulfil its
@@ -97,8 +114,14 @@ def piecewise(x: Operand, condlist: Operand, funclist: Sequence[Any], *args: obj
     conditions = _conditions(given, condlist, len(funclist))
     if not holds_tracer([given, *conditions]):
         return np.piecewise(given, conditions, list(funclist), *args, **kw)
-    home = given if isinstance(given, Tracer) else next(c for c in conditions if isinstance(c, Tracer))
-    source: Any = given if isinstance(given, Tracer) else FUNCTIONS[np.add](np.zeros_like(home, dtype=given.dtype), given)
+    home = (
+        given if isinstance(given, Tracer) else next(c for c in conditions if isinstance(c, Tracer))
+    )
+    source: Any = (
+        given
+        if isinstance(given, Tracer)
+        else FUNCTIONS[np.add](np.zeros_like(home, dtype=given.dtype), given)
+    )
     result: Any = FUNCTIONS[np.zeros_like](source)
     for condition, function in zip(conditions, funclist, strict=True):
         if not callable(function):

@@ -71,7 +71,8 @@ _COPIES: dict[Any, bool | None] = {
 
 @implements(np.array, creates=True)
 def array(
-    object: Operand, dtype: DtypeLike = None, *, copy: bool | None = True, order: OrderLike = "K", subok: bool = False,
+    object: Operand, dtype: DtypeLike = None, *, copy: bool | None = True, order: OrderLike = "K",
+    subok: bool = False,
     ndmin: int = 0, like: Arrayed | None = None,
 ) -> Any:  # fmt: skip
     """As ``numpy.array``, also for traced values and for nested lists of them.
@@ -83,7 +84,10 @@ def array(
     """
     if not holds_tracer(object):
         if isinstance(like, Tracer):
-            return made_in(claimed(like._recording), np.array(object, dtype, copy=copy, order=order, ndmin=ndmin))
+            return made_in(
+                claimed(like._recording),
+                np.array(object, dtype, copy=copy, order=order, ndmin=ndmin),
+            )
         return np.array(object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, like=like)
     if dtype is not None and np.dtype(dtype).kind == "O":
         plain = without_derivatives((object,))
@@ -113,7 +117,9 @@ def _laid(x: TracedArray, dtype: np.dtype[Any], letter: str, copy: bool | None) 
     """Return a traced value in a dtype and order: a copy, or itself where none is needed."""
     if x.dtype != dtype:
         if copy is False:
-            raise ShapeError("Unable to avoid copy while creating an array as requested.", fix="pass copy=None")
+            raise ShapeError(
+                "Unable to avoid copy while creating an array as requested.", fix="pass copy=None"
+            )
         return new_array(convert(x, dtype), order_like(x, letter))
     if copy:
         return owned(x, order_like(x, letter))
@@ -124,7 +130,9 @@ def _laid(x: TracedArray, dtype: np.dtype[Any], letter: str, copy: bool | None) 
         return x
     result = linked(x, LaidView(x, letter))
     if copy is False and not shares(result._view):
-        raise ShapeError("Unable to avoid copy while creating an array as requested.", fix="pass copy=None")
+        raise ShapeError(
+            "Unable to avoid copy while creating an array as requested.", fix="pass copy=None"
+        )
     return result
 
 
@@ -173,13 +181,17 @@ def asfortranarray(a: Operand, dtype: DtypeLike = None, *, like: Arrayed | None 
 
 
 @implements(np.require, creates=True)
-def require(a: Operand, dtype: DtypeLike = None, requirements: Any = None, *, like: Arrayed | None = None) -> Any:
+def require(
+    a: Operand, dtype: DtypeLike = None, requirements: Any = None, *, like: Arrayed | None = None
+) -> Any:
     """As ``numpy.require``, also for traced values: aligned and writable; ownership is unknown."""
     if not holds_tracer(a) and like is None:
         return np.require(a, dtype, requirements)
     wanted = {str(word).upper()[0] for word in requirements or ()}
     if "O" in wanted:
-        raise UnsupportedFunctionError("require: unknown memory ownership of a traced value", fix="use np.copy")
+        raise UnsupportedFunctionError(
+            "require: unknown memory ownership of a traced value", fix="use np.copy"
+        )
     order = "F" if "F" in wanted else "C" if "C" in wanted else "K"
     return array(a, dtype, copy=None, order=order, like=like)
 
@@ -207,16 +219,23 @@ def asarray_chkfinite(a: Operand, dtype: DtypeLike = None, order: OrderLike = No
 
 
 @implements(np.fromiter, creates=True)
-def fromiter(iter: Iterable[Operand], dtype: Any, count: int = -1, *, like: Arrayed | None = None) -> Any:
+def fromiter(
+    iter: Iterable[Operand], dtype: Any, count: int = -1, *, like: Arrayed | None = None
+) -> Any:
     """As ``numpy.fromiter``, also for an iterable of traced values."""
-    found = iter if isinstance(iter, list) else list(itertools.islice(iter, count) if count >= 0 else iter)
+    found = (
+        iter
+        if isinstance(iter, list)
+        else list(itertools.islice(iter, count) if count >= 0 else iter)
+    )
     if not holds_tracer(found):
         made = np.fromiter(found, dtype, count)
         return array(made, like=like) if isinstance(like, Tracer) else made
     found = found[:count] if count >= 0 else found
     if len(found) < count:
         raise ShapeError(
-            f"iterator too short: Expected {count} but iterator had only {len(found)} items.", fix="leave count out"
+            f"iterator too short: Expected {count} but iterator had only {len(found)} items.",
+            fix="leave count out",
         )
     return array(found, dtype)
 
@@ -225,12 +244,18 @@ def fromiter(iter: Iterable[Operand], dtype: Any, count: int = -1, *, like: Arra
 
 
 def _as_shape(shape: Sizes) -> tuple[int, ...]:
-    return shape if type(shape) is tuple and all(type(n) is int for n in shape) else int_tuple(shape)
+    return (
+        shape if type(shape) is tuple and all(type(n) is int for n in shape) else int_tuple(shape)
+    )
 
 
-def _like(a: Arrayed, dtype: DtypeLike, shape: Sizes | None, value: Scalar, order: OrderLike) -> Any:
+def _like(
+    a: Arrayed, dtype: DtypeLike, shape: Sizes | None, value: Scalar, order: OrderLike
+) -> Any:
     sizes = a.shape if shape is None else _as_shape(shape)
-    return new_array(filled(a, sizes, a.dtype if dtype is None else dtype, value), _order_of(sizes, a, order))
+    return new_array(
+        filled(a, sizes, a.dtype if dtype is None else dtype, value), _order_of(sizes, a, order)
+    )
 
 
 def _order_of(shape: Shape, a: Arrayed, order: OrderLike) -> Order:
@@ -297,7 +322,10 @@ def full_like(
 ) -> Any:
     """As ``numpy.full_like``; ``fill_value`` may be traced."""
     a = arrayed(a)
-    shape, dtype = shape_of(a) if shape is None else _as_shape(shape), a.dtype if dtype is None else np.dtype(dtype)
+    shape, dtype = (
+        shape_of(a) if shape is None else _as_shape(shape),
+        a.dtype if dtype is None else np.dtype(dtype),
+    )
     fill_value = stacked(fill_value)
     if isinstance(fill_value, Tracer):
         return owned(broadcast_to(convert(fill_value, dtype), shape), _order_of(shape, a, order))
@@ -305,7 +333,9 @@ def full_like(
     if not isinstance(a, Tracer):
         return np.full(shape, fill_value, dtype)
     if np.ndim(fill_value) == 0:
-        return new_array(filled(a, shape, dtype, np.full((), fill_value, dtype)[()]), _order_of(shape, a, order))
+        return new_array(
+            filled(a, shape, dtype, np.full((), fill_value, dtype)[()]), _order_of(shape, a, order)
+        )
     return new_array(array(np.full(shape, fill_value, dtype), like=a), _order_of(shape, a, order))
 
 
@@ -329,7 +359,9 @@ def full(
 
 
 @implements(np.copyto)
-def copyto(dst: TracedArray, src: Operand, casting: Casting = "same_kind", where: Value = True) -> None:
+def copyto(
+    dst: TracedArray, src: Operand, casting: Casting = "same_kind", where: Value = True
+) -> None:
     """As ``numpy.copyto`` into a traced value; a plain ndarray cannot hold traced values."""
     need_traced(dst, "numpy.copyto (or numpy.full_like of a plain array)")
     src = stacked(src)
@@ -338,7 +370,10 @@ def copyto(dst: TracedArray, src: Operand, casting: Casting = "same_kind", where
         np.copyto(plain, src, casting=casting)
         src = plain[()]
     elif not np.can_cast(src.dtype, dst.dtype, casting):
-        raise DtypeError(f"copyto: cannot cast {src.dtype} to {dst.dtype} by the rule {casting!r}", fix="convert it first")
+        raise DtypeError(
+            f"copyto: cannot cast {src.dtype} to {dst.dtype} by the rule {casting!r}",
+            fix="convert it first",
+        )
     new = broadcast_to(without_leading_ones(convert(src, dst.dtype), dst.ndim), dst.shape)
     where = mask_of(where, "copyto")
     if not isinstance(where, Tracer):
@@ -348,11 +383,13 @@ def copyto(dst: TracedArray, src: Operand, casting: Casting = "same_kind", where
     dst._assign(new, "copyto")  # type: ignore[attr-defined]
 
 
-# -- ranges --------------------------------------------------------------------------------------------
+# -- ranges ----------------------------------------------------------------------------------------
 
 
 @implements(np.arange, creates=True)
-def arange(*args: Any, dtype: DtypeLike = None, device: str | None = None, like: Arrayed | None = None) -> Any:
+def arange(
+    *args: Any, dtype: DtypeLike = None, device: str | None = None, like: Arrayed | None = None
+) -> Any:
     """As ``numpy.arange``; traced ends are concretized for the length, the elements stay traced.
 
     Raises:
@@ -384,7 +421,9 @@ def linspace(
     """As ``numpy.linspace``."""
     num = operator.index(num)
     if num < 0:
-        raise ShapeError(f"linspace: the number of samples, {num}, must be non-negative", fix="pass num >= 0")
+        raise ShapeError(
+            f"linspace: the number of samples, {num}, must be non-negative", fix="pass num >= 0"
+        )
     ends = [operand(x) for x in (start, stop)]
     kind = np.result_type(*[x if type(x) in LITERALS else x.dtype for x in ends], 0.0)
     start, stop = (convert(arrayed(x), kind) for x in ends)
@@ -439,7 +478,12 @@ def geomspace(
     start, stop = arrayed(start), arrayed(stop)
     kind = np.result_type(start.dtype, stop.dtype, float(operator.index(num)), np.zeros((), dtype))
     start, stop = (
-        require_that(convert(x, kind), ew.not_equal(x, 0), "ValueError", "Geometric sequence cannot include zero")
+        require_that(
+            convert(x, kind),
+            ew.not_equal(x, 0),
+            "ValueError",
+            "Geometric sequence cannot include zero",
+        )
         for x in (start, stop)
     )
     sign = np.sign(start)
@@ -465,7 +509,10 @@ def kaiser(M: SupportsIndex, beta: Operand, *, like: Arrayed | None = None) -> A
         return array(made, like=like) if isinstance(like, Tracer) else made
     size: Any = np.asarray(M)[()]
     if shape_of(arrayed(beta)):
-        raise ShapeError(f"kaiser: beta must be a number, got shape {shape_of(arrayed(beta))}", fix="map over it by vmap")
+        raise ShapeError(
+            f"kaiser: beta must be a number, got shape {shape_of(arrayed(beta))}",
+            fix="map over it by vmap",
+        )
     beta = convert(arrayed(beta), np.result_type(arrayed(beta).dtype, size, 0.0))
     if size == 1:
         return np.ones(1, beta.dtype)
@@ -476,12 +523,16 @@ def kaiser(M: SupportsIndex, beta: Operand, *, like: Arrayed | None = None) -> A
 
 @implements_like(np.zeros)
 @implements_like(np.empty)
-def _zeros(like: TracedArray, shape: Sizes, dtype: npt.DTypeLike = float, *_: object, **__: object) -> Any:
+def _zeros(
+    like: TracedArray, shape: Sizes, dtype: npt.DTypeLike = float, *_: object, **__: object
+) -> Any:
     return filled(like, _as_shape(shape), dtype, 0)
 
 
 @implements_like(np.ones)
-def _ones(like: TracedArray, shape: Sizes, dtype: DtypeLike = None, *_: object, **__: object) -> Any:
+def _ones(
+    like: TracedArray, shape: Sizes, dtype: DtypeLike = None, *_: object, **__: object
+) -> Any:
     return filled(like, _as_shape(shape), float if dtype is None else dtype, 1)
 
 

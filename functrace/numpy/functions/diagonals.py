@@ -14,7 +14,16 @@ from functrace.errors import AxisError, ShapeError
 from functrace.ir.aval import aval_of
 from functrace.numpy.arrays.view_kinds import DiagonalView
 from functrace.numpy.arrays.views import linked
-from functrace.numpy.protocol.operands import Arrayed, DtypeLike, Out, at_least, cast_to, flattened, one_axis, stored
+from functrace.numpy.protocol.operands import (
+    Arrayed,
+    DtypeLike,
+    Out,
+    at_least,
+    cast_to,
+    flattened,
+    one_axis,
+    stored,
+)
 from functrace.numpy.protocol.tables import implements
 from functrace.ops import elementwise as ew
 from functrace.ops import shaping
@@ -26,7 +35,9 @@ def _diagonal_last(a: Arrayed, axis1: SupportsIndex, axis2: SupportsIndex, what:
     at_least(a, 2, what)
     i, j = one_axis(axis1, a.ndim), one_axis(axis2, a.ndim)
     if i == j:
-        raise AxisError(f"{what}: axis1 and axis2 cannot be the same ({axis1})", fix="name two axes")
+        raise AxisError(
+            f"{what}: axis1 and axis2 cannot be the same ({axis1})", fix="name two axes"
+        )
     return (*(k for k in range(a.ndim) if k not in (i, j)), i, j)
 
 
@@ -39,7 +50,14 @@ def diagonal(a: Arrayed, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any
 
 
 @implements(np.trace, method="trace")
-def trace(a: Arrayed, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DtypeLike = None, out: Out = None) -> Any:
+def trace(
+    a: Arrayed,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: DtypeLike = None,
+    out: Out = None,
+) -> Any:
     """As ``numpy.trace``."""
     axes = _diagonal_last(a, axis1, axis2, "trace")
     d = shaping.diagonal(permute(a, axes), operator.index(offset))

@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import ConcretizationError, DtypeError, ShapeError, UnsupportedFunctionError
-from functrace.numpy.arrays.traced_number import DTYPES, TracedNumber, alike, common_dtype, strong, weak_kind
+from functrace.numpy.arrays.traced_number import (
+    DTYPES,
+    TracedNumber,
+    alike,
+    common_dtype,
+    strong,
+    weak_kind,
+)
 from functrace.numpy.arrays.views import is_scalar, need_open, new_array, owned
 from functrace.numpy.functions.reductions import all_
 from functrace.numpy.protocol.foreign_operands import hand_over_ufunc
@@ -39,7 +46,7 @@ from functrace.tracing.tracer import Tracer, Value
 
 _CLIP: Any = ew.clip.eval
 
-# -- choices ----------------------------------------------------------------------------------------------------
+# -- choices ---------------------------------------------------------------------------------------
 
 
 @implements(np.where, weak=True)
@@ -48,7 +55,9 @@ def where(condition: Operand, x: Operand = NOT_GIVEN, y: Operand = NOT_GIVEN, /)
     if x is NOT_GIVEN and y is NOT_GIVEN:
         return FUNCTIONS[np.nonzero](arrayed(condition))
     if x is NOT_GIVEN or y is NOT_GIVEN:
-        raise ShapeError("where needs both x and y, or neither", fix="pass np.where(condition, x, y)")
+        raise ShapeError(
+            "where needs both x and y, or neither", fix="pass np.where(condition, x, y)"
+        )
     result = ew.where(operand(condition), operand(x), operand(y))
     return new_array(result) if not result.shape else result
 
@@ -59,7 +68,8 @@ def select(condlist: Iterable[Operand], choicelist: Iterable[Operand], default: 
     conditions, choices = list(condlist), list(choicelist)
     if len(conditions) != len(choices) or not conditions:
         raise ShapeError(
-            f"select needs as many conditions as choices, got {len(conditions)} and {len(choices)}", fix="pass pairs"
+            f"select needs as many conditions as choices, got {len(conditions)} and {len(choices)}",
+            fix="pass pairs",
         )
     operands = alike([*choices, default])
     dtype, result = operands[-1].dtype, operands[-1]
@@ -67,11 +77,15 @@ def select(condlist: Iterable[Operand], choicelist: Iterable[Operand], default: 
         kind = weak_kind(choice)
         if kind is not None and not np.can_cast(DTYPES[kind], dtype, "same_kind"):
             shown = f"of type {kind.__name__}" if isinstance(choice, TracedNumber) else repr(choice)
-            raise DtypeError(f"select: the choice {shown} cannot be cast to {dtype}", fix=f"write np.{dtype}(…)")
+            raise DtypeError(
+                f"select: the choice {shown} cannot be cast to {dtype}", fix=f"write np.{dtype}(…)"
+            )
     for condition, choice in zip(reversed(conditions), reversed(operands[:-1]), strict=True):
         condition = operand(condition)
         if getattr(condition, "dtype", np.dtype(bool)).kind != "b":
-            raise UnsupportedFunctionError("select: conditions must be boolean arrays", fix="compare, e.g. x != 0")
+            raise UnsupportedFunctionError(
+                "select: conditions must be boolean arrays", fix="compare, e.g. x != 0"
+            )
         result = ew.where(condition, choice, result)
     return owned(convert(result, dtype))
 
@@ -97,16 +111,25 @@ def clip(
     if a_min is not NOT_GIVEN and (min is not NOT_GIVEN or max is not NOT_GIVEN):
         raise ShapeError("clip takes a_min and a_max, or min and max, not both", fix="use one pair")
     low, high = (min, max) if a_min is NOT_GIVEN else (a_min, a_max)
-    return _clip(a, None if low is NOT_GIVEN else low, None if high is NOT_GIVEN else high, out, dtype=dtype)
+    return _clip(
+        a, None if low is NOT_GIVEN else low, None if high is NOT_GIVEN else high, out, dtype=dtype
+    )
 
 
 @array_method("clip")
 def _clip(
-    a: Operand, min: Operand | None = None, max: Operand | None = None, out: Out = None, *, dtype: DtypeLike = None
+    a: Operand,
+    min: Operand | None = None,
+    max: Operand | None = None,
+    out: Out = None,
+    *,
+    dtype: DtypeLike = None,
 ) -> Any:
     """As ``numpy.ndarray.clip``."""
     low, high = min, max
-    handed = hand_over_ufunc(_CLIP, "__call__", (a, low, high), {} if out is None else {"out": (out,)})
+    handed = hand_over_ufunc(
+        _CLIP, "__call__", (a, low, high), {} if out is None else {"out": (out,)}
+    )
     if handed is not NotImplemented:
         return handed
     a = arrayed(strong(a))  # only the bounds are weak
@@ -132,7 +155,7 @@ def _clip(
     return stored(result, out, "clip")
 
 
-# -- rounding -----------------------------------------------------------------------------------------------------
+# -- rounding --------------------------------------------------------------------------------------
 
 
 @implements(np.round, np.around, method="round")
@@ -149,12 +172,16 @@ def fix(x: Operand, out: Out = None) -> Any:
     return stored(result, out, "fix")
 
 
-# -- special values ------------------------------------------------------------------------------------------------
+# -- special values --------------------------------------------------------------------------------
 
 
 @implements(np.nan_to_num, weak=True, scalars=True)
 def nan_to_num(
-    x: Operand, copy: bool = True, nan: Value = 0.0, posinf: Value | None = None, neginf: Value | None = None
+    x: Operand,
+    copy: bool = True,
+    nan: Value = 0.0,
+    posinf: Value | None = None,
+    neginf: Value | None = None,
 ) -> Any:
     """As ``numpy.nan_to_num``; replaced elements have derivative 0."""
     x = arrayed(x)
@@ -176,8 +203,12 @@ def nan_to_num(
 def _numbers_only(x: Arrayed, nan: Value, posinf: Value | None, neginf: Value | None) -> Any:
     info = np.finfo(x.dtype)
     for value in (nan, posinf, neginf):
-        if value is not None and not np.can_cast(getattr(value, "dtype", type(value)), x.dtype, "same_kind"):
-            raise DtypeError(f"nan_to_num: {value!r} does not fit into {x.dtype}", fix="pass real numbers")
+        if value is not None and not np.can_cast(
+            getattr(value, "dtype", type(value)), x.dtype, "same_kind"
+        ):
+            raise DtypeError(
+                f"nan_to_num: {value!r} does not fit into {x.dtype}", fix="pass real numbers"
+            )
     result = ew.where(ew.isnan(x), nan, x)
     result = ew.where(ew.equal(x, math.inf), info.max if posinf is None else posinf, result)
     result = ew.where(ew.equal(x, -math.inf), info.min if neginf is None else neginf, result)
@@ -200,7 +231,7 @@ def i0(x: Operand) -> Any:
     return new_array(result) if not result.shape else result
 
 
-# -- complex numbers --------------------------------------------------------------------------------------------------
+# -- complex numbers -------------------------------------------------------------------------------
 
 
 @implements(np.real)
@@ -258,12 +289,16 @@ def iscomplex(x: Operand) -> Any:
     return ew.not_equal(imag(x), 0)
 
 
-# -- comparisons ---------------------------------------------------------------------------------------------------------
+# -- comparisons -----------------------------------------------------------------------------------
 
 
 @implements(np.isclose, weak=True)
 def isclose(
-    a: Operand, b: Operand, rtol: float | Arrayed = 1e-5, atol: float | Arrayed = 1e-8, equal_nan: bool = False
+    a: Operand,
+    b: Operand,
+    rtol: float | Arrayed = 1e-5,
+    atol: float | Arrayed = 1e-8,
+    equal_nan: bool = False,
 ) -> Any:
     """As ``numpy.isclose``."""
     x, y = operand(a), operand(b)
@@ -281,7 +316,11 @@ def isclose(
 
 @implements(np.allclose, weak=True)
 def allclose(
-    a: Operand, b: Operand, rtol: float | Arrayed = 1e-5, atol: float | Arrayed = 1e-8, equal_nan: bool = False
+    a: Operand,
+    b: Operand,
+    rtol: float | Arrayed = 1e-5,
+    atol: float | Arrayed = 1e-8,
+    equal_nan: bool = False,
 ) -> Any:
     """As ``numpy.allclose``; the result is traced."""
     return all_(isclose(a, b, rtol, atol, equal_nan))

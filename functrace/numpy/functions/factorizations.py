@@ -61,7 +61,10 @@ def inexact(name: str, x: Arrayed) -> Arrayed:
     if kind in "biu":
         return convert(x, np.float64)
     if x.dtype not in (np.float32, np.float64, np.complex64, np.complex128):
-        raise DtypeError(f"numpy.linalg.{name} is not defined for {aval_of(x)}", fix="convert with x.astype(np.float64)")
+        raise DtypeError(
+            f"numpy.linalg.{name} is not defined for {aval_of(x)}",
+            fix="convert with x.astype(np.float64)",
+        )
     return x
 
 
@@ -78,20 +81,26 @@ def cholesky(a: Operand, /, *, upper: bool = False) -> Any:
 def _uplo(name: str, given: str) -> str:
     uplo = str(given).upper()
     if uplo not in ("L", "U"):
-        raise ShapeError(f"numpy.linalg.{name}: UPLO must be 'L' or 'U', got {given!r}", fix="pass UPLO='L'")
+        raise ShapeError(
+            f"numpy.linalg.{name}: UPLO must be 'L' or 'U', got {given!r}", fix="pass UPLO='L'"
+        )
     return uplo
 
 
 @implements(np.linalg.eigh)
 def eigh(a: Operand, UPLO: str = "L") -> Any:
     """As ``numpy.linalg.eigh``; the gradient is with respect to the symmetric part of ``a``."""
-    return EighResult(*bind(linalg.eigh_p, (matrices("eigh", a, square=True),), (_uplo("eigh", UPLO),)))
+    return EighResult(
+        *bind(linalg.eigh_p, (matrices("eigh", a, square=True),), (_uplo("eigh", UPLO),))
+    )
 
 
 @implements(np.linalg.eigvalsh)
 def eigvalsh(a: Operand, UPLO: str = "L") -> Any:
     """As ``numpy.linalg.eigvalsh``; the gradient is with respect to the symmetric part of ``a``."""
-    return bind(linalg.eigvalsh_p, (matrices("eigvalsh", a, square=True),), (_uplo("eigvalsh", UPLO),))
+    return bind(
+        linalg.eigvalsh_p, (matrices("eigvalsh", a, square=True),), (_uplo("eigvalsh", UPLO),)
+    )
 
 
 @implements(np.linalg.eig)
@@ -138,7 +147,8 @@ def _are_real(values: Arrayed, a: Arrayed, name: str) -> bool:
         return not np.any(np.imag(known(values)))
     except ConcretizationError as error:
         raise ConcretizationError(
-            f"whether numpy.linalg.{name} of a real matrix is real or complex depends on values, which are not known here",
+            f"whether numpy.linalg.{name} of a real matrix is real or complex depends on values, "
+            "which are not known here",
             made=error.made,
             fix=f"write np.linalg.{name}(a.astype(complex)), whose result is complex",
         ) from error
@@ -149,7 +159,7 @@ def _real_part(x: TracedArray, a: Arrayed) -> Any:
     return x.real if a.dtype == np.float64 else ew.positive(convert(ew.real(x), a.dtype))
 
 
-# -- singular values -----------------------------------------------------------------------------------
+# -- singular values -------------------------------------------------------------------------------
 
 
 @implements(np.linalg.svdvals)
@@ -159,7 +169,9 @@ def svdvals(x: Operand, /) -> Any:
 
 
 @implements(np.linalg.svd)
-def svd(a: Operand, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+def svd(
+    a: Operand, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> Any:
     """As ``numpy.linalg.svd``; vectors are differentiable unless some merely complete a basis."""
     a = matrices("svd", a, square=hermitian)
     if hermitian:
@@ -183,21 +195,29 @@ def _hermitian_svd(a: Arrayed, compute_uv: bool) -> Any:
     order = index_static(sorting.argsort(sizes, last), (Ellipsis, (None, None, -1)))
     across = reshape(order, (*order.shape[:-1], 1, order.shape[-1]))
     u = sorting.take_along_axis(vectors, across, last + 1, is_permutation=True)
-    signs, sizes = [sorting.take_along_axis(x, order, last, is_permutation=True) for x in (signs, sizes)]
+    signs, sizes = [
+        sorting.take_along_axis(x, order, last, is_permutation=True) for x in (signs, sizes)
+    ]
     turned = ew.mul(u, reshape(convert(signs, a.dtype), across.shape))
     return SVDResult(u, sizes, linalg.adjoint(turned))
 
 
-# -- QR ------------------------------------------------------------------------------------------------
+# -- QR --------------------------------------------------------------------------------------------
 
 
 @implements(np.linalg.qr)
 def qr(a: Operand, mode: str = "reduced") -> Any:
     """As ``numpy.linalg.qr``, in every mode."""
     if mode in ("f", "full", "e", "economic"):
-        advice = " in favor of 'reduced'.\nFor backward compatibility let mode default." if mode[0] == "f" else "."
+        advice = (
+            " in favor of 'reduced'.\nFor backward compatibility let mode default."
+            if mode[0] == "f"
+            else "."
+        )
         name = "full" if mode[0] == "f" else "economic"
-        warnings.warn(f"The '{name}' option is deprecated{advice}", DeprecationWarning, stacklevel=4)
+        warnings.warn(
+            f"The '{name}' option is deprecated{advice}", DeprecationWarning, stacklevel=4
+        )
         mode = "reduced" if mode[0] == "f" else "economic"
     a = matrices("qr", a)
     if mode == "complete" and a.shape[-2] > a.shape[-1]:
@@ -206,6 +226,8 @@ def qr(a: Operand, mode: str = "reduced") -> Any:
         packed, tau = orthogonal.qr_raw(a)
         return (laid_out(swap_last(packed), UNKNOWN), tau) if mode == "raw" else packed
     if mode not in ("reduced", "complete", "r"):
-        raise ShapeError(f"Unrecognized mode '{mode}'", fix="use 'reduced', 'complete', 'r' or 'raw'")
+        raise ShapeError(
+            f"Unrecognized mode '{mode}'", fix="use 'reduced', 'complete', 'r' or 'raw'"
+        )
     q, r = orthogonal.qr(a)
     return r if mode == "r" else QRResult(q, r)

@@ -31,7 +31,8 @@ def _norm(norm: str | None) -> Norm:
     found: Any = "backward" if norm is None else norm
     if found not in NORMS:
         raise ShapeError(
-            f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".', fix="leave it out for 'backward'"
+            f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".',
+            fix="leave it out for 'backward'",
         )
     return found
 
@@ -40,7 +41,10 @@ def _one(primitive: Primitive, a: Operand, n: Count, axis: SupportsIndex, norm: 
     """Apply one transform along one axis, which must exist."""
     x = arrayed(a)
     if x.dtype.kind == "c" and primitive is rfft_p:
-        raise DtypeError(f"numpy.fft.rfft takes real numbers, not {x.dtype}", fix="use np.fft.fft, or take x.real")
+        raise DtypeError(
+            f"numpy.fft.rfft takes real numbers, not {x.dtype}",
+            fix="use np.fft.fft, or take x.real",
+        )
     axis = one_axis(axis, x.ndim)
     size = x.shape[axis]
     points = (2 * (size - 1) if primitive is irfft_p else size) if n is None else operator.index(n)
@@ -49,31 +53,41 @@ def _one(primitive: Primitive, a: Operand, n: Count, axis: SupportsIndex, norm: 
 
 
 @implements(np.fft.fft)
-def fft(a: Operand, n: Count = None, axis: SupportsIndex = -1, norm: str | None = None, out: Out = None) -> Any:
+def fft(
+    a: Operand, n: Count = None, axis: SupportsIndex = -1, norm: str | None = None, out: Out = None
+) -> Any:
     """As ``numpy.fft.fft``."""
     return stored(_one(fft_p, a, n, axis, norm), out, "fft.fft")
 
 
 @implements(np.fft.ifft)
-def ifft(a: Operand, n: Count = None, axis: SupportsIndex = -1, norm: str | None = None, out: Out = None) -> Any:
+def ifft(
+    a: Operand, n: Count = None, axis: SupportsIndex = -1, norm: str | None = None, out: Out = None
+) -> Any:
     """As ``numpy.fft.ifft``."""
     return stored(_one(ifft_p, a, n, axis, norm), out, "fft.ifft")
 
 
 @implements(np.fft.rfft)
-def rfft(a: Operand, n: Count = None, axis: SupportsIndex = -1, norm: str | None = None, out: Out = None) -> Any:
+def rfft(
+    a: Operand, n: Count = None, axis: SupportsIndex = -1, norm: str | None = None, out: Out = None
+) -> Any:
     """As ``numpy.fft.rfft``."""
     return stored(_one(rfft_p, a, n, axis, norm), out, "fft.rfft")
 
 
 @implements(np.fft.irfft)
-def irfft(a: Operand, n: Count = None, axis: SupportsIndex = -1, norm: str | None = None, out: Out = None) -> Any:
+def irfft(
+    a: Operand, n: Count = None, axis: SupportsIndex = -1, norm: str | None = None, out: Out = None
+) -> Any:
     """As ``numpy.fft.irfft``, for even and odd ``n``."""
     return stored(_one(irfft_p, a, n, axis, norm), out, "fft.irfft")
 
 
 @implements(np.fft.hfft)
-def hfft(a: Operand, n: Count = None, axis: SupportsIndex = -1, norm: str | None = None, out: Out = None) -> Any:
+def hfft(
+    a: Operand, n: Count = None, axis: SupportsIndex = -1, norm: str | None = None, out: Out = None
+) -> Any:
     """As ``numpy.fft.hfft``: the real spectrum of a Hermitian-symmetric signal."""
     x = arrayed(a)
     turned: Any = ew.conj(x) if x.dtype.kind == "c" else x
@@ -81,12 +95,14 @@ def hfft(a: Operand, n: Count = None, axis: SupportsIndex = -1, norm: str | None
 
 
 @implements(np.fft.ihfft)
-def ihfft(a: Operand, n: Count = None, axis: SupportsIndex = -1, norm: str | None = None, out: Out = None) -> Any:
+def ihfft(
+    a: Operand, n: Count = None, axis: SupportsIndex = -1, norm: str | None = None, out: Out = None
+) -> Any:
     """As ``numpy.fft.ihfft``."""
     return stored(ew.conj(_one(rfft_p, a, n, axis, NORMS[_norm(norm)])), out, "fft.ihfft")
 
 
-# -- several axes -----------------------------------------------------------------------------------------------------
+# -- several axes ----------------------------------------------------------------------------------
 
 
 def _plan(x: Arrayed, s: Counts, axes: Axis, *, inverse_real: bool) -> tuple[list[Any], list[int]]:
@@ -97,15 +113,20 @@ def _plan(x: Arrayed, s: Counts, axes: Axis, *, inverse_real: bool) -> tuple[lis
         sizes: list[Any] = [x.shape[k] for k in places]
         if inverse_real:
             if not places:
-                raise ShapeError("irfftn needs at least one axis to transform", fix="pass an array with axes")
+                raise ShapeError(
+                    "irfftn needs at least one axis to transform", fix="pass an array with axes"
+                )
             sizes[-1] = None
         return sizes, places
     sizes = list(s)
     if axes is None:
         warnings.warn(
-            "`axes` should not be `None` if `s` is not `None` (Deprecated in NumPy 2.0). In a future version of NumPy, this "
-            "will raise an error and `s[i]` will correspond to the size along the transformed axis specified by `axes[i]`. "
-            "To retain current behaviour, pass a sequence [0, ..., k-1] to `axes` for an array of dimension k.",
+            "`axes` should not be `None` if `s` is not `None` (Deprecated in NumPy 2.0). In a "
+            "future version of NumPy, this "
+            "will raise an error and `s[i]` will correspond to the size along the transformed axis "
+            "specified by `axes[i]`. "
+            "To retain current behaviour, pass a sequence [0, ..., k-1] to `axes` for an array of "
+            "dimension k.",
             DeprecationWarning,
             stacklevel=5,
         )
@@ -114,9 +135,12 @@ def _plan(x: Arrayed, s: Counts, axes: Axis, *, inverse_real: bool) -> tuple[lis
         raise ShapeError("Shape and axes have different lengths.", fix="pass one size per axis")
     if None in sizes:
         warnings.warn(
-            "Passing an array containing `None` values to `s` is deprecated in NumPy 2.0 and will raise an error in a "
-            "future version of NumPy. To use the default behaviour of the corresponding 1-D transform, pass the value "
-            "matching the default for its `n` parameter. To use the default behaviour for every axis, the `s` argument can "
+            "Passing an array containing `None` values to `s` is deprecated in NumPy 2.0 and will "
+            "raise an error in a "
+            "future version of NumPy. To use the default behaviour of the corresponding 1-D "
+            "transform, pass the value "
+            "matching the default for its `n` parameter. To use the default behaviour for every "
+            "axis, the `s` argument can "
             "be omitted.",
             DeprecationWarning,
             stacklevel=5,
@@ -137,7 +161,9 @@ def _several_real(a: Operand, s: Counts, axes: Axis, norm: str | None) -> Any:
     x = arrayed(a)
     sizes, places = _plan(x, s, axes, inverse_real=False)
     if not places:
-        raise ShapeError("rfftn needs at least one axis to transform", fix="pass an array with axes")
+        raise ShapeError(
+            "rfftn needs at least one axis to transform", fix="pass an array with axes"
+        )
     x = _one(rfft_p, x, sizes[-1], places[-1], norm)
     for n, axis in zip(reversed(sizes[:-1]), reversed(places[:-1]), strict=True):
         x = _one(fft_p, x, n, axis, norm)
@@ -156,61 +182,78 @@ def _no_out(out: Out, name: str, instead: str) -> None:
     """Raise for ``out=``: NumPy accepts it here, but does not write to it."""
     if out is not None:
         raise UnsupportedFunctionError(
-            f"numpy.fft.{name} writes nothing into its out=, in NumPy either", fix=f"use numpy.fft.{instead}(…, out=out)"
+            f"numpy.fft.{name} writes nothing into its out=, in NumPy either",
+            fix=f"use numpy.fft.{instead}(…, out=out)",
         )
 
 
 @implements(np.fft.fftn)
-def fftn(a: Operand, s: Counts = None, axes: Axis = None, norm: str | None = None, out: Out = None) -> Any:
+def fftn(
+    a: Operand, s: Counts = None, axes: Axis = None, norm: str | None = None, out: Out = None
+) -> Any:
     """As ``numpy.fft.fftn``."""
     return stored(_several(fft_p, a, s, axes, norm), out, "fft.fftn")
 
 
 @implements(np.fft.ifftn)
-def ifftn(a: Operand, s: Counts = None, axes: Axis = None, norm: str | None = None, out: Out = None) -> Any:
+def ifftn(
+    a: Operand, s: Counts = None, axes: Axis = None, norm: str | None = None, out: Out = None
+) -> Any:
     """As ``numpy.fft.ifftn``."""
     return stored(_several(ifft_p, a, s, axes, norm), out, "fft.ifftn")
 
 
 @implements(np.fft.fft2)
-def fft2(a: Operand, s: Counts = None, axes: Axis = (-2, -1), norm: str | None = None, out: Out = None) -> Any:
+def fft2(
+    a: Operand, s: Counts = None, axes: Axis = (-2, -1), norm: str | None = None, out: Out = None
+) -> Any:
     """As ``numpy.fft.fft2``."""
     return stored(_several(fft_p, a, s, axes, norm), out, "fft.fft2")
 
 
 @implements(np.fft.ifft2)
-def ifft2(a: Operand, s: Counts = None, axes: Axis = (-2, -1), norm: str | None = None, out: Out = None) -> Any:
+def ifft2(
+    a: Operand, s: Counts = None, axes: Axis = (-2, -1), norm: str | None = None, out: Out = None
+) -> Any:
     """As ``numpy.fft.ifft2``."""
     _no_out(out, "ifft2", "ifftn")
     return _several(ifft_p, a, s, axes, norm)
 
 
 @implements(np.fft.rfftn)
-def rfftn(a: Operand, s: Counts = None, axes: Axis = None, norm: str | None = None, out: Out = None) -> Any:
+def rfftn(
+    a: Operand, s: Counts = None, axes: Axis = None, norm: str | None = None, out: Out = None
+) -> Any:
     """As ``numpy.fft.rfftn``."""
     return stored(_several_real(a, s, axes, norm), out, "fft.rfftn")
 
 
 @implements(np.fft.rfft2)
-def rfft2(a: Operand, s: Counts = None, axes: Axis = (-2, -1), norm: str | None = None, out: Out = None) -> Any:
+def rfft2(
+    a: Operand, s: Counts = None, axes: Axis = (-2, -1), norm: str | None = None, out: Out = None
+) -> Any:
     """As ``numpy.fft.rfft2``."""
     return stored(_several_real(a, s, axes, norm), out, "fft.rfft2")
 
 
 @implements(np.fft.irfftn)
-def irfftn(a: Operand, s: Counts = None, axes: Axis = None, norm: str | None = None, out: Out = None) -> Any:
+def irfftn(
+    a: Operand, s: Counts = None, axes: Axis = None, norm: str | None = None, out: Out = None
+) -> Any:
     """As ``numpy.fft.irfftn``."""
     return stored(_several_to_real(a, s, axes, norm), out, "fft.irfftn")
 
 
 @implements(np.fft.irfft2)
-def irfft2(a: Operand, s: Counts = None, axes: Axis = (-2, -1), norm: str | None = None, out: Out = None) -> Any:
+def irfft2(
+    a: Operand, s: Counts = None, axes: Axis = (-2, -1), norm: str | None = None, out: Out = None
+) -> Any:
     """As ``numpy.fft.irfft2``."""
     _no_out(out, "irfft2", "irfftn")
     return _several_to_real(a, s, axes, norm)
 
 
-# -- order of frequencies ---------------------------------------------------------------------------------------------
+# -- order of frequencies --------------------------------------------------------------------------
 
 
 def _shift(half: Callable[[int], int]) -> Callable[..., Any]:

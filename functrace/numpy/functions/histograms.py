@@ -48,7 +48,7 @@ def _kind(x: Operand) -> Any:
     return x if type(x) in LITERALS else arrayed(x).dtype
 
 
-# -- edges -------------------------------------------------------------------------------------------------------------
+# -- edges -----------------------------------------------------------------------------------------
 
 
 def _ends(a: Arrayed, range: Range) -> tuple[Any, Any, Any]:
@@ -69,14 +69,21 @@ def _ends(a: Arrayed, range: Range) -> tuple[Any, Any, Any]:
     dtype = dtype if dtype.kind == "f" else np.result_type(dtype, 0.0)
     low, high = convert(low, dtype), convert(high, dtype)
     if message:
-        low = require(low, ew.logical_and(ew.isfinite(low), ew.isfinite(high)), "ValueError", message)
+        low = require(
+            low, ew.logical_and(ew.isfinite(low), ew.isfinite(high)), "ValueError", message
+        )
     same = ew.equal(low, high)
     return ew.where(same, low - 0.5, low), ew.where(same, high + 0.5, high), dtype
 
 
 def _rising(edges: Arrayed, message: str, *, strictly: bool) -> Any:
-    before, after = index_static(edges, ((None, -1, None),)), index_static(edges, ((1, None, None),))
-    return require(edges, _all((ew.less if strictly else ew.less_equal)(before, after)), "ValueError", message)
+    before, after = (
+        index_static(edges, ((None, -1, None),)),
+        index_static(edges, ((1, None, None),)),
+    )
+    return require(
+        edges, _all((ew.less if strictly else ew.less_equal)(before, after)), "ValueError", message
+    )
 
 
 def _single(bins: Bins) -> Any:
@@ -88,7 +95,9 @@ def _count_of(bins: object, what: str) -> int:
     try:
         count = operator.index(bins)  # type: ignore[arg-type]
     except TypeError:
-        raise DtypeError(f"{what} must be an integer, a string, or an array", fix="pass a number of bins") from None
+        raise DtypeError(
+            f"{what} must be an integer, a string, or an array", fix="pass a number of bins"
+        ) from None
     if count < 1:
         raise ShapeError(f"{what} must be positive, when an integer", fix="pass at least 1")
     return count
@@ -100,7 +109,8 @@ def _edges(a: Arrayed, bins: Bins, range: Range, weights: Arrayed | None) -> tup
     if isinstance(bins, str):
         if weights is not None:
             raise DtypeError(
-                "Automated estimation of the number of bins is not supported for weighted data", fix="pass a number of bins"
+                "Automated estimation of the number of bins is not supported for weighted data",
+                fix="pass a number of bins",
             )
         try:
             plain: Any = None if range is None else tuple(known(x)[()] for x in range)
@@ -113,7 +123,9 @@ def _edges(a: Arrayed, bins: Bins, range: Range, weights: Arrayed | None) -> tup
             ) from error
     elif len(shape_of(found)) == 1:
         given = arrayed(found)
-        return _rising(given, "`bins` must increase monotonically, when an array", strictly=False), given
+        return _rising(
+            given, "`bins` must increase monotonically, when an array", strictly=False
+        ), given
     elif shape_of(found):
         raise ShapeError("`bins` must be 1d, when an array", fix="pass one row of edges")
     else:
@@ -128,21 +140,31 @@ def _edges(a: Arrayed, bins: Bins, range: Range, weights: Arrayed | None) -> tup
 def _sample(a: Operand, weights: Operand | None) -> tuple[Any, Any]:
     x = arrayed(a)
     if x.dtype == np.bool_:
-        warnings.warn(f"Converting input from {x.dtype} to {np.uint8} for compatibility.", RuntimeWarning, stacklevel=5)
+        warnings.warn(
+            f"Converting input from {x.dtype} to {np.uint8} for compatibility.",
+            RuntimeWarning,
+            stacklevel=5,
+        )
         x = convert(x, np.uint8)
     w = None if weights is None else arrayed(weights)
     if w is not None and w.shape != x.shape:
-        raise ShapeError("weights should have the same shape as a.", fix="pass one weight per element")
+        raise ShapeError(
+            "weights should have the same shape as a.", fix="pass one weight per element"
+        )
     return flattened(x), None if w is None else flattened(w)
 
 
 @implements(np.histogram_bin_edges)
-def histogram_bin_edges(a: Operand, bins: Bins = 10, range: Range = None, weights: Operand | None = None) -> Any:
+def histogram_bin_edges(
+    a: Operand, bins: Bins = 10, range: Range = None, weights: Operand | None = None
+) -> Any:
     """As ``numpy.histogram_bin_edges``; differentiable in the range of the data."""
-    return _edges(_sample(a, weights)[0], bins, range, None if weights is None else arrayed(weights))[1]
+    return _edges(
+        _sample(a, weights)[0], bins, range, None if weights is None else arrayed(weights)
+    )[1]
 
 
-# -- counts ------------------------------------------------------------------------------------------------------------
+# -- counts ----------------------------------------------------------------------------------------
 
 
 def _bins_of(x: Arrayed, edges: Arrayed) -> tuple[Any, Any]:
@@ -159,19 +181,31 @@ def _summed(place: Arrayed, within: Arrayed, weights: Arrayed | None, count: int
     place = ew.where(within, place, count)
     size = shape_of(place)
     values = broadcast_to(np.ones((), np.intp), size) if weights is None else weights
-    return index_static(scatter_add(values, (ARRAY,), (place,), (count + 1,)), ((None, count, None),))
+    return index_static(
+        scatter_add(values, (ARRAY,), (place,), (count + 1,)), ((None, count, None),)
+    )
 
 
 @implements(np.histogram)
 def histogram(
-    a: Operand, bins: Bins = 10, range: Range = None, density: bool | None = None, weights: Operand | None = None
+    a: Operand,
+    bins: Bins = 10,
+    range: Range = None,
+    density: bool | None = None,
+    weights: Operand | None = None,
 ) -> tuple[Any, Any]:
     """As ``numpy.histogram``; differentiable in the weights and in the range of the data."""
     x, w = _sample(a, weights)
     edges, given = _edges(x, bins, range, w)
     equal = isinstance(bins, str) or not shape_of(stacked(_single(bins)))
     searched = convert(x, edges.dtype) if equal else x
-    exact = None if w is None else convert(w, np.result_type(w.dtype, np.float64)) if w.dtype.kind in "fcb" else w
+    exact = (
+        None
+        if w is None
+        else convert(w, np.result_type(w.dtype, np.float64))
+        if w.dtype.kind in "fcb"
+        else w
+    )
     made = _summed(*_bins_of(searched, edges), exact, edges.shape[0] - 1)
     made = made if w is None else convert(made, w.dtype)
     if density:
@@ -186,7 +220,9 @@ def _columns(sample: Operand | Sequence[Operand]) -> Any:
     if shape is not None and len(shape) == 2:
         return arrayed(given)
     rows: Any = stacked(given)
-    return permute(atleast_2d(cast("Any", rows if isinstance(rows, Tracer) else np.asarray(rows))), (1, 0))
+    return permute(
+        atleast_2d(cast("Any", rows if isinstance(rows, Tracer) else np.asarray(rows))), (1, 0)
+    )
 
 
 @implements(np.histogramdd, of_sequence=True)
@@ -204,14 +240,17 @@ def histogramdd(
     if hasattr(each, "__len__"):
         if len(each) != dims:
             raise ShapeError(
-                "The dimension of bins must be equal to the dimension of the sample x.", fix="pass one per column"
+                "The dimension of bins must be equal to the dimension of the sample x.",
+                fix="pass one per column",
             )
         given = [each[k] for k in builtins.range(dims)]
     else:
         given = [each] * dims
     ranges = (None,) * dims if range is None else tuple(range)
     if len(ranges) != dims:
-        raise ShapeError("range argument must have one entry per dimension", fix="pass one pair per column")
+        raise ShapeError(
+            "range argument must have one entry per dimension", fix="pass one pair per column"
+        )
     edges: list[Any] = []
     counts: list[int] = []
     place: Any = None
@@ -220,9 +259,15 @@ def histogramdd(
         column = index_static(x, ((None, None, None), k))
         if len(shape_of(one := stacked(one))) == 1:
             shown = arrayed(one)
-            found = _rising(shown, f"`bins[{k}]` must be monotonically increasing, when an array", strictly=False)
+            found = _rising(
+                shown,
+                f"`bins[{k}]` must be monotonically increasing, when an array",
+                strictly=False,
+            )
         elif shape_of(one):
-            raise ShapeError(f"`bins[{k}]` must be a scalar or 1d array", fix="pass one row of edges")
+            raise ShapeError(
+                f"`bins[{k}]` must be a scalar or 1d array", fix="pass one row of edges"
+            )
         else:
             count = _count_of(one, f"`bins[{k}]`")
             first, last, _ = _ends(column, ends)
@@ -237,14 +282,24 @@ def histogramdd(
     if density:
         whole = reduce_sum(made, tuple(builtins.range(dims)))
         for k, found in enumerate(edges):
-            made = ew.div(made, reshape(diff(found), tuple(counts[k] if j == k else 1 for j in builtins.range(dims))))
+            made = ew.div(
+                made,
+                reshape(
+                    diff(found), tuple(counts[k] if j == k else 1 for j in builtins.range(dims))
+                ),
+            )
         return ew.div(made, whole), edges
     return laid_out(made, UNKNOWN), edges  # a slice of a larger array in NumPy
 
 
 @implements(np.histogram2d)
 def histogram2d(
-    x: Operand, y: Operand, bins: Bins = 10, range: Range = None, density: bool | None = None, weights: Operand | None = None
+    x: Operand,
+    y: Operand,
+    bins: Bins = 10,
+    range: Range = None,
+    density: bool | None = None,
+    weights: Operand | None = None,
 ) -> tuple[Any, Any, Any]:
     """As ``numpy.histogram2d``; differentiable like ``histogram``."""
     a, b = arrayed(x), arrayed(y)
@@ -259,10 +314,13 @@ def histogram2d(
 
 def _bincount_weights(weights: Arrayed, size: int) -> Arrayed:
     if weights.shape != (size,):
-        raise ShapeError("The weights and list don't have the same length.", fix="pass one weight per element")
+        raise ShapeError(
+            "The weights and list don't have the same length.", fix="pass one weight per element"
+        )
     if not np.can_cast(weights.dtype, np.float64, "safe"):
         raise DtypeError(
-            f"Cannot cast weights from {weights.dtype} to float64 according to the rule 'safe'", fix="cast them"
+            f"Cannot cast weights from {weights.dtype} to float64 according to the rule 'safe'",
+            fix="cast them",
         )
     return convert(weights, np.float64)
 
@@ -280,7 +338,8 @@ def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) 
         raise ConcretizationError(
             "the length of numpy.bincount depends on the largest element, which is not known here",
             made=error.made,
-            fix="use counts = np.zeros(n, like=x); np.add.at(counts, x, weights), which says how many there are",
+            fix="use counts = np.zeros(n, like=x); np.add.at(counts, x, weights), which says how "
+            "many there are",
         ) from error
     counts = np.bincount(places, minlength=minlength)
     if weights is None:

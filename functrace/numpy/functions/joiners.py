@@ -30,7 +30,10 @@ class Joiner:
 
     def __getitem__(self, items: Index) -> Any:
         parts = items if isinstance(items, tuple) else (items,)
-        if not any(holds_tracer([p.start, p.stop, p.step]) if isinstance(p, slice) else holds_tracer(p) for p in parts):
+        if not any(
+            holds_tracer([p.start, p.stop, p.step]) if isinstance(p, slice) else holds_tracer(p)
+            for p in parts
+        ):
             return getattr(np, self._name)[items]
         axis, ndmin, trans1d = self._rule
         if isinstance(parts[0], str):
@@ -48,7 +51,10 @@ class Joiner:
                 made = array(part, copy=None)  # type: ignore[arg-type]
                 found.append(_lined_up(made, ndmin, trans1d, made.ndim))
         dtype = common_dtype(found)
-        arrays = [array(x, dtype, ndmin=ndmin) if weak_kind(x) is not None else convert(x, dtype) for x in found]
+        arrays = [
+            array(x, dtype, ndmin=ndmin) if weak_kind(x) is not None else convert(x, dtype)
+            for x in found
+        ]
         return np.concatenate(arrays, axis)
 
     def _directive(self, text: str) -> tuple[int, int, int]:

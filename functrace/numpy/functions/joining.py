@@ -41,17 +41,21 @@ from functrace.numpy.protocol.tables import implements
 from functrace.ops import joining
 from functrace.ops.shaping import convert
 
-# -- joining -------------------------------------------------------------------------------------------
+# -- joining ---------------------------------------------------------------------------------------
 
 
 def _join(arrays: Iterable[Arrayed], axis: int, dtype: DtypeLike, casting: Casting) -> Arrayed:
     return joining.concatenate([cast_to(x, dtype, casting) for x in arrays], axis)
 
 
-def _sequence(arrays: Iterable[Operand], what: str, read: Callable[[Operand], Any] = arrayed) -> list[Any]:
+def _sequence(
+    arrays: Iterable[Operand], what: str, read: Callable[[Operand], Any] = arrayed
+) -> list[Any]:
     found = [read(x) for x in arrays]
     if not found:
-        raise ShapeError(f"{what} needs at least one array", fix="pass a sequence that is not empty")
+        raise ShapeError(
+            f"{what} needs at least one array", fix="pass a sequence that is not empty"
+        )
     return found
 
 
@@ -74,18 +78,29 @@ def concatenate(
         refuse_overlap(out, part, "concatenate with out=")
     ndim = len(shape_of(found[0]))
     if ndim == 0:
-        raise ShapeError("zero-dimensional arrays cannot be concatenated", fix="use np.stack, or axis=None")
-    return stored(_join(found, one_axis(exact_axis(axis), ndim), dtype, casting), out, "concatenate")
+        raise ShapeError(
+            "zero-dimensional arrays cannot be concatenated", fix="use np.stack, or axis=None"
+        )
+    return stored(
+        _join(found, one_axis(exact_axis(axis), ndim), dtype, casting), out, "concatenate"
+    )
 
 
 def _in_a_row(arrays: list[Any], dtype: DtypeLike, out: Out, casting: Casting) -> list[Any]:
     """Flatten arrays to join without an axis; NumPy wraps Python numbers to the dtype there."""
-    target = np.dtype(dtype) if dtype is not None else common_dtype(arrays) if out is None else out.dtype
+    target = (
+        np.dtype(dtype) if dtype is not None else common_dtype(arrays) if out is None else out.dtype
+    )
     for kind in map(weak_kind, arrays):
         is_unsigned = kind is int and target.kind == "u"  # same_kind excludes int64 to unsigned
-        if kind is not None and casting != "unsafe" and not (is_unsigned or np.can_cast(DTYPES[kind], target, "same_kind")):
+        if (
+            kind is not None
+            and casting != "unsafe"
+            and not (is_unsigned or np.can_cast(DTYPES[kind], target, "same_kind"))
+        ):
             raise DtypeError(
-                f"cannot cast a Python {kind.__name__} to {target} by the rule {casting!r}", fix="pass casting='unsafe'"
+                f"cannot cast a Python {kind.__name__} to {target} by the rule {casting!r}",
+                fix="pass casting='unsafe'",
             )
     return [flattened(x if weak_kind(x) is None else cut_to(x, target)) for x in arrays]
 
@@ -103,20 +118,27 @@ def stack(
     found = [cast_to(x, dtype, casting) for x in _sequence(arrays, "stack")]
     if len({shape_of(x) for x in found}) > 1:
         shapes = ", ".join(str(shape_of(x)) for x in found)
-        raise ShapeError(f"all input arrays must have the same shape, stack got {shapes}", fix="use np.concatenate")
+        raise ShapeError(
+            f"all input arrays must have the same shape, stack got {shapes}",
+            fix="use np.concatenate",
+        )
     for part in found if out is not None else ():
         refuse_overlap(out, part, "stack with out=")
     return stored(joining.stack(found, one_axis(axis, len(shape_of(found[0])) + 1)), out, "stack")
 
 
 @implements(np.vstack, of_sequence=True)
-def vstack(tup: Iterable[Operand], *, dtype: DtypeLike = None, casting: Casting = "same_kind") -> Any:
+def vstack(
+    tup: Iterable[Operand], *, dtype: DtypeLike = None, casting: Casting = "same_kind"
+) -> Any:
     """As ``numpy.vstack``."""
     return _join([atleast_2d(x) for x in _sequence(tup, "vstack")], 0, dtype, casting)
 
 
 @implements(np.hstack, of_sequence=True)
-def hstack(tup: Iterable[Operand], *, dtype: DtypeLike = None, casting: Casting = "same_kind") -> Any:
+def hstack(
+    tup: Iterable[Operand], *, dtype: DtypeLike = None, casting: Casting = "same_kind"
+) -> Any:
     """As ``numpy.hstack``."""
     found = [atleast_1d(x) for x in _sequence(tup, "hstack")]
     return _join(found, 0 if len(shape_of(found[0])) == 1 else 1, dtype, casting)
@@ -156,7 +178,9 @@ def block(arrays: Operand) -> Any:
 
 def _block_depth(nest: Any, where: str) -> tuple[int, int]:
     if type(nest) is tuple:
-        raise DtypeError(f"{where} is a tuple: only lists can be used to arrange blocks", fix="write lists")
+        raise DtypeError(
+            f"{where} is a tuple: only lists can be used to arrange blocks", fix="write lists"
+        )
     if type(nest) is not list:
         return 0, len(shape_of(nest))
     if not nest:
@@ -164,7 +188,10 @@ def _block_depth(nest: Any, where: str) -> tuple[int, int]:
     found = [_block_depth(part, f"{where}[{k}]") for k, part in enumerate(nest)]
     depths = {depth for depth, _ in found}
     if len(depths) > 1:
-        raise ShapeError(f"the lists in {where} are nested {sorted(depths)} deep", fix="use one depth for all blocks")
+        raise ShapeError(
+            f"the lists in {where} are nested {sorted(depths)} deep",
+            fix="use one depth for all blocks",
+        )
     return 1 + depths.pop(), max(ndim for _, ndim in found)
 
 
@@ -186,7 +213,10 @@ def ediff1d(ary: Operand, to_end: Operand | None = None, to_begin: Operand | Non
             continue
         end = arrayed(end)
         if not np.can_cast(end.dtype, x.dtype, "same_kind"):
-            raise DtypeError(f"ediff1d: {end.dtype} does not fit an array of {x.dtype}", fix="convert the array first")
+            raise DtypeError(
+                f"ediff1d: {end.dtype} does not fit an array of {x.dtype}",
+                fix="convert the array first",
+            )
         parts.insert(place, convert(flattened(end), differences.dtype))
     return joining.concatenate(parts, 0) if len(parts) > 1 else differences
 
@@ -217,7 +247,8 @@ def split(ary: Arrayed, indices_or_sections: Any, axis: SupportsIndex = 0) -> li
         n, sections = ary.shape[one_axis(axis, ary.ndim)], operator.index(indices_or_sections)
         if sections > 0 and n % sections:
             raise ShapeError(
-                f"array split does not result in an equal division: {n} elements into {sections}", fix="use np.array_split"
+                f"array split does not result in an equal division: {n} elements into {sections}",
+                fix="use np.array_split",
             )
     return array_split(ary, indices_or_sections, axis)
 

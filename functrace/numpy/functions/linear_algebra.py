@@ -51,13 +51,18 @@ SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 
 @implements(np.linalg.solve)
 def solve(a: Operand, b: Operand) -> Any:
-    """As ``numpy.linalg.solve``: ``b`` is one vector if it has one axis, else a stack of matrices."""
+    """As ``numpy.linalg.solve``: ``b`` is one vector if it has one axis, else a stack of
+    matrices.
+    """
     refuse_wrapping(a, b, "numpy.linalg.solve")
     a, b = matrices("solve", a, square=True), inexact("solve", arrayed(b))
     dtype = np.result_type(a.dtype, b.dtype)
     a, b = convert(a, dtype), convert(b, dtype)
     if b.ndim == 0:
-        raise ShapeError("numpy.linalg.solve needs right-hand sides, got a scalar", fix="pass a vector or matrices")
+        raise ShapeError(
+            "numpy.linalg.solve needs right-hand sides, got a scalar",
+            fix="pass a vector or matrices",
+        )
     if b.ndim > 1:
         return linalg.solve(a, b)
     x = linalg.solve(a, reshape(b, (*b.shape, 1)))
@@ -83,7 +88,13 @@ def slogdet(a: Operand) -> Any:
 
 
 @implements(np.linalg.pinv)
-def pinv(a: Operand, rcond: Operand | None = None, hermitian: bool = False, *, rtol: Operand | None = NOT_GIVEN) -> Any:
+def pinv(
+    a: Operand,
+    rcond: Operand | None = None,
+    hermitian: bool = False,
+    *,
+    rtol: Operand | None = NOT_GIVEN,
+) -> Any:
     """As ``numpy.linalg.pinv``; the derivative is valid where the rank is constant."""
     given = arrayed(a)
     if given.ndim >= 2 and 0 in given.shape[-2:]:
@@ -91,7 +102,9 @@ def pinv(a: Operand, rcond: Operand | None = None, hermitian: bool = False, *, r
     a = matrices("pinv", a)
     if rtol is not NOT_GIVEN:
         if rcond is not None:
-            raise ShapeError("numpy.linalg.pinv: rtol and rcond cannot both be set", fix="pass one of them")
+            raise ShapeError(
+                "numpy.linalg.pinv: rtol and rcond cannot both be set", fix="pass one of them"
+            )
         rcond = max(a.shape[-2:]) * float(np.finfo(a.dtype).eps) if rtol is None else rtol
     limit = None if rcond is None else operand(rcond)
     if limit is not None:
@@ -101,7 +114,8 @@ def pinv(a: Operand, rcond: Operand | None = None, hermitian: bool = False, *, r
             fits = False
         if not fits:
             raise ShapeError(
-                f"numpy.linalg.pinv: rcond of shape {shape_of(limit)} does not fit {aval_of(a)}", fix="pass one per matrix"
+                f"numpy.linalg.pinv: rcond of shape {shape_of(limit)} does not fit {aval_of(a)}",
+                fix="pass one per matrix",
             )
     return least_squares.pinv(a, limit, hermitian=bool(hermitian))
 
@@ -117,7 +131,8 @@ def lstsq(a: Operand, b: Operand, rcond: float | None = None) -> tuple[Any, Any,
     b = arrayed(b)
     if len(shape_of(arrayed(a))) != 2 or b.ndim not in (1, 2):
         raise ShapeError(
-            f"numpy.linalg.lstsq needs a matrix and one or two axes of right-hand sides, got {aval_of(arrayed(a))} and "
+            "numpy.linalg.lstsq needs a matrix and one or two axes of right-hand sides, got "
+            f"{aval_of(arrayed(a))} and "
             f"{aval_of(b)}",
             fix="map over stacks with functrace.vmap",
         )
@@ -139,7 +154,11 @@ def fitted(a: Arrayed, b: Arrayed, rcond: float) -> tuple[Any, Any, Any, Any]:
     rest = None
     if a.shape[0] > a.shape[1]:
         left: Any = ew.sub(columns, matmul(a, x))
-        squares = ew.square(left) if left.dtype.kind != "c" else ew.add(ew.square(left.real), ew.square(left.imag))
+        squares = (
+            ew.square(left)
+            if left.dtype.kind != "c"
+            else ew.add(ew.square(left.real), ew.square(left.imag))
+        )
         rest = reduce_sum(squares, (0,))
     return (reshape(x, x.shape[:-1]) if b.ndim == 1 else x), rest, rank, svdvals(a)
 
@@ -153,14 +172,15 @@ def residuals(rest: Arrayed | None, rank: Arrayed, n: int, dtype: np.dtype[Any])
             return Unanswerable(
                 "the residuals of numpy.linalg.lstsq",
                 ConcretizationError(
-                    "the number of residuals of numpy.linalg.lstsq depends on the rank, which is not known here",
+                    "the number of residuals of numpy.linalg.lstsq depends on the rank, which is "
+                    "not known here",
                     fix="compute them: np.sum(np.abs(b - a @ x) ** 2, axis=0)",
                 ),
             )
     return np.empty(0, real_dtype(dtype))
 
 
-# -- numpy.linalg: compositions --------------------------------------------------------------------------
+# -- numpy.linalg: compositions --------------------------------------------------------------------
 
 
 @implements(np.linalg.matrix_power)
@@ -168,7 +188,9 @@ def matrix_power(a: Operand, n: SupportsIndex) -> Any:
     """As ``numpy.linalg.matrix_power``, by repeated squaring."""
     a, n = arrayed(a), operator.index(n)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise ShapeError(f"matrix_power needs square matrices, got {aval_of(a)}", fix="pass shape (..., n, n)")
+        raise ShapeError(
+            f"matrix_power needs square matrices, got {aval_of(a)}", fix="pass shape (..., n, n)"
+        )
     if n == 0:
         return broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
     if n < 0:
@@ -188,7 +210,10 @@ def tensorinv(a: Operand, ind: int = 2) -> Any:
     """As ``numpy.linalg.tensorinv``: the inverse for ``tensordot`` over ``ind`` axes."""
     a = arrayed(a)
     if ind <= 0:
-        raise ShapeError(f"tensorinv needs a positive ind, got {ind}", fix="pass ind=2, or the number of leading axes")
+        raise ShapeError(
+            f"tensorinv needs a positive ind, got {ind}",
+            fix="pass ind=2, or the number of leading axes",
+        )
     leading, trailing = a.shape[:ind], a.shape[ind:]
     result = inv(reshape(a, (math.prod(leading), math.prod(trailing))))
     return reshape(result, (*trailing, *leading))
@@ -211,11 +236,13 @@ def tensorsolve(a: Operand, b: Operand, axes: Sequence[int] | None = None) -> An
     return reshape(solve(reshape(a, (b.size, math.prod(shape))), flattened(b)), shape)
 
 
-# -- norms ---------------------------------------------------------------------------------------------
+# -- norms -----------------------------------------------------------------------------------------
 
 
 @implements(np.linalg.norm, scalars=True)
-def norm(x: Operand, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> Any:
+def norm(
+    x: Operand, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False
+) -> Any:
     """As ``numpy.linalg.norm``; the derivative of every norm at 0 is 0."""
     x = arrayed(x)
     if x.dtype.kind not in "fc":
@@ -234,7 +261,8 @@ def norm(x: Operand, ord: float | str | None = None, axis: Axis = None, keepdims
         result = _matrix_norm(x, ord, *axes)
     else:
         raise ShapeError(
-            f"numpy.linalg.norm with ord={ord!r} is defined along one or two axes, not {len(axes)}", fix="pass axis="
+            f"numpy.linalg.norm with ord={ord!r} is defined along one or two axes, not {len(axes)}",
+            fix="pass axis=",
         )
     return _keep(result, x.shape, axes, keepdims)
 
@@ -246,7 +274,8 @@ def _keep(result: Arrayed, shape: tuple[int, ...], axes: tuple[int, ...], keepdi
 def _unknown_order(ord: float | str | None, what: str) -> ShapeError:
     return ShapeError(
         f"numpy.linalg.norm: ord={ord!r} is not defined for {what}",
-        fix="vectors take None and any number; matrices None, 'fro', 'nuc', 1, -1, 2, -2, inf, -inf",
+        fix="vectors take None and any number; matrices None, 'fro', 'nuc', 1, -1, 2, -2, inf, "
+        "-inf",
     )
 
 
@@ -254,7 +283,9 @@ def _vector_norm(x: Arrayed, ord: float | str | None, axis: int) -> Any:
     if isinstance(ord, str):
         raise _unknown_order(ord, "vectors")
     if isinstance(ord, Tracer):
-        raise UnsupportedFunctionError("numpy.linalg.norm needs a plain ord", fix="write the sum of powers yourself")
+        raise UnsupportedFunctionError(
+            "numpy.linalg.norm needs a plain ord", fix="write the sum of powers yourself"
+        )
     if ord is None or ord == 2:
         return linalg.euclidean_norm(x, (axis,))
     size = ew.absolute(x)
@@ -276,7 +307,9 @@ def _vector_norm(x: Arrayed, ord: float | str | None, axis: int) -> Any:
 
 def _matrix_norm(x: Arrayed, ord: float | str | None, row: int, column: int) -> Any:
     if row == column:
-        raise ShapeError("numpy.linalg.norm: the two axes of a matrix norm must differ", fix="pass two axes")
+        raise ShapeError(
+            "numpy.linalg.norm: the two axes of a matrix norm must differ", fix="pass two axes"
+        )
     if ord in (None, "fro", "f"):
         return linalg.euclidean_norm(x, tuple(sorted((row, column))))
     if ord in (2, -2, "nuc"):
@@ -301,7 +334,9 @@ def _largest(sizes: Arrayed, axis: int) -> Any:
 
 
 @implements(np.linalg.vector_norm, scalars=True)
-def vector_norm(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, ord: float | str | None = 2) -> Any:
+def vector_norm(
+    x: Operand, /, *, axis: Axis = None, keepdims: bool = False, ord: float | str | None = 2
+) -> Any:
     """As ``numpy.linalg.vector_norm``: over any number of axes, as if flattened."""
     x = arrayed(x)
     if x.dtype.kind not in "fc":
@@ -326,11 +361,17 @@ def cond(x: Operand, p: float | str | None = None) -> Any:
     """As ``numpy.linalg.cond``: infinite for singular matrices."""
     x = arrayed(x)
     if x.size == 0 and x.ndim >= 2 and 0 in x.shape[-2:]:
-        raise ShapeError(f"cond is not defined on empty arrays, got {aval_of(x)}", fix="pass matrices with elements")
+        raise ShapeError(
+            f"cond is not defined on empty arrays, got {aval_of(x)}",
+            fix="pass matrices with elements",
+        )
     x = matrices("cond", x, square=p not in (None, 2, -2))
     if p in (None, 2, -2):
         values = svdvals(x)
-        largest, smallest = index_static(values, (Ellipsis, 0)), index_static(values, (Ellipsis, -1))
+        largest, smallest = (
+            index_static(values, (Ellipsis, 0)),
+            index_static(values, (Ellipsis, -1)),
+        )
         result = _quotient(smallest, largest) if p == -2 else _quotient(largest, smallest)
     else:
         result = ew.mul(norm(x, p, (-2, -1)), norm(bind(linalg.inv_or_nan_p, (x,)), p, (-2, -1)))
@@ -342,12 +383,16 @@ def cond(x: Operand, p: float | str | None = None) -> Any:
 def _quotient(x: Arrayed, y: Arrayed) -> Any:
     """Return x / y, without NumPy's warning where y is 0."""
     zero = ew.equal(y, 0)
-    made = ew.where(zero, ew.where(ew.equal(x, 0), math.nan, math.inf), ew.div(x, ew.where(zero, 1.0, y)))
+    made = ew.where(
+        zero, ew.where(ew.equal(x, 0), math.nan, math.inf), ew.div(x, ew.where(zero, 1.0, y))
+    )
     return convert(made, x.dtype)
 
 
 @implements(np.linalg.matrix_rank)
-def matrix_rank(A: Operand, tol: Operand | None = None, hermitian: bool = False, *, rtol: Operand | None = None) -> Any:
+def matrix_rank(
+    A: Operand, tol: Operand | None = None, hermitian: bool = False, *, rtol: Operand | None = None
+) -> Any:
     """As ``numpy.linalg.matrix_rank``: integers, without derivative."""
     if rtol is not None and tol is not None:
         raise ShapeError("`tol` and `rtol` can't be both set.", fix="pass one of them")
@@ -357,7 +402,11 @@ def matrix_rank(A: Operand, tol: Operand | None = None, hermitian: bool = False,
     values = svd(A, compute_uv=False, hermitian=hermitian)
     if tol is None:
         largest = FUNCTIONS[np.max](values, axis=-1, keepdims=True, initial=0)
-        relative = max(A.shape[-2:]) * float(np.finfo(values.dtype).eps) if rtol is None else _per_matrix(rtol)
+        relative = (
+            max(A.shape[-2:]) * float(np.finfo(values.dtype).eps)
+            if rtol is None
+            else _per_matrix(rtol)
+        )
         limit = ew.mul(largest, relative)
     else:
         limit = _per_matrix(tol)

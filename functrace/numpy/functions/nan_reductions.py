@@ -123,7 +123,13 @@ nanmin = implements(np.nanmin, scalars=True)(_nan_extreme("nanmin", min, math.in
 
 @implements(np.nanmean, scalars=True)
 def nanmean(
-    a: Operand, axis: Axis = None, dtype: DtypeLike = None, out: Out = None, keepdims: Flag = False, *, where: Value = True
+    a: Operand,
+    axis: Axis = None,
+    dtype: DtypeLike = None,
+    out: Out = None,
+    keepdims: Flag = False,
+    *,
+    where: Value = True,
 ) -> Any:
     """As ``numpy.nanmean``."""
     if dtype is not None and arrayed(a).dtype.kind in "fc" and np.dtype(dtype).kind not in "fc":
@@ -170,7 +176,9 @@ def nanstd(
     correction: float | Arrayed = NOT_GIVEN,
 ) -> Any:
     """As ``numpy.nanstd``; the derivative for equal numbers is 0."""
-    result = ew.sqrt_of_square(_nan_variance(a, axis, dtype, ddof, keepdims, where, mean, correction))
+    result = ew.sqrt_of_square(
+        _nan_variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
+    )
     return stored(result, out, "nanstd")
 
 
@@ -190,14 +198,17 @@ def _nan_variance(
     result, shape, axes = variance_of(filled, axis, dtype, ddof, mask, given_mean, correction)
     if mask is not True:
         enough = ew.greater(
-            dropped(count_of(filled, axes, mask), shape, axes), ddof if correction is NOT_GIVEN else correction
+            dropped(count_of(filled, axes, mask), shape, axes),
+            ddof if correction is NOT_GIVEN else correction,
         )
         result = ew.where(enough, result, math.nan)
     return finished(result, shape, axes, keepdims, None, "nanvar")
 
 
 def _nan_position(name: str, position: Callable[..., Any], worst: float) -> Callable[..., Any]:
-    def nan_position(a: Operand, axis: Axis = None, out: Out = None, *, keepdims: Flag = False) -> Any:
+    def nan_position(
+        a: Operand, axis: Axis = None, out: Out = None, *, keepdims: Flag = False
+    ) -> Any:
         filled, numbers = _without_nan(a, worst)
         if numbers is not True:
             some = FUNCTIONS[np.any](numbers, axis)

@@ -26,8 +26,10 @@ from functrace.ops.shaping import convert
 from functrace.tracing.tracer import Tracer, Value, as_array
 
 _PAD_OPTIONS: dict[str, tuple[str, ...]] = {
-    "constant": ("constant_values",), "edge": (), "empty": (), "wrap": (), "linear_ramp": ("end_values",),
-    "maximum": ("stat_length",), "mean": ("stat_length",), "median": ("stat_length",), "minimum": ("stat_length",),
+    "constant": ("constant_values",), "edge": (), "empty": (), "wrap": (),
+    "linear_ramp": ("end_values",),
+    "maximum": ("stat_length",), "mean": ("stat_length",), "median": ("stat_length",),
+    "minimum": ("stat_length",),
     "reflect": ("reflect_type",), "symmetric": ("reflect_type",),
 }  # fmt: skip
 
@@ -39,7 +41,9 @@ def _pairs(values: Operand, ndim: int, what: str) -> Arrayed:
     try:
         return np.broadcast_to(as_array(values), (ndim, 2))
     except ValueError:
-        raise ShapeError(f"pad: {what}={values!r} does not fit {ndim} axes", fix=f"give {ndim} pairs, or one") from None
+        raise ShapeError(
+            f"pad: {what}={values!r} does not fit {ndim} axes", fix=f"give {ndim} pairs, or one"
+        ) from None
 
 
 @implements(np.pad)
@@ -54,10 +58,14 @@ def pad(
     by_function = callable(mode)
     options = () if by_function else _PAD_OPTIONS.get(mode)
     if options is None:
-        raise UnsupportedFunctionError(f"pad: mode {mode!r} is not supported", fix=f"use one of {', '.join(_PAD_OPTIONS)}")
+        raise UnsupportedFunctionError(
+            f"pad: mode {mode!r} is not supported", fix=f"use one of {', '.join(_PAD_OPTIONS)}"
+        )
     unknown = [name for name in kwargs if name not in options and not by_function]
     if unknown:
-        raise ShapeError(f"unsupported keyword arguments for mode {mode!r}: {unknown}", fix="leave them out")
+        raise ShapeError(
+            f"unsupported keyword arguments for mode {mode!r}: {unknown}", fix="leave them out"
+        )
     ndim = len(shape_of(x))
     if isinstance(pad_width, dict):
         widths: Any = [(0, 0)] * ndim
@@ -66,13 +74,22 @@ def pad(
     else:
         widths = _pairs(pad_width, ndim, "pad_width")
         if widths.dtype.kind not in "iu":
-            raise DtypeError(f"pad: pad_width must be of integral type, not {widths.dtype}", fix="pass ints")
+            raise DtypeError(
+                f"pad: pad_width must be of integral type, not {widths.dtype}", fix="pass ints"
+            )
     given = order_like(x, "A") if isinstance(x, Tracer) else UNKNOWN
-    ends = _pairs(kwargs.get(options[0], 0), ndim, options[0]) if options and options[0].endswith("_values") else None
+    ends = (
+        _pairs(kwargs.get(options[0], 0), ndim, options[0])
+        if options and options[0].endswith("_values")
+        else None
+    )
     for axis in range(ndim):
         low, high = int(widths[axis][0]), int(widths[axis][1])
         if low < 0 or high < 0:
-            raise ShapeError("index can't contain negative values: pad_width is a count", fix="cut with x[1:] instead")
+            raise ShapeError(
+                "index can't contain negative values: pad_width is a count",
+                fix="cut with x[1:] instead",
+            )
         if not low and not high:
             continue
         n = shape_of(x)[axis]
@@ -80,7 +97,10 @@ def pad(
             x = _pad_constant(x, axis, low, high, None)
             continue
         if mode in ("edge", "reflect", "symmetric", "wrap", *_STATISTICS) and n == 0:
-            raise ShapeError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'", fix="use those")
+            raise ShapeError(
+                f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'",
+                fix="use those",
+            )
         if mode in ("constant", "empty"):
             x = _pad_constant(x, axis, low, high, None if ends is None else ends[axis])
         elif mode == "linear_ramp":
@@ -98,7 +118,10 @@ def pad(
 
 
 def _filled_in(
-    padded: Arrayed, widths: Sequence[Any] | Arrayed, function: Callable[..., None], options: dict[str, Any]
+    padded: Arrayed,
+    widths: Sequence[Any] | Arrayed,
+    function: Callable[..., None],
+    options: dict[str, Any],
 ) -> Any:
     """Apply a user's padding function to every row along every axis."""
     for axis in range(padded.ndim):
@@ -129,21 +152,37 @@ def _pad_ramp(x: Arrayed, axis: int, low: int, high: int, ends: Arrayed) -> Arra
     dtype = x.dtype
     edges = [index_static(x, along(axis, k)) for k in (0, -1)]
     before, after = (
-        linspace(broadcast(arrayed(end), shape_of(edge)), edge, size, endpoint=False, dtype=dtype, axis=axis)
+        linspace(
+            broadcast(arrayed(end), shape_of(edge)),
+            edge,
+            size,
+            endpoint=False,
+            dtype=dtype,
+            axis=axis,
+        )
         for end, edge, size in zip((ends[0], ends[1]), edges, (low, high), strict=True)
     )
     turned: Callable[..., Any] = flip if isinstance(after, Tracer) else np.flip
     return _surround(x, axis, before, turned(after, axis))
 
 
-_STATISTICS: dict[str, Callable[..., Any]] = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}
+_STATISTICS: dict[str, Callable[..., Any]] = {
+    "maximum": np.max,
+    "minimum": np.min,
+    "mean": np.mean,
+    "median": np.median,
+}
 
 
-def _pad_statistic(x: Arrayed, axis: int, low: int, high: int, mode: str, lengths: Arrayed | None) -> Arrayed:
+def _pad_statistic(
+    x: Arrayed, axis: int, low: int, high: int, mode: str, lengths: Arrayed | None
+) -> Arrayed:
     n, shape = shape_of(x)[axis], shape_of(x)
     first, last = (n, n) if lengths is None else (min(int(lengths[0]), n), min(int(lengths[1]), n))
     if mode in ("maximum", "minimum") and min(first, last) == 0:
-        raise ShapeError("stat_length of 0 yields no value for padding", fix="pass a positive stat_length")
+        raise ShapeError(
+            "stat_length of 0 yields no value for padding", fix="pass a positive stat_length"
+        )
 
     def side(part: tuple[int, int, None], size: int) -> Any:
         value = _STATISTICS[mode](index_static(x, along(axis, part)), axis=axis, keepdims=True)
@@ -170,5 +209,7 @@ def _combined(x: Arrayed, weights: np.ndarray[Any, Any]) -> Any:
     for k in range(max(1, int(np.max(np.count_nonzero(weights, axis=1), initial=0)))):
         places = order[:, k]
         factors = weights[np.arange(len(weights)), places]
-        total = total + np.where(factors != 0, np.take(x, places, -1), np.zeros((), x.dtype)) * factors
+        total = (
+            total + np.where(factors != 0, np.take(x, places, -1), np.zeros((), x.dtype)) * factors
+        )
     return total

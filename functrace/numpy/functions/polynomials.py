@@ -42,7 +42,10 @@ def _coefficients(p: Operand | np.poly1d) -> Arrayed:
 
 def _vector(p: Arrayed) -> Arrayed:
     if len(p.shape) != 1:
-        raise ShapeError(f"Polynomial must be 1d only, not of shape {p.shape}", fix="pass a vector of coefficients")
+        raise ShapeError(
+            f"Polynomial must be 1d only, not of shape {p.shape}",
+            fix="pass a vector of coefficients",
+        )
     return p
 
 
@@ -61,7 +64,8 @@ def _nonzero_part(p: Arrayed, name: str, fix: str) -> tuple[int, int]:
         places = np.flatnonzero(known(p))
     except ConcretizationError as error:
         raise ConcretizationError(
-            f"the number of coefficients of numpy.{name} depends on which are 0, which is not known here",
+            f"the number of coefficients of numpy.{name} depends on which are 0, which is not "
+            "known here",
             made=error.made,
             fix=fix,
         ) from error
@@ -72,7 +76,7 @@ def _part(p: Arrayed, start: int | None, stop: int | None) -> Any:
     return index_static(p, ((start, stop, None),))
 
 
-# -- roots -------------------------------------------------------------------------------------------------------------
+# -- roots -----------------------------------------------------------------------------------------
 
 
 @implements(np.poly)
@@ -95,16 +99,20 @@ def poly(seq_of_zeros: Operand) -> Any:
             return 1.0
         made = _with_roots(zeros)
     else:
-        raise ShapeError("input must be 1d or non-empty square 2d array.", fix="pass a vector of roots")
+        raise ShapeError(
+            "input must be 1d or non-empty square 2d array.", fix="pass a vector of roots"
+        )
     if made.dtype.kind != "c":
         return made
     try:
         values = known(eigvals(zeros) if zeros.ndim == 2 else zeros)
     except ConcretizationError as error:
         raise ConcretizationError(
-            "whether numpy.poly of complex roots is real depends on their values, which are not known here",
+            "whether numpy.poly of complex roots is real depends on their values, which are not "
+            "known here",
             made=error.made,
-            fix="multiply the factors: functools.reduce(np.convolve, [np.stack([1.0, -root]) for root in roots])",
+            fix="multiply the factors: functools.reduce(np.convolve, [np.stack([1.0, -root]) for "
+            "root in roots])",
         ) from error
     in_pairs = np.all(np.sort(values) == np.sort(values.conjugate()))
     return ew.positive(ew.real(made)) if in_pairs else made
@@ -147,7 +155,7 @@ def roots(p: Operand) -> Any:
     return concatenate([found, np.zeros(at_zero, found.dtype)])
 
 
-# -- arithmetic --------------------------------------------------------------------------------------------------------
+# -- arithmetic ------------------------------------------------------------------------------------
 
 
 @implements(np.polyval)
@@ -193,7 +201,9 @@ def polymul(a1: Operand, a2: Operand) -> Any:
     parts = []
     for p in (a1, a2):
         p = _vector(_coefficients(p))
-        start, stop = _nonzero_part(p, "polymul", "use np.convolve(a1, a2), which keeps leading zeros")
+        start, stop = _nonzero_part(
+            p, "polymul", "use np.convolve(a1, a2), which keeps leading zeros"
+        )
         parts.append(_part(p, start, None) if stop else np.zeros(1, p.dtype))
     return _as_given(convolve(*parts), a1, a2)
 
@@ -214,7 +224,9 @@ def polydiv(u: Operand, v: Operand) -> tuple[Any, Any]:
         factor = ew.mul(scale, index_static(rest, (k,)))
         quotient.append(convert(factor, dtype))
         part = ew.sub(_part(rest, k, k + n + 1), ew.mul(factor, y))
-        rest = concatenate([_part(rest, None, k), convert(part, dtype), _part(rest, k + n + 1, None)])
+        rest = concatenate(
+            [_part(rest, None, k), convert(part, dtype), _part(rest, k + n + 1, None)]
+        )
     q = stack(quotient, 0) if quotient else np.zeros(1, dtype)
     if not has_value(rest):
         fix = "use the quotient q alone, and u - np.convolve(q, v) for the remainder with its leading zeros"
@@ -246,22 +258,33 @@ def polyint(p: Operand, m: int = 1, k: Operand | None = None) -> Any:
         raise ShapeError("Order of integral must be positive (see polyder)", fix="use np.polyder")
     constants: Any = np.zeros(m) if k is None else atleast_1d(arrayed(k))
     if constants.shape[0] == 1 and m > 1:
-        constants = FUNCTIONS[np.repeat](constants, m) if isinstance(constants, Tracer) else np.repeat(constants, m)
+        constants = (
+            FUNCTIONS[np.repeat](constants, m)
+            if isinstance(constants, Tracer)
+            else np.repeat(constants, m)
+        )
     if constants.shape[0] < m:
-        raise ShapeError("k must be a scalar or a rank-1 array of length 1 or >m.", fix="pass one constant per integral")
+        raise ShapeError(
+            "k must be a scalar or a rank-1 array of length 1 or >m.",
+            fix="pass one constant per integral",
+        )
     made: Any = _vector(p.coeffs if isinstance(p, np.poly1d) else arrayed(p))
     for j in range(m):
-        made = concatenate([ew.div(made, np.arange(made.shape[0], 0, -1)), _part(constants, j, j + 1)])
+        made = concatenate(
+            [ew.div(made, np.arange(made.shape[0], 0, -1)), _part(constants, j, j + 1)]
+        )
     return _as_given(made, p)
 
 
-# -- fitting -----------------------------------------------------------------------------------------------------------
+# -- fitting ---------------------------------------------------------------------------------------
 
 
 def _measured(x: Operand, name: str, ranks: tuple[int, ...]) -> Arrayed:
     made = arrayed(x) + 0.0
     if made.ndim not in ranks:
-        raise DtypeError(f"polyfit: expected {name}, got shape {made.shape}", fix="check the shapes")
+        raise DtypeError(
+            f"polyfit: expected {name}, got shape {made.shape}", fix="check the shapes"
+        )
     return made
 
 
@@ -290,7 +313,9 @@ def polyfit(
     if w is not None:
         weights = _measured(w, "a 1-d array for weights", (1,))
         if weights.shape[0] != to.shape[0]:
-            raise DtypeError("expected w and y to have the same length", fix="pass one weight per point")
+            raise DtypeError(
+                "expected w and y to have the same length", fix="pass one weight per point"
+            )
         across = reshape(weights, (weights.shape[0], 1))
         left = convert(ew.mul(left, across), left.dtype)
         right = convert(ew.mul(right, across if right.ndim == 2 else weights), right.dtype)
@@ -303,12 +328,15 @@ def polyfit(
     _warn_of(rank, order)
     if not cov:
         return c
-    base = ew.div(inv(matmul(permute(left, (1, 0)), left)), ew.mul(reshape(scale, (order, 1)), scale))
+    base = ew.div(
+        inv(matmul(permute(left, (1, 0)), left)), ew.mul(reshape(scale, (order, 1)), scale)
+    )
     factor: Any = 1
     if cov != "unscaled":
         if at.shape[0] <= order:
             raise ShapeError(
-                "the number of data points must exceed order to scale the covariance matrix", fix="pass cov='unscaled'"
+                "the number of data points must exceed order to scale the covariance matrix",
+                fix="pass cov='unscaled'",
             )
         factor = ew.div(rest, at.shape[0] - order)
     if to.ndim == 2:

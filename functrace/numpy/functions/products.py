@@ -46,7 +46,7 @@ def _conj(x: Arrayed) -> Any:
     return ew.conj(x) if x.dtype.kind == "c" else x
 
 
-# -- products ------------------------------------------------------------------------------------------
+# -- products --------------------------------------------------------------------------------------
 
 
 @implements(np.matmul)
@@ -67,7 +67,11 @@ def dot(a: Operand, b: Operand, out: Out = None) -> Any:
         result = tensordot(a, b, axes=(a.ndim - 1, b.ndim - 2))
     if isinstance(out, Tracer):
         laid = layout_of(out)
-        if laid is None or not laid.flags.c_contiguous or (out.dtype, out.shape) != (result.dtype, shape_of(result)):
+        if (
+            laid is None
+            or not laid.flags.c_contiguous
+            or (out.dtype, out.shape) != (result.dtype, shape_of(result))
+        ):
             raise DtypeError(
                 f"numpy.dot: out= must be {aval_of(result)} in C order, not {out.aval}"
                 + ("" if laid is not None else " in an unknown order"),
@@ -107,17 +111,21 @@ def tensordot(a: Operand, b: Operand, axes: int | Iterable[Any] = 2) -> Any:
         count = int(axes)
         if not 0 <= count <= min(a.ndim, b.ndim):
             raise ShapeError(
-                f"tensordot cannot contract {count} axes of {aval_of(a)} and {aval_of(b)}", fix="pass a smaller axes="
+                f"tensordot cannot contract {count} axes of {aval_of(a)} and {aval_of(b)}",
+                fix="pass a smaller axes=",
             )
         left, right = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     else:
         of_a, of_b = [exact_axis(tuple(k) if np.ndim(k) else k) for k in axes]
         left, right = axis_tuple(of_a, a.ndim), axis_tuple(of_b, b.ndim)
     if len(left) != len(right):
-        raise ShapeError(f"tensordot: {len(left)} axes of a, and {len(right)} of b", fix="name the axes in pairs")
+        raise ShapeError(
+            f"tensordot: {len(left)} axes of a, and {len(right)} of b", fix="name the axes in pairs"
+        )
     if any(a.shape[i] != b.shape[j] for i, j in zip(left, right, strict=True)):
         raise ShapeError(
-            f"tensordot cannot contract axes {left} of {aval_of(a)} with axes {right} of {aval_of(b)}: sizes differ",
+            f"tensordot cannot contract axes {left} of {aval_of(a)} with axes {right} of "
+            f"{aval_of(b)}: sizes differ",
             fix="name pairs of axes of equal size",
         )
     free_a = tuple(k for k in range(a.ndim) if k not in left)
@@ -142,21 +150,34 @@ def kron(a: Operand, b: Operand) -> Any:
 
 
 @implements(np.cross)
-def cross(a: Operand, b: Operand, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+def cross(
+    a: Operand,
+    b: Operand,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+    axis: int | None = None,
+) -> Any:
     """As ``numpy.cross``: vectors of 3 components (or 2, deprecated by NumPy)."""
     if axis is not None:
         axisa = axisb = axisc = axis
     a, b = arrayed(a), arrayed(b)
     if a.ndim < 1 or b.ndim < 1:
-        raise ShapeError("cross needs operands with at least one axis", fix="pass vectors of 3 components")
+        raise ShapeError(
+            "cross needs operands with at least one axis", fix="pass vectors of 3 components"
+        )
     a = moveaxis(a, one_axis(axisa, a.ndim), destination=a.ndim - 1)
     b = moveaxis(b, one_axis(axisb, b.ndim), destination=b.ndim - 1)
     sizes = a.shape[-1], b.shape[-1]
     if not {*sizes} <= {2, 3}:
-        raise ShapeError(f"cross needs vectors of 3 components, got {sizes[0]} and {sizes[1]}", fix="check axisa and axisb")
+        raise ShapeError(
+            f"cross needs vectors of 3 components, got {sizes[0]} and {sizes[1]}",
+            fix="check axisa and axisb",
+        )
     if 2 in sizes:
         warnings.warn(
-            "Arrays of 2-dimensional vectors are deprecated. Use arrays of 3-dimensional vectors instead. "
+            "Arrays of 2-dimensional vectors are deprecated. Use arrays of 3-dimensional vectors "
+            "instead. "
             "(deprecated in NumPy 2.0)",
             DeprecationWarning,
             stacklevel=4,
@@ -187,7 +208,9 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Any:
     a = moveaxis(a, one_axis(axis, a.ndim), destination=a.ndim - 1)
     b = moveaxis(b, one_axis(axis, b.ndim), destination=b.ndim - 1)
     if a.shape[-1] != b.shape[-1]:
-        raise ShapeError(f"vecdot cannot contract {aval_of(a)} with {aval_of(b)}", fix="make the sizes equal")
+        raise ShapeError(
+            f"vecdot cannot contract {aval_of(a)} with {aval_of(b)}", fix="make the sizes equal"
+        )
     return einsum("...a,...a->...", _conj(a), b)
 
 
@@ -215,7 +238,7 @@ def vecmat(x1: Operand, x2: Operand, /) -> Any:
     return reshape(result, (*result.shape[:-2], result.shape[-1]))
 
 
-# -- einsum --------------------------------------------------------------------------------------------
+# -- einsum ----------------------------------------------------------------------------------------
 
 
 def _as_subscripts(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
@@ -225,7 +248,9 @@ def _as_subscripts(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     terms, values = operands[1::2], operands[: 2 * (len(operands) // 2) : 2]
 
     def text(axes: Sequence[int]) -> str:
-        return "".join("..." if k is Ellipsis else LETTERS[_sorted_letters(operator.index(k))] for k in axes)
+        return "".join(
+            "..." if k is Ellipsis else LETTERS[_sorted_letters(operator.index(k))] for k in axes
+        )
 
     left = ",".join(text(axes) for axes in terms)
     return (f"{left}->{text(operands[-1])}" if len(operands) % 2 else left), values
@@ -233,7 +258,9 @@ def _as_subscripts(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
 
 def _sorted_letters(k: int) -> int:
     if not 0 <= k < len(LETTERS):
-        raise ShapeError(f"einsum: the label {k} is not in 0 … {len(LETTERS) - 1}", fix="use smaller labels")
+        raise ShapeError(
+            f"einsum: the label {k} is not in 0 … {len(LETTERS) - 1}", fix="use smaller labels"
+        )
     return (k + 26) % 52  # A … Z sort before a … z, and labels 0, 1 … must sort as numbers
 
 
@@ -243,14 +270,27 @@ def explicit_subscripts(subscripts: str, ranks: tuple[int, ...]) -> str:
     terms = left.split(",")
     given = set(subscripts) - set("->,.")
     if not given <= set(LETTERS):
-        raise ShapeError(f"einsum '{subscripts}': {min(given - set(LETTERS))!r} is not a letter", fix="use a … z, A … Z")
+        raise ShapeError(
+            f"einsum '{subscripts}': {min(given - set(LETTERS))!r} is not a letter",
+            fix="use a … z, A … Z",
+        )
     if len(terms) != len(ranks):
-        raise ShapeError(f"einsum '{subscripts}' names {len(terms)} operands, got {len(ranks)}", fix="name every operand")
+        raise ShapeError(
+            f"einsum '{subscripts}' names {len(terms)} operands, got {len(ranks)}",
+            fix="name every operand",
+        )
     spare = [a for a in reversed(LETTERS) if a not in given]
-    extra = [rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True) if "..." in term]
+    extra = [
+        rank - len(term.replace("...", ""))
+        for term, rank in zip(terms, ranks, strict=True)
+        if "..." in term
+    ]
     widest = max(extra, default=0)
     if min(extra, default=0) < 0 or widest > len(spare):
-        raise ShapeError(f"einsum '{subscripts}': an operand has too few axes for its letters", fix="check the ranks")
+        raise ShapeError(
+            f"einsum '{subscripts}': an operand has too few axes for its letters",
+            fix="check the ranks",
+        )
     stack = "".join(spare[:widest])
     for k, (term, rank) in enumerate(zip(terms, ranks, strict=True)):
         if "..." in term:
@@ -258,23 +298,34 @@ def explicit_subscripts(subscripts: str, ranks: tuple[int, ...]) -> str:
             terms[k] = term.replace("...", stack[widest - own :])
     if not arrow:
         letters = [c for c in left if c not in ",."]
-        out = ("..." if "..." in left else "") + "".join(sorted(a for a in set(letters) if letters.count(a) == 1))
+        out = ("..." if "..." in left else "") + "".join(
+            sorted(a for a in set(letters) if letters.count(a) == 1)
+        )
     elif stack and "..." not in out:
         raise ShapeError(
-            f"einsum '{subscripts}': the output has no ellipsis for the broadcast axes", fix="write '...' in the output, too"
+            f"einsum '{subscripts}': the output has no ellipsis for the broadcast axes",
+            fix="write '...' in the output, too",
         )
     result = f"{','.join(terms)}->{out.replace('...', stack)}"
     if "." in result:
-        raise ShapeError(f"einsum '{subscripts}': an ellipsis has three dots", fix="write '...' once per operand")
+        raise ShapeError(
+            f"einsum '{subscripts}': an ellipsis has three dots", fix="write '...' once per operand"
+        )
     return result
 
 
 @implements(np.einsum)
 def einsum(*operands: Any, out: Out = None, optimize: object = False, **kwargs: Any) -> Any:
     """As ``numpy.einsum``; more than two operands are always contracted along an optimized path."""
-    dtype, casting, _ = kwargs.pop("dtype", None), kwargs.pop("casting", "safe"), kwargs.pop("order", None)
+    dtype, casting, _ = (
+        kwargs.pop("dtype", None),
+        kwargs.pop("casting", "safe"),
+        kwargs.pop("order", None),
+    )
     if kwargs:
-        raise UnsupportedFunctionError(f"numpy.einsum has no option {min(kwargs)!r}", fix="leave it out")
+        raise UnsupportedFunctionError(
+            f"numpy.einsum has no option {min(kwargs)!r}", fix="leave it out"
+        )
     subscripts, values = _as_subscripts(operands)
     values = tuple(arrayed(x) for x in values)
     explicit = explicit_subscripts(subscripts, tuple(x.ndim for x in values))
@@ -305,9 +356,12 @@ def multi_dot(arrays: Iterable[Operand], *, out: Out = None) -> Any:
         allowed = (1, 2) if k in (0, len(chain) - 1) else (2,)
         if x.ndim not in allowed:
             raise ShapeError(
-                f"multi_dot: operand {k} is {aval_of(x)}", fix="pass matrices; the first and last may be vectors"
+                f"multi_dot: operand {k} is {aval_of(x)}",
+                fix="pass matrices; the first and last may be vectors",
             )
-    rows = [x.shape[0] if x.ndim == 2 else (1 if k == 0 else x.shape[0]) for k, x in enumerate(chain)]
+    rows = [
+        x.shape[0] if x.ndim == 2 else (1 if k == 0 else x.shape[0]) for k, x in enumerate(chain)
+    ]
     sizes = (*rows, chain[-1].shape[1] if chain[-1].ndim == 2 else 1)
     return stored(_chained(chain, _best_splits(sizes), 0, len(chain) - 1), out, "linalg.multi_dot")
 
@@ -321,7 +375,8 @@ def _best_splits(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
         for i in range(count - width):
             j = i + width
             cost[i, j], split[i, j] = min(
-                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+                for k in range(i, j)
             )
     return split
 
@@ -338,7 +393,10 @@ def linalg_outer(x1: Operand, x2: Operand, /) -> Any:
     """As ``numpy.linalg.outer``: of vectors."""
     a, b = arrayed(x1), arrayed(x2)
     if a.ndim != 1 or b.ndim != 1:
-        raise ShapeError(f"numpy.linalg.outer needs vectors, got {aval_of(a)} and {aval_of(b)}", fix="use np.outer")
+        raise ShapeError(
+            f"numpy.linalg.outer needs vectors, got {aval_of(a)} and {aval_of(b)}",
+            fix="use np.outer",
+        )
     return outer(a, b)
 
 
@@ -349,7 +407,9 @@ def linalg_cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Any:
     for x in (a, b):
         at_least(x, 1, "numpy.linalg.cross")
         if x.shape[one_axis(axis, x.ndim)] != 3:
-            raise ShapeError(f"numpy.linalg.cross needs 3 components, got {aval_of(x)}", fix="check axis")
+            raise ShapeError(
+                f"numpy.linalg.cross needs 3 components, got {aval_of(x)}", fix="check axis"
+            )
     return cross(a, b, axis=axis)
 
 

@@ -62,11 +62,16 @@ ON_TRACED: dict[Callable[..., Any], Callable[..., Any]] = {
     **{
         getattr(math, name): getattr(np, ufunc)
         for name, ufunc in {
-            "sqrt": "sqrt", "exp": "exp", "log2": "log2", "log10": "log10", "log1p": "log1p", "expm1": "expm1", "sin": "sin",
-            "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2",
-            "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
-            "pow": "power", "fabs": "abs", "copysign": "copysign", "fmod": "fmod", "degrees": "degrees",
-            "radians": "radians", "isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite", "cbrt": "cbrt",
+            "sqrt": "sqrt", "exp": "exp", "log2": "log2", "log10": "log10", "log1p": "log1p",
+            "expm1": "expm1", "sin": "sin",
+            "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
+            "atan2": "arctan2",
+            "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "arcsinh", "acosh": "arccosh",
+            "atanh": "arctanh",
+            "pow": "power", "fabs": "abs", "copysign": "copysign", "fmod": "fmod",
+            "degrees": "degrees",
+            "radians": "radians", "isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite",
+            "cbrt": "cbrt",
             "exp2": "exp2", "modf": "modf", "ldexp": "ldexp",
         }.items()
     },
@@ -78,7 +83,8 @@ ON_TRACED: dict[Callable[..., Any], Callable[..., Any]] = {
     math.isclose: _is_close,
     math.remainder: _remainder,
     math.floor: _whole(np.floor), math.ceil: _whole(np.ceil), math.trunc: _whole(np.trunc),
-    math.erf: _special("erf"), math.erfc: _special("erfc"), math.gamma: _special("gamma"), math.lgamma: _special("gammaln"),
+    math.erf: _special("erf"), math.erfc: _special("erfc"), math.gamma: _special("gamma"),
+    math.lgamma: _special("gammaln"),
 }  # fmt: skip
 """Implementations of functions of ``math`` on traced values."""
 
@@ -101,7 +107,12 @@ class MathFunction:
         """Call Python's function, or its implementation on traced values."""
         own = self.__wrapped__
         if own in _OF_ITERABLES:
-            args = tuple([list(x) if hasattr(x, "__iter__") and not isinstance(x, (list, tuple)) else x for x in args])
+            args = tuple(
+                [
+                    list(x) if hasattr(x, "__iter__") and not isinstance(x, (list, tuple)) else x
+                    for x in args
+                ]
+            )
         if not self._is_lifted() or not any(map(holds_tracer, (*args, *kwargs.values()))):
             return own(*args, **kwargs)
         args = tuple([_numbers(x, own) for x in args])
@@ -158,7 +169,9 @@ def _numbers(x: object, own: Callable[..., Any]) -> Any:
         return x
     if own in _OF_ITERABLES and x.ndim == 1:
         return [_numbers(part, own) for part in x]  # type: ignore[attr-defined]
-    return converted(x, int if own in _OF_INTEGERS and x.dtype.kind in "biu" else float, f"math.{own.__name__}")
+    return converted(
+        x, int if own in _OF_INTEGERS and x.dtype.kind in "biu" else float, f"math.{own.__name__}"
+    )
 
 
 def converted(x: Any, kind: type, what: str) -> Any:
@@ -169,11 +182,14 @@ def converted(x: Any, kind: type, what: str) -> Any:
     """
     if x.size != 1:
         raise DtypeError(
-            f"{what} takes one number, not {x.aval}: only 0-dimensional arrays can be converted to Python scalars",
+            f"{what} takes one number, not {x.aval}: only 0-dimensional arrays can be converted to "
+            "Python scalars",
             fix="use NumPy's function of this name, which takes arrays",
         )
     if x.dtype.kind == "c" and kind is not complex:
-        raise DtypeError(f"{what} takes a real number, not a complex one ({x.aval})", fix="use abs(x), or x.real")
+        raise DtypeError(
+            f"{what} takes a real number, not a complex one ({x.aval})", fix="use abs(x), or x.real"
+        )
     one = x if not x.ndim else FUNCTIONS[np.reshape](x, ())
     return one.astype(kind)
 

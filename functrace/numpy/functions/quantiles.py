@@ -38,7 +38,8 @@ from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.tracing.tracer import LITERALS, Tracer
 
 _CONTINUOUS = {
-    "linear": (1.0, 1.0), "weibull": (0.0, 0.0), "hazen": (0.5, 0.5), "median_unbiased": (1 / 3, 1 / 3),
+    "linear": (1.0, 1.0), "weibull": (0.0, 0.0), "hazen": (0.5, 0.5), "median_unbiased": (1 / 3,
+    1 / 3),
     "normal_unbiased": (3 / 8, 3 / 8), "interpolated_inverted_cdf": (0.0, 1.0),
 }  # fmt: skip
 
@@ -74,35 +75,61 @@ def _place(n: int | Arrayed, q: Arrayed, method: str) -> Any:
         return ew.mul(ew.add(ew.floor(at), ew.ceil(at)), 0.5)
     raise UnsupportedFunctionError(
         f"the quantile method {method!r} has no implementation on traced values",
-        fix="use one of " + ", ".join([*_CONTINUOUS, *sorted(_ELEMENTS), "averaged_inverted_cdf", "midpoint"]),
+        fix="use one of "
+        + ", ".join([*_CONTINUOUS, *sorted(_ELEMENTS), "averaged_inverted_cdf", "midpoint"]),
     )
 
 
 def _quantile(
-    a: Arrayed, q: Arrayed, axis: Axis, method: str, keepdims: Flag, *, weak: bool, skips_nan: bool, is_element: bool
+    a: Arrayed,
+    q: Arrayed,
+    axis: Axis,
+    method: str,
+    keepdims: Flag,
+    *,
+    weak: bool,
+    skips_nan: bool,
+    is_element: bool,
 ) -> Any:
     a = arrayed(a)
     if a.dtype.kind in "bc":
-        raise DtypeError(f"quantiles of {a.dtype} are not defined", fix="take the real part, or convert with .astype(int)")
+        raise DtypeError(
+            f"quantiles of {a.dtype} are not defined",
+            fix="take the real part, or convert with .astype(int)",
+        )
     if not isinstance(q, Tracer) and not np.all((q >= 0) & (q <= 1)):
-        raise ShapeError("quantiles must be between 0 and 1 (percentiles between 0 and 100)", fix="rescale q")
+        raise ShapeError(
+            "quantiles must be between 0 and 1 (percentiles between 0 and 100)", fix="rescale q"
+        )
     within = ew.logical_and(ew.greater_equal(q, 0), ew.less_equal(q, 1))
-    q = require(q, within, "ValueError", "Quantiles must be in the range [0, 1]") if isinstance(q, Tracer) else q
+    q = (
+        require(q, within, "ValueError", "Quantiles must be in the range [0, 1]")
+        if isinstance(q, Tracer)
+        else q
+    )
     axes = normalize_axes(axis, a.ndim)
     floating = a if a.dtype.kind == "f" else convert(a, np.float64)
     x = ops.merge_reduced(floating, axes)
     n, rank = x.shape[-1], x.ndim
     q_shape = shape_of(q)
-    reduced = ops.kept_shape(a.shape, axes) if keepdims is not NOT_GIVEN and keepdims else ops.dropped_shape(a.shape, axes)
+    reduced = (
+        ops.kept_shape(a.shape, axes)
+        if keepdims is not NOT_GIVEN and keepdims
+        else ops.dropped_shape(a.shape, axes)
+    )
     if skips_nan and 0 in a.shape:
         return nanmean(a, axis, keepdims=keepdims)  # as NumPy, for any shape of q
     if n == 0:
-        raise TracedIndexError(f"quantile: no elements along axis {axis} of {aval_of(a)}", fix="leave empty arrays out")
+        raise TracedIndexError(
+            f"quantile: no elements along axis {axis} of {aval_of(a)}", fix="leave empty arrays out"
+        )
     x = sorting.sort(x, rank - 1)
     missing = ew.isnan(x)
     count: Any = n
     if skips_nan:
-        count = ops.expand_reduced(ops.reduce_sum(ew.logical_not(missing), (rank - 1,)), x.shape, (rank - 1,))
+        count = ops.expand_reduced(
+            ops.reduce_sum(ew.logical_not(missing), (rank - 1,)), x.shape, (rank - 1,)
+        )
     flat = reshape(q, (math.prod(q_shape),))
     at = _place(count, flat, method)
     if not isinstance(at, Tracer):
@@ -118,7 +145,9 @@ def _quantile(
     def read(places: Arrayed) -> Any:
         missing_axes = rank - len(shape_of(places))
         places = reshape(places, (1,) * missing_axes + shape_of(places))
-        return sorting.take_along_axis(x, broadcast_to(places, (*x.shape[:-1], shape_of(places)[-1])), rank - 1)
+        return sorting.take_along_axis(
+            x, broadcast_to(places, (*x.shape[:-1], shape_of(places)[-1])), rank - 1
+        )
 
     result = read(low)
     if not is_element:
@@ -136,27 +165,45 @@ def _quantile(
     return reshape(result, (*q_shape, *reduced))
 
 
-def _weighted(a: Arrayed, q: Arrayed, axis: Axis, weights: Operand, keepdims: Flag, *, skips_nan: bool) -> Any:
+def _weighted(
+    a: Arrayed, q: Arrayed, axis: Axis, weights: Operand, keepdims: Flag, *, skips_nan: bool
+) -> Any:
     """Return weighted quantiles: the first element where the cumulative weight reaches ``q``."""
     axes = normalize_axes(axis, a.ndim)
     w = arrayed(weights)
     if w.shape != a.shape:
         if axis is None:
-            raise DtypeError("Axis must be specified when shapes of a and weights differ.", fix="pass axis=")
+            raise DtypeError(
+                "Axis must be specified when shapes of a and weights differ.", fix="pass axis="
+            )
         given = axis_tuple(axis, a.ndim)
         if w.shape != tuple(a.shape[k] for k in given):
             raise ShapeError(
-                "Shape of weights must be consistent with shape of a along specified axis.", fix="check the shapes"
+                "Shape of weights must be consistent with shape of a along specified axis.",
+                fix="check the shapes",
             )
         w = permute(w, tuple(int(k) for k in np.argsort(given)))
-        w = broadcast_to(reshape(w, tuple(n if k in axes else 1 for k, n in enumerate(a.shape))), a.shape)
+        w = broadcast_to(
+            reshape(w, tuple(n if k in axes else 1 for k, n in enumerate(a.shape))), a.shape
+        )
     if a.dtype.kind in "bc":
-        raise DtypeError(f"quantiles of {a.dtype} are not defined", fix="take the real part, or convert with .astype(int)")
+        raise DtypeError(
+            f"quantiles of {a.dtype} are not defined",
+            fix="take the real part, or convert with .astype(int)",
+        )
     everything = tuple(range(a.ndim))
-    w = require(w, ops.reduce_all(ew.greater_equal(w, 0), everything), "ValueError", "Weights must be non-negative.")
+    w = require(
+        w,
+        ops.reduce_all(ew.greater_equal(w, 0), everything),
+        "ValueError",
+        "Weights must be non-negative.",
+    )
     within = ew.logical_and(ew.greater_equal(q, 0), ew.less_equal(q, 1))
     q = require(
-        q, ops.reduce_all(within, tuple(range(len(shape_of(q))))), "ValueError", "Quantiles must be in the range [0, 1]"
+        q,
+        ops.reduce_all(within, tuple(range(len(shape_of(q))))),
+        "ValueError",
+        "Quantiles must be in the range [0, 1]",
     )
     x, w = ops.merge_reduced(a, axes), convert(ops.merge_reduced(w, axes), np.float64)
     last = x.ndim - 1
@@ -179,24 +226,42 @@ def _weighted(a: Arrayed, q: Arrayed, axis: Axis, weights: Operand, keepdims: Fl
     whole = ops.reduce_all(missing, (last,)) if skips_nan else ops.reduce_any(missing, (last,))
     if a.dtype.kind == "f":
         result = ew.where(reshape(whole, (*whole.shape, 1)), math.nan, result)
-    reduced = ops.kept_shape(a.shape, axes) if keepdims is not NOT_GIVEN and keepdims else ops.dropped_shape(a.shape, axes)
+    reduced = (
+        ops.kept_shape(a.shape, axes)
+        if keepdims is not NOT_GIVEN and keepdims
+        else ops.dropped_shape(a.shape, axes)
+    )
     return reshape(FUNCTIONS[np.moveaxis](result, -1, 0), (*shape_of(q), *reduced))
 
 
-_NUMPYS: dict[str, Any] = {f.__name__: f for f in (np.quantile, np.percentile, np.nanquantile, np.nanpercentile)}
+_NUMPYS: dict[str, Any] = {
+    f.__name__: f for f in (np.quantile, np.percentile, np.nanquantile, np.nanpercentile)
+}
 
 with np.errstate(invalid="ignore"):
-    _INTERPOLATES_NUMBERS = [name for name, f in _NUMPYS.items() if np.isnan(f(np.array([np.inf, 1.0]), 0))]
-"""Functions whose quantiles of floats are interpolated also where the order is the integer 0 or 1 (which may give nan)."""
+    _INTERPOLATES_NUMBERS = [
+        name for name, f in _NUMPYS.items() if np.isnan(f(np.array([np.inf, 1.0]), 0))
+    ]
+"""Functions whose quantiles of floats are interpolated also where the order is the integer 0 or 1
+(which may give nan).
+"""
 
 _PERCENTILES = ("percentile", "nanpercentile")
-_DIVIDES_BY_DATA = [name for name in _PERCENTILES if _NUMPYS[name](np.array([0.0, 100.0]), np.float32(2.0)) == 2.0]
-"""Percentiles whose orders are divided by 100 in the dtype of the data, if that is a float, not in their own: before 2.4."""
+_DIVIDES_BY_DATA = [
+    name for name in _PERCENTILES if _NUMPYS[name](np.array([0.0, 100.0]), np.float32(2.0)) == 2.0
+]
+"""Percentiles whose orders are divided by 100 in the dtype of the data, if that is a float, not in
+their own: before 2.4.
+"""
 
 
 @functools.lru_cache(maxsize=512)
-def _dtype_in_numpy(name: str, data: np.dtype[Any], order: type | np.dtype[Any], rank: int, method: str) -> np.dtype[Any]:
-    """Return the dtype of a quantile, by NumPy's own: its rules differ between 2.3, 2.4.0 and 2.4.2."""
+def _dtype_in_numpy(
+    name: str, data: np.dtype[Any], order: type | np.dtype[Any], rank: int, method: str
+) -> np.dtype[Any]:
+    """Return the dtype of a quantile, by NumPy's own: its rules differ between 2.3, 2.4.0 and
+    2.4.2.
+    """
     q = np.zeros((1,) * rank, order) if isinstance(order, np.dtype) else order(0)
     return _NUMPYS[name](np.zeros(2, data), q, method=method).dtype
 
@@ -219,7 +284,9 @@ def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[
         if q.dtype.kind == "b":
             raise DtypeError(f"{name}: q must be a number, not a bool", fix="pass 0.0 or 1.0")
         if len(shape_of(q)) > 2:
-            raise ShapeError("q must be a scalar or 1d", fix="pass a vector, and reshape what is returned")
+            raise ShapeError(
+                "q must be a scalar or 1d", fix="pass a vector, and reshape what is returned"
+            )
         given = q.dtype
         a = arrayed(a)
         by_data = name in _DIVIDES_BY_DATA and a.dtype.kind == "f" and not weak
@@ -227,12 +294,17 @@ def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[
         if weights is not None:
             if method != "inverted_cdf":
                 raise ShapeError(
-                    f"Only method 'inverted_cdf' supports weights. Got: {method}.", fix="pass method='inverted_cdf'"
+                    f"Only method 'inverted_cdf' supports weights. Got: {method}.",
+                    fix="pass method='inverted_cdf'",
                 )
             return stored(_weighted(a, q, axis, weights, keepdims, skips_nan=skips_nan), out, name)
         interpolates = kind in LITERALS and a.dtype.kind == "f" and name in _INTERPOLATES_NUMBERS
-        is_element = method in _ELEMENTS or (method == "linear" and q.dtype.kind in "iu" and not interpolates)
-        result = _quantile(a, q, axis, method, keepdims, weak=weak, skips_nan=skips_nan, is_element=is_element)
+        is_element = method in _ELEMENTS or (
+            method == "linear" and q.dtype.kind in "iu" and not interpolates
+        )
+        result = _quantile(
+            a, q, axis, method, keepdims, weak=weak, skips_nan=skips_nan, is_element=is_element
+        )
         if skips_nan and 0 in a.shape:
             return stored(result, out, name)
         if not isinstance(q, Tracer):
@@ -241,28 +313,44 @@ def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[
         elif is_element:
             result = convert(result, a.dtype)
         elif not weak:
-            result = convert(result, np.result_type(a.dtype, given if given.kind == "f" else np.float64))
+            result = convert(
+                result, np.result_type(a.dtype, given if given.kind == "f" else np.float64)
+            )
         return stored(result, out, name)
 
     function.__name__ = name
-    function.__doc__ = f"As ``numpy.{name}``; differentiable in the data, and in ``q`` with continuous methods."
+    function.__doc__ = (
+        f"As ``numpy.{name}``; differentiable in the data, and in ``q`` with continuous methods."
+    )
     return function
 
 
 quantile = implements(np.quantile, scalars=True)(_quantile_function("quantile", 1, skips_nan=False))
 
 
-percentile = implements(np.percentile, scalars=True)(_quantile_function("percentile", 100, skips_nan=False))
+percentile = implements(np.percentile, scalars=True)(
+    _quantile_function("percentile", 100, skips_nan=False)
+)
 
 
-nanquantile = implements(np.nanquantile, scalars=True)(_quantile_function("nanquantile", 1, skips_nan=True))
+nanquantile = implements(np.nanquantile, scalars=True)(
+    _quantile_function("nanquantile", 1, skips_nan=True)
+)
 
 
-nanpercentile = implements(np.nanpercentile, scalars=True)(_quantile_function("nanpercentile", 100, skips_nan=True))
+nanpercentile = implements(np.nanpercentile, scalars=True)(
+    _quantile_function("nanpercentile", 100, skips_nan=True)
+)
 
 
 @implements(np.median, scalars=True)
-def median(a: Operand, axis: Axis = None, out: Out = None, overwrite_input: bool = False, keepdims: Flag = False) -> Any:
+def median(
+    a: Operand,
+    axis: Axis = None,
+    out: Out = None,
+    overwrite_input: bool = False,
+    keepdims: Flag = False,
+) -> Any:
     """As ``numpy.median``; for an even count the two middle elements share the derivative."""
     a = arrayed(a)
     axes = normalize_axes(axis, a.ndim)
@@ -280,7 +368,13 @@ def median(a: Operand, axis: Axis = None, out: Out = None, overwrite_input: bool
 
 
 @implements(np.nanmedian, scalars=True)
-def nanmedian(a: Operand, axis: Axis = None, out: Out = None, overwrite_input: bool = False, keepdims: Flag = False) -> Any:
+def nanmedian(
+    a: Operand,
+    axis: Axis = None,
+    out: Out = None,
+    overwrite_input: bool = False,
+    keepdims: Flag = False,
+) -> Any:
     """As ``numpy.nanmedian``; for an even count the two middle elements share the derivative."""
     a = arrayed(a)
     if a.dtype.kind not in "fc" or 0 in a.shape:

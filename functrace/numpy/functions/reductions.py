@@ -56,7 +56,9 @@ _ALL = tuple(tuple(range(n)) for n in range(65))
 # -- common helpers --------------------------------------------------------------------------------
 
 
-def finished(result: Arrayed, shape: tuple[int, ...], axes: ops.Axes, keepdims: Flag, out: Out, name: str) -> Any:
+def finished(
+    result: Arrayed, shape: tuple[int, ...], axes: ops.Axes, keepdims: Flag, out: Out, name: str
+) -> Any:
     """Restore the reduced axes for ``keepdims``, and write to a traced ``out``."""
     if keepdims is not False and keepdims is not NOT_GIVEN and keepdims:
         result = ops.expand_reduced(result, shape, axes)
@@ -65,7 +67,11 @@ def finished(result: Arrayed, shape: tuple[int, ...], axes: ops.Axes, keepdims: 
 
 def _axes_of(axis: Axis, ndim: int) -> ops.Axes:
     """Return the axes of a ufunc reduction, for which a 0-d array has an axis 0, as in NumPy."""
-    return () if ndim == 0 and type(axis) is int and axis in (0, -1) else normalize_axes(exact_axis(axis), ndim)
+    return (
+        ()
+        if ndim == 0 and type(axis) is int and axis in (0, -1)
+        else normalize_axes(exact_axis(axis), ndim)
+    )
 
 
 def is_given(value: object) -> TypeGuard[Operand]:
@@ -80,14 +86,22 @@ def where_only(x: Arrayed, where: Value, fill: Value) -> Arrayed:
         return x
     result = ew.where(where, x, fill)
     if shape_of(result) != shape_of(x):
-        raise ShapeError(f"where= of shape {shape_of(where)} does not fit {aval_of(x)}", fix="broadcast the array first")
+        raise ShapeError(
+            f"where= of shape {shape_of(where)} does not fit {aval_of(x)}",
+            fix="broadcast the array first",
+        )
     return result
 
 
 def _check_identity(initial: Operand | None, a: Arrayed, axes: ops.Axes, where: Value) -> None:
     """Check that a reduction without identity (``initial=None``) has an element to start from."""
-    if initial is None and ((where is not True and where is not NOT_GIVEN) or ops.count(a.shape, axes) == 0):
-        raise ShapeError("a reduction without identity needs elements, and no where=", fix="leave out initial=None")
+    if initial is None and (
+        (where is not True and where is not NOT_GIVEN) or ops.count(a.shape, axes) == 0
+    ):
+        raise ShapeError(
+            "a reduction without identity needs elements, and no where=",
+            fix="leave out initial=None",
+        )
 
 
 def _kept(x: Arrayed) -> Arrayed:
@@ -95,7 +109,7 @@ def _kept(x: Arrayed) -> Arrayed:
     return ew.positive(x) if x.dtype.kind != "b" else ew.bitwise_or(x, x)
 
 
-# -- sums and products --------------------------------------------------------------------------------------
+# -- sums and products -----------------------------------------------------------------------------
 
 
 @implements(np.sum, method="sum", reduce=np.add)
@@ -109,7 +123,14 @@ def sum(
     where: Value = True,
 ) -> Any:
     """As ``numpy.sum``."""
-    plain = axis is None and dtype is None and out is None and keepdims is False and initial is NOT_GIVEN and where is True
+    plain = (
+        axis is None
+        and dtype is None
+        and out is None
+        and keepdims is False
+        and initial is NOT_GIVEN
+        and where is True
+    )
     if plain and type(a) is TracedArray:
         return record_one(ops.reduce_sum_p, a, (_ALL[len(a.aval.shape)],))
     a = where_only(cast_to(arrayed(a), dtype), where, 0)
@@ -118,7 +139,9 @@ def sum(
     result = cast_to(bind(ops.reduce_sum_p, (a,), (axes,)), dtype)
     if is_given(initial):
         start = start_of(initial, result.dtype)
-        result = ew.add(result, start) if ops.count(a.shape, axes) else broadcast_to(start, result.shape)  # -0.0 stays
+        result = (
+            ew.add(result, start) if ops.count(a.shape, axes) else broadcast_to(start, result.shape)
+        )  # -0.0 stays
     return finished(result, a.shape, axes, keepdims, out, "sum")
 
 
@@ -154,7 +177,10 @@ def _extreme(name: str, reduce: Primitive, combine: Callable[..., Any]) -> Calla
         a = arrayed(a)
         if where is not True and where is not NOT_GIVEN:
             if not is_given(initial):
-                raise ShapeError(f"{name} with where= needs initial=", fix="pass initial=-np.inf (or np.inf for a minimum)")
+                raise ShapeError(
+                    f"{name} with where= needs initial=",
+                    fix="pass initial=-np.inf (or np.inf for a minimum)",
+                )
             a = where_only(a, where, start_of(initial, a.dtype))
         axes = _axes_of(axis, a.ndim)
         if is_given(initial) and ops.count(a.shape, axes) == 0:
@@ -170,10 +196,14 @@ def _extreme(name: str, reduce: Primitive, combine: Callable[..., Any]) -> Calla
     return extreme
 
 
-max = implements(np.max, np.amax, method="max", reduce=np.maximum)(_extreme("max", ops.reduce_max_p, ew.maximum))
+max = implements(np.max, np.amax, method="max", reduce=np.maximum)(
+    _extreme("max", ops.reduce_max_p, ew.maximum)
+)
 
 
-min = implements(np.min, np.amin, method="min", reduce=np.minimum)(_extreme("min", ops.reduce_min_p, ew.minimum))
+min = implements(np.min, np.amin, method="min", reduce=np.minimum)(
+    _extreme("min", ops.reduce_min_p, ew.minimum)
+)
 
 
 @implements(np.ptp)
@@ -183,11 +213,18 @@ def ptp(a: Operand, axis: Axis = None, out: Out = None, keepdims: Flag = False) 
     return stored(result, out, "ptp")
 
 
-# -- truth, positions, counts --------------------------------------------------------------------------------
+# -- truth, positions, counts ----------------------------------------------------------------------
 
 
 def _truth(name: str, primitive: Primitive, neutral: bool) -> Callable[..., Any]:
-    def truth(a: Operand, axis: Axis = None, out: Out = None, keepdims: Flag = False, *, where: Value = True) -> Any:
+    def truth(
+        a: Operand,
+        axis: Axis = None,
+        out: Out = None,
+        keepdims: Flag = False,
+        *,
+        where: Value = True,
+    ) -> Any:
         a = arrayed(a)
         if where is not True and where is not NOT_GIVEN:
             a = where_only(ew.not_equal(a, 0), where, neutral)
@@ -199,17 +236,24 @@ def _truth(name: str, primitive: Primitive, neutral: bool) -> Callable[..., Any]
     return truth
 
 
-any_ = implements(np.any, method="any", reduce=np.logical_or)(_truth("any", ops.reduce_any_p, False))
+any_ = implements(np.any, method="any", reduce=np.logical_or)(
+    _truth("any", ops.reduce_any_p, False)
+)
 
 
-all_ = implements(np.all, method="all", reduce=np.logical_and)(_truth("all", ops.reduce_all_p, True))
+all_ = implements(np.all, method="all", reduce=np.logical_and)(
+    _truth("all", ops.reduce_all_p, True)
+)
 
 
 def _position(name: str, primitive: Primitive) -> Callable[..., Any]:
     def position(a: Operand, axis: Axis = None, out: Out = None, *, keepdims: Flag = False) -> Any:
         a = arrayed(a)
         if isinstance(axis, tuple):
-            raise DtypeError(f"{name} takes one axis, not {axis!r}", fix="reshape the array, so that the axes are one")
+            raise DtypeError(
+                f"{name} takes one axis, not {axis!r}",
+                fix="reshape the array, so that the axes are one",
+            )
         shape, axes = a.shape, _axes_of(axis, a.ndim)
         axis = axis if shape else None
         if axis is None:
@@ -234,7 +278,7 @@ def count_nonzero(a: Operand, axis: Axis = None, *, keepdims: Flag = False) -> A
     return sum(ew.not_equal(arrayed(a), 0), axis, keepdims=keepdims)
 
 
-# -- mean and spread -----------------------------------------------------------------------------------------
+# -- mean and spread -------------------------------------------------------------------------------
 
 
 def count_of(a: Arrayed, axes: ops.Axes, where: Value) -> Any:
@@ -242,14 +286,20 @@ def count_of(a: Arrayed, axes: ops.Axes, where: Value) -> Any:
     if where is True or where is NOT_GIVEN:
         return ops.count(a.shape, axes)
     found = stacked(cast("Operand", where))
-    if found.dtype != np.bool_ if isinstance(found, Tracer) else not np.isin(np.asarray(found, object), (0, 1)).all():
+    if (
+        found.dtype != np.bool_
+        if isinstance(found, Tracer)
+        else not np.isin(np.asarray(found, object), (0, 1)).all()
+    ):
         raise DtypeError(
             "the count of a mean or a variance: where= must be bools (NumPy sums other numbers)",
             fix="compare, where=(mask != 0)",
         )
     where = mask_of(found, "a reduction")
     mask = broadcast_to(where, a.shape)
-    return ops.expand_reduced(ops.reduce_sum(mask, axes) if axes else convert(mask, np.intp), a.shape, axes)
+    return ops.expand_reduced(
+        ops.reduce_sum(mask, axes) if axes else convert(mask, np.intp), a.shape, axes
+    )
 
 
 def _working(a: Arrayed, dtype: DtypeLike) -> tuple[Any, Any]:
@@ -263,7 +313,13 @@ def _working(a: Arrayed, dtype: DtypeLike) -> tuple[Any, Any]:
 
 @implements(np.mean, method="mean")
 def mean(
-    a: Operand, axis: Axis = None, dtype: DtypeLike = None, out: Out = None, keepdims: Flag = False, *, where: Value = True
+    a: Operand,
+    axis: Axis = None,
+    dtype: DtypeLike = None,
+    out: Out = None,
+    keepdims: Flag = False,
+    *,
+    where: Value = True,
 ) -> Any:
     """As ``numpy.mean``."""
     plain = axis is None and dtype is None and out is None and keepdims is False and where is True
@@ -328,7 +384,9 @@ def variance_of(
     a = arrayed(a)
     if correction is not NOT_GIVEN:
         if ddof != 0:
-            raise UnsupportedFunctionError("ddof and correction cannot both be given", fix="pass correction only")
+            raise UnsupportedFunctionError(
+                "ddof and correction cannot both be given", fix="pass correction only"
+            )
         ddof = correction
     if shape_of(ddof) or isinstance(ddof, complex | np.complexfloating):
         raise DtypeError(f"ddof must be a real number, not {ddof!r}", fix="pass 0 or 1")
@@ -337,20 +395,27 @@ def variance_of(
     axes = normalize_axes(exact_axis(axis), a.ndim)
     if dtype is not None and np.dtype(dtype).kind != ("c" if a.dtype.kind == "c" else "f"):
         raise DtypeError(
-            f"the variance of {a.dtype} in dtype={np.dtype(dtype)} has no implementation on traced values",
+            f"the variance of {a.dtype} in dtype={np.dtype(dtype)} has no implementation on traced "
+            "values",
             fix="pass a float dtype (a complex one for complex numbers), and convert the result",
         )
     # NumPy squares float16 in float16, though it takes their means in float32.
     x, result_dtype = (a, None) if dtype is None and a.dtype == np.float16 else _working(a, dtype)
     n = count_of(x, axes, where)
-    center = ops.expand_reduced(_mean(x, axes, where), a.shape, axes) if given_mean is NOT_GIVEN else given_mean
+    center = (
+        ops.expand_reduced(_mean(x, axes, where), a.shape, axes)
+        if given_mean is NOT_GIVEN
+        else given_mean
+    )
     squares = where_only(ops.squared_deviation(x, center), where, 0)
     total = record_one(ops.reduce_sum_p, squares, (axes,))
     if isinstance(n, int):
         free: Any = 0 if n <= ddof else n - ddof  # NaN stays NaN
         result = convert(_divided(total, free), total.dtype)
     else:
-        result = convert(ew.div(total, dropped(ew.maximum(ew.sub(n, ddof), 0), a.shape, axes)), total.dtype)
+        result = convert(
+            ew.div(total, dropped(ew.maximum(ew.sub(n, ddof), 0), a.shape, axes)), total.dtype
+        )
     if result_dtype is not None:
         result = convert(result, np.dtype(result_dtype).type(0).real.dtype)
     return result, a.shape, axes
@@ -376,7 +441,12 @@ def std(
 
 @implements(np.average)
 def average(
-    a: Operand, axis: Axis = None, weights: Operand | None = None, returned: bool = False, *, keepdims: Flag = False
+    a: Operand,
+    axis: Axis = None,
+    weights: Operand | None = None,
+    returned: bool = False,
+    *,
+    keepdims: Flag = False,
 ) -> Any:
     """As ``numpy.average``."""
     a = arrayed(a)
@@ -389,7 +459,8 @@ def average(
         if w.shape != a.shape:
             if axis is None:
                 raise ShapeError(
-                    f"average: weights of shape {w.shape} for an array of shape {a.shape} need an axis",
+                    f"average: weights of shape {w.shape} for an array of shape {a.shape} need an "
+                    "axis",
                     fix="pass axis=",
                 )
             order = axis_tuple(axis, a.ndim)
@@ -403,7 +474,12 @@ def average(
         dtype = np.result_type(a.dtype, w.dtype, *([np.float64] if a.dtype.kind in "biu" else []))
         spread = broadcast_to(convert(w, dtype), a.shape)
         scale = sum(spread, axes, keepdims=keepdims)
-        scale = require(scale, ew.not_equal(scale, 0), "ZeroDivisionError", "Weights sum to zero, can't be normalized")
+        scale = require(
+            scale,
+            ew.not_equal(scale, 0),
+            "ZeroDivisionError",
+            "Weights sum to zero, can't be normalized",
+        )
         result = ew.div(sum(ew.mul(a, spread), axes, keepdims=keepdims), scale)
     if not returned:
         return result

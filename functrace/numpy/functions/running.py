@@ -55,13 +55,21 @@ def cumprod(a: Operand, axis: OneAxis = None, dtype: DtypeLike = None, out: Out 
 
 def _with_initial(name: str, running: Callable[..., Any], neutral: int) -> Callable[..., Any]:
     def function(
-        x: Operand, /, *, axis: OneAxis = None, dtype: DtypeLike = None, out: Out = None, include_initial: bool = False
+        x: Operand,
+        /,
+        *,
+        axis: OneAxis = None,
+        dtype: DtypeLike = None,
+        out: Out = None,
+        include_initial: bool = False,
     ) -> Any:
         x = arrayed(x)
         x = reshape(x, (1,)) if not x.ndim else x
         if axis is None:
             if x.ndim != 1:
-                raise AxisError(f"{name} of an array with {x.ndim} axes needs axis=", fix="pass axis=")
+                raise AxisError(
+                    f"{name} of an array with {x.ndim} axes needs axis=", fix="pass axis="
+                )
             axis = 0
         axis = one_axis(axis, x.ndim)
         result = running(x, axis, dtype)
@@ -82,7 +90,13 @@ cumulative_prod = implements(np.cumulative_prod)(_with_initial("cumulative_prod"
 
 
 @implements(np.diff)
-def diff(a: Operand, n: int = 1, axis: int = -1, prepend: Operand = NOT_GIVEN, append: Operand = NOT_GIVEN) -> Arrayed:
+def diff(
+    a: Operand,
+    n: int = 1,
+    axis: int = -1,
+    prepend: Operand = NOT_GIVEN,
+    append: Operand = NOT_GIVEN,
+) -> Arrayed:
     """As ``numpy.diff``."""
     if n < 0:
         raise ShapeError(f"diff: the order must not be negative, got {n}", fix="pass n >= 0")
@@ -100,13 +114,18 @@ def diff(a: Operand, n: int = 1, axis: int = -1, prepend: Operand = NOT_GIVEN, a
     x: Arrayed = FUNCTIONS[np.concatenate](parts, axis) if len(parts) > 1 else a
     difference = ew.not_equal if x.dtype.kind == "b" else ew.sub
     for _ in range(n):
-        x = difference(index_static(x, along(axis, (1, None, None))), index_static(x, along(axis, (None, -1, None))))
+        x = difference(
+            index_static(x, along(axis, (1, None, None))),
+            index_static(x, along(axis, (None, -1, None))),
+        )
     return x
 
 
 def _edge(part: Operand, a: Arrayed, axis: int) -> Any:
     part = arrayed(part)
-    return broadcast_to(part, (*a.shape[:axis], 1, *a.shape[axis + 1 :])) if part.ndim == 0 else part
+    return (
+        broadcast_to(part, (*a.shape[:axis], 1, *a.shape[axis + 1 :])) if part.ndim == 0 else part
+    )
 
 
 @implements(np.trapezoid, weak=True)
@@ -121,13 +140,20 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: Value = 1.0, axis: int =
         step = diff(x, axis=-1 if x.ndim == 1 else axis)
         if x.ndim == 1:
             step = reshape(step, (step.shape[0],) + (1,) * (y.ndim - axis - 1))
-    ends = ew.add(index_static(y, along(axis, (1, None, None))), index_static(y, along(axis, (None, -1, None))))
+    ends = ew.add(
+        index_static(y, along(axis, (1, None, None))),
+        index_static(y, along(axis, (None, -1, None))),
+    )
     return sum(ew.div(ew.mul(step, ends), 2.0), axis)
 
 
 @implements(np.unwrap, weak=True)
 def unwrap(
-    p: Operand, discont: float | Arrayed | None = None, axis: int = -1, *, period: float | Arrayed = 2 * math.pi
+    p: Operand,
+    discont: float | Arrayed | None = None,
+    axis: int = -1,
+    *,
+    period: float | Arrayed = 2 * math.pi,
 ) -> Any:
     """As ``numpy.unwrap``: whole periods are constant; the derivative in ``p`` is the identity."""
     p = arrayed(p)
@@ -144,7 +170,9 @@ def unwrap(
     limit = known_turn / 2 if discont is None else discont
     is_small = ew.less(ew.absolute(steps), limit)
     if shape_of(ew.logical_and(is_small, flipped)) != shape_of(flipped):
-        raise ShapeError(f"unwrap: discont does not fit {shape_of(steps)} differences", fix="pass a number")
+        raise ShapeError(
+            f"unwrap: discont does not fit {shape_of(steps)} differences", fix="pass a number"
+        )
     jumps = ew.where(is_small, 0, ew.sub(within, steps))
     if isinstance(turn, Tracer):  # the number of periods is constant, their length is not
         jumps = ew.mul(ew.rint(ew.div(jumps, known_turn)), turn)

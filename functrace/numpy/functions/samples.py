@@ -49,7 +49,8 @@ def interp(
     at, xp, fp = (convert(y, np.result_type(y.dtype, float)) for y in map(arrayed, (x, xp, fp)))
     if len(shape_of(xp)) != 1 or shape_of(xp) != shape_of(fp) or not shape_of(xp)[0]:
         raise ShapeError(
-            f"interp: xp and fp must be vectors of one size of at least 1, got {shape_of(xp)} and {shape_of(fp)}",
+            f"interp: xp and fp must be vectors of one size of at least 1, got {shape_of(xp)} and "
+            f"{shape_of(fp)}",
             fix="pass one value per point",
         )
     if xp.dtype.kind == "c" or at.dtype.kind == "c":
@@ -85,9 +86,14 @@ def _slid(a: Operand, v: Operand, mode: str | int, what: str) -> tuple[Arrayed, 
     a, v = arrayed(a), arrayed(v)
     mode = _MODES[::-1][mode] if isinstance(mode, int) and 0 <= mode < 3 else mode
     if mode not in _MODES:
-        raise ShapeError(f"{what}: mode must be one of 'full', 'same', 'valid', not {mode!r}", fix="pass one of them")
+        raise ShapeError(
+            f"{what}: mode must be one of 'full', 'same', 'valid', not {mode!r}",
+            fix="pass one of them",
+        )
     if len(shape_of(a)) > 1 or len(shape_of(v)) > 1:
-        raise ShapeError(f"{what} needs vectors, got shapes {shape_of(a)} and {shape_of(v)}", fix="use .ravel()")
+        raise ShapeError(
+            f"{what} needs vectors, got shapes {shape_of(a)} and {shape_of(v)}", fix="use .ravel()"
+        )
     a, v = (flattened(x) for x in (a, v))
     if not shape_of(a)[0] or not shape_of(v)[0]:
         raise ShapeError(f"{what}: neither argument can be empty", fix="pass at least one element")
@@ -115,13 +121,22 @@ def convolve(a: Operand, v: Operand, mode: str = "full") -> Any:
 def correlate(a: Operand, v: Operand, mode: str = "valid") -> Any:
     """As ``numpy.correlate``: of ``a`` with the complex conjugate of ``v``."""
     if not shape_of(arrayed(a)) or not shape_of(arrayed(v)):
-        raise ShapeError("object of too small depth for desired array: correlate takes vectors", fix="use np.convolve, or *")
+        raise ShapeError(
+            "object of too small depth for desired array: correlate takes vectors",
+            fix="use np.convolve, or *",
+        )
     a, v, mode = _slid(a, v, mode, "correlate")
     m, n = len(a), len(v)
     other = ew.conj(v) if v.dtype.kind == "c" else v
     made = joining.convolve(a, index_static(other, ((None, None, -1),)))
     # For a longer v, NumPy swaps both and reverses the result: the middle of even lengths moves.
-    return _cut(made, m, n, mode, (m - 1) // 2 if n > m and m % 2 else min(m, n) // 2 if n > m else (n - 1) // 2)
+    return _cut(
+        made,
+        m,
+        n,
+        mode,
+        (m - 1) // 2 if n > m and m % 2 else min(m, n) // 2 if n > m else (n - 1) // 2,
+    )
 
 
 def _outside(end: Operand, dtype: np.dtype[Any]) -> Arrayed:
@@ -130,7 +145,10 @@ def _outside(end: Operand, dtype: np.dtype[Any]) -> Arrayed:
     if not isinstance(end, Tracer):
         end = as_array(end)[()]
     if shape_of(end) or (end.dtype.kind == "c" and dtype.kind != "c"):
-        raise DtypeError(f"interp: left and right must be numbers like those of fp ({dtype})", fix="pass one number each")
+        raise DtypeError(
+            f"interp: left and right must be numbers like those of fp ({dtype})",
+            fix="pass one number each",
+        )
     return convert(end, dtype)
 
 
@@ -144,15 +162,23 @@ def gradient(f: Operand, *varargs: Operand, axis: Axis = None, edge_order: int =
     if len(spacings) == 1 and not len(shape_of(arrayed(spacings[0]))):
         spacings = spacings * len(axes)
     if len(spacings) != len(axes):
-        raise DtypeError(f"gradient: {len(varargs)} spacings do not fit {len(axes)} axes", fix="give one per axis")
+        raise DtypeError(
+            f"gradient: {len(varargs)} spacings do not fit {len(axes)} axes",
+            fix="give one per axis",
+        )
     if edge_order not in (1, 2):
         raise ShapeError("gradient: 'edge_order' greater than 2 not supported", fix="use 1 or 2")
     if f.dtype.kind == "b":
-        raise DtypeError("gradient: bools have no difference", fix="convert them first, e.g. with .astype(int)")
+        raise DtypeError(
+            "gradient: bools have no difference", fix="convert them first, e.g. with .astype(int)"
+        )
     if f.dtype.kind not in "fc":
         f = convert(f, float)
     order = order_like(f, "K") if isinstance(f, Tracer) else UNKNOWN
-    made = [laid_out(_gradient_along(f, s, k, edge_order), order) for s, k in zip(spacings, axes, strict=True)]
+    made = [
+        laid_out(_gradient_along(f, s, k, edge_order), order)
+        for s, k in zip(spacings, axes, strict=True)
+    ]
     return made[0] if len(axes) == 1 else tuple(made)
 
 
@@ -160,7 +186,8 @@ def _gradient_along(f: Arrayed, spacing: Operand, axis: int, edge_order: int) ->
     n, ndim = shape_of(f)[axis], len(shape_of(f))
     if n < edge_order + 1:
         raise ShapeError(
-            f"Shape of array too small to calculate a numerical gradient: axis {axis} has {n} elements",
+            f"Shape of array too small to calculate a numerical gradient: axis {axis} has {n} "
+            "elements",
             fix=f"at least {edge_order + 1} elements are required",
         )
     spacing = arrayed(spacing)
@@ -177,26 +204,44 @@ def _gradient_along(f: Arrayed, spacing: Operand, axis: int, edge_order: int) ->
     else:
         if shape_of(spacing) != (n,):
             raise ShapeError(
-                f"gradient: {shape_of(spacing)} coordinates do not fit axis {axis} of size {n}", fix="give one each"
+                f"gradient: {shape_of(spacing)} coordinates do not fit axis {axis} of size {n}",
+                fix="give one each",
             )
-        steps = convert(spacing[1:] - spacing[:-1], np.result_type(spacing.dtype, f.dtype.type(0).real.dtype))
-        first, second, last, before_last = (index_static(steps, (k,)) for k in (0, min(1, n - 2), n - 2, max(0, n - 3)))
+        steps = convert(
+            spacing[1:] - spacing[:-1], np.result_type(spacing.dtype, f.dtype.type(0).real.dtype)
+        )
+        first, second, last, before_last = (
+            index_static(steps, (k,)) for k in (0, min(1, n - 2), n - 2, max(0, n - 3))
+        )
         steps = reshape(steps, (n - 1,) + (1,) * (ndim - 1 - axis))
-        low, high = index_static(steps, ((None, -1, None),)), index_static(steps, ((1, None, None),))
-        a, b, c = -high / (low * (low + high)), (high - low) / (low * high), low / (high * (low + high))
+        low, high = (
+            index_static(steps, ((None, -1, None),)),
+            index_static(steps, ((1, None, None),)),
+        )
+        a, b, c = (
+            -high / (low * (low + high)),
+            (high - low) / (low * high),
+            low / (high * (low + high)),
+        )
         inner = a * part(None, -2) + b * part(1, -1) + c * part(2, None)
     if edge_order == 1:
         left = (part(1, 2) - part(0, 1)) / first
         right = (part(n - 1, n) - part(n - 2, n - 1)) / last
     else:
         left = -_one_sided(part(0, 1), part(1, 2), part(2, 3), first, second)
-        right = _one_sided(part(n - 1, n), part(n - 2, n - 1), part(n - 3, n - 2), last, before_last)
+        right = _one_sided(
+            part(n - 1, n), part(n - 2, n - 1), part(n - 3, n - 2), last, before_last
+        )
     return joining.concatenate([convert(x, f.dtype) for x in (left, inner, right)], axis)
 
 
 def _one_sided(y0: Arrayed, y1: Arrayed, y2: Arrayed, h1: Arrayed, h2: Arrayed) -> Any:
     """Return the second-order one-sided difference at ``y0``; ``h1``, ``h2`` are the next steps."""
-    return (2.0 * h1 + h2) / (h1 * (h1 + h2)) * y0 - (h1 + h2) / (h1 * h2) * y1 + h1 / (h2 * (h1 + h2)) * y2
+    return (
+        (2.0 * h1 + h2) / (h1 * (h1 + h2)) * y0
+        - (h1 + h2) / (h1 * h2) * y1
+        + h1 / (h2 * (h1 + h2)) * y2
+    )
 
 
 @implements(np.cov)
@@ -217,14 +262,22 @@ def cov(
     m = arrayed(m)
     rows = [m] if y is None else [m, arrayed(y)]
     if any(len(shape_of(x)) > 2 for x in rows):
-        raise ShapeError("cov: m and y must have at most 2 axes", fix="use a matrix whose rows are variables")
-    kind = np.result_type(*(x.dtype for x in rows), np.float64) if dtype is None else np.dtype(dtype)
+        raise ShapeError(
+            "cov: m and y must have at most 2 axes", fix="use a matrix whose rows are variables"
+        )
+    kind = (
+        np.result_type(*(x.dtype for x in rows), np.float64) if dtype is None else np.dtype(dtype)
+    )
     made = []
     for k, x in enumerate(rows):
         x = convert(x, kind)
         shape = shape_of(x)
         x = reshape(x, (1,) * (2 - len(shape)) + shape)
-        made.append(np.transpose(x) if not rowvar and (len(shape) == 2 if k == 0 else shape_of(x)[0] != 1) else x)
+        made.append(
+            np.transpose(x)
+            if not rowvar and (len(shape) == 2 if k == 0 else shape_of(x)[0] != 1)
+            else x
+        )
     if not shape_of(made[0])[0]:
         return np.zeros((0, 0))
     x = made[0] if len(made) == 1 else joining.concatenate(made, 0)
@@ -235,11 +288,17 @@ def cov(
             given = convert(arrayed(given), float)
             if shape_of(given) != shape_of(x)[1:]:
                 raise ShapeError(
-                    f"cov: weights of shape {shape_of(given)} do not fit {shape_of(x)[1]} observations", fix="give one each"
+                    f"cov: weights of shape {shape_of(given)} do not fit {shape_of(x)[1]} "
+                    "observations",
+                    fix="give one each",
                 )
             if name == "fweights":
-                given = require(given, ew.equal(given, np.round(given)), "TypeError", "fweights must be integer")
-            given = require(given, ew.greater_equal(given, 0), "ValueError", f"{name} cannot be negative")
+                given = require(
+                    given, ew.equal(given, np.round(given)), "TypeError", "fweights must be integer"
+                )
+            given = require(
+                given, ew.greater_equal(given, 0), "ValueError", f"{name} cannot be negative"
+            )
             weights = given if weights is None else weights * given
     n = shape_of(x)[1]
     if weights is None:
@@ -250,7 +309,12 @@ def cov(
             scale = 0.0
     else:
         total = np.sum(weights)
-        total = require(total, ew.not_equal(total, 0), "ZeroDivisionError", "Weights sum to zero, can't be normalized")
+        total = require(
+            total,
+            ew.not_equal(total, 0),
+            "ZeroDivisionError",
+            "Weights sum to zero, can't be normalized",
+        )
         mean = convert(np.sum(x * weights, axis=1, keepdims=True) / total, kind)
         scale = total - ddof
         if aweights is not None and ddof != 0:
@@ -263,7 +327,9 @@ def cov(
 
 
 @implements(np.corrcoef)
-def corrcoef(x: Operand, y: Operand | None = None, rowvar: bool = True, *, dtype: DtypeLike = None) -> Any:
+def corrcoef(
+    x: Operand, y: Operand | None = None, rowvar: bool = True, *, dtype: DtypeLike = None
+) -> Any:
     """As ``numpy.corrcoef``, without NumPy's clipping to [-1, 1], which only removes rounding."""
     c = cov(x, y, rowvar, dtype=dtype)
     if not len(shape_of(c)):

@@ -16,7 +16,9 @@ from functrace.numpy.protocol.tables import implements
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 
-_SINGLE = frozenset({np.dtype(kind) for kind in (np.float32, np.int8, np.int16, np.uint8, np.uint16, np.complex64)})
+_SINGLE = frozenset(
+    {np.dtype(kind) for kind in (np.float32, np.int8, np.int16, np.uint8, np.uint16, np.complex64)}
+)
 
 
 def _any(x: Arrayed, outside: Callable[[Any], Any], name: str) -> bool:
@@ -35,7 +37,11 @@ def _widened(x: Operand, outside: Callable[[Any], Any], name: str) -> Any:
     x = arrayed(x)
     if x.dtype.kind == "c":
         return x
-    return convert(x, np.complex64 if x.dtype in _SINGLE else np.complex128) if _any(x, outside, name) else x
+    return (
+        convert(x, np.complex64 if x.dtype in _SINGLE else np.complex128)
+        if _any(x, outside, name)
+        else x
+    )
 
 
 def _negative(x: np.ndarray[Any, Any]) -> Any:
@@ -46,7 +52,9 @@ def _beyond_one(x: np.ndarray[Any, Any]) -> Any:
     return abs(x) > 1
 
 
-def _wide(name: str, primitive: ew.Elementwise, outside: Callable[[Any], Any]) -> Callable[..., Any]:
+def _wide(
+    name: str, primitive: ew.Elementwise, outside: Callable[[Any], Any]
+) -> Callable[..., Any]:
     def function(x: Operand) -> Any:
         return primitive(_widened(x, outside, name))
 

@@ -17,7 +17,16 @@ from functrace.errors import ConcretizationError, ShapeError
 from functrace.numpy.arrays.traced_number import strong
 from functrace.numpy.arrays.views import indexed
 from functrace.numpy.functions.joining import concatenate
-from functrace.numpy.protocol.operands import Arrayed, Axis, Operand, arrayed, axis_tuple, flattened, known, one_axis
+from functrace.numpy.protocol.operands import (
+    Arrayed,
+    Axis,
+    Operand,
+    arrayed,
+    axis_tuple,
+    flattened,
+    known,
+    one_axis,
+)
 from functrace.numpy.protocol.tables import implements
 from functrace.ops import elementwise as ew
 from functrace.ops import sorting
@@ -42,9 +51,11 @@ def _values(x: Arrayed, name: str) -> np.ndarray[Any, Any]:
         return known(x)
     except ConcretizationError as error:
         raise ConcretizationError(
-            f"numpy.{name} of a traced array has a shape that depends on values, which are not known here",
+            f"numpy.{name} of a traced array has a shape that depends on values, which are not "
+            "known here",
             made=error.made,
-            fix="call it outside of vmap and jit; np.sort, np.isin and np.searchsorted keep the shape",
+            fix="call it outside of vmap and jit; np.sort, np.isin and np.searchsorted keep the "
+            "shape",
         ) from error
 
 
@@ -55,7 +66,9 @@ def _chosen(x: Arrayed, first: np.ndarray[Any, Any], inverse: np.ndarray[Any, An
         return result
     # Zeros that carry the derivatives; an infinite or NaN element minus itself would be NaN.
     change = ew.where(ew.isfinite(x), ew.sub(x, ew.stop_gradient(x)), 0.0)
-    size = np.bincount(inverse, minlength=len(first)).reshape(-1, *(1,) * (x.ndim - 1)).astype(x.dtype)
+    size = (
+        np.bincount(inverse, minlength=len(first)).reshape(-1, *(1,) * (x.ndim - 1)).astype(x.dtype)
+    )
     mean = ew.div(scatter_add(change, (ARRAY,), (inverse,), result.shape), size)
     return ew.add(ew.stop_gradient(result), mean)
 
@@ -73,7 +86,11 @@ def unique(
 ) -> Any:
     """As ``numpy.unique``; the values must be concrete."""
     x = arrayed(ar)
-    options: dict[str, Any] = {"axis": axis, "equal_nan": equal_nan, **({} if sorted else {"sorted": False})}
+    options: dict[str, Any] = {
+        "axis": axis,
+        "equal_nan": equal_nan,
+        **({} if sorted else {"sorted": False}),
+    }
     if not isinstance(x, Tracer):  # only the other set is traced
         return np.unique(x, return_index, return_inverse, return_counts, **options)
     values = np.zeros(x.shape, x.dtype) if x.size == 1 else _values(x, "unique")  # 1 is unique
@@ -81,7 +98,9 @@ def unique(
     several = return_index or return_inverse or return_counts
     place = 0 if axis is None else one_axis(axis, x.ndim)
     rows: Any = flattened(x) if axis is None else moveaxis(x, place, 0)
-    _, first, inverse = np.unique(values, return_index=True, return_inverse=True, axis=axis, equal_nan=equal_nan)
+    _, first, inverse = np.unique(
+        values, return_index=True, return_inverse=True, axis=axis, equal_nan=equal_nan
+    )
     chosen = _chosen(rows, first, inverse.reshape(-1))
     if not sorted:  # NumPy uses a hash table, which has its own order
         order = _order_of(wanted[0] if several else wanted, values.reshape(-1)[first])
@@ -121,7 +140,7 @@ def unique_inverse(x: Operand, /) -> Any:
     return UniqueInverseResult(*unique(x, return_inverse=True, equal_nan=False))
 
 
-# -- two sets ----------------------------------------------------------------------------------------------------------
+# -- two sets --------------------------------------------------------------------------------------
 
 
 @implements(np.union1d, weak=True)
@@ -143,7 +162,9 @@ def _ordered(sets: list[Any], name: str) -> tuple[Any, Any, Any]:
 
 
 @implements(np.intersect1d)
-def intersect1d(ar1: Operand, ar2: Operand, assume_unique: bool = False, return_indices: bool = False) -> Any:
+def intersect1d(
+    ar1: Operand, ar2: Operand, assume_unique: bool = False, return_indices: bool = False
+) -> Any:
     """As ``numpy.intersect1d``; the values must be concrete. Elements are taken from ``ar1``."""
     both, order, values = _ordered(_sets(ar1, ar2, assume_unique), "intersect1d")
     chosen = gather(both, (ARRAY,), (order[:-1][values[1:] == values[:-1]],))
@@ -159,7 +180,11 @@ def setxor1d(ar1: Operand, ar2: Operand, assume_unique: bool = False) -> Any:
     sets = [ar1, ar2] if assume_unique else _sets(strong(ar1), strong(ar2), assume_unique)
     both, order, values = _ordered(sets, "setxor1d")
     changes = values[1:] != values[:-1]
-    alone = np.concatenate(([True], changes)) & np.concatenate((changes, [True])) if len(values) else np.zeros(0, bool)
+    alone = (
+        np.concatenate(([True], changes)) & np.concatenate((changes, [True]))
+        if len(values)
+        else np.zeros(0, bool)
+    )
     return gather(both, (ARRAY,), (order[alone],))
 
 
@@ -167,21 +192,31 @@ def setxor1d(ar1: Operand, ar2: Operand, assume_unique: bool = False) -> Any:
 def setdiff1d(ar1: Operand, ar2: Operand, assume_unique: bool = False) -> Any:
     """As ``numpy.setdiff1d``; the values must be concrete."""
     x, y = _sets(ar1, ar2, assume_unique)
-    kept = np.isin(_values(x, "setdiff1d"), _values(y, "setdiff1d"), assume_unique=True, invert=True)
+    kept = np.isin(
+        _values(x, "setdiff1d"), _values(y, "setdiff1d"), assume_unique=True, invert=True
+    )
     return gather(x, (ARRAY,), (np.flatnonzero(kept),))
 
 
 @implements(np.isin)
 def isin(
-    element: Operand, test_elements: Operand, assume_unique: bool = False, invert: bool = False, *, kind: str | None = None
+    element: Operand,
+    test_elements: Operand,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: str | None = None,
 ) -> Any:
     """As ``numpy.isin``: bools, also for abstract values."""
     x, y = arrayed(element), flattened(arrayed(test_elements))
     if kind not in (None, "sort", "table"):
-        raise ShapeError(f"Invalid kind: '{kind}'. Please use None, 'sort' or 'table'.", fix="leave kind out")
+        raise ShapeError(
+            f"Invalid kind: '{kind}'. Please use None, 'sort' or 'table'.", fix="leave kind out"
+        )
     if kind == "table" and not {x.dtype.kind, y.dtype.kind} <= set("biu"):
         raise ShapeError(
-            "The 'table' method is only supported for boolean or integer arrays. Please select 'sort' or None for kind.",
+            "The 'table' method is only supported for boolean or integer arrays. Please select "
+            "'sort' or None for kind.",
             fix="leave kind out",
         )
     count = y.shape[0]
@@ -194,7 +229,7 @@ def isin(
     return ew.logical_not(found) if invert else ew.logical_and(found, True)
 
 
-# -- zeros at the ends -------------------------------------------------------------------------------------------------
+# -- zeros at the ends -----------------------------------------------------------------------------
 
 
 @implements(np.trim_zeros)

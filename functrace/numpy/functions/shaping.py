@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 _ALL = (None, None, None)
 
 
-# -- helpers -------------------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------
 
 
 def _known_layout(a: TracedArray, what: str) -> Any:
@@ -73,29 +73,40 @@ def _known_layout(a: TracedArray, what: str) -> Any:
     found = layout_of(a)
     if found is None:
         raise UnsupportedFunctionError(
-            f"{what} depends on the memory layout that NumPy would have given {a.aval}, which is not known here",
+            f"{what} depends on the memory layout that NumPy would have given {a.aval}, which is "
+            "not known here",
             made=a._recording.source(a._id),
             fix="pass order='C' (or 'F'), or copy the array first: x.copy() is laid out in C order",
         )
     return found
 
 
-# -- shape ---------------------------------------------------------------------------------------------
+# -- shape -----------------------------------------------------------------------------------------
 
 
 @implements(np.reshape)
-def reshape(a: TracedArray, /, shape: Sizes, order: str | None = "C", *, copy: bool | None = None) -> Any:
+def reshape(
+    a: TracedArray, /, shape: Sizes, order: str | None = "C", *, copy: bool | None = None
+) -> Any:
     """As ``numpy.reshape``."""
     sizes = full_shape(int_tuple(shape) if shape != () else (), a.size)
     letter = checked_order(order, "reshape")
     if letter == "K":
-        raise UnsupportedFunctionError("reshape: order 'K' is not permitted for reshaping", fix="use 'C', 'F' or 'A'")
+        raise UnsupportedFunctionError(
+            "reshape: order 'K' is not permitted for reshaping", fix="use 'C', 'F' or 'A'"
+        )
     if letter == "A":
-        letter = "F" if not is_row(a.shape) and _known_layout(a, "reshape with order='A'").flags.fnc else "C"
+        letter = (
+            "F"
+            if not is_row(a.shape) and _known_layout(a, "reshape with order='A'").flags.fnc
+            else "C"
+        )
     if copy:
         a = a.copy(letter)
     if letter == "F":
-        result = transposed(reshaped(transposed(a, _reversed(a.ndim)), sizes[::-1]), _reversed(len(sizes)))
+        result = transposed(
+            reshaped(transposed(a, _reversed(a.ndim)), sizes[::-1]), _reversed(len(sizes))
+        )
     else:
         result = reshaped(a, sizes)
     if copy is False and isinstance(result._view, View) and result._view.base is not None:
@@ -105,10 +116,15 @@ def reshape(a: TracedArray, /, shape: Sizes, order: str | None = "C", *, copy: b
 
 @array_method("reshape")
 def _reshape_method(
-    x: TracedArray, *shape: SupportsIndex | Sequence[SupportsIndex], order: str = "C", copy: bool | None = None
+    x: TracedArray,
+    *shape: SupportsIndex | Sequence[SupportsIndex],
+    order: str = "C",
+    copy: bool | None = None,
 ) -> Any:
     """As ``numpy.ndarray.reshape``: separate sizes, or a tuple."""
-    sizes: Any = shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape
+    sizes: Any = (
+        shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape
+    )
     if order != "C" or copy is not None:
         return reshape(x, sizes, order=order, copy=copy)
     sizes = (sizes,) if isinstance(sizes, int | np.integer) else sizes
@@ -123,7 +139,10 @@ def _need_view(result: TracedArray, what: str) -> None:
         if shared is None:
             _known_layout(link._view.base, what)
         if not shared:
-            raise ShapeError(f"{what}: unable to avoid creating a copy while reshaping", fix="leave copy=False out")
+            raise ShapeError(
+                f"{what}: unable to avoid creating a copy while reshaping",
+                fix="leave copy=False out",
+            )
         link = link._view.base
         if type(link._view) is not type(result._view):
             return
@@ -171,7 +190,9 @@ def transpose(a: TracedArray, axes: Sequence[SupportsIndex] | None = None) -> An
         return transposed(a, _reversed(a.ndim))
     order = axis_tuple(tuple(axes), a.ndim)
     if len(order) != a.ndim:
-        raise ShapeError(f"transpose: axes {tuple(axes)} do not match {a.aval}", fix="name every axis once")
+        raise ShapeError(
+            f"transpose: axes {tuple(axes)} do not match {a.aval}", fix="name every axis once"
+        )
     return transposed(a, order)
 
 
@@ -197,7 +218,8 @@ def moveaxis(a: Arrayed, source: Sizes, destination: Sizes) -> Any:
     sources, targets = axis_tuple(source, a.ndim), axis_tuple(destination, a.ndim)
     if len(sources) != len(targets):
         raise ShapeError(
-            f"moveaxis: {len(sources)} source axes, but {len(targets)} destinations", fix="give as many of both"
+            f"moveaxis: {len(sources)} source axes, but {len(targets)} destinations",
+            fix="give as many of both",
         )
     axes = [k for k in range(a.ndim) if k not in sources]
     for target, one in sorted(zip(targets, sources, strict=True)):
@@ -212,7 +234,9 @@ def rollaxis(a: TracedArray, axis: SupportsIndex, start: int = 0) -> Any:
     axis = one_axis(axis, n)
     start = start + n if start < 0 else start
     if not 0 <= start <= n:
-        raise AxisError(f"rollaxis: start {start} is out of bounds for {a.aval}", fix=f"use -{n} … {n}")
+        raise AxisError(
+            f"rollaxis: start {start} is out of bounds for {a.aval}", fix=f"use -{n} … {n}"
+        )
     axes = [k for k in range(n) if k != axis]
     axes.insert(start - 1 if axis < start else start, axis)
     return transposed(a, tuple(axes))
@@ -234,7 +258,10 @@ def squeeze(a: TracedArray, axis: Axis = None) -> Any:
         axes = () if not a.ndim and axis in (0, -1) else axis_tuple(exact_axis(axis), a.ndim)
         for k in axes:
             if a.shape[k] != 1:
-                raise ShapeError(f"squeeze: axis {k} of {a.aval} has size {a.shape[k]}, not 1", fix="choose another axis")
+                raise ShapeError(
+                    f"squeeze: axis {k} of {a.aval} has size {a.shape[k]}, not 1",
+                    fix="choose another axis",
+                )
     return reshaped(a, tuple(n for k, n in enumerate(a.shape) if k not in axes))
 
 
@@ -287,7 +314,10 @@ def broadcast_arrays(*args: Operand, subok: bool = False) -> tuple[Any, ...]:
     """As ``numpy.broadcast_arrays``."""
     arrays = [arrayed(x) for x in args]
     shape = _common_shape("broadcast_arrays", arrays)
-    return tuple(broadcast_to(x, shape) if isinstance(x, Tracer) else np.broadcast_to(x, shape) for x in arrays)
+    return tuple(
+        broadcast_to(x, shape) if isinstance(x, Tracer) else np.broadcast_to(x, shape)
+        for x in arrays
+    )
 
 
 def _common_shape(what: str, arrays: Iterable[Operand]) -> Shape:
@@ -295,7 +325,9 @@ def _common_shape(what: str, arrays: Iterable[Operand]) -> Shape:
         return np.broadcast_shapes(*(shape_of(x) for x in arrays))
     except ValueError:
         shapes = ", ".join(str(shape_of(x)) for x in arrays)
-        raise ShapeError(f"{what} cannot broadcast shapes {shapes}", fix="make the sizes equal, or 1") from None
+        raise ShapeError(
+            f"{what} cannot broadcast shapes {shapes}", fix="make the sizes equal, or 1"
+        ) from None
 
 
 @implements(np.copy)
@@ -321,7 +353,11 @@ def astype(
     if result is x:
         if copy:
             return copied(x, letter)
-        return x if letter == "K" or (is_row(x.shape) and x.size == 1) else linked(x, LaidView(x, letter))
+        return (
+            x
+            if letter == "K" or (is_row(x.shape) and x.size == 1)
+            else linked(x, LaidView(x, letter))
+        )
     if not x.shape:
         scalar = is_scalar(x)
         return result if scalar else copied_kind(result, scalar)
@@ -330,7 +366,12 @@ def astype(
 
 @array_method("astype")
 def _astype_method(
-    x: TracedArray, dtype: DtypeLike, order: str = "K", casting: Casting = "unsafe", subok: bool = True, copy: bool = True
+    x: TracedArray,
+    dtype: DtypeLike,
+    order: str = "K",
+    casting: Casting = "unsafe",
+    subok: bool = True,
+    copy: bool = True,
 ) -> Any:
     """As ``numpy.ndarray.astype``; a cast to an integer has derivative 0."""
     if np.dtype(dtype).kind not in "biufc" and is_constant(x):
@@ -353,7 +394,13 @@ def _view_method(x: TracedArray, *args: object, **kwargs: object) -> Any:
 
     Another dtype is an error, except for values that depend on no input, which are concrete.
     """
-    kind = args[0] if len(args) == 1 and not kwargs else kwargs.get("type") if not args and len(kwargs) == 1 else None
+    kind = (
+        args[0]
+        if len(args) == 1 and not kwargs
+        else kwargs.get("type")
+        if not args and len(kwargs) == 1
+        else None
+    )
     if kind is np.ndarray or not (args or kwargs):
         return linked(x, View(x))
     if isinstance(kind, type) and issubclass(kind, np.ndarray):
@@ -362,7 +409,10 @@ def _view_method(x: TracedArray, *args: object, **kwargs: object) -> Any:
 
             return seen_as(x, kind)
     elif isinstance(args[0] if args else kwargs.get("dtype"), (str, type, np.dtype)):
-        if np.dtype(args[0] if args else kwargs["dtype"]) == x.dtype and len(args) + len(kwargs) == 1:  # type: ignore[call-overload]
+        if (
+            np.dtype(args[0] if args else kwargs["dtype"]) == x.dtype
+            and len(args) + len(kwargs) == 1
+        ):  # type: ignore[call-overload]
             return linked(x, View(x))
         if is_constant(x):
             return np.asarray(x).view(*args, **kwargs)  # type: ignore[call-overload]
@@ -398,7 +448,9 @@ def rot90(m: Arrayed, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
     """As ``numpy.rot90``."""
     at_least(m, 2, "rot90")
     if len(tuple(axes)) != 2:
-        raise ShapeError(f"rot90 turns in a plane of 2 axes, got {tuple(axes)}", fix="pass two axes")
+        raise ShapeError(
+            f"rot90 turns in a plane of 2 axes, got {tuple(axes)}", fix="pass two axes"
+        )
     i, j = axis_tuple(tuple(axes), m.ndim)
     turns = operator.index(k) % 4
     if turns == 0:
@@ -417,7 +469,9 @@ def roll(a: Arrayed, shift: Sizes, axis: Axis = None) -> Any:
     axes: Any = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     count = max(len(shifts), len(axes))
     if {len(shifts), len(axes)} - {1, count}:
-        raise ShapeError(f"roll: {len(shifts)} shifts do not fit {len(axes)} axes", fix="give one shift per axis")
+        raise ShapeError(
+            f"roll: {len(shifts)} shifts do not fit {len(axes)} axes", fix="give one shift per axis"
+        )
     total: dict[int, int] = {}
     for n, k in zip(shifts * (count // len(shifts)), axes * (count // len(axes)), strict=True):
         k = one_axis(k, a.ndim)

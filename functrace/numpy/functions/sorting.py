@@ -13,7 +13,16 @@ import numpy as np
 
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.numpy.functions.reductions import all_
-from functrace.numpy.protocol.operands import Arrayed, OneAxis, Operand, arrayed, exactly_lined_up, known, lined_up, one_axis
+from functrace.numpy.protocol.operands import (
+    Arrayed,
+    OneAxis,
+    Operand,
+    arrayed,
+    exactly_lined_up,
+    known,
+    lined_up,
+    one_axis,
+)
 from functrace.numpy.protocol.tables import array_method, implements
 from functrace.ops import elementwise as ew
 from functrace.ops import sorting as ops
@@ -28,13 +37,20 @@ if TYPE_CHECKING:
 
 def _kind(kind: str | None, order: str | None, stable: bool | None) -> str | None:
     if order is not None:
-        raise UnsupportedFunctionError("order= needs fields, which traced values do not have", fix="leave order out")
+        raise UnsupportedFunctionError(
+            "order= needs fields, which traced values do not have", fix="leave order out"
+        )
     return "stable" if stable else kind
 
 
 @implements(np.sort)
 def sort(
-    a: Operand, axis: OneAxis = -1, kind: str | None = None, order: str | None = None, *, stable: bool | None = None
+    a: Operand,
+    axis: OneAxis = -1,
+    kind: str | None = None,
+    order: str | None = None,
+    *,
+    stable: bool | None = None,
 ) -> Arrayed:
     """As ``numpy.sort``."""
     a, axis = lined_up(arrayed(a), axis)
@@ -43,7 +59,12 @@ def sort(
 
 @array_method("sort")
 def _sort_in_place(
-    x: TracedArray, axis: int = -1, kind: str | None = None, order: str | None = None, *, stable: bool | None = None
+    x: TracedArray,
+    axis: int = -1,
+    kind: str | None = None,
+    order: str | None = None,
+    *,
+    stable: bool | None = None,
 ) -> None:
     """Sort in place."""
     x._assign(sort(x, axis, kind, order, stable=stable), "sort", fresh=True)
@@ -51,7 +72,12 @@ def _sort_in_place(
 
 @implements(np.argsort, method="argsort")
 def argsort(
-    a: Operand, axis: OneAxis = -1, kind: str | None = None, order: str | None = None, *, stable: bool | None = None
+    a: Operand,
+    axis: OneAxis = -1,
+    kind: str | None = None,
+    order: str | None = None,
+    *,
+    stable: bool | None = None,
 ) -> Any:
     """As ``numpy.argsort``: integers, without derivative."""
     a, axis = exactly_lined_up(arrayed(a), axis)
@@ -72,13 +98,21 @@ def _places(kth: Operand, n: int) -> tuple[int, ...]:
     found = []
     for k in listed.tolist():
         if not -n <= operator.index(k) < n:
-            raise ShapeError(f"partition: kth={k} is out of bounds for {n} elements", fix=f"use -{n} … {n - 1}")
+            raise ShapeError(
+                f"partition: kth={k} is out of bounds for {n} elements", fix=f"use -{n} … {n - 1}"
+            )
         found.append(k % n)
     return tuple(found)
 
 
 @implements(np.argpartition, method="argpartition")
-def argpartition(a: Operand, kth: Operand, axis: OneAxis = -1, kind: str = "introselect", order: str | None = None) -> Any:
+def argpartition(
+    a: Operand,
+    kth: Operand,
+    axis: OneAxis = -1,
+    kind: str = "introselect",
+    order: str | None = None,
+) -> Any:
     """As ``numpy.argpartition``: integers, without derivative."""
     a, axis = exactly_lined_up(arrayed(a), axis)
     _kind(None, order, None)
@@ -86,15 +120,27 @@ def argpartition(a: Operand, kth: Operand, axis: OneAxis = -1, kind: str = "intr
 
 
 @implements(np.partition)
-def partition(a: Operand, kth: Operand, axis: OneAxis = -1, kind: str = "introselect", order: str | None = None) -> Any:
+def partition(
+    a: Operand,
+    kth: Operand,
+    axis: OneAxis = -1,
+    kind: str = "introselect",
+    order: str | None = None,
+) -> Any:
     """As ``numpy.partition``; the order within each part may differ from NumPy's."""
     a, axis = lined_up(arrayed(a), axis)
-    return ops.take_along_axis(a, argpartition(a, kth, axis, kind, order), axis, is_permutation=True)
+    return ops.take_along_axis(
+        a, argpartition(a, kth, axis, kind, order), axis, is_permutation=True
+    )
 
 
 @array_method("partition")
 def _partition_in_place(
-    x: TracedArray, kth: Operand, axis: int = -1, kind: str = "introselect", order: str | None = None
+    x: TracedArray,
+    kth: Operand,
+    axis: int = -1,
+    kind: str = "introselect",
+    order: str | None = None,
 ) -> None:
     """Partition in place."""
     x._assign(partition(x, kth, axis, kind, order), "partition", fresh=True)
@@ -116,9 +162,15 @@ def searchsorted(a: Operand, v: Operand, side: str = "left", sorter: Operand | N
     """As ``numpy.searchsorted``: integers, without derivative."""
     a = arrayed(a)
     if a.ndim != 1:
-        raise ShapeError(f"searchsorted needs a one-dimensional sorted array, got shape {a.shape}", fix="pass one row")
+        raise ShapeError(
+            f"searchsorted needs a one-dimensional sorted array, got shape {a.shape}",
+            fix="pass one row",
+        )
     if side not in ("left", "right"):
-        raise ShapeError(f"searchsorted: side must be 'left' or 'right', got {side!r}", fix="pass 'left' or 'right'")
+        raise ShapeError(
+            f"searchsorted: side must be 'left' or 'right', got {side!r}",
+            fix="pass 'left' or 'right'",
+        )
     if sorter is not None:
         return ops.searchsorted(ops.take_along_axis(a, arrayed(sorter), 0), arrayed(v), side)
     return ops.searchsorted(a, arrayed(v), side)
@@ -131,7 +183,10 @@ def digitize(x: Operand, bins: Operand, right: bool = False) -> Any:
     x = arrayed(x)
     if "c" in (edges.dtype.kind, x.dtype.kind):
         raise DtypeError("digitize: complex numbers have no order", fix="take the real part")
-    after, before = index_static(edges, ((1, None, None),)), index_static(edges, ((None, -1, None),))
+    after, before = (
+        index_static(edges, ((1, None, None),)),
+        index_static(edges, ((None, -1, None),)),
+    )
     rises, falls = all_(ew.greater_equal(after, before)), all_(ew.less_equal(after, before))
     message = "bins must be monotonically increasing or decreasing"
     edges = require(edges, ew.logical_or(rises, falls), "ValueError", message)

@@ -58,7 +58,9 @@ def _integers(indices: Operand, what: str) -> Arrayed:
 
 
 @implements(np.take, method="take")
-def take(a: Operand, indices: Operand, axis: OneAxis = None, out: Out = None, mode: str = "raise") -> Arrayed:
+def take(
+    a: Operand, indices: Operand, axis: OneAxis = None, out: Out = None, mode: str = "raise"
+) -> Arrayed:
     """As ``numpy.take``; the indices may be traced."""
     a, indices = arrayed(a), _integers(indices, "the indices of take")
     a, axis = exactly_lined_up(a, axis)
@@ -73,17 +75,26 @@ def _bounded(indices: Arrayed, size: int, mode: str) -> Any:
     if mode == "clip":
         return ew.minimum(ew.maximum(indices, 0), size - 1)
     if mode != "raise":
-        raise ShapeError(f"mode must be 'raise', 'wrap' or 'clip', not {mode!r}", fix="use mode='raise'")
+        raise ShapeError(
+            f"mode must be 'raise', 'wrap' or 'clip', not {mode!r}", fix="use mode='raise'"
+        )
     return indices
 
 
-def _along(arr: Arrayed, indices: Operand, axis: int, what: str) -> tuple[Any, StaticIndex, tuple[Any, ...]]:
+def _along(
+    arr: Arrayed, indices: Operand, axis: int, what: str
+) -> tuple[Any, StaticIndex, tuple[Any, ...]]:
     indices = _integers(indices, what)
     shape, wanted = shape_of(arr), shape_of(indices)
     if len(wanted) != len(shape):
-        raise ShapeError(f"{what} have {len(wanted)} axes, and the array {len(shape)}", fix="give both the same rank")
+        raise ShapeError(
+            f"{what} have {len(wanted)} axes, and the array {len(shape)}",
+            fix="give both the same rank",
+        )
     arrays = tuple(
-        indices if k == axis else np.arange(n).reshape([-1 if j == k else 1 for j in range(len(shape))])
+        indices
+        if k == axis
+        else np.arange(n).reshape([-1 if j == k else 1 for j in range(len(shape))])
         for k, n in enumerate(shape)
     )
     return indices, (ARRAY,) * len(shape), arrays
@@ -112,7 +123,9 @@ def compress(condition: Operand, a: Operand, axis: OneAxis = None, out: Out = No
     """As ``numpy.compress``; the condition must be concrete."""
     a = arrayed(a)
     if len(shape_of(arrayed(condition))) != 1:
-        raise ShapeError("condition must be a 1-d array", fix="pass one bool per element, or use a[mask]")
+        raise ShapeError(
+            "condition must be a 1-d array", fix="pass one bool per element, or use a[mask]"
+        )
     chosen = np.flatnonzero(known_mask(condition))
     return take(a, chosen, axis, out)
 
@@ -138,7 +151,9 @@ def choose(a: Operand, choices: Sequence[Operand], out: Out = None, mode: str = 
     parts = alike(list(choices))
     index = _bounded(index, len(parts), mode)
     if mode == "raise":
-        index = require(index, _within(index, len(parts)), "ValueError", "invalid entry in choice array")
+        index = require(
+            index, _within(index, len(parts)), "ValueError", "invalid entry in choice array"
+        )
     shape = np.broadcast_shapes(shape_of(index), *map(shape_of, parts))
     result = broadcast_to(parts[-1], shape)
     for k in range(len(parts) - 2, -1, -1):
@@ -172,7 +187,9 @@ def _places(obj: Any, axis: int, size: int, end: int) -> Any:
         return np.where(found < 0, found + size, found)
     places: Any = obj.astype(np.intp)
     holds = (places >= -size) & (places < end)
-    places = require(places, holds, "IndexError", f"an index is out of bounds for axis {axis} with size {size}")
+    places = require(
+        places, holds, "IndexError", f"an index is out of bounds for axis {axis} with size {size}"
+    )
     return np.where(places < 0, places + size, places)
 
 
@@ -189,7 +206,9 @@ def insert(arr: Operand, obj: slice | Operand, values: Operand, axis: OneAxis = 
     arr, axis = lined_up(arr, axis)
     ndim = len(shape_of(arr))
     size = shape_of(arr)[axis]
-    places = _places(np.arange(size)[obj] if isinstance(obj, slice) else strong(obj), axis, size, size + 1)
+    places = _places(
+        np.arange(size)[obj] if isinstance(obj, slice) else strong(obj), axis, size, size + 1
+    )
     if places.size == 1:
         # For one position, NumPy moves the first axis of the values to a scalar position's axis.
         values = reshape(values, (1,) * (ndim - len(shape_of(values))) + shape_of(values))
@@ -228,13 +247,14 @@ def _known_for(a: Operand, name: str) -> np.ndarray[Any, Any]:
         return known(a)
     except ConcretizationError as error:
         raise ConcretizationError(
-            f"numpy.{name} of a traced array has a shape that depends on values, which are not known here",
+            f"numpy.{name} of a traced array has a shape that depends on values, which are not "
+            "known here",
             made=error.made,
             fix="use np.where(condition, x, y), which keeps the shape",
         ) from error
 
 
-# -- functions that write into their argument --------------------------------------------------------------------
+# -- functions that write into their argument ------------------------------------------------------
 
 
 @implements(np.put, method="put", weak=True)
@@ -265,7 +285,10 @@ def _safe(values: Operand, dtype: np.dtype[Any], what: str) -> Arrayed:
     if holds_tracer(values):
         array = arrayed(values)
         if not np.can_cast(array.dtype, dtype, "safe"):
-            raise DtypeError(f"{what}: cannot cast {array.dtype} to {dtype} safely", fix="convert the values first")
+            raise DtypeError(
+                f"{what}: cannot cast {array.dtype} to {dtype} safely",
+                fix="convert the values first",
+            )
         return flattened(convert(array, dtype))
     made = np.empty(numeric(values).size, dtype)
     np.putmask(made, np.ones(made.shape, bool), values)
@@ -278,7 +301,9 @@ def putmask(a: TracedArray, mask: Operand, values: Operand) -> None:
     need_traced(a, "numpy.putmask")
     mask = arrayed(mask)
     if mask.size != a.size:
-        raise ShapeError("putmask: mask and data must be the same size", fix="use np.where, which broadcasts")
+        raise ShapeError(
+            "putmask: mask and data must be the same size", fix="use np.where, which broadcasts"
+        )
     written = _cycled(_safe(values, a.dtype, "putmask"), a.size)
     if written is not None:
         result = ew.where(reshape(mask, a.shape), reshape(assigned(written, a.dtype), a.shape), a)
@@ -290,7 +315,10 @@ def place(arr: TracedArray, mask: Operand, vals: Operand) -> None:
     """As ``numpy.place``; ``arr`` must be traced."""
     need_traced(arr, "numpy.place")
     if arrayed(mask).size != arr.size:
-        raise ShapeError("place: mask and data must be the same size", fix="broadcast the mask first: np.broadcast_to")
+        raise ShapeError(
+            "place: mask and data must be the same size",
+            fix="broadcast the mask first: np.broadcast_to",
+        )
     chosen = np.flatnonzero(known_mask(mask))
     refuse_overlap(arr, vals, "numpy.place", lambda t, v: np.place(t, known_mask(mask), v))
     values = _cycled(_safe(vals, arr.dtype, "place"), len(chosen))
@@ -331,7 +359,9 @@ def ix_(*args: Operand) -> tuple[Any, ...]:
     for k, arg in enumerate(args):
         array = arrayed(arg)
         if len(shape_of(array)) != 1:
-            raise ShapeError("Cross index must be 1 dimensional", fix="pass one-dimensional sequences")
+            raise ShapeError(
+                "Cross index must be 1 dimensional", fix="pass one-dimensional sequences"
+            )
         if is_mask(array):
             array = np.flatnonzero(known_mask(array))
         elif array.size == 0 and not isinstance(arg, (np.ndarray, Tracer)):
@@ -368,12 +398,19 @@ def _within(indices: Arrayed, size: int) -> Any:
 
 
 @implements(np.unravel_index)
-def unravel_index(indices: Operand, shape: int | Sequence[int], order: str = "C") -> tuple[Any, ...]:
+def unravel_index(
+    indices: Operand, shape: int | Sequence[int], order: str = "C"
+) -> tuple[Any, ...]:
     """As ``numpy.unravel_index``."""
     left, parts = _integers(indices, "the indices of unravel_index"), []
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     size = math.prod(sizes)
-    left = require(left, _within(left, size), "ValueError", f"index is out of bounds for array with size {size}")
+    left = require(
+        left,
+        _within(left, size),
+        "ValueError",
+        f"index is out of bounds for array with size {size}",
+    )
     is_fortran = _is_fortran(order, "unravel_index")
     for n in sizes if is_fortran else reversed(sizes):
         parts.append(ew.remainder(left, n))
@@ -383,21 +420,30 @@ def unravel_index(indices: Operand, shape: int | Sequence[int], order: str = "C"
 
 def _is_fortran(order: str, name: str) -> bool:
     if order not in ("C", "F"):
-        raise ShapeError(f"{name}: only 'C' or 'F' order is permitted, not {order!r}", fix="leave order out")
+        raise ShapeError(
+            f"{name}: only 'C' or 'F' order is permitted, not {order!r}", fix="leave order out"
+        )
     return order == "F"
 
 
 @implements(np.ravel_multi_index)
 def ravel_multi_index(
-    multi_index: Iterable[Operand], dims: Sequence[int], mode: str | Sequence[str] = "raise", order: str = "C"
+    multi_index: Iterable[Operand],
+    dims: Sequence[int],
+    mode: str | Sequence[str] = "raise",
+    order: str = "C",
 ) -> Any:
     """As ``numpy.ravel_multi_index``."""
     total: Any = 0
     modes = (mode,) * len(tuple(dims)) if isinstance(mode, str) else tuple(mode)
     axes = list(zip(multi_index, dims, modes, strict=True))
-    for k, (part, n, how) in enumerate(reversed(axes) if _is_fortran(order, "ravel_multi_index") else axes):
+    for k, (part, n, how) in enumerate(
+        reversed(axes) if _is_fortran(order, "ravel_multi_index") else axes
+    ):
         part = _bounded(_integers(part, "the indices of ravel_multi_index"), n, how)
         if how == "raise":
-            part = require(part, _within(part, n), "ValueError", "invalid entry in coordinates array")
+            part = require(
+                part, _within(part, n), "ValueError", "invalid entry in coordinates array"
+            )
         total = part if k == 0 else ew.add(ew.mul(total, n), part)
     return total

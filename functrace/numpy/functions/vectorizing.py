@@ -47,7 +47,9 @@ class Vectorized(np.vectorize):
             named: dict[str, Any] = dict(kwargs)
             for place, part, core in zip(places, parts, inner, strict=True):
                 element = part[index]
-                element = element.item() if not isinstance(element, Tracer) and not core else element
+                element = (
+                    element.item() if not isinstance(element, Tracer) and not core else element
+                )
                 if isinstance(place, int):
                     given[place] = element
                 else:
@@ -62,18 +64,27 @@ class Vectorized(np.vectorize):
         inner, outer = self._in_and_out_core_dims  # type: ignore[attr-defined]
         if len(inner) != count:
             raise ShapeError(
-                f"vectorize: wrong number of positional arguments: expected {len(inner)}, got {count}",
+                f"vectorize: wrong number of positional arguments: expected {len(inner)}, got "
+                f"{count}",
                 fix="pass as many as the signature has",
             )
         return inner, outer
 
-    def _joined(self, results: list[Any], loop: tuple[int, ...], outer: list[tuple[str, ...]] | None) -> Any:
+    def _joined(
+        self, results: list[Any], loop: tuple[int, ...], outer: list[tuple[str, ...]] | None
+    ) -> Any:
         otypes = self.otypes  # type: ignore[attr-defined]
         if not results:
             if not otypes:
-                raise ShapeError("cannot call `vectorize` on size 0 inputs unless `otypes` is set", fix="pass otypes=")
+                raise ShapeError(
+                    "cannot call `vectorize` on size 0 inputs unless `otypes` is set",
+                    fix="pass otypes=",
+                )
             if outer is not None and any(outer):
-                raise ShapeError("cannot call `vectorize` with a signature on size 0 inputs", fix="leave the signature out")
+                raise ShapeError(
+                    "cannot call `vectorize` with a signature on size 0 inputs",
+                    fix="leave the signature out",
+                )
             made = [np.empty(loop, kind) for kind in otypes]
             return made[0] if len(made) == 1 else tuple(made)
         several = isinstance(results[0], tuple) if outer is None else len(outer) > 1
@@ -83,7 +94,8 @@ class Vectorized(np.vectorize):
             found = [arrayed(value) for value in column]
             if outer is not None and len(shape_of(found[0])) != len(outer[k]):
                 raise ShapeError(
-                    f"vectorize: a result of shape {shape_of(found[0])} lacks the axes {outer[k]} of the signature",
+                    f"vectorize: a result of shape {shape_of(found[0])} lacks the axes {outer[k]} "
+                    "of the signature",
                     fix="return what the signature says",
                 )
             kind = otypes[k] if otypes else found[0].dtype
@@ -92,7 +104,9 @@ class Vectorized(np.vectorize):
         return tuple(made) if several else made[0]
 
 
-def _broadcast(arrays: list[Any], inner: list[tuple[str, ...]]) -> tuple[tuple[int, ...], list[Any]]:
+def _broadcast(
+    arrays: list[Any], inner: list[tuple[str, ...]]
+) -> tuple[tuple[int, ...], list[Any]]:
     """Return the loop shape, and every array broadcast to it, except its core dimensions."""
     sizes: dict[str, int] = {}
     for x, core in zip(arrays, inner, strict=True):
@@ -105,9 +119,12 @@ def _broadcast(arrays: list[Any], inner: list[tuple[str, ...]]) -> tuple[tuple[i
         for name, size in zip(core, shape[len(shape) - len(core) :], strict=True):
             if sizes.setdefault(name, size) != size:
                 raise ShapeError(
-                    f"inconsistent size for core dimension {name!r}: {size} vs {sizes[name]}", fix="make them equal"
+                    f"inconsistent size for core dimension {name!r}: {size} vs {sizes[name]}",
+                    fix="make them equal",
                 )
-    loops = [shape_of(x)[: len(shape_of(x)) - len(core)] for x, core in zip(arrays, inner, strict=True)]
+    loops = [
+        shape_of(x)[: len(shape_of(x)) - len(core)] for x, core in zip(arrays, inner, strict=True)
+    ]
     loop = np.broadcast_shapes(*loops)
     kept = [shape_of(x)[len(own) :] for x, own in zip(arrays, loops, strict=True)]
     return loop, [broadcast_to(x, (*loop, *rest)) for x, rest in zip(arrays, kept, strict=True)]

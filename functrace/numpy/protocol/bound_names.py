@@ -76,7 +76,12 @@ def put_names(namespaces: Iterable[Namespace], function: object, handed_out: Sea
     for namespace in namespaces:  # plan first, so that an exception changes nothing
         known = _bound.get(id(namespace))
         is_put = known is not None and code in known.codes
-        plans.append((namespace, None if is_put else _planned(namespace, function, handed_out, keeps=known is None)))
+        plans.append(
+            (
+                namespace,
+                None if is_put else _planned(namespace, function, handed_out, keeps=known is None),
+            )
+        )
     for namespace, plan in plans:
         bound = _bound.setdefault(id(namespace), _Bound(namespace))
         bound.count += 1
@@ -106,7 +111,9 @@ class _Plan(NamedTuple):
         return (
             self.namespace is namespace
             and self.size == len(namespace)
-            and all(namespace.get(name, _ABSENT) is before for name, (before, _) in self.names.items())
+            and all(
+                namespace.get(name, _ABSENT) is before for name, (before, _) in self.names.items()
+            )
         )
 
 
@@ -121,7 +128,9 @@ def _planned(namespace: Namespace, function: object, handed_out: Search, *, keep
     known: _Plan | None = _plans.get(key)
     if keeps and known is not None and known.holds(namespace):
         return known
-    put: dict[str, tuple[Any, Any]] = {name: (_ABSENT, _NUMBERS[name]) for name in _called_kinds(namespace, function)}
+    put: dict[str, tuple[Any, Any]] = {
+        name: (_ABSENT, _NUMBERS[name]) for name in _called_kinds(namespace, function)
+    }
     for name, value in list(namespace.items()):
         found = handed_out(value) if isinstance(value, _KINDS) else None
         if found is not None:
@@ -132,7 +141,9 @@ def _planned(namespace: Namespace, function: object, handed_out: Search, *, keep
                 put.pop(name, None)
     cells = []
     for value in list(namespace.values()):
-        for cell in value.__closure__ or () if isinstance(value, FunctionType) and _is_own(value) else ():
+        for cell in (
+            value.__closure__ or () if isinstance(value, FunctionType) and _is_own(value) else ()
+        ):
             held = cell.cell_contents if is_filled(cell) else None
             found = handed_out(held) if isinstance(held, _KINDS) else None
             if found is not None:
@@ -200,14 +211,18 @@ def modules_below(names: Iterable[str]) -> list[Namespace]:
             try:
                 importlib.import_module(name)
             except ImportError as error:
-                raise ArgumentError(f"lift(modules=…): there is no module {name!r}", fix="check its name") from error
+                raise ArgumentError(
+                    f"lift(modules=…): there is no module {name!r}", fix="check its name"
+                ) from error
     key = (names, len(sys.modules))
     known = _modules.get(key)
     if known is not None and all(map(_is_imported, known)):
         return known
     below = tuple([f"{name}." for name in names])
     found = [module for name, module in list(sys.modules.items()) if f"{name}.".startswith(below)]
-    return _modules.keep(key, [module.__dict__ for module in found if isinstance(module, ModuleType)])
+    return _modules.keep(
+        key, [module.__dict__ for module in found if isinstance(module, ModuleType)]
+    )
 
 
 def _is_imported(namespace: Namespace) -> bool:
@@ -221,7 +236,9 @@ _modules = Facts("modules by the names that lift was given", 100)
 def innermost(function: Any) -> Any:
     """Unwrap wrappers and partial applications."""
     while hasattr(function, "__wrapped__") or isinstance(function, functools.partial):
-        function = function.func if isinstance(function, functools.partial) else function.__wrapped__
+        function = (
+            function.func if isinstance(function, functools.partial) else function.__wrapped__
+        )
     return function
 
 
@@ -255,10 +272,12 @@ def _with_imported(own: Namespace) -> list[Namespace]:
 
 def _is_open(namespace: Namespace) -> bool:
     """Return True if names of a module may be replaced: it is not in `_OWN`."""
-    return str(namespace.get("__name__", "")).partition(".")[0] not in _OWN or not _is_imported(namespace)
+    return str(namespace.get("__name__", "")).partition(".")[0] not in _OWN or not _is_imported(
+        namespace
+    )
 
 
-# -- float, int, complex, memoryview, bytes ---------------------------------------------------------------------------
+# -- float, int, complex, memoryview, bytes --------------------------------------------------------
 
 
 class _OfPython(type):
@@ -269,14 +288,22 @@ class _OfPython(type):
     def __new__(mcs, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> Any:
         """Create a replacement; a subclass of one is a subclass of Python's own class."""
         if any(isinstance(base, _OfPython) for base in bases):
-            return type(name, tuple([base.kind if isinstance(base, _OfPython) else base for base in bases]), members)
+            return type(
+                name,
+                tuple([base.kind if isinstance(base, _OfPython) else base for base in bases]),
+                members,
+            )
         return super().__new__(mcs, name, bases, members)
 
     def __call__(cls, *args: Any, **kwargs: object) -> Any:
         if any(isinstance(x, Tracer) for x in (*args, *kwargs.values())) and is_lifted():
             if len(args) == 1 and not kwargs:
                 value: Any = args[0]
-                return cls.kind(np.asarray(value)) if cls.kind in _BUFFERS else python_number(cls.kind, value)
+                return (
+                    cls.kind(np.asarray(value))
+                    if cls.kind in _BUFFERS
+                    else python_number(cls.kind, value)
+                )
             if cls.kind is complex:
                 return _complex(*args, **kwargs)
         return cls.kind(*args, **kwargs)
@@ -302,12 +329,19 @@ class _OfPython(type):
 
 def _complex(real: Any = 0, imag: Any = 0) -> Any:
     """Return ``complex(real, imag)`` with a traced argument."""
-    parts = [python_number(complex, x) if isinstance(x, Tracer) else complex(x) for x in (real, imag)]
+    parts = [
+        python_number(complex, x) if isinstance(x, Tracer) else complex(x) for x in (real, imag)
+    ]
     return parts[0] + 1j * parts[1]
 
 
 def _named(kind: type) -> type:
-    facts = {"kind": kind, "__module__": "builtins", "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+    facts = {
+        "kind": kind,
+        "__module__": "builtins",
+        "__qualname__": kind.__qualname__,
+        "__doc__": kind.__doc__,
+    }
     if kind in _BUFFERS:
         return _OfPython(kind.__name__, (), facts)
     return _OfPython(kind.__name__, (kind,), {**facts, "dtype": np.dtype(kind)})  # for dtype=float
@@ -316,7 +350,9 @@ def _named(kind: type) -> type:
 _BUFFERS: tuple[type, ...] = (memoryview, bytes, bytearray)
 """Python's classes that read memory: of an array that depends on no input, its concrete values."""
 
-_NUMBERS: dict[str, type] = {kind.__name__: _named(kind) for kind in (float, int, complex, *_BUFFERS)}
+_NUMBERS: dict[str, type] = {
+    kind.__name__: _named(kind) for kind in (float, int, complex, *_BUFFERS)
+}
 
 
 def _called_kinds(namespace: Namespace, function: object) -> Iterator[str]:
@@ -354,7 +390,9 @@ def _uses(code: CodeType) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names of Python's classes that code calls, and the ones it compares by ``is``."""
     called: set[str] = set()
     compared: set[str] = set()
-    if _NUMBERS.keys().isdisjoint(code.co_names) and not any(isinstance(c, CodeType) for c in code.co_consts):
+    if _NUMBERS.keys().isdisjoint(code.co_names) and not any(
+        isinstance(c, CodeType) for c in code.co_consts
+    ):
         return frozenset(), frozenset()
     before: str | None = None
     for step in dis.get_instructions(code):
@@ -374,7 +412,7 @@ def _uses(code: CodeType) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(called), frozenset(compared)
 
 
-# -- math -------------------------------------------------------------------------------------------------------------
+# -- math ------------------------------------------------------------------------------------------
 
 MATH: dict[str, MathFunction] = {own.__name__: MathFunction(own, is_lifted) for own in ON_TRACED}
 """Replacements of the functions of ``math``, by name."""

@@ -26,7 +26,8 @@ from functrace.tracing.tracer import Tracer, leaked
 from functrace.tracing.values import is_known
 
 _ITSELF = (
-    "leave it out: a traced value is an array already; functrace.primitive or functrace.pure_callback call code that takes "
+    "leave it out: a traced value is an array already; functrace.primitive or "
+    "functrace.pure_callback call code that takes "
     "plain arrays"
 )
 _MATRIX = "numpy.matrix holds no traced values: use arrays of two axes and @, np.block"
@@ -82,14 +83,28 @@ _OF_MODULES = {
 }
 
 _ANY = (
-    "use np.stack([...]) or functrace.numpy.array([...]) to build an array from traced values; write into np.zeros_like(x) "
-    "or np.zeros(shape, like=x) instead of a plain ndarray; functrace.primitive or functrace.pure_callback call code that "
+    "use np.stack([...]) or functrace.numpy.array([...]) to build an array from traced values; "
+    "write into np.zeros_like(x) "
+    "or np.zeros(shape, like=x) instead of a plain ndarray; functrace.primitive or "
+    "functrace.pure_callback call code that "
     "takes plain arrays"
 )
-_WRITERS = frozenset({"fill", "put", "put_along_axis", "fill_diagonal", "itemset", "partition", "sort", "__setitem__"})
+_WRITERS = frozenset(
+    {
+        "fill",
+        "put",
+        "put_along_axis",
+        "fill_diagonal",
+        "itemset",
+        "partition",
+        "sort",
+        "__setitem__",
+    }
+)
 """Functions and methods that write to their first argument."""
 _TARGET = (
-    "let the array be traced as well: np.zeros_like(x) or np.zeros(shape, like=x) of a traced x; or collect the values in a "
+    "let the array be traced as well: np.zeros_like(x) or np.zeros(shape, like=x) of a traced x; "
+    "or collect the values in a "
     f"list, and use np.stack. {OR_LIFT}"
 )
 """Fixes for writing a traced value into a plain array."""
@@ -101,7 +116,8 @@ def plain_values(x: Tracer) -> str:
     if recording.closed or recording.values.asked is not None or is_known(recording, x._id):
         return "functrace.value(x) gives the plain values, functrace.stop_gradient(x) a constant"
     return (
-        f"plain values are not known in {recording.owner}: return x, or let functrace.debug.callback(f, x) call a function "
+        f"plain values are not known in {recording.owner}: return x, or let "
+        "functrace.debug.callback(f, x) call a function "
         "with them when the program runs"
     )
 
@@ -117,7 +133,9 @@ def lost_in_array(x: Tracer) -> FunctraceError:
         return _refused(_written(x, name or f"the assignment to {target}", made))
     what = f"a traced value ({x.aval}) cannot become a plain ndarray without losing its derivative"
     way = f"{WAY_OUT if is_of_sparse(frame) else way_out(name)}; {plain_values(x)}"
-    return _refused(LostGradientError(f"{name}: {what}" if name else what, made=made, fix=_lift_last(way)))
+    return _refused(
+        LostGradientError(f"{name}: {what}" if name else what, made=made, fix=_lift_last(way))
+    )
 
 
 def lost_in_python(x: Tracer, what: str) -> FunctraceError:
@@ -143,7 +161,10 @@ def lost_in_python(x: Tracer, what: str) -> FunctraceError:
         way = in_numpy(name) or (way_out(name) if name.startswith(("numpy.", "scipy.")) else "")
     if is_of_sparse(sys._getframe(2)):
         way = WAY_OUT
-    way = way or f"keep it an array: NumPy's functions take it as it is (np.sin instead of math.sin). {OR_LIFT}"
+    way = (
+        way
+        or f"keep it an array: NumPy's functions take it as it is (np.sin instead of math.sin). {OR_LIFT}"
+    )
     return _refused(
         LostGradientError(
             f"{what} would lose the derivative of a traced value ({x.aval}) in silence",
@@ -161,7 +182,10 @@ def explain_reading(error: ConcretizationError) -> None:
         error.amend(what=f"formatting a traced value: {error.what}", fix=PRINT)
     elif name and not name.startswith("numpy."):
         way = in_numpy(name)
-        error.amend(what=f"{name}: {error.what}", fix=f"{way}; or {error.fix}" if way and error.fix else way or None)
+        error.amend(
+            what=f"{name}: {error.what}",
+            fix=f"{way}; or {error.fix}" if way and error.fix else way or None,
+        )
     _refused(error)
 
 
@@ -176,10 +200,13 @@ def unknown_values(x: Tracer, error: ConcretizationError) -> ConcretizationError
         fix = f"{fix}. {OR_LIFT}"
     elif x.aval.dtype.kind in "iu" and name.rpartition(".")[2] not in _OF_ARRAYS:
         fix = (
-            "take sizes from x.shape, or from arguments that are not traced; functrace.fori_loop repeats as often as a "
+            "take sizes from x.shape, or from arguments that are not traced; functrace.fori_loop "
+            "repeats as often as a "
             f"traced integer says, functrace.numpy.take(T, i) reads a plain T there. {OR_LIFT}"
         )
-    return _refused(ConcretizationError(f"{what}, which is not known here", made=error.made, fix=fix))
+    return _refused(
+        ConcretizationError(f"{what}, which is not known here", made=error.made, fix=fix)
+    )
 
 
 def _target() -> str:
@@ -190,7 +217,8 @@ def _target() -> str:
 
 def _written(x: Tracer, writer: str, made: Source | None) -> LostGradientError:
     return LostGradientError(
-        f"{writer} would write a traced value ({x.aval}) into a plain ndarray and lose its derivative",
+        f"{writer} would write a traced value ({x.aval}) into a plain ndarray and lose its "
+        "derivative",
         made=made,
         fix=_TARGET + naming_modules(),
     )
@@ -198,10 +226,12 @@ def _written(x: Tracer, writer: str, made: Source | None) -> LostGradientError:
 
 def _lift_last(way: str) -> str:
     """Move the advice to lift, which concerns the whole program, behind advice on the line."""
-    return (f"{way.replace(f'. {OR_LIFT}', '')}. {OR_LIFT}" if OR_LIFT in way else way) + naming_modules()
+    return (
+        f"{way.replace(f'. {OR_LIFT}', '')}. {OR_LIFT}" if OR_LIFT in way else way
+    ) + naming_modules()
 
 
-# -- errors that compiled code replaces -------------------------------------------------------------------------------
+# -- errors that compiled code replaces ------------------------------------------------------------
 
 REFUSED: dict[int, FunctraceError] = {}
 """Last error per thread: compiled code may replace it by another error that hides the cause."""
@@ -288,7 +318,10 @@ def converter(frame: FrameType | None) -> str:
         inner: FrameType = frame
         while (outer := inner.f_back) is not None:
             if is_users(outer.f_code.co_filename):  # the user's call of the library
-                return called_at(outer) or f"{_public(inner.f_globals.get('__name__'))}.{inner.f_code.co_qualname}"
+                return (
+                    called_at(outer)
+                    or f"{_public(inner.f_globals.get('__name__'))}.{inner.f_code.co_qualname}"
+                )
             inner = outer
     if numpys is not None:
         return _name_of(numpys)
@@ -338,11 +371,19 @@ def called_at(frame: FrameType, offset: int | None = None) -> str:
     if maker.startswith("functrace."):
         found = found.__wrapped__
     own = getattr(found, "__module__", None)
-    if not path and isinstance(own, str) and (in_numpy(f"{own}.{root}") or isinstance(found, BuiltinFunctionType)):
+    if (
+        not path
+        and isinstance(own, str)
+        and (in_numpy(f"{own}.{root}") or isinstance(found, BuiltinFunctionType))
+    ):
         return root if own == "builtins" else f"{own}.{getattr(found, '__name__', root)}"
     if maker.startswith("scipy"):
         return f"{_public(maker)}.{type(found).__name__}"
-    module = str(getattr(found, "__module__", "")) if maker.startswith(("builtins", "numpy", "functrace.")) else ""
+    module = (
+        str(getattr(found, "__module__", ""))
+        if maker.startswith(("builtins", "numpy", "functrace."))
+        else ""
+    )
     if module.startswith("numpy"):
         return function_name(found)
     return f"{_public(module)}.{found.__name__}" if module.startswith("scipy") else place

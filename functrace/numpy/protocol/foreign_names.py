@@ -23,7 +23,13 @@ _MATH = {
     "lgamma": "scipy.special.gammaln",
     "pow": "np.power",
 }
-_STATISTICS = {"fmean": "np.mean", "pstdev": "np.std", "pvariance": "np.var", "stdev": "np.std", "variance": "np.var"}
+_STATISTICS = {
+    "fmean": "np.mean",
+    "pstdev": "np.std",
+    "pvariance": "np.var",
+    "stdev": "np.std",
+    "variance": "np.var",
+}
 
 _BUILTINS = {
     "all": "use np.all(x)",
@@ -52,14 +58,18 @@ LIBRARIES = {
 """Libraries with their own arrays and derivatives, by package name."""
 
 _TRANSFORMS = frozenset({
-    "associative_scan", "checkpoint", "cond", "elementwise_grad", "fori_loop", "grad", "hessian", "jacfwd", "jacrev", "jit",
-    "jvp", "linearize", "pure_callback", "scan", "stop_gradient", "switch", "value_and_grad", "vjp", "vmap", "while_loop",
+    "associative_scan", "checkpoint", "cond", "elementwise_grad", "fori_loop", "grad", "hessian",
+    "jacfwd", "jacrev", "jit",
+    "jvp", "linearize", "pure_callback", "scan", "stop_gradient", "switch", "value_and_grad",
+    "vjp", "vmap", "while_loop",
 })  # fmt: skip
 """Their functions that functrace has under the same name."""
 
 _NN = frozenset({
-    "celu", "dot_product_attention", "elu", "gelu", "glu", "hard_sigmoid", "hard_tanh", "layer_norm", "leaky_relu",
-    "log_sigmoid", "log_softmax", "logsumexp", "mish", "one_hot", "relu", "relu6", "selu", "sigmoid", "silu", "softmax",
+    "celu", "dot_product_attention", "elu", "gelu", "glu", "hard_sigmoid", "hard_tanh",
+    "layer_norm", "leaky_relu",
+    "log_sigmoid", "log_softmax", "logsumexp", "mish", "one_hot", "relu", "relu6", "selu",
+    "sigmoid", "silu", "softmax",
     "softplus",
 })  # fmt: skip
 """Their functions that `functrace.nn` has under the same name."""
@@ -82,15 +92,19 @@ _RENAMED = {
     "mul": "np.multiply",
     "div": "np.divide",
 }
-_ITSELF = frozenset({"array", "asarray", "tensor", "as_tensor", "from_numpy", "convert_to_tensor", "Variable"})
+_ITSELF = frozenset(
+    {"array", "asarray", "tensor", "as_tensor", "from_numpy", "convert_to_tensor", "Variable"}
+)
 """Functions that convert NumPy arrays to their own arrays."""
 
 SAVED = frozenset({"save", "savez", "savez_compressed", "savetxt"})
 """NumPy's functions that write to a file."""
 
 SAVE = (
-    "return it from the function, and save what the call returns (has_aux=True carries further results); "
-    "functrace.debug.callback(lambda x: np.save(file, x), x) saves it each time that the program runs"
+    "return it from the function, and save what the call returns (has_aux=True carries further "
+    "results); "
+    "functrace.debug.callback(lambda x: np.save(file, x), x) saves it each time that the program "
+    "runs"
 )
 PRINT = 'functrace.debug.print("{}", x) prints the value each time that the program runs'
 
@@ -98,7 +112,8 @@ _FILES = frozenset({"json", "pickle", "csv", "struct", "marshal", "shelve", "yam
 """Modules that write to files."""
 
 _FOREIGN = (
-    "functrace.pure_callback calls it on plain values when the program runs, functrace.primitive gives it a derivative "
+    "functrace.pure_callback calls it on plain values when the program runs, functrace.primitive "
+    "gives it a derivative "
     "(docs/foreign_code.md)"
 )
 
@@ -136,7 +151,11 @@ def _in_functrace(last: str) -> str:
     if last in _NN:
         return f"use functrace.nn.{last}"
     found = _RENAMED.get(last) or (f"np.{last}" if callable(getattr(np, last, None)) else "")
-    return f"use {found}: NumPy's functions take traced values" if found else "write it in NumPy, which takes traced values"
+    return (
+        f"use {found}: NumPy's functions take traced values"
+        if found
+        else "write it in NumPy, which takes traced values"
+    )
 
 
 def library_of(name: str) -> str:

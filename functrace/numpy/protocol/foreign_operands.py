@@ -1,16 +1,19 @@
 """Operators and functions that mix traced values with duck arrays of other libraries.
 
-NumPy's arrays defer an operation to the other operand if its class implements an override protocol; a traced value does
-the same:
+NumPy's arrays defer an operation to the other operand if its class implements an override protocol;
+a traced value does the same:
 
-* ``__array_ufunc__`` (NEP 13) is called for ufuncs, and for operators for which Python does not call the class's own
-  (reflected) method; if it is ``None``, operators are deferred to the class.
-* ``__array_priority__`` above that of arrays, without ``__array_ufunc__``, defers operators to the class.
+* ``__array_ufunc__`` (NEP 13) is called for ufuncs, and for operators for which Python does not
+  call the class's own (reflected) method; if it is ``None``, operators are deferred to the class.
+* ``__array_priority__`` above that of arrays, without ``__array_ufunc__``, defers operators to the
+  class.
 * ``__array_function__`` (NEP 18) is called for all other functions.
-* ``__array_wrap__`` would convert the result of a ufunc to the class; it never gets traced values, so that raises.
+* ``__array_wrap__`` would convert the result of a ufunc to the class; it never gets traced values,
+  so that raises.
 
-A class with none of them is converted by its ``__array__``, by NumPy and by functrace. So is every class in functions that
-it does not override. If a class does not accept traced values, the error names the class and a workaround.
+A class with none of them is converted by its ``__array__``, by NumPy and by functrace. So is every
+class in functions that it does not override. If a class does not accept traced values, the error
+names the class and a workaround.
 
 Layer: 3.
 """
@@ -41,24 +44,40 @@ _WRAPPED = "the result would be one of its own, by __array_wrap__"
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 _OURS = (np.ndarray, np.generic, Tracer)
 _PLAIN = frozenset(
-    {np.ndarray, list, tuple, bool, int, float, complex, *[np.dtype(letter).type for letter in "?bhilqBHILQefdgFDG"]}
+    {
+        np.ndarray,
+        list,
+        tuple,
+        bool,
+        int,
+        float,
+        complex,
+        *[np.dtype(letter).type for letter in "?bhilqBHILQefdgFDG"],
+    }
 )
 
 
 def has_operators(kind: type) -> bool:
-    """Return True if NumPy may defer an operator to a class: none of arrays, scalars and traced values."""
+    """Return True if NumPy may defer an operator to a class: none of arrays, scalars and traced
+    values.
+    """
     if kind in _PLAIN:  # 0.4 us less for NumPy's scalars
         return False
     if issubclass(kind, _OURS):
         return getattr(kind, "__array_ufunc__", _ABSENT) is None
-    return any(hasattr(kind, name) for name in ("__array_ufunc__", "__array_priority__", "__array_wrap__"))
+    return any(
+        hasattr(kind, name) for name in ("__array_ufunc__", "__array_priority__", "__array_wrap__")
+    )
 
 
-def apply_operator(row: Operator, x: Tracer, other: object, *, reflected: bool, in_place: bool = False) -> Any:
+def apply_operator(
+    row: Operator, x: Tracer, other: object, *, reflected: bool, in_place: bool = False
+) -> Any:
     """Apply an operator to a traced value and an operand whose class passes `has_operators`.
 
     Returns:
-        ``NotImplemented`` if Python must call the other operand's method; `AS_VALUES` if NumPy converts it to an array.
+        ``NotImplemented`` if Python must call the other operand's method; `AS_VALUES` if NumPy
+        converts it to an array.
 
     Raises:
         DtypeError: if the class does not take traced values.
@@ -86,7 +105,9 @@ def apply_operator(row: Operator, x: Tracer, other: object, *, reflected: bool, 
         raise _refused(row.ufunc.__name__, x, kind)
     name = f"__{_SWAPPED[row.name]}__" if row.compares else f"__r{row.name}__"
     does = getattr(kind, name, None)
-    result = NotImplemented if does is None else _called(does, (other, x), row.ufunc.__name__, x, kind)
+    result = (
+        NotImplemented if does is None else _called(does, (other, x), row.ufunc.__name__, x, kind)
+    )
     if result is NotImplemented and not (row.name in ("eq", "ne") and kind.__eq__ is object.__eq__):
         raise _refused(row.ufunc.__name__, x, kind)
     return result  # NotImplemented for equality: Python then compares identities
@@ -108,11 +129,14 @@ def _wraps(other: object, x: Tracer) -> bool:
     return hasattr(type(other), "__array_wrap__") and _priority(other, 0.0) >= _own_priority(x)
 
 
-# -- dispatch to other classes ---------------------------------------------------------------------------------------------
+# -- dispatch to other classes ---------------------------------------------------------------------
 
 
-def hand_over_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Dispatch the call of a ufunc with traced operands to another class's ``__array_ufunc__`` (NEP 13).
+def hand_over_ufunc(
+    ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Dispatch the call of a ufunc with traced operands to another class's ``__array_ufunc__`` (NEP
+    13).
 
     Returns:
         the result of that class; ``NotImplemented`` if NumPy would dispatch to none.
@@ -137,7 +161,9 @@ def hand_over_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwarg
                 raise _refused(f"numpy.{ufunc.__name__}", traced, kind, _WRAPPED)
             continue
         asked = kind
-        result = _called(does, (other, ufunc, method, *inputs), f"numpy.{ufunc.__name__}", traced, kind, kwargs)
+        result = _called(
+            does, (other, ufunc, method, *inputs), f"numpy.{ufunc.__name__}", traced, kind, kwargs
+        )
         if result is not NotImplemented:
             return result
     if asked is None:
@@ -147,7 +173,11 @@ def hand_over_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwarg
 
 def refuse_wrapping(x: object, other: object, what: str) -> None:
     """Raise for operands whose class would wrap the result of a NumPy function."""
-    if has_operators(type(other)) and hasattr(type(other), "__array_wrap__") and isinstance(x, Tracer):
+    if (
+        has_operators(type(other))
+        and hasattr(type(other), "__array_wrap__")
+        and isinstance(x, Tracer)
+    ):
         raise _refused(what, x, type(other), _WRAPPED)
 
 
@@ -157,7 +187,9 @@ def takes_functions(kind: type) -> bool:
 
 
 def any_takes_functions(values: Iterable[object]) -> bool:
-    """Return True if NumPy would dispatch a function of these arguments to another class; lists are searched."""
+    """Return True if NumPy would dispatch a function of these arguments to another class; lists are
+    searched.
+    """
     for x in values:
         kind = type(x)
         if kind is list or kind is tuple:
@@ -169,9 +201,13 @@ def any_takes_functions(values: Iterable[object]) -> bool:
 
 
 def hand_over_function(
-    function: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
+    function: Callable[..., Any],
+    types: Iterable[type],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> Any:
-    """Dispatch the call of a function with traced arguments to another class's ``__array_function__`` (NEP 18).
+    """Dispatch the call of a function with traced arguments to another class's
+    ``__array_function__`` (NEP 18).
 
     Raises:
         DtypeError: if the class does not take traced values.
@@ -181,7 +217,9 @@ def hand_over_function(
     others = {type(x): x for x in parts if type(x) in types and takes_functions(type(x))}
     for kind, other in others.items():
         does: Any = kind.__array_function__  # type: ignore[attr-defined]
-        result = _called(does, (other, function, types, args, kwargs), function_name(function), traced, kind)
+        result = _called(
+            does, (other, function, types, args, kwargs), function_name(function), traced, kind
+        )
         if result is not NotImplemented:
             return result
     raise _refused(function_name(function), traced, next(iter(others), type(traced)))
@@ -195,7 +233,7 @@ def _parts(values: Iterable[object]) -> Iterator[Any]:
             yield x
 
 
-# -- classes that do not accept traced values -----------------------------------------------------------------------------
+# -- classes that do not accept traced values ------------------------------------------------------
 
 
 def _called(
@@ -206,7 +244,9 @@ def _called(
     kind: type,
     kwargs: Mapping[str, Any] = MappingProxyType({}),
 ) -> Any:
-    """Call another class; convert the errors that it raises because it does not accept traced values."""
+    """Call another class; convert the errors that it raises because it does not accept traced
+    values.
+    """
     try:
         return does(*args, **kwargs)
     except TypeError as error:
@@ -220,8 +260,10 @@ def _called(
 def _refused(what: str, traced: Tracer, kind: type, why: str = "") -> DtypeError:
     name = f"{str(kind.__module__).partition('.')[0]}.{kind.__qualname__}"
     return DtypeError(
-        f"{what} of a traced value ({traced.aval}) and a {name}: NumPy leaves it to that class, which does not take traced "
+        f"{what} of a traced value ({traced.aval}) and a {name}: NumPy leaves it to that class, "
+        "which does not take traced "
         f"values{f' ({why})' if why else ''}",
-        fix="pass its values alone, np.asarray(q); what else it holds (units, labels, an index) belongs outside of the "
+        fix="pass its values alone, np.asarray(q); what else it holds (units, labels, an index) "
+        "belongs outside of the "
         "traced function",
     )

@@ -116,4 +116,6 @@ class Iterated(metaclass=_IteratorKind):
 
 
 def _refuse() -> NoReturn:
-    raise UnsupportedFunctionError("numpy.nditer iterates over memory, which a traced value has not", fix=BEYOND["nditer"])
+    raise UnsupportedFunctionError(
+        "numpy.nditer iterates over memory, which a traced value has not", fix=BEYOND["nditer"]
+    )

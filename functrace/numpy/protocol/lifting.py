@@ -61,7 +61,12 @@ _lock = Lock()  # garbage collection of a generator may close its lift at any ti
 _open: list[Lift] = []
 """The open lifts of all threads."""
 
-_SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+_SUSPENDS = (
+    inspect.CO_GENERATOR
+    | inspect.CO_COROUTINE
+    | inspect.CO_ASYNC_GENERATOR
+    | inspect.CO_ITERABLE_COROUTINE
+)
 
 
 @final
@@ -70,7 +75,9 @@ class Lift:
 
     __slots__ = ("_frame", "_function", "_modules", "_namespaces", "_thread", "is_open", "outer")
 
-    def __init__(self, modules: Iterable[str] = (), function: Callable[..., Any] | None = None) -> None:
+    def __init__(
+        self, modules: Iterable[str] = (), function: Callable[..., Any] | None = None
+    ) -> None:
         self.is_open = False
         self._modules, self._function = tuple(modules), innermost(function)
         self._namespaces: list[dict[str, Any]] = []
@@ -80,7 +87,9 @@ class Lift:
 
     def __enter__(self) -> Lift:
         if self.is_open:
-            raise RuntimeError("this lift is open already: open another, with functrace.numpy.lift()")
+            raise RuntimeError(
+                "this lift is open already: open another, with functrace.numpy.lift()"
+            )
         frame = sys._getframe(1)
         self._frame = frame if frame.f_code.co_flags & _SUSPENDS else None
         self._thread = threading.get_ident()
@@ -95,7 +104,9 @@ class Lift:
         INNERMOST_LIFT.set(self)
         return self
 
-    def __exit__(self, _kind: object, _error: BaseException | None, _traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, _kind: object, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
         self.is_open = False
         self._frame = None
         with _lock.now:
@@ -114,13 +125,24 @@ class Lift:
         if self._function is None and not self._modules:
             return []
         found = [] if self._function is None else namespaces_of(self._function)
-        return [*found, *[one for one in modules_below(self._modules) if all(one is not other for other in found)]]
+        return [
+            *found,
+            *[
+                one
+                for one in modules_below(self._modules)
+                if all(one is not other for other in found)
+            ],
+        ]
 
     @property
     def holds(self) -> bool:
         """True if it applies to the current context."""
         frame = self._frame
-        return self.is_open and self._thread == threading.get_ident() and (frame is None or frame.f_back is not None)
+        return (
+            self.is_open
+            and self._thread == threading.get_ident()
+            and (frame is None or frame.f_back is not None)
+        )
 
 
 @overload
@@ -309,7 +331,7 @@ def _of_scipy(value: object) -> Any:
     return None
 
 
-# -- the modules ------------------------------------------------------------------------------------------------------
+# -- the modules -----------------------------------------------------------------------------------
 
 
 class _LiftedModule(ModuleType):
@@ -366,7 +388,14 @@ def _names() -> Iterator[tuple[ModuleType, list[str]]]:
     """Yield NumPy's modules, and their names to replace."""
     for where in ("numpy", *[f"numpy.{name}" for name in namespace.SUBMODULES]):
         module = importlib.import_module(where)
-        yield module, [name for name in module.__all__ if not name.startswith("_") and _is_lifted_name(module, name)]
+        yield (
+            module,
+            [
+                name
+                for name in module.__all__
+                if not name.startswith("_") and _is_lifted_name(module, name)
+            ],
+        )
 
 
 def _of_masked_arrays() -> list[tuple[ModuleType, type[_LiftedModule]]]:
@@ -374,7 +403,9 @@ def _of_masked_arrays() -> list[tuple[ModuleType, type[_LiftedModule]]]:
     module = sys.modules.get("numpy.ma")
     if type(module) is not ModuleType:
         return []
-    members = {name: _plain_property(module, name, masked_array(vars(module)[name])) for name in MASKED}
+    members = {
+        name: _plain_property(module, name, masked_array(vars(module)[name])) for name in MASKED
+    }
     return [(module, type("_Lifted_numpy.ma", (_LiftedModule,), members))]
 
 
@@ -400,7 +431,10 @@ def _companions() -> tuple[str, ...]:
     import pkgutil
 
     place = os.path.join(PACKAGE_PREFIX, "scipy")
-    return (*[f"scipy.{found.name}" for found in pkgutil.iter_modules([place])], "scipy.spatial.distance")
+    return (
+        *[f"scipy.{found.name}" for found in pkgutil.iter_modules([place])],
+        "scipy.spatial.distance",
+    )
 
 
 def _scipys() -> list[tuple[ModuleType, type[_LiftedModule]]]:
@@ -411,8 +445,16 @@ def _scipys() -> list[tuple[ModuleType, type[_LiftedModule]]]:
 
 @functools.lru_cache(maxsize=64)
 def _scipys_class(module: ModuleType) -> type[_LiftedModule]:
-    names = [name for name in getattr(module, "__all__", ()) if isinstance(vars(module).get(name), FunctionType)]
-    return type(f"_Lifted_{module.__name__}", (_LiftedModule,), {name: _companion_property(module, name) for name in names})
+    names = [
+        name
+        for name in getattr(module, "__all__", ())
+        if isinstance(vars(module).get(name), FunctionType)
+    ]
+    return type(
+        f"_Lifted_{module.__name__}",
+        (_LiftedModule,),
+        {name: _companion_property(module, name) for name in names},
+    )
 
 
 def _companion_property(module: ModuleType, name: str) -> property:
@@ -431,7 +473,11 @@ def _companion_property(module: ModuleType, name: str) -> property:
 
 
 def _stored(
-    own: dict[str, Any], name: str, read: Callable[[ModuleType], Any], function: object, *handed_out: object
+    own: dict[str, Any],
+    name: str,
+    read: Callable[[ModuleType], Any],
+    function: object,
+    *handed_out: object,
 ) -> property:
     """Return a module property that ``read`` reads, and that writes to the module's dictionary.
 
@@ -445,7 +491,8 @@ def _stored(
 
     def write(_module: ModuleType, value: object) -> None:
         is_ours = (
-            any(value is one for one in handed_out if one is not None) or getattr(value, "of_scipy", _MISSING) is function
+            any(value is one for one in handed_out if one is not None)
+            or getattr(value, "of_scipy", _MISSING) is function
         )
         own[name] = function if is_ours else value
 
@@ -483,13 +530,19 @@ def _property(module: ModuleType, name: str) -> property:
     wrapped = getattr(inner, "__wrapped__", None)
     converts = None
     if module is np and name in namespace.CONVERSIONS:
-        converts = _handed_out(Function(inner.__wrapped__, name, f"{namespace.NAME}.of_traced_values"))
+        converts = _handed_out(
+            Function(inner.__wrapped__, name, f"{namespace.NAME}.of_traced_values")
+        )
 
     def read(_module: ModuleType) -> Any:
         found = own.get(name, _MISSING)
         if found is _MISSING:
             raise AttributeError(name)
-        if INNERMOST_LIFT.get() is None or not is_lifted() or (wrapped is not None and found is not wrapped):
+        if (
+            INNERMOST_LIFT.get() is None
+            or not is_lifted()
+            or (wrapped is not None and found is not wrapped)
+        ):
             return found  # the last case: it was overwritten
         frame = sys._getframe(1)
         if reads_lifted(frame):
@@ -498,4 +551,6 @@ def _property(module: ModuleType, name: str) -> property:
             return converts
         return found
 
-    return _stored(own, name, read, own.get(name) if wrapped is None else wrapped, handed_out, converts)
+    return _stored(
+        own, name, read, own.get(name) if wrapped is None else wrapped, handed_out, converts
+    )

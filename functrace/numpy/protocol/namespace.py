@@ -48,18 +48,34 @@ _OF_SEQUENCES = frozenset({"row_stack", "histogramdd", "piecewise", "apply_over_
 
 _AS_THEY_ARE = frozenset({"block", "isscalar", "iterable", "printoptions"})
 
-_OF_ONE_NUMBER = {"zeros": 0, "zeros_like": 0, "empty": 0, "empty_like": 0, "ones": 1, "ones_like": 1}
+_OF_ONE_NUMBER = {
+    "zeros": 0,
+    "zeros_like": 0,
+    "empty": 0,
+    "empty_like": 0,
+    "ones": 1,
+    "ones_like": 1,
+}
 """Creation functions recorded as one broadcast number; zeros for uninitialized memory."""
 
 CONVERSIONS = frozenset(
-    {"array", "asarray", "asanyarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "require"}
+    {
+        "array",
+        "asarray",
+        "asanyarray",
+        "asarray_chkfinite",
+        "ascontiguousarray",
+        "asfortranarray",
+        "require",
+    }
 )
 """Functions that may return their argument; for lists and numbers the result is new."""
 
 CREATORS = frozenset(
     {
         *_OF_ONE_NUMBER, *CONVERSIONS, "arange", "copy", "diag", "diagflat", "eye", "fromiter",
-        "full", "full_like", "geomspace", "identity", "indices", "linspace", "logspace", "meshgrid", "repeat", "tile",
+        "full", "full_like", "geomspace", "identity", "indices", "linspace", "logspace",
+        "meshgrid", "repeat", "tile",
         "tri", "tril", "triu", "vander",
     }
 )  # fmt: skip
@@ -84,7 +100,9 @@ class Function:
         self._where, self._name = where, name
         self._row = row
         self._of_sequence = name in _OF_SEQUENCES if row is None else row.of_sequence
-        is_foreign = row is None and isinstance(function, FunctionType) and name not in _OF_SEQUENCES
+        is_foreign = (
+            row is None and isinstance(function, FunctionType) and name not in _OF_SEQUENCES
+        )
         self._as_it_is = name in _AS_THEY_ARE or is_foreign or (row is not None and row.creates)
         self._creates = name in CREATORS and where == NAME
         self._targets = _targets(function, None if row is None else row.does)
@@ -109,7 +127,11 @@ class Function:
         row = self._row
         if row is None or (not row.creates and any_takes_functions((*args, *kwargs.values()))):
             return self.__wrapped__(*args, **kwargs)
-        return row.does(*args, **kwargs) if row.weak else row.does(*map(strong, args), **strong(kwargs))
+        return (
+            row.does(*args, **kwargs)
+            if row.weak
+            else row.does(*map(strong, args), **strong(kwargs))
+        )
 
     def _prepared(self, value: Any) -> Any:
         if is_masked(type(value)):  # ufuncs handle masked arrays themselves
@@ -149,10 +171,14 @@ def _targets(function: Callable[..., Any], does: Callable[..., Any] | None) -> f
 
 def _found(where: str, name: str) -> Any:
     """Unpickle a function of the namespace."""
-    return operator.attrgetter(f"{where}.{name}".removeprefix(f"{NAME}."))(importlib.import_module(NAME))
+    return operator.attrgetter(f"{where}.{name}".removeprefix(f"{NAME}."))(
+        importlib.import_module(NAME)
+    )
 
 
-def _traced(recording: Recording, made: Any, name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+def _traced(
+    recording: Recording, made: Any, name: str, args: tuple[object, ...], kwargs: dict[str, object]
+) -> Any:
     """Return the result of a creation function as a traced array, if it is new memory."""
     if type(made) in (tuple, list):  # meshgrid; linspace with its step
         return type(made)([_traced(recording, part, name, args, kwargs) for part in made])
@@ -167,7 +193,9 @@ def _traced(recording: Recording, made: Any, name: str, args: tuple[object, ...]
     given = (*args, *kwargs.values())
     if name in CONVERSIONS:
         source = args[0] if args else kwargs.get("object", kwargs.get("a"))
-        copies = name == "array" and (args[2] if len(args) > 2 else kwargs.get("copy", True)) is True
+        copies = (
+            name == "array" and (args[2] if len(args) > 2 else kwargs.get("copy", True)) is True
+        )
         if not copies and not isinstance(source, _FRESH):
             return made
     elif any(isinstance(x, np.ndarray) and np.may_share_memory(x, made) for x in given):
@@ -194,7 +222,9 @@ class Ufunc(Function):
 class Collecting(Function):
     """``fromiter``, which must read its first argument to find traced values."""
 
-    def __call__(self, iter: Iterable[object], dtype: object, count: int = -1, **kwargs: object) -> Any:
+    def __call__(
+        self, iter: Iterable[object], dtype: object, count: int = -1, **kwargs: object
+    ) -> Any:
         """Call NumPy's function."""
         if is_recording():
             iter = list(itertools.islice(iter, count) if count >= 0 else iter)
@@ -234,10 +264,14 @@ def lookup(module: ModuleType, name: str, where: str) -> Any:
     try:
         found = getattr(module, name)
     except AttributeError:
-        raise AttributeError(f"module {where!r} has no attribute {name!r}: NumPy has no such name") from None
+        raise AttributeError(
+            f"module {where!r} has no attribute {name!r}: NumPy has no such name"
+        ) from None
     if isinstance(found, type) or not callable(found):
         return found
-    kind = Ufunc if isinstance(found, np.ufunc) else Collecting if found is np.fromiter else Function
+    kind = (
+        Ufunc if isinstance(found, np.ufunc) else Collecting if found is np.fromiter else Function
+    )
     return kind(found, name, where)
 
 

@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, TypeVa
 
 import numpy as np
 
-from functrace.errors import AxisError, DtypeError, LostGradientError, ShapeError, UnsupportedFunctionError
+from functrace.errors import (
+    AxisError,
+    DtypeError,
+    LostGradientError,
+    ShapeError,
+    UnsupportedFunctionError,
+)
 from functrace.ir.aval import shape_of
 from functrace.numpy.protocol.tables import OR_LIFT
 from functrace.ops import joining
@@ -67,7 +73,7 @@ NOT_GIVEN: Any = np._NoValue
 _ALL = (None, None, None)
 
 
-# -- array-likes ------------------------------------------------------------------------------------------------------
+# -- array-likes -----------------------------------------------------------------------------------
 
 
 class HasOperators:
@@ -78,7 +84,9 @@ class HasOperators:
 
 def holds_tracer(value: object) -> bool:
     """Return True if a value is traced, or a nested list or tuple that contains traced values."""
-    return isinstance(value, Tracer) or (isinstance(value, list | tuple) and any(map(holds_tracer, value)))
+    return isinstance(value, Tracer) or (
+        isinstance(value, list | tuple) and any(map(holds_tracer, value))
+    )
 
 
 def stacked(value: Operand) -> Operand:
@@ -144,7 +152,9 @@ def without_derivatives(value: Any) -> Any:
         return value._concrete() if is_constant(value) else None
     if type(value) in (list, tuple):
         parts = [without_derivatives(part) for part in value]
-        is_lost = any(found is None and part is not None for found, part in zip(parts, value, strict=True))
+        is_lost = any(
+            found is None and part is not None for found, part in zip(parts, value, strict=True)
+        )
         return None if is_lost else type(value)(parts)
     if type(value) is dict:
         parts = without_derivatives(list(value.values()))
@@ -152,7 +162,7 @@ def without_derivatives(value: Any) -> Any:
     return value
 
 
-# -- axes -------------------------------------------------------------------------------------------------------------
+# -- axes ------------------------------------------------------------------------------------------
 
 
 def exact_axis(axis: K) -> K:
@@ -170,7 +180,10 @@ def one_axis(axis: SupportsIndex, ndim: int) -> int:
     """Return an axis as a non-negative int; raise `AxisError` if it does not exist."""
     k = operator.index(axis)
     if not -ndim <= k < ndim:
-        raise AxisError(f"axis {k} is out of bounds for an array with {ndim} axes", fix=f"use -{ndim} … {ndim - 1}")
+        raise AxisError(
+            f"axis {k} is out of bounds for an array with {ndim} axes",
+            fix=f"use -{ndim} … {ndim - 1}",
+        )
     return k % ndim
 
 
@@ -212,10 +225,13 @@ def along(axis: int, part: object) -> tuple[Any, ...]:
 def at_least(x: Value, ndim: int, what: str) -> None:
     """Check the minimum number of axes of an array."""
     if len(shape_of(x)) < ndim:
-        raise ShapeError(f"{what} needs an array with at least {ndim} axes, got shape {shape_of(x)}", fix="add an axis")
+        raise ShapeError(
+            f"{what} needs an array with at least {ndim} axes, got shape {shape_of(x)}",
+            fix="add an axis",
+        )
 
 
-# -- sizes ------------------------------------------------------------------------------------------------------------
+# -- sizes -----------------------------------------------------------------------------------------
 
 
 def int_tuple(sizes: Any) -> Shape:
@@ -236,18 +252,22 @@ def full_shape(shape: Shape, size: int) -> Shape:
         if n != -1:
             known *= n
     if shape.count(-1) > 1 or known == 0 or size % known:
-        raise ShapeError(f"cannot reshape {size} elements to {shape}", fix="keep the number of elements")
+        raise ShapeError(
+            f"cannot reshape {size} elements to {shape}", fix="keep the number of elements"
+        )
     return tuple(size // known if n == -1 else n for n in shape)
 
 
-# -- order= and dtype= ------------------------------------------------------------------------------------------------
+# -- order= and dtype= -----------------------------------------------------------------------------
 
 
 def checked_order(order: object, what: str) -> str:
     """Return ``order=`` as a letter; raise if it is invalid."""
     letter = "K" if order is None else str(order).upper()
     if letter not in ("C", "F", "A", "K"):
-        raise UnsupportedFunctionError(f"{what}: order must be 'C', 'F', 'A' or 'K', not {order!r}", fix="leave it out")
+        raise UnsupportedFunctionError(
+            f"{what}: order must be 'C', 'F', 'A' or 'K', not {order!r}", fix="leave it out"
+        )
     return letter
 
 
@@ -256,24 +276,29 @@ def cast_to(x: X, dtype: DtypeLike, casting: Casting = "unsafe") -> X:
     if dtype is None:
         return x
     if casting != "unsafe" and not np.can_cast(x.dtype, dtype, casting):
-        raise DtypeError(f"cannot cast {x.dtype} to {np.dtype(dtype)} by the rule {casting!r}", fix="pass casting='unsafe'")
+        raise DtypeError(
+            f"cannot cast {x.dtype} to {np.dtype(dtype)} by the rule {casting!r}",
+            fix="pass casting='unsafe'",
+        )
     return convert(x, dtype)
 
 
-# -- out= and other targets -------------------------------------------------------------------------------------------
+# -- out= and other targets ------------------------------------------------------------------------
 
 
 def need_traced(target: Operand, what: str) -> TracedArray:
     """Return the target of a write; raise unless it is traced, since a derivative would be lost."""
     if isinstance(target, list | tuple) or type(target) in LITERALS:
         raise DtypeError(
-            f"{what} writes into an array, not into a {type(target).__name__} (return arrays must be of ArrayType)",
+            f"{what} writes into an array, not into a {type(target).__name__} (return arrays must "
+            "be of ArrayType)",
             fix="make an array of it first, or use the returned value",
         )
     if not isinstance(target, Tracer):
         raise LostGradientError(
             f"{what} would write a traced value into a plain ndarray and lose its derivative",
-            fix="use the returned value, or let the target be traced too: np.zeros_like(x) of a traced x, or "
+            fix="use the returned value, or let the target be traced too: np.zeros_like(x) of a "
+            "traced x, or "
             f"np.array(target, like=x). {OR_LIFT}",
         )
     return target

@@ -4,12 +4,12 @@ Note [Readers of NumPy's own names]
     Five kinds of readers get them. NumPy's and functrace's own code computes with plain arrays.
     Compiled code reads the memory of the result of ``np.zeros``; it is detected by the current
     instruction of the innermost Python frame, which does not read a name. Names of a module during
-    its import would outlive the lift. Packages whose Python code passes its arrays to a compiled core (`PLAIN`)
-    cannot use traced ones. And a library that was called without a reachable traced value (in its
-    arguments, their attributes and items, and closures of functions among them) behaves as outside:
-    its tables are plain arrays, as its compiled code, hashing and memory views need.
-    A traced value that enters in another way (a global variable, a C object) is combined with plain
-    arrays there, which raises, as without a lift.
+    its import would outlive the lift. Packages whose Python code passes its arrays to a compiled
+    core (`PLAIN`) cannot use traced ones. And a library that was called without a reachable traced
+    value (in its arguments, their attributes and items, and closures of functions among them)
+    behaves as outside: its tables are plain arrays, as its compiled code, hashing and memory views
+    need. A traced value that enters in another way (a global variable, a C object) is combined with
+    plain arrays there, which raises, as without a lift.
 
 Layer: 3.
 """
@@ -21,7 +21,15 @@ import inspect
 import itertools
 from collections.abc import Iterable, Mapping
 from opcode import opmap
-from types import CellType, CodeType, FrameType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from types import (
+    CellType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 import numpy as np
@@ -34,7 +42,8 @@ PLAIN = tuple(
     [
         f"{name}."
         for name in (
-            "autograd", "cupy", "h5py", "jax", "jaxlib", "llvmlite", "numba", "pandas", "PIL", "polars",
+            "autograd", "cupy", "h5py", "jax", "jaxlib", "llvmlite", "numba", "pandas", "PIL",
+            "polars",
             "pyarrow", "scipy.sparse", "tensorflow", "torch", "xarray",
         )
     ]
@@ -49,18 +58,38 @@ _SHORT = 32
 """Maximum number of operations that are traversed to test whether a traced value is constant."""
 
 _READS = frozenset(
-    opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "IMPORT_STAR", "CALL_INTRINSIC_1") if name in opmap
+    opmap[name]
+    for name in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "IMPORT_STAR", "CALL_INTRINSIC_1")
+    if name in opmap
 )
 """Instructions that read a name of a module; since Python 3.12 ``import *`` is an intrinsic."""
-_ATOMS = (int, float, complex, str, bytes, Tracer, np.ndarray, np.generic, np.dtype, type, ModuleType, type(None))
+_ATOMS = (
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    Tracer,
+    np.ndarray,
+    np.generic,
+    np.dtype,
+    type,
+    ModuleType,
+    type(None),
+)
 
 
 def reads_lifted(frame: FrameType) -> bool:
     """Return True if a frame reads lifted names; see Note [Readers of NumPy's own names]."""
     code = frame.f_code
-    if code.co_filename.startswith(OWN_AND_NUMPYS) or _instruction(code, frame.f_lasti) not in _READS:
+    if (
+        code.co_filename.startswith(OWN_AND_NUMPYS)
+        or _instruction(code, frame.f_lasti) not in _READS
+    ):
         return False
-    if code.co_name == "<module>" and getattr(frame.f_globals.get("__spec__"), "_initializing", False):
+    if code.co_name == "<module>" and getattr(
+        frame.f_globals.get("__spec__"), "_initializing", False
+    ):
         return False
     return is_reached_code(frame)
 
@@ -93,7 +122,9 @@ def _arguments(frame: FrameType) -> list[object]:
     code, values = frame.f_code, frame.f_locals
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    return [values[name] for name in (*code.co_varnames[:count], *code.co_freevars) if name in values]
+    return [
+        values[name] for name in (*code.co_varnames[:count], *code.co_freevars) if name in values
+    ]
 
 
 def holds_traced(values: Iterable[object]) -> bool:
@@ -148,7 +179,11 @@ def _held(value: Any) -> Iterable[object]:
         attributes = []
     for kind in type(value).__mro__:
         if "__slots__" in kind.__dict__:
-            attributes += [_slot(member, value) for member in kind.__dict__.values() if type(member) is MemberDescriptorType]
+            attributes += [
+                _slot(member, value)
+                for member in kind.__dict__.values()
+                if type(member) is MemberDescriptorType
+            ]
     return attributes
 
 

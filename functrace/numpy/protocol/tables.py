@@ -27,7 +27,8 @@ from functrace.ops.elementwise import logical_or, positive
 from functrace.tracing.tracer import Tracer
 
 OR_LIFT = (
-    "Or leave the code as it is, and import functrace.numpy as np above it, or call it under @functrace.numpy.lift "
+    "Or leave the code as it is, and import functrace.numpy as np above it, or call it under "
+    "@functrace.numpy.lift "
     "(docs/numpy.md)"
 )
 """Fix for functions that NumPy's protocols do not dispatch, for error messages."""
@@ -182,14 +183,18 @@ def function_name(func: object) -> str:
     return f"{module}.{getattr(func, '__qualname__', getattr(func, '__name__', repr(func)))}"
 
 
-def unsupported_function(func: object, why: str = "has no implementation on traced values") -> UnsupportedFunctionError:
+def unsupported_function(
+    func: object, why: str = "has no implementation on traced values"
+) -> UnsupportedFunctionError:
     """Return the error for a NumPy function without an implementation; it names it and the fix."""
     name = function_name(func)
     if name.rpartition(".")[2] in SAVED:
         return UnsupportedFunctionError(f"{name} takes plain arrays, not traced values", fix=SAVE)
     return UnsupportedFunctionError(
         f"{name} {why}",
-        fix="write it with functions that are supported (docs/numpy_coverage.md). Without a derivative: "
-        "functrace.pure_callback calls it when the program runs; functrace.value(x) gives the plain value, where it is "
+        fix="write it with functions that are supported (docs/numpy_coverage.md). Without a "
+        "derivative: "
+        "functrace.pure_callback calls it when the program runs; functrace.value(x) gives the "
+        "plain value, where it is "
         "known. functrace.primitive gives it a derivative of yours",
     )

@@ -61,7 +61,8 @@ def _in_loop(ufunc: np.ufunc, name: str, x: Arrayed, dtype: np.dtype[Any]) -> An
     """Return the operand in the dtype of the result, which is also the working dtype."""
     if ufunc.resolve_dtypes((dtype, dtype, None))[-1] != dtype:
         raise DtypeError(
-            f"numpy.{ufunc.__name__}.{name} of {x.dtype} would compute in another dtype than that of its result, {dtype}",
+            f"numpy.{ufunc.__name__}.{name} of {x.dtype} would compute in another dtype than that "
+            f"of its result, {dtype}",
             fix="write the loop yourself",
         )
     return convert(x, dtype)
@@ -85,14 +86,20 @@ def _reduce(ufunc: np.ufunc, primitive: Primitive) -> Callable[..., Any]:
         sample = np.ones(tuple(min(n, 1) for n in x.shape), x.dtype)
         expected: Any = ufunc.reduce(sample, axis=axis, dtype=dtype, **options)  # type: ignore[call-overload]
         axes = normalize_axes(exact_axis(axis), x.ndim)
-        shape = kept_shape(x.shape, axes) if keepdims else tuple(n for k, n in enumerate(x.shape) if k not in axes)
+        shape = (
+            kept_shape(x.shape, axes)
+            if keepdims
+            else tuple(n for k, n in enumerate(x.shape) if k not in axes)
+        )
         mask = None if where is True else merge_reduced(broadcast_to(where, x.shape), axes)
         x = merge_reduced(_in_loop(ufunc, "reduce", x, expected.dtype), axes)
         total: Any = None
         if initial is not NOT_GIVEN and initial is not None:
             total = broadcast_to(convert(arrayed(initial), expected.dtype), x.shape[:-1])
         elif mask is not None or not x.shape[-1]:
-            total = broadcast_to(np.asarray(ufunc.identity).astype(expected.dtype)[()], x.shape[:-1])
+            total = broadcast_to(
+                np.asarray(ufunc.identity).astype(expected.dtype)[()], x.shape[:-1]
+            )
         for k in range(x.shape[-1]):
             part = index_static(x, (Ellipsis, k))
             new = part if total is None else bind(primitive, (total, part))
@@ -112,22 +119,28 @@ def _accumulate(ufunc: np.ufunc, primitive: Primitive) -> Callable[..., Any]:
         for k in range(x.shape[place]):
             part = index_static(x, along(place, k))
             parts.append(bind(primitive, (parts[-1], part)) if parts else part)
-        return laid_out(stack(parts, place) if parts else index_static(x, along(place, (0, 0, None))), UNKNOWN)
+        return laid_out(
+            stack(parts, place) if parts else index_static(x, along(place, (0, 0, None))), UNKNOWN
+        )
 
     return accumulate
 
 
 def _reduceat(ufunc: np.ufunc, primitive: Primitive) -> Callable[..., Any]:
-    def reduceat(a: Operand, indices: Operand, axis: SupportsIndex = 0, dtype: DtypeLike = None) -> Any:
+    def reduceat(
+        a: Operand, indices: Operand, axis: SupportsIndex = 0, dtype: DtypeLike = None
+    ) -> Any:
         x = arrayed(a)
         place = one_axis(exact_axis(axis), x.ndim)
         try:
             starts = known(indices)
         except ConcretizationError as error:
             raise ConcretizationError(
-                f"numpy.{ufunc.__name__}.reduceat needs the values of its indices, which are not known here",
+                f"numpy.{ufunc.__name__}.reduceat needs the values of its indices, which are not "
+                "known here",
                 made=error.made,
-                fix="pass indices that are not traced; sums of segments are np.add.at(np.zeros(n, like=x), segment, x)",
+                fix="pass indices that are not traced; sums of segments are np.add.at(np.zeros(n, "
+                "like=x), segment, x)",
             ) from error
         size = x.shape[place]
         # NumPy itself checks the indices.
@@ -137,12 +150,17 @@ def _reduceat(ufunc: np.ufunc, primitive: Primitive) -> Callable[..., Any]:
         stops = np.where(stops > starts, stops, starts + 1)
         x = _in_loop(ufunc, "reduceat", x, expected)
         if ufunc is np.add and len(starts):  # all segments at once
-            return laid_out(moveaxis(sum_segments(moveaxis(x, place, 0), starts, stops), 0, place), UNKNOWN)
+            return laid_out(
+                moveaxis(sum_segments(moveaxis(x, place, 0), starts, stops), 0, place), UNKNOWN
+            )
         reduce: Any = UFUNC_METHODS.get((ufunc, "reduce")) or _reduce(ufunc, primitive)
         segments = [
-            index_static(x, along(place, (i, j, None))) for i, j in zip(starts.tolist(), stops.tolist(), strict=True)
+            index_static(x, along(place, (i, j, None)))
+            for i, j in zip(starts.tolist(), stops.tolist(), strict=True)
         ]
-        parts = [s if s.shape[place] == 1 else reduce(s, axis=place, keepdims=True) for s in segments]
+        parts = [
+            s if s.shape[place] == 1 else reduce(s, axis=place, keepdims=True) for s in segments
+        ]
         if not parts:
             return index_static(x, along(place, (0, 0, None)))
         return laid_out(concatenate([convert(part, expected) for part in parts], place), UNKNOWN)

@@ -50,7 +50,9 @@ def _log_sum(ufunc: np.ufunc, scale: float) -> Callable[..., Any]:
         a = where_only(_looped(ufunc, arrayed(a), dtype), where, -math.inf)
         axes = normalize_axes(exact_axis(axis), a.ndim)
         if ops.count(a.shape, axes) == 0:
-            result: Any = broadcast_to(np.asarray(-math.inf, a.dtype)[()], ops.dropped_shape(a.shape, axes))
+            result: Any = broadcast_to(
+                np.asarray(-math.inf, a.dtype)[()], ops.dropped_shape(a.shape, axes)
+            )
         else:
             result = ops.logsumexp(a if scale == 1 else ew.mul(a, scale), axes)
             result = result if scale == 1 else ew.div(result, scale)
@@ -89,10 +91,16 @@ def _hypot_reduce(
     size = ew.absolute(a)
     start = start_of(initial if is_given(initial) else 0.0, a.dtype)
     if ops.count(a.shape, axes) == 0 or not axes:
-        result = broadcast_to(start, ops.dropped_shape(a.shape, axes)) if axes else ew.hypot(a, start)
+        result = (
+            broadcast_to(start, ops.dropped_shape(a.shape, axes)) if axes else ew.hypot(a, start)
+        )
         return finished(result, a.shape, axes, keepdims, None, "hypot.reduce")
-    scale = ops.expand_reduced(bind(ops.reduce_max_p, (size,), (axes,)), a.shape, axes)  # so that no square overflows
-    scale = ew.stop_gradient(ew.where(ew.logical_and(ew.isfinite(scale), ew.greater(scale, 0)), scale, 1))
+    scale = ops.expand_reduced(
+        bind(ops.reduce_max_p, (size,), (axes,)), a.shape, axes
+    )  # so that no square overflows
+    scale = ew.stop_gradient(
+        ew.where(ew.logical_and(ew.isfinite(scale), ew.greater(scale, 0)), scale, 1)
+    )
     total = ew.sqrt_of_square(bind(ops.reduce_sum_p, (ew.square(ew.div(a, scale)),), (axes,)))
     result = ew.mul(total, reshape(scale, total.shape))
     infinite = bind(ops.reduce_any_p, (ew.isinf(a),), (axes,))

@@ -34,7 +34,9 @@ from functrace.tracing.binding import bind
 from functrace.tracing.tracer import LITERALS, Tracer, as_array
 
 
-def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_ufunc(
+    ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Apply a ufunc, or one of its methods, in the general form (NEP 13)."""
     out = kwargs.pop("out", None)
     if out is not None:
@@ -46,7 +48,9 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
             if target is not None:
                 need_traced(target, f"numpy.{ufunc.__name__} with out= (or an in-place operator)")
         if len(targets) == 1:
-            where = mask_of(kwargs.pop("where", True), ufunc.__name__) if method == "__call__" else True
+            where = (
+                mask_of(kwargs.pop("where", True), ufunc.__name__) if method == "__call__" else True
+            )
             result = call_ufunc(ufunc, method, inputs, kwargs)
             if where is not True:  # elsewhere, out is unchanged
                 result = ew.where(where, result, targets[0])
@@ -67,7 +71,11 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     found = UFUNC_METHODS.get((ufunc, method)) or fold_method(ufunc, method)
     if found is None:
         plain = without_derivatives((inputs, kwargs))
-        return _raise(ufunc, method) if plain is None else getattr(ufunc, method)(*plain[0], **plain[1])
+        return (
+            _raise(ufunc, method)
+            if plain is None
+            else getattr(ufunc, method)(*plain[0], **plain[1])
+        )
     if method == "at":
         return found(*inputs)
     x, *rest = inputs
@@ -75,7 +83,8 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
         kwargs.setdefault("axis", 0)
     if method == "accumulate" and not shape_of(arrayed(x)):
         raise DtypeError(
-            f"numpy.{ufunc.__name__}.accumulate: cannot accumulate on a scalar", fix="pass an array with an axis"
+            f"numpy.{ufunc.__name__}.accumulate: cannot accumulate on a scalar",
+            fix="pass an array with an axis",
         )
     code = found.__code__
     takes = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -87,31 +96,48 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
 
 def _raise(ufunc: np.ufunc, method: str) -> Any:
     module = next(
-        (m for m in ("numpy", "scipy.special") if getattr(sys.modules.get(m), ufunc.__name__, None) is ufunc), None
+        (
+            m
+            for m in ("numpy", "scipy.special")
+            if getattr(sys.modules.get(m), ufunc.__name__, None) is ufunc
+        ),
+        None,
     )
     name = f"{module}.{ufunc.__name__}" if module else f"the ufunc {ufunc.__name__}"
     if module != "numpy":
         raise UnsupportedFunctionError(
             f"{name} has no derivative here",
-            fix="give it one with functrace.primitive(f, vjp=…), or take the plain value with functrace.value(x) if no "
+            fix="give it one with functrace.primitive(f, vjp=…), or take the plain value with "
+            "functrace.value(x) if no "
             "derivative is needed through it",
         )
     raise UnsupportedFunctionError(
-        f"{name}{'' if method == '__call__' else f'.{method}'} has no implementation on traced values",
-        fix="write it with functions that are supported (see functrace.numpy), or take the plain value with "
+        f"{name}{'' if method == '__call__' else f'.{method}'} has no implementation on traced "
+        "values",
+        fix="write it with functions that are supported (see functrace.numpy), or take the plain "
+        "value with "
         "functrace.value(x) if no derivative is needed through it",
     )
 
 
-def _cast(ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: DtypeLike, casting: Casting) -> tuple[Any, ...]:
+def _cast(
+    ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: DtypeLike, casting: Casting
+) -> tuple[Any, ...]:
     """Cast operands for the loop that ``dtype=`` and ``casting=`` select, as resolved by NumPy.
 
     Raises:
         DtypeError: if there is no such loop.
     """
-    kinds = [type(x) if type(x) in LITERALS else (x if isinstance(x, Tracer) else as_array(x)).dtype for x in inputs]
-    plain = [x if isinstance(k, type) else np.empty(0, k) for x, k in zip(inputs, kinds, strict=True)]
-    options: dict[str, Any] = {"casting": casting} if dtype is None else {"casting": casting, "dtype": dtype}
+    kinds = [
+        type(x) if type(x) in LITERALS else (x if isinstance(x, Tracer) else as_array(x)).dtype
+        for x in inputs
+    ]
+    plain = [
+        x if isinstance(k, type) else np.empty(0, k) for x, k in zip(inputs, kinds, strict=True)
+    ]
+    options: dict[str, Any] = (
+        {"casting": casting} if dtype is None else {"casting": casting, "dtype": dtype}
+    )
     try:
         result = ufunc(*plain, **options)
         if dtype is None or ufunc(*plain).dtype == result.dtype:
@@ -119,17 +145,21 @@ def _cast(ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: DtypeLike, casting: C
     except TypeError as error:
         shown = ", ".join([k.__name__ if isinstance(k, type) else str(k) for k in kinds])
         raise DtypeError(
-            f"numpy.{ufunc.__name__} of {shown}: {str(error).partition(chr(10))[0]}", fix="convert the operands with .astype"
+            f"numpy.{ufunc.__name__} of {shown}: {str(error).partition(chr(10))[0]}",
+            fix="convert the operands with .astype",
         ) from None
     letter = result.dtype.char
     if f"{letter * ufunc.nin}->{letter}" not in ufunc.types:
         raise UnsupportedFunctionError(
-            f"numpy.{ufunc.__name__} with dtype={result.dtype} has no implementation on traced values",
+            f"numpy.{ufunc.__name__} with dtype={result.dtype} has no implementation on traced "
+            "values",
             fix="leave dtype= out",
         )
     return tuple(
         [
-            np.asarray(x).astype(result.dtype)[()] if isinstance(k, type) else convert(x, result.dtype)
+            np.asarray(x).astype(result.dtype)[()]
+            if isinstance(k, type)
+            else convert(x, result.dtype)
             for x, k in zip(inputs, kinds, strict=True)
         ]
     )
@@ -147,13 +177,17 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         if plain is not None:
             given = {"dtype": dtype, "where": where, "casting": casting}
             usual = {"dtype": None, "where": True, "casting": "same_kind"}
-            return ufunc(*plain, **{key: x for key, x in given.items() if x is not usual[key]}, **kwargs)
+            return ufunc(
+                *plain, **{key: x for key, x in given.items() if x is not usual[key]}, **kwargs
+            )
     options = {"axis": kwargs.pop("axis")} if ufunc is np.vecdot and "axis" in kwargs else {}
     if kwargs or (primitive is None and ufunc not in FUNCTIONS):
         return _raise(ufunc, "__call__")
     if dtype is not None or casting != "same_kind":
         inputs = _cast(ufunc, inputs, dtype, casting)
-    result = bind(primitive, inputs) if primitive is not None else FUNCTIONS[ufunc](*inputs, **options)
+    result = (
+        bind(primitive, inputs) if primitive is not None else FUNCTIONS[ufunc](*inputs, **options)
+    )
     if where is not True:
         base = broadcast_to(np.zeros((), result.dtype), result.shape)
         result = ew.where(where, result, base)

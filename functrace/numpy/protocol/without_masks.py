@@ -31,7 +31,11 @@ _WITH_DOMAINS = frozenset({ew.div, ew.floor_divide, ew.remainder, ew.power, ew.U
 
 def is_masked(kind: type) -> bool:
     """Return True for classes of masked arrays."""
-    return kind is not np.ndarray and issubclass(kind, np.ndarray) and issubclass(kind, np.ma.MaskedArray)
+    return (
+        kind is not np.ndarray
+        and issubclass(kind, np.ndarray)
+        and issubclass(kind, np.ma.MaskedArray)
+    )
 
 
 def without_masks(value: Any) -> Any:
@@ -60,7 +64,8 @@ def operands_without_masks(primitive: Primitive, operands: tuple[Any, ...]) -> t
     found = without_masks(operands)
     if primitive in _WITH_DOMAINS:
         raise UnsupportedFunctionError(
-            f"{primitive.name} of a masked array masks elements where it is not defined, and traced values have no masks",
+            f"{primitive.name} of a masked array masks elements where it is not defined, and "
+            "traced values have no masks",
             fix="take its data, np.ma.getdata(x), or x.filled(value)",
         )
     return found
@@ -92,10 +97,13 @@ def masked_array(own: Callable[..., Any]) -> Callable[..., Any]:
         mask: Any = kwargs.get("mask", np.ma.nomask)
         if args or (mask is not np.ma.nomask and (holds_tracer(mask) or np.any(mask))):
             raise UnsupportedFunctionError(
-                f"numpy.ma.{own.__name__} of a traced value with masked elements has no implementation",
+                f"numpy.ma.{own.__name__} of a traced value with masked elements has no "
+                "implementation",
                 fix="use np.where(mask, 0.0, x), or np.sum(x, where=~mask) and the like",
             )
-        options = {key: kwargs[key] for key in ("order", "ndmin", "copy") if kwargs.get(key) is not None}
+        options = {
+            key: kwargs[key] for key in ("order", "ndmin", "copy") if kwargs.get(key) is not None
+        }
         if plain is np.array:
             options["copy"] = options.get("copy") or None
         return ROWS[plain].does(*given, **options)

@@ -15,6 +15,7 @@ from functrace.ops.special.rows import TABLE, SpecialFunction, special_function
 from functrace.ops.special.tails import TAILS
 
 __all__ = [
-    "BY_SHAPES", "TABLE", "TAILS", "SpecialFunction", "bessel", "distributions", "errors", "gamma", "hypergeometric",
+    "BY_SHAPES", "TABLE", "TAILS", "SpecialFunction", "bessel", "distributions", "errors", "gamma",
+    "hypergeometric",
     "logarithms", "special_function",
 ]  # fmt: skip

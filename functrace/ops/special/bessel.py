@@ -55,7 +55,12 @@ y0 = special(sp.y0, lambda x, o: -y1(x), source="DLMF 10.6.3")
 y1 = special(sp.y1, lambda x, o: 0.5 * (y0(x) - yv(2.0, x)), source="DLMF 10.6.1")
 jv = special(sp.jv, "v", _difference("jv"), source="DLMF 10.6.1")
 yv = special(sp.yv, "v", _difference("yv"), source="DLMF 10.6.1")
-yn = special(sp.yn, "n", lambda n, x, o: 0.5 * (yv(whole(n) - 1.0, x) - yv(whole(n) + 1.0, x)), source="DLMF 10.6.1")
+yn = special(
+    sp.yn,
+    "n",
+    lambda n, x, o: 0.5 * (yv(whole(n) - 1.0, x) - yv(whole(n) + 1.0, x)),
+    source="DLMF 10.6.1",
+)
 jve = special(
     sp.jve,
     jvp=_scaled(lambda: jve, _imaginary, lambda v, x: 0.5 * (jve(v - 1.0, x) - jve(v + 1.0, x))),
@@ -69,10 +74,16 @@ yve = special(
 hankel1 = special(sp.hankel1, "v", _difference("hankel1"), source="DLMF 10.6.1")
 hankel2 = special(sp.hankel2, "v", _difference("hankel2"), source="DLMF 10.6.1")
 hankel1e = special(
-    sp.hankel1e, "v", lambda v, z, o: 0.5 * (hankel1e(v - 1.0, z) - hankel1e(v + 1.0, z)) - 1j * o, source="DLMF 10.6.1"
+    sp.hankel1e,
+    "v",
+    lambda v, z, o: 0.5 * (hankel1e(v - 1.0, z) - hankel1e(v + 1.0, z)) - 1j * o,
+    source="DLMF 10.6.1",
 )
 hankel2e = special(
-    sp.hankel2e, "v", lambda v, z, o: 0.5 * (hankel2e(v - 1.0, z) - hankel2e(v + 1.0, z)) + 1j * o, source="DLMF 10.6.1"
+    sp.hankel2e,
+    "v",
+    lambda v, z, o: 0.5 * (hankel2e(v - 1.0, z) - hankel2e(v + 1.0, z)) + 1j * o,
+    source="DLMF 10.6.1",
 )
 
 # -- DLMF 10.29: I and K -----------------------------------------------
@@ -80,8 +91,12 @@ hankel2e = special(
 special_i0 = special(sp.i0, lambda x, o: i1(x), named="special_i0", source="DLMF 10.29.3")
 i1 = special(sp.i1, lambda x, o: 0.5 * (special_i0(x) + iv(2.0, x)), source="DLMF 10.29.1")
 i0e = special(sp.i0e, lambda x, o: i1e(x) - sign(x) * o, source="DLMF 10.29.3")
-i1e = special(sp.i1e, lambda x, o: 0.5 * (i0e(x) + ive(2.0, x)) - sign(x) * o, source="DLMF 10.29.1")
-iv = special(sp.iv, "v", lambda v, x, o: 0.5 * (iv(v - 1.0, x) + iv(v + 1.0, x)), source="DLMF 10.29.1")
+i1e = special(
+    sp.i1e, lambda x, o: 0.5 * (i0e(x) + ive(2.0, x)) - sign(x) * o, source="DLMF 10.29.1"
+)
+iv = special(
+    sp.iv, "v", lambda v, x, o: 0.5 * (iv(v - 1.0, x) + iv(v + 1.0, x)), source="DLMF 10.29.1"
+)
 ive = special(
     sp.ive,
     jvp=_scaled(lambda: ive, _real, lambda v, x: 0.5 * (ive(v - 1.0, x) + ive(v + 1.0, x))),
@@ -91,9 +106,21 @@ k0 = special(sp.k0, lambda x, o: -k1(x), source="DLMF 10.29.3")
 k1 = special(sp.k1, lambda x, o: -0.5 * (k0(x) + kv(2.0, x)), source="DLMF 10.29.1")
 k0e = special(sp.k0e, lambda x, o: o - k1e(x), source="DLMF 10.29.3")
 k1e = special(sp.k1e, lambda x, o: o - 0.5 * (k0e(x) + kve(2.0, x)), source="DLMF 10.29.1")
-kv = special(sp.kv, "v", lambda v, x, o: -0.5 * (kv(v - 1.0, x) + kv(v + 1.0, x)), source="DLMF 10.29.1")
-kn = special(sp.kn, "n", lambda n, x, o: -0.5 * (kv(whole(n) - 1.0, x) + kv(whole(n) + 1.0, x)), source="DLMF 10.29.1")
-kve = special(sp.kve, "v", lambda v, x, o: o - 0.5 * (kve(v - 1.0, x) + kve(v + 1.0, x)), source="DLMF 10.29.1")
+kv = special(
+    sp.kv, "v", lambda v, x, o: -0.5 * (kv(v - 1.0, x) + kv(v + 1.0, x)), source="DLMF 10.29.1"
+)
+kn = special(
+    sp.kn,
+    "n",
+    lambda n, x, o: -0.5 * (kv(whole(n) - 1.0, x) + kv(whole(n) + 1.0, x)),
+    source="DLMF 10.29.1",
+)
+kve = special(
+    sp.kve,
+    "v",
+    lambda v, x, o: o - 0.5 * (kve(v - 1.0, x) + kve(v + 1.0, x)),
+    source="DLMF 10.29.1",
+)
 
 # -- Struve, Airy -----------------------------------------------
 

@@ -19,7 +19,7 @@ from functrace.ops.special.logarithms import xlog1py, xlogy
 from functrace.ops.special.rows import kept, special, whole
 from functrace.typing import Array
 
-# -- incomplete functions, whose derivative by the last argument is the integrand ---------------------------------------
+# -- incomplete functions, whose derivative by the last argument is the integrand ------------------
 
 
 def beta_density(a: Array, b: Array, x: Array) -> Any:
@@ -88,10 +88,16 @@ btdtrib = special(
     source="of the inverse",
 )
 gammainc = special(
-    sp.gammainc, lambda a, x, o: _gamma_by_shape(a, x), lambda a, x, o: gamma_density(a, x), source="DLMF 8.8.13"
+    sp.gammainc,
+    lambda a, x, o: _gamma_by_shape(a, x),
+    lambda a, x, o: gamma_density(a, x),
+    source="DLMF 8.8.13",
 )
 gammaincc = special(
-    sp.gammaincc, lambda a, x, o: -_gamma_by_shape(a, x), lambda a, x, o: -gamma_density(a, x), source="DLMF 8.8.14"
+    sp.gammaincc,
+    lambda a, x, o: -_gamma_by_shape(a, x),
+    lambda a, x, o: -gamma_density(a, x),
+    source="DLMF 8.8.14",
 )
 gammaincinv = special(
     sp.gammaincinv,
@@ -128,7 +134,9 @@ def _fisher(n: Array, d: Array, x: Array) -> Any:
 
 
 def fisher_by_shapes(n: Array, d: Array, x: Array) -> tuple[Any, Any]:
-    """The derivatives of the distribution function of F by its degrees of freedom, over the density."""
+    """The derivatives of the distribution function of F by its degrees of freedom, over the
+    density.
+    """
     fits = ew.logical_and(ew.less(0.0, x), ew.less(x, math.inf))
     x = kept(fits, x, 1.0)
     scaled = d + n * x
@@ -196,7 +204,10 @@ stdtr = special(
     source="of the integral",
 )
 stdtrit = special(
-    sp.stdtrit, lambda df, p, o: -student_by_df(df, o), lambda df, p, o: 1.0 / _student(df, o), source="of the inverse"
+    sp.stdtrit,
+    lambda df, p, o: -student_by_df(df, o),
+    lambda df, p, o: 1.0 / _student(df, o),
+    source="of the inverse",
 )
 fdtr = special(
     sp.fdtr,

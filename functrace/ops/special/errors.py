@@ -87,7 +87,9 @@ def _expn(n: Array, x: Array, o: Array) -> Any:
     n = whole(n)
     is_zero = ew.equal(n, 0)
     first = where(is_zero, x, 1.0)
-    return where(is_zero, -exp(-first) * (1.0 + first) / square(first), -expn(where(is_zero, 1, n) - 1, x))
+    return where(
+        is_zero, -exp(-first) * (1.0 + first) / square(first), -expn(where(is_zero, 1, n) - 1, x)
+    )
 
 
 expi = special(sp.expi, lambda x, o: exp(x) / x, source="DLMF 6.2.5")

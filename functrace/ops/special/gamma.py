@@ -43,7 +43,9 @@ loggamma = special(sp.loggamma, lambda x, o: psi(x), source="DLMF 5.2.2")
 gamma = special(sp.gamma, lambda x, o: o * psi(x), source="DLMF 5.2.2")
 rgamma = special(sp.rgamma, _rgamma, source="DLMF 5.5.3")
 psi = special(sp.psi, _trigamma, source="DLMF 5.15.1")
-zeta = special(_ufuncs._zeta, "x", lambda x, q, o: -x * zeta(x + 1.0, q), named="zeta", source="DLMF 25.11.17")
+zeta = special(
+    _ufuncs._zeta, "x", lambda x, q, o: -x * zeta(x + 1.0, q), named="zeta", source="DLMF 25.11.17"
+)
 riemann_zeta = special(_ufuncs._riemann_zeta, "x", named="riemann_zeta", source="no derivative")
 zetac = special(sp.zetac, "x", source="no derivative")
 gammasgn = special(sp.gammasgn, None, source="piecewise constant")
@@ -56,7 +58,12 @@ def polygamma(n: int, x: Value) -> Any:
     return zeta(n + 1.0, x) * (-1.0) ** (n + 1) * math.factorial(n)
 
 
-betaln = special(sp.betaln, lambda a, b, o: psi(a) - psi(a + b), lambda a, b, o: psi(b) - psi(a + b), source="DLMF 5.12.1")
+betaln = special(
+    sp.betaln,
+    lambda a, b, o: psi(a) - psi(a + b),
+    lambda a, b, o: psi(b) - psi(a + b),
+    source="DLMF 5.12.1",
+)
 
 
 def _sine_and_cosine(x: Array) -> tuple[Any, Any]:
@@ -87,11 +94,18 @@ def _beta(a: Array, b: Array, o: Array) -> Any:
     right = o * (psi(x) - psi(x + y))
     x, y = _chosen(is_left, (a, -0.25), (b, 0.5))
     sine = _sine_and_cosine(x)[0]
-    both = math.pi * _sine_and_cosine(y)[0] * beta(y, 1.0 - x - y) / ew.where(ew.equal(sine, 0), 1.0, ew.square(sine))
+    both = (
+        math.pi
+        * _sine_and_cosine(y)[0]
+        * beta(y, 1.0 - x - y)
+        / ew.where(ew.equal(sine, 0), 1.0, ew.square(sine))
+    )
     left = o * (psi(1.0 - x) - psi(1.0 - x - y)) - both
     x, y = _chosen(is_between, (a, 0.75), (b, -0.5))
     sine = _sine_and_cosine(y)[0]
-    between = o * psi(x) + math.pi * beta(x, 1.0 - x - y) * _slope(x + y) / ew.where(ew.equal(sine, 0), math.nan, sine)
+    between = o * psi(x) + math.pi * beta(x, 1.0 - x - y) * _slope(x + y) / ew.where(
+        ew.equal(sine, 0), math.nan, sine
+    )
     return ew.where(is_right, right, ew.where(is_left, left, between))
 
 
@@ -100,7 +114,9 @@ def _binom(n: Array, x: Array, o: Array) -> Any:
     gamma]."""
     is_left = x < 0.5
     at, over = _chosen(is_left, (x, 0.25), (n, 1.0))
-    return ew.where(is_left, -beta(over + 1.0, 1.0 - at) * _slope(at), o * psi(ew.where(is_left, 1.0, x)))
+    return ew.where(
+        is_left, -beta(over + 1.0, 1.0 - at) * _slope(at), o * psi(ew.where(is_left, 1.0, x))
+    )
 
 
 def _poch(z: Array, m: Array, o: Array) -> Any:
@@ -112,18 +128,33 @@ def _poch(z: Array, m: Array, o: Array) -> Any:
     right = o * (psi(x + y) - psi(x))
     x, y = _chosen(is_left, (z, -0.25), (m, -0.5))
     sine = _sine_and_cosine(x + y)[0]
-    both = math.pi * _sine_and_cosine(y)[0] * poch(1.0 - x - y, y) / ew.where(ew.equal(sine, 0), 1.0, ew.square(sine))
+    both = (
+        math.pi
+        * _sine_and_cosine(y)[0]
+        * poch(1.0 - x - y, y)
+        / ew.where(ew.equal(sine, 0), 1.0, ew.square(sine))
+    )
     left = o * (psi(1.0 - x - y) - psi(1.0 - x)) + both
     x, y = _chosen(is_between, (z, -0.25), (m, 1.0))
     between = o * psi(x + y) + gamma(x + y) * gamma(1.0 - x) * _slope(x)
     return ew.where(is_right, right, ew.where(is_left, left, between))
 
 
-beta = special(sp.beta, lambda a, b, o: _beta(a, b, o), lambda a, b, o: _beta(b, a, o), source="DLMF 5.12.1, 5.5.3")
+beta = special(
+    sp.beta,
+    lambda a, b, o: _beta(a, b, o),
+    lambda a, b, o: _beta(b, a, o),
+    source="DLMF 5.12.1, 5.5.3",
+)
 binom = special(
     sp.binom,
     lambda n, k, o: o * psi(n + 1.0) - _binom(n, n - k + 1.0, o),
     lambda n, k, o: _binom(n, n - k + 1.0, o) - _binom(n, k + 1.0, o),
     source="DLMF 1.2.6, 5.5.3",
 )
-poch = special(sp.poch, lambda z, m, o: _poch(z, m, o), lambda z, m, o: o * psi(z + m), source="DLMF 5.2.5, 5.5.3")
+poch = special(
+    sp.poch,
+    lambda z, m, o: _poch(z, m, o),
+    lambda z, m, o: o * psi(z + m),
+    source="DLMF 5.2.5, 5.5.3",
+)

@@ -2,11 +2,11 @@
 quantiles and samples.
 
 Note [Derivatives by a shape]
-    P(a, x) is the integral of a density p(a, t) up to x, so its derivatives by a are integrals of derivatives of p, which
-    are p times a polynomial in derivatives of log p (Bell's; `_bell`). The code computes R_n =
-    (d/da)^n P / p, which is in range in both tails; and -R_1 is the derivative of a quantile, and
-    of a sample, by the shape. Its own derivatives are R_{n+1} and R_n again, so one primitive gives
-    every order:
+    P(a, x) is the integral of a density p(a, t) up to x, so its derivatives by a are integrals of
+    derivatives of p, which are p times a polynomial in derivatives of log p (Bell's; `_bell`). The
+    code computes R_n = (d/da)^n P / p, which is in range in both tails; and -R_1 is the derivative
+    of a quantile, and of a sample, by the shape. Its own derivatives are R_{n+1} and R_n again, so
+    one primitive gives every order:
 
         dR_n / da = R_{n+1} - R_n (log p)_a,        dR_n / dx = (d/da)^n p / p - R_n (log p)_x
 
@@ -15,7 +15,8 @@ Note [Derivatives by a shape]
     Gauss-Legendre nodes, concentrated near x, extend to where it has fallen by 45 powers of e.
     Relative errors are about 1e-13, and for large shapes those of log p.
 
-Source: DLMF 8.2, 8.17; Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018); Faa di Bruno for Bell.
+Source: DLMF 8.2, 8.17; Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018);
+Faa di Bruno for Bell.
 
 Layer: 2.
 """
@@ -66,7 +67,11 @@ def _bell(order: Order, score: Score) -> Any:
     for part in itertools.product(*[range(n + 1) for n in rest]):
         factor = math.prod(map(math.comb, rest, part))
         above = tuple(n + (k == first) for k, n in enumerate(part))
-        term = factor * score(above) * _bell(tuple(n - m for n, m in zip(rest, part, strict=True)), score)
+        term = (
+            factor
+            * score(above)
+            * _bell(tuple(n - m for n, m in zip(rest, part, strict=True)), score)
+        )
         total = term if total is None else total + term
     return total
 
@@ -91,12 +96,14 @@ def in_blocks(function: Callable[..., Array], *operands: Array) -> Array:
     return out.reshape(arrays[0].shape)
 
 
-# -- gamma ----------------------------------------------------------------------------------------------------------------
+# -- gamma -----------------------------------------------------------------------------------------
 
 
 def _psi(order: int, x: Array) -> Array:
     """The derivative of log gamma of an order, at least 1."""
-    return sp.psi(x) if order == 1 else (-1.0) ** order * math.factorial(order - 1) * sp.zeta(order, x)
+    return (
+        sp.psi(x) if order == 1 else (-1.0) ** order * math.factorial(order - 1) * sp.zeta(order, x)
+    )
 
 
 def gamma_ratio(a: Array, x: Array, order: int) -> Array:
@@ -108,7 +115,9 @@ def gamma_ratio(a: Array, x: Array, order: int) -> Array:
     sign = np.where(is_left, -1.0, 1.0)
     # t = z exp(sign s): the density there, times t, falls by sign (z expm1(sign s) - a s) powers of
     # e
-    left = _length(lambda s: a * s + z * np.expm1(-s), lambda s: a - z * np.exp(-s), (_FALL + z) / a)
+    left = _length(
+        lambda s: a * s + z * np.expm1(-s), lambda s: a - z * np.exp(-s), (_FALL + z) / a
+    )
     right = _length(
         lambda s: z * np.expm1(s) - a * s,
         lambda s: z * np.exp(s) - a,
@@ -127,7 +136,10 @@ def gamma_ratio(a: Array, x: Array, order: int) -> Array:
 def _operand_aval(*specs: Any) -> ShapeDtype:
     *operands, orders = specs
     if len(orders) != len(operands) - 1 or not any(orders):
-        raise ProgramError(f"orders {orders} of {len(operands) - 1} shapes", fix="give one per shape, and not only 0")
+        raise ProgramError(
+            f"orders {orders} of {len(operands) - 1} shapes",
+            fix="give one per shape, and not only 0",
+        )
     return joined_aval(*operands)
 
 
@@ -204,18 +216,23 @@ incomplete_gamma_p = Primitive(
     aval=_operand_aval,
     jvp=_jvp_of(_gamma_scores, lambda a, x: (a - 1.0) / x - 1.0),
     transpose=absent(
-        because="the incomplete gamma function is not linear", instead="differentiate with functrace.vjp instead"
+        because="the incomplete gamma function is not linear",
+        instead="differentiate with functrace.vjp instead",
     ),
     batch=ELEMENTWISE,
     params=("orders",),
 )
-"""``incomplete_gamma a x {orders=(1,)}``: the derivative of ``gammainc`` by its shape, over the density at x."""
+"""``incomplete_gamma a x {orders=(1,)}``: the derivative of ``gammainc`` by its shape, over the
+density at x.
+"""
 
-# -- beta -----------------------------------------------------------------------------------------------------------------
+# -- beta ------------------------------------------------------------------------------------------
 
 
 def beta_ratio(a: Array, b: Array, x: Array, n: int, m: int) -> Array:
-    """``R_nm``; for the orders 0, ``I / p`` left of ``a / (a + b)``, and ``(I - 1) / p`` right of it."""
+    """``R_nm``; for the orders 0, ``I / p`` left of ``a / (a + b)``, and ``(I - 1) / p`` right of
+    it.
+    """
     u, weights = _rule()
     is_inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
     is_left = x * (a + b) <= a
@@ -239,7 +256,10 @@ def beta_ratio(a: Array, b: Array, x: Array, n: int, m: int) -> Array:
     bulk = np.exp(-p[:, None] * s - total[:, None] * moved)
     near, far = np.log(z)[:, None] - s - moved, np.log(rest)[:, None] - moved
     turned = ~is_left[:, None]
-    logs: dict[Order, Array] = {(1, 0): np.where(turned, far, near), (0, 1): np.where(turned, near, far)}
+    logs: dict[Order, Array] = {
+        (1, 0): np.where(turned, far, near),
+        (0, 1): np.where(turned, near, far),
+    }
 
     def score(order: Order) -> Array:
         k = sum(order)
@@ -252,11 +272,15 @@ def beta_ratio(a: Array, b: Array, x: Array, n: int, m: int) -> Array:
 
     integrand = bulk * _bell((n, m), score)
     found = np.where(is_left, 1.0, -1.0) * z * rest * length[:, 0] * (integrand @ weights)
-    return np.where(is_inside, found, np.where((a > 0) & (b > 0) & ((x == 0) | (x == 1)), 0.0, np.nan))
+    return np.where(
+        is_inside, found, np.where((a > 0) & (b > 0) & ((x == 0) | (x == 1)), 0.0, np.nan)
+    )
 
 
 def _beta_eval(a: Array, b: Array, x: Array, orders: Order) -> Any:
-    return in_their_dtype(in_blocks(lambda a, b, x: beta_ratio(a, b, x, *orders), a, b, x), (a, b, x))
+    return in_their_dtype(
+        in_blocks(lambda a, b, x: beta_ratio(a, b, x, *orders), a, b, x), (a, b, x)
+    )
 
 
 def _beta_scores(a: Array, b: Array, x: Array) -> Score:
@@ -278,12 +302,15 @@ incomplete_beta_p = Primitive(
     aval=_operand_aval,
     jvp=_jvp_of(_beta_scores, lambda a, b, x: (a - 1.0) / x - (b - 1.0) / (1.0 - x)),
     transpose=absent(
-        because="the incomplete beta function is not linear", instead="differentiate with functrace.vjp instead"
+        because="the incomplete beta function is not linear",
+        instead="differentiate with functrace.vjp instead",
     ),
     batch=ELEMENTWISE,
     params=("orders",),
 )
-"""``incomplete_beta a b x {orders=(1, 0)}``: the derivative of ``betainc`` by its shapes, over the density at x."""
+"""``incomplete_beta a b x {orders=(1, 0)}``: the derivative of ``betainc`` by its shapes, over the
+density at x.
+"""
 
 BY_SHAPES: dict[str, Primitive] = {row.name: row for row in (incomplete_gamma_p, incomplete_beta_p)}
 """Both primitives by name."""

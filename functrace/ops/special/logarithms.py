@@ -23,9 +23,15 @@ _DEGREE = math.pi / 180
 # -- SciPy's versions of NumPy's functions -------------------------------------------------
 
 special_expm1 = special(sp.expm1, lambda x, o: exp(x), named="special_expm1", source="DLMF 4.7.6")
-special_log1p = special(sp.log1p, lambda x, o: 1.0 / (1.0 + x), named="special_log1p", source="DLMF 4.7.1")
-special_exp2 = special(sp.exp2, lambda x, o: o * math.log(2), named="special_exp2", source="DLMF 4.7.7")
-special_cbrt = special(sp.cbrt, lambda x, o: (1 / 3) / square(o), named="special_cbrt", source="DLMF 1.4.11")
+special_log1p = special(
+    sp.log1p, lambda x, o: 1.0 / (1.0 + x), named="special_log1p", source="DLMF 4.7.1"
+)
+special_exp2 = special(
+    sp.exp2, lambda x, o: o * math.log(2), named="special_exp2", source="DLMF 4.7.7"
+)
+special_cbrt = special(
+    sp.cbrt, lambda x, o: (1 / 3) / square(o), named="special_cbrt", source="DLMF 1.4.11"
+)
 special_round = special(sp.round, None, named="special_round", source="piecewise constant")
 exp10 = special(sp.exp10, lambda x, o: o * math.log(10), source="DLMF 4.7.7")
 cosm1 = special(sp.cosm1, lambda x, o: -ew.sin(x), source="DLMF 4.20.2")
@@ -34,7 +40,8 @@ cosdg = special(sp.cosdg, lambda x, o: -_DEGREE * sindg(x), source="DLMF 4.20.2"
 tandg = special(sp.tandg, lambda x, o: _DEGREE * (1.0 + square(o)), source="DLMF 4.20.3")
 cotdg = special(sp.cotdg, lambda x, o: -_DEGREE * (1.0 + square(o)), source="DLMF 4.20.6")
 radian = special(
-    sp.radian, lambda d, m, s, o: _DEGREE, lambda d, m, s, o: _DEGREE / 60, lambda d, m, s, o: _DEGREE / 3600,
+    sp.radian, lambda d, m, s, o: _DEGREE, lambda d, m, s, o: _DEGREE / 60, lambda d, m, s,
+    o: _DEGREE / 3600,
     source="linear",
 )  # fmt: skip
 
@@ -52,12 +59,27 @@ def _quotient(x: Array, y: Array) -> Any:
     return x / where(logical_and(ew.equal(x, 0), ew.equal(y, 0)), 1.0, y)
 
 
-xlogy = special(sp.xlogy, lambda x, y, o: log(y), lambda x, y, o: _quotient(x, y), source="DLMF 4.7.1")
-xlog1py = special(sp.xlog1py, lambda x, y, o: ew.log1p(y), lambda x, y, o: _quotient(x, 1.0 + y), source="DLMF 4.7.1")
+xlogy = special(
+    sp.xlogy, lambda x, y, o: log(y), lambda x, y, o: _quotient(x, y), source="DLMF 4.7.1"
+)
+xlog1py = special(
+    sp.xlog1py,
+    lambda x, y, o: ew.log1p(y),
+    lambda x, y, o: _quotient(x, 1.0 + y),
+    source="DLMF 4.7.1",
+)
 entr = special(sp.entr, lambda x, o: -log(x) - 1.0, source="of -x log x")
-rel_entr = special(sp.rel_entr, lambda x, y, o: log(x / y) + 1.0, lambda x, y, o: -_quotient(x, y), source="of x log(x / y)")
+rel_entr = special(
+    sp.rel_entr,
+    lambda x, y, o: log(x / y) + 1.0,
+    lambda x, y, o: -_quotient(x, y),
+    source="of x log(x / y)",
+)
 kl_div = special(
-    sp.kl_div, lambda x, y, o: log(x / y), lambda x, y, o: 1.0 - _quotient(x, y), source="of x log(x / y) - x + y"
+    sp.kl_div,
+    lambda x, y, o: log(x / y),
+    lambda x, y, o: 1.0 - _quotient(x, y),
+    source="of x log(x / y) - x + y",
 )
 
 # -- (exp(x) - 1) / x, and functions of it: all derivatives are confluent hypergeometric, smooth at
@@ -76,7 +98,10 @@ def _box_power(x: Array, power: Array) -> Any:
 
 exprel = special(sp.exprel, lambda x, o: _bend(x), source="DLMF 13.3.15, 13.6.2")
 boxcox = special(
-    sp.boxcox, lambda x, p, o: ew.power(x, p - 1.0), lambda x, p, o: _box_power(log(x), p), source="DLMF 13.3.15"
+    sp.boxcox,
+    lambda x, p, o: ew.power(x, p - 1.0),
+    lambda x, p, o: _box_power(log(x), p),
+    source="DLMF 13.3.15",
 )
 boxcox1p = special(
     sp.boxcox1p,
@@ -124,11 +149,18 @@ huber = special(
     lambda delta, r, o: where(abs(r) <= delta, r, delta * ew.sign(r)),
     source="SciPy huber",
 )
-pseudo_huber = special(sp.pseudo_huber, _pseudo_huber_delta, _pseudo_huber_r, source="SciPy pseudo_huber")
+pseudo_huber = special(
+    sp.pseudo_huber, _pseudo_huber_delta, _pseudo_huber_r, source="SciPy pseudo_huber"
+)
 
 # -- inverses of x exp(x) -----------------------------------------------
 
 lambertw = special(
-    _ufuncs._lambertw, lambda z, k, tol, o: exp(-o) / (1.0 + o), None, None, named="lambertw", source="DLMF 4.13.4"
+    _ufuncs._lambertw,
+    lambda z, k, tol, o: exp(-o) / (1.0 + o),
+    None,
+    None,
+    named="lambertw",
+    source="DLMF 4.13.4",
 )
 wrightomega = special(sp.wrightomega, lambda z, o: o / (1.0 + o), source="of the inverse")

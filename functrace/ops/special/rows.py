@@ -40,7 +40,9 @@ def special_function(name: str) -> SpecialFunction:
     return TABLE[name]
 
 
-def special(ufunc: np.ufunc, *deriv: Partial, source: str, named: str = "", jvp: Rule | None = None) -> SpecialFunction:
+def special(
+    ufunc: np.ufunc, *deriv: Partial, source: str, named: str = "", jvp: Rule | None = None
+) -> SpecialFunction:
     """Make the primitive of a SciPy ufunc, and add it to the table.
 
     Args:
@@ -75,7 +77,8 @@ def no_derivative(function: str, argument: str) -> Absent:
     """Return the rule of an argument without derivative."""
     return absent(
         because=f"scipy.special.{function} has no derivative by its argument {argument} here",
-        instead=f"hold {argument} constant with functrace.stop_gradient, or give the function a derivative by it with "
+        instead=f"hold {argument} constant with functrace.stop_gradient, or give the function a "
+        "derivative by it with "
         "functrace.custom_jvp",
     )
 
@@ -87,7 +90,9 @@ def _jvp_of(name: str, ufunc: np.ufunc, deriv: tuple[Partial, ...]) -> Rule:
 
     def jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
         output, total = outputs[0], None
-        operands = [x if integer else typed(x, output) for x, integer in zip(primals, counts, strict=True)]
+        operands = [
+            x if integer else typed(x, output) for x, integer in zip(primals, counts, strict=True)
+        ]
         for tangent, partial in zip(tangents, partials, strict=True):
             if tangent is not None and partial is not None:
                 total = ew.plus(total, ew.mul(tangent, partial(*operands, output)))
@@ -103,7 +108,12 @@ def _in_loop_dtypes(ufunc: np.ufunc, rule: Rule) -> Rule:
     def jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
         operands = ew.in_loop_dtypes(ufunc, primals, outputs[0])
         if operands is not primals:
-            tangents = tuple([t if t is None else convert(t, x.dtype) for t, x in zip(tangents, operands, strict=True)])
+            tangents = tuple(
+                [
+                    t if t is None else convert(t, x.dtype)
+                    for t, x in zip(tangents, operands, strict=True)
+                ]
+            )
         return rule(operands, outputs, tangents)
 
     return jvp

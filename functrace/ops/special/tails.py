@@ -25,7 +25,14 @@ from functrace.ir.primitive import Primitive, Tangents, Values, absent
 from functrace.ops import elementwise as ew
 from functrace.ops.elementwise import ELEMENTWISE
 from functrace.ops.special.gamma import betaln, gammaln
-from functrace.ops.special.incomplete import beta_ratio, by_shapes, gamma_ratio, in_blocks, in_their_dtype, joined_aval
+from functrace.ops.special.incomplete import (
+    beta_ratio,
+    by_shapes,
+    gamma_ratio,
+    in_blocks,
+    in_their_dtype,
+    joined_aval,
+)
 from functrace.ops.special.logarithms import xlog1py, xlogy
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
@@ -35,7 +42,10 @@ _LEAST = 1e-290
 
 
 def _logarithm(
-    function: Callable[..., Any], complement: Callable[..., Any], far: Callable[..., Any], *operands: Array
+    function: Callable[..., Any],
+    complement: Callable[..., Any],
+    far: Callable[..., Any],
+    *operands: Array,
 ) -> Array:
     """Return the logarithm of a function; by another formula where it underflows."""
     value, rest = function(*operands), complement(*operands)
@@ -83,7 +93,9 @@ def _tail(
     sign: float,
 ) -> Primitive:
     def evaluated(*operands: Array) -> Any:
-        return in_their_dtype(in_blocks(lambda *xs: _logarithm(function, complement, far, *xs), *operands), operands)
+        return in_their_dtype(
+            in_blocks(lambda *xs: _logarithm(function, complement, far, *xs), *operands), operands
+        )
 
     def jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
         share, total = sign * ew.exp(log_density(*primals) - outputs[0]), None
@@ -100,15 +112,25 @@ def _tail(
         eval=evaluated,
         aval=joined_aval,
         jvp=jvp,
-        transpose=absent(because=f"{name} is not linear", instead="differentiate with functrace.vjp instead"),
+        transpose=absent(
+            because=f"{name} is not linear", instead="differentiate with functrace.vjp instead"
+        ),
         batch=ELEMENTWISE,
     )
 
 
-log_gammainc_p = _tail("log_gammainc", sp.gammainc, sp.gammaincc, _gamma_far(1.0), _log_gamma_density, 1.0)
-log_gammaincc_p = _tail("log_gammaincc", sp.gammaincc, sp.gammainc, _gamma_far(-1.0), _log_gamma_density, -1.0)
-log_betainc_p = _tail("log_betainc", sp.betainc, sp.betaincc, _beta_far(1.0), _log_beta_density, 1.0)
-log_betaincc_p = _tail("log_betaincc", sp.betaincc, sp.betainc, _beta_far(-1.0), _log_beta_density, -1.0)
+log_gammainc_p = _tail(
+    "log_gammainc", sp.gammainc, sp.gammaincc, _gamma_far(1.0), _log_gamma_density, 1.0
+)
+log_gammaincc_p = _tail(
+    "log_gammaincc", sp.gammaincc, sp.gammainc, _gamma_far(-1.0), _log_gamma_density, -1.0
+)
+log_betainc_p = _tail(
+    "log_betainc", sp.betainc, sp.betaincc, _beta_far(1.0), _log_beta_density, 1.0
+)
+log_betaincc_p = _tail(
+    "log_betaincc", sp.betaincc, sp.betainc, _beta_far(-1.0), _log_beta_density, -1.0
+)
 
 
 def log_gammainc(a: Value, x: Value) -> Any:
@@ -131,5 +153,7 @@ def log_betaincc(a: Value, b: Value, x: Value) -> Any:
     return bind(log_betaincc_p, (a, b, x), ())
 
 
-TAILS: dict[str, Primitive] = {row.name: row for row in (log_gammainc_p, log_gammaincc_p, log_betainc_p, log_betaincc_p)}
+TAILS: dict[str, Primitive] = {
+    row.name: row for row in (log_gammainc_p, log_gammaincc_p, log_betainc_p, log_betaincc_p)
+}
 """All four primitives by name."""

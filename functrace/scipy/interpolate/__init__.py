@@ -1,4 +1,5 @@
-"""``scipy.interpolate`` for traced values: piecewise polynomials and splines through points, values on grids.
+"""``scipy.interpolate`` for traced values: piecewise polynomials and splines through points, values
+on grids.
 
 For plain arguments the classes return SciPy's own objects, which then also take traced points. For
 traced arguments they return objects with the same interface. Other names are SciPy's own.

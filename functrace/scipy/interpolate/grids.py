@@ -37,7 +37,8 @@ def _places(name: str, xi: Operand | Sequence[Operand], count: int) -> Any:
             at = at[None, :] if count > 1 else at[:, None]
     if at.ndim == 0 or at.shape[-1] != count:
         raise ShapeError(
-            f"scipy.interpolate.{name}: the requested sample points xi have dimension {at.shape[-1:]} but the grid has "
+            f"scipy.interpolate.{name}: the requested sample points xi have dimension "
+            f"{at.shape[-1:]} but the grid has "
             f"{count}",
             fix="pass places of shape (..., number of axes)",
         )
@@ -74,13 +75,15 @@ class Grid:
         made = read if read.dtype.kind in "fc" else read.astype(np.float64)
         if len(grid) > made.ndim:
             raise ShapeError(
-                f"scipy.interpolate.{self.name}: there are {len(grid)} point arrays, but values has {made.ndim} dimensions",
+                f"scipy.interpolate.{self.name}: there are {len(grid)} point arrays, but values "
+                f"has {made.ndim} dimensions",
                 fix="pass one vector per axis",
             )
         for k, p in enumerate(grid):
             if p.ndim != 1 or p.shape[0] != made.shape[k]:
                 raise ShapeError(
-                    f"scipy.interpolate.{self.name}: there are {p.shape} points and {made.shape[k]} values in dimension {k}",
+                    f"scipy.interpolate.{self.name}: there are {p.shape} points and "
+                    f"{made.shape[k]} values in dimension {k}",
                     fix="pass one value per point",
                 )
             if not holds_tracer(p) and p.shape[0] > 1 and np.all(np.diff(p) < 0):
@@ -91,32 +94,47 @@ class Grid:
         fill: Any = None if fill_value is None else arrayed(fill_value)
         if fill is not None and not np.can_cast(fill.dtype, made.dtype, "same_kind"):
             raise DtypeError(
-                f"scipy.interpolate.{self.name}: fill_value must be either None or of a type compatible with values",
+                f"scipy.interpolate.{self.name}: fill_value must be either None or of a type "
+                "compatible with values",
                 fix="make the values complex",
             )
-        self.grid, self.values, self.bounds_error, self.fill_value = tuple(grid), made, bounds_error, fill
+        self.grid, self.values, self.bounds_error, self.fill_value = (
+            tuple(grid),
+            made,
+            bounds_error,
+            fill,
+        )
         self.method = self._checked(method)
 
     def _checked(self, method: str) -> str:
         if method not in METHODS:
             raise ShapeError(
-                f"scipy.interpolate.{self.name}: method '{method}' is not defined", fix=f"pass one of {METHODS}"
+                f"scipy.interpolate.{self.name}: method '{method}' is not defined",
+                fix=f"pass one of {METHODS}",
             )
         method = method.removesuffix("_legacy")
         least = {**DEGREES, "pchip": 3}.get(method)
         for k, p in enumerate(self.grid):
             if least is not None and p.shape[0] <= least:
                 raise ShapeError(
-                    f"scipy.interpolate.{self.name}: there are {p.shape[0]} points in dimension {k}, but method {method} "
+                    f"scipy.interpolate.{self.name}: there are {p.shape[0]} points in dimension "
+                    f"{k}, but method {method} "
                     f"requires at least {least + 1} points per dimension",
                     fix="use method='linear'",
                 )
         if method == "pchip" and self.values.dtype.kind == "c":
-            raise DtypeError(f"scipy.interpolate.{self.name}: pchip takes real values", fix="pass real and imaginary parts")
+            raise DtypeError(
+                f"scipy.interpolate.{self.name}: pchip takes real values",
+                fix="pass real and imaginary parts",
+            )
         return method
 
     def __call__(
-        self, xi: Operand | tuple[Operand, ...], method: str | None = None, *, nu: Sequence[int] | None = None
+        self,
+        xi: Operand | tuple[Operand, ...],
+        method: str | None = None,
+        *,
+        nu: Sequence[int] | None = None,
     ) -> Any:
         """Interpolate at points.
 
@@ -128,7 +146,8 @@ class Grid:
         method = self.method if method is None else self._checked(method)
         if nu is not None and method not in DEGREES:
             raise ShapeError(
-                f"scipy.interpolate.{self.name}: can only compute derivatives for methods {tuple(DEGREES)}, got {method}",
+                f"scipy.interpolate.{self.name}: can only compute derivatives for methods "
+                f"{tuple(DEGREES)}, got {method}",
                 fix="leave nu out, and differentiate",
             )
         count = len(self.grid)
@@ -160,12 +179,21 @@ class Grid:
         count = len(index)
         lifted = []
         for k, steps in enumerate(index):
-            lifted.append(steps.reshape(steps.shape[0], *[steps.shape[1] if j == k else 1 for j in range(count)]))
+            lifted.append(
+                steps.reshape(
+                    steps.shape[0], *[steps.shape[1] if j == k else 1 for j in range(count)]
+                )
+            )
         found = gather(values, (*[ARRAY] * count, Ellipsis), tuple(lifted))
         for factor in reversed(factors):
             place = len(lifted)
             lifted.pop()
-            shape = (factor.shape[0], *(1,) * (place - 1), factor.shape[1], *(1,) * (values.ndim - count))
+            shape = (
+                factor.shape[0],
+                *(1,) * (place - 1),
+                factor.shape[1],
+                *(1,) * (values.ndim - count),
+            )
             found = np.sum(found * factor.reshape(shape), axis=place)
         return found
 
@@ -193,7 +221,8 @@ class Grid:
         orders = [0] * len(at) if nu is None else [int(n) for n in nu]
         if len(orders) != len(at) or min(orders) < 0:
             raise ShapeError(
-                f"scipy.interpolate.{self.name}: {len(orders)} orders of derivatives for {len(at)} axes",
+                f"scipy.interpolate.{self.name}: {len(orders)} orders of derivatives for {len(at)} "
+                "axes",
                 fix="give one per axis",
             )
         c, index, factors = inexact(self.values), [], []
@@ -209,7 +238,11 @@ class Grid:
         """Interpolate along the last axis for all lines, then along the others by point."""
         count = len(at)
         # The points become the last axis, along which pieces are chosen.
-        values: Any = np.moveaxis(self.values, tuple(range(count)), tuple(range(self.values.ndim - count, self.values.ndim)))
+        values: Any = np.moveaxis(
+            self.values,
+            tuple(range(count)),
+            tuple(range(self.values.ndim - count, self.values.ndim)),
+        )
         values = np.broadcast_to(values[..., None], (*values.shape, at[0].shape[0]))
         for p, x in zip(reversed(self.grid), reversed(at), strict=True):
             y = np.moveaxis(values, -2, 0)
@@ -219,7 +252,9 @@ class Grid:
             here = (ARRAY, *((None, None, None),) * (y.ndim - 2), ARRAY)
             index = (piece, np.arange(piece.shape[0]))
 
-            def chosen(v: Array, index: tuple[Any, ...] = index, here: tuple[Any, ...] = here) -> Any:
+            def chosen(
+                v: Array, index: tuple[Any, ...] = index, here: tuple[Any, ...] = here
+            ) -> Any:
                 return np.moveaxis(gather(v, here, index), 0, -1)
 
             step = x - gather(p, (ARRAY,), (piece,))
@@ -252,11 +287,17 @@ class RegularGridInterpolator(scipy.interpolate.RegularGridInterpolator):
         return super().__new__(cls)
 
     def __call__(
-        self, xi: Operand | tuple[Operand, ...], method: str | None = None, *, nu: Sequence[int] | None = None
+        self,
+        xi: Operand | tuple[Operand, ...],
+        method: str | None = None,
+        *,
+        nu: Sequence[int] | None = None,
     ) -> Any:
         """Call SciPy's method; the points may be traced."""
         if holds_tracer(xi):
-            return Grid(self.grid, self.values, self.method, self.bounds_error, self.fill_value)(xi, method, nu=nu)
+            return Grid(self.grid, self.values, self.method, self.bounds_error, self.fill_value)(
+                xi, method, nu=nu
+            )
         return super().__call__(xi, method, nu=nu)
 
 

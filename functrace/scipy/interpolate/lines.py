@@ -30,8 +30,8 @@ class Line:
     Args:
         x: positions, shape (n,).
         y: values, n along the axis.
-        kind: "linear", "nearest", "nearest-up", "zero", "slinear", "quadratic", "cubic", "previous", "next", or the
-            degree of a spline.
+        kind: "linear", "nearest", "nearest-up", "zero", "slinear", "quadratic", "cubic",
+            "previous", "next", or the degree of a spline.
         axis: the axis of the values.
         copy: ignored.
         bounds_error: True to raise for points outside; the default unless there is a
@@ -56,12 +56,14 @@ class Line:
         values: Any = read if read.dtype.kind in "fc" else read.astype(np.float64)
         if at.ndim != 1 or not values.ndim:
             raise ShapeError(
-                "scipy.interpolate.interp1d: x must have exactly one axis, and y at least one", fix="reshape them"
+                "scipy.interpolate.interp1d: x must have exactly one axis, and y at least one",
+                fix="reshape them",
             )
         self.axis = one_axis(axis, values.ndim)
         if values.shape[self.axis] != at.shape[0]:
             raise ShapeError(
-                f"scipy.interpolate.interp1d: x and y arrays must be equal in length along interpolation axis, got "
+                "scipy.interpolate.interp1d: x and y arrays must be equal in length along "
+                "interpolation axis, got "
                 f"{at.shape[0]} and {values.shape[self.axis]}",
                 fix="pass one value per position",
             )
@@ -71,16 +73,22 @@ class Line:
             at, values = gather(at, (ARRAY,), (order,)), gather(values, (ARRAY, Ellipsis), (order,))
         degree = DEGREES.get(kind) if isinstance(kind, str) else kind
         if degree is None and kind not in STEPS:
-            raise ShapeError(f"scipy.interpolate.interp1d: {kind} is unsupported", fix=f"pass one of {(*STEPS, *DEGREES)}")
+            raise ShapeError(
+                f"scipy.interpolate.interp1d: {kind} is unsupported",
+                fix=f"pass one of {(*STEPS, *DEGREES)}",
+            )
         if at.shape[0] < (1 if degree is None else degree + 1):
             raise ShapeError(
-                f"scipy.interpolate.interp1d: x and y arrays must have at least {degree or 0 + 1} entries", fix="pass more"
+                f"scipy.interpolate.interp1d: x and y arrays must have at least {degree or 0 + 1} "
+                "entries",
+                fix="pass more",
             )
         self.x, self.y, self.kind, self.degree = at, values, kind, degree
         extrapolates = isinstance(fill_value, str) and fill_value == "extrapolate"
         if extrapolates and bounds_error:
             raise ArgumentError(
-                "scipy.interpolate.interp1d: cannot extrapolate and raise at the same time", fix="choose one"
+                "scipy.interpolate.interp1d: cannot extrapolate and raise at the same time",
+                fix="choose one",
             )
         self.fill: tuple[Operand, Operand] | None
         if extrapolates and kind in ("previous", "next"):
@@ -90,7 +98,11 @@ class Line:
         elif extrapolates:
             self.fill = None
         else:
-            self.fill = fill_value if isinstance(fill_value, tuple) and len(fill_value) == 2 else (fill_value,) * 2  # type: ignore[assignment]
+            self.fill = (
+                fill_value
+                if isinstance(fill_value, tuple) and len(fill_value) == 2
+                else (fill_value,) * 2
+            )  # type: ignore[assignment]
         self.bounds_error = (not extrapolates) if bounds_error is None else bounds_error
 
     def __call__(self, x: Operand) -> Any:
@@ -99,8 +111,18 @@ class Line:
         at = given.reshape(-1)
         below, above = at < self.x[0], at > self.x[-1]
         if self.fill is not None and self.bounds_error:
-            at = require(at, ~below, "ValueError", "A value in x_new is below the interpolation range's minimum value.")
-            at = require(at, ~above, "ValueError", "A value in x_new is above the interpolation range's maximum value.")
+            at = require(
+                at,
+                ~below,
+                "ValueError",
+                "A value in x_new is below the interpolation range's minimum value.",
+            )
+            at = require(
+                at,
+                ~above,
+                "ValueError",
+                "A value in x_new is above the interpolation range's maximum value.",
+            )
         found = self._found(at)
         if self.fill is not None and not self.bounds_error:
             for out, value in zip((below, above), self.fill, strict=True):
@@ -119,7 +141,9 @@ class Line:
             return (y1 - y0) / beside(x1 - x0, y) * beside(at - x0, y) + y0
         if self.kind in ("nearest", "nearest-up"):
             half = x / 2.0
-            place = np.searchsorted(half[1:] + half[:-1], at, "left" if self.kind == "nearest" else "right")
+            place = np.searchsorted(
+                half[1:] + half[:-1], at, "left" if self.kind == "nearest" else "right"
+            )
         elif self.kind == "previous":
             place = np.clip(np.searchsorted(x, at, "right"), 1, n) - 1
         else:

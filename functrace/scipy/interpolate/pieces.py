@@ -34,7 +34,9 @@ def real(name: str, x: Operand) -> Any:
     """Return an array of real numbers, in double precision."""
     made = inexact(x)
     if made.dtype.kind == "c":
-        raise DtypeError(f"scipy.interpolate.{name} takes real values here", fix="pass real and imaginary parts")
+        raise DtypeError(
+            f"scipy.interpolate.{name} takes real values here", fix="pass real and imaginary parts"
+        )
     return made
 
 
@@ -45,7 +47,11 @@ def beside(x: Array, y: Array) -> Any:
 
 def placed(found: Array, asked: int, axis: int) -> Any:
     """Move the leading axes, those of the evaluation points, to the interpolation axis."""
-    return np.moveaxis(found, tuple(range(asked)), tuple(range(axis, axis + asked))) if axis and asked else found
+    return (
+        np.moveaxis(found, tuple(range(asked)), tuple(range(axis, axis + asked)))
+        if axis and asked
+        else found
+    )
 
 
 @final
@@ -60,11 +66,14 @@ class Pieces:
         axis: position of the breakpoints' axis in results.
     """
 
-    def __init__(self, c: Operand, x: Operand, extrapolate: Extrapolate = None, axis: int = 0) -> None:
+    def __init__(
+        self, c: Operand, x: Operand, extrapolate: Extrapolate = None, axis: int = 0
+    ) -> None:
         self.c, self.x = inexact(c), inexact(x)
         if self.c.ndim < 2 or self.x.ndim != 1 or self.c.shape[1] != self.x.shape[0] - 1:
             raise ShapeError(
-                f"scipy.interpolate.PPoly: coefficients of shape {self.c.shape} do not fit breakpoints of {self.x.shape}",
+                f"scipy.interpolate.PPoly: coefficients of shape {self.c.shape} do not fit "
+                f"breakpoints of {self.x.shape}",
                 fix="pass coefficients (k, m, ...) and m + 1 breakpoints",
             )
         self.extrapolate: bool | str = True if extrapolate is None else extrapolate
@@ -81,7 +90,11 @@ class Pieces:
         if nu < 0:
             return self.antiderivative(-nu)(x, 0, extrapolate)
         at = real("PPoly", x)
-        return placed(self._evaluated(at, nu, self.extrapolate if extrapolate is None else extrapolate), at.ndim, self.axis)
+        return placed(
+            self._evaluated(at, nu, self.extrapolate if extrapolate is None else extrapolate),
+            at.ndim,
+            self.axis,
+        )
 
     def _evaluated(self, at: Array, nu: int, extrapolate: bool | str) -> Any:
         first, last = self.x[0], self.x[-1]
@@ -132,7 +145,12 @@ class Pieces:
             ends = np.cumsum(ends * step, axis=0)
             starts = np.concatenate([ends[:1] * 0.0, ends[:-1]], axis=0)
             c = np.concatenate([higher, starts[None]], axis=0)
-        return Pieces(c, self.x, False if self.extrapolate == "periodic" and nu else self.extrapolate, self.axis)
+        return Pieces(
+            c,
+            self.x,
+            False if self.extrapolate == "periodic" and nu else self.extrapolate,
+            self.axis,
+        )
 
     def integrate(self, a: Operand, b: Operand, extrapolate: Extrapolate = None) -> Any:
         """Return the definite integral from ``a`` to ``b``."""
@@ -150,28 +168,39 @@ class Pieces:
         return up_to(b) - up_to(a)
 
 
-# -- through points ------------------------------------------------------------------------------------------------------
+# -- through points --------------------------------------------------------------------------------
 
 
-def points(name: str, x: Operand, y: Operand, axis: int, *more: Operand) -> tuple[Any, list[Any], int]:
+def points(
+    name: str, x: Operand, y: Operand, axis: int, *more: Operand
+) -> tuple[Any, list[Any], int]:
     """Return positions, and values with the interpolation axis first."""
     at, values = real(name, x), [inexact(v) for v in (y, *more)]
     if not values[0].ndim:
-        raise ShapeError(f"scipy.interpolate.{name}: y must have an axis", fix="pass one value per position")
+        raise ShapeError(
+            f"scipy.interpolate.{name}: y must have an axis", fix="pass one value per position"
+        )
     place = one_axis(axis, values[0].ndim)
     if at.ndim != 1 or at.shape[0] < 2:
         raise ShapeError(
-            f"scipy.interpolate.{name}: x must be 1-dimensional, with at least 2 elements, got shape {at.shape}",
+            f"scipy.interpolate.{name}: x must be 1-dimensional, with at least 2 elements, got "
+            f"shape {at.shape}",
             fix="pass more",
         )
     if any(v.shape != values[0].shape for v in values) or values[0].shape[place] != at.shape[0]:
         raise ShapeError(
-            f"scipy.interpolate.{name}: the length of y along axis {place}, {values[0].shape[place]}, doesn't match the "
+            f"scipy.interpolate.{name}: the length of y along axis {place}, "
+            f"{values[0].shape[place]}, doesn't match the "
             f"length of x, {at.shape[0]}",
             fix="pass one value per position",
         )
     rises = np.diff(at) > 0
-    at = require(at, rises, "ValueError", f"scipy.interpolate.{name}: `x` must be strictly increasing sequence.")
+    at = require(
+        at,
+        rises,
+        "ValueError",
+        f"scipy.interpolate.{name}: `x` must be strictly increasing sequence.",
+    )
     dtype = np.result_type(*values)
     return at, [np.moveaxis(v.astype(dtype), place, 0) for v in values], place
 
@@ -181,10 +210,17 @@ def hermite(x: Array, y: Array, slopes: Array, extrapolate: Extrapolate, axis: i
     step = beside(np.diff(x), y)
     mean = np.diff(y, axis=0) / step
     bend = (slopes[:-1] + slopes[1:] - 2 * mean) / step
-    return Pieces(np.stack([bend / step, (mean - slopes[:-1]) / step - bend, slopes[:-1], y[:-1]]), x, extrapolate, axis)
+    return Pieces(
+        np.stack([bend / step, (mean - slopes[:-1]) / step - bend, slopes[:-1], y[:-1]]),
+        x,
+        extrapolate,
+        axis,
+    )
 
 
-def _hermite(x: Operand, y: Operand, dydx: Operand, axis: int = 0, extrapolate: Extrapolate = None) -> Pieces:
+def _hermite(
+    x: Operand, y: Operand, dydx: Operand, axis: int = 0, extrapolate: Extrapolate = None
+) -> Pieces:
     at, (values, slopes), place = points("CubicHermiteSpline", x, y, axis, dydx)
     return hermite(at, values, slopes, extrapolate, place)
 
@@ -195,15 +231,19 @@ def _condition(given: Condition, y: Array) -> Any:
             return (1 if given == "clamped" else 2, np.zeros(y.shape[1:]))
         if given in ("not-a-knot", "periodic"):
             return given
-        raise ShapeError(f"scipy.interpolate.CubicSpline: bc_type={given} is not allowed", fix="see SciPy's page")
+        raise ShapeError(
+            f"scipy.interpolate.CubicSpline: bc_type={given} is not allowed", fix="see SciPy's page"
+        )
     if len(given) != 2 or given[0] not in (1, 2):
         raise ShapeError(
-            "scipy.interpolate.CubicSpline: a condition is (order, value), and the order 1 or 2", fix="pass e.g. (1, 0.0)"
+            "scipy.interpolate.CubicSpline: a condition is (order, value), and the order 1 or 2",
+            fix="pass e.g. (1, 0.0)",
         )
     value = inexact(given[1])
     if value.shape != y.shape[1:]:
         raise ShapeError(
-            f"scipy.interpolate.CubicSpline: deriv_value shape {value.shape} is not the expected one {y.shape[1:]}",
+            f"scipy.interpolate.CubicSpline: deriv_value shape {value.shape} is not the expected "
+            f"one {y.shape[1:]}",
             fix="pass one value per element of y at a point",
         )
     return (given[0], value)
@@ -218,8 +258,13 @@ def _cubic(
 ) -> Pieces:
     at, (values,), place = points("CubicSpline", x, y, axis)
     ends = (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
-    if len(ends) != 2 or (not isinstance(bc_type, str) and any(isinstance(e, str) and e == "periodic" for e in ends)):
-        raise ShapeError("scipy.interpolate.CubicSpline: bc_type must have 2 elements, not 'periodic'", fix="pass a pair")
+    if len(ends) != 2 or (
+        not isinstance(bc_type, str) and any(isinstance(e, str) and e == "periodic" for e in ends)
+    ):
+        raise ShapeError(
+            "scipy.interpolate.CubicSpline: bc_type must have 2 elements, not 'periodic'",
+            fix="pass a pair",
+        )
     start: Any
     stop: Any
     start, stop = (_condition(e, values) for e in ends)
@@ -251,7 +296,13 @@ def _cubic_slopes(x: Array, y: Array, ends: tuple[End, End]) -> Any:
     free = isinstance(start, str), isinstance(stop, str)
     if n == 3 and all(free) and start == stop == "not-a-knot":
         one, zero = np.ones(()), np.zeros(())
-        a = np.stack([np.stack([one, one, zero]), np.stack([d[1], 2 * (d[0] + d[1]), d[0]]), np.stack([zero, one, one])])
+        a = np.stack(
+            [
+                np.stack([one, one, zero]),
+                np.stack([d[1], 2 * (d[0] + d[1]), d[0]]),
+                np.stack([zero, one, one]),
+            ]
+        )
         b = np.stack([2 * mean[0], 3 * (dr[0] * mean[1] + dr[1] * mean[0]), 2 * mean[1]])
         return np.linalg.solve(a, b.reshape(3, -1)).reshape(b.shape)
     if n == 3 and free[0] and start == "periodic":
@@ -305,10 +356,14 @@ def _periodic_slopes(d: Array, dr: Array, mean: Array, middle: Array, inner: Arr
     upper = np.concatenate([zero, d[-1:], d[: size - 2]])[:size]
     lower = np.concatenate([d[1:size], zero])
     bands = np.stack([upper, diagonal, lower])
-    corner = np.concatenate([-d[:1], np.zeros(size - 2), -d[-3:-2]]) if size > 1 else -d[:1] - d[-3:-2]
+    corner = (
+        np.concatenate([-d[:1], np.zeros(size - 2), -d[-3:-2]]) if size > 1 else -d[:1] - d[-3:-2]
+    )
     s1 = _banded(bands, b)
     s2 = beside(solve_banded(bands, corner[:, None], 1, 1)[:, 0], b)
-    at_last = (last - d[-2] * s1[0] - d[-1] * s1[-1]) / (2 * (d[-1] + d[-2]) + d[-2] * s2[0] + d[-1] * s2[-1])
+    at_last = (last - d[-2] * s1[0] - d[-1] * s1[-1]) / (
+        2 * (d[-1] + d[-2]) + d[-2] * s2[0] + d[-1] * s2[-1]
+    )
     s = s1 + at_last * s2
     return np.concatenate([s, at_last[None], s[:1]], axis=0)
 
@@ -316,14 +371,18 @@ def _periodic_slopes(d: Array, dr: Array, mean: Array, middle: Array, inner: Arr
 def _pchip(x: Operand, y: Operand, axis: int = 0, extrapolate: Extrapolate = None) -> Pieces:
     at, (values,), place = points("PchipInterpolator", x, y, axis)
     if values.dtype.kind == "c":
-        raise DtypeError("scipy.interpolate.PchipInterpolator only works with real values for y", fix="use np.real")
+        raise DtypeError(
+            "scipy.interpolate.PchipInterpolator only works with real values for y",
+            fix="use np.real",
+        )
     return hermite(at, values, pchip_slopes(beside(at, values), values), extrapolate, place)
 
 
 def pchip_slopes(x: Array, y: Array) -> Any:
     """Compute monotone slopes: weighted harmonic means, 0 at local extremes.
 
-    Source: F. N. Fritsch and J. Butland, A method for constructing local monotone piecewise cubic interpolants, 1984.
+    Source: F. N. Fritsch and J. Butland, A method for constructing local monotone piecewise cubic
+        interpolants, 1984.
     """
     h = np.diff(x, axis=0)
     m = np.diff(y, axis=0) / h
@@ -344,21 +403,29 @@ def pchip_slopes(x: Array, y: Array) -> Any:
     return np.concatenate([first[None], inner, last[None]], axis=0)
 
 
-def _akima(x: Operand, y: Operand, axis: int = 0, *, method: str = "akima", extrapolate: bool | None = None) -> Pieces:
+def _akima(
+    x: Operand, y: Operand, axis: int = 0, *, method: str = "akima", extrapolate: bool | None = None
+) -> Pieces:
     if method not in ("akima", "makima"):
         raise ShapeError(
-            f"scipy.interpolate.Akima1DInterpolator: method={method} is unsupported", fix="pass 'akima' or 'makima'"
+            f"scipy.interpolate.Akima1DInterpolator: method={method} is unsupported",
+            fix="pass 'akima' or 'makima'",
         )
     at, (y_,), place = points("Akima1DInterpolator", x, y, axis)
     if y_.dtype.kind == "c":
-        raise DtypeError("scipy.interpolate.Akima1DInterpolator only works with real values for y", fix="use np.real")
+        raise DtypeError(
+            "scipy.interpolate.Akima1DInterpolator only works with real values for y",
+            fix="use np.real",
+        )
     inner = np.diff(y_, axis=0) / beside(np.diff(at), y_)
     if y_.shape[0] == 2:
         slopes = np.concatenate([inner, inner], axis=0)
     else:
         before = 2.0 * inner[:1] - inner[1:2]
         behind = 2.0 * inner[-1:] - inner[-2:-1]
-        m = np.concatenate([2.0 * before - inner[:1], before, inner, behind, 2.0 * behind - inner[-1:]], axis=0)
+        m = np.concatenate(
+            [2.0 * before - inner[:1], before, inner, behind, 2.0 * behind - inner[-1:]], axis=0
+        )
         change = np.abs(np.diff(m, axis=0))
         f1, f2 = change[2:], change[:-2]
         if method == "makima":
@@ -371,7 +438,7 @@ def _akima(x: Operand, y: Operand, axis: int = 0, *, method: str = "akima", extr
     return hermite(at, y_, slopes, False if extrapolate is None else extrapolate, place)
 
 
-# -- SciPy's classes -----------------------------------------------------------------------------------------------------
+# -- SciPy's classes -------------------------------------------------------------------------------
 
 
 class Asked:

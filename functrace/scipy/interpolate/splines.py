@@ -64,7 +64,10 @@ def weights(t: Array, x: Array, left: Array, k: int, nu: int = 0) -> list[Any]:
         for i, weight in enumerate(found):
             high, low = (gather(t, (ARRAY,), (left + (i + 1 - j),)) for j in (0, degree))
             parts.append(weight * (degree * _over(high, low)))
-        found = [(parts[i - 1] if i else 0.0) - (parts[i] if i < degree else 0.0) for i in range(degree + 1)]
+        found = [
+            (parts[i - 1] if i else 0.0) - (parts[i] if i < degree else 0.0)
+            for i in range(degree + 1)
+        ]
     return found
 
 
@@ -81,7 +84,14 @@ class Spline:
         axis: the axis of the coefficients.
     """
 
-    def __init__(self, t: Operand, c: Operand, k: SupportsIndex, extrapolate: bool | str = True, axis: int = 0) -> None:
+    def __init__(
+        self,
+        t: Operand,
+        c: Operand,
+        k: SupportsIndex,
+        extrapolate: bool | str = True,
+        axis: int = 0,
+    ) -> None:
         self.t, self.k = real("BSpline", t), operator.index(k)
         made = inexact(c)
         self.axis = one_axis(axis, made.ndim)
@@ -89,7 +99,8 @@ class Spline:
         count = self.t.shape[0] - self.k - 1
         if self.k < 0 or self.t.ndim != 1 or count < self.k + 1 or made.shape[0] < count:
             raise ShapeError(
-                f"scipy.interpolate.BSpline: {self.t.shape} knots, coefficients of shape {made.shape} and degree {self.k} "
+                f"scipy.interpolate.BSpline: {self.t.shape} knots, coefficients of shape "
+                f"{made.shape} and degree {self.k} "
                 "are inconsistent",
                 fix="pass n + k + 1 knots for n coefficients",
             )
@@ -99,7 +110,11 @@ class Spline:
     def __call__(self, x: Operand, nu: int = 0, extrapolate: Extrapolate = None) -> Any:
         """Return the value, or a derivative of order ``nu``, at points."""
         at = real("BSpline", x)
-        return placed(self._evaluated(at, nu, self.extrapolate if extrapolate is None else extrapolate), at.ndim, self.axis)
+        return placed(
+            self._evaluated(at, nu, self.extrapolate if extrapolate is None else extrapolate),
+            at.ndim,
+            self.axis,
+        )
 
     def _evaluated(self, at: Array, nu: int, extrapolate: bool | str) -> Any:
         t, k, n = self.t, self.k, self.c.shape[0]
@@ -123,7 +138,8 @@ class Spline:
             return self.antiderivative(-nu)
         if nu > k:
             raise ShapeError(
-                f"scipy.interpolate.BSpline: order of derivative (nu = {nu}) must be <= order of spline (k = {k})",
+                f"scipy.interpolate.BSpline: order of derivative (nu = {nu}) must be <= order of "
+                f"spline (k = {k})",
                 fix="lower it",
             )
         for _ in range(nu):
@@ -156,7 +172,9 @@ class Spline:
             turn = whole(last) - whole(first)
 
             def up_to(at: Array) -> Any:
-                return np.floor((at - first) / (last - first)) * turn + whole(first + (at - first) % (last - first))
+                return np.floor((at - first) / (last - first)) * turn + whole(
+                    first + (at - first) % (last - first)
+                )
 
             return up_to(stop) - up_to(start)
         if not way:
@@ -183,7 +201,9 @@ class BSpline(scipy.interpolate.BSpline):
         return super().__new__(cls)
 
     def _spline(self) -> Spline:
-        return Spline(self.t, np.moveaxis(self.c, 0, self.axis), self.k, self.extrapolate, self.axis)
+        return Spline(
+            self.t, np.moveaxis(self.c, 0, self.axis), self.k, self.extrapolate, self.axis
+        )
 
     def __call__(self, x: Operand, nu: int = 0, extrapolate: Extrapolate = None) -> Any:
         """Call SciPy's method; the points may be traced."""
@@ -198,7 +218,7 @@ class BSpline(scipy.interpolate.BSpline):
         return super().integrate(a, b, extrapolate)  # type: ignore[arg-type]
 
 
-# -- through points ------------------------------------------------------------------------------------------------------
+# -- through points --------------------------------------------------------------------------------
 
 
 def _knots(x: Array, k: int, ends: bool) -> Any:
@@ -230,7 +250,10 @@ def _condition(ends: Ends, y: Array) -> tuple[list[int], list[Any]]:
         return [], []
     if isinstance(ends, str):
         if ends not in ("clamped", "natural"):
-            raise ShapeError(f"scipy.interpolate.make_interp_spline: unknown boundary condition: {ends}", fix="see SciPy")
+            raise ShapeError(
+                f"scipy.interpolate.make_interp_spline: unknown boundary condition: {ends}",
+                fix="see SciPy",
+            )
         return [1 if ends == "clamped" else 2], [np.zeros(y.shape[1:])]
     return [int(order) for order, _ in ends], [inexact(value) for _, value in ends]
 
@@ -245,7 +268,9 @@ def _rows(t: Array, x: Array, k: int, nu: int = 0) -> tuple[Any, Any]:
 def through(
     name: str, x: Array, y: Array, k: int, t: Any | None, bc_type: str | tuple[Ends, Ends] | None
 ) -> tuple[Any, Any]:
-    """Return knots and coefficients of the spline of degree ``k`` through values, whose axis is the first one."""
+    """Return knots and coefficients of the spline of degree ``k`` through values, whose axis is the
+    first one.
+    """
     if k == 0:
         return np.concatenate([x, x[-1:]]), y
     if k == 1 and t is None and bc_type in (None, "not-a-knot", "periodic"):
@@ -253,13 +278,20 @@ def through(
     n = x.shape[0]
     if bc_type == "periodic":
         return _closed(name, x, y, k, t)
-    ends = (None, None) if bc_type in (None, "not-a-knot") else (bc_type, bc_type) if isinstance(bc_type, str) else bc_type
+    ends = (
+        (None, None)
+        if bc_type in (None, "not-a-knot")
+        else (bc_type, bc_type)
+        if isinstance(bc_type, str)
+        else bc_type
+    )
     (low, first), (high, last) = (_condition(e, y) for e in ends)  # type: ignore[union-attr]
     knots: Any = _knots(x, k, bool(low or high)) if t is None else t
     size = knots.shape[0] - k - 1
     if size - n != len(low) + len(high):
         raise ShapeError(
-            f"scipy.interpolate.{name}: the number of derivatives at boundaries does not match: expected {size - n}, got "
+            f"scipy.interpolate.{name}: the number of derivatives at boundaries does not match: "
+            f"expected {size - n}, got "
             f"{len(low)}+{len(high)}",
             fix="pass that many conditions, or other knots",
         )
@@ -276,15 +308,20 @@ def _closed(name: str, x: Array, y: Array, k: int, t: Any | None) -> tuple[Any, 
     """Return a periodic spline: as many coefficients as points except the last, wrapped around."""
     if t is not None:
         raise ShapeError(
-            f"scipy.interpolate.{name}: for the periodic case t is constructed automatically and cannot be passed",
+            f"scipy.interpolate.{name}: for the periodic case t is constructed automatically and "
+            "cannot be passed",
             fix="leave t out",
         )
-    message = f"scipy.interpolate.{name}: first and last points do not match while periodic case expected"
+    message = (
+        f"scipy.interpolate.{name}: first and last points do not match while periodic case expected"
+    )
     y = require(y, np.abs(y[0] - y[-1]) <= 1e-15 + 1e-5 * np.abs(y[-1]), "ValueError", message)
     knots: Any = _periodic_knots(x, k)
     n = x.shape[0] - 1
     columns, elements = _rows(knots, x[:-1], k)
-    matrix = scatter_add(elements, (ARRAY, ARRAY), (np.arange(n)[:, None] + 0 * columns, columns % n), (n, n))
+    matrix = scatter_add(
+        elements, (ARRAY, ARRAY), (np.arange(n)[:, None] + 0 * columns, columns % n), (n, n)
+    )
     c = np.linalg.solve(matrix, y[:-1].reshape(n, -1)).reshape(y[:-1].shape)
     return knots, gather(c, (ARRAY, Ellipsis), (np.arange(n + k) % n,))
 
@@ -298,7 +335,8 @@ def make_interp_spline(
     axis: int = 0,
     check_finite: bool = True,
 ) -> Any:
-    """``scipy.interpolate.make_interp_spline``; positions, values, knots and conditions may be traced.
+    """``scipy.interpolate.make_interp_spline``; positions, values, knots and conditions may be
+    traced.
 
     Returns:
         a spline that also takes traced points.
@@ -322,10 +360,15 @@ def make_interp_spline(
     values = np.moveaxis(values, place, 0)
     if at.ndim != 1 or values.shape[0] != at.shape[0]:
         raise ShapeError(
-            f"scipy.interpolate.{name}: shapes of x {at.shape} and y {values.shape} are incompatible",
+            f"scipy.interpolate.{name}: shapes of x {at.shape} and y {values.shape} are "
+            "incompatible",
             fix="pass one per point",
         )
-    at = require(at, np.diff(at) > 0, "ValueError", "Expect x to be a 1D strictly increasing sequence.")
-    knots, c = through(name, at, values, operator.index(k), None if t is None else real(name, t), bc_type)
+    at = require(
+        at, np.diff(at) > 0, "ValueError", "Expect x to be a 1D strictly increasing sequence."
+    )
+    knots, c = through(
+        name, at, values, operator.index(k), None if t is None else real(name, t), bc_type
+    )
     closes = bc_type == "periodic" and operator.index(k) > 1
     return Spline(knots, np.moveaxis(c, 0, place), k, "periodic" if closes else True, place)

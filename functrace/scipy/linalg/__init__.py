@@ -1,4 +1,5 @@
-"""``scipy.linalg`` for traced values: solving, factorizations, functions of matrices, matrix equations, special matrices.
+"""``scipy.linalg`` for traced values: solving, factorizations, functions of matrices, matrix
+equations, special matrices.
 
 Matrices are in the last two axes, and axes before them are a stack, as in SciPy 1.16 and later.
 ``overwrite_a`` and similar arguments are accepted and ignored; ``check_finite`` has no effect on
@@ -96,14 +97,21 @@ from functrace.scipy.linalg.spectral import (
 )
 
 __all__ = [
-    "block_diag", "cho_factor", "cho_solve", "cho_solve_banded", "cholesky", "cholesky_banded", "circulant", "companion",
-    "convolution_matrix", "coshm", "cosm", "det", "eig", "eig_banded", "eigh", "eigh_tridiagonal", "eigvals",
-    "eigvals_banded", "eigvalsh", "eigvalsh_tridiagonal", "expm", "expm_frechet", "fiedler", "funm", "hankel", "hessenberg",
-    "inv", "khatri_rao", "ldl", "leslie", "logm", "lstsq", "lu", "lu_factor", "lu_solve", "matmul_toeplitz", "norm",
-    "null_space", "orth", "orthogonal_procrustes", "pinv", "pinvh", "polar", "qr", "schur", "sinhm", "sinm", "solve",
-    "solve_banded", "solve_circulant", "solve_continuous_are", "solve_continuous_lyapunov", "solve_discrete_are",
+    "block_diag", "cho_factor", "cho_solve", "cho_solve_banded", "cholesky", "cholesky_banded",
+    "circulant", "companion",
+    "convolution_matrix", "coshm", "cosm", "det", "eig", "eig_banded", "eigh", "eigh_tridiagonal",
+    "eigvals",
+    "eigvals_banded", "eigvalsh", "eigvalsh_tridiagonal", "expm", "expm_frechet", "fiedler",
+    "funm", "hankel", "hessenberg",
+    "inv", "khatri_rao", "ldl", "leslie", "logm", "lstsq", "lu", "lu_factor", "lu_solve",
+    "matmul_toeplitz", "norm",
+    "null_space", "orth", "orthogonal_procrustes", "pinv", "pinvh", "polar", "qr", "schur",
+    "sinhm", "sinm", "solve",
+    "solve_banded", "solve_circulant", "solve_continuous_are", "solve_continuous_lyapunov",
+    "solve_discrete_are",
     "solve_discrete_lyapunov", "solve_sylvester",
-    "solve_toeplitz", "solve_triangular", "solveh_banded", "sqrtm", "svd", "svdvals", "tanhm", "tanm", "toeplitz",
+    "solve_toeplitz", "solve_triangular", "solveh_banded", "sqrtm", "svd", "svdvals", "tanhm",
+    "tanm", "toeplitz",
 ]  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Banded and tridiagonal matrices; see `functrace.scipy.linalg`.
 
-A banded matrix is given by its diagonals, as in SciPy: ``ab[u + i - j, j] = a[i, j]``; a symmetric one by those of one
-triangle.
+A banded matrix is given by its diagonals, as in SciPy: ``ab[u + i - j, j] = a[i, j]``; a symmetric
+one by those of one triangle.
 
 Layer: 9.
 """
@@ -36,7 +36,8 @@ def solve_banded(
         l_and_u: number of diagonals below and above the main one.
         ab: shape (..., l + u + 1, n).
         b: shape (n,) or (..., n, k).
-        overwrite_ab, overwrite_b, check_finite: accepted for SciPy's signature; they have no effect on traced values.
+        overwrite_ab, overwrite_b, check_finite: accepted for SciPy's signature; they have no effect
+            on traced values.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -61,7 +62,9 @@ def _both_triangles(ab: Array, lower: bool) -> Any:
         row = np.conj(rows[..., k, :]) if ab.dtype.kind == "c" else rows[..., k, :]
         zeros = np.zeros((*row.shape[:-1], min(k, n)), ab.dtype)
         kept = row[..., : max(n - k, 0)] if lower else row[..., k:]
-        turned.append(np.concatenate([zeros, kept] if lower else [kept, zeros], axis=-1)[..., None, :])
+        turned.append(
+            np.concatenate([zeros, kept] if lower else [kept, zeros], axis=-1)[..., None, :]
+        )
     one = [rows[..., k : k + 1, :] for k in range(1, width + 1)]
     above, below = (turned, one) if lower else (one, turned)
     diagonal = rows[..., :1, :]
@@ -74,7 +77,9 @@ def _dense(ab: Array, lower: int, upper: int) -> Any:
     i, j = np.arange(n)[:, None], np.arange(n)
     row = upper + i - j
     is_inside = (row >= 0) & (row <= lower + upper)
-    return np.where(is_inside, ab[..., np.clip(row, 0, lower + upper), np.broadcast_to(j, (n, n))], 0)
+    return np.where(
+        is_inside, ab[..., np.clip(row, 0, lower + upper), np.broadcast_to(j, (n, n))], 0
+    )
 
 
 def _bands(a: Array, otherwise: Array, lower: bool) -> Any:
@@ -82,7 +87,9 @@ def _bands(a: Array, otherwise: Array, lower: bool) -> Any:
     n, width = a.shape[-1], otherwise.shape[-2] - 1
     k, j = np.arange(width + 1)[:, None], np.arange(n)
     i = j + k if lower else j + k - width
-    return np.where((i >= 0) & (i < n), a[..., np.clip(i, 0, n - 1), np.broadcast_to(j, i.shape)], otherwise)
+    return np.where(
+        (i >= 0) & (i < n), a[..., np.clip(i, 0, n - 1), np.broadcast_to(j, i.shape)], otherwise
+    )
 
 
 @on_traced(scipy.linalg.solveh_banded)
@@ -109,7 +116,9 @@ def solveh_banded(
 
 
 @on_traced(scipy.linalg.cholesky_banded)
-def cholesky_banded(ab: Operand, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True) -> Any:
+def cholesky_banded(
+    ab: Operand, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True
+) -> Any:
     """``scipy.linalg.cholesky_banded``, by the dense factorization: n**3 flops.
 
     Example:
@@ -127,7 +136,10 @@ def cholesky_banded(ab: Operand, overwrite_ab: bool = False, lower: bool = False
 
 @on_traced(scipy.linalg.cho_solve_banded)
 def cho_solve_banded(
-    cb_and_lower: tuple[Operand, bool], b: Operand, overwrite_b: bool = False, check_finite: bool = True
+    cb_and_lower: tuple[Operand, bool],
+    b: Operand,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
 ) -> Any:
     """``scipy.linalg.cho_solve_banded``: two banded solves with `cholesky_banded`.
 
@@ -153,20 +165,35 @@ def cho_solve_banded(
     return columns[..., 0] if is_vector else columns
 
 
-def _chosen(name: str, values: Array, vectors: Array | None, select: str, select_range: tuple[float, float] | None) -> Any:
+def _chosen(
+    name: str,
+    values: Array,
+    vectors: Array | None,
+    select: str,
+    select_range: tuple[float, float] | None,
+) -> Any:
     if select in ("a", "all"):
         return values if vectors is None else (values, vectors)
     if select not in ("i", "index"):
         raise UnsupportedFunctionError(
-            f"scipy.linalg.{name} with select={select!r} has results whose shape depends on values", fix="use select='i'"
+            f"scipy.linalg.{name} with select={select!r} has results whose shape depends on values",
+            fix="use select='i'",
         )
     if select_range is None:
-        raise ShapeError(f"{name}: select='i' needs select_range", fix="pass the first and the last position")
+        raise ShapeError(
+            f"{name}: select='i' needs select_range", fix="pass the first and the last position"
+        )
     part = slice(int(select_range[0]), int(select_range[1]) + 1)
     return values[..., part] if vectors is None else (values[..., part], vectors[..., :, part])
 
 
-def _eigen(name: str, whole: Array, eigvals_only: bool, select: str, select_range: tuple[float, float] | None) -> Any:
+def _eigen(
+    name: str,
+    whole: Array,
+    eigvals_only: bool,
+    select: str,
+    select_range: tuple[float, float] | None,
+) -> Any:
     if eigvals_only:
         return _chosen(name, np.linalg.eigvalsh(whole), None, select, select_range)
     values, vectors = np.linalg.eigh(whole)
@@ -184,7 +211,8 @@ def eig_banded(
     max_ev: int = 0,
     check_finite: bool = True,
 ) -> Any:
-    """``scipy.linalg.eig_banded``, by the dense matrix: n**3 flops. ``select="v"`` is not possible on traced values.
+    """``scipy.linalg.eig_banded``, by the dense matrix: n**3 flops. ``select="v"`` is not possible
+    on traced values.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -251,7 +279,8 @@ def eigh_tridiagonal(
     n = diagonal.shape[-1]
     if diagonal.ndim != 1 or beside.shape != (n - 1,):
         raise ShapeError(
-            f"eigh_tridiagonal of shapes {diagonal.shape} and {beside.shape}", fix="pass shapes (n,) and (n - 1,)"
+            f"eigh_tridiagonal of shapes {diagonal.shape} and {beside.shape}",
+            fix="pass shapes (n,) and (n - 1,)",
         )
     whole = np.diag(diagonal) + np.diag(beside, -1) + np.diag(beside, 1)
     return _eigen("eigh_tridiagonal", whole, eigvals_only, select, select_range)
@@ -279,6 +308,7 @@ def eigvalsh_tridiagonal(
 
 
 __all__ = [
-    "cho_solve_banded", "cholesky_banded", "eig_banded", "eigh_tridiagonal", "eigvals_banded", "eigvalsh_tridiagonal",
+    "cho_solve_banded", "cholesky_banded", "eig_banded", "eigh_tridiagonal", "eigvals_banded",
+    "eigvalsh_tridiagonal",
     "solve_banded", "solveh_banded",
 ]  # fmt: skip

@@ -1,4 +1,5 @@
-"""Dense matrices: solving, factorizations, functions of matrices, matrix equations; see `functrace.scipy.linalg`.
+"""Dense matrices: solving, factorizations, functions of matrices, matrix equations; see
+`functrace.scipy.linalg`.
 
 Layer: 9.
 """
@@ -28,7 +29,8 @@ def matrices(name: str, x: Operand, *, square: bool = True) -> Any:
     if made.ndim < 2 or (square and made.shape[-1] != made.shape[-2]):
         kind = "square matrices" if square else "matrices"
         raise ShapeError(
-            f"scipy.linalg.{name} needs {kind}, got shape {made.shape}", fix="pass an array of shape (..., n, n)"
+            f"scipy.linalg.{name} needs {kind}, got shape {made.shape}",
+            fix="pass an array of shape (..., n, n)",
         )
     return made if made.dtype.kind in "fc" else made.astype(np.float64)
 
@@ -51,7 +53,7 @@ def right_sides(b: Operand) -> tuple[Any, bool]:
     return (made[:, None], True) if made.ndim == 1 else (made, False)
 
 
-# -- solving ------------------------------------------------------------------------------------------------------------
+# -- solving ---------------------------------------------------------------------------------------
 
 
 @on_traced(scipy.linalg.solve_triangular)
@@ -88,7 +90,10 @@ def solve_triangular(
     columns, vector = right_sides(b)
     turned = {0: "N", 1: "T", 2: "C"}.get(trans, trans)  # type: ignore[call-overload]
     if turned not in ("N", "T", "C"):
-        raise ShapeError(f"solve_triangular: trans={trans!r} is none of 0, 1, 2, 'N', 'T', 'C'", fix="leave it out for 'N'")
+        raise ShapeError(
+            f"solve_triangular: trans={trans!r} is none of 0, 1, 2, 'N', 'T', 'C'",
+            fix="leave it out for 'N'",
+        )
     if turned != "N":
         matrix, lower = adjoint(matrix) if turned == "C" else np.swapaxes(matrix, -1, -2), not lower
     matrix, columns = together(matrix, columns)
@@ -110,7 +115,11 @@ _ASSUMED = {
     "pos": lambda a, lower: mirrored(a, lower, adjoint),
 }
 """Parts of a matrix that are read, by ``assume_a``."""
-_ASSUMED |= {"symmetric": _ASSUMED["sym"], "hermitian": _ASSUMED["her"], "positive definite": _ASSUMED["pos"]}
+_ASSUMED |= {
+    "symmetric": _ASSUMED["sym"],
+    "hermitian": _ASSUMED["her"],
+    "positive definite": _ASSUMED["pos"],
+}
 
 
 def mirrored(a: Array, lower: bool, turn: Callable[[Any], Any]) -> Any:
@@ -122,7 +131,10 @@ def mirrored(a: Array, lower: bool, turn: Callable[[Any], Any]) -> Any:
 
 def _assumed(name: str, a: Operand, assume_a: str | None, lower: bool) -> Any:
     if assume_a not in _ASSUMED:
-        raise ShapeError(f"scipy.linalg.{name}: {assume_a} is not a recognized matrix structure", fix="leave assume_a out")
+        raise ShapeError(
+            f"scipy.linalg.{name}: {assume_a} is not a recognized matrix structure",
+            fix="leave assume_a out",
+        )
     return _ASSUMED[assume_a](matrices(name, a), lower)
 
 
@@ -151,7 +163,8 @@ def solve(
     if transposed:
         if matrix.dtype.kind == "c":
             raise UnsupportedFunctionError(
-                "scipy.linalg.solve has no transposed=True for complex matrices", fix="pass a.T, or a.conj().T"
+                "scipy.linalg.solve has no transposed=True for complex matrices",
+                fix="pass a.T, or a.conj().T",
             )
         matrix = np.swapaxes(matrix, -1, -2)
     matrix, columns = together(matrix, columns)
@@ -161,7 +174,12 @@ def solve(
 
 @on_traced(scipy.linalg.inv)
 def inv(
-    a: Operand, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None, lower: bool = False
+    a: Operand,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    assume_a: str | None = None,
+    lower: bool = False,
 ) -> Any:
     """``scipy.linalg.inv``, for traced values too.
 
@@ -189,11 +207,13 @@ def det(a: Operand, overwrite_a: bool = False, check_finite: bool = True) -> Any
     return np.linalg.det(matrices("det", a))
 
 
-# -- factorizations -----------------------------------------------------------------------------------------------------
+# -- factorizations --------------------------------------------------------------------------------
 
 
 @on_traced(scipy.linalg.cholesky)
-def cholesky(a: Operand, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def cholesky(
+    a: Operand, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Any:
     """``scipy.linalg.cholesky``; its derivative is that of the function of the symmetric part.
 
     Example:
@@ -208,7 +228,9 @@ def cholesky(a: Operand, lower: bool = False, overwrite_a: bool = False, check_f
 
 
 @on_traced(scipy.linalg.cho_factor)
-def cho_factor(a: Operand, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Pair:
+def cho_factor(
+    a: Operand, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Pair:
     """``scipy.linalg.cho_factor``; the other triangle is 0 (SciPy leaves arbitrary values there).
 
     Example:
@@ -223,7 +245,9 @@ def cho_factor(a: Operand, lower: bool = False, overwrite_a: bool = False, check
 
 
 @on_traced(scipy.linalg.cho_solve)
-def cho_solve(c_and_lower: Pair, b: Operand, overwrite_b: bool = False, check_finite: bool = True) -> Any:
+def cho_solve(
+    c_and_lower: Pair, b: Operand, overwrite_b: bool = False, check_finite: bool = True
+) -> Any:
     """``scipy.linalg.cho_solve``: solve with the result of `cho_factor`, by two triangular solves.
 
     Example:
@@ -257,7 +281,13 @@ def lu_factor(a: Operand, overwrite_a: bool = False, check_finite: bool = True) 
 
 
 @on_traced(scipy.linalg.lu_solve)
-def lu_solve(lu_and_piv: Pair, b: Operand, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True) -> Any:
+def lu_solve(
+    lu_and_piv: Pair,
+    b: Operand,
+    trans: int = 0,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Any:
     """``scipy.linalg.lu_solve``: solve with `lu_factor`; ``trans`` as in `solve_triangular`.
 
     Example:
@@ -285,7 +315,11 @@ def lu_solve(lu_and_piv: Pair, b: Operand, trans: int = 0, overwrite_b: bool = F
 
 @on_traced(scipy.linalg.lu)
 def lu(
-    a: Operand, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False
+    a: Operand,
+    permute_l: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    p_indices: bool = False,
 ) -> tuple[Any, ...]:
     """``scipy.linalg.lu``: ``a = P L U``; the order of rows has no derivative.
 
@@ -326,7 +360,8 @@ def eigh(
     subset_by_value: tuple[float, float] | None = None,
     driver: str | None = None,
 ) -> Any:
-    """``scipy.linalg.eigh``: eigenvalues and vectors of ``a v = w b v`` for symmetric ``a`` and positive ``b``.
+    """``scipy.linalg.eigh``: eigenvalues and vectors of ``a v = w b v`` for symmetric ``a`` and
+    positive ``b``.
 
     Args:
         a: shape (..., n, n), of which one triangle is read.
@@ -360,12 +395,18 @@ def eigh(
         factor = cholesky(weight, True) if lower else adjoint(cholesky(weight, False))
         if type == 1:
             half = triangular.solve_triangular(factor, matrix, lower=True)
-            values, vectors = np.linalg.eigh(triangular.solve_triangular(factor, adjoint(half), lower=True))
+            values, vectors = np.linalg.eigh(
+                triangular.solve_triangular(factor, adjoint(half), lower=True)
+            )
         elif type in (2, 3):
             values, vectors = np.linalg.eigh(adjoint(factor) @ matrix @ factor)
         else:
             raise ShapeError(f"eigh: type={type} is none of 1, 2, 3", fix="leave it out for 1")
-        vectors = factor @ vectors if type == 3 else triangular.solve_triangular(adjoint(factor), vectors, lower=False)
+        vectors = (
+            factor @ vectors
+            if type == 3
+            else triangular.solve_triangular(adjoint(factor), vectors, lower=False)
+        )
     if subset_by_index is not None:
         first, last = subset_by_index
         values, vectors = values[..., first : last + 1], vectors[..., first : last + 1]
@@ -391,10 +432,14 @@ def svd(
         array([4.618, 2.382])
     """
     matrix = matrices("svd", a, square=False)
-    return tuple(np.linalg.svd(matrix, full_matrices)) if compute_uv else np.linalg.svd(matrix, compute_uv=False)
+    return (
+        tuple(np.linalg.svd(matrix, full_matrices))
+        if compute_uv
+        else np.linalg.svd(matrix, compute_uv=False)
+    )
 
 
-# -- functions of matrices ----------------------------------------------------------------------------------------------
+# -- functions of matrices -------------------------------------------------------------------------
 
 
 def _function(name: str) -> Any:

@@ -8,7 +8,8 @@ Note [Derivatives of Riccati equations]
     F at fixed X. The coefficient depends on X, which is again a function of the arguments: this
     gives derivatives of every order.
 
-Source: Kao and Hennequin, "Automatic differentiation of Sylvester, Lyapunov, and algebraic Riccati equations" (2020).
+Source: Kao and Hennequin, "Automatic differentiation of Sylvester, Lyapunov, and algebraic Riccati
+equations" (2020).
 
 Layer: 9.
 """
@@ -72,7 +73,8 @@ def solve_discrete_lyapunov(a: Operand, q: Operand, method: str | None = None) -
 
     Args:
         a, q: shape (..., n, n).
-        method: "direct" solves n**2 equations, "bilinear" a continuous one; by default the former for n < 10.
+        method: "direct" solves n**2 equations, "bilinear" a continuous one; by default the former
+            for n < 10.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -84,13 +86,19 @@ def solve_discrete_lyapunov(a: Operand, q: Operand, method: str | None = None) -
     """
     if method not in (None, "direct", "bilinear"):
         raise ShapeError(f"Unknown solver {method}", fix="leave method out")
-    matrix, right = together(matrices("solve_discrete_lyapunov", a), matrices("solve_discrete_lyapunov", q))
+    matrix, right = together(
+        matrices("solve_discrete_lyapunov", a), matrices("solve_discrete_lyapunov", q)
+    )
     n = matrix.shape[-1]
     if method == "direct" or (method is None and n < 10):
         stack = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
-        product = np.einsum("...ij,...kl->...ikjl", matrix, np.conj(matrix)).reshape(*matrix.shape[:-2], n * n, n * n)
+        product = np.einsum("...ij,...kl->...ikjl", matrix, np.conj(matrix)).reshape(
+            *matrix.shape[:-2], n * n, n * n
+        )
         columns = right.reshape(*right.shape[:-2], n * n, 1)
-        return np.linalg.solve(np.eye(n * n, dtype=matrix.dtype) - product, columns).reshape(*stack, n, n)
+        return np.linalg.solve(np.eye(n * n, dtype=matrix.dtype) - product, columns).reshape(
+            *stack, n, n
+        )
     identity = np.eye(n, dtype=matrix.dtype)
     turned = adjoint(matrix)
     inverse = np.linalg.inv(turned + identity)
@@ -99,7 +107,7 @@ def solve_discrete_lyapunov(a: Operand, q: Operand, method: str | None = None) -
     return solve_continuous_lyapunov(adjoint(b), -c)
 
 
-# -- Riccati ------------------------------------------------------------------------------------------------------------
+# -- Riccati ---------------------------------------------------------------------------------------
 
 
 @on_traced(scipy.linalg.solve_continuous_are)
@@ -112,10 +120,12 @@ def solve_continuous_are(
     s: Operand | None = None,
     balanced: bool = True,
 ) -> Any:
-    """``scipy.linalg.solve_continuous_are``: ``e^H x a + a^H x e - (e^H x b + s) r^-1 (b^H x e + s^H) + q = 0``.
+    """``scipy.linalg.solve_continuous_are``: ``e^H x a + a^H x e - (e^H x b + s) r^-1 (b^H x e +
+    s^H) + q = 0``.
 
     Args:
-        a, b, q, r, e, s: shapes (n, n), (n, k), (n, n), (k, k), (n, n) and (n, k). Map stacks with `functrace.vmap`.
+        a, b, q, r, e, s: shapes (n, n), (n, k), (n, n), (k, k), (n, n) and (n, k). Map stacks with
+            `functrace.vmap`.
         balanced: SciPy's.
 
     Raises:
@@ -130,9 +140,16 @@ def solve_continuous_are(
                [0.    , 2.4142]])
 
     Cost:
-        SciPy's; a derivative adds one Lyapunov equation. See Note [Derivatives of Riccati equations].
+        SciPy's; a derivative adds one Lyapunov equation. See Note
+        [Derivatives of Riccati equations].
     """
-    return _riccati("solve_continuous_are", scipy.linalg.solve_continuous_are, _continuous, (a, b, q, r, e, s), balanced)
+    return _riccati(
+        "solve_continuous_are",
+        scipy.linalg.solve_continuous_are,
+        _continuous,
+        (a, b, q, r, e, s),
+        balanced,
+    )
 
 
 @on_traced(scipy.linalg.solve_discrete_are)
@@ -150,7 +167,8 @@ def solve_discrete_are(
     ``a^H x a - e^H x e - (a^H x b + s) (r + b^H x b)^-1 (b^H x a + s^H) + q = 0``
 
     Args:
-        a, b, q, r, e, s: shapes (n, n), (n, k), (n, n), (k, k), (n, n) and (n, k). Map stacks with `functrace.vmap`.
+        a, b, q, r, e, s: shapes (n, n), (n, k), (n, n), (k, k), (n, n) and (n, k). Map stacks with
+            `functrace.vmap`.
         balanced: SciPy's.
 
     Raises:
@@ -165,36 +183,56 @@ def solve_discrete_are(
                [0.   , 1.618]])
 
     Cost:
-        SciPy's; a derivative adds one Lyapunov equation. See Note [Derivatives of Riccati equations].
+        SciPy's; a derivative adds one Lyapunov equation. See Note
+        [Derivatives of Riccati equations].
     """
-    return _riccati("solve_discrete_are", scipy.linalg.solve_discrete_are, _discrete, (a, b, q, r, e, s), balanced)
+    return _riccati(
+        "solve_discrete_are",
+        scipy.linalg.solve_discrete_are,
+        _discrete,
+        (a, b, q, r, e, s),
+        balanced,
+    )
 
 
-def _continuous(x: Numbers, a: Numbers, b: Numbers, q: Numbers, r: Numbers, e: Numbers, s: Numbers) -> tuple[Any, Any]:
+def _continuous(
+    x: Numbers, a: Numbers, b: Numbers, q: Numbers, r: Numbers, e: Numbers, s: Numbers
+) -> tuple[Any, Any]:
     """Return the residual of the continuous equation, and the gain of the feedback."""
     moved = adjoint(b) @ x @ e + adjoint(s)
     gain = np.linalg.solve(r, moved)
     return adjoint(e) @ x @ a + adjoint(a) @ x @ e - (adjoint(e) @ x @ b + s) @ gain + q, gain
 
 
-def _discrete(x: Numbers, a: Numbers, b: Numbers, q: Numbers, r: Numbers, e: Numbers, s: Numbers) -> tuple[Any, Any]:
+def _discrete(
+    x: Numbers, a: Numbers, b: Numbers, q: Numbers, r: Numbers, e: Numbers, s: Numbers
+) -> tuple[Any, Any]:
     """Return the residual of the discrete equation, and the gain of the feedback."""
     moved = adjoint(b) @ x @ a + adjoint(s)
     gain = np.linalg.solve(r + adjoint(b) @ x @ b, moved)
     return adjoint(a) @ x @ a - adjoint(e) @ x @ e - (adjoint(a) @ x @ b + s) @ gain + q, gain
 
 
-def _riccati(name: str, solver: Equation, equation: Equation, given: Sequence[Operand | None], balanced: bool) -> Any:
+def _riccati(
+    name: str, solver: Equation, equation: Equation, given: Sequence[Operand | None], balanced: bool
+) -> Any:
     optional = [x is not None for x in given]
     made = [_matrix(name, x) for x in given if x is not None]
     kind = np.result_type(np.float64, *[x.dtype for x in made])
     made = [x.astype(kind) for x in made]
     n, k = made[1].shape
-    shapes = [shape for shape, flag in zip(((n, n), (n, k), (n, n), (k, k), (n, n), (n, k)), optional, strict=True) if flag]
+    shapes = [
+        shape
+        for shape, flag in zip(
+            ((n, n), (n, k), (n, n), (k, k), (n, n), (n, k)), optional, strict=True
+        )
+        if flag
+    ]
     for x, shape in zip(made, shapes, strict=True):
         if x.shape != shape:
             raise ShapeError(
-                f"scipy.linalg.{name}: matrices of shapes {', '.join(str(x.shape) for x in made)} do not fit",
+                f"scipy.linalg.{name}: matrices of shapes {', '.join(str(x.shape) for x in made)} "
+                "do not fit",
                 fix="pass a (n, n), b (n, k), q (n, n), r (k, k), e (n, n) and s (n, k)",
             )
 
@@ -202,11 +240,17 @@ def _riccati(name: str, solver: Equation, equation: Equation, given: Sequence[Op
         """Return all six matrices, by default the identity for e and zeros for s."""
         found = iter(values)
         missing = (None, None, None, None, np.eye(n, dtype=kind), np.zeros((n, k), kind))
-        return [next(found) if flag else other for flag, other in zip(optional, missing, strict=True)]
+        return [
+            next(found) if flag else other for flag, other in zip(optional, missing, strict=True)
+        ]
 
     def solve(*values: Numbers) -> list[Any]:
         found = iter(values)
-        return [np.asarray(solver(*[next(found) if flag else None for flag in optional], balanced), kind)]
+        return [
+            np.asarray(
+                solver(*[next(found) if flag else None for flag in optional], balanced), kind
+            )
+        ]
 
     def linearized(x: Numbers, values: Sequence[Any], moving: Sequence[int]) -> Equation:
         """Return a function of the active arguments with the derivative of the solution."""
@@ -229,9 +273,16 @@ def _riccati(name: str, solver: Equation, equation: Equation, given: Sequence[Op
     def push(outputs: Sequence[Any], values: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         moving = [place for place, t in enumerate(tangents) if t is not None]
         f = linearized(outputs[0], values, moving)
-        return [jvp(f, [values[place] for place in moving], [tangents[place] for place in moving])[1]]
+        return [
+            jvp(f, [values[place] for place in moving], [tangents[place] for place in moving])[1]
+        ]
 
-    def pull(outputs: Sequence[Any], values: Sequence[Any], cotangents: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+    def pull(
+        outputs: Sequence[Any],
+        values: Sequence[Any],
+        cotangents: Sequence[Any],
+        wanted: Sequence[bool],
+    ) -> list[Any]:
         moving = [place for place, flag in enumerate(wanted) if flag]
         _, back = vjp(linearized(outputs[0], values, moving), *[values[place] for place in moving])
         found = dict(zip(moving, back(cotangents[0]), strict=True))
@@ -246,7 +297,8 @@ def _matrix(name: str, x: Operand) -> Any:
     made: Any = arrayed(x)
     if made.ndim > 2:
         raise ShapeError(
-            f"scipy.linalg.{name} of traced values takes matrices, not stacks of them: shape {made.shape}",
+            f"scipy.linalg.{name} of traced values takes matrices, not stacks of them: shape "
+            f"{made.shape}",
             fix="map the stack: functrace.vmap(scipy.linalg.…)",
         )
     return np.atleast_2d(made)

@@ -109,7 +109,8 @@ def hankel(c: Operand, r: Operand | None = None) -> Any:
 
 @on_traced(scipy.linalg.companion)
 def companion(a: Operand) -> Any:
-    """``scipy.linalg.companion``: the matrix whose characteristic polynomial has coefficients, shape (..., n).
+    """``scipy.linalg.companion``: the matrix whose characteristic polynomial has coefficients,
+    shape (..., n).
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -121,9 +122,14 @@ def companion(a: Operand) -> Any:
     coefficients: Any = arrayed(a)
     n = coefficients.shape[-1]
     if n < 2:
-        raise ShapeError("The length of `a` along the last axis must be at least 2.", fix="pass two coefficients or more")
+        raise ShapeError(
+            "The length of `a` along the last axis must be at least 2.",
+            fix="pass two coefficients or more",
+        )
     first = -coefficients[..., 1:] / coefficients[..., :1]
-    rest = np.broadcast_to(np.eye(n - 2, n - 1, dtype=first.dtype), (*first.shape[:-1], n - 2, n - 1))
+    rest = np.broadcast_to(
+        np.eye(n - 2, n - 1, dtype=first.dtype), (*first.shape[:-1], n - 2, n - 1)
+    )
     return np.concatenate([first[..., None, :], rest], axis=-2)
 
 
@@ -161,10 +167,16 @@ def leslie(f: Operand, s: Operand) -> Any:
     births, survivors = together(arrayed(f), arrayed(s))  # type: ignore[arg-type]
     n = births.shape[-1]
     if survivors.shape[-1] != n - 1:
-        raise ShapeError(f"leslie of {n} births takes {n - 1} survivors, got {survivors.shape[-1]}", fix="pass one less")
+        raise ShapeError(
+            f"leslie of {n} births takes {n - 1} survivors, got {survivors.shape[-1]}",
+            fix="pass one less",
+        )
     stack = np.broadcast_shapes(births.shape[:-1], survivors.shape[:-1])
     below = survivors[..., :, None] * np.eye(n - 1, n, dtype=births.dtype)
-    rows = np.broadcast_to(births[..., None, :], (*stack, 1, n)), np.broadcast_to(below, (*stack, n - 1, n))
+    rows = (
+        np.broadcast_to(births[..., None, :], (*stack, 1, n)),
+        np.broadcast_to(below, (*stack, n - 1, n)),
+    )
     return np.concatenate(rows, axis=-2)
 
 
@@ -182,11 +194,16 @@ def convolution_matrix(a: Operand, n: int, mode: str = "full") -> Any:
     """
     values: Any = arrayed(a)
     if mode not in ("full", "valid", "same"):
-        raise ShapeError("'mode' argument must be one of ('full', 'valid', 'same')", fix="leave it out for 'full'")
+        raise ShapeError(
+            "'mode' argument must be one of ('full', 'valid', 'same')",
+            fix="leave it out for 'full'",
+        )
     m = values.shape[-1]
     height, width = m + n - 1, n
     place = np.arange(height)[:, None] - np.arange(width)
-    whole = np.where((place >= 0) & (place < m), np.take(values, np.clip(place, 0, m - 1), axis=-1), 0)
+    whole = np.where(
+        (place >= 0) & (place < m), np.take(values, np.clip(place, 0, m - 1), axis=-1), 0
+    )
     if mode == "full":
         return whole
     trim = min(n, m) - 1
@@ -198,7 +215,8 @@ def convolution_matrix(a: Operand, n: int, mode: str = "full") -> Any:
 
 @on_traced(scipy.linalg.khatri_rao)
 def khatri_rao(a: Operand, b: Operand) -> Any:
-    """``scipy.linalg.khatri_rao``: Kronecker products column by column, shapes (..., m, k) and (..., n, k).
+    """``scipy.linalg.khatri_rao``: Kronecker products column by column, shapes (..., m, k) and
+    (..., n, k).
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -209,12 +227,15 @@ def khatri_rao(a: Operand, b: Operand) -> Any:
     """
     x, y = (np.atleast_2d(arrayed(v)) for v in (a, b))
     if x.shape[-1] != y.shape[-1]:
-        raise ShapeError("The number of columns for both arrays should be equal.", fix="pass shapes (m, k) and (n, k)")
+        raise ShapeError(
+            "The number of columns for both arrays should be equal.",
+            fix="pass shapes (m, k) and (n, k)",
+        )
     product = x[..., :, None, :] * y[..., None, :, :]
     return product.reshape(*product.shape[:-3], -1, product.shape[-1])
 
 
-# -- solving and multiplying ----------------------------------------------------------------------------------------------
+# -- solving and multiplying -----------------------------------------------------------------------
 
 
 def _first_row(c_or_cr: Operand) -> tuple[Any, Any]:
@@ -225,7 +246,8 @@ def _first_row(c_or_cr: Operand) -> tuple[Any, Any]:
 
 @on_traced(scipy.linalg.solve_toeplitz)
 def solve_toeplitz(c_or_cr: Operand, b: Operand, check_finite: bool = True) -> Any:
-    """``scipy.linalg.solve_toeplitz``, by LU of the matrix: n**3 flops, where Levinson's recursion has n**2.
+    """``scipy.linalg.solve_toeplitz``, by LU of the matrix: n**3 flops, where Levinson's recursion
+    has n**2.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -241,8 +263,11 @@ def solve_toeplitz(c_or_cr: Operand, b: Operand, check_finite: bool = True) -> A
 
 
 @on_traced(scipy.linalg.matmul_toeplitz)
-def matmul_toeplitz(c_or_cr: Operand, x: Operand, check_finite: bool = False, workers: int | None = None) -> Any:
-    """``scipy.linalg.matmul_toeplitz``: the product with a Toeplitz matrix, by FFT of length m + n - 1.
+def matmul_toeplitz(
+    c_or_cr: Operand, x: Operand, check_finite: bool = False, workers: int | None = None
+) -> Any:
+    """``scipy.linalg.matmul_toeplitz``: the product with a Toeplitz matrix, by FFT of length m + n
+    - 1.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -255,12 +280,17 @@ def matmul_toeplitz(c_or_cr: Operand, x: Operand, check_finite: bool = False, wo
     columns = at.reshape(at.shape[0], -1)
     m, n = column.shape[0], row.shape[0]
     if columns.shape[0] != n:
-        raise ShapeError(f"matmul_toeplitz of {n} columns and {columns.shape[0]} rows", fix="pass x of shape (n, ...)")
+        raise ShapeError(
+            f"matmul_toeplitz of {n} columns and {columns.shape[0]} rows",
+            fix="pass x of shape (n, ...)",
+        )
     ring = np.concatenate([column, row[:0:-1]])
     dtype = np.result_type(ring.dtype, columns.dtype)
     ring, columns = ring.astype(dtype), columns.astype(dtype)
     if dtype.kind == "c":
-        found = np.fft.ifft(np.fft.fft(ring)[:, None] * np.fft.fft(columns, n=m + n - 1, axis=0), axis=0)[:m]
+        found = np.fft.ifft(
+            np.fft.fft(ring)[:, None] * np.fft.fft(columns, n=m + n - 1, axis=0), axis=0
+        )[:m]
     else:
         spectrum = np.fft.rfft(ring)[:, None] * np.fft.rfft(columns, n=m + n - 1, axis=0)
         found = np.fft.irfft(spectrum, n=m + n - 1, axis=0)[:m]
@@ -280,7 +310,8 @@ def solve_circulant(
     """``scipy.linalg.solve_circulant`` with ``singular="raise"`` and a regular matrix, by FFT.
 
     Raises:
-        ShapeError: if ``singular="lstsq"``, which depends on which eigenvalues are 0, or shapes do not fit.
+        ShapeError: if ``singular="lstsq"``, which depends on which eigenvalues are 0, or shapes do
+            not fit.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -290,10 +321,16 @@ def solve_circulant(
         array([0.3333, 0.3333])
     """
     if singular != "raise":
-        raise ShapeError("solve_circulant of traced values takes singular='raise' only", fix="use circulant and pinv")
+        raise ShapeError(
+            "solve_circulant of traced values takes singular='raise' only",
+            fix="use circulant and pinv",
+        )
     ring, right = np.atleast_1d(arrayed(c)), np.atleast_1d(arrayed(b))
     if ring.shape[caxis] != right.shape[baxis]:
-        raise ShapeError(f"Shapes of c {ring.shape} and b {right.shape} are incompatible", fix="make both as long")
+        raise ShapeError(
+            f"Shapes of c {ring.shape} and b {right.shape} are incompatible",
+            fix="make both as long",
+        )
     spectrum = np.fft.fft(np.moveaxis(ring, caxis, -1), axis=-1)
     found = np.fft.ifft(np.fft.fft(np.moveaxis(right, baxis, -1), axis=-1) / spectrum, axis=-1)
     is_real = ring.dtype.kind != "c" and right.dtype.kind != "c"

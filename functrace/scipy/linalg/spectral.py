@@ -40,7 +40,8 @@ def qr(
 
     Args:
         a: shape (..., m, n).
-        overwrite_a, lwork, check_finite: accepted for SciPy's signature; they have no effect on traced values.
+        overwrite_a, lwork, check_finite: accepted for SciPy's signature; they have no effect on
+            traced values.
         mode: "full", "economic", or "r" for the triangular factor alone; "raw" is LAPACK's, for
             plain values.
         pivoting: True to order columns by decreasing diagonals, and to return the order.
@@ -56,13 +57,16 @@ def qr(
     modes = {"full": "complete", "economic": "reduced", "r": "r"}
     if mode not in modes:
         raise UnsupportedFunctionError(
-            f"scipy.linalg.qr of traced values has no mode={mode!r}", fix="use mode='full', 'economic' or 'r'"
+            f"scipy.linalg.qr of traced values has no mode={mode!r}",
+            fix="use mode='full', 'economic' or 'r'",
         )
     matrix = matrices("qr", a, square=False)
     order: Any = None
     if pivoting:
         *stack, _, n = matrix.shape
-        order = pure_callback(_pivots, ShapeDtype((*stack, n), np.dtype(np.int32)), stop_gradient(matrix))
+        order = pure_callback(
+            _pivots, ShapeDtype((*stack, n), np.dtype(np.int32)), stop_gradient(matrix)
+        )
         matrix = np.take_along_axis(matrix, order[..., None, :], axis=-1)
     if mode == "r":
         upper = np.linalg.qr(matrix, "complete").R
@@ -109,14 +113,21 @@ def eigvalsh(
                [-0.4472,  0.7236]])
     """
     return eigh(
-        a, b, lower=lower, eigvals_only=True, type=type, subset_by_index=subset_by_index, subset_by_value=subset_by_value
+        a,
+        b,
+        lower=lower,
+        eigvals_only=True,
+        type=type,
+        subset_by_index=subset_by_index,
+        subset_by_value=subset_by_value,
     )
 
 
 def _no_second(name: str, b: Operand | None, homogeneous: bool) -> None:
     if b is not None or homogeneous:
         raise UnsupportedFunctionError(
-            f"scipy.linalg.{name} of traced values takes one matrix", fix="pass scipy.linalg.solve(b, a) for a pair"
+            f"scipy.linalg.{name} of traced values takes one matrix",
+            fix="pass scipy.linalg.solve(b, a) for a pair",
         )
 
 
@@ -188,13 +199,22 @@ def polar(a: Operand, side: str = "right") -> Any:
     if side not in ("right", "left"):
         raise ShapeError("`side` must be either 'right' or 'left'", fix="leave it out for 'right'")
     w, s, vh = np.linalg.svd(matrices("polar", a, square=False), full_matrices=False)
-    p = (adjoint(vh) * s[..., None, :]) @ vh if side == "right" else (w * s[..., None, :]) @ adjoint(w)
+    p = (
+        (adjoint(vh) * s[..., None, :]) @ vh
+        if side == "right"
+        else (w * s[..., None, :]) @ adjoint(w)
+    )
     return w @ vh, p
 
 
 @on_traced(scipy.linalg.pinv)
 def pinv(
-    a: Operand, *, atol: float | None = None, rtol: float | None = None, return_rank: bool = False, check_finite: bool = True
+    a: Operand,
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+    return_rank: bool = False,
+    check_finite: bool = True,
 ) -> Any:
     """``scipy.linalg.pinv``: singular values up to ``atol + rtol * largest`` count as 0.
 
@@ -212,7 +232,11 @@ def pinv(
     if atol:
         relative = atol / np.where(largest > 0, largest, 1.0) + relative
     found = np.linalg.pinv(matrix, rcond=relative)
-    return (found, np.sum(s > np.expand_dims(relative * largest, -1), axis=-1)) if return_rank else found
+    return (
+        (found, np.sum(s > np.expand_dims(relative * largest, -1), axis=-1))
+        if return_rank
+        else found
+    )
 
 
 @on_traced(scipy.linalg.pinvh)
@@ -249,7 +273,8 @@ def lstsq(
     check_finite: bool = True,
     lapack_driver: str | None = None,
 ) -> Any:
-    """``scipy.linalg.lstsq``: solution, residuals, rank and singular values; by `numpy.linalg.lstsq`.
+    """``scipy.linalg.lstsq``: solution, residuals, rank and singular values; by
+    `numpy.linalg.lstsq`.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -268,7 +293,11 @@ def lstsq(
 
 @on_traced(scipy.linalg.norm)
 def norm(
-    a: Operand, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False, check_finite: bool = True
+    a: Operand,
+    ord: float | str | None = None,
+    axis: Axis = None,
+    keepdims: bool = False,
+    check_finite: bool = True,
 ) -> Any:
     """``scipy.linalg.norm``, for traced values too.
 
@@ -283,9 +312,14 @@ def norm(
 
 @on_traced(scipy.linalg.expm_frechet)
 def expm_frechet(
-    A: Operand, E: Operand, method: str | None = None, compute_expm: bool = True, check_finite: bool = True
+    A: Operand,
+    E: Operand,
+    method: str | None = None,
+    compute_expm: bool = True,
+    check_finite: bool = True,
 ) -> Any:
-    """``scipy.linalg.expm_frechet``: the exponential, and its derivative in a direction, by a block matrix.
+    """``scipy.linalg.expm_frechet``: the exponential, and its derivative in a direction, by a block
+    matrix.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -303,7 +337,8 @@ def expm_frechet(
 
 @on_traced(scipy.linalg.orthogonal_procrustes)
 def orthogonal_procrustes(A: Operand, B: Operand, check_finite: bool = True) -> Any:
-    """``scipy.linalg.orthogonal_procrustes``: the orthogonal ``R`` with ``A R`` nearest to ``B``, and a scale.
+    """``scipy.linalg.orthogonal_procrustes``: the orthogonal ``R`` with ``A R`` nearest to ``B``,
+    and a scale.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -313,12 +348,17 @@ def orthogonal_procrustes(A: Operand, B: Operand, check_finite: bool = True) -> 
         >>> np.round(scale, 4)
         np.float64(7.0)
     """
-    a, b = together(matrices("orthogonal_procrustes", A, square=False), matrices("orthogonal_procrustes", B, square=False))
-    u, s, vh = np.linalg.svd(np.swapaxes(np.swapaxes(b, -1, -2) @ np.conj(a), -1, -2), full_matrices=False)
+    a, b = together(
+        matrices("orthogonal_procrustes", A, square=False),
+        matrices("orthogonal_procrustes", B, square=False),
+    )
+    u, s, vh = np.linalg.svd(
+        np.swapaxes(np.swapaxes(b, -1, -2) @ np.conj(a), -1, -2), full_matrices=False
+    )
     return u @ vh, np.sum(s, axis=-1)
 
 
-# -- without derivative ---------------------------------------------------------------------------------------------------
+# -- without derivative ----------------------------------------------------------------------------
 
 
 def _undifferentiated(name: str, because: str) -> Any:
@@ -327,7 +367,8 @@ def _undifferentiated(name: str, because: str) -> Any:
     def function(*args: Operand, **kwargs: object) -> Any:
         raise NotDifferentiableError(
             f"scipy.linalg.{name} has no derivative here: {because}",
-            fix="compute it outside of the transform, or give it a rule: functrace.primitive(f, vjp=…)",
+            fix="compute it outside of the transform, or give it a rule: functrace.primitive(f, "
+            "vjp=…)",
         )
 
     function.__name__ = function.__qualname__ = name
@@ -335,9 +376,13 @@ def _undifferentiated(name: str, because: str) -> Any:
     return on_traced(getattr(scipy.linalg, name))(function)
 
 
-null_space = _undifferentiated("null_space", "a basis of a null space is determined up to a rotation only")
+null_space = _undifferentiated(
+    "null_space", "a basis of a null space is determined up to a rotation only"
+)
 orth = _undifferentiated("orth", "a basis of a range is determined up to a rotation only")
 schur = _undifferentiated("schur", "the order and the signs of Schur vectors are LAPACK's choice")
 hessenberg = _undifferentiated("hessenberg", "its reflections are LAPACK's choice")
 ldl = _undifferentiated("ldl", "its pivots are blocks of one or two, by values")
-funm = _undifferentiated("funm", "it calls a Python function of eigenvalues; expm, logm and sqrtm have derivatives")
+funm = _undifferentiated(
+    "funm", "it calls a Python function of eigenvalues; expm, logm and sqrtm have derivatives"
+)

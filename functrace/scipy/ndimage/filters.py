@@ -18,13 +18,25 @@ import scipy.ndimage
 from functrace.errors import ConcretizationError, DtypeError, ShapeError
 from functrace.numpy.protocol.operands import Axis, Operand, arrayed, holds_tracer, known, one_axis
 from functrace.scipy.dispatch import on_traced
-from functrace.scipy.ndimage.reading import Modes, Output, each, finished, image, padded, places, reach, slid
+from functrace.scipy.ndimage.reading import (
+    Modes,
+    Output,
+    each,
+    finished,
+    image,
+    padded,
+    places,
+    reach,
+    slid,
+)
 from functrace.typing import Array
 
 Numbers: TypeAlias = "Sequence[float] | Operand"
 
 
-def _one_axis(name: str, x: Array, weights: Array, axis: int, mode: str, cval: Operand, origin: int = 0) -> Any:
+def _one_axis(
+    name: str, x: Array, weights: Array, axis: int, mode: str, cval: Operand, origin: int = 0
+) -> Any:
     shape = [1] * x.ndim
     shape[axis] = weights.shape[0]
     origins = [0] * x.ndim
@@ -35,11 +47,13 @@ def _one_axis(name: str, x: Array, weights: Array, axis: int, mode: str, cval: O
 def _weights(name: str, weights: Operand, *, conjugate: bool) -> Any:
     made = image(name, weights)
     if made.ndim != 1 or not made.shape[0]:
-        raise ShapeError(f"scipy.ndimage.{name}: no filter weights given", fix="pass a vector of weights")
+        raise ShapeError(
+            f"scipy.ndimage.{name}: no filter weights given", fix="pass a vector of weights"
+        )
     return np.conj(made) if conjugate and made.dtype.kind == "c" else made
 
 
-# -- with weights --------------------------------------------------------------------------------------------------------
+# -- with weights ----------------------------------------------------------------------------------
 
 
 @on_traced(scipy.ndimage.correlate1d)
@@ -111,7 +125,9 @@ def _several(
             fix="pass one axis of weights per axis",
         )
     if not isinstance(mode, str):
-        raise ShapeError(f"scipy.ndimage.{name}: a sequence of modes is not supported", fix="pass one mode")
+        raise ShapeError(
+            f"scipy.ndimage.{name}: a sequence of modes is not supported", fix="pass one mode"
+        )
     # Weights are in the order of the axes, in any order of ``axes``; so are origins, if all are
     # given.
     shape, moved = [1] * x.ndim, [0] * x.ndim
@@ -201,16 +217,22 @@ def _check_passes(name: str, count: int, input: Operand, output: Output | None) 
 def _kernel(name: str, sigma: Operand, order: int, truncate: float, radius: int | None) -> Any:
     """Return the weights of a Gaussian, or of a derivative of it; differentiable by ``sigma``."""
     if order < 0:
-        raise ShapeError(f"scipy.ndimage.{name}: order must be non-negative", fix="pass 0 for the Gaussian itself")
+        raise ShapeError(
+            f"scipy.ndimage.{name}: order must be non-negative",
+            fix="pass 0 for the Gaussian itself",
+        )
     if radius is None:
         try:
             radius = int(truncate * float(known(sigma)) + 0.5)
         except ConcretizationError as error:
             raise ConcretizationError(
-                f"scipy.ndimage.{name}: how many weights there are depends on sigma", fix="pass radius="
+                f"scipy.ndimage.{name}: how many weights there are depends on sigma",
+                fix="pass radius=",
             ) from error
     if radius < 0:
-        raise ShapeError(f"scipy.ndimage.{name}: radius must be a nonnegative integer", fix="leave it out")
+        raise ShapeError(
+            f"scipy.ndimage.{name}: radius must be a nonnegative integer", fix="leave it out"
+        )
     variance: Any = sigma * sigma  # type: ignore[operator]
     x = np.arange(-radius, radius + 1)
     kernel = np.exp(-0.5 / variance * x**2)
@@ -338,7 +360,9 @@ def uniform_filter1d(
     return finished("uniform_filter1d", found, input, output)
 
 
-def _uniform(name: str, x: Array, size: int, axis: int, mode: str, cval: Operand, origin: int) -> Any:
+def _uniform(
+    name: str, x: Array, size: int, axis: int, mode: str, cval: Operand, origin: int
+) -> Any:
     reach(name, int(size), origin)
     # A sum, then divided: with integers, three thirds would be truncated to one less.
     return _one_axis(name, x, np.ones(int(size)), axis, mode, cval, origin) / float(size)
@@ -373,7 +397,7 @@ def uniform_filter(
     return finished("uniform_filter", x, input, output)
 
 
-# -- derivatives ---------------------------------------------------------------------------------------------------------
+# -- derivatives -----------------------------------------------------------------------------------
 
 
 def _edge_filter(name: str, smooth: Sequence[float]) -> Callable[..., Any]:
@@ -413,7 +437,12 @@ sobel = _edge_filter("sobel", (1.0, 2.0, 1.0))
 
 @on_traced(scipy.ndimage.laplace)
 def laplace(
-    input: Operand, output: Output | None = None, mode: Modes = "reflect", cval: Operand = 0.0, *, axes: Axis = None
+    input: Operand,
+    output: Output | None = None,
+    mode: Modes = "reflect",
+    cval: Operand = 0.0,
+    *,
+    axes: Axis = None,
 ) -> Any:
     """``scipy.ndimage.laplace``: the sum of second differences.
 
@@ -428,7 +457,10 @@ def laplace(
     _check_passes("laplace", len(along), input, output)
     weights = np.array([1.0, -2.0, 1.0])
     modes = each("laplace", mode, len(along))
-    parts = [_one_axis("laplace", x, weights, k, edge, cval) for k, edge in zip(along, modes, strict=True)]
+    parts = [
+        _one_axis("laplace", x, weights, k, edge, cval)
+        for k, edge in zip(along, modes, strict=True)
+    ]
     return finished("laplace", functools.reduce(operator.add, parts) if parts else x, input, output)
 
 
@@ -484,7 +516,9 @@ def gaussian_laplace(
     """
     _check_passes("gaussian_laplace", 2, input, output)
     x, parts = _derivatives("gaussian_laplace", input, sigma, mode, cval, axes, 2, truncate, radius)
-    return finished("gaussian_laplace", functools.reduce(operator.add, parts) if parts else x, input, output)
+    return finished(
+        "gaussian_laplace", functools.reduce(operator.add, parts) if parts else x, input, output
+    )
 
 
 @on_traced(scipy.ndimage.gaussian_gradient_magnitude)
@@ -499,7 +533,8 @@ def gaussian_gradient_magnitude(
     truncate: float = 4.0,
     radius: int | Sequence[int] | None = None,
 ) -> Any:
-    """``scipy.ndimage.gaussian_gradient_magnitude``: the length of the gradient; where that is 0, its derivative is 0.
+    """``scipy.ndimage.gaussian_gradient_magnitude``: the length of the gradient; where that is 0,
+    its derivative is 0.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -510,7 +545,9 @@ def gaussian_gradient_magnitude(
                [0.132, 0.202, 0.153]])
     """
     _check_passes("gaussian_gradient_magnitude", 2, input, output)
-    x, parts = _derivatives("gaussian_gradient_magnitude", input, sigma, mode, cval, axes, 1, truncate, radius)
+    x, parts = _derivatives(
+        "gaussian_gradient_magnitude", input, sigma, mode, cval, axes, 1, truncate, radius
+    )
     if not parts:
         return finished("gaussian_gradient_magnitude", x, input, output)
     squares = sum([part * part for part in parts[1:]], start=parts[0] * parts[0])
@@ -521,6 +558,7 @@ def gaussian_gradient_magnitude(
 
 __all__ = [
     "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter", "gaussian_filter1d",
-    "gaussian_gradient_magnitude", "gaussian_laplace", "laplace", "padded", "prewitt", "sobel", "uniform_filter",
+    "gaussian_gradient_magnitude", "gaussian_laplace", "laplace", "padded", "prewitt", "sobel",
+    "uniform_filter",
     "uniform_filter1d",
 ]  # fmt: skip

@@ -29,8 +29,22 @@ from functrace.scipy.dispatch import on_traced
 from functrace.scipy.ndimage.reading import Output, each, finished, image
 from functrace.typing import Array
 
-MODES = ("reflect", "grid-mirror", "constant", "grid-constant", "nearest", "mirror", "grid-wrap", "wrap")
-_FILTERS = {"reflect": "reflect", "grid-mirror": "reflect", "nearest": "reflect", "grid-wrap": "grid-wrap"}
+MODES = (
+    "reflect",
+    "grid-mirror",
+    "constant",
+    "grid-constant",
+    "nearest",
+    "mirror",
+    "grid-wrap",
+    "wrap",
+)
+_FILTERS = {
+    "reflect": "reflect",
+    "grid-mirror": "reflect",
+    "nearest": "reflect",
+    "grid-wrap": "grid-wrap",
+}
 """Extension of the spline beyond the edges, by mode; mirrored for all others."""
 _AHEAD = 12
 """Number of elements by which SciPy pads images for the modes "nearest" and "grid-constant"."""
@@ -38,9 +52,14 @@ _AHEAD = 12
 
 def _checked(name: str, order: int, mode: str) -> None:
     if not 0 <= order <= 5:
-        raise ShapeError(f"scipy.ndimage.{name}: spline order {order} not supported", fix="pass 0 to 5")
+        raise ShapeError(
+            f"scipy.ndimage.{name}: spline order {order} not supported", fix="pass 0 to 5"
+        )
     if mode not in MODES:
-        raise ShapeError(f"scipy.ndimage.{name}: boundary mode {mode!r} not supported", fix=f"pass one of {MODES}")
+        raise ShapeError(
+            f"scipy.ndimage.{name}: boundary mode {mode!r} not supported",
+            fix=f"pass one of {MODES}",
+        )
 
 
 @on_traced(scipy.ndimage.spline_filter1d)
@@ -51,7 +70,8 @@ def spline_filter1d(
     output: Output = np.float64,
     mode: str = "mirror",
 ) -> Any:
-    """``scipy.ndimage.spline_filter1d``: coefficients of the spline through the elements along an axis.
+    """``scipy.ndimage.spline_filter1d``: coefficients of the spline through the elements along an
+    axis.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -71,7 +91,9 @@ def _promoted(x: Array, output: Output) -> Any:
 
 
 @on_traced(scipy.ndimage.spline_filter)
-def spline_filter(input: Operand, order: int = 3, output: Output = np.float64, mode: str = "mirror") -> Any:
+def spline_filter(
+    input: Operand, order: int = 3, output: Output = np.float64, mode: str = "mirror"
+) -> Any:
     """``scipy.ndimage.spline_filter``: coefficients of the spline through all elements.
 
     Example:
@@ -82,14 +104,18 @@ def spline_filter(input: Operand, order: int = 3, output: Output = np.float64, m
     """
     _checked("spline_filter", order, mode)
     if order < 2:
-        raise ShapeError(f"scipy.ndimage.spline_filter: spline order {order} not supported", fix="pass 2 to 5")
+        raise ShapeError(
+            f"scipy.ndimage.spline_filter: spline order {order} not supported", fix="pass 2 to 5"
+        )
     x = image("spline_filter", input)
     for axis in range(x.ndim):
         x = spline_coefficients(x, order, _FILTERS.get(mode, "mirror"), axis)
     return finished("spline_filter", x, input, _promoted(x, output))
 
 
-def _coefficients(x: Array, order: int, mode: str, cval: Array, prefilter: bool, axes: Sequence[int]) -> tuple[Any, int]:
+def _coefficients(
+    x: Array, order: int, mode: str, cval: Array, prefilter: bool, axes: Sequence[int]
+) -> tuple[Any, int]:
     """Return spline coefficients, and by how many elements they are padded at either end."""
     if not prefilter or order < 2:
         return x, 0
@@ -97,13 +123,17 @@ def _coefficients(x: Array, order: int, mode: str, cval: Array, prefilter: bool,
     if mode in ("nearest", "grid-constant"):
         ahead = _AHEAD
         room = [(ahead, ahead) if k in axes else (0, 0) for k in range(x.ndim)]
-        x = np.pad(x, room, mode="edge") if mode == "nearest" else np.pad(x, room, constant_values=cval)
+        x = (
+            np.pad(x, room, mode="edge")
+            if mode == "nearest"
+            else np.pad(x, room, constant_values=cval)
+        )
     for axis in axes:
         x = spline_coefficients(x, order, _FILTERS.get(mode, "mirror"), axis)
     return x, ahead
 
 
-# -- one axis ------------------------------------------------------------------------------------------------------------
+# -- one axis --------------------------------------------------------------------------------------
 
 
 def _brought_in(at: Array, n: int, mode: str) -> Any:
@@ -178,7 +208,7 @@ def _read(at: Array, n: int, order: int, mode: str, ahead: int) -> tuple[Any, An
     return _neighbours(start, order, n, mode), weights, outside, missing
 
 
-# -- several axes --------------------------------------------------------------------------------------------------------
+# -- several axes ----------------------------------------------------------------------------------
 
 
 def _sampled(x: Array, at: Sequence[Any], order: int, mode: str, cval: Array, ahead: int) -> Any:
@@ -207,11 +237,15 @@ def _sampled(x: Array, at: Sequence[Any], order: int, mode: str, cval: Array, ah
     rank = len(at[0].shape)
     for k in reversed(range(count)):
         weights = factors[k]
-        found = np.sum(found * weights.reshape(*weights.shape[:rank], *(1,) * k, order + 1), axis=-1)
+        found = np.sum(
+            found * weights.reshape(*weights.shape[:rank], *(1,) * k, order + 1), axis=-1
+        )
     return found if outside is None else np.where(outside, cval, found)
 
 
-def _one_by_one(x: Array, at: Mapping[int, Any], order: int, mode: str, cval: Array, ahead: int) -> Any:
+def _one_by_one(
+    x: Array, at: Mapping[int, Any], order: int, mode: str, cval: Array, ahead: int
+) -> Any:
     """Sample an image on a grid of points, axis by axis.
 
     Args:
@@ -219,7 +253,9 @@ def _one_by_one(x: Array, at: Mapping[int, Any], order: int, mode: str, cval: Ar
         at: a vector of coordinates per axis.
     """
     outside: Any = None
-    if mode == "grid-constant":  # a coefficient outside along one axis is cval, whatever the other axes
+    if (
+        mode == "grid-constant"
+    ):  # a coefficient outside along one axis is cval, whatever the other axes
         x = x - cval
     for axis, places in at.items():
         steps, weights, out, missing = _read(places, x.shape[axis], order, mode, ahead)
@@ -238,7 +274,10 @@ def _one_by_one(x: Array, at: Mapping[int, Any], order: int, mode: str, cval: Ar
 def _fill(name: str, cval: Operand, x: Array) -> Any:
     made: Any = arrayed(cval)
     if made.ndim:
-        raise ShapeError(f"scipy.ndimage.{name}: cval must be one number, got shape {made.shape}", fix="pass a number")
+        raise ShapeError(
+            f"scipy.ndimage.{name}: cval must be one number, got shape {made.shape}",
+            fix="pass a number",
+        )
     return made.astype(x.dtype) if x.dtype.kind == "c" or made.dtype.kind != "c" else np.real(made)
 
 
@@ -279,10 +318,14 @@ def map_coordinates(
     _checked(name, order, mode)
     x, at = image(name, input), image(name, coordinates, real=True)
     if x.ndim < 1 or at.ndim < 2:
-        raise ShapeError("scipy.ndimage.map_coordinates: input and output rank must be > 0", fix="pass rows of coordinates")
+        raise ShapeError(
+            "scipy.ndimage.map_coordinates: input and output rank must be > 0",
+            fix="pass rows of coordinates",
+        )
     if at.shape[0] != x.ndim:
         raise ShapeError(
-            f"scipy.ndimage.map_coordinates: {at.shape[0]} rows of coordinates do not fit {x.ndim} axes",
+            f"scipy.ndimage.map_coordinates: {at.shape[0]} rows of coordinates do not fit {x.ndim} "
+            "axes",
             fix="pass one row per axis",
         )
     fill = _fill(name, cval, x)
@@ -301,7 +344,8 @@ def shift(
     cval: Operand = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """``scipy.ndimage.shift``; differentiable by the input and by the shift, a number or one per axis.
+    """``scipy.ndimage.shift``; differentiable by the input and by the shift, a number or one per
+    axis.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -312,12 +356,17 @@ def shift(
     _checked("shift", order, mode)
     x, by = image("shift", input), image("shift", shift, real=True)
     if by.ndim > 1 or (by.ndim and by.shape[0] != x.ndim) or not x.ndim:
-        raise ShapeError(f"scipy.ndimage.shift: {by.shape} shifts do not fit {x.ndim} axes", fix="pass one per axis")
+        raise ShapeError(
+            f"scipy.ndimage.shift: {by.shape} shifts do not fit {x.ndim} axes",
+            fix="pass one per axis",
+        )
     fill = _fill("shift", cval, x)
     sizes = x.shape
     x, ahead = _coefficients(x, order, mode, fill, prefilter, range(x.ndim))
     at = {k: np.arange(float(n)) + -(by[k] if by.ndim else by) for k, n in enumerate(sizes)}
-    return finished("shift", _one_by_one(x, at, order, mode, fill, ahead), input, output, whole=True)
+    return finished(
+        "shift", _one_by_one(x, at, order, mode, fill, ahead), input, output, whole=True
+    )
 
 
 @on_traced(scipy.ndimage.zoom)
@@ -347,7 +396,11 @@ def zoom(
     if all(factor == 1 for factor in factors) and prefilter:
         return finished("zoom", x, input, output, whole=True)
     if grid_mode and mode in ("constant", "wrap"):
-        warnings.warn(f"It is recommended to use mode = grid-{mode} instead of {mode} when grid_mode is True.", stacklevel=3)
+        warnings.warn(
+            f"It is recommended to use mode = grid-{mode} instead of {mode} when grid_mode is "
+            "True.",
+            stacklevel=3,
+        )
     fill = _fill("zoom", cval, x)
     grid_mode = grid_mode and x.dtype.kind != "c"  # SciPy ignores it for complex input
     at = {}
@@ -361,7 +414,14 @@ def zoom(
 
 
 def _affine(
-    x: Array, matrix: Array, offset: Array, shape: Sequence[int], order: int, mode: str, fill: Array, ahead: int
+    x: Array,
+    matrix: Array,
+    offset: Array,
+    shape: Sequence[int],
+    order: int,
+    mode: str,
+    fill: Array,
+    ahead: int,
 ) -> Any:
     """Sample coefficients along the last axes at ``matrix @ place + offset``, for a grid."""
     grid = np.indices(shape, dtype=np.float64)
@@ -406,22 +466,38 @@ def affine_transform(
     """
     name = "affine_transform"
     _checked(name, order, mode)
-    x, map_, origin = image(name, input), image(name, matrix, real=True), image(name, offset, real=True)
+    x, map_, origin = (
+        image(name, input),
+        image(name, matrix, real=True),
+        image(name, offset, real=True),
+    )
     d = x.ndim
     if output_shape is not None:
         shape = tuple(output_shape)
     else:
         shape = tuple(output.shape) if hasattr(output, "shape") else x.shape  # type: ignore[union-attr]
     if not d or map_.ndim not in (1, 2):
-        raise ShapeError(f"scipy.ndimage.{name}: no proper affine matrix provided: shape {map_.shape}", fix="pass (d, d)")
+        raise ShapeError(
+            f"scipy.ndimage.{name}: no proper affine matrix provided: shape {map_.shape}",
+            fix="pass (d, d)",
+        )
     if map_.ndim == 2 and map_.shape[1] == d + 1 and map_.shape[0] in (d, d + 1):
-        if map_.shape[0] == d + 1 and not holds_tracer(map_) and not np.all(map_[d] == [0] * d + [1]):
+        if (
+            map_.shape[0] == d + 1
+            and not holds_tracer(map_)
+            and not np.all(map_[d] == [0] * d + [1])
+        ):
             raise ShapeError(
-                f"scipy.ndimage.{name}: the bottom row of a homogeneous matrix must be [0, …, 0, 1]", fix="make it so"
+                f"scipy.ndimage.{name}: the bottom row of a homogeneous matrix must be [0, …, 0, "
+                "1]",
+                fix="make it so",
             )
         origin, map_ = map_[:d, d], map_[:d, :d]
     if map_.shape[0] != d or (map_.ndim == 2 and map_.shape[1] != len(shape)):
-        raise ShapeError(f"scipy.ndimage.{name}: a matrix of shape {map_.shape} does not fit {d} axes", fix="pass (d, d)")
+        raise ShapeError(
+            f"scipy.ndimage.{name}: a matrix of shape {map_.shape} does not fit {d} axes",
+            fix="pass (d, d)",
+        )
     origin = np.broadcast_to(origin, (d,))
     fill = _fill(name, cval, x)
     x, ahead = _coefficients(x, order, mode, fill, prefilter, range(d))
@@ -445,7 +521,8 @@ def rotate(
     cval: Operand = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """``scipy.ndimage.rotate``; differentiable by the input, and with ``reshape=False`` by the angle, in degrees.
+    """``scipy.ndimage.rotate``; differentiable by the input, and with ``reshape=False`` by the
+    angle, in degrees.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -459,13 +536,15 @@ def rotate(
     x = image("rotate", input)
     if x.ndim < 2 or len(axes) != 2:
         raise ShapeError(
-            "scipy.ndimage.rotate: input array should be at least 2D, and axes two of them", fix="pass two axes"
+            "scipy.ndimage.rotate: input array should be at least 2D, and axes two of them",
+            fix="pass two axes",
         )
     plane = sorted(one_axis(k, x.ndim) for k in axes)
     if holds_tracer(angle):
         if reshape:
             raise ShapeError(
-                "scipy.ndimage.rotate: with reshape=True the shape of the result depends on the angle",
+                "scipy.ndimage.rotate: with reshape=True the shape of the result depends on the "
+                "angle",
                 fix="pass reshape=False",
             )
         turn = image("rotate", angle, real=True) * (np.pi / 180)
@@ -475,7 +554,9 @@ def rotate(
     sizes = np.array([x.shape[k] for k in plane])
     shape = sizes
     if reshape:
-        corners = np.array([[c, s], [-s, c]]) @ np.array([[0, 0, sizes[0], sizes[0]], [0, sizes[1], 0, sizes[1]]])
+        corners = np.array([[c, s], [-s, c]]) @ np.array(
+            [[0, 0, sizes[0], sizes[0]], [0, sizes[1], 0, sizes[1]]]
+        )
         shape = (np.ptp(corners, axis=1) + 0.5).astype(int)
     turned = np.stack([np.stack([c, s]), np.stack([-s, c])])
     offset = (sizes - 1) / 2 - turned @ ((shape - 1) / 2)
@@ -511,7 +592,10 @@ def geometric_transform(
     shape = tuple(given.shape if output_shape is None else output_shape)
     rows = [
         np.stack(
-            [np.asarray(c) if not holds_tracer(c) else c for c in mapping(place, *extra_arguments, **(extra_keywords or {}))]
+            [
+                np.asarray(c) if not holds_tracer(c) else c
+                for c in mapping(place, *extra_arguments, **(extra_keywords or {}))
+            ]
         )
         for place in itertools.product(*map(range, shape))
     ]

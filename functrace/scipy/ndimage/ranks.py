@@ -52,16 +52,22 @@ def _filtered(
     """
     x: Any = arrayed(input)
     if x.dtype.kind == "c":
-        raise DtypeError(f"scipy.ndimage.{name}: complex type not supported", fix="pass real and imaginary parts")
+        raise DtypeError(
+            f"scipy.ndimage.{name}: complex type not supported", fix="pass real and imaginary parts"
+        )
     along = places(name, axes, x.ndim)
     modes, origins = each(name, mode, len(along)), each(name, origin, len(along))
     if footprint is None and size is None:
-        raise ArgumentError(f"scipy.ndimage.{name}: no footprint or filter size provided", fix="pass size= or footprint=")
+        raise ArgumentError(
+            f"scipy.ndimage.{name}: no footprint or filter size provided",
+            fix="pass size= or footprint=",
+        )
     sizes = tuple(map(operator.index, each(name, size, len(along)))) if footprint is None else ()
     taken = np.ones(sizes, bool) if footprint is None else np.asarray(footprint, bool)
     if taken.ndim != len(along) or not taken.any():
         raise ShapeError(
-            f"scipy.ndimage.{name}: footprint.ndim ({taken.ndim}) must match len(axes) ({len(along)})",
+            f"scipy.ndimage.{name}: footprint.ndim ({taken.ndim}) must match len(axes) "
+            f"({len(along)})",
             fix="pass one axis of the footprint per axis, with at least one element set",
         )
     count = int(np.count_nonzero(taken))
@@ -69,14 +75,19 @@ def _filtered(
     at = at + count if at < 0 else at
     if not 0 <= at < count:
         raise ArgumentError(
-            f"scipy.ndimage.{name}: rank not within filter footprint size", fix=f"pass one from 0 to {count - 1}"
+            f"scipy.ndimage.{name}: rank not within filter footprint size",
+            fix=f"pass one from 0 to {count - 1}",
         )
     is_extreme = rank in (_smallest, _largest)
     if not isinstance(mode, str) and not (is_extreme and taken.all()):
         raise ArgumentError(
-            f"scipy.ndimage.{name}: a sequence of modes is not supported for non-separable footprints", fix="pass one mode"
+            f"scipy.ndimage.{name}: a sequence of modes is not supported for non-separable "
+            "footprints",
+            fix="pass one mode",
         )
-    in_order = along if footprint is None and is_extreme else sorted(along)  # axes of footprints are in order
+    in_order = (
+        along if footprint is None and is_extreme else sorted(along)
+    )  # axes of footprints are in order
     named = dict(zip(in_order, taken.shape, strict=True))
     shape = tuple(named.get(k, 1) for k in range(x.ndim))
     rooms = {k: reach(name, shape[k], moved) for k, moved in zip(along, origins, strict=True)}
@@ -110,7 +121,9 @@ def maximum_filter(
         >>> ft.grad(lambda x: np.sum(ndimage.maximum_filter(x, 3)))(np.array([1.0, 3.0, 2.0]))
         array([0., 3., 0.])
     """
-    return _filtered("maximum_filter", input, size, footprint, output, mode, cval, origin, axes, _largest)
+    return _filtered(
+        "maximum_filter", input, size, footprint, output, mode, cval, origin, axes, _largest
+    )
 
 
 @on_traced(scipy.ndimage.minimum_filter)
@@ -133,7 +146,9 @@ def minimum_filter(
         >>> ft.grad(lambda x: np.sum(ndimage.minimum_filter(x, 3)))(np.array([1.0, 3.0, 2.0]))
         array([2., 0., 1.])
     """
-    return _filtered("minimum_filter", input, size, footprint, output, mode, cval, origin, axes, _smallest)
+    return _filtered(
+        "minimum_filter", input, size, footprint, output, mode, cval, origin, axes, _smallest
+    )
 
 
 @on_traced(scipy.ndimage.maximum_filter1d)
@@ -155,7 +170,9 @@ def maximum_filter1d(
         array([0., 3., 0.])
     """
     along = one_axis(axis, arrayed(input).ndim)
-    return _filtered("maximum_filter1d", input, size, None, output, mode, cval, origin, along, _largest)
+    return _filtered(
+        "maximum_filter1d", input, size, None, output, mode, cval, origin, along, _largest
+    )
 
 
 @on_traced(scipy.ndimage.minimum_filter1d)
@@ -177,7 +194,9 @@ def minimum_filter1d(
         array([2., 0., 1.])
     """
     along = one_axis(axis, arrayed(input).ndim)
-    return _filtered("minimum_filter1d", input, size, None, output, mode, cval, origin, along, _smallest)
+    return _filtered(
+        "minimum_filter1d", input, size, None, output, mode, cval, origin, along, _smallest
+    )
 
 
 @on_traced(scipy.ndimage.rank_filter)
@@ -202,7 +221,9 @@ def rank_filter(
         array([1., 1., 2.])
     """
     at = operator.index(rank)
-    return _filtered("rank_filter", input, size, footprint, output, mode, cval, origin, axes, lambda _: at)
+    return _filtered(
+        "rank_filter", input, size, footprint, output, mode, cval, origin, axes, lambda _: at
+    )
 
 
 @on_traced(scipy.ndimage.median_filter)
@@ -225,7 +246,18 @@ def median_filter(
         >>> ft.jit(lambda x: ndimage.median_filter(x, 3))(np.array([1.0, 3.0, 2.0]))
         array([1., 2., 2.])
     """
-    return _filtered("median_filter", input, size, footprint, output, mode, cval, origin, axes, lambda count: count // 2)
+    return _filtered(
+        "median_filter",
+        input,
+        size,
+        footprint,
+        output,
+        mode,
+        cval,
+        origin,
+        axes,
+        lambda count: count // 2,
+    )
 
 
 @on_traced(scipy.ndimage.percentile_filter)
@@ -251,9 +283,13 @@ def percentile_filter(
     """
     share = float(percentile) + (100.0 if percentile < 0 else 0.0)
     if not 0 <= share <= 100:
-        raise ArgumentError("scipy.ndimage.percentile_filter: invalid percentile", fix="pass one from -100 to 100")
+        raise ArgumentError(
+            "scipy.ndimage.percentile_filter: invalid percentile", fix="pass one from -100 to 100"
+        )
 
     def rank(count: int) -> int:
         return count - 1 if share == 100 else int(count * share / 100)
 
-    return _filtered("percentile_filter", input, size, footprint, output, mode, cval, origin, axes, rank)
+    return _filtered(
+        "percentile_filter", input, size, footprint, output, mode, cval, origin, axes, rank
+    )

@@ -21,7 +21,8 @@ T = TypeVar("T")
 Output: TypeAlias = "npt.DTypeLike | Operand"
 Modes: TypeAlias = "str | Sequence[str]"
 PADS: dict[str, Any] = {
-    "reflect": "symmetric", "grid-mirror": "symmetric", "constant": "constant", "grid-constant": "constant",
+    "reflect": "symmetric", "grid-mirror": "symmetric", "constant": "constant",
+    "grid-constant": "constant",
     "nearest": "edge", "mirror": "reflect", "wrap": "wrap", "grid-wrap": "wrap",
 }  # fmt: skip
 """NumPy's names of the filter modes."""
@@ -31,7 +32,9 @@ def image(name: str, x: Operand, *, real: bool = False) -> Any:
     """Return an image as an array in double precision."""
     made: Any = arrayed(x)
     if real and made.dtype.kind == "c":
-        raise DtypeError(f"scipy.ndimage.{name}: complex type not supported", fix="pass real and imaginary parts")
+        raise DtypeError(
+            f"scipy.ndimage.{name}: complex type not supported", fix="pass real and imaginary parts"
+        )
     return made.astype(np.complex128 if made.dtype.kind == "c" else np.float64)
 
 
@@ -43,7 +46,8 @@ def each(name: str, given: T | Sequence[T], count: int) -> list[Any]:
     values = list(given)  # type: ignore[arg-type]
     if len(values) != count:
         raise ShapeError(
-            f"scipy.ndimage.{name}: sequence argument must have length equal to input rank, {count}, not {len(values)}",
+            f"scipy.ndimage.{name}: sequence argument must have length equal to input rank, "
+            f"{count}, not {len(values)}",
             fix="give one per axis",
         )
     return values
@@ -59,7 +63,9 @@ def places(name: str, axes: Axis, ndim: int) -> tuple[int, ...]:
         raise AxisError(f"scipy.ndimage.{name}: {error.what}", fix=error.fix) from error
 
 
-def finished(name: str, result: Array, like: Operand, output: Output | None, *, whole: bool = False) -> Any:
+def finished(
+    name: str, result: Array, like: Operand, output: Output | None, *, whole: bool = False
+) -> Any:
     """Return a result in the dtype of the input, or of ``output``.
 
     Args:
@@ -74,17 +80,27 @@ def finished(name: str, result: Array, like: Operand, output: Output | None, *, 
     target: Any = None
     kind: Any
     if output is None:
-        kind = np.result_type(given.dtype, np.complex64) if result.dtype.kind == "c" else given.dtype
+        kind = (
+            np.result_type(given.dtype, np.complex64) if result.dtype.kind == "c" else given.dtype
+        )
     elif isinstance(output, type | np.dtype | str):
         kind = np.dtype(output)
         if (result.dtype.kind == "c") != (kind.kind == "c"):
             if kind.kind == "c":
-                raise DtypeError(f"scipy.ndimage.{name}: a complex output of real input", fix="make the input complex")
-            raise DtypeError(f"scipy.ndimage.{name}: output must have complex dtype", fix="pass output=complex")
+                raise DtypeError(
+                    f"scipy.ndimage.{name}: a complex output of real input",
+                    fix="make the input complex",
+                )
+            raise DtypeError(
+                f"scipy.ndimage.{name}: output must have complex dtype", fix="pass output=complex"
+            )
     else:
         target = output
         if target.shape != result.shape:
-            raise ShapeError(f"scipy.ndimage.{name}: output shape not correct", fix=f"pass an array of shape {result.shape}")
+            raise ShapeError(
+                f"scipy.ndimage.{name}: output shape not correct",
+                fix=f"pass an array of shape {result.shape}",
+            )
         kind = target.dtype
     if kind.kind in "iu" and whole:
         result = np.where(result > 0, np.floor(result + 0.5), np.ceil(result - 0.5))
@@ -97,12 +113,17 @@ def finished(name: str, result: Array, like: Operand, output: Output | None, *, 
     return made if target is None else stored(made, target, f"ndimage.{name}")
 
 
-def padded(name: str, x: Array, rooms: dict[int, tuple[int, int]], modes: dict[int, str], cval: Operand) -> Any:
+def padded(
+    name: str, x: Array, rooms: dict[int, tuple[int, int]], modes: dict[int, str], cval: Operand
+) -> Any:
     """Pad an image beyond its edges by numbers of elements per axis, by its mode."""
     for axis, (low, high) in rooms.items():
         mode = modes[axis]
         if mode not in PADS:
-            raise ShapeError(f"scipy.ndimage.{name}: boundary mode {mode!r} not supported", fix=f"pass one of {tuple(PADS)}")
+            raise ShapeError(
+                f"scipy.ndimage.{name}: boundary mode {mode!r} not supported",
+                fix=f"pass one of {tuple(PADS)}",
+            )
         if low <= 0 and high <= 0:
             continue
         room = [(0, 0)] * x.ndim
@@ -115,9 +136,14 @@ def padded(name: str, x: Array, rooms: dict[int, tuple[int, int]], modes: dict[i
 def _value(name: str, cval: Operand, x: Array) -> Any:
     made: Any = arrayed(cval)
     if made.ndim:
-        raise ShapeError(f"scipy.ndimage.{name}: cval must be one number, got shape {made.shape}", fix="pass a number")
+        raise ShapeError(
+            f"scipy.ndimage.{name}: cval must be one number, got shape {made.shape}",
+            fix="pass a number",
+        )
     if made.dtype.kind == "c" and x.dtype.kind != "c":
-        raise DtypeError(f"scipy.ndimage.{name}: a complex cval of a real input", fix="make the input complex")
+        raise DtypeError(
+            f"scipy.ndimage.{name}: a complex cval of a real input", fix="make the input complex"
+        )
     return made.astype(x.dtype)
 
 
@@ -128,13 +154,21 @@ def reach(name: str, size: int, origin: int) -> tuple[int, int]:
         raise ShapeError(f"scipy.ndimage.{name}: no filter weights given", fix="pass at least one")
     if not -(size // 2) <= origin <= (size - 1) // 2:
         raise ShapeError(
-            f"scipy.ndimage.{name}: invalid origin {origin}; it must satisfy -(size // 2) <= origin <= (size - 1) // 2",
+            f"scipy.ndimage.{name}: invalid origin {origin}; it must satisfy -(size // 2) <= "
+            "origin <= (size - 1) // 2",
             fix=f"pass one between {-(size // 2)} and {(size - 1) // 2}",
         )
     return size // 2 + origin, size - size // 2 - 1 - origin
 
 
-def slid(name: str, x: Array, weights: Array, origins: Sequence[int], modes: dict[int, str], cval: Operand) -> Any:
+def slid(
+    name: str,
+    x: Array,
+    weights: Array,
+    origins: Sequence[int],
+    modes: dict[int, str],
+    cval: Operand,
+) -> Any:
     """Correlate an image with weights of the same rank, in double precision."""
     reached = [reach(name, n, at) for n, at in zip(weights.shape, origins, strict=True)]
     rooms = {k: room for k, room in enumerate(reached) if weights.shape[k] > 1 or k in modes}

@@ -41,11 +41,13 @@ def _checked(name: str, in1: Operand, in2: Operand, mode: str) -> tuple[Any, Any
     x, y = arrayed(in1), arrayed(in2)
     if mode not in ("full", "same", "valid") and x.ndim:
         raise ShapeError(
-            f"scipy.signal.{name}: mode={mode!r} is none of 'valid', 'same', or 'full'", fix="leave it out for 'full'"
+            f"scipy.signal.{name}: mode={mode!r} is none of 'valid', 'same', or 'full'",
+            fix="leave it out for 'full'",
         )
     if x.ndim != y.ndim:
         raise ShapeError(
-            f"scipy.signal.{name}: in1 and in2 should have the same dimensionality, got shapes {x.shape} and {y.shape}",
+            f"scipy.signal.{name}: in1 and in2 should have the same dimensionality, got shapes "
+            f"{x.shape} and {y.shape}",
             fix="add axes of size 1 to one of them",
         )
     return x, y
@@ -58,7 +60,8 @@ def _swapped(name: str, mode: str, x: Array, y: Array, axes: Sequence[int]) -> b
     if all(y.shape[k] >= x.shape[k] for k in axes):
         return True
     raise ShapeError(
-        f"scipy.signal.{name}: for 'valid' mode, one must be at least as large as the other in every dimension, "
+        f"scipy.signal.{name}: for 'valid' mode, one must be at least as large as the other in "
+        "every dimension, "
         f"got shapes {x.shape} and {y.shape}",
         fix="use mode='full' or 'same'",
     )
@@ -74,7 +77,7 @@ def _turned(x: Array) -> Any:
     return np.conj(made) if x.dtype.kind == "c" else made
 
 
-# -- by Fourier transforms ---------------------------------------------------------------------------------------------
+# -- by Fourier transforms -------------------------------------------------------------------------
 
 
 @on_traced(scipy.signal.fftconvolve)
@@ -118,9 +121,16 @@ def _by_transforms(name: str, in1: Operand, in2: Operand, mode: str, axes: Axis)
         return np.zeros(0)
     places = list(range(x.ndim)) if axes is None else list(axis_tuple(axes, x.ndim))
     if not places:
-        raise ShapeError(f"scipy.signal.{name}: when provided, axes cannot be empty", fix="leave them out for all axes")
+        raise ShapeError(
+            f"scipy.signal.{name}: when provided, axes cannot be empty",
+            fix="leave them out for all axes",
+        )
     used = [k for k in places if x.shape[k] != 1 and y.shape[k] != 1]
-    if any(x.shape[k] != y.shape[k] and 1 not in (x.shape[k], y.shape[k]) for k in range(x.ndim) if k not in used):
+    if any(
+        x.shape[k] != y.shape[k] and 1 not in (x.shape[k], y.shape[k])
+        for k in range(x.ndim)
+        if k not in used
+    ):
         raise ShapeError(
             f"scipy.signal.{name}: incompatible shapes for in1 and in2: {x.shape} and {y.shape}",
             fix="let them broadcast along axes that are not convolved",
@@ -128,7 +138,11 @@ def _by_transforms(name: str, in1: Operand, in2: Operand, mode: str, axes: Axis)
     if _swapped(name, mode, x, y, used):
         x, y = y, x
     x, y = (v if v.dtype.kind in "fc" else v.astype(np.float64) for v in (x, y))
-    whole = (_in_blocks if name == "oaconvolve" and len(used) == 1 else _at_once)(x, y, used) if used else x * y
+    whole = (
+        (_in_blocks if name == "oaconvolve" and len(used) == 1 else _at_once)(x, y, used)
+        if used
+        else x * y
+    )
     if mode == "full":
         return whole
     if mode == "same":
@@ -142,7 +156,9 @@ def _at_once(x: Array, y: Array, axes: Sequence[int]) -> Any:
     real = "c" not in (x.dtype.kind, y.dtype.kind)
     sizes: Any = [next_fast_len(n, real) for n in lengths]
     if real:
-        whole = np.fft.irfftn(np.fft.rfftn(x, sizes, axes) * np.fft.rfftn(y, sizes, axes), sizes, axes)
+        whole = np.fft.irfftn(
+            np.fft.rfftn(x, sizes, axes) * np.fft.rfftn(y, sizes, axes), sizes, axes
+        )
     else:
         whole = np.fft.ifftn(np.fft.fftn(x, sizes, axes) * np.fft.fftn(y, sizes, axes), sizes, axes)
     index = [slice(None)] * whole.ndim
@@ -177,7 +193,7 @@ def _in_blocks(x: Array, y: Array, axes: Sequence[int]) -> Any:
     return whole[along(axis, slice(n + m - 1))]
 
 
-# -- directly ----------------------------------------------------------------------------------------------------------
+# -- directly --------------------------------------------------------------------------------------
 
 
 def _directly(x: Array, y: Array, mode: str) -> Any:
@@ -190,7 +206,8 @@ def _directly(x: Array, y: Array, mode: str) -> Any:
 def _method(name: str, x: Array, y: Array, mode: str, method: str) -> str:
     if method not in ("auto", "direct", "fft"):
         raise ShapeError(
-            f"scipy.signal.{name}: method={method!r} is none of 'auto', 'direct', or 'fft'", fix="leave it out for 'auto'"
+            f"scipy.signal.{name}: method={method!r} is none of 'auto', 'direct', or 'fft'",
+            fix="leave it out for 'auto'",
         )
     if method != "auto":
         return method
@@ -227,7 +244,10 @@ def _convolve(name: str, in1: Operand, in2: Operand, mode: str, method: str) -> 
     if _swapped(name, mode, x, y, range(x.ndim)):
         x, y = y, x
     if 0 in x.shape or 0 in y.shape:
-        raise ShapeError(f"scipy.signal.{name}: shapes {x.shape} and {y.shape} are empty", fix="pass at least one element")
+        raise ShapeError(
+            f"scipy.signal.{name}: shapes {x.shape} and {y.shape} are empty",
+            fix="pass at least one element",
+        )
     dtype = np.result_type(x.dtype, y.dtype)
     if _method(name, x, y, mode, method) == "direct":
         # For two vectors SciPy lets NumPy choose the center, which is that of the longer one.
@@ -254,30 +274,52 @@ def correlate(in1: Operand, in2: Operand, mode: str = "full", method: str = "aut
     return _convolve("correlate", x, _turned(y), mode, method)
 
 
-# -- two axes, with edges ----------------------------------------------------------------------------------------------
+# -- two axes, with edges --------------------------------------------------------------------------
 
 
-def _edges(name: str, x: Array, rows: tuple[int, int], columns: tuple[int, int], boundary: str, fillvalue: Operand) -> Any:
+def _edges(
+    name: str,
+    x: Array,
+    rows: tuple[int, int],
+    columns: tuple[int, int],
+    boundary: str,
+    fillvalue: Operand,
+) -> Any:
     """Pad an array by numbers of rows and columns, by ``boundary``."""
-    modes = {"fill": "constant", "pad": "constant", "wrap": "wrap", "circular": "wrap", "symm": "symmetric"}
+    modes = {
+        "fill": "constant",
+        "pad": "constant",
+        "wrap": "wrap",
+        "circular": "wrap",
+        "symm": "symmetric",
+    }
     mode = modes.get(boundary, modes.get({"symmetric": "symm"}.get(boundary, "")))
     if mode is None:
         raise ShapeError(
-            f"scipy.signal.{name}: boundary={boundary!r} is none of 'fill', 'wrap', or 'symm'", fix="leave it out for 'fill'"
+            f"scipy.signal.{name}: boundary={boundary!r} is none of 'fill', 'wrap', or 'symm'",
+            fix="leave it out for 'fill'",
         )
     room: Any = (rows, columns)
     if mode != "constant":
         return np.pad(x, room, mode=mode)  # type: ignore[call-overload]
     value: Any = arrayed(fillvalue)
     if value.ndim or (value.dtype.kind == "c" and x.dtype.kind != "c"):
-        raise ShapeError(f"scipy.signal.{name}: fillvalue must be one number like those of in1", fix="pass a number")
+        raise ShapeError(
+            f"scipy.signal.{name}: fillvalue must be one number like those of in1",
+            fix="pass a number",
+        )
     return np.pad(x, room, constant_values=value.astype(x.dtype))
 
 
-def _two_axes(name: str, in1: Operand, in2: Operand, mode: str, boundary: str, fillvalue: Operand, turn: bool) -> Any:
+def _two_axes(
+    name: str, in1: Operand, in2: Operand, mode: str, boundary: str, fillvalue: Operand, turn: bool
+) -> Any:
     x, y = _checked(name, in1, in2, mode)
     if x.ndim != 2:
-        raise ShapeError(f"scipy.signal.{name} inputs must both be 2-D arrays, got {x.shape}", fix="map others with vmap")
+        raise ShapeError(
+            f"scipy.signal.{name} inputs must both be 2-D arrays, got {x.shape}",
+            fix="map others with vmap",
+        )
     swapped = _swapped(name, mode, x, y, (0, 1))
     if swapped:
         x, y = y, x
@@ -287,8 +329,14 @@ def _two_axes(name: str, in1: Operand, in2: Operand, mode: str, boundary: str, f
         room = []
         for m in y.shape:
             # "same" begins in the center of the filter; for correlate, of the reversed filter.
-            start = ((m - 1) if mode == "full" else (m - 1) // 2) if turn is False else (m - 1 if mode == "full" else m // 2)
-            room.append((m - 1 if mode == "full" else m - 1 - start, m - 1 if mode == "full" else start))
+            start = (
+                ((m - 1) if mode == "full" else (m - 1) // 2)
+                if turn is False
+                else (m - 1 if mode == "full" else m // 2)
+            )
+            room.append(
+                (m - 1 if mode == "full" else m - 1 - start, m - 1 if mode == "full" else start)
+            )
         x = _edges(name, x, room[0], room[1], boundary, fillvalue)
     else:
         _edges(name, x, (0, 0), (0, 0), boundary, fillvalue)
@@ -297,7 +345,9 @@ def _two_axes(name: str, in1: Operand, in2: Operand, mode: str, boundary: str, f
 
 
 @on_traced(scipy.signal.convolve2d)
-def convolve2d(in1: Operand, in2: Operand, mode: str = "full", boundary: str = "fill", fillvalue: Operand = 0) -> Any:
+def convolve2d(
+    in1: Operand, in2: Operand, mode: str = "full", boundary: str = "fill", fillvalue: Operand = 0
+) -> Any:
     """``scipy.signal.convolve2d``: directly, with a choice of padding beyond the edges of ``in1``.
 
     Args:
@@ -318,8 +368,11 @@ def convolve2d(in1: Operand, in2: Operand, mode: str = "full", boundary: str = "
 
 
 @on_traced(scipy.signal.correlate2d)
-def correlate2d(in1: Operand, in2: Operand, mode: str = "full", boundary: str = "fill", fillvalue: Operand = 0) -> Any:
-    """``scipy.signal.correlate2d``: of ``in1`` with the complex conjugate of ``in2``; see `convolve2d`.
+def correlate2d(
+    in1: Operand, in2: Operand, mode: str = "full", boundary: str = "fill", fillvalue: Operand = 0
+) -> Any:
+    """``scipy.signal.correlate2d``: of ``in1`` with the complex conjugate of ``in2``; see
+    `convolve2d`.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -30,7 +30,10 @@ def _coefficients(name: str, b: Operand, a: Operand, *others: Array) -> tuple[An
     dtype = np.result_type(b.dtype, a.dtype, *[x.dtype for x in others])
     b, a = b.astype(dtype), a.astype(dtype)
     if b.ndim != 1 or a.ndim != 1 or not b.shape[0] or not a.shape[0]:
-        raise ShapeError(f"scipy.signal.{name}: b and a must be vectors, got {b.shape} and {a.shape}", fix="map with vmap")
+        raise ShapeError(
+            f"scipy.signal.{name}: b and a must be vectors, got {b.shape} and {a.shape}",
+            fix="map with vmap",
+        )
     if not holds_tracer(a) and not a[0]:
         raise ShapeError(f"scipy.signal.{name}: a[0] is 0", fix="leave zeros in front out")
     return b / a[0], a / a[0]
@@ -44,7 +47,11 @@ def _filtered(b: Array, a: Array, x: Array, zi: Any | None) -> tuple[Any, Any | 
     """Filter along the last axis; ``zi`` is the initial state. Also return the final state."""
     n, rank = x.shape[-1], x.ndim
     order = max(b.shape[0], a.shape[0]) - 1
-    moved = convolve_grids(x, _rows(b, rank), rank - 1) if n else np.zeros((*x.shape[:-1], b.shape[0] - 1), x.dtype)
+    moved = (
+        convolve_grids(x, _rows(b, rank), rank - 1)
+        if n
+        else np.zeros((*x.shape[:-1], b.shape[0] - 1), x.dtype)
+    )
     total = moved[..., :n]
     if zi is not None and order:
         total = total + np.pad(zi[..., :n], [(0, 0)] * (rank - 1) + [(0, max(n - order, 0))])
@@ -64,7 +71,9 @@ def _filtered(b: Array, a: Array, x: Array, zi: Any | None) -> tuple[Any, Any | 
 
 
 @on_traced(scipy.signal.lfilter)
-def lfilter(b: Operand, a: Operand, x: Operand, axis: SupportsIndex = -1, zi: Operand | None = None) -> Any:
+def lfilter(
+    b: Operand, a: Operand, x: Operand, axis: SupportsIndex = -1, zi: Operand | None = None
+) -> Any:
     """``scipy.signal.lfilter``; differentiable by coefficients, samples and the initial state.
 
     Args:
@@ -88,7 +97,9 @@ def lfilter(b: Operand, a: Operand, x: Operand, axis: SupportsIndex = -1, zi: Op
     """
     samples = numbers(x)
     start = None if zi is None else numbers(zi)
-    numerator, denominator = _coefficients("lfilter", b, a, samples, *([] if start is None else [start]))
+    numerator, denominator = _coefficients(
+        "lfilter", b, a, samples, *([] if start is None else [start])
+    )
     dtype = numerator.dtype
     samples = samples.astype(dtype)
     place = one_axis(axis, samples.ndim)
@@ -98,12 +109,16 @@ def lfilter(b: Operand, a: Operand, x: Operand, axis: SupportsIndex = -1, zi: Op
         shape = (*samples.shape[:-1], order)
         if start.ndim != samples.ndim:
             raise ShapeError(
-                f"scipy.signal.lfilter: zi has {start.ndim} axes, and x {samples.ndim}", fix="add axes of size 1 to zi"
+                f"scipy.signal.lfilter: zi has {start.ndim} axes, and x {samples.ndim}",
+                fix="add axes of size 1 to zi",
             )
         start = np.moveaxis(start.astype(dtype), place, -1)
-        if start.shape[-1] != order or any(n not in (1, m) for n, m in zip(start.shape, shape, strict=True)):
+        if start.shape[-1] != order or any(
+            n not in (1, m) for n, m in zip(start.shape, shape, strict=True)
+        ):
             raise ShapeError(
-                f"scipy.signal.lfilter: unexpected shape for zi: expected {shape} (the axis last), found {start.shape}",
+                f"scipy.signal.lfilter: unexpected shape for zi: expected {shape} (the axis last), "
+                f"found {start.shape}",
                 fix="see scipy.signal.lfilter_zi and lfiltic",
             )
         start = np.broadcast_to(start, shape)
@@ -124,19 +139,28 @@ def lfilter_zi(b: Operand, a: Operand) -> Any:
     """
     numerator, denominator = _coefficients("lfilter_zi", b, a)
     order = max(numerator.shape[0], denominator.shape[0]) - 1
-    numerator, denominator = (np.pad(v, (0, order + 1 - v.shape[0])) for v in (numerator, denominator))
+    numerator, denominator = (
+        np.pad(v, (0, order + 1 - v.shape[0])) for v in (numerator, denominator)
+    )
     rest = denominator[1:]
     first = np.pad(rest[:, None], ((0, 0), (0, max(order - 1, 0))))[:, :order]
     system = np.eye(order) - np.eye(order, k=1) + first
-    return np.linalg.solve(system.astype(np.result_type(numerator, denominator)), numerator[1:] - rest * numerator[0])
+    return np.linalg.solve(
+        system.astype(np.result_type(numerator, denominator)), numerator[1:] - rest * numerator[0]
+    )
 
 
 def _sections(name: str, sos: Operand) -> Any:
     made = np.atleast_2d(numbers(sos))
     if made.ndim != 2 or made.shape[1] != 6:
-        raise ShapeError(f"scipy.signal.{name}: sos array must be shape (n_sections, 6), got {made.shape}", fix="see tf2sos")
+        raise ShapeError(
+            f"scipy.signal.{name}: sos array must be shape (n_sections, 6), got {made.shape}",
+            fix="see tf2sos",
+        )
     if not holds_tracer(made) and not np.all(made[:, 3] == 1):
-        raise ShapeError(f"scipy.signal.{name}: sos[:, 3] should be all ones", fix="divide each section by it")
+        raise ShapeError(
+            f"scipy.signal.{name}: sos[:, 3] should be all ones", fix="divide each section by it"
+        )
     return made
 
 
@@ -182,7 +206,9 @@ def sosfilt(sos: Operand, x: Operand, axis: SupportsIndex = -1, zi: Operand | No
     """
     sections, samples = _sections("sosfilt", sos), numbers(x)
     if not samples.ndim:
-        raise ShapeError("scipy.signal.sosfilt: x must be at least 1-D", fix="pass an array of samples")
+        raise ShapeError(
+            "scipy.signal.sosfilt: x must be at least 1-D", fix="pass an array of samples"
+        )
     place = one_axis(axis, samples.ndim)
     starts = None if zi is None else numbers(zi)
     dtype = np.result_type(*[v.dtype for v in (sections, samples, starts) if v is not None])
@@ -192,7 +218,9 @@ def sosfilt(sos: Operand, x: Operand, axis: SupportsIndex = -1, zi: Operand | No
         shape = (sections.shape[0], *samples.shape[:-1], 2)
         if starts.shape != shape:
             raise ShapeError(
-                f"scipy.signal.sosfilt: zi must have shape {shape} (the axis last), got {starts.shape}", fix="see sosfilt_zi"
+                f"scipy.signal.sosfilt: zi must have shape {shape} (the axis last), got "
+                f"{starts.shape}",
+                fix="see sosfilt_zi",
             )
     lasts = []
     for k in range(sections.shape[0]):
@@ -203,7 +231,7 @@ def sosfilt(sos: Operand, x: Operand, axis: SupportsIndex = -1, zi: Operand | No
     return samples if starts is None else (samples, np.moveaxis(np.stack(lasts), -1, place + 1))
 
 
-# -- both ways -----------------------------------------------------------------------------------------------------------
+# -- both ways -------------------------------------------------------------------------------------
 
 
 def extended(x: Array, count: int, kind: str) -> Any:
@@ -221,7 +249,9 @@ def extended(x: Array, count: int, kind: str) -> Any:
     return np.concatenate([2 * x[..., :1] - before, x, 2 * x[..., -1:] - behind], axis=-1)
 
 
-def _padded(name: str, x: Array, padtype: str | None, padlen: int | None, taps: int) -> tuple[int, Any]:
+def _padded(
+    name: str, x: Array, padtype: str | None, padlen: int | None, taps: int
+) -> tuple[int, Any]:
     if padtype not in ("even", "odd", "constant", None):
         raise ShapeError(
             f"scipy.signal.{name}: padtype={padtype!r} must be 'even', 'odd', 'constant', or None",
@@ -230,7 +260,8 @@ def _padded(name: str, x: Array, padtype: str | None, padlen: int | None, taps: 
     edge = 0 if padtype is None else 3 * taps if padlen is None else padlen
     if x.shape[-1] <= edge:
         raise ShapeError(
-            f"scipy.signal.{name}: the length of the input vector x must be greater than padlen, which is {edge}",
+            f"scipy.signal.{name}: the length of the input vector x must be greater than padlen, "
+            f"which is {edge}",
             fix="pass padlen=",
         )
     return edge, x if padtype is None else extended(x, edge, padtype)
@@ -257,7 +288,10 @@ def filtfilt(
         (64,)
     """
     if method not in ("pad", "gust"):
-        raise ShapeError(f"scipy.signal.filtfilt: method={method!r} must be 'pad' or 'gust'", fix="leave it out for 'pad'")
+        raise ShapeError(
+            f"scipy.signal.filtfilt: method={method!r} must be 'pad' or 'gust'",
+            fix="leave it out for 'pad'",
+        )
     samples = numbers(x)
     numerator, denominator = _coefficients("filtfilt", b, a, samples)
     samples = samples.astype(numerator.dtype)
@@ -296,7 +330,9 @@ def _by_gustafsson(b: Array, a: Array, x: Array, irlen: int | None) -> Any:
     def at_ends(first: Array, last: Array) -> Any:
         if m == n:
             return np.concatenate([first, last], axis=1)
-        return np.concatenate([np.pad(first, ((0, 0), (0, order))), np.pad(last, ((0, 0), (order, 0)))], axis=0)
+        return np.concatenate(
+            [np.pad(first, ((0, 0), (0, order))), np.pad(last, ((0, 0), (order, 0)))], axis=0
+        )
 
     forwards = lfilter(b, a, lfilter(b, a, x)[..., ::-1])[..., ::-1]
     backwards = lfilter(b, a, lfilter(b, a, x[..., ::-1])[..., ::-1])
@@ -315,7 +351,11 @@ def _by_gustafsson(b: Array, a: Array, x: Array, irlen: int | None) -> Any:
 
 @on_traced(scipy.signal.sosfiltfilt)
 def sosfiltfilt(
-    sos: Operand, x: Operand, axis: SupportsIndex = -1, padtype: str | None = "odd", padlen: int | None = None
+    sos: Operand,
+    x: Operand,
+    axis: SupportsIndex = -1,
+    padtype: str | None = "odd",
+    padlen: int | None = None,
 ) -> Any:
     """``scipy.signal.sosfiltfilt``: forwards, and backwards, by second-order sections.
 
@@ -337,7 +377,8 @@ def sosfiltfilt(
             taps -= min(int(np.sum(sections[:, 2] == 0)), int(np.sum(sections[:, 5] == 0)))
         except ConcretizationError as error:
             raise ConcretizationError(
-                "scipy.signal.sosfiltfilt: how far samples are continued depends on which coefficients are 0",
+                "scipy.signal.sosfiltfilt: how far samples are continued depends on which "
+                "coefficients are 0",
                 fix="pass padlen=",
             ) from error
     edge, samples = _padded("sosfiltfilt", samples, padtype, padlen, taps)

@@ -26,15 +26,22 @@ Trend: TypeAlias = "str | bool | Callable[[Any], Any]"
 Spectrum = tuple[Any, Any]
 
 
-def _window(name: str, window: Window, nperseg: int | None, length: int, *, usual: int = 256) -> tuple[Any, int]:
+def _window(
+    name: str, window: Window, nperseg: int | None, length: int, *, usual: int = 256
+) -> tuple[Any, int]:
     """Return a window, and its number of samples."""
     if nperseg is not None and int(nperseg) < 1:
-        raise ShapeError(f"scipy.signal.{name}: nperseg must be a positive integer, not {nperseg}", fix="leave it out")
+        raise ShapeError(
+            f"scipy.signal.{name}: nperseg must be a positive integer, not {nperseg}",
+            fix="leave it out",
+        )
     if isinstance(window, str | tuple):
         size = usual if nperseg is None else int(nperseg)
         if size > length:
             warnings.warn(
-                f"nperseg = {size} is greater than signal length = {length}, using nperseg = {length}", stacklevel=4
+                f"nperseg = {size} is greater than signal length = {length}, using nperseg = "
+                f"{length}",
+                stacklevel=4,
             )
             size = length
         return scipy.signal.get_window(window, size), size  # type: ignore[arg-type]
@@ -46,23 +53,34 @@ def _window(name: str, window: Window, nperseg: int | None, length: int, *, usua
         )
     if nperseg is not None and int(nperseg) != found.shape[0]:
         raise ShapeError(
-            f"scipy.signal.{name}: value specified for nperseg is different from length of window", fix="leave nperseg= out"
+            f"scipy.signal.{name}: value specified for nperseg is different from length of window",
+            fix="leave nperseg= out",
         )
     return found, found.shape[0]
 
 
-def _sizes(name: str, size: int, noverlap: int | None, nfft: int | None, usual: int) -> tuple[int, int]:
+def _sizes(
+    name: str, size: int, noverlap: int | None, nfft: int | None, usual: int
+) -> tuple[int, int]:
     """Return the samples between the starts of segments, and the points of transforms."""
     points = size if nfft is None else int(nfft)
     if points < size:
-        raise ShapeError(f"scipy.signal.{name}: nfft must be greater than or equal to nperseg", fix=f"pass nfft >= {size}")
+        raise ShapeError(
+            f"scipy.signal.{name}: nfft must be greater than or equal to nperseg",
+            fix=f"pass nfft >= {size}",
+        )
     shared = usual if noverlap is None else int(noverlap)
     if shared >= size:
-        raise ShapeError(f"scipy.signal.{name}: noverlap must be less than nperseg", fix=f"pass noverlap < {size}")
+        raise ShapeError(
+            f"scipy.signal.{name}: noverlap must be less than nperseg",
+            fix=f"pass noverlap < {size}",
+        )
     return size - shared, points
 
 
-def _segments(x: Array, window: Array, step: int, points: int, trend: Trend, one_sided: bool) -> Any:
+def _segments(
+    x: Array, window: Array, step: int, points: int, trend: Trend, one_sided: bool
+) -> Any:
     """Transform detrended segments along the last axis: shape (..., segments, frequencies)."""
     size = window.shape[0]
     starts = np.arange(0, x.shape[-1] - size + 1, step)
@@ -80,7 +98,9 @@ def _scale(name: str, scaling: str, window: Array, fs: float, density: str = "de
         return 1.0 / (fs * np.sum(window * window))
     if scaling == "spectrum":
         return 1.0 / np.sum(window) ** 2
-    raise ShapeError(f"scipy.signal.{name}: unknown scaling: {scaling!r}", fix=f"pass 'spectrum' or {density!r}")
+    raise ShapeError(
+        f"scipy.signal.{name}: unknown scaling: {scaling!r}", fix=f"pass 'spectrum' or {density!r}"
+    )
 
 
 def _single(window: Array, dtype: np.dtype[Any]) -> Any:
@@ -97,7 +117,7 @@ def _doubled(spectrum: Array, points: int) -> Any:
     return spectrum * weights
 
 
-# -- averages ------------------------------------------------------------------------------------------------------------
+# -- averages --------------------------------------------------------------------------------------
 
 
 @on_traced(scipy.signal.csd)
@@ -124,7 +144,21 @@ def csd(
         >>> values.shape
         (9,)
     """
-    return _averaged("csd", x, y, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average)
+    return _averaged(
+        "csd",
+        x,
+        y,
+        fs,
+        window,
+        nperseg,
+        noverlap,
+        nfft,
+        detrend,
+        return_onesided,
+        scaling,
+        axis,
+        average,
+    )
 
 
 @on_traced(scipy.signal.welch)
@@ -150,7 +184,21 @@ def welch(
         >>> values.shape
         (9,)
     """
-    return _averaged("welch", x, x, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average)
+    return _averaged(
+        "welch",
+        x,
+        x,
+        fs,
+        window,
+        nperseg,
+        noverlap,
+        nfft,
+        detrend,
+        return_onesided,
+        scaling,
+        axis,
+        average,
+    )
 
 
 @on_traced(scipy.signal.periodogram)
@@ -179,7 +227,21 @@ def periodogram(
     if nfft is not None and nfft < n:
         made, n, nfft = made[(*(slice(None),) * place, slice(nfft))], nfft, None
     chosen = "boxcar" if window is None else window
-    return _averaged("periodogram", made, made, fs, chosen, n, 0, nfft, detrend, return_onesided, scaling, place, "mean")
+    return _averaged(
+        "periodogram",
+        made,
+        made,
+        fs,
+        chosen,
+        n,
+        0,
+        nfft,
+        detrend,
+        return_onesided,
+        scaling,
+        place,
+        "mean",
+    )
 
 
 def _averaged(
@@ -207,13 +269,17 @@ def _averaged(
     if not n:
         return np.empty(first.shape), np.empty(first.shape)
     first, second = (
-        v if v.shape[-1] == n else np.pad(v, [(0, 0)] * (v.ndim - 1) + [(0, n - v.shape[-1])]) for v in (first, second)
+        v if v.shape[-1] == n else np.pad(v, [(0, 0)] * (v.ndim - 1) + [(0, n - v.shape[-1])])
+        for v in (first, second)
     )
     chosen, size = _window(name, window, nperseg, n)
     step, points = _sizes(name, size, noverlap, nfft, size // 2)
     one_sided = one_sided and first.dtype.kind != "c"
     if one_sided and second.dtype.kind == "c":
-        raise DtypeError(f"scipy.signal.{name}: a complex y beside a real x has no half", fix="pass return_onesided=False")
+        raise DtypeError(
+            f"scipy.signal.{name}: a complex y beside a real x has no half",
+            fix="pass return_onesided=False",
+        )
     scale = _scale(name, scaling, chosen, fs)
     spectra = _segments(first, chosen, step, points, trend, one_sided)
     if same:
@@ -231,10 +297,16 @@ def _averaged(
     elif average == "median":
         odd = 2 * np.arange(1.0, (count - 1) // 2 + 1)
         bias = 1 + np.sum(1.0 / (odd + 1) - 1.0 / odd)
-        parts = [np.median(part, axis=-2) for part in ([power] if same else [np.real(power), np.imag(power)])]
+        parts = [
+            np.median(part, axis=-2)
+            for part in ([power] if same else [np.real(power), np.imag(power)])
+        ]
         power = (parts[0] if same else parts[0] + 1j * parts[1]) / bias
     else:
-        raise ShapeError(f"scipy.signal.{name}: average={average!r} must be 'median' or 'mean'", fix="leave it out")
+        raise ShapeError(
+            f"scipy.signal.{name}: average={average!r} must be 'median' or 'mean'",
+            fix="leave it out",
+        )
     power = np.moveaxis(power, -1, place if axis >= 0 else axis)
     frequencies = (scipy.fft.rfftfreq if one_sided else scipy.fft.fftfreq)(points, 1 / fs)
     return frequencies, power.astype(real_kind(dtype) if same else dtype)
@@ -252,7 +324,8 @@ def coherence(
     detrend: Trend = "constant",
     axis: int = -1,
 ) -> Spectrum:
-    """``scipy.signal.coherence``: the squared magnitude of the cross spectrum, over both power spectra.
+    """``scipy.signal.coherence``: the squared magnitude of the cross spectrum, over both power
+    spectra.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -262,12 +335,15 @@ def coherence(
         (9,)
     """
     given = (fs, window, nperseg, noverlap, nfft, detrend, True, "density", axis, "mean")
-    (frequencies, first), (_, second) = _averaged("coherence", x, x, *given), _averaged("coherence", y, y, *given)
+    (frequencies, first), (_, second) = (
+        _averaged("coherence", x, x, *given),
+        _averaged("coherence", y, y, *given),
+    )
     _, crossed = _averaged("coherence", x, y, *given)
     return frequencies, (np.real(crossed) ** 2 + np.imag(crossed) ** 2) / first / second
 
 
-# -- over time -----------------------------------------------------------------------------------------------------------
+# -- over time -------------------------------------------------------------------------------------
 
 
 def _over_time(
@@ -350,7 +426,9 @@ def stft(
         (9, 9)
     """
     if scaling not in ("spectrum", "psd"):
-        raise ShapeError(f"scipy.signal.stft: scaling={scaling!r} not in ['spectrum', 'psd']", fix="leave it out")
+        raise ShapeError(
+            f"scipy.signal.stft: scaling={scaling!r} not in ['spectrum', 'psd']", fix="leave it out"
+        )
     scaling = "density" if scaling == "psd" else scaling
     given = (nfft, detrend, return_onesided, scaling, axis, False, boundary, padded)
     size = None if not isinstance(window, str | tuple) and nperseg == 256 else nperseg
@@ -386,7 +464,9 @@ def spectrogram(
             fix="pass 'psd', 'complex', 'magnitude', 'angle' or 'phase'",
         )
     given = (nfft, detrend, return_onesided, scaling, axis, mode == "psd")
-    frequencies, times, made = _over_time("spectrogram", x, fs, window, nperseg, (noverlap, 8), *given)
+    frequencies, times, made = _over_time(
+        "spectrogram", x, fs, window, nperseg, (noverlap, 8), *given
+    )
     if mode == "magnitude":
         made = np.abs(made)
     elif mode in ("angle", "phase"):
@@ -421,10 +501,15 @@ def istft(
     """
     made = numbers(Zxx) + 0j
     if made.ndim < 2:
-        raise ShapeError("scipy.signal.istft: input stft must be at least 2d", fix="pass frequencies and times")
+        raise ShapeError(
+            "scipy.signal.istft: input stft must be at least 2d", fix="pass frequencies and times"
+        )
     when, what = one_axis(time_axis, made.ndim), one_axis(freq_axis, made.ndim)
     if when == what:
-        raise ShapeError("scipy.signal.istft: must specify differing time and frequency axes", fix="pass two axes")
+        raise ShapeError(
+            "scipy.signal.istft: must specify differing time and frequency axes",
+            fix="pass two axes",
+        )
     others = [k for k in range(made.ndim) if k not in (when, what)]
     made = np.transpose(made, (*others, when, what))
     segments, n = made.shape[-2:]
@@ -439,7 +524,9 @@ def istft(
     else:
         chosen = numbers(window)
         if chosen.shape != (size,):
-            raise ShapeError(f"scipy.signal.istft: window must have length of {size}", fix="pass nperseg= too")
+            raise ShapeError(
+                f"scipy.signal.istft: window must have length of {size}", fix="pass nperseg= too"
+            )
     parts = (np.fft.irfft if input_onesided else np.fft.ifft)(made, points)[..., :size]
     chosen = _single(chosen, np.result_type(parts.dtype, np.complex64))
     if scaling == "spectrum":
@@ -447,7 +534,10 @@ def istft(
     elif scaling == "psd":
         parts = parts * np.sqrt(fs * np.sum(chosen**2))
     else:
-        raise ShapeError(f"scipy.signal.istft: scaling={scaling!r} not in ['spectrum', 'psd']", fix="leave it out")
+        raise ShapeError(
+            f"scipy.signal.istft: scaling={scaling!r} not in ['spectrum', 'psd']",
+            fix="leave it out",
+        )
     x = _overlapped(parts * chosen, step)
     norm = _overlapped(np.broadcast_to(chosen**2, (segments, size)), step)
     if boundary:

@@ -24,7 +24,11 @@ _design: Any = scipy.signal
 
 @on_traced(scipy.signal.detrend)
 def detrend(
-    data: Operand, axis: SupportsIndex = -1, type: str = "linear", bp: Operand = 0, overwrite_data: bool = False
+    data: Operand,
+    axis: SupportsIndex = -1,
+    type: str = "linear",
+    bp: Operand = 0,
+    overwrite_data: bool = False,
 ) -> Any:
     """``scipy.signal.detrend``: subtract the least-squares line, or the mean, of each part.
 
@@ -42,16 +46,22 @@ def detrend(
         array([ 0.5, -1. ,  0.5])
     """
     if type not in ("linear", "l", "constant", "c"):
-        raise ShapeError("scipy.signal.detrend: trend type must be 'linear' or 'constant'", fix="leave it out for 'linear'")
+        raise ShapeError(
+            "scipy.signal.detrend: trend type must be 'linear' or 'constant'",
+            fix="leave it out for 'linear'",
+        )
     x = numbers(data)
     place = one_axis(axis, x.ndim)
     if type in ("constant", "c"):
         return x - np.mean(x, axis=place, keepdims=True)
     n = x.shape[place]
-    breaks = np.unique(np.concatenate([[0], np.atleast_1d(np.asarray(bp)).ravel(), [n]])).astype(int)
+    breaks = np.unique(np.concatenate([[0], np.atleast_1d(np.asarray(bp)).ravel(), [n]])).astype(
+        int
+    )
     if np.any(breaks > n):
         raise ShapeError(
-            f"scipy.signal.detrend: breakpoints must be less than length of data along given axis, which is {n}",
+            "scipy.signal.detrend: breakpoints must be less than length of data along given axis, "
+            f"which is {n}",
             fix="pass positions of samples",
         )
     x = np.moveaxis(x, place, -1)
@@ -59,7 +69,9 @@ def detrend(
     for start, stop in itertools.pairwise(breaks):
         count = int(stop - start)
         # The projection onto an orthonormal basis of the lines, subtracted.
-        basis = np.linalg.qr(np.stack([np.ones(count), np.arange(count) - (count - 1) / 2], axis=1))[0][:, : min(2, count)]
+        basis = np.linalg.qr(
+            np.stack([np.ones(count), np.arange(count) - (count - 1) / 2], axis=1)
+        )[0][:, : min(2, count)]
         if count == 1:
             basis = np.ones((1, 1))
         basis = basis.astype(real_kind(x.dtype))
@@ -116,17 +128,30 @@ def hilbert2(x: Operand, N: int | tuple[int, int] | None = None, axes: Axis = (-
     places = axis_tuple(axes, made.ndim)
     if len(places) != 2:
         raise ShapeError("scipy.signal.hilbert2 needs two axes", fix="pass two")
-    sizes = tuple([made.shape[k] for k in places]) if N is None else (N, N) if isinstance(N, int) else tuple(N)
+    sizes = (
+        tuple([made.shape[k] for k in places])
+        if N is None
+        else (N, N)
+        if isinstance(N, int)
+        else tuple(N)
+    )
     spectrum = np.fft.fft2(made, sizes, places)
     for n, k in zip(sizes, places, strict=True):
-        spectrum = spectrum * _half(n, 0.0).astype(made.dtype).reshape(-1, *(1,) * (made.ndim - k - 1))
+        spectrum = spectrum * _half(n, 0.0).astype(made.dtype).reshape(
+            -1, *(1,) * (made.ndim - k - 1)
+        )
     return np.fft.ifft2(spectrum, axes=places)
 
 
-# -- smoothing -----------------------------------------------------------------------------------------------------------
+# -- smoothing -------------------------------------------------------------------------------------
 
 
-_EDGES: dict[str, Any] = {"mirror": "reflect", "nearest": "edge", "wrap": "wrap", "constant": "constant"}
+_EDGES: dict[str, Any] = {
+    "mirror": "reflect",
+    "nearest": "edge",
+    "wrap": "wrap",
+    "constant": "constant",
+}
 
 
 @on_traced(scipy.signal.savgol_filter)
@@ -140,7 +165,8 @@ def savgol_filter(
     mode: str = "interp",
     cval: float = 0.0,
 ) -> Any:
-    """``scipy.signal.savgol_filter``: least-squares polynomials through windows, and their derivatives.
+    """``scipy.signal.savgol_filter``: least-squares polynomials through windows, and their
+    derivatives.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -150,12 +176,15 @@ def savgol_filter(
     """
     if mode not in ("interp", *_EDGES):
         raise ShapeError(
-            f"scipy.signal.savgol_filter: mode={mode!r} must be 'mirror', 'constant', 'nearest', 'wrap' or 'interp'",
+            f"scipy.signal.savgol_filter: mode={mode!r} must be 'mirror', 'constant', 'nearest', "
+            "'wrap' or 'interp'",
             fix="leave it out for 'interp'",
         )
     made = numbers(x)
     if made.dtype.kind == "c":
-        raise DtypeError("scipy.signal.savgol_filter: x must be real", fix="filter real and imaginary parts")
+        raise DtypeError(
+            "scipy.signal.savgol_filter: x must be real", fix="filter real and imaginary parts"
+        )
     made = made if made.dtype in (np.float32, np.float64) else made.astype(np.float64)
     place = one_axis(axis, made.ndim)
     n = made.shape[place]
@@ -172,17 +201,23 @@ def savgol_filter(
         return np.moveaxis(convolve_grids(wide, weights.reshape(shape), 0, "valid"), -1, place)
     if window_length > n:
         raise ShapeError(
-            "scipy.signal.savgol_filter: if mode is 'interp', window_length must be less than or equal to the size of x, "
+            "scipy.signal.savgol_filter: if mode is 'interp', window_length must be less than or "
+            "equal to the size of x, "
             f"{n}",
             fix="pass a shorter window, or another mode",
         )
     middle = convolve_grids(made, weights.reshape(shape), 0, "valid")
     half = window_length // 2
     first, last = made[..., :window_length], made[..., n - window_length :]
-    start = first @ _fitted(window_length, polyorder, deriv, delta, np.arange(half)).astype(made.dtype).T
+    start = (
+        first
+        @ _fitted(window_length, polyorder, deriv, delta, np.arange(half)).astype(made.dtype).T
+    )
     stop = (
         last
-        @ _fitted(window_length, polyorder, deriv, delta, np.arange(window_length - half, window_length))
+        @ _fitted(
+            window_length, polyorder, deriv, delta, np.arange(window_length - half, window_length)
+        )
         .astype(made.dtype)
         .T
     )
@@ -190,7 +225,9 @@ def savgol_filter(
     return np.moveaxis(np.concatenate([start, middle, stop], axis=-1), -1, place)
 
 
-def _fitted(size: int, order: int, deriv: int, delta: float, at: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _fitted(
+    size: int, order: int, deriv: int, delta: float, at: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
     """Return the matrix from samples to a derivative of their polynomial at positions."""
     middle, half = (size - 1) / 2, max((size - 1) / 2, 1.0)
     basis = np.polynomial.legendre.legvander((np.arange(size) - middle) / half, order)
@@ -203,7 +240,7 @@ def _fitted(size: int, order: int, deriv: int, delta: float, at: np.ndarray[Any,
     return wanted @ np.linalg.pinv(basis) / (half * delta) ** deriv
 
 
-# -- other rates ---------------------------------------------------------------------------------------------------------
+# -- other rates -----------------------------------------------------------------------------------
 
 
 @on_traced(scipy.signal.resample)
@@ -232,10 +269,15 @@ def resample(
         array([1., 3.])
     """
     if domain not in ("time", "freq"):
-        raise ShapeError(f"scipy.signal.resample: domain={domain!r} must be 'time' or 'freq'", fix="leave it out")
+        raise ShapeError(
+            f"scipy.signal.resample: domain={domain!r} must be 'time' or 'freq'", fix="leave it out"
+        )
     num = int(num)
     if num < 1:
-        raise ShapeError(f"scipy.signal.resample: num={num} must be positive", fix="pass how many samples are wanted")
+        raise ShapeError(
+            f"scipy.signal.resample: num={num} must be positive",
+            fix="pass how many samples are wanted",
+        )
     made = numbers(x)
     place = one_axis(axis, made.ndim)
     n = made.shape[place]
@@ -249,7 +291,10 @@ def resample(
         else:
             factors = numbers(window)
         if factors.shape != (n,):
-            raise ShapeError(f"scipy.signal.resample: window must have {n} elements, got {factors.shape}", fix="make it so")
+            raise ShapeError(
+                f"scipy.signal.resample: window must have {n} elements, got {factors.shape}",
+                fix="make it so",
+            )
     real = domain == "time" and made.dtype.kind != "c"
     spectrum = made if domain == "freq" else np.fft.fft(made)
     if factors is not None:
@@ -286,7 +331,13 @@ def resample(
 
 @on_traced(scipy.signal.upfirdn)
 def upfirdn(
-    h: Operand, x: Operand, up: int = 1, down: int = 1, axis: SupportsIndex = -1, mode: str = "constant", cval: float = 0
+    h: Operand,
+    x: Operand,
+    up: int = 1,
+    down: int = 1,
+    axis: SupportsIndex = -1,
+    mode: str = "constant",
+    cval: float = 0,
 ) -> Any:
     """``scipy.signal.upfirdn``: insert zeros, filter, and decimate.
 
@@ -299,15 +350,22 @@ def upfirdn(
         array([1., 1., 2., 2.])
     """
     if mode != "constant" or cval:
-        raise ShapeError(f"scipy.signal.upfirdn: mode={mode!r}, cval={cval} of traced values", fix="pad with np.pad before")
+        raise ShapeError(
+            f"scipy.signal.upfirdn: mode={mode!r}, cval={cval} of traced values",
+            fix="pad with np.pad before",
+        )
     taps, made = np.atleast_1d(numbers(h)), numbers(x)
     place = one_axis(axis, made.ndim)
     dtype = np.result_type(taps.dtype, made.dtype, np.float32)
     made = np.moveaxis(made.astype(dtype), place, -1)
     n = made.shape[-1]
-    wide = np.pad(made[..., None], [(0, 0)] * made.ndim + [(0, up - 1)]).reshape(*made.shape[:-1], n * up)
+    wide = np.pad(made[..., None], [(0, 0)] * made.ndim + [(0, up - 1)]).reshape(
+        *made.shape[:-1], n * up
+    )
     wide = wide[..., : (n - 1) * up + 1]
-    found = convolve_grids(wide, taps.astype(dtype).reshape(*(1,) * (made.ndim - 1), -1), made.ndim - 1)
+    found = convolve_grids(
+        wide, taps.astype(dtype).reshape(*(1,) * (made.ndim - 1), -1), made.ndim - 1
+    )
     return np.moveaxis(found[..., ::down], -1, place)
 
 
@@ -343,22 +401,32 @@ def resample_poly(
     place = one_axis(axis, made.ndim)
     up, down = int(up), int(down)
     if up < 1 or down < 1:
-        raise ShapeError("scipy.signal.resample_poly: up and down must be >= 1", fix="pass positive integers")
+        raise ShapeError(
+            "scipy.signal.resample_poly: up and down must be >= 1", fix="pass positive integers"
+        )
     up, down = up // math.gcd(up, down), down // math.gcd(up, down)
     if up == down == 1:
         return made.copy()
-    reduce: dict[str, Any] = {"mean": np.mean, "median": np.median, "minimum": np.min, "maximum": np.max}
+    reduce: dict[str, Any] = {
+        "mean": np.mean,
+        "median": np.median,
+        "minimum": np.min,
+        "maximum": np.max,
+    }
     if padtype not in ("constant", *reduce) or cval:
         raise ShapeError(
             f"scipy.signal.resample_poly: padtype={padtype!r}, cval={cval} of traced values",
-            fix=f"pass one of 'constant', {', '.join(map(repr, reduce))}, or pad with np.pad before",
+            fix=f"pass one of 'constant', {', '.join(map(repr, reduce))}, or pad with np.pad "
+            "before",
         )
     n = made.shape[place]
     wanted = n * up // down + bool(n * up % down)
     if isinstance(window, str | tuple):
         rate = max(up, down)
         half = 10 * rate
-        taps: Any = _design.firwin(2 * half + 1, 1.0 / rate, window=window).astype(real_kind(made.dtype))
+        taps: Any = _design.firwin(2 * half + 1, 1.0 / rate, window=window).astype(
+            real_kind(made.dtype)
+        )
     else:
         taps = numbers(window)
         half = (taps.shape[0] - 1) // 2
@@ -408,7 +476,9 @@ def decimate(
     factor = q.__index__()
     kind = np.dtype(np.float64) if made.dtype == np.float16 else made.dtype
     if isinstance(ftype, str) and ftype not in ("iir", "fir"):
-        raise ShapeError(f"scipy.signal.decimate: invalid ftype {ftype!r}", fix="pass 'iir' or 'fir'")
+        raise ShapeError(
+            f"scipy.signal.decimate: invalid ftype {ftype!r}", fix="pass 'iir' or 'fir'"
+        )
     every = along(place, slice(None, None, factor))
     if isinstance(ftype, scipy.signal.dlti):
         system: Any = ftype._as_tf()
@@ -418,10 +488,14 @@ def decimate(
             return (filtfilt if zero_phase else lfilter)(b, a, made, axis=place)[every]
         b = b / a
     elif ftype == "iir":
-        sos = _design.cheby1(8 if n is None else n.__index__(), 0.05, 0.8 / factor, output="sos").astype(kind)
+        sos = _design.cheby1(
+            8 if n is None else n.__index__(), 0.05, 0.8 / factor, output="sos"
+        ).astype(kind)
         return (sosfiltfilt if zero_phase else sosfilt)(sos, made, axis=place)[every]
     else:
-        b = _design.firwin((20 * factor if n is None else n.__index__()) + 1, 1.0 / factor, window="hamming").astype(kind)
+        b = _design.firwin(
+            (20 * factor if n is None else n.__index__()) + 1, 1.0 / factor, window="hamming"
+        ).astype(kind)
     if zero_phase:
         return resample_poly(made, 1, factor, axis=place, window=b)
     wanted = made.shape[place] // factor + bool(made.shape[place] % factor)

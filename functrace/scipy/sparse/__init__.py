@@ -1,4 +1,5 @@
-"""``scipy.sparse`` for traced values: products with matrices whose elements are plain or traced, and systems of equations.
+"""``scipy.sparse`` for traced values: products with matrices whose elements are plain or traced,
+and systems of equations.
 
 For plain arguments the classes here are SciPy's own, and also take traced operands: ``A @ x``,
 ``x @ A``, ``A * x``. For traced elements, ``csr_array((data, indices, indptr))`` and similar

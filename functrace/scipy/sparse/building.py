@@ -29,7 +29,8 @@ def _part(x: Given) -> Sparse:
 
 
 def kron(A: object, B: object, format: str | None = None) -> Any:
-    """``scipy.sparse.kron``: the Kronecker product of two matrices, shape (m p, n q) of (m, n) and (p, q).
+    """``scipy.sparse.kron``: the Kronecker product of two matrices, shape (m p, n q) of (m, n) and
+    (p, q).
 
     Args:
         A, B: sparse or dense matrices, whose elements may be traced.
@@ -48,12 +49,17 @@ def kron(A: object, B: object, format: str | None = None) -> Any:
     (r0, c0), (r1, c1) = a.coordinates(), b.coordinates()
     rows, columns = (r0[:, None] * b.shape[0] + r1).ravel(), (c0[:, None] * b.shape[1] + c1).ravel()
     data = np.reshape(a.data[:, None] * b.data, (len(rows),))
-    return from_coordinates(data, rows, columns, (a.shape[0] * b.shape[0], a.shape[1] * b.shape[1]), _is_matrix(A, B))
+    return from_coordinates(
+        data, rows, columns, (a.shape[0] * b.shape[0], a.shape[1] * b.shape[1]), _is_matrix(A, B)
+    )
 
 
 def _is_matrix(*parts: object) -> bool:
     """Return True if SciPy makes a ``…_matrix`` of these: none of them is a sparse array."""
-    return not any(isinstance(x, scipy.sparse.sparray) or (isinstance(x, Sparse) and not x.is_matrix) for x in parts)
+    return not any(
+        isinstance(x, scipy.sparse.sparray) or (isinstance(x, Sparse) and not x.is_matrix)
+        for x in parts
+    )
 
 
 def _placed(name: str, parts: Sequence[Any], down: bool, across: bool) -> Any:
@@ -61,7 +67,8 @@ def _placed(name: str, parts: Sequence[Any], down: bool, across: bool) -> Any:
     made = [_part(x) for x in parts]
     if not (down and across) and len({x.shape[1 if down else 0] for x in made}) > 1:
         raise ShapeError(
-            f"scipy.sparse.{name}: matrices of shapes {', '.join(str(x.shape) for x in made)} do not fit",
+            f"scipy.sparse.{name}: matrices of shapes {', '.join(str(x.shape) for x in made)} do "
+            "not fit",
             fix=f"pass matrices with as many {'columns' if down else 'rows'}",
         )
     rows, columns, r, c = [], [], 0, 0
@@ -72,7 +79,9 @@ def _placed(name: str, parts: Sequence[Any], down: bool, across: bool) -> Any:
         r, c = r + down * x.shape[0], c + across * x.shape[1]
     shape = (r if down else made[0].shape[0], c if across else made[0].shape[1])
     data = np.concatenate([x.data for x in made])
-    return from_coordinates(data, np.concatenate(rows), np.concatenate(columns), shape, _is_matrix(*parts))
+    return from_coordinates(
+        data, np.concatenate(rows), np.concatenate(columns), shape, _is_matrix(*parts)
+    )
 
 
 def vstack(blocks: Sequence[Given], format: str | None = None, dtype: Given = None) -> Any:

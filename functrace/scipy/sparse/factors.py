@@ -1,4 +1,5 @@
-"""``splu``, ``factorized`` and ``eigsh`` of sparse matrices with traced elements or right-hand sides.
+"""``splu``, ``factorized`` and ``eigsh`` of sparse matrices with traced elements or right-hand
+sides.
 
 Layer: 9.
 """
@@ -42,10 +43,14 @@ def square(name: str, a: object) -> Sparse:
     else:
         raise UnsupportedFunctionError(
             f"scipy.sparse.linalg.{name} of traced values takes matrices, not a {type(a).__name__}",
-            fix="pass a sparse matrix, or use functrace.custom_linear_solve with the operator's own product",
+            fix="pass a sparse matrix, or use functrace.custom_linear_solve with the operator's "
+            "own product",
         )
     if made.shape[0] != made.shape[1]:
-        raise ShapeError(f"scipy.sparse.linalg.{name} needs a square matrix, got shape {made.shape}", fix="make it square")
+        raise ShapeError(
+            f"scipy.sparse.linalg.{name} needs a square matrix, got shape {made.shape}",
+            fix="make it square",
+        )
     return made
 
 
@@ -63,14 +68,17 @@ def solved(matrix: Sparse, right: Array, *, backwards: bool = False) -> Any:
     """
     if right.ndim not in (1, 2) or right.shape[0] != matrix.shape[0]:
         raise ShapeError(
-            f"a sparse matrix {matrix.shape} and a right-hand side {right.shape} do not fit", fix="pass one row per equation"
+            f"a sparse matrix {matrix.shape} and a right-hand side {right.shape} do not fit",
+            fix="pass one row per equation",
         )
     columns = right if right.ndim == 2 else right[:, None]
-    found = sparse_solve(inexact(matrix.data), matrix.pattern, columns, backwards=matrix.turned != backwards)
+    found = sparse_solve(
+        inexact(matrix.data), matrix.pattern, columns, backwards=matrix.turned != backwards
+    )
     return found if right.ndim == 2 else found[:, 0]
 
 
-# -- LU -----------------------------------------------------------------------------------------------------------------
+# -- LU --------------------------------------------------------------------------------------------
 
 
 @final
@@ -121,26 +129,33 @@ class Factors:
         if self._plain is None:
             return solved(self._matrix, right, backwards=trans == "T")
         if right.ndim not in (1, 2) or right.shape[0] != self.shape[0]:
-            raise ShapeError(f"rhs of shape {right.shape} is of incompatible size", fix=f"pass {self.shape[0]} rows")
+            raise ShapeError(
+                f"rhs of shape {right.shape} is of incompatible size",
+                fix=f"pass {self.shape[0]} rows",
+            )
         matrix = self._matrix.T if trans == "T" else self._matrix
         kind = np.result_type(self._plain.L.dtype, right.dtype)
         if kind != self._plain.L.dtype:
             raise DtypeError(
-                f"the factors of a matrix of {self._plain.L.dtype} do not solve for a right-hand side of {right.dtype}",
+                f"the factors of a matrix of {self._plain.L.dtype} do not solve for a right-hand "
+                f"side of {right.dtype}",
                 fix="pass A.astype(complex) to splu, or solve for rhs.real and rhs.imag",
             )
         right = right.astype(kind)
         result = ShapeDtype(right.shape, right.dtype)
 
         def solving(which: str) -> Callable[..., Any]:
-            return lambda _, b: pure_callback(lambda b: self._plain.solve(np.ascontiguousarray(b), which), result, b)
+            return lambda _, b: pure_callback(
+                lambda b: self._plain.solve(np.ascontiguousarray(b), which), result, b
+            )
 
         other = "N" if trans == "T" else "T"
         return custom_linear_solve(lambda x: matrix @ x, right, solving(trans), solving(other))
 
 
 def splu(A: object, *args: object, **options: object) -> Any:
-    """``scipy.sparse.linalg.splu``: factors that solve for traced right-hand sides; ``A`` may have traced elements.
+    """``scipy.sparse.linalg.splu``: factors that solve for traced right-hand sides; ``A`` may have
+    traced elements.
 
     Args:
         A: a sparse matrix, shape (n, n).
@@ -160,7 +175,8 @@ def splu(A: object, *args: object, **options: object) -> Any:
 
 
 def factorized(A: object) -> Callable[[Operand], Any]:
-    """``scipy.sparse.linalg.factorized``: a function that solves with ``A``, for traced right-hand sides, too.
+    """``scipy.sparse.linalg.factorized``: a function that solves with ``A``, for traced right-hand
+    sides, too.
 
     Args:
         A: a sparse matrix, shape (n, n); its elements may be traced.
@@ -170,7 +186,7 @@ def factorized(A: object) -> Callable[[Operand], Any]:
     return splu(scipy.sparse.csc_array(A)).solve
 
 
-# -- eigenvalues --------------------------------------------------------------------------------------------------------
+# -- eigenvalues -----------------------------------------------------------------------------------
 
 
 def eigsh(
@@ -205,21 +221,27 @@ def eigsh(
         factorization of size n + 1 each. They are NaN for multiple eigenvalues.
 
     Source:
-        R. B. Nelson, "Simplified calculation of eigenvector derivatives" (1976), with the normalization as one more row.
+        R. B. Nelson, "Simplified calculation of eigenvector derivatives" (1976), with the
+        normalization as one more row.
     """
     theirs: Any = scipy.sparse.linalg
     given = (sigma, which, v0, ncv, maxiter, tol, return_eigenvectors)
     if not isinstance(A, Sparse) and not holds_tracer([A, M, v0]):
         return theirs.eigsh(A, k, M, *given, **options)
     matrix = square("eigsh", A)
-    refused = [name for name in ("OPinv", "Minv") if options.get(name) is not None] + ["M"] * (M is not None)
+    refused = [name for name in ("OPinv", "Minv") if options.get(name) is not None] + ["M"] * (
+        M is not None
+    )
     if refused or matrix.dtype.kind == "c":
         raise UnsupportedFunctionError(
-            f"scipy.sparse.linalg.eigsh of traced values takes no {'complex matrix' if not refused else refused[0]}",
+            "scipy.sparse.linalg.eigsh of traced values takes no "
+            f"{'complex matrix' if not refused else refused[0]}",
             fix="use np.linalg.eigh(A.toarray()), or functrace.scipy.linalg.eigh(A.toarray(), M)",
         )
     if holds_tracer(v0):
-        raise UnsupportedFunctionError("scipy.sparse.linalg.eigsh: v0 is traced", fix="leave v0 out, or pass a plain array")
+        raise UnsupportedFunctionError(
+            "scipy.sparse.linalg.eigsh: v0 is traced", fix="leave v0 out, or pass a plain array"
+        )
     data, n = inexact(matrix.data), matrix.shape[0]
     matrix = matrix.with_data(data)
     index, starts, _ = matrix.pattern
@@ -237,18 +259,29 @@ def eigsh(
 
 
 def _key(value: object) -> Any:
-    return (value.dtype.str, value.shape, value.tobytes()) if isinstance(value, np.ndarray) else repr(value)
+    return (
+        (value.dtype.str, value.shape, value.tobytes())
+        if isinstance(value, np.ndarray)
+        else repr(value)
+    )
 
 
 def _eigenvalues(matrix: Sparse, w: Numbers, v: Numbers, key: Hashable) -> Any:
-    """Attach eigenvalues to the elements: ``w_dot = v^T A_dot v``. Only higher derivatives differentiate v."""
+    """Attach eigenvalues to the elements: ``w_dot = v^T A_dot v``. Only higher derivatives
+    differentiate v.
+    """
 
     def push(outputs: Sequence[Any], given: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         data, w, v = given
         vectors = _eigenvectors(matrix.with_data(data), w, v, key)[1]
         return [np.sum(vectors * (matrix.with_data(tangents[0]) @ vectors), axis=0)]
 
-    def pull(outputs: Sequence[Any], given: Sequence[Any], cotangents: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+    def pull(
+        outputs: Sequence[Any],
+        given: Sequence[Any],
+        cotangents: Sequence[Any],
+        wanted: Sequence[bool],
+    ) -> list[Any]:
         data, w, v = given
         vectors = _eigenvectors(matrix.with_data(data), w, v, key)[1]
         return [_by_elements(matrix, vectors * cotangents[0], vectors), None, None]
@@ -258,16 +291,25 @@ def _eigenvalues(matrix: Sparse, w: Numbers, v: Numbers, key: Hashable) -> Any:
 
 
 def _eigenvectors(matrix: Sparse, w: Numbers, v: Numbers, key: Hashable) -> list[Any]:
-    """Attach eigenvalues and eigenvectors to the elements, by the equations ``A v = w v`` and ``v^T v = 1``."""
+    """Attach eigenvalues and eigenvectors to the elements, by the equations ``A v = w v`` and ``v^T
+    v = 1``.
+    """
 
     def push(outputs: Sequence[Any], given: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         values, vectors = outputs
         right = -(matrix.with_data(tangents[0]) @ vectors)
         return _bordered(matrix.with_data(given[0]), values, vectors, right, np.zeros_like(values))
 
-    def pull(outputs: Sequence[Any], given: Sequence[Any], cotangents: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+    def pull(
+        outputs: Sequence[Any],
+        given: Sequence[Any],
+        cotangents: Sequence[Any],
+        wanted: Sequence[bool],
+    ) -> list[Any]:
         values, vectors = outputs
-        _, found = _bordered(matrix.with_data(given[0]), values, vectors, cotangents[1], cotangents[0])
+        _, found = _bordered(
+            matrix.with_data(given[0]), values, vectors, cotangents[1], cotangents[0]
+        )
         return [-_by_elements(matrix, found, vectors)]
 
     return attached("eigsh", [w, v], [matrix.data], (key, "vectors"), pull, push)
@@ -281,14 +323,21 @@ def _by_elements(matrix: Sparse, left: Numbers, right: Numbers) -> Any:
 
 
 def _bordered(matrix: Sparse, w: Numbers, v: Numbers, right: Numbers, below: Numbers) -> list[Any]:
-    """Solve ``[[A - w, -v], [-v^T, 0]] [x; y] = [right; below]`` for each pair: returns all y, shape (k,), and x, (n, k)."""
+    """Solve ``[[A - w, -v], [-v^T, 0]] [x; y] = [right; below]`` for each pair: returns all y,
+    shape (k,), and x, (n, k).
+    """
     n, k = v.shape
     row, column = matrix.coordinates()
     diagonal, last = np.arange(n), np.full(n, n)
     rows = np.concatenate([row, diagonal, diagonal, last])
     columns = np.concatenate([column, diagonal, last, diagonal])
     turned = np.transpose(v)
-    elements = [np.broadcast_to(matrix.data, (k, matrix.nnz)), np.broadcast_to(-w[:, None], (k, n)), -turned, -turned]
+    elements = [
+        np.broadcast_to(matrix.data, (k, matrix.nnz)),
+        np.broadcast_to(-w[:, None], (k, n)),
+        -turned,
+        -turned,
+    ]
     order, pattern = coordinates_of(rows, columns, n + 1)
     data = gather(np.concatenate(elements, axis=1), ((None, None, None), ARRAY), (order,))
     sides = np.concatenate([np.transpose(right), below[:, None]], axis=1)[..., None]

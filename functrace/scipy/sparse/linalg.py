@@ -31,7 +31,8 @@ def _is_traced(*values: object) -> bool:
 
 
 def spsolve(A: object, b: Operand, permc_spec: str | None = None, use_umfpack: bool = True) -> Any:
-    """``scipy.sparse.linalg.spsolve``, by SuperLU; differentiable by the matrix's elements and by ``b``.
+    """``scipy.sparse.linalg.spsolve``, by SuperLU; differentiable by the matrix's elements and by
+    ``b``.
 
     Args:
         A: a sparse matrix, shape (n, n): one of SciPy's, or a `Sparse` with traced elements.
@@ -47,13 +48,16 @@ def spsolve(A: object, b: Operand, permc_spec: str | None = None, use_umfpack: b
 def _iterative(name: str) -> Callable[..., tuple[Any, Any]]:
     theirs: Any = getattr(scipy.sparse.linalg, name)
 
-    def solver(A: object, b: Operand, x0: Operand | None = None, **options: object) -> tuple[Any, Any]:
+    def solver(
+        A: object, b: Operand, x0: Operand | None = None, **options: object
+    ) -> tuple[Any, Any]:
         if not _is_traced(A, b, x0):
             return theirs(A, b, x0, **options)
         matrix, right = square(name, A), inexact(b)
         if right.shape != (matrix.shape[0],):
             raise ShapeError(
-                f"scipy.sparse.linalg.{name}: matrix {matrix.shape} and right-hand side {right.shape} do not fit",
+                f"scipy.sparse.linalg.{name}: matrix {matrix.shape} and right-hand side "
+                f"{right.shape} do not fit",
                 fix="pass one element per equation; map several right-hand sides with vmap",
             )
         dtype = np.result_type(matrix.dtype, right.dtype, np.float32)

@@ -1,4 +1,5 @@
-"""Sparse matrices with traced elements, and SciPy's own that take traced operands; see `functrace.scipy.sparse`.
+"""Sparse matrices with traced elements, and SciPy's own that take traced operands; see
+`functrace.scipy.sparse`.
 
 Layer: 9.
 """
@@ -46,13 +47,21 @@ _REFLECTED = {
 
 
 def _from_operator(
-    self: HasOperators, ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, object]
+    self: HasOperators,
+    ufunc: np.ufunc,
+    method: str,
+    inputs: Sequence[Any],
+    kwargs: Mapping[str, object],
 ) -> Any:
     """Return the reflected method if an operator of a NumPy array called the ufunc."""
     if method != "__call__" or kwargs or ufunc not in _REFLECTED or inputs[-1] is not self:
         return None
     other = inputs[0]
-    return None if isinstance(other, HasOperators) or scipy.sparse.issparse(other) else getattr(self, _REFLECTED[ufunc])
+    return (
+        None
+        if isinstance(other, HasOperators) or scipy.sparse.issparse(other)
+        else getattr(self, _REFLECTED[ufunc])
+    )
 
 
 @final
@@ -70,16 +79,28 @@ class Sparse(HasOperators):
     __slots__ = ("data", "is_matrix", "pattern", "turned", "whole")
 
     def __init__(
-        self, data: Array, pattern: Pattern, shape: tuple[int, int], turned: bool = False, is_matrix: bool = False
+        self,
+        data: Array,
+        pattern: Pattern,
+        shape: tuple[int, int],
+        turned: bool = False,
+        is_matrix: bool = False,
     ) -> None:
-        self.data, self.pattern, self.whole, self.turned, self.is_matrix = data, pattern, shape, turned, is_matrix
+        self.data, self.pattern, self.whole, self.turned, self.is_matrix = (
+            data,
+            pattern,
+            shape,
+            turned,
+            is_matrix,
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(scipy.sparse.csr_matrix, name):
             raise AttributeError(f"'Sparse' object has no attribute {name!r}", name=name, obj=self)
         raise NoMethodError(
             f"scipy.sparse: a matrix with traced elements has no {name}",
-            fix="use A.toarray() and NumPy's function of that; or compute with A.data, and make the matrix of the result",
+            fix="use A.toarray() and NumPy's function of that; or compute with A.data, and make "
+            "the matrix of the result",
         )
 
     @property
@@ -159,7 +180,9 @@ class Sparse(HasOperators):
     __getitem__ = _refused("__getitem__", "elements by position (A[i, j])", _ELEMENTS)
     __iter__ = _refused("__iter__", "rows to go through (for row in A)", _ELEMENTS)
     __setitem__ = _refused(
-        "__setitem__", "elements to be set (A[i, j] = x)", "set those of A.data before the matrix is made"
+        "__setitem__",
+        "elements to be set (A[i, j] = x)",
+        "set those of A.data before the matrix is made",
     )
     _COMPARED = "compare A.toarray(), or A.data"
     __eq__ = _refused("__eq__", "comparison ==", _COMPARED)
@@ -173,7 +196,11 @@ class Sparse(HasOperators):
     __delitem__ = _refused("__delitem__", "elements to be deleted (del A[i])", _ELEMENTS)
     __contains__ = _refused("__contains__", "elements to look through (x in A)", _ELEMENTS)
     __round__ = _refused("__round__", "round", "round A.data, and make the matrix of that")
-    __array__ = _refused("__array__", "form of an array (np.asarray, np.dot)", "use A.toarray(), and A @ x for products")
+    __array__ = _refused(
+        "__array__",
+        "form of an array (np.asarray, np.dot)",
+        "use A.toarray(), and A @ x for products",
+    )
     __float__ = _refused("__float__", "float", "use A.data, or A[0, 0] of A.toarray()")
     _WHOLE = "use A.toarray(); or compute with A.data, where zeros stay zeros, and make the matrix of that"
     __floordiv__ = _refused("__floordiv__", "operator //", _WHOLE)
@@ -196,28 +223,33 @@ class Sparse(HasOperators):
     __rshift__ = _refused("__rshift__", "operator >>", _WHOLE)
     __hash__ = object.__hash__
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> Any:
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
+    ) -> Any:
         operator = _from_operator(self, ufunc, method, inputs, kwargs)
         if operator is not None:
             return operator(inputs[0])
         what = f"np.{ufunc.__name__}" if method == "__call__" else f"np.{ufunc.__name__}.{method}"
         raise UnsupportedFunctionError(
             f"{_NAMED} {what}",
-            fix="use A @ x for products, abs(A), A.power(n); A.toarray(); or compute with A.data, where zeros stay zeros",
+            fix="use A @ x for products, abs(A), A.power(n); A.toarray(); or compute with A.data, "
+            "where zeros stay zeros",
         )
 
-    # -- products ------------------------------------------------------------------------------------------------------
+    # -- products ----------------------------------------------------------------------------------
 
     def __matmul__(self, other: Operand) -> Any:
         if isinstance(other, Sparse) or scipy.sparse.issparse(other):
             raise UnsupportedFunctionError(
-                "the product of two sparse matrices, one of them with traced elements, has a pattern of its own",
+                "the product of two sparse matrices, one of them with traced elements, has a "
+                "pattern of its own",
                 fix="apply one after the other, A @ (B @ x); or use A @ B.toarray()",
             )
         x: Any = arrayed(other)
         if x.ndim not in (1, 2) or x.shape[0] != self.shape[1]:
             raise ShapeError(
-                f"matmul: dimension mismatch of a sparse matrix {self.shape} and an array {x.shape}",
+                f"matmul: dimension mismatch of a sparse matrix {self.shape} and an array "
+                f"{x.shape}",
                 fix=f"pass shape ({self.shape[1]},) or ({self.shape[1]}, k)",
             )
         columns = x if x.ndim == 2 else x[:, None]
@@ -235,7 +267,9 @@ class Sparse(HasOperators):
         return self @ other
 
     def multiply(self, other: Operand | Sparse) -> Any:
-        """Multiply element by element with a number, an array that broadcasts to the shape, or a sparse matrix like it."""
+        """Multiply element by element with a number, an array that broadcasts to the shape, or a
+        sparse matrix like it.
+        """
         if isinstance(other, Sparse) or scipy.sparse.issparse(other):
             return self._both(of(other))
         x: Any = arrayed(other)
@@ -248,12 +282,15 @@ class Sparse(HasOperators):
         """Return the elementwise product with a matrix: elements that both store."""
         if other.shape != self.shape:
             raise ShapeError(
-                f"multiply: inconsistent shapes {self.shape} and {other.shape}", fix="multiply sparse matrices of one shape"
+                f"multiply: inconsistent shapes {self.shape} and {other.shape}",
+                fix="multiply sparse matrices of one shape",
             )
         left, right = self.tocsr(), other.tocsr()
         (row, column), (r, c) = left.coordinates(), right.coordinates()
         size = self.shape[1]
-        _, k, m = np.intersect1d(row * size + column, r * size + c, assume_unique=True, return_indices=True)
+        _, k, m = np.intersect1d(
+            row * size + column, r * size + c, assume_unique=True, return_indices=True
+        )
         data = gather(left.data, (ARRAY,), (k,)) * gather(right.data, (ARRAY,), (m,))
         return from_coordinates(data, row[k], column[k], self.shape, self.is_matrix)
 
@@ -265,7 +302,8 @@ class Sparse(HasOperators):
         """
         if not np.isscalar(n) or not np.real(n) > 0:
             raise UnsupportedFunctionError(
-                f"power of a sparse matrix by {n!r} has elements where it has none", fix="use A.toarray() ** n"
+                f"power of a sparse matrix by {n!r} has elements where it has none",
+                fix="use A.toarray() ** n",
             )
         summed = self.tocsr()
         return summed.with_data(summed.data**n)
@@ -273,7 +311,8 @@ class Sparse(HasOperators):
     def __pow__(self, n: float) -> Sparse:
         if self.is_matrix:
             raise UnsupportedFunctionError(
-                "** of scipy.sparse's …_matrix is the product of matrices, which has a pattern of its own",
+                "** of scipy.sparse's …_matrix is the product of matrices, which has a pattern of "
+                "its own",
                 fix="use A.power(n) for powers of elements; A.toarray() for products",
             )
         return self.power(n)
@@ -283,7 +322,11 @@ class Sparse(HasOperators):
         return summed.with_data(abs(summed.data))
 
     def __mul__(self, other: Operand | Sparse) -> Any:
-        is_number = not isinstance(other, Sparse) and not scipy.sparse.issparse(other) and np.ndim(other) == 0  # type: ignore[arg-type]
+        is_number = (
+            not isinstance(other, Sparse)
+            and not scipy.sparse.issparse(other)
+            and np.ndim(other) == 0
+        )  # type: ignore[arg-type]
         return self.multiply(other) if is_number or not self.is_matrix else self @ other  # type: ignore[operator]
 
     def __rmul__(self, other: Operand) -> Any:
@@ -295,16 +338,21 @@ class Sparse(HasOperators):
     def __neg__(self) -> Sparse:
         return self.with_data(-self.data)
 
-    # -- sums ----------------------------------------------------------------------------------------------------------
+    # -- sums --------------------------------------------------------------------------------------
 
     def __add__(self, other: object) -> Any:
         if isinstance(other, Sparse) or scipy.sparse.issparse(other):
             right = other if isinstance(other, Sparse) else of(other)
             if right.shape != self.shape:
-                raise ShapeError(f"inconsistent shapes {self.shape} and {right.shape}", fix="add matrices of one shape")
+                raise ShapeError(
+                    f"inconsistent shapes {self.shape} and {right.shape}",
+                    fix="add matrices of one shape",
+                )
             (r0, c0), (r1, c1) = self.coordinates(), right.coordinates()
             data = np.concatenate([self.data, right.data])
-            return from_coordinates(data, np.concatenate([r0, r1]), np.concatenate([c0, c1]), self.shape, self.is_matrix)
+            return from_coordinates(
+                data, np.concatenate([r0, r1]), np.concatenate([c0, c1]), self.shape, self.is_matrix
+            )
         return self.toarray() + other
 
     def __radd__(self, other: object) -> Any:
@@ -329,7 +377,8 @@ class Sparse(HasOperators):
         """
         if self.is_matrix:
             raise UnsupportedFunctionError(
-                "todense of scipy.sparse's …_matrix makes a numpy.matrix, which holds no traced values",
+                "todense of scipy.sparse's …_matrix makes a numpy.matrix, which holds no traced "
+                "values",
                 fix="use A.toarray()",
             )
         return self.toarray()
@@ -344,27 +393,39 @@ class Sparse(HasOperators):
             UnsupportedFunctionError: for ``out=``.
         """
         if out is not None:
-            raise UnsupportedFunctionError(f"{_NAMED} sum with out=", fix="leave out= away, and assign the result")
+            raise UnsupportedFunctionError(
+                f"{_NAMED} sum with out=", fix="leave out= away, and assign the result"
+            )
         if dtype is not None:
             return self.astype(dtype).sum(axis)
         if axis is None:
             return np.sum(self.data)
         if axis not in (-2, -1, 0, 1):
-            raise AxisError(f"axis={axis} of a sparse matrix, which has two", fix="pass 0, 1 or None")
+            raise AxisError(
+                f"axis={axis} of a sparse matrix, which has two", fix="pass 0, 1 or None"
+            )
         across = 1 if axis % 2 == 0 else 0
-        found = scatter_add(self.data, (ARRAY,), (self.coordinates()[across],), (self.shape[across],))
+        found = scatter_add(
+            self.data, (ARRAY,), (self.coordinates()[across],), (self.shape[across],)
+        )
         return np.expand_dims(found, 1 - across) if self.is_matrix else found
 
-    def mean(self, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Any:
+    def mean(
+        self, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+    ) -> Any:
         """Return the sum, divided by how many places there are; raises as `sum`."""
         rows, columns = self.shape
-        return self.sum(axis, dtype, out) / (rows * columns if axis is None else rows if axis % 2 == 0 else columns)
+        return self.sum(axis, dtype, out) / (
+            rows * columns if axis is None else rows if axis % 2 == 0 else columns
+        )
 
     def diagonal(self) -> Any:
         """Return the main diagonal."""
         row, column = self.coordinates()
         kept = np.flatnonzero(row == column)
-        return scatter_add(gather(self.data, (ARRAY,), (kept,)), (ARRAY,), (row[kept],), (min(self.shape),))
+        return scatter_add(
+            gather(self.data, (ARRAY,), (kept,)), (ARRAY,), (row[kept],), (min(self.shape),)
+        )
 
     def trace(self) -> Any:
         """The sum of the main diagonal."""
@@ -378,7 +439,9 @@ def coordinates_of(row: Array, column: Array, rows: int) -> tuple[Array, Pattern
     return order, (column, np.searchsorted(row, np.arange(rows + 1)).astype(np.intp), row)
 
 
-def from_coordinates(data: Array, row: Array, column: Array, shape: tuple[int, int], is_matrix: bool = False) -> Sparse:
+def from_coordinates(
+    data: Array, row: Array, column: Array, shape: tuple[int, int], is_matrix: bool = False
+) -> Sparse:
     """Return the matrix with elements at rows and columns, in any order."""
     order, pattern = coordinates_of(row, column, shape[0])
     return Sparse(gather(data, (ARRAY,), (order,)), pattern, shape, is_matrix=is_matrix)
@@ -391,16 +454,22 @@ def of(matrix: object) -> Sparse:
     plain: Any = matrix
     rows = plain.tocsr()
     if rows.ndim != 2:
-        raise ShapeError(f"a sparse array of shape {rows.shape} is no matrix", fix="pass one of two axes")
+        raise ShapeError(
+            f"a sparse array of shape {rows.shape} is no matrix", fix="pass one of two axes"
+        )
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     pattern = (rows.indices.astype(np.intp), rows.indptr.astype(np.intp), row)
-    return Sparse(rows.data, pattern, rows.shape, is_matrix=not isinstance(plain, scipy.sparse.sparray))
+    return Sparse(
+        rows.data, pattern, rows.shape, is_matrix=not isinstance(plain, scipy.sparse.sparray)
+    )
 
 
 def _made(kind: str, given: object, shape: tuple[int, int] | None) -> Sparse:
     if isinstance(given, Sparse):
         if kind not in ("csr", "csc", "coo"):
-            raise UnsupportedFunctionError(f"scipy.sparse: a {kind} matrix cannot have traced elements", fix=_FIX)
+            raise UnsupportedFunctionError(
+                f"scipy.sparse: a {kind} matrix cannot have traced elements", fix=_FIX
+            )
         return given.tocsr() if kind == "csr" else given.tocsc() if kind == "csc" else given.copy()
     if isinstance(given, Tracer) and given.aval.ndim == 2:
         n, m = given.aval.shape
@@ -429,17 +498,25 @@ def _made(kind: str, given: object, shape: tuple[int, int] | None) -> Sparse:
 class Takes(HasOperators):
     """A SciPy matrix that also takes traced operands."""
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> Any:
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
+    ) -> Any:
         """Defer array operators to this class; otherwise act like SciPy's matrices."""
         operator = _from_operator(self, ufunc, method, inputs, kwargs)
-        return operator(inputs[0]) if operator is not None else getattr(ufunc, method)(*map(_boxed, inputs), **kwargs)
+        return (
+            operator(inputs[0])
+            if operator is not None
+            else getattr(ufunc, method)(*map(_boxed, inputs), **kwargs)
+        )
 
     def __new__(cls, *args: object, **kwargs: object) -> Any:
         """Make SciPy's own of plain arguments, and a `Sparse` of traced elements."""
         if args and (isinstance(args[0], Sparse) or any(map(holds_tracer, args))):
             given: Any = (*args, kwargs.get("shape"))
             made = _made(cls.__name__[:3], given[0], given[1])
-            return Sparse(made.data, made.pattern, made.whole, made.turned, cls.__name__.endswith("matrix"))
+            return Sparse(
+                made.data, made.pattern, made.whole, made.turned, cls.__name__.endswith("matrix")
+            )
         return super().__new__(cls)
 
     def _matmul_dispatch(self, other: Operand) -> Any:

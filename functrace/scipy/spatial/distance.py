@@ -1,4 +1,5 @@
-"""``scipy.spatial.distance`` for traced values: distances between all pairs of points, and their matrix.
+"""``scipy.spatial.distance`` for traced values: distances between all pairs of points, and their
+matrix.
 
 Distances between two points (``euclidean(u, v)`` …) are SciPy's own, which are implemented in
 NumPy.
@@ -44,7 +45,11 @@ def _chebyshev(x: Numbers, y: Numbers, w: Numbers = None) -> Any:
 
 
 def _mean(x: Numbers, w: Numbers) -> Any:
-    return np.mean(x, axis=-1, keepdims=True) if w is None else np.sum(w * x, axis=-1, keepdims=True) / np.sum(w)
+    return (
+        np.mean(x, axis=-1, keepdims=True)
+        if w is None
+        else np.sum(w * x, axis=-1, keepdims=True) / np.sum(w)
+    )
 
 
 def _cosine(x: Numbers, y: Numbers, w: Numbers = None) -> Any:
@@ -97,7 +102,10 @@ _ALIASES = {
 def _points(x: Operand, name: str) -> Any:
     made: Any = arrayed(x)
     if made.ndim != 2:
-        raise ShapeError(f"{name} must be a 2-dimensional array of points, got shape {made.shape}", fix="a row per point")
+        raise ShapeError(
+            f"{name} must be a 2-dimensional array of points, got shape {made.shape}",
+            fix="a row per point",
+        )
     return made if made.dtype.kind == "f" else made.astype(np.float64)
 
 
@@ -124,12 +132,16 @@ def _distance(metric: Given, given: dict[str, Any], points: list[Any]) -> Metric
 
 def _given(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
     if kwargs.pop("out", None) is not None:
-        raise UnsupportedFunctionError(f"{name} of traced points has no out=", fix="use the returned value")
+        raise UnsupportedFunctionError(
+            f"{name} of traced points has no out=", fix="use the returned value"
+        )
     return {key: value for key, value in kwargs.items() if value is not None}
 
 
 @on_traced(scipy.spatial.distance.cdist)
-def cdist(XA: Operand, XB: Operand, metric: Given = "euclidean", *, out: Given = None, **kwargs: Given) -> Any:
+def cdist(
+    XA: Operand, XB: Operand, metric: Given = "euclidean", *, out: Given = None, **kwargs: Given
+) -> Any:
     """``scipy.spatial.distance.cdist``: the distances between the points of two sets.
 
     Args:
@@ -160,7 +172,9 @@ def pdist(X: Operand, metric: Given = "euclidean", *, out: Given = None, **kwarg
     between = _distance(metric, _given({**kwargs, "out": out}, "pdist"), [x])
     first, second = np.triu_indices(x.shape[0], 1)
     if callable(metric) and _is_foreign(metric):
-        return np.stack([between(x[i], x[j]) for i, j in zip(first.tolist(), second.tolist(), strict=True)])
+        return np.stack(
+            [between(x[i], x[j]) for i, j in zip(first.tolist(), second.tolist(), strict=True)]
+        )
     return between(x[first], x[second])
 
 
@@ -171,7 +185,9 @@ def _is_foreign(metric: Given) -> bool:
 
 @on_traced(scipy.spatial.distance.squareform)
 def squareform(X: Operand, force: str = "no", checks: bool = True) -> Any:
-    """``scipy.spatial.distance.squareform``: distances between pairs as a symmetric matrix, and back; without checks."""
+    """``scipy.spatial.distance.squareform``: distances between pairs as a symmetric matrix, and
+    back; without checks.
+    """
     x: Numbers = arrayed(X)
     if x.ndim == 1 and force.lower() not in ("tomatrix", "no"):
         raise ShapeError("squareform: force='tovector' takes a matrix", fix="leave force out")
@@ -181,10 +197,15 @@ def squareform(X: Operand, force: str = "no", checks: bool = True) -> Any:
         first, second = np.triu_indices(x.shape[0], 1)
         return x[first, second]
     if x.ndim != 1:
-        raise ShapeError(f"squareform takes a vector or a matrix, got shape {x.shape}", fix="pass what pdist returns")
+        raise ShapeError(
+            f"squareform takes a vector or a matrix, got shape {x.shape}",
+            fix="pass what pdist returns",
+        )
     n = int(np.ceil(np.sqrt(x.size * 2)))
     if n * (n - 1) != 2 * x.size:
-        raise ShapeError(f"squareform: {x.size} is no number of pairs of points", fix="pass what pdist returns")
+        raise ShapeError(
+            f"squareform: {x.size} is no number of pairs of points", fix="pass what pdist returns"
+        )
     if not x.size:
         return np.zeros((1, 1), x.dtype)
     first, second = np.triu_indices(n, 1)

@@ -1,4 +1,5 @@
-"""``scipy.stats`` for traced values: densities, distribution functions, quantiles, moments and samples; common statistics.
+"""``scipy.stats`` for traced values: densities, distribution functions, quantiles, moments and
+samples; common statistics.
 
 A distribution here has SciPy's name, method signatures and values: -inf outside of the support, NaN
 for invalid parameters. It is differentiable by the observation and by all parameters. At the ends
@@ -44,8 +45,23 @@ from functrace.scipy.stats.continuous import (
 )
 from functrace.scipy.stats.density import gaussian_kde
 from functrace.scipy.stats.discrete import bernoulli, betabinom, binom, geom, nbinom, poisson
-from functrace.scipy.stats.multivariate import dirichlet, multivariate_normal, multivariate_t, wishart
-from functrace.scipy.stats.positive import chi2, expon, f, gamma, invgamma, invgauss, lognorm, pareto, weibull_min
+from functrace.scipy.stats.multivariate import (
+    dirichlet,
+    multivariate_normal,
+    multivariate_t,
+    wishart,
+)
+from functrace.scipy.stats.positive import (
+    chi2,
+    expon,
+    f,
+    gamma,
+    invgamma,
+    invgauss,
+    lognorm,
+    pareto,
+    weibull_min,
+)
 from functrace.scipy.stats.summary import (
     entropy,
     gmean,
@@ -60,10 +76,14 @@ from functrace.scipy.stats.summary import (
 )
 
 __all__ = [
-    "bernoulli", "beta", "betabinom", "binom", "cauchy", "chi2", "dirichlet", "entropy", "expon", "f", "gamma",
-    "gaussian_kde", "gennorm", "geom", "gmean", "gumbel_l", "gumbel_r", "hmean", "invgamma", "invgauss", "kurtosis",
-    "laplace", "laplace_asymmetric", "loggamma", "logistic", "lognorm", "moment", "multivariate_normal",
-    "multivariate_t", "nbinom", "norm", "pareto", "poisson", "rankdata", "sem", "skew", "t", "truncnorm", "uniform",
+    "bernoulli", "beta", "betabinom", "binom", "cauchy", "chi2", "dirichlet", "entropy", "expon",
+    "f", "gamma",
+    "gaussian_kde", "gennorm", "geom", "gmean", "gumbel_l", "gumbel_r", "hmean", "invgamma",
+    "invgauss", "kurtosis",
+    "laplace", "laplace_asymmetric", "loggamma", "logistic", "lognorm", "moment",
+    "multivariate_normal",
+    "multivariate_t", "nbinom", "norm", "pareto", "poisson", "rankdata", "sem", "skew", "t",
+    "truncnorm", "uniform",
     "vonmises", "weibull_min", "wishart", "wrapcauchy", "zmap", "zscore",
 ]  # fmt: skip
 

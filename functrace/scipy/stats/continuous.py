@@ -1,4 +1,5 @@
-"""Distributions on the whole line and on intervals, a row each: see `functrace.scipy.stats.distribution`.
+"""Distributions on the whole line and on intervals, a row each: see
+`functrace.scipy.stats.distribution`.
 
 Layer: 9.
 """
@@ -88,7 +89,9 @@ def _t_entropy(df: Array) -> Any:
 
 
 def _t_density(x: Array, df: Array) -> Any:
-    scale = np.log(poch(0.5 * df, 0.5)) - 0.5 * np.log(df * math.pi)  # the difference of gammaln loses digits to large df
+    scale = np.log(poch(0.5 * df, 0.5)) - 0.5 * np.log(
+        df * math.pi
+    )  # the difference of gammaln loses digits to large df
     return scale - (df + 1) / 2 * log1p_square(x / np.sqrt(df))
 
 
@@ -96,9 +99,15 @@ def _t_log_cdf(x: Array, df: Array) -> Any:
     is_left, is_right = x < -1.0, x > 0.0
     size = -kept(is_left, x, -1.0)
     near = kept(size < 1e30, size, 1e30)  # beyond, a power
-    left = math.log(0.5) + log_fisher(near * near, near / near, df, upper=True) - df * np.log(size / near)
+    left = (
+        math.log(0.5)
+        + log_fisher(near * near, near / near, df, upper=True)
+        - df * np.log(size / near)
+    )
     middle = np.log(stdtr(df, kept(~is_left & ~is_right, x, -0.5)))
-    return np.where(is_left, left, np.where(is_right, np.log1p(-stdtr(df, -kept(is_right, x, 1.0))), middle))
+    return np.where(
+        is_left, left, np.where(is_right, np.log1p(-stdtr(df, -kept(is_right, x, 1.0))), middle)
+    )
 
 
 t = Continuous(
@@ -152,13 +161,19 @@ def _side(kappa: Array) -> tuple[Any, Any]:
 
 def _asymmetric(x: Array, kappa: Array, upper: bool) -> Any:
     left, right = _side(kappa)
-    above, below = right * np.exp(-np.maximum(x, 0.0) * kappa), left * np.exp(np.minimum(x, 0.0) / kappa)
+    above, below = (
+        right * np.exp(-np.maximum(x, 0.0) * kappa),
+        left * np.exp(np.minimum(x, 0.0) / kappa),
+    )
     return np.where(x >= 0, above, 1.0 - below) if upper else np.where(x >= 0, 1.0 - above, below)
 
 
 def _asymmetric_log(x: Array, kappa: Array, upper: bool) -> Any:
     left, right = _side(kappa)
-    above, below = np.log(right) - np.maximum(x, 0.0) * kappa, np.log(left) + np.minimum(x, 0.0) / kappa
+    above, below = (
+        np.log(right) - np.maximum(x, 0.0) * kappa,
+        np.log(left) + np.minimum(x, 0.0) / kappa,
+    )
     far, near = (above, below) if upper else (below, above)
     is_far = (x >= 0) if upper else (x < 0)
     return np.where(is_far, far, np.log1p(-np.exp(near)))
@@ -167,7 +182,9 @@ def _asymmetric_log(x: Array, kappa: Array, upper: bool) -> Any:
 def _asymmetric_quantile(p: Array, rest: Array, kappa: Array) -> Any:
     left, right = _side(kappa)
     is_right = p >= left
-    return np.where(is_right, -np.log(np.where(is_right, rest, right) / right) / kappa, np.log(p / left) * kappa)
+    return np.where(
+        is_right, -np.log(np.where(is_right, rest, right) / right) / kappa, np.log(p / left) * kappa
+    )
 
 
 laplace_asymmetric = Continuous(
@@ -192,7 +209,9 @@ cauchy = Continuous(
     lambda x: np.arctan2(1.0, -x) / math.pi,
     lambda x: np.arctan2(1.0, x) / math.pi,
     lambda q: np.where(q < 0.5, -1.0, 1.0) / np.tan(math.pi * np.minimum(q, 1.0 - q)),
-    upper_quantile=lambda q: np.where(q < 0.5, 1.0, -1.0) / np.tan(math.pi * np.minimum(q, 1.0 - q)),
+    upper_quantile=lambda q: (
+        np.where(q < 0.5, 1.0, -1.0) / np.tan(math.pi * np.minimum(q, 1.0 - q))
+    ),
     mean_formula=_nan,
     var_formula=_nan,
     entropy_formula=lambda: math.log(4 * math.pi),
@@ -271,7 +290,9 @@ def _gennorm_isf(q: Array, beta: Array) -> Any:
     middle = q == 0.5  # there, where the power has no derivative, the tangent: 1 / pdf(0)
     low = np.where(middle, 0.25, np.minimum(q, 1.0 - q))
     size = gammainccinv(1.0 / beta, 2.0 * low) ** (1.0 / beta)
-    return np.where(middle, (0.5 - q) * 2.0 * np.exp(gammaln(1.0 / beta)) / beta, np.where(q < 0.5, size, -size))
+    return np.where(
+        middle, (0.5 - q) * 2.0 * np.exp(gammaln(1.0 / beta)) / beta, np.where(q < 0.5, size, -size)
+    )
 
 
 gennorm = Continuous(
@@ -293,7 +314,9 @@ gennorm = Continuous(
 
 def _loggamma_log_cdf(x: Array, c: Array) -> Any:
     is_far = x < -40.0  # where the incomplete gamma function is a power
-    return np.where(is_far, c * x - gammaln(c + 1.0), log_gammainc(c, np.exp(kept(~is_far, x, 0.0))))
+    return np.where(
+        is_far, c * x - gammaln(c + 1.0), log_gammainc(c, np.exp(kept(~is_far, x, 0.0)))
+    )
 
 
 loggamma = Continuous(
@@ -311,7 +334,7 @@ loggamma = Continuous(
     moved=lambda z, c: (-by_shapes((1,), c, np.exp(z)) * np.exp(-z),),
 )
 
-# -- intervals ------------------------------------------------------------------------------------------------------------
+# -- intervals -------------------------------------------------------------------------------------
 
 uniform = Continuous(
     "uniform",
@@ -366,8 +389,12 @@ def _log_mass(a: Array, b: Array) -> Any:
     """Return the logarithm of the standard normal probability between bounds."""
     is_left, is_right = b <= 0, a > 0
     is_central = ~is_left & ~is_right
-    left = _log_difference(log_ndtr(np.where(is_left, b, -1.0)), log_ndtr(np.where(is_left, a, -2.0)))
-    right = _log_difference(log_ndtr(-np.where(is_right, a, 1.0)), log_ndtr(-np.where(is_right, b, 2.0)))
+    left = _log_difference(
+        log_ndtr(np.where(is_left, b, -1.0)), log_ndtr(np.where(is_left, a, -2.0))
+    )
+    right = _log_difference(
+        log_ndtr(-np.where(is_right, a, 1.0)), log_ndtr(-np.where(is_right, b, 2.0))
+    )
     central = np.log1p(-ndtr(np.where(is_central, a, -1.0)) - ndtr(-np.where(is_central, b, 1.0)))
     return np.where(is_left, left, np.where(is_right, right, central))
 
@@ -389,16 +416,28 @@ def _truncated(lower: bool) -> Any:
 def _truncated_ppf(q: Array, a: Array, b: Array) -> Any:
     a, b = _bounded(a), _bounded(b)
     whole, is_left = _log_mass(a, b), a < 0
-    left = ndtri_exp(np.logaddexp(log_ndtr(np.where(is_left, a, -1.0)), np.where(is_left, np.log(q) + whole, -3.0)))
-    right = -ndtri_exp(np.logaddexp(log_ndtr(-np.where(is_left, 1.0, b)), np.where(is_left, -3.0, np.log1p(-q) + whole)))
+    left = ndtri_exp(
+        np.logaddexp(
+            log_ndtr(np.where(is_left, a, -1.0)), np.where(is_left, np.log(q) + whole, -3.0)
+        )
+    )
+    right = -ndtri_exp(
+        np.logaddexp(
+            log_ndtr(-np.where(is_left, 1.0, b)), np.where(is_left, -3.0, np.log1p(-q) + whole)
+        )
+    )
     return np.where(is_left, left, right)
 
 
 def _truncated_isf(q: Array, a: Array, b: Array) -> Any:
     a, b = _bounded(a), _bounded(b)
     whole, is_left = _log_mass(a, b), b < 0
-    left = _log_difference(log_ndtr(np.where(is_left, b, -1.0)), np.where(is_left, np.log(q) + whole, -4.0))
-    right = _log_difference(log_ndtr(-np.where(is_left, 1.0, a)), np.where(is_left, -4.0, np.log1p(-q) + whole))
+    left = _log_difference(
+        log_ndtr(np.where(is_left, b, -1.0)), np.where(is_left, np.log(q) + whole, -4.0)
+    )
+    right = _log_difference(
+        log_ndtr(-np.where(is_left, 1.0, a)), np.where(is_left, -4.0, np.log1p(-q) + whole)
+    )
     return np.where(is_left, ndtri_exp(left), -ndtri_exp(right))
 
 
@@ -419,7 +458,10 @@ def _truncated_entropy(a: Array, b: Array) -> Any:
 
 def _between(a: Array, b: Array) -> Any:
     """Return a point between bounds that may be infinite."""
-    a, b = (np.where(np.isinf(x), np.where(np.isinf(y), 0.0, y) + np.copysign(1.0, x), x) for x, y in ((a, b), (b, a)))
+    a, b = (
+        np.where(np.isinf(x), np.where(np.isinf(y), 0.0, y) + np.copysign(1.0, x), x)
+        for x, y in ((a, b), (b, a))
+    )
     return 0.5 * (a + b)
 
 
@@ -443,7 +485,7 @@ truncnorm = Continuous(
     entropy_formula=_truncated_entropy,
 )
 
-# -- the circle -----------------------------------------------------------------------------------------------------------
+# -- the circle ------------------------------------------------------------------------------------
 
 
 def _nodes() -> tuple[Array, Array]:
@@ -458,7 +500,9 @@ def _from_below(z: Array, kappa: Array, factor: Formula) -> Any:
     z, kappa = z[..., None], kappa[..., None]
     # The integrand has fallen by 45 powers of e there; the rest is negligible, as is the derivative
     # of the bound.
-    fallen = np.arccos(np.maximum(np.cos(stop_gradient(z)) - 45.0 / np.maximum(stop_gradient(kappa), 1.0), -1.0))
+    fallen = np.arccos(
+        np.maximum(np.cos(stop_gradient(z)) - 45.0 / np.maximum(stop_gradient(kappa), 1.0), -1.0)
+    )
     length = z + np.where(fallen < math.pi, fallen, math.pi)
     at = z - length * u
     bulk = np.exp(kappa * (np.cos(at) - np.cos(z))) * factor(np.cos(at))
@@ -502,7 +546,9 @@ vonmises = Continuous(
     allowed=lambda kappa: kappa >= 0,
     log_lower=_vonmises_log_cdf,
     log_upper=lambda x, kappa: _vonmises_log_cdf(-x, kappa),
-    entropy_formula=lambda kappa: -kappa * i1e(kappa) / i0e(kappa) + LOG_2PI + np.log(i0e(kappa)) + kappa,
+    entropy_formula=lambda kappa: (
+        -kappa * i1e(kappa) / i0e(kappa) + LOG_2PI + np.log(i0e(kappa)) + kappa
+    ),
     moved=_vonmises_moved,
     wrapped=lambda x: np.mod(x + math.pi, 2 * math.pi) - math.pi,
 )
@@ -510,7 +556,10 @@ vonmises = Continuous(
 
 def _wrapped_cdf(x: Array, c: Array) -> Any:
     is_first = x < math.pi
-    half = np.arctan((1.0 + c) / (1.0 - c) * np.tan(np.where(is_first, x, 2 * math.pi - x) / 2)) / math.pi
+    half = (
+        np.arctan((1.0 + c) / (1.0 - c) * np.tan(np.where(is_first, x, 2 * math.pi - x) / 2))
+        / math.pi
+    )
     return np.where(is_first, half, 1.0 - half)
 
 

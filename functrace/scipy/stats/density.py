@@ -29,7 +29,8 @@ class gaussian_kde:
 
     Args:
         dataset: samples, shape (n,), or (d, n).
-        bw_method: "scott" (the default), "silverman", a factor, or a function of this object that returns one.
+        bw_method: "scott" (the default), "silverman", a factor, or a function of this object that
+            returns one.
         weights: weights of the samples, shape (n,), not negative.
 
     Raises:
@@ -47,22 +48,29 @@ class gaussian_kde:
     """
 
     def __init__(
-        self, dataset: Operand, bw_method: str | Operand | Callable[..., Any] | None = None, weights: Operand | None = None
+        self,
+        dataset: Operand,
+        bw_method: str | Operand | Callable[..., Any] | None = None,
+        weights: Operand | None = None,
     ) -> None:
         self._plain: Any = None
-        if not holds_tracer([dataset, weights]) and (callable(bw_method) or not holds_tracer(bw_method)):
+        if not holds_tracer([dataset, weights]) and (
+            callable(bw_method) or not holds_tracer(bw_method)
+        ):
             self._plain = scipy.stats.gaussian_kde(dataset, bw_method, weights)  # type: ignore[arg-type]
         self.dataset: Any = np.atleast_2d(_double(dataset))
         if self.dataset.ndim != 2 or self.dataset.shape[1] < 2:
             raise ShapeError(
-                f"gaussian_kde: a dataset of shape {self.dataset.shape} has fewer than two samples, or too many axes",
+                f"gaussian_kde: a dataset of shape {self.dataset.shape} has fewer than two "
+                "samples, or too many axes",
                 fix="pass shape (n,) or (d, n)",
             )
         self.d, self.n = self.dataset.shape
         given = np.full(self.n, 1.0) if weights is None else np.atleast_1d(_double(weights))
         if given.shape != (self.n,):
             raise ShapeError(
-                f"`weights` input should be of length n: {given.shape} of {self.n}", fix="one weight per sample"
+                f"`weights` input should be of length n: {given.shape} of {self.n}",
+                fix="one weight per sample",
             )
         self.weights: Any = given / np.sum(given)
         self.neff: Any = 1.0 / np.sum(self.weights**2)
@@ -92,7 +100,10 @@ class gaussian_kde:
             return self.scotts_factor()
         if isinstance(method, str):
             if method != "silverman":
-                raise ShapeError(f"`bw_method` is {method!r}", fix="use 'scott', 'silverman', a number or a function")
+                raise ShapeError(
+                    f"`bw_method` is {method!r}",
+                    fix="use 'scott', 'silverman', a number or a function",
+                )
             return self.silverman_factor()
         return method(self) if callable(method) else _double(method)
 
@@ -115,7 +126,8 @@ class gaussian_kde:
         if points.shape[0] != self.d:
             if points.shape[0] != 1 or points.shape[1] != self.d:
                 raise ShapeError(
-                    f"points have dimension {points.shape[0]}, dataset has dimension {self.d}", fix=f"pass ({self.d}, m)"
+                    f"points have dimension {points.shape[0]}, dataset has dimension {self.d}",
+                    fix=f"pass ({self.d}, m)",
                 )
             points = points.reshape(self.d, 1)
         lower = np.linalg.cholesky(self.covariance)
@@ -136,7 +148,9 @@ class gaussian_kde:
     def integrate_box_1d(self, low: Operand, high: Operand) -> Any:
         """Return the probability between two limits, for one-dimensional samples."""
         if self.d != 1:
-            raise ShapeError("integrate_box_1d() only handles 1D pdfs", fix="use pdf and a quadrature")
+            raise ShapeError(
+                "integrate_box_1d() only handles 1D pdfs", fix="use pdf and a quadrature"
+            )
         if self._plain is not None and not holds_tracer([low, high]):
             return self._plain.integrate_box_1d(low, high)
         width = np.sqrt(self.covariance[0, 0])

@@ -41,12 +41,18 @@ def _betabinom_var(n: Array, a: Array, b: Array) -> Any:
 def _geom_sf(k: Array, p: Array) -> Any:
     """Return the survival function: a power, by logarithms if inaccurate and ``p < 1``."""
     is_low = p < 0.5
-    return np.where(is_low, np.exp(xlog1py(k, -kept(is_low, p, 0.25))), (1.0 - kept(~is_low, p, 0.75)) ** k)
+    return np.where(
+        is_low, np.exp(xlog1py(k, -kept(is_low, p, 0.25))), (1.0 - kept(~is_low, p, 0.75)) ** k
+    )
 
 
 def _geom_cdf(k: Array, p: Array) -> Any:
     is_low = p < 0.5
-    return np.where(is_low, -np.expm1(xlog1py(k, -kept(is_low, p, 0.25))), 1.0 - (1.0 - kept(~is_low, p, 0.75)) ** k)
+    return np.where(
+        is_low,
+        -np.expm1(xlog1py(k, -kept(is_low, p, 0.25))),
+        1.0 - (1.0 - kept(~is_low, p, 0.75)) ** k,
+    )
 
 
 def _geom_log_cdf(k: Array, p: Array) -> Any:

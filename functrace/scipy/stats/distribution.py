@@ -120,7 +120,9 @@ class Distribution:
 
     # -- arguments ---------------------------------------------------------------------------------
 
-    def placed(self, args: tuple[Any, ...], kwargs: dict[str, Any], more: tuple[str, ...] = ()) -> dict[str, Any]:
+    def placed(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], more: tuple[str, ...] = ()
+    ) -> dict[str, Any]:
         """Return arguments by name.
 
         Raises:
@@ -129,14 +131,19 @@ class Distribution:
         names = (*self.names, *more)
         given = dict(zip(names, args, strict=False))
         if len(args) > len(names) or set(kwargs) - set(names) or set(kwargs) & set(given):
-            raise ArgumentError(f"{self.name} takes {', '.join(names)} after its argument", fix="pass each of them once")
+            raise ArgumentError(
+                f"{self.name} takes {', '.join(names)} after its argument",
+                fix="pass each of them once",
+            )
         given |= kwargs
         missing = [name for name in self.shapes if name not in given]
         if missing:
             raise ArgumentError(f"{self.name} needs {', '.join(missing)}", fix="pass it")
         return given
 
-    def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, Any, Any]:
+    def _read(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], Any, Any, Any]:
         """Return safe shapes, loc and scale, and whether they are valid."""
         given = self.placed(args, kwargs)
         shapes = [double(given[name]) for name in self.shapes]
@@ -153,7 +160,9 @@ class Distribution:
         """Replace observations outside of the support by a point of it."""
         return np.where(fits, z, self.inside(*shapes) if callable(self.inside) else self.inside)
 
-    def _plain(self, method: str, given: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
+    def _plain(
+        self, method: str, given: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[bool, Any]:
         """Return True and SciPy's own result if nothing is traced."""
         if any(map(holds_tracer, given)) or any(map(holds_tracer, kwargs.values())):
             return False, None
@@ -167,7 +176,7 @@ class Distribution:
             )
         return formula
 
-    # -- densities and distribution functions ------------------------------------------------------------------------------
+    # -- densities and distribution functions ------------------------------------------------------
 
     def _logarithm(self, x: Operand, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         shapes, loc, scale, valid = self._read(args, kwargs)
@@ -179,7 +188,12 @@ class Distribution:
         return np.where(valid & ~np.isnan(z), np.where(fits, found, -np.inf), np.nan)
 
     def _function(
-        self, formula: Formula, ends: tuple[float, float], x: Operand, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        formula: Formula,
+        ends: tuple[float, float],
+        x: Operand,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
         shapes, loc, scale, valid = self._read(args, kwargs)
         z = (double(x) - loc) / scale
@@ -195,12 +209,20 @@ class Distribution:
     def cdf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
         """Return the probability of at most ``x``."""
         done, result = self._plain("cdf", (x, *args), kwargs)
-        return result if done else self._function(self._formula("cdf", self.lower), (0.0, 1.0), x, args, kwargs)
+        return (
+            result
+            if done
+            else self._function(self._formula("cdf", self.lower), (0.0, 1.0), x, args, kwargs)
+        )
 
     def sf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
         """Return the probability of more than ``x``."""
         done, result = self._plain("sf", (x, *args), kwargs)
-        return result if done else self._function(self._formula("sf", self.upper), (1.0, 0.0), x, args, kwargs)
+        return (
+            result
+            if done
+            else self._function(self._formula("sf", self.upper), (1.0, 0.0), x, args, kwargs)
+        )
 
     def logcdf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
         """Return the logarithm of `cdf`."""
@@ -220,14 +242,22 @@ class Distribution:
         formula = self.log_upper or logarithm(upper, self.lower)
         return self._function(formula, (0.0, -math.inf), x, args, kwargs)
 
-    # -- quantiles ---------------------------------------------------------------------------------------------------------
+    # -- quantiles ---------------------------------------------------------------------------------
 
     def _inverse(
-        self, method: str, formula: Formula | None, q: Operand, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        method: str,
+        formula: Formula | None,
+        q: Operand,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
         given = self.placed(args, kwargs)
         if not self.is_scaled:  # a step function: plain numbers with derivative 0
-            parameters: list[Any] = [arrayed(x) for x in (q, *[given[name] for name in self.shapes], given.get("loc", 0.0))]
+            parameters: list[Any] = [
+                arrayed(x)
+                for x in (q, *[given[name] for name in self.shapes], given.get("loc", 0.0))
+            ]
             return quantile_of_integers(self.name, method, *parameters)
         shapes, loc, scale, valid = self._read(args, kwargs)
         p = double(q)
@@ -259,7 +289,9 @@ class Distribution:
         if done:
             return result
         share = double(confidence)
-        return self.ppf((1.0 - share) / 2, *args, **kwargs), self.ppf((1.0 + share) / 2, *args, **kwargs)
+        return self.ppf((1.0 - share) / 2, *args, **kwargs), self.ppf(
+            (1.0 + share) / 2, *args, **kwargs
+        )
 
     def support(self, *args: Operand, **kwargs: Operand) -> tuple[Any, Any]:
         """Return the ends of the support."""
@@ -267,16 +299,23 @@ class Distribution:
         if done:
             return result
         shapes, loc, scale, valid = self._read(args, kwargs)
-        low, high = (np.where(valid, end(*shapes) * scale + loc, np.nan) for end in (self.low, self.high))
+        low, high = (
+            np.where(valid, end(*shapes) * scale + loc, np.nan) for end in (self.low, self.high)
+        )
         return low, high
 
-    # -- moments -----------------------------------------------------------------------------------------------------------
+    # -- moments -----------------------------------------------------------------------------------
 
-    def _moment(self, method: str, formula: Formula | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _moment(
+        self, method: str, formula: Formula | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         formula = self._formula(method, formula)
         shapes, loc, scale, valid = self._read(args, kwargs)
         found = formula(*shapes)
-        full = {"mean": lambda: found * scale + loc, "var": lambda: found * scale * scale + 0.0 * loc}
+        full = {
+            "mean": lambda: found * scale + loc,
+            "var": lambda: found * scale * scale + 0.0 * loc,
+        }
         result = full[method]() if method in full else found + np.log(scale) + 0.0 * loc
         return np.where(valid, result, np.nan)
 
@@ -308,14 +347,17 @@ class Distribution:
         wanted = {"m": self.mean, "v": self.var}
         if set(moments) - set(wanted):
             raise UnsupportedFunctionError(
-                f"{self.name}.stats of traced values has the moments 'm' and 'v', not {moments!r}", fix="pass moments='mv'"
+                f"{self.name}.stats of traced values has the moments 'm' and 'v', not {moments!r}",
+                fix="pass moments='mv'",
             )
         found = [wanted[letter](*args, **kwargs) for letter in "mv" if letter in moments]
         return found[0] if len(found) == 1 else tuple(found)
 
-    # -- samples -----------------------------------------------------------------------------------------------------------
+    # -- samples -----------------------------------------------------------------------------------
 
-    def rvs(self, *args: Operand, size: Size = None, random_state: RandomState = None, **kwargs: Operand) -> Any:
+    def rvs(
+        self, *args: Operand, size: Size = None, random_state: RandomState = None, **kwargs: Operand
+    ) -> Any:
         """Return a sample, the same that SciPy draws.
 
         A continuous sample is differentiable by ``loc``, ``scale`` and shapes, as a quantile of a
@@ -339,7 +381,8 @@ class Distribution:
 
 @final
 class Continuous(Distribution):
-    """A continuous distribution of ``scipy.stats``, with ``logpdf`` and ``pdf`` for traced values, too.
+    """A continuous distribution of ``scipy.stats``, with ``logpdf`` and ``pdf`` for traced values,
+    too.
 
     Example:
         >>> import functrace as ft
@@ -363,7 +406,8 @@ class Continuous(Distribution):
 
 @final
 class Discrete(Distribution):
-    """A distribution of integers of ``scipy.stats``, with ``logpmf`` and ``pmf`` for traced values, too.
+    """A distribution of integers of ``scipy.stats``, with ``logpmf`` and ``pmf`` for traced values,
+    too.
 
     Example:
         >>> import functrace as ft

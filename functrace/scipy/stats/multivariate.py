@@ -42,8 +42,11 @@ def _as_scipys(x: Array) -> Any:
     return np.squeeze(x) if x.size != 1 else x.reshape(())
 
 
-def _whitened(name: str, x: Operand, centre: Operand | None, scale: Operand) -> tuple[Any, Any, int]:
-    """Return squared Mahalanobis distances, half the logarithm of the determinant, and the dimension.
+def _whitened(
+    name: str, x: Operand, centre: Operand | None, scale: Operand
+) -> tuple[Any, Any, int]:
+    """Return squared Mahalanobis distances, half the logarithm of the determinant, and the
+    dimension.
 
     Args:
         name: name of the distribution, for messages.
@@ -60,13 +63,17 @@ def _whitened(name: str, x: Operand, centre: Operand | None, scale: Operand) -> 
     shift = _double(0.0 if centre is None else centre)
     size = matrix.shape[-1] if matrix.ndim == 2 else shift.shape[-1] if shift.ndim else 1
     if matrix.ndim == 1 and matrix.shape[0] != size:
-        raise ShapeError(f"{name}: {matrix.shape[0]} scales of {size} dimensions", fix="pass the centre, too")
+        raise ShapeError(
+            f"{name}: {matrix.shape[0]} scales of {size} dimensions", fix="pass the centre, too"
+        )
     if matrix.ndim < 2:
         matrix = matrix * np.eye(size)
     if size == 1 and (at.ndim == 0 or at.shape[-1] != 1):
         at = np.reshape(at, (*at.shape, 1))
     if at.shape[-1] != size:
-        raise ShapeError(f"{name} of {size} dimensions takes x of shape (..., {size})", fix="add an axis")
+        raise ShapeError(
+            f"{name} of {size} dimensions takes x of shape (..., {size})", fix="add an axis"
+        )
     centred = np.atleast_2d(at - shift)
     factor = np.linalg.cholesky(matrix)
     scaled = linalg.solve_triangular(factor, centred.reshape(-1, size).T, lower=True)
@@ -87,7 +94,9 @@ class Frozen:
 
     dist: Any
 
-    def __init__(self, dist: object, parameters: dict[str, Any], seed: RandomState, **options: bool) -> None:
+    def __init__(
+        self, dist: object, parameters: dict[str, Any], seed: RandomState, **options: bool
+    ) -> None:
         self.dist, self.parameters, self.seed, self.options = dist, parameters, seed, options
 
     def logpdf(self, x: Operand) -> Any:
@@ -113,7 +122,8 @@ class Frozen:
 
 @final
 class MultivariateNormal:
-    """``scipy.stats.multivariate_normal``: ``logpdf`` and ``pdf``, by a Cholesky factor of the covariance.
+    """``scipy.stats.multivariate_normal``: ``logpdf`` and ``pdf``, by a Cholesky factor of the
+    covariance.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -127,14 +137,24 @@ class MultivariateNormal:
         return getattr(scipy.stats.multivariate_normal, name)
 
     def __call__(
-        self, mean: Operand | None = None, cov: Operand = 1, allow_singular: bool = False, seed: RandomState = None
+        self,
+        mean: Operand | None = None,
+        cov: Operand = 1,
+        allow_singular: bool = False,
+        seed: RandomState = None,
     ) -> Any:
         """Return the distribution with these parameters."""
         if _is_traced(mean, cov):
             return Frozen(self, {"mean": mean, "cov": cov}, seed, allow_singular=allow_singular)
         return scipy.stats.multivariate_normal(mean, cov, allow_singular, seed)  # type: ignore[arg-type]
 
-    def rvs(self, mean: Operand | None = None, cov: Operand = 1, size: Size = 1, random_state: RandomState = None) -> Any:
+    def rvs(
+        self,
+        mean: Operand | None = None,
+        cov: Operand = 1,
+        size: Size = 1,
+        random_state: RandomState = None,
+    ) -> Any:
         """Return a sample, differentiable by mean and covariance (its Cholesky factor).
 
         Args:
@@ -153,11 +173,19 @@ class MultivariateNormal:
         shape = (*_sizes(size), d)
         x = drawn("multivariate_normal", random_state, shape, "float64", (centre, matrix), event=1)
         held = np.linalg.cholesky(stop_gradient(matrix))
-        standard = linalg.solve_triangular(held, (x - stop_gradient(centre)).reshape(-1, d).T, lower=True)
+        standard = linalg.solve_triangular(
+            held, (x - stop_gradient(centre)).reshape(-1, d).T, lower=True
+        )
         moved = (np.linalg.cholesky(matrix) @ standard).T.reshape(shape) + centre
         return _as_scipys(moved)
 
-    def logpdf(self, x: Operand, mean: Operand | None = None, cov: Operand = 1, allow_singular: bool = False) -> Any:
+    def logpdf(
+        self,
+        x: Operand,
+        mean: Operand | None = None,
+        cov: Operand = 1,
+        allow_singular: bool = False,
+    ) -> Any:
         """Return the logarithm of the density.
 
         Args:
@@ -179,14 +207,21 @@ class MultivariateNormal:
         squares, half, size = _whitened("multivariate_normal", x, mean, cov)
         return np.squeeze(-0.5 * squares - half - 0.5 * size * _LOG_2PI)
 
-    def pdf(self, x: Operand, mean: Operand | None = None, cov: Operand = 1, allow_singular: bool = False) -> Any:
+    def pdf(
+        self,
+        x: Operand,
+        mean: Operand | None = None,
+        cov: Operand = 1,
+        allow_singular: bool = False,
+    ) -> Any:
         """Return the density; see `logpdf`."""
         return np.exp(self.logpdf(x, mean, cov, allow_singular))
 
 
 @final
 class MultivariateT:
-    """``scipy.stats.multivariate_t``: ``logpdf``, ``pdf`` and ``entropy``, by a Cholesky factor of the shape matrix.
+    """``scipy.stats.multivariate_t``: ``logpdf``, ``pdf`` and ``entropy``, by a Cholesky factor of
+    the shape matrix.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -217,7 +252,9 @@ class MultivariateT:
             )
         return Frozen(self, {"loc": loc, "shape": shape, "df": df}, seed)
 
-    def logpdf(self, x: Operand, loc: Operand | None = None, shape: Operand = 1, df: Operand = 1) -> Any:
+    def logpdf(
+        self, x: Operand, loc: Operand | None = None, shape: Operand = 1, df: Operand = 1
+    ) -> Any:
         """Return the logarithm of the density.
 
         Args:
@@ -236,11 +273,17 @@ class MultivariateT:
         freedom = _double(df)
         is_normal = np.isinf(freedom)
         finite = np.where(is_normal, 1.0, freedom)
-        constant = special.gammaln((finite + size) / 2) - special.gammaln(finite / 2) - 0.5 * size * np.log(finite * math.pi)
+        constant = (
+            special.gammaln((finite + size) / 2)
+            - special.gammaln(finite / 2)
+            - 0.5 * size * np.log(finite * math.pi)
+        )
         of_t = constant - (finite + size) / 2 * np.log1p(squares / finite)
         return np.squeeze(np.where(is_normal, -0.5 * squares - 0.5 * size * _LOG_2PI, of_t) - half)
 
-    def pdf(self, x: Operand, loc: Operand | None = None, shape: Operand = 1, df: Operand = 1) -> Any:
+    def pdf(
+        self, x: Operand, loc: Operand | None = None, shape: Operand = 1, df: Operand = 1
+    ) -> Any:
         """Return the density; see `logpdf`."""
         return np.exp(self.logpdf(x, loc, shape, df))
 
@@ -252,7 +295,11 @@ class MultivariateT:
         _, half, size = _whitened("multivariate_t", np.zeros(centre.shape or (1,)), centre, shape)
         freedom = _double(df)
         both = (freedom + size) / 2
-        constant = special.gammaln(freedom / 2) - special.gammaln(both) + 0.5 * size * np.log(freedom * math.pi)
+        constant = (
+            special.gammaln(freedom / 2)
+            - special.gammaln(both)
+            + 0.5 * size * np.log(freedom * math.pi)
+        )
         return constant + both * (special.digamma(both) - special.digamma(freedom / 2)) + half
 
 
@@ -295,7 +342,9 @@ class Dirichlet:
         parts = []
         for k in range(d - 1):
             rest = np.sum(x[..., k + 1 :], axis=-1)
-            share = follower(beta)(x[..., k] / (x[..., k] + rest), powers[k], np.sum(powers[k + 1 :]))
+            share = follower(beta)(
+                x[..., k] / (x[..., k] + rest), powers[k], np.sum(powers[k + 1 :])
+            )
             parts.append(left * share)
             left = left * (1.0 - share)
         return np.stack([*parts, left * np.ones(x.shape[:-1])], axis=-1)
@@ -319,7 +368,11 @@ class Dirichlet:
                 fix="pass x of shape (d, ...)",
             )
         factors = special.xlogy((powers - 1.0).reshape(-1, *(1,) * (at.ndim - 1)), at)
-        return np.sum(factors, axis=0) + special.gammaln(np.sum(powers)) - np.sum(special.gammaln(powers))
+        return (
+            np.sum(factors, axis=0)
+            + special.gammaln(np.sum(powers))
+            - np.sum(special.gammaln(powers))
+        )
 
     def pdf(self, x: Operand, alpha: Operand) -> Any:
         """Return the density; see `logpdf`."""
@@ -342,13 +395,17 @@ class Wishart:
         """Return SciPy's method of the same name, for plain values."""
         return getattr(scipy.stats.wishart, name)
 
-    def __call__(self, df: Operand | None = None, scale: Operand | None = None, seed: RandomState = None) -> Any:
+    def __call__(
+        self, df: Operand | None = None, scale: Operand | None = None, seed: RandomState = None
+    ) -> Any:
         """Return the distribution with these parameters."""
         if _is_traced(df, scale):
             return Frozen(self, {"df": df, "scale": scale}, seed)
         return scipy.stats.wishart(df, scale, seed)
 
-    def rvs(self, df: Operand, scale: Operand, size: Size = 1, random_state: RandomState = None) -> Any:
+    def rvs(
+        self, df: Operand, scale: Operand, size: Size = 1, random_state: RandomState = None
+    ) -> Any:
         """Return a sample, differentiated by Bartlett's decomposition.
 
         Args:
@@ -384,12 +441,17 @@ class Wishart:
             return scipy.stats.wishart.logpdf(x, df, scale)
         at, freedom, matrix = _double(x), _double(df), _double(scale)
         if at.ndim != 2 or at.shape != matrix.shape:
-            raise ShapeError(f"wishart takes matrices (d, d), got {at.shape} and {matrix.shape}", fix="map others with vmap")
+            raise ShapeError(
+                f"wishart takes matrices (d, d), got {at.shape} and {matrix.shape}",
+                fix="map others with vmap",
+            )
         d = at.shape[-1]
         ours, theirs = np.linalg.cholesky(at), np.linalg.cholesky(matrix)
         trace = np.sum(linalg.solve_triangular(theirs, ours, lower=True) ** 2)
         log_at, log_scale = (2.0 * np.sum(np.log(np.diagonal(c))) for c in (ours, theirs))
-        norm = 0.5 * freedom * (d * math.log(2) + log_scale) + special.multigammaln(0.5 * freedom, d)
+        norm = 0.5 * freedom * (d * math.log(2) + log_scale) + special.multigammaln(
+            0.5 * freedom, d
+        )
         return 0.5 * (freedom - d - 1.0) * log_at - 0.5 * trace - norm
 
     def pdf(self, x: Operand, df: Operand, scale: Operand) -> Any:

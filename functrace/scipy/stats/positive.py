@@ -76,7 +76,9 @@ chi2 = Continuous(
     upper_quantile=lambda q, df: 2.0 * gammainccinv(df / 2, q),
     mean_formula=lambda df: df,
     var_formula=lambda df: 2.0 * df,
-    entropy_formula=lambda df: df / 2 + math.log(2) + gammaln(df / 2) + (1.0 - df / 2) * psi(df / 2),
+    entropy_formula=lambda df: (
+        df / 2 + math.log(2) + gammaln(df / 2) + (1.0 - df / 2) * psi(df / 2)
+    ),
     moved=lambda z, df: (-by_shapes((1,), 0.5 * df, 0.5 * z),),
 )
 
@@ -279,7 +281,9 @@ def _inverse_gaussian_log_sf(x: Array, mu: Array) -> Any:
 
 def _inverse_gaussian(x: Array, mu: Array) -> Any:
     some, x = _inner(x)
-    return np.where(some, -0.5 * LOG_2PI - 1.5 * np.log(x) - (x / mu - 1.0) ** 2 / (2.0 * x), -np.inf)
+    return np.where(
+        some, -0.5 * LOG_2PI - 1.5 * np.log(x) - (x / mu - 1.0) ** 2 / (2.0 * x), -np.inf
+    )
 
 
 invgauss = Continuous(
@@ -296,4 +300,14 @@ invgauss = Continuous(
     var_formula=lambda mu: mu**3,
 )
 
-__all__ = ["chi2", "expon", "f", "gamma", "invgamma", "invgauss", "lognorm", "pareto", "weibull_min"]
+__all__ = [
+    "chi2",
+    "expon",
+    "f",
+    "gamma",
+    "invgamma",
+    "invgauss",
+    "lognorm",
+    "pareto",
+    "weibull_min",
+]

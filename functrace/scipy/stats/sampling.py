@@ -37,7 +37,9 @@ from functrace.typing import Array
 if TYPE_CHECKING:
     from functrace.scipy.stats.distribution import Distribution
 
-RandomState: TypeAlias = "int | np.integer | np.random.Generator | np.random.RandomState | Tracer | None"
+RandomState: TypeAlias = (
+    "int | np.integer | np.random.Generator | np.random.RandomState | Tracer | None"
+)
 Size: TypeAlias = "SupportsIndex | Sequence[SupportsIndex] | None"
 
 _DOMAIN = "Domain error in arguments. The `scale` parameter must be positive for all distributions."
@@ -58,15 +60,26 @@ def check_drawn_here(what: str, random_state: RandomState) -> None:
     """
     owner = None if is_seed(random_state) else stages()
     if owner is not None:
-        source = "NumPy's global state" if random_state is None else f"a {type(random_state).__name__}"
+        source = (
+            "NumPy's global state" if random_state is None else f"a {type(random_state).__name__}"
+        )
         raise ConcretizationError(
-            f"{what} draws from {source}, but {owner} records without values: every run would have the same numbers",
-            fix="pass an integer as random_state, with which every run has the same on purpose; or draw outside, and pass "
+            f"{what} draws from {source}, but {owner} records without values: every run would have "
+            "the same numbers",
+            fix="pass an integer as random_state, with which every run has the same on purpose; or "
+            "draw outside, and pass "
             "what was drawn as an argument",
         )
 
 
-def drawn(distribution: str, state: RandomState, shape: Shape, kind: str, parameters: Sequence[Any], event: int = 0) -> Any:
+def drawn(
+    distribution: str,
+    state: RandomState,
+    shape: Shape,
+    kind: str,
+    parameters: Sequence[Any],
+    event: int = 0,
+) -> Any:
     """Draw with SciPy, on plain values: by the program if there is a seed, otherwise now.
 
     Args:
@@ -90,10 +103,14 @@ def drawn(distribution: str, state: RandomState, shape: Shape, kind: str, parame
         )
     size = shape[: len(shape) - event]
     known = [np.asarray(x)[()] for x in known]
-    return np.asarray(getattr(scipy.stats, distribution).rvs(*known, size=size, random_state=state), kind).reshape(shape)
+    return np.asarray(
+        getattr(scipy.stats, distribution).rvs(*known, size=size, random_state=state), kind
+    ).reshape(shape)
 
 
-def sampled(distribution: Distribution, given: dict[str, Any], size: Size, random_state: RandomState) -> Any:
+def sampled(
+    distribution: Distribution, given: dict[str, Any], size: Size, random_state: RandomState
+) -> Any:
     """Return a sample of a distribution with parameters given by name."""
     size = given.pop("size", size)
     if not any(map(holds_tracer, given.values())) and not isinstance(random_state, Tracer):
@@ -106,10 +123,14 @@ def sampled(distribution: Distribution, given: dict[str, Any], size: Size, rando
     inner = np.broadcast_shapes(*[x.shape for x in shapes])
     parameters = [np.broadcast_to(x, inner) for x in shapes]
     if not distribution.is_scaled:
-        return drawn(distribution.name, random_state, shape, "int64", parameters) + stop_gradient(loc).astype(np.int64)
+        return drawn(distribution.name, random_state, shape, "int64", parameters) + stop_gradient(
+            loc
+        ).astype(np.int64)
     z = drawn(distribution.name, random_state, shape, "float64", parameters)
     if any(map(holds_tracer, shapes)):
-        z = follower(distribution)(z, *[x if x.dtype == np.float64 else x.astype(np.float64) for x in shapes])
+        z = follower(distribution)(
+            z, *[x if x.dtype == np.float64 else x.astype(np.float64) for x in shapes]
+        )
     found = z * require(scale, scale >= 0, "ValueError", _DOMAIN) + loc
     return found if distribution.wrapped is None else distribution.wrapped(found)
 
@@ -127,7 +148,9 @@ def sample_shape(parameters: Sequence[Shape], size: Size) -> Shape:
     padded = (1,) * (len(shape) - len(wanted)) + wanted
     rest = (1,) * (len(wanted) - len(shape)) + shape
     if not all(n in (1, m) for n, m in zip(rest, padded, strict=True)):
-        raise ValueError(f"size does not match the broadcast shape of the parameters. {size}, {wanted}, {shape}")
+        raise ValueError(
+            f"size does not match the broadcast shape of the parameters. {size}, {wanted}, {shape}"
+        )
     return padded
 
 
@@ -146,7 +169,9 @@ def follower(distribution: Distribution) -> Callable[..., Any]:
         found = following(z, *shapes)
         if distribution.moved is not None:
             partials = distribution.moved(found, *shapes)
-            return found, sum(t * partial for t, partial in zip(tangents[1:], partials, strict=True))
+            return found, sum(
+                t * partial for t, partial in zip(tangents[1:], partials, strict=True)
+            )
         lower, upper = distribution.lower, distribution.upper
         assert lower is not None and upper is not None, distribution.name
 

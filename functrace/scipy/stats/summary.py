@@ -1,4 +1,5 @@
-"""Common statistics of samples: moments, scores, means, correlation, ranks; see `functrace.scipy.stats`.
+"""Common statistics of samples: moments, scores, means, correlation, ranks; see
+`functrace.scipy.stats`.
 
 Traced values support ``nan_policy="propagate"``, SciPy's default; the other policies read values.
 
@@ -26,7 +27,8 @@ def _sample(name: str, a: Operand, axis: int | None, nan_policy: str) -> tuple[A
     """Return a sample of floats, and its axis."""
     if nan_policy != "propagate":
         raise UnsupportedFunctionError(
-            f"scipy.stats.{name} of traced values has no nan_policy={nan_policy!r}", fix="leave it out; or use np.nanmean"
+            f"scipy.stats.{name} of traced values has no nan_policy={nan_policy!r}",
+            fix="leave it out; or use np.nanmean",
         )
     x: Any = arrayed(a)
     x = x if x.dtype.kind in "fc" else x.astype(np.float64)
@@ -54,7 +56,9 @@ def _also(x: Operand, other: Operand | None) -> Any:
     """Return an array in the common floating-point dtype with another: SciPy promotes first."""
     made: Any = arrayed(x)
     kinds = [made.dtype] if other is None else [made.dtype, arrayed(other).dtype]
-    return made.astype(np.result_type(*[kind if kind.kind in "fc" else np.float64 for kind in kinds]))
+    return made.astype(
+        np.result_type(*[kind if kind.kind in "fc" else np.float64 for kind in kinds])
+    )
 
 
 @on_traced(scipy.stats.moment)
@@ -67,7 +71,8 @@ def moment(
     center: Operand | None = None,
     keepdims: bool = False,
 ) -> Any:
-    """``scipy.stats.moment``: the mean of a power of the distances from the mean, or from ``center``.
+    """``scipy.stats.moment``: the mean of a power of the distances from the mean, or from
+    ``center``.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -82,7 +87,12 @@ def moment(
 
 @on_traced(scipy.stats.skew)
 def skew(
-    a: Operand, axis: int | None = 0, bias: bool = True, nan_policy: str = "propagate", *, keepdims: bool = False
+    a: Operand,
+    axis: int | None = 0,
+    bias: bool = True,
+    nan_policy: str = "propagate",
+    *,
+    keepdims: bool = False,
 ) -> Any:
     """``scipy.stats.skew``: the third moment over the variance to the power 3/2; NaN for constants.
 
@@ -132,7 +142,14 @@ def kurtosis(
 
 
 @on_traced(scipy.stats.sem)
-def sem(a: Operand, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
+def sem(
+    a: Operand,
+    axis: int | None = 0,
+    ddof: int = 1,
+    nan_policy: str = "propagate",
+    *,
+    keepdims: bool = False,
+) -> Any:
     """``scipy.stats.sem``: the standard error of the mean.
 
     Example:
@@ -146,7 +163,13 @@ def sem(a: Operand, axis: int | None = 0, ddof: int = 1, nan_policy: str = "prop
 
 
 @on_traced(scipy.stats.zmap)
-def zmap(scores: Operand, compare: Operand, axis: int | None = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+def zmap(
+    scores: Operand,
+    compare: Operand,
+    axis: int | None = 0,
+    ddof: int = 0,
+    nan_policy: str = "propagate",
+) -> Any:
     """``scipy.stats.zmap``: distances from ``compare``'s mean in its standard deviations.
 
     Example:
@@ -157,9 +180,14 @@ def zmap(scores: Operand, compare: Operand, axis: int | None = 0, ddof: int = 0,
     """
     x, along = _sample("zmap", compare, axis, nan_policy)
     x = _also(x, scores)
-    mean, spread = np.mean(x, axis=along, keepdims=True), np.std(x, axis=along, ddof=ddof, keepdims=True)
+    mean, spread = (
+        np.mean(x, axis=along, keepdims=True),
+        np.std(x, axis=along, ddof=ddof, keepdims=True),
+    )
     flat = np.all(x == np.take(x, [0], axis=along), axis=along, keepdims=True)
-    found = (_also(scores, x) - (mean if axis is not None else mean[0])) / np.where(flat, 1.0, spread)  # type: ignore[operator]
+    found = (_also(scores, x) - (mean if axis is not None else mean[0])) / np.where(
+        flat, 1.0, spread
+    )  # type: ignore[operator]
     return np.where(flat, np.nan, found)
 
 
@@ -263,13 +291,17 @@ def entropy(
     else:
         y, _ = _sample("entropy", qk, axis, nan_policy)
         y = _also(y, x)
-        found = np.sum(scipy.special.rel_entr(p, y / np.sum(y, axis=along, keepdims=True)), axis=along)
+        found = np.sum(
+            scipy.special.rel_entr(p, y / np.sum(y, axis=along, keepdims=True)), axis=along
+        )
     found = found if base is None else found / np.log(base)
     return _shape(found, pk, axis, keepdims)
 
 
 @on_traced(scipy.stats.rankdata)
-def rankdata(a: Operand, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate") -> Any:
+def rankdata(
+    a: Operand, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
+) -> Any:
     """``scipy.stats.rankdata``: ranks from 1, with derivative 0, in SciPy's dtype.
 
     Args:
@@ -295,7 +327,9 @@ def rankdata(a: Operand, method: str = "average", *, axis: int | None = None, na
     least, most = np.sum(other < one, axis=-1) + 1, np.sum(other <= one, axis=-1)
     if method == "dense":
         ordered = np.sort(rows, axis=-1)
-        first = np.concatenate([np.ones((*rows.shape[:-1], 1), bool), ordered[..., 1:] != ordered[..., :-1]], axis=-1)
+        first = np.concatenate(
+            [np.ones((*rows.shape[:-1], 1), bool), ordered[..., 1:] != ordered[..., :-1]], axis=-1
+        )
         found = np.sum(first[..., None, :] & (ordered[..., None, :] <= one), axis=-1)
     else:
         found = {"min": least, "max": most, "average": (least + most) / 2}[method]

@@ -38,7 +38,9 @@ def logarithm(part: Formula, rest: Formula | None) -> Formula:
     def formula(*given: Array) -> Any:
         one, other = part(*given), complement(*given)
         is_most = one > 0.5
-        return np.where(is_most, np.log1p(-kept(is_most, other, 0.25)), np.log(kept(~is_most, one, 0.25)))
+        return np.where(
+            is_most, np.log1p(-kept(is_most, other, 0.25)), np.log(kept(~is_most, one, 0.25))
+        )
 
     return formula
 

@@ -27,7 +27,9 @@ from functrace.torch.autograd.grad_mode import (
     set_multithreading_enabled,
 )
 from functrace.torch.autograd.grad_mode import inference_mode as _InferenceMode
-from functrace.torch.autograd.grad_mode import is_multithreading_enabled as _is_multithreading_enabled
+from functrace.torch.autograd.grad_mode import (
+    is_multithreading_enabled as _is_multithreading_enabled,
+)
 from functrace.torch.autograd.grad_mode import is_view_replay_enabled as _is_view_replay_enabled
 from functrace.torch.autograd.grad_mode import switch as _set_grad_enabled
 from functrace.torch.autograd.graph import increment_version as _increment_version

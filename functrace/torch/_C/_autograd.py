@@ -11,9 +11,13 @@ from functrace.torch.autograd.graph import _sequence
 from functrace.torch.autograd.hooks import allow_to_push as _saved_tensors_hooks_enable
 from functrace.torch.autograd.hooks import pop_hooks as _pop_saved_tensors_default_hooks
 from functrace.torch.autograd.hooks import push_hooks as _push_saved_tensors_default_hooks
-from functrace.torch.autograd.hooks import refusal as _saved_tensors_hooks_get_disabled_error_message
+from functrace.torch.autograd.hooks import (
+    refusal as _saved_tensors_hooks_get_disabled_error_message,
+)
 from functrace.torch.autograd.hooks import refuse_to_push as _saved_tensors_hooks_disable
-from functrace.torch.autograd.hooks import saved_tensors_hooks_are_enabled as _saved_tensors_hooks_is_enabled
+from functrace.torch.autograd.hooks import (
+    saved_tensors_hooks_are_enabled as _saved_tensors_hooks_is_enabled,
+)
 from functrace.torch.autograd.running import keeps_graph as _get_current_graph_task_keep_graph
 from functrace.torch.autograd.saved import SavedTensor
 from functrace.torch.autograd.saved import make_saved_tensor as _make_saved_tensor

@@ -9,11 +9,23 @@ Example:
 Layer: 9.
 """
 
-from functrace.torch.autograd.delayed import DelayedError, Error, UndefinedGrad, UndefinedGradBackward
+from functrace.torch.autograd.delayed import (
+    DelayedError,
+    Error,
+    UndefinedGrad,
+    UndefinedGradBackward,
+)
 from functrace.torch.autograd.graph import NODE_CLASSES, AccumulateGrad, OpNode
 from functrace.torch.tensors.views import CopySlicesOf as CopySlices
 
-__all__ = ["AccumulateGrad", "CopySlices", "DelayedError", "Error", "UndefinedGrad", "UndefinedGradBackward"]
+__all__ = [
+    "AccumulateGrad",
+    "CopySlices",
+    "DelayedError",
+    "Error",
+    "UndefinedGrad",
+    "UndefinedGradBackward",
+]
 
 
 def __getattr__(name: str) -> type[OpNode]:

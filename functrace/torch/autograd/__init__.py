@@ -1,4 +1,5 @@
-"""Automatic differentiation of tensors: ``backward``, ``grad``, ``Function``, grad modes, the graph.
+"""Automatic differentiation of tensors: ``backward``, ``grad``, ``Function``, grad modes, the
+graph.
 
 Layer: 9.
 """

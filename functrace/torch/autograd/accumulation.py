@@ -77,7 +77,12 @@ def added(before: Tensor, gradient: Tensor) -> Tensor | None:
     if type(before) is not Tensor or type(gradient) is not Tensor or not holds_alone(before):
         return None
     array, more = before._array, gradient._array
-    if type(more) is not np.ndarray or more.shape != array.shape or more.dtype != array.dtype or array.dtype.kind == "b":
+    if (
+        type(more) is not np.ndarray
+        or more.shape != array.shape
+        or more.dtype != array.dtype
+        or array.dtype.kind == "b"
+    ):
         return None
     _add_to(array, more)
     return before
@@ -119,8 +124,12 @@ def accumulate(variable: Tensor, gradient: Tensor, is_alone: bool = False) -> No
         elif before is None:
             if type(gradient._array) is not np.ndarray:
                 refuse_from_inside(variable, gradient)
-            is_taken = is_alone and holds_alone(gradient) and is_like(gradient._array, variable._array)
-            made = wrap(gradient._array if is_taken else copy_like(variable._array, gradient._array))
+            is_taken = (
+                is_alone and holds_alone(gradient) and is_like(gradient._array, variable._array)
+            )
+            made = wrap(
+                gradient._array if is_taken else copy_like(variable._array, gradient._array)
+            )
             variable._grad = made
             if recording is None:
                 made._counter = UNVERSIONED
@@ -167,25 +176,39 @@ def refuse_from_inside(variable: Tensor, gradient: Tensor) -> None:
     """Refuse to add a gradient traced by a functional transform to the ``.grad`` of a tensor from
     outside.
     """
-    if type(variable._array) is np.ndarray and isinstance(gradient._array, Tracer) and variable._inside < 0:
+    if (
+        type(variable._array) is np.ndarray
+        and isinstance(gradient._array, Tracer)
+        and variable._inside < 0
+    ):
         raise LostGradientError(
-            "backward() inside a functional transform adds to the .grad of a tensor from outside of it: that gradient would "
+            "backward() inside a functional transform adds to the .grad of a tensor from outside "
+            "of it: that gradient would "
             "be lost",
-            fix="take gradients by torch.autograd.grad, and pass the tensor to the Function (or the function that is "
+            fix="take gradients by torch.autograd.grad, and pass the tensor to the Function (or "
+            "the function that is "
             "transformed) as an argument whose gradient is returned",
         )
 
 
 def is_like(gradient: Any, variable: Any) -> bool:
     """Return True if a gradient has the variable's shape and strides."""
-    return type(variable) is np.ndarray and gradient.strides == variable.strides and gradient.shape == variable.shape
+    return (
+        type(variable) is np.ndarray
+        and gradient.strides == variable.strides
+        and gradient.shape == variable.shape
+    )
 
 
 def copy_like(variable: Any, gradient: Any) -> Any:
     """Return a copy of a gradient in the memory layout of the variable, if the variable is
     dense.
     """
-    if type(variable) is not np.ndarray or type(gradient) is not np.ndarray or variable.flags.c_contiguous:
+    if (
+        type(variable) is not np.ndarray
+        or type(gradient) is not np.ndarray
+        or variable.flags.c_contiguous
+    ):
         return gradient.copy()
     made = np.empty_like(variable, gradient.dtype)
     made[...] = gradient
@@ -213,7 +236,9 @@ def laid_as(gradient: Tensor, variable: Tensor) -> Tensor:
 def check_layout(gradient: Any, variable: Any) -> None:
     """Warn if the strides of a gradient differ from those of its variable."""
     pairs = zip(gradient.shape, gradient.strides, variable.strides, strict=True)
-    if any(n != 1 and g != v for n, g, v in pairs) and (gradient.flags.c_contiguous or is_dense(variable)):
+    if any(n != 1 and g != v for n, g, v in pairs) and (
+        gradient.flags.c_contiguous or is_dense(variable)
+    ):
         size = gradient.itemsize
         strides = [[s // size for s in array.strides] for array in (gradient, variable)]
         warn_once(errors.gradient_layout(gradient.shape, *strides))
@@ -222,7 +247,9 @@ def check_layout(gradient: Any, variable: Any) -> None:
 def is_dense(array: Any) -> bool:
     """Return True if the elements have no gaps or overlaps in memory, in any order of axes."""
     expected = array.itemsize
-    for stride, n in sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
+    for stride, n in sorted(
+        (s, n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1
+    ):
         if stride != expected:
             return False
         expected *= n

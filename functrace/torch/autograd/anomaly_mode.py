@@ -86,7 +86,10 @@ class set_detect_anomaly:
         pass
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         set_anomaly_enabled(*self.prev)
 
@@ -120,12 +123,15 @@ class detect_anomaly:
         set_anomaly_enabled(True, self.check_nan)
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         set_anomaly_enabled(*self.prev)
 
 
-# -- recording the origin of nodes, and reporting failures -------------------------------------------------------
+# -- recording the origin of nodes, and reporting failures -----------------------------------------
 
 
 def note_origin(node: GraphNode) -> None:
@@ -142,7 +148,9 @@ def note_origin(node: GraphNode) -> None:
 
 
 def report(node: GraphNode) -> None:
-    """Warn with the stacks of a node that failed, and of the nodes that were running when it was made."""
+    """Warn with the stacks of a node that failed, and of the nodes that were running when it was
+    made.
+    """
     place: GraphNode | None = node
     while place is not None:
         stack = place.metadata.get("traceback_")

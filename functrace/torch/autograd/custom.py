@@ -63,7 +63,9 @@ class Held:
         elif kept._counter[0] != self._version:
             version = kept._counter[0]
             raise RuntimeError(
-                errors.modified_in_place(kept.dtype.printed, kept.shape, None, "", version, self._version, True)
+                errors.modified_in_place(
+                    kept.dtype.printed, kept.shape, None, "", version, self._version, True
+                )
             )
         return kept
 
@@ -149,7 +151,7 @@ class FunctionBase(GraphNode):
         """Return True if the user defined a rule for ``vmap``."""
         return cls.vmap is not cls._without_vmap
 
-    # -- public attributes -----------------------------------------------------------------------------------
+    # -- public attributes -------------------------------------------------------------------------
 
     @property
     def materialize_grads(self) -> bool:
@@ -190,7 +192,7 @@ class FunctionBase(GraphNode):
             raise RuntimeError(errors.BACKWARD_TWICE)
         return () if self._saved is ACCESSED else self._saved
 
-    # -- forward ---------------------------------------------------------------------------------------------
+    # -- forward -----------------------------------------------------------------------------------
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -215,11 +217,16 @@ class FunctionBase(GraphNode):
             args = cls._arguments(args, kwargs)
         kind = traced.kind_of(args)
         if kind != "tensors":
-            return traced.apply(cls, args) if kind == "traced" else traced.apply_to_arrays(cls, args)
+            return (
+                traced.apply(cls, args) if kind == "traced" else traced.apply_to_arrays(cls, args)
+            )
         ctx = cls._backward_cls()
         ctx._begin(args, in_graph=True)
         recording, forward = MODES.recording, MODES.forward
-        MODES.recording, MODES.forward = recording and False, False  # None, the value in inference mode, stays
+        MODES.recording, MODES.forward = (
+            recording and False,
+            False,
+        )  # None, the value in inference mode, stays
         try:
             output = cls._run(ctx, args)
         finally:
@@ -316,9 +323,12 @@ class FunctionBase(GraphNode):
             elif not isinstance(value, Tensor):
                 raise TypeError(errors.saved_non_tensor(place, errors.kind_of(value)))
             else:
-                kept.append(SavedTensor(value, value._node is self, self) if in_graph else Held(value))
+                kept.append(
+                    SavedTensor(value, value._node is self, self) if in_graph else Held(value)
+                )
                 if isinstance(saved := kept[-1], SavedTensor):
-                    saved._was_computed = False  # a Function gets its saved tensor back unchanged, even if detached in place
+                    # a Function gets its saved tensor back unchanged, even if detached in place
+                    saved._was_computed = False
         self._saved = tuple(kept)
 
     def _finish_traced(self, args: Sequence[Any], outputs: Sequence[Any]) -> dict[int, int]:
@@ -327,19 +337,24 @@ class FunctionBase(GraphNode):
         """
         dirty = self._dirty_inputs(args, outputs)
         constants = self._constants()
-        avals = [ShapeDtype(v._array.shape, v._array.dtype) if isinstance(v, Tensor) else None for v in outputs]
+        avals = [
+            ShapeDtype(v._array.shape, v._array.dtype) if isinstance(v, Tensor) else None
+            for v in outputs
+        ]
         self._outputs = tuple(avals)
         self._constant = frozenset(k for k, v in enumerate(outputs) if id(v) in constants)
         places = {id(a): k for k, a in enumerate(args)}
         self._keep(in_graph=False)
         self._forget()
-        return {k: places[id(v)] for k, v in enumerate(outputs) if id(v) in dirty and id(v) in places}
+        return {
+            k: places[id(v)] for k, v in enumerate(outputs) if id(v) in dirty and id(v) in places
+        }
 
     def _forget(self) -> None:
         """Drop the tensors that forward declared: outputs among them would make cycles."""
         self.to_save = self.dirty_tensors = self.non_differentiable = None
 
-    # -- backward --------------------------------------------------------------------------------------------
+    # -- backward ----------------------------------------------------------------------------------
 
     def output_avals(self) -> Sequence[Any]:
         """Return shape and dtype of every output; ``None`` for an output that is not a tensor."""
@@ -351,7 +366,10 @@ class FunctionBase(GraphNode):
         Raises:
             RuntimeError: if number, types or shapes of the results do not fit.
         """
-        given = [*grads, *[None] * (len(self._outputs) - len(grads))]  # the engine omits those after the last
+        given = [
+            *grads,
+            *[None] * (len(self._outputs) - len(grads)),
+        ]  # the engine omits those after the last
         if self._materializes:
             given = [self._materialized(k, g) for k, g in enumerate(given)]
         found = self.apply(*given)
@@ -396,14 +414,18 @@ class FunctionBase(GraphNode):
             else:
                 raise RuntimeError(errors.gradient_type(errors.kind_of(gradient)))
         wanted = [aval for aval in inputs if aval is not None]
-        needs = [need for need, aval in zip(self.needs_input_grad, inputs, strict=True) if aval is not None]
+        needs = [
+            need
+            for need, aval in zip(self.needs_input_grad, inputs, strict=True)
+            if aval is not None
+        ]
         for k, (gradient, aval) in enumerate(zip(checked, wanted, strict=True)):
             if gradient is not None and needs[k]:
                 checked[k] = fitted(gradient, aval, self.name(), k)
         return checked
 
 
-# -- outputs -------------------------------------------------------------------------------------------------
+# -- outputs ---------------------------------------------------------------------------------------
 
 
 def finish(ctx: FunctionBase, args: Sequence[Any], output: Any) -> Any:
@@ -430,7 +452,9 @@ def finish(ctx: FunctionBase, args: Sequence[Any], output: Any) -> Any:
         avals.append(ShapeDtype(array.shape, array.dtype))
         if not ctx.requires_grad or id(value) in constants or array.dtype.kind not in "fc":
             constant.append(k)
-            outputs[k] = _without_history(value, is_input=id(value) in inputs, is_dirty=id(value) in dirty)
+            outputs[k] = _without_history(
+                value, is_input=id(value) in inputs, is_dirty=id(value) in dirty
+            )
         elif id(value) in dirty:
             ctx._forward_cls._rewrite_history(value, ctx, k, several)
             if id(value) not in inputs:
@@ -458,7 +482,9 @@ def _without_history(value: Tensor, *, is_input: bool, is_dirty: bool) -> Tensor
     return value
 
 
-def _with_history(value: Tensor, node: FunctionBase, place: int, *, is_input: bool, made: str) -> Tensor:
+def _with_history(
+    value: Tensor, node: FunctionBase, place: int, *, is_input: bool, made: str
+) -> Tensor:
     """Attach an output to the node. Writing into an output that is a view is refused: see
     views.py.
     """

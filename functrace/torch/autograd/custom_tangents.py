@@ -20,7 +20,11 @@ from functrace.torch.tensors.tensor import Tensor
 
 
 def push_function(
-    level: Level, ctx: FunctionBase, args: Sequence[object], raw: Sequence[object], outputs: Sequence[object]
+    level: Level,
+    ctx: FunctionBase,
+    args: Sequence[object],
+    raw: Sequence[object],
+    outputs: Sequence[object],
 ) -> None:
     """Set the tangents that a Function's ``jvp`` returns on its outputs, if an argument has a
     tangent.

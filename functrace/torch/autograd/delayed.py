@@ -50,7 +50,9 @@ class DelayedError:
 
 @final
 class UndefinedGrad(GraphNode):
-    """A function that returns an alias of a tensor; no gradient flows back through it, not even zeros."""
+    """A function that returns an alias of a tensor; no gradient flows back through it, not even
+    zeros.
+    """
 
     def __init__(self) -> None:
         number(self)
@@ -92,7 +94,9 @@ class AliasNode(NativeNode):
     """The node of a function that returns its operands."""
 
     def __init__(self, tensors: Sequence[Tensor | None]) -> None:
-        self._avals = [None if x is None else ShapeDtype(x._array.shape, x._array.dtype) for x in tensors]
+        self._avals = [
+            None if x is None else ShapeDtype(x._array.shape, x._array.dtype) for x in tensors
+        ]
         self._edges = tuple([NO_EDGE if x is None else edge(x) for x in tensors])
         number(self)
 

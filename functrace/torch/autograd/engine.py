@@ -54,7 +54,8 @@ class Task:
     """
 
     __slots__ = (
-        "__weakref__", "accumulates", "callbacks", "captured", "create", "id", "needed", "node", "retain", "roots",
+        "__weakref__", "accumulates", "callbacks", "captured", "create", "id", "needed", "node",
+        "retain", "roots",
         "waiting", "wanted",
     )  # fmt: skip
 
@@ -103,7 +104,9 @@ class Task:
         needed = self.needed
         reached = None if needed is None else needed.union(self.wanted or ())
         # The nodes that only need to run, if they have no hooks; None: all.
-        running = needed if needed is None or self.accumulates else needed.difference(self.wanted or ())
+        running = (
+            needed if needed is None or self.accumulates else needed.difference(self.wanted or ())
+        )
         buffers: dict[GraphNode, list[Tensor | None]] = {}
         ready: list[tuple[int, int, GraphNode]] = []
         for (node, nr), gradient in zip(self.roots, grads, strict=True):
@@ -114,7 +117,9 @@ class Task:
                 heapq.heappush(ready, (-node._sequence, next(ties), node))
         retain = self.retain
         push, pop, pushpop = heapq.heappush, heapq.heappop, heapq.heappushpop
-        first: tuple[int, int, GraphNode] | None = None  # a node that the previous one made ready; often the next to run
+        first: tuple[int, int, GraphNode] | None = (
+            None  # a node that the previous one made ready; often the next to run
+        )
         while ready or first is not None:
             node = self.node = (pop(ready) if first is None else pushpop(ready, first))[2]
             first = None
@@ -215,7 +220,9 @@ def as_expected(node: GraphNode, results: Sequence[Tensor | None]) -> list[Tenso
         RuntimeError: if a gradient does not fit.
     """
     return [
-        r if r is None or e[0] is None or e[0] not in RESIZED else fitted(r, e[0].output_avals()[e[1]], node.name(), k)
+        r
+        if r is None or e[0] is None or e[0] not in RESIZED
+        else fitted(r, e[0].output_avals()[e[1]], node.name(), k)
         for k, (r, e) in enumerate(zip(results, node._edges, strict=True))
     ]
 
@@ -237,7 +244,11 @@ def count_all(roots: Iterable[GraphNode]) -> dict[GraphNode, int]:
 
 def call_tensor_hooks(node: GraphNode, given: list[Tensor | None]) -> list[Tensor | None]:
     """Run the hooks of a node's output tensors, and store the gradients to retain."""
-    hooks = node.variable._hooks and {0: node.variable._hooks} if type(node) is AccumulateGrad else node._tensor_hooks
+    hooks = (
+        node.variable._hooks and {0: node.variable._hooks}
+        if type(node) is AccumulateGrad
+        else node._tensor_hooks
+    )
     if hooks:
         for nr, registered in hooks.items():
             for hook in list(registered.values()):
@@ -251,7 +262,9 @@ def call_tensor_hooks(node: GraphNode, given: list[Tensor | None]) -> list[Tenso
     return given
 
 
-def deposit(buffers: dict[GraphNode, list[Tensor | None]], node: GraphNode, nr: int, gradient: Tensor | None) -> None:
+def deposit(
+    buffers: dict[GraphNode, list[Tensor | None]], node: GraphNode, nr: int, gradient: Tensor | None
+) -> None:
     """Add a gradient to the buffer of a node."""
     buffer = buffers.get(node)
     if buffer is None:
@@ -266,7 +279,9 @@ def deposit(buffers: dict[GraphNode, list[Tensor | None]], node: GraphNode, nr: 
         buffer[nr] = before + gradient if made is None else made  # type: ignore[operator]
 
 
-def call(node: GraphNode, given: list[Tensor | None], needed: set[GraphNode] | None) -> Sequence[Tensor | None]:
+def call(
+    node: GraphNode, given: list[Tensor | None], needed: set[GraphNode] | None
+) -> Sequence[Tensor | None]:
     """Run one node with its hooks; drop gradients for nodes that need not run, unless user code
     computed them.
     """
@@ -312,7 +327,9 @@ def check_replaced(hook: Callable[..., Any], before: Tensor | None, after: Any) 
         raise RuntimeError(errors.hook_size(name))
 
 
-def replaced_all(hook: Callable[..., Any], before: Sequence[Tensor | None], after: Any) -> Sequence[Tensor | None]:
+def replaced_all(
+    hook: Callable[..., Any], before: Sequence[Tensor | None], after: Any
+) -> Sequence[Tensor | None]:
     """Return the gradients after a node's hook."""
     if after is None:
         return before
@@ -338,7 +355,11 @@ def execute(task: Task, grads: Sequence[Tensor | None]) -> None:
 def run_here(task: Task, grads: Sequence[Tensor | None], depth: int) -> None:
     """Run a task in this thread."""
     before, mode, since = (RUNNING.depth, RUNNING.task), MODES.recording, MODES.since
-    RUNNING.depth, RUNNING.task, MODES.recording = depth, task, None if mode is None else task.create
+    RUNNING.depth, RUNNING.task, MODES.recording = (
+        depth,
+        task,
+        None if mode is None else task.create,
+    )
     if task.create:
         MODES.since = -1
     try:
@@ -373,7 +394,8 @@ def continue_in_thread(task: Task, grads: Sequence[Tensor | None], depth: int) -
     else:
         thread.join()
     if failure:
-        raise failure.pop()  # popped, or this frame and the error's traceback would refer to each other
+        # popped, or this frame and the error's traceback would refer to each other
+        raise failure.pop()
 
 
 def run_backward(
@@ -405,7 +427,9 @@ def run_backward(
             an input is not reached.
     """
     if not (isinstance(tensors, tuple) and isinstance(grad_tensors, tuple)):
-        name, given = ("grad_tensors", grad_tensors) if isinstance(tensors, tuple) else ("tensors", tensors)
+        name, given = (
+            ("grad_tensors", grad_tensors) if isinstance(tensors, tuple) else ("tensors", tensors)
+        )
         raise RuntimeError(errors.run_backward_tuple(name, errors.kind_of(given)))
     if not isinstance(inputs, tuple):
         raise RuntimeError(errors.RUN_BACKWARD_INPUTS)
@@ -418,7 +442,9 @@ def run_backward(
         seed_of_root(gradient, node.output_avals()[nr], k)
         for k, ((node, nr), gradient) in enumerate(zip(roots, grad_tensors, strict=True))
     ]
-    return run_pass(roots, grads, keep_graph, create_graph, inputs, allow_unreachable, accumulate_grad)
+    return run_pass(
+        roots, grads, keep_graph, create_graph, inputs, allow_unreachable, accumulate_grad
+    )
 
 
 def run_pass(
@@ -476,10 +502,14 @@ def seed_of_root(gradient: Any, aval: ShapeDtype, place: int) -> Tensor:
     if not isinstance(gradient, Tensor):
         raise RuntimeError(errors.root_gradient_kind(place))
     array = gradient._array
-    return gradient if array.shape == aval.shape and array.dtype == aval.dtype else fitted(gradient, aval, "", place)
+    return (
+        gradient
+        if array.shape == aval.shape and array.dtype == aval.dtype
+        else fitted(gradient, aval, "", place)
+    )
 
 
-# -- the public functions --------------------------------------------------------------------------------------
+# -- the public functions --------------------------------------------------------------------------
 
 
 def backward(
@@ -494,12 +524,14 @@ def backward(
     Args:
         tensors: tensors, or gradient edges, to differentiate.
         grad_tensors: a gradient for each; may be left out for scalars.
-        retain_graph: True to keep saved tensors for another pass; by default the value of ``create_graph``.
+        retain_graph: True to keep saved tensors for another pass; by default the value of
+            ``create_graph``.
         create_graph: True to record the pass itself, for higher derivatives.
         inputs: leaves (or other tensors) to accumulate gradients of; all leaves by default.
 
     Raises:
-        RuntimeError: if a tensor has no graph, its graph has been freed, or it is not a scalar and has no gradient.
+        RuntimeError: if a tensor has no graph, its graph has been freed, or it is not a scalar and
+            has no gradient.
 
     Example:
         >>> import functrace.torch as torch
@@ -515,7 +547,15 @@ def backward(
         raise RuntimeError(errors.BACKWARD_IN_FUNC)
     given = () if inputs is None else as_inputs(inputs, "backward")
     roots, grads = make_roots(tensors, grad_tensors)
-    run_pass(roots, grads, create_graph if retain_graph is None else retain_graph, create_graph, given, True, True)
+    run_pass(
+        roots,
+        grads,
+        create_graph if retain_graph is None else retain_graph,
+        create_graph,
+        given,
+        True,
+        True,
+    )
 
 
 def grad(
@@ -533,13 +573,17 @@ def grad(
 
     Args:
         outputs: tensors to differentiate.
-        inputs: tensors to differentiate by, in the order of the results; a dict of tensors gives a dict of gradients.
+        inputs: tensors to differentiate by, in the order of the results; a dict of tensors gives a
+            dict of gradients.
         grad_outputs: a gradient for each output; may be left out for scalars.
-        retain_graph: True to keep saved tensors for another pass; by default the value of ``create_graph``.
+        retain_graph: True to keep saved tensors for another pass; by default the value of
+            ``create_graph``.
         create_graph: True to record the pass itself, for higher derivatives.
         only_inputs: True; deprecated by PyTorch.
-        allow_unused: True to return ``None`` for inputs that the outputs do not depend on, instead of raising.
-        is_grads_batched: True if the first axis of each of ``grad_outputs`` is a batch of gradients, for one pass over all.
+        allow_unused: True to return ``None`` for inputs that the outputs do not depend on, instead
+            of raising.
+        is_grads_batched: True if the first axis of each of ``grad_outputs`` is a batch of
+            gradients, for one pass over all.
         materialize_grads: True to return zeros for inputs that the outputs do not depend on.
 
     Returns:
@@ -581,7 +625,9 @@ def grad(
     return dict(zip(inputs, results, strict=True)) if type(inputs) is dict else tuple(results)
 
 
-def _pulled_batch(pull: Callable[..., Sequence[Tensor | None]], grads: Sequence[Tensor | None]) -> list[Tensor | None]:
+def _pulled_batch(
+    pull: Callable[..., Sequence[Tensor | None]], grads: Sequence[Tensor | None]
+) -> list[Tensor | None]:
     """Pull back several gradients together, stacked along the first axis: `torch.func.vmap` of a
     backward pass.
     """
@@ -629,7 +675,9 @@ def edge_of_input(x: Any) -> tuple[GraphNode | None, int]:
     return edge(x)
 
 
-def make_roots(tensors: Any, gradients: Any, *, batched: bool = False) -> tuple[list[tuple[GraphNode, int]], list[Tensor]]:
+def make_roots(
+    tensors: Any, gradients: Any, *, batched: bool = False
+) -> tuple[list[tuple[GraphNode, int]], list[Tensor]]:
     """Return the edges at which a pass begins, and their completed gradients."""
     given = as_tuple(tensors)
     seeds: tuple[Any, ...] = (None,) * len(given) if gradients is None else as_tuple(gradients)
@@ -639,12 +687,18 @@ def make_roots(tensors: Any, gradients: Any, *, batched: bool = False) -> tuple[
     return [edge_of_root(x, k) for k, x in enumerate(given)], made
 
 
-def make_seed(outputs: Sequence[Any], seeds: Sequence[Any], place: int, *, batched: bool = False) -> Any:
+def make_seed(
+    outputs: Sequence[Any], seeds: Sequence[Any], place: int, *, batched: bool = False
+) -> Any:
     """Return the gradient of one root: the argument (or a batch of gradients), or 1 for a real
     scalar; None if it has none.
     """
     output, seed = outputs[place], seeds[place]
-    aval: Any = output.node.output_avals()[output.output_nr] if isinstance(output, GradientEdge) else output._array
+    aval: Any = (
+        output.node.output_avals()[output.output_nr]
+        if isinstance(output, GradientEdge)
+        else output._array
+    )
     if seed is None:
         if not isinstance(output, GradientEdge) and not output.requires_grad:
             return None

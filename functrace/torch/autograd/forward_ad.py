@@ -23,7 +23,14 @@ from functrace.torch.dispatch.dual import DUALS, is_forward_enabled
 from functrace.torch.dispatch.tangents import MAKE_DUAL, PRIMAL, Entered, alias_of
 from functrace.torch.tensors.tensor import Tensor
 
-__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
+__all__ = [
+    "UnpackedDualTensor",
+    "dual_level",
+    "enter_dual_level",
+    "exit_dual_level",
+    "make_dual",
+    "unpack_dual",
+]
 
 _current_level = -1
 """The current level: 0, or -1 outside."""
@@ -110,7 +117,10 @@ class dual_level(DecoratingContext):
         return enter_dual_level()
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         exit_dual_level()
 
@@ -120,7 +130,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
     Args:
         tensor: the value; backward goes through the alias to it.
-        tangent: a tensor of the same shape. It is used itself, or a copy with the memory layout of ``tensor``.
+        tangent: a tensor of the same shape. It is used itself, or a copy with the memory layout of
+            ``tensor``.
         level: 0, the default.
 
     Returns:
@@ -191,7 +202,7 @@ def _entered(number: int, name: str) -> Entered:
     return entered
 
 
-# -- enabling tangents -------------------------------------------------------------------------------------------------
+# -- enabling tangents -----------------------------------------------------------------------------
 
 
 _is_fwd_grad_enabled = is_forward_enabled
@@ -216,6 +227,9 @@ class _set_fwd_grad_enabled(DecoratingContext):
         pass
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         MODES.forward = self.prev

@@ -39,17 +39,23 @@ from functrace.torch.tensors.views import made_by, rebase_history, refuse_functi
 from functrace.tree import PyTreeSpec, flatten, unflatten
 
 __all__ = [
-    "BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction",
+    "BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction",
+    "NestedIOFunction",
     "once_differentiable",
 ]  # fmt: skip
 
 
 class WritingFunctionBase(FunctionBase):
-    """Base class of Functions that may overwrite their inputs. It handles views, which `FunctionBase` cannot import."""
+    """Base class of Functions that may overwrite their inputs. It handles views, which
+    `FunctionBase` cannot import.
+    """
 
     @classmethod
-    def _rewrite_history(cls, value: Tensor, node: FunctionBase, place: int, outputs: Sequence[Any]) -> None:
-        """Rebase the history of an overwritten input onto the node; the base of a view is overwritten with it.
+    def _rewrite_history(
+        cls, value: Tensor, node: FunctionBase, place: int, outputs: Sequence[Any]
+    ) -> None:
+        """Rebase the history of an overwritten input onto the node; the base of a view is
+        overwritten with it.
 
         Raises:
             RuntimeError: for a leaf, and for a view among other outputs.
@@ -75,10 +81,10 @@ class BackwardCFunction(WritingFunctionBase, NodeWithRules):
 class Function(WritingFunctionBase, _SingleLevelFunction):
     """Base class of operations with their own backward.
 
-    A subclass has the static methods ``forward(ctx, *args)`` and ``backward(ctx, *grads)``, or ``forward(*args)`` and
-    ``setup_context(ctx, inputs, output)``. ``Subclass.apply(*args)`` runs it. ``ctx.save_for_backward(*tensors)`` keeps
-    tensors, which ``backward`` finds in ``ctx.saved_tensors``. ``jvp(ctx, *tangents)`` and ``vmap(info, in_dims, *args)``
-    are optional.
+    A subclass has the static methods ``forward(ctx, *args)`` and ``backward(ctx, *grads)``, or
+    ``forward(*args)`` and ``setup_context(ctx, inputs, output)``. ``Subclass.apply(*args)`` runs
+    it. ``ctx.save_for_backward(*tensors)`` keeps tensors, which ``backward`` finds in
+    ``ctx.saved_tensors``. ``jvp(ctx, *tangents)`` and ``vmap(info, in_dims, *args)`` are optional.
 
     Raises:
         RuntimeError: if the class is instantiated and called, PyTorch's form before 1.3.
@@ -116,8 +122,8 @@ class Function(WritingFunctionBase, _SingleLevelFunction):
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a ``backward`` that cannot be differentiated itself.
 
-    It runs without a graph. If an incoming gradient requires grad, differentiating an outgoing one raises; otherwise it is a
-    constant.
+    It runs without a graph. If an incoming gradient requires grad, differentiating an outgoing one
+    raises; otherwise it is a constant.
 
     Args:
         fn: the ``backward`` of a `Function`.
@@ -165,7 +171,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-# -- older classes -------------------------------------------------------------------------------------------------------
+# -- older classes ---------------------------------------------------------------------------------
 
 
 class InplaceFunction(Function):
@@ -196,8 +202,8 @@ class NestedContext(BackwardCFunction):
 class NestedIOFunction(Function):
     """Function of pytrees of tensors (lists, tuples and dicts); ``apply`` takes and returns them.
 
-    A subclass has ``forward_extended(ctx, *inputs)`` and ``backward_extended(ctx, *grads)``. Its gradients have the
-    structure of the outputs, and it returns one pytree per input.
+    A subclass has ``forward_extended(ctx, *inputs)`` and ``backward_extended(ctx, *grads)``. Its
+    gradients have the structure of the outputs, and it returns one pytree per input.
 
     Raises:
         NotImplementedError: if a subclass lacks one of the two methods.
@@ -253,4 +259,8 @@ class NestedIOFunction(Function):
 
 def leaves_or_nothing(nest: object) -> list[Any]:
     """Return the leaves of a pytree; None is a leaf."""
-    return [x for part in nest for x in leaves_or_nothing(part)] if isinstance(nest, (tuple, list)) else [nest]
+    return (
+        [x for part in nest for x in leaves_or_nothing(part)]
+        if isinstance(nest, (tuple, list))
+        else [nest]
+    )

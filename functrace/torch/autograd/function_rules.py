@@ -1,7 +1,8 @@
 """Base of every `Function`: ``ctx``, the class of its node, and default rules.
 
-The library's own Functions that overwrite no input derive from `_SingleLevelFunction`, so the implementation of tensor
-operations can apply them; users' Functions derive from `Function` (function.py), which imports that implementation.
+The library's own Functions that overwrite no input derive from `_SingleLevelFunction`, so the
+implementation of tensor operations can apply them; users' Functions derive from `Function`
+(function.py), which imports that implementation.
 
 Layer: 9.
 """
@@ -24,10 +25,11 @@ class FunctionCtx:
     """True for each argument that is a tensor that requires grad."""
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Save tensors (or ``None``) for backward, which finds them in ``saved_tensors``; a second call replaces the first.
+        """Save tensors (or ``None``) for backward, which finds them in ``saved_tensors``; a second
+        call replaces the first.
 
-        Saving takes place after forward has returned: overwriting a tensor before backward is detected, outputs make no
-        reference cycle, and saved-tensor hooks apply.
+        Saving takes place after forward has returned: overwriting a tensor before backward is
+        detected, outputs make no reference cycle, and saved-tensor hooks apply.
         """
         self.to_save = tensors
 
@@ -51,7 +53,9 @@ class FunctionCtx:
         self.non_differentiable = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Choose if backward gets zeros (the default) or ``None`` for outputs without a gradient."""
+        """Choose if backward gets zeros (the default) or ``None`` for outputs without a
+        gradient.
+        """
         self.materialize_grads = value
 
 
@@ -63,10 +67,16 @@ class BackwardCFunction(FunctionBase, FunctionCtx):
     def apply(self, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Run the user's backward as it is, on gradients given by the caller."""
         function = self._forward_cls
-        return function._rule()(self, list(grads)) if function.boxed_grads_call else function._rule()(self, *grads)
+        return (
+            function._rule()(self, list(grads))
+            if function.boxed_grads_call
+            else function._rule()(self, *grads)
+        )
 
     def apply_boxed(self, *boxed: Any) -> Any:
-        """Run the user's backward as it is, on the given arguments: one list of gradients with ``boxed_grads_call``."""
+        """Run the user's backward as it is, on the given arguments: one list of gradients with
+        ``boxed_grads_call``.
+        """
         return self._forward_cls._rule()(self, *boxed)
 
     def apply_jvp(self, *tangents: Any) -> Any:
@@ -83,23 +93,33 @@ class FunctionMeta(type):
         super().__init__(name, bases, attrs)
         node: type[BackwardCFunction] = getattr(cls, "_context_cls", BackwardCFunction)
         module = "functrace.torch.autograd.function"
-        cls._backward_cls = type(f"{name}Backward", (node,), {"_forward_cls": cls, "__module__": module})
+        cls._backward_cls = type(
+            f"{name}Backward", (node,), {"_forward_cls": cls, "__module__": module}
+        )
 
 
 class _SingleLevelFunction(FunctionBase, FunctionCtx, metaclass=FunctionMeta):
     """Default rules of a Function, used unless the user overrides them."""
 
     clear_saved_tensors_on_access: ClassVar[bool] = False
-    """True if reading ``ctx.saved_tensors`` frees the saved tensors, so that it can be read only once."""
+    """True if reading ``ctx.saved_tensors`` frees the saved tensors, so that it can be read only
+    once.
+    """
     boxed_grads_call: ClassVar[bool] = False
-    """True if backward gets its gradients in one list, from which it may remove them to free them early."""
+    """True if backward gets its gradients in one list, from which it may remove them to free them
+    early.
+    """
 
     generate_vmap_rule: ClassVar[bool] = False
-    """True if ``forward`` and ``backward`` are batched as they are, which is always the case without a ``vmap``."""
+    """True if ``forward`` and ``backward`` are batched as they are, which is always the case
+    without a ``vmap``.
+    """
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Compute the result. To be overridden; takes ``ctx`` first unless there is a ``setup_context``."""
+        """Compute the result. To be overridden; takes ``ctx`` first unless there is a
+        ``setup_context``.
+        """
         raise NotImplementedError(errors.NO_FORWARD)
 
     @staticmethod
@@ -122,7 +142,8 @@ class _SingleLevelFunction(FunctionBase, FunctionCtx, metaclass=FunctionMeta):
 
     @staticmethod
     def vmap(info: object, in_dims: tuple[int | None, ...], *args: object) -> Any:
-        """Return outputs and their mapped dimensions, for arguments of which some have one. May be overridden.
+        """Return outputs and their mapped dimensions, for arguments of which some have one. May be
+        overridden.
 
         Args:
             info: ``batch_size`` and ``randomness``.

@@ -35,7 +35,7 @@ _STRATEGIES = ("forward-mode", "reverse-mode")
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 
-# -- shared helpers ----------------------------------------------------------------------------------------------------
+# -- shared helpers --------------------------------------------------------------------------------
 
 
 def _several(given: object, what: str, name: str) -> tuple[bool, Tensors]:
@@ -63,7 +63,9 @@ def _prepared(inputs: Tensors, create_graph: bool) -> Tensors:
     return tuple([x.requires_grad_() for x in made])
 
 
-def _run(f: Function, inputs: Tensors, name: str, create_graph: bool, strict: bool) -> tuple[Tensors, bool, Tensors]:
+def _run(
+    f: Function, inputs: Tensors, name: str, create_graph: bool, strict: bool
+) -> tuple[Tensors, bool, Tensors]:
     """Run the function with grad mode on; returns its inputs, True if it returned a tuple, and its
     outputs.
     """
@@ -74,13 +76,16 @@ def _run(f: Function, inputs: Tensors, name: str, create_graph: bool, strict: bo
         for k, output in enumerate(outputs):
             if not output.requires_grad:
                 raise RuntimeError(
-                    f"Output {k} of the user-provided function does not require gradients. The outputs must be computed in "
+                    f"Output {k} of the user-provided function does not require gradients. The "
+                    "outputs must be computed in "
                     "a differentiable manner from the input when running in strict mode."
                 )
     return prepared, is_tuple, outputs
 
 
-def _run_scalar(f: Function, inputs: Tensors, name: str, create_graph: bool, strict: bool) -> tuple[Tensors, Tensor]:
+def _run_scalar(
+    f: Function, inputs: Tensors, name: str, create_graph: bool, strict: bool
+) -> tuple[Tensors, Tensor]:
     """Run a function that must return one number; returns its inputs and its output."""
     prepared, is_tuple, outputs = _run(f, inputs, name, create_graph, strict)
     _check_scalar(is_tuple, outputs, name)
@@ -91,7 +96,9 @@ def _check_scalar(is_tuple: bool, outputs: Tensors, name: str) -> None:
     if is_tuple:
         raise RuntimeError(f"The function given to {name} should return a single Tensor")
     if outputs[0].numel() != 1:
-        raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
+        raise RuntimeError(
+            f"The Tensor returned by the function given to {name} should contain a single element"
+        )
 
 
 def _checked_v(v: object, like: Tensors, is_tuple: bool, of: str, name: str) -> Tensors:
@@ -102,18 +109,24 @@ def _checked_v(v: object, like: Tensors, is_tuple: bool, of: str, name: str) -> 
     """
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
-            raise RuntimeError(f"The vector v can only be None if the {of} a single Tensor with a single element.")
+            raise RuntimeError(
+                f"The vector v can only be None if the {of} a single Tensor with a single element."
+            )
         return (ones_like(like[0].detach()),)
     _, given = _several(v, "v", name)
     given = tuple([x.detach() for x in given]) if not is_grad_enabled() else given
     if len(given) != len(like):
         if is_tuple:
-            raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(given)}.")
+            raise RuntimeError(
+                f"v is a tuple of invalid length: should be {len(like)} but got {len(given)}."
+            )
         raise RuntimeError("The given v should contain a single Tensor.")
     for k, (x, wanted) in enumerate(zip(given, like, strict=True)):
         if x.shape != wanted.shape:
             entry = f"Entry {k} in " if is_tuple else ""
-            raise RuntimeError(f"{entry}v has invalid size: should be {wanted.shape} but got {x.shape}.")
+            raise RuntimeError(
+                f"{entry}v has invalid size: should be {wanted.shape} but got {x.shape}."
+            )
     return given
 
 
@@ -156,17 +169,22 @@ def _filled(grads: Sequence[Tensor | None], like: Tensors, strict: bool, refused
 _OF_OUTPUT = "The output of the user-provided function is independent of input {}. This is not allowed in strict mode."
 _OF_JACOBIAN = "The jacobian of the user-provided function is independent of input {}. This is not allowed in strict mode"
 _OF_SEED = (
-    "The gradient with respect to the input is independent of entry {} in the grad_outputs when using the double backward "
+    "The gradient with respect to the input is independent of entry {} in the grad_outputs when "
+    "using the double backward "
     "trick to compute forward mode gradients. This is not allowed in strict mode."
 )
 _OF_SECOND_SEED = (
-    "The hessian of the user-provided function is independent of entry {} in the grad_jacobian. This is not allowed in "
+    "The hessian of the user-provided function is independent of entry {} in the grad_jacobian. "
+    "This is not allowed in "
     "strict mode as it prevents from using the double backward trick to replace forward mode AD."
 )
 _OF_HESSIAN = (
-    "While computing the hessian, found that the jacobian of the user-provided function with respect to input {} is "
-    "independent of the input. This is not allowed in strict mode. You should ensure that your function is twice "
-    "differentiable and that the jacobian depends on the inputs (this would be violated by a linear function for example)."
+    "While computing the hessian, found that the jacobian of the user-provided function with "
+    "respect to input {} is "
+    "independent of the input. This is not allowed in strict mode. You should ensure that your "
+    "function is twice "
+    "differentiable and that the jacobian depends on the inputs (this would be violated by a "
+    "linear function for example)."
 )
 
 
@@ -191,11 +209,15 @@ def _finished(results: Sequence[Tensor], is_tuple: bool, create_graph: bool) -> 
     return kept if is_tuple else kept[0]
 
 
-# -- products ----------------------------------------------------------------------------------------------------------
+# -- products --------------------------------------------------------------------------------------
 
 
 def vjp(
-    func: Function, inputs: OneOrMore, v: OneOrMore | None = None, create_graph: bool = False, strict: bool = False
+    func: Function,
+    inputs: OneOrMore,
+    v: OneOrMore | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
 ) -> tuple[Any, Any]:
     """Compute the outputs of a function, and the product of ``v`` with its Jacobian.
 
@@ -211,7 +233,8 @@ def vjp(
 
     Raises:
         TypeError: for inputs, outputs or ``v`` that are neither tensors nor tuples of them.
-        RuntimeError: if ``v`` does not fit; with ``strict``, if an output does not depend on an input.
+        RuntimeError: if ``v`` does not fit; with ``strict``, if an output does not depend on an
+            input.
 
     Example:
         >>> import functrace.torch as torch
@@ -226,13 +249,24 @@ def vjp(
         prepared, is_output_tuple, outputs = _run(func, given, "vjp", create_graph, strict)
         seeds = _checked_v(v, outputs, is_output_tuple, "user-provided function returns", "vjp")
     with _in_graph(create_graph):
-        found = _filled(_grads(outputs, prepared, seeds, create_graph=create_graph), prepared, strict, _OF_OUTPUT)
+        found = _filled(
+            _grads(outputs, prepared, seeds, create_graph=create_graph),
+            prepared,
+            strict,
+            _OF_OUTPUT,
+        )
     _check_depends(found, strict and create_graph, f"{_OF_JACOBIAN} when create_graph=True.")
-    return _finished(outputs, is_output_tuple, create_graph), _finished(found, is_tuple, create_graph)
+    return _finished(outputs, is_output_tuple, create_graph), _finished(
+        found, is_tuple, create_graph
+    )
 
 
 def jvp(
-    func: Function, inputs: OneOrMore, v: OneOrMore | None = None, create_graph: bool = False, strict: bool = False
+    func: Function,
+    inputs: OneOrMore,
+    v: OneOrMore | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
 ) -> tuple[Any, Any]:
     """Compute the outputs of a function, and the product of its Jacobian with ``v``.
 
@@ -248,7 +282,8 @@ def jvp(
 
     Raises:
         TypeError: for inputs, outputs or ``v`` that are neither tensors nor tuples of them.
-        RuntimeError: if ``v`` does not fit; with ``strict``, if an output does not depend on an input.
+        RuntimeError: if ``v`` does not fit; with ``strict``, if an output does not depend on an
+            input.
 
     Example:
         >>> import functrace.torch as torch
@@ -256,7 +291,8 @@ def jvp(
         tensor([2., 4.])
 
     Cost:
-        one forward and two backward passes: the second one differentiates the first by its initial gradient.
+        one forward and two backward passes: the second one differentiates the first by its initial
+            gradient.
     """
     with enable_grad():
         is_tuple, given = _several(inputs, "inputs", "jvp")
@@ -267,17 +303,28 @@ def jvp(
             tangents = (ones_like(given[0].detach()),)
         prepared, is_output_tuple, outputs = _run(func, given, "jvp", create_graph, strict)
         seeds = tuple([zeros_like(x.detach()).requires_grad_() for x in outputs])
-        pulled = _filled(_grads(outputs, prepared, seeds, create_graph=True), prepared, strict, _OF_OUTPUT)
+        pulled = _filled(
+            _grads(outputs, prepared, seeds, create_graph=True), prepared, strict, _OF_OUTPUT
+        )
     with _in_graph(create_graph):
-        found = _filled(_grads(pulled, seeds, tangents, create_graph=create_graph), outputs, strict, _OF_SEED)
+        found = _filled(
+            _grads(pulled, seeds, tangents, create_graph=create_graph), outputs, strict, _OF_SEED
+        )
     _check_depends(found, strict and create_graph, f"{_OF_JACOBIAN} when create_graph=True.")
-    return _finished(outputs, is_output_tuple, create_graph), _finished(found, is_output_tuple, create_graph)
+    return _finished(outputs, is_output_tuple, create_graph), _finished(
+        found, is_output_tuple, create_graph
+    )
 
 
 def vhp(
-    func: Function, inputs: OneOrMore, v: OneOrMore | None = None, create_graph: bool = False, strict: bool = False
+    func: Function,
+    inputs: OneOrMore,
+    v: OneOrMore | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
 ) -> tuple[Any, Any]:
-    """Compute the result of a function that returns one number, and the product of ``v`` with its Hessian.
+    """Compute the result of a function that returns one number, and the product of ``v`` with its
+    Hessian.
 
     Args:
         func: a function of tensors that returns a tensor with one element.
@@ -291,7 +338,8 @@ def vhp(
 
     Raises:
         TypeError: for inputs or ``v`` that are neither tensors nor tuples of them.
-        RuntimeError: if ``v`` does not fit; with ``strict``, if the result does not depend on an input.
+        RuntimeError: if ``v`` does not fit; with ``strict``, if the result does not depend on an
+            input.
 
     Example:
         >>> import functrace.torch as torch
@@ -308,15 +356,22 @@ def vhp(
         gradients = _gradient(output, prepared, strict)
     with _in_graph(create_graph):
         refused = f"{_OF_JACOBIAN}."
-        found = _filled(_grads(gradients, prepared, seeds, create_graph=create_graph), prepared, strict, refused)
+        found = _filled(
+            _grads(gradients, prepared, seeds, create_graph=create_graph), prepared, strict, refused
+        )
     _check_depends(found, strict and create_graph, _HESSIAN_IN_GRAPH)
     return _finished((output,), False, create_graph), _finished(found, is_tuple, create_graph)
 
 
 def hvp(
-    func: Function, inputs: OneOrMore, v: OneOrMore | None = None, create_graph: bool = False, strict: bool = False
+    func: Function,
+    inputs: OneOrMore,
+    v: OneOrMore | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
 ) -> tuple[Any, Any]:
-    """Compute the result of a function that returns one number, and the product of its Hessian with ``v``.
+    """Compute the result of a function that returns one number, and the product of its Hessian with
+    ``v``.
 
     It equals `vhp`, which takes one backward pass less.
 
@@ -332,7 +387,8 @@ def hvp(
 
     Raises:
         TypeError: for inputs or ``v`` that are neither tensors nor tuples of them.
-        RuntimeError: if ``v`` does not fit; with ``strict``, if the result does not depend on an input.
+        RuntimeError: if ``v`` does not fit; with ``strict``, if the result does not depend on an
+            input.
 
     Example:
         >>> import functrace.torch as torch
@@ -350,25 +406,36 @@ def hvp(
         seeds = tuple([zeros_like(x.detach()).requires_grad_() for x in prepared])
         pulled = _filled(_grads(gradients, prepared, seeds, create_graph=True), prepared, False, "")
     with _in_graph(create_graph):
-        found = _filled(_grads(pulled, seeds, tangents, create_graph=create_graph), prepared, strict, _OF_SECOND_SEED)
+        found = _filled(
+            _grads(pulled, seeds, tangents, create_graph=create_graph),
+            prepared,
+            strict,
+            _OF_SECOND_SEED,
+        )
     _check_depends(found, strict and create_graph, _HESSIAN_IN_GRAPH)
     return _finished((output,), False, create_graph), _finished(found, is_tuple, create_graph)
 
 
 _HESSIAN_IN_GRAPH = (
-    "The hessian of the user-provided function is independent of input {}. This is not allowed in strict mode when "
+    "The hessian of the user-provided function is independent of input {}. This is not allowed in "
+    "strict mode when "
     "create_graph=True."
 )
 
 
 def _gradient(output: Tensor, inputs: Tensors, strict: bool) -> Tensors:
     """Return the gradient of a scalar, with its history."""
-    found = _filled(_grads((output,), inputs, (ones_like(output.detach()),), create_graph=True), inputs, strict, _OF_OUTPUT)
+    found = _filled(
+        _grads((output,), inputs, (ones_like(output.detach()),), create_graph=True),
+        inputs,
+        strict,
+        _OF_OUTPUT,
+    )
     _check_depends(found, strict, _OF_HESSIAN)
     return found
 
 
-# -- matrices ----------------------------------------------------------------------------------------------------------
+# -- matrices --------------------------------------------------------------------------------------
 
 
 def jacobian(
@@ -379,23 +446,27 @@ def jacobian(
     vectorize: bool = False,
     strategy: Strategy = "reverse-mode",
 ) -> Any:
-    """Compute the Jacobian of a function: of each output by each input, of shape ``output.shape + input.shape``.
+    """Compute the Jacobian of a function: of each output by each input, of shape ``output.shape +
+    input.shape``.
 
     Args:
         func: a function of tensors that returns a tensor, or a tuple of them.
         inputs: its inputs: a tensor, or a tuple of them.
         create_graph: True to record the result, for higher derivatives.
         strict: True to raise if an output does not depend on an input, instead of returning zeros.
-        vectorize: True to run one batched backward pass per output, for all of its elements at once.
-        strategy: ``"reverse-mode"``, one backward pass per element of the outputs; ``"forward-mode"``, one forward pass per
-            element of the inputs (with ``vectorize`` only).
+        vectorize: True to run one batched backward pass per output, for all of its elements at
+            once.
+        strategy: ``"reverse-mode"``, one backward pass per element of the outputs;
+            ``"forward-mode"``, one forward pass per element of the inputs (with ``vectorize``
+            only).
 
     Returns:
         a tensor; a tuple where inputs or outputs are one (of outputs first).
 
     Raises:
         TypeError: for inputs or outputs that are neither tensors nor tuples of them.
-        RuntimeError: with ``strict``, if an output does not depend on an input; for ``strict`` with ``vectorize``.
+        RuntimeError: with ``strict``, if an output does not depend on an input; for ``strict`` with
+            ``vectorize``.
 
     Example:
         >>> import functrace.torch as torch
@@ -413,7 +484,8 @@ def jacobian(
         return _forward_jacobian(func, inputs)
     if strict and vectorize:
         raise RuntimeError(
-            "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. Please "
+            "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not "
+            "supported together. Please "
             "either set `strict=False` or `vectorize=False`."
         )
     with enable_grad():
@@ -430,16 +502,22 @@ def jacobian(
     return found if is_output_tuple else found[0]
 
 
-def _jacobian_of(place: int, output: Tensor, inputs: Tensors, create_graph: bool, strict: bool) -> list[Tensor]:
+def _jacobian_of(
+    place: int, output: Tensor, inputs: Tensors, create_graph: bool, strict: bool
+) -> list[Tensor]:
     """Return the Jacobians of one output by all inputs."""
     columns: list[list[Tensor]] = [[] for _ in inputs]
-    refused = (
-        f"Output {place} of the user-provided function is independent of input {{}}. This is not allowed in strict mode."
-    )
+    refused = f"Output {place} of the user-provided function is independent of input {{}}. This is not allowed in strict mode."
     for k in range(output.numel()):
         seed = zeros(output.numel(), dtype=output.dtype)
         seed._array[k] = 1
-        grads = _grads((output,), inputs, (reshape(seed, output.shape),), create_graph=create_graph, retain_graph=True)
+        grads = _grads(
+            (output,),
+            inputs,
+            (reshape(seed, output.shape),),
+            create_graph=create_graph,
+            retain_graph=True,
+        )
         found = _filled(grads, inputs, strict, refused)
         _check_depends(found, strict and create_graph, f"{_OF_JACOBIAN} when create_graph=True.")
         for column, gradient in zip(columns, found, strict=True):
@@ -456,7 +534,13 @@ def _jacobian_at_once(output: Tensor, inputs: Tensors, create_graph: bool) -> li
     """Return the Jacobians of one output by one pass over a batch of gradients."""
     seeds = reshape(eye(output.numel(), dtype=output.dtype), (output.numel(), *output.shape))
     grads = grad(
-        output, inputs, seeds, create_graph=create_graph, retain_graph=True, allow_unused=True, is_grads_batched=True
+        output,
+        inputs,
+        seeds,
+        create_graph=create_graph,
+        retain_graph=True,
+        allow_unused=True,
+        is_grads_batched=True,
     )
     shapes = [(*output.shape, *x.shape) for x in inputs]
     return [
@@ -481,16 +565,18 @@ def hessian(
         create_graph: True to record the result, for higher derivatives.
         strict: True to raise if the result does not depend on an input, instead of returning zeros.
         vectorize: True to run batched passes.
-        outer_jacobian_strategy: ``"reverse-mode"`` or ``"forward-mode"`` (with ``vectorize`` only) for the outer derivative.
+        outer_jacobian_strategy: ``"reverse-mode"`` or ``"forward-mode"`` (with ``vectorize`` only)
+            for the outer derivative.
 
     Returns:
-        a tensor of shape ``input.shape + input.shape``; for several inputs, a tuple of tuples, one tensor per pair of
-        inputs.
+        a tensor of shape ``input.shape + input.shape``; for several inputs, a tuple of tuples, one
+        tensor per pair of inputs.
 
     Raises:
         AssertionError: for another strategy.
         TypeError: for inputs that are neither tensors nor tuples of them.
-        RuntimeError: if the result has more than one element; with ``strict``, if it does not depend on an input.
+        RuntimeError: if the result has more than one element; with ``strict``, if it does not
+            depend on an input.
 
     Example:
         >>> import functrace.torch as torch
@@ -503,11 +589,14 @@ def hessian(
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
 
     def scalar(*xs: Tensor) -> Tensor:
-        is_output_tuple, outputs = _several(func(*xs), "outputs of the user-provided function", "hessian")
+        is_output_tuple, outputs = _several(
+            func(*xs), "outputs of the user-provided function", "hessian"
+        )
         _check_scalar(is_output_tuple, outputs, "hessian")
         if strict and not outputs[0].requires_grad:
             raise RuntimeError(
-                "Output 0 of the user-provided function does not require gradients. The outputs must be computed in a "
+                "Output 0 of the user-provided function does not require gradients. The outputs "
+                "must be computed in a "
                 "differentiable manner from the input when running in strict mode."
             )
         return outputs[0].reshape(())
@@ -517,9 +606,13 @@ def hessian(
     def gradient(*xs: Tensor) -> Tensors:
         if is_forward:
             for x in xs:
-                x._requires = x._requires or x._node is None  # `requires_grad_` is not available inside `vmap`
+                x._requires = (
+                    x._requires or x._node is None
+                )  # `requires_grad_` is not available inside `vmap`
         output = scalar(*xs)
-        found = _filled(_grads((output,), xs, (ones_like(output.detach()),), create_graph=True), xs, False, "")
+        found = _filled(
+            _grads((output,), xs, (ones_like(output.detach()),), create_graph=True), xs, False, ""
+        )
         _check_depends(found, strict, _OF_HESSIAN)
         return found
 
@@ -527,7 +620,7 @@ def hessian(
     return found if is_tuple else found[0][0]
 
 
-# -- forward mode ------------------------------------------------------------------------------------------------------
+# -- forward mode ----------------------------------------------------------------------------------
 
 
 def _check_forward(create_graph: bool, strict: bool, vectorize: bool) -> None:
@@ -539,7 +632,8 @@ def _check_forward(create_graph: bool, strict: bool, vectorize: bool) -> None:
         )
     if not vectorize:
         raise NotImplementedError(
-            "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for `vectorize=True`."
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly "
+            "implemented for `vectorize=True`."
         )
     if create_graph:
         raise NotImplementedError(
@@ -549,7 +643,9 @@ def _check_forward(create_graph: bool, strict: bool, vectorize: bool) -> None:
 
 
 def _forward_jacobian(func: Function, inputs: OneOrMore) -> Any:
-    """Return the Jacobian by forward mode: one run of the function on dual tensors, mapped over the inputs' elements."""
+    """Return the Jacobian by forward mode: one run of the function on dual tensors, mapped over the
+    inputs' elements.
+    """
     is_tuple, given = _several(inputs, "inputs", "jacobian")
     counts = [x.numel() for x in given]
     starts = [sum(counts[:k]) for k in range(len(counts))]
@@ -565,9 +661,13 @@ def _forward_jacobian(func: Function, inputs: OneOrMore) -> Any:
         nonlocal is_output_tuple
         with dual_level():
             duals = [make_dual(x, t) for x, t in zip(given, tangents, strict=True)]
-            is_output_tuple, outputs = _several(func(*duals), "outputs of the user-provided function", "jacobian")
+            is_output_tuple, outputs = _several(
+                func(*duals), "outputs of the user-provided function", "jacobian"
+            )
             shapes[:] = [x.shape for x in outputs]
-            return tuple([zeros_like(x) if (t := unpack_dual(x).tangent) is None else t for x in outputs])
+            return tuple(
+                [zeros_like(x) if (t := unpack_dual(x).tangent) is None else t for x in outputs]
+            )
 
     rows: list[list[Tensor]] = []
     for columns, shape in zip(vmap(pushed)(*basis), shapes, strict=True):

@@ -121,7 +121,9 @@ def restore(before: State) -> None:
 
 
 class DecoratingContext:
-    """A context, and a decorator of functions and generator functions: each call runs in a context like this one."""
+    """A context, and a decorator of functions and generator functions: each call runs in a context
+    like this one.
+    """
 
     def clone(self) -> DecoratingContext:
         """Return another context of this kind."""
@@ -131,12 +133,17 @@ class DecoratingContext:
         raise NotImplementedError
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         raise NotImplementedError
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Decorate: every call of ``function`` runs in this context; a generator runs in it between its yields."""
+        """Decorate: every call of ``function`` runs in this context; a generator runs in it between
+        its yields.
+        """
         if inspect.isclass(function):
             warn(DECORATED_CLASS, FutureWarning)
             made = function
@@ -192,7 +199,10 @@ class GradMode(DecoratingContext):
         switch(self._recording)
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         restore(self._before.pop())
 
@@ -213,7 +223,12 @@ def without_graph(begun: int | None = None) -> Generator[None]:
         there.
     """
     before = MODES.recording, MODES.since, MODES.floor, MODES.functional, MODES.begun
-    MODES.recording, MODES.since, MODES.floor, MODES.functional = MODES.recording and False, -1, newest_recording(), False
+    MODES.recording, MODES.since, MODES.floor, MODES.functional = (
+        MODES.recording and False,
+        -1,
+        newest_recording(),
+        False,
+    )
     MODES.begun = begun
     try:
         yield
@@ -350,7 +365,10 @@ class inference_mode(DecoratingContext):
         restore((None, newest_recording(), False) if self.mode else (True, -1, False))
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         restore(self._before.pop())
 
@@ -382,7 +400,10 @@ class Flag(DecoratingContext):
         pass
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         setattr(MODES, self._name, self.prev)
 
@@ -476,7 +497,10 @@ class _unsafe_preserve_version_counter(DecoratingContext):
         pass
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         for tensor, version in zip(self.tensors, self.prev_versions, strict=True):
             tensor._counter[0] = version

@@ -25,7 +25,14 @@ from functrace.torch import errors
 from functrace.torch.autograd.delayed import UndefinedGrad
 from functrace.torch.autograd.engine import grad
 from functrace.torch.autograd.gradcheck_forward import check_batched_forward, check_forward
-from functrace.torch.autograd.gradcheck_parts import GradcheckError, mismatch, random_like, returned, text_of, unit
+from functrace.torch.autograd.gradcheck_parts import (
+    GradcheckError,
+    mismatch,
+    random_like,
+    returned,
+    text_of,
+    unit,
+)
 from functrace.torch.tensors.tensor import Tensor, wrap
 from functrace.typing import Array
 
@@ -133,7 +140,8 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """Check second derivatives of a function against central differences, by its inputs and by the gradients of its outputs.
+    """Check second derivatives of a function against central differences, by its inputs and by the
+    gradients of its outputs.
 
     Args:
         func: a function of ``inputs`` that returns a tensor or several.
@@ -205,7 +213,7 @@ def gradgradcheck(
     )
 
 
-# -- inputs and outputs ------------------------------------------------------------------------------------------------
+# -- inputs and outputs ----------------------------------------------------------------------------
 
 
 def _as_tuple(given: OneOrMore) -> Tensors:
@@ -235,7 +243,7 @@ def _checked_inputs(given: Tensors) -> list[int]:
     return places
 
 
-# -- the check ---------------------------------------------------------------------------------------------------------
+# -- the check -------------------------------------------------------------------------------------
 
 Part: TypeAlias = Callable[[Array], Array]
 """Selects the part of an output to check."""
@@ -257,7 +265,13 @@ class Check:
     ) -> None:
         self.func = func
         self.inputs = _as_tuple(inputs)
-        self.eps, self.atol, self.rtol, self.nondet_tol, self.fast = eps, atol, rtol, nondet_tol, fast
+        self.eps, self.atol, self.rtol, self.nondet_tol, self.fast = (
+            eps,
+            atol,
+            rtol,
+            nondet_tol,
+            fast,
+        )
         self.places = _checked_inputs(self.inputs)
         self.wanted: Tensors = tuple([self.inputs[k] for k in self.places])
 
@@ -266,7 +280,14 @@ class Check:
         return _differentiable(returned(self.func(*self.inputs)))
 
     def run(
-        self, *, backward: bool, forward: bool, undefined: bool, dtypes: bool, batched: bool, batched_forward: bool
+        self,
+        *,
+        backward: bool,
+        forward: bool,
+        undefined: bool,
+        dtypes: bool,
+        batched: bool,
+        batched_forward: bool,
     ) -> None:
         """Run all requested checks."""
         every = returned(self.func(*self.inputs))
@@ -333,22 +354,33 @@ class Check:
 
     def numerical(self, i: int, chosen: Sequence[int], part: Part) -> list[Array]:
         """Return the numerical Jacobians of all chosen outputs by one input."""
-        return self.jacobians(i, len(chosen), lambda direction: self.along(i, chosen, direction), part)
+        return self.jacobians(
+            i, len(chosen), lambda direction: self.along(i, chosen, direction), part
+        )
 
-    def jacobians(self, i: int, count: int, along: Callable[[Array], Sequence[Any]], part: Part) -> list[Array]:
-        """Return the Jacobians of outputs by one input, row by row, from derivatives along its directions."""
+    def jacobians(
+        self, i: int, count: int, along: Callable[[Array], Sequence[Any]], part: Part
+    ) -> list[Array]:
+        """Return the Jacobians of outputs by one input, row by row, from derivatives along its
+        directions.
+        """
         step = 2 if self.wanted[i]._array.dtype.kind == "c" else 1
         found = [(factor, along(direction)) for direction, factor in self._directions(i)]
         made: list[Array] = []
         for j in range(count):
-            rows = [factor * part(np.asarray(derivatives[j])).reshape(-1) for factor, derivatives in found]
+            rows = [
+                factor * part(np.asarray(derivatives[j])).reshape(-1)
+                for factor, derivatives in found
+            ]
             rows = [sum(rows[k : k + step]) for k in range(0, len(rows), step)]
             made.append(np.array(rows) if rows else np.zeros((0, 0)))
         return made
 
     def check_constant(self, every: Tensors) -> None:
         """Check that a function does not depend on the inputs if no output requires grad."""
-        chosen = [k for k, x in enumerate(every) if isinstance(x, Tensor) and x._array.dtype.kind in "fc"]
+        chosen = [
+            k for k, x in enumerate(every) if isinstance(x, Tensor) and x._array.dtype.kind in "fc"
+        ]
         for i in range(len(self.wanted)):
             for jacobian in self.numerical(i, chosen, lambda a: a):
                 if not np.allclose(jacobian, 0, atol=self.atol):
@@ -380,7 +412,9 @@ class Check:
             made[:, place] = gradient._array.reshape(-1)
         return made
 
-    def _compare(self, told: str, i: int, j: int, numerical: Array, part: Part, dtypes: bool) -> None:
+    def _compare(
+        self, told: str, i: int, j: int, numerical: Array, part: Part, dtypes: bool
+    ) -> None:
         """Compare the two Jacobians of one output by one input, and two backward passes."""
         analytical, again = (self._analytical(i, j, part, dtypes) for _ in range(2))
         if not np.allclose(analytical, numerical, self.rtol, self.atol):
@@ -390,21 +424,27 @@ class Check:
 
     # -- fast mode ---------------------------------------------------------------------------
 
-    def _check_fast(self, told: str, i: int, chosen: Sequence[int], outputs: Sequence[int], part: Part) -> None:
+    def _check_fast(
+        self, told: str, i: int, chosen: Sequence[int], outputs: Sequence[int], part: Part
+    ) -> None:
         """Compare Jacobians by one input, multiplied by random vectors from both sides."""
         x = self.wanted[i]._array
         u = unit(x.size).reshape(x.shape).astype(x.dtype)
         sides = [(u, 1), (u * 1j, 1j)] if x.dtype.kind == "c" else [(u, 1)]
         differences = [(factor, self.along(i, chosen, side)) for side, factor in sides]
         for j in outputs:
-            numerical = np.sum([factor * part(found[j]).reshape(-1) for factor, found in differences], axis=0)
+            numerical = np.sum(
+                [factor * part(found[j]).reshape(-1) for factor, found in differences], axis=0
+            )
             v = unit(numerical.size)
             tolerance = self.atol * max(1.0, float(np.sum(np.abs(u)) * np.sum(v)))
             analytical = self._short(j, v, part)[i]
             again = self._short(j, v, part)[i]
             pair = complex(numerical @ v), complex(np.sum(np.conj(u) * analytical))
             if not np.allclose(pair[1], pair[0], self.rtol, tolerance):
-                self.fail_fast(told + _BACKWARD, i, j, pair, chosen, part, self._analytical(i, j, part, False))
+                self.fail_fast(
+                    told + _BACKWARD, i, j, pair, chosen, part, self._analytical(i, j, part, False)
+                )
             if not np.allclose(analytical, again, rtol=0, atol=self.nondet_tol):
                 raise GradcheckError(errors.not_reentrant(told, self.nondet_tol))
 
@@ -414,23 +454,46 @@ class Check:
         output = outputs[j]._array
         seed = (v.reshape(output.shape) * _factor(output, part)).astype(output.dtype)
         found = self._pulled(j, seed, outputs)
-        return [np.zeros_like(x._array) if g is None else g._array for x, g in zip(self.wanted, found, strict=True)]
+        return [
+            np.zeros_like(x._array) if g is None else g._array
+            for x, g in zip(self.wanted, found, strict=True)
+        ]
 
     def fail_fast(
-        self, what: str, i: int, j: int, pair: tuple[Any, Any], chosen: Sequence[int], part: Part, analytical: Array
+        self,
+        what: str,
+        i: int,
+        j: int,
+        pair: tuple[Any, Any],
+        chosen: Sequence[int],
+        part: Part,
+        analytical: Array,
     ) -> None:
         """Raise the mismatch found in fast mode, with both Jacobians in full."""
         numerical = self.numerical(i, chosen, part)[j]
-        shown = [text_of(x) if isinstance(x, np.ndarray) else x if numerical.dtype.kind == "c" else x.real for x in pair]
-        told = errors.slow_mode(text_of(numerical), text_of(analytical), np.abs(analytical - numerical).max(initial=0.0))
+        shown = [
+            text_of(x)
+            if isinstance(x, np.ndarray)
+            else x
+            if numerical.dtype.kind == "c"
+            else x.real
+            for x in pair
+        ]
+        told = errors.slow_mode(
+            text_of(numerical), text_of(analytical), np.abs(analytical - numerical).max(initial=0.0)
+        )
         where = f"for output {j} with respect to input {i}"
-        raise GradcheckError(f"{what} {where},\nnumerical:{shown[0]}\nanalytical:{shown[1]}\n{told}")
+        raise GradcheckError(
+            f"{what} {where},\nnumerical:{shown[0]}\nanalytical:{shown[1]}\n{told}"
+        )
 
     def _check_multiplied(self) -> None:
         """Check that gradients of zero are pulled back to zero."""
         outputs = self.outputs()
         zeros = [wrap(np.zeros_like(x._array)) for x in outputs]
-        for x, g in zip(self.wanted, grad(outputs, self.wanted, zeros, allow_unused=True), strict=True):
+        for x, g in zip(
+            self.wanted, grad(outputs, self.wanted, zeros, allow_unused=True), strict=True
+        ):
             if g is None:
                 continue
             if g._array.any():
@@ -441,9 +504,15 @@ class Check:
     def _check_undefined(self) -> None:
         """Check that backward accepts undefined gradients: all of them, and each alone."""
         count = len(self.outputs())
-        missing = [range(count)] if count == 1 else [range(count), *[range(k, k + 1) for k in range(count)]]
+        missing = (
+            [range(count)]
+            if count == 1
+            else [range(count), *[range(k, k + 1) for k in range(count)]]
+        )
         for places in missing:
-            outputs = [UndefinedGrad()(x) if k in places else x for k, x in enumerate(self.outputs())]
+            outputs = [
+                UndefinedGrad()(x) if k in places else x for k, x in enumerate(self.outputs())
+            ]
             seeds = [wrap(np.zeros_like(x._array)) for x in outputs]
             try:
                 found = grad(outputs, self.wanted, seeds, allow_unused=True)
@@ -466,9 +535,13 @@ class Check:
                         for x, g in zip(self.wanted, found, strict=True)]  # fmt: skip
 
             mapped = vmap(pulled)(seeds)
-            for i, (together, alone) in enumerate(zip(mapped, zip(*map(pulled, seeds), strict=True), strict=True)):
+            for i, (together, alone) in enumerate(
+                zip(mapped, zip(*map(pulled, seeds), strict=True), strict=True)
+            ):
                 if not np.allclose(together, np.stack(alone), self.rtol, self.atol):
-                    raise GradcheckError(errors.batched_mismatch(j, i, text_of(together), text_of(np.stack(alone))))
+                    raise GradcheckError(
+                        errors.batched_mismatch(j, i, text_of(together), text_of(np.stack(alone)))
+                    )
 
     # -- for the check of forward mode ---------------------------------------------------------
 

@@ -17,7 +17,13 @@ import numpy as np
 from functrace.api.batching.mapping import vmap
 from functrace.torch import errors
 from functrace.torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
-from functrace.torch.autograd.gradcheck_parts import GradcheckError, mismatch, random_like, text_of, unit
+from functrace.torch.autograd.gradcheck_parts import (
+    GradcheckError,
+    mismatch,
+    random_like,
+    text_of,
+    unit,
+)
 from functrace.torch.tensors.tensor import Tensor, wrap
 from functrace.typing import Array
 
@@ -40,7 +46,11 @@ def check_forward(check: Check, *, undefined: bool, dtypes: bool) -> None:
     Raises:
         GradcheckError: if a tangent is wrong.
     """
-    complex_places = [k for k, x in enumerate(check.inputs) if isinstance(x, Tensor) and x._array.dtype.kind == "c"]
+    complex_places = [
+        k
+        for k, x in enumerate(check.inputs)
+        if isinstance(x, Tensor) and x._array.dtype.kind == "c"
+    ]
     if not complex_places:
         parts = [("", check)]
     else:
@@ -49,7 +59,9 @@ def check_forward(check: Check, *, undefined: bool, dtypes: bool) -> None:
             (errors.REAL_INPUTS, of_part(check, complex_places, imaginary=False)),
         ]
     for told, part in parts:
-        _check_tangents(part, [told if k in complex_places else "" for k in range(len(part.wanted))], dtypes)
+        _check_tangents(
+            part, [told if k in complex_places else "" for k in range(len(part.wanted))], dtypes
+        )
     for _, part in parts if undefined else ():
         _check_undefined(part)
 
@@ -93,7 +105,11 @@ def _pushed(check: Check, duals: Duals, chosen: Sequence[int], dtypes: bool) -> 
         if k not in chosen:
             continue
         tangent = _tangent(x)
-        if dtypes and tangent is not None and (tangent._array.dtype.kind == "c") != (x._array.dtype.kind == "c"):
+        if (
+            dtypes
+            and tangent is not None
+            and (tangent._array.dtype.kind == "c") != (x._array.dtype.kind == "c")
+        ):
             raise GradcheckError(errors.TANGENT_OF_OTHER_DTYPE)
         found.append(np.zeros_like(x._array) if tangent is None else tangent._array.copy())
     return found
@@ -115,7 +131,9 @@ def _check_tangents(check: Check, told: Sequence[str], dtypes: bool) -> None:
     for j in range(len(chosen)):
         for i in inputs:
             if not np.allclose(analytical[i][j], numerical[i][j], check.rtol, check.atol):
-                raise GradcheckError(mismatch(told[i] + _MISMATCH, i, j, numerical[i][j], analytical[i][j]))
+                raise GradcheckError(
+                    mismatch(told[i] + _MISMATCH, i, j, numerical[i][j], analytical[i][j])
+                )
 
 
 _MISMATCH = "Jacobian computed with forward mode mismatch"
@@ -126,7 +144,9 @@ def _whole(array: Array) -> Array:
 
 
 def _jacobians(check: Check, chosen: Sequence[int], dtypes: bool) -> list[list[Array]]:
-    """Return, by input and output, the Jacobians from one run of the function per number of the inputs."""
+    """Return, by input and output, the Jacobians from one run of the function per number of the
+    inputs.
+    """
     with dual_level():
         duals, tangents = _duals(check)
         made: list[list[Array]] = []
@@ -144,7 +164,9 @@ def _jacobians(check: Check, chosen: Sequence[int], dtypes: bool) -> list[list[A
 
 def _check_fast(check: Check, told: Sequence[str], chosen: Sequence[int], dtypes: bool) -> None:
     """Compare along one random direction of each input."""
-    directions = [unit(x._array.size).reshape(x._array.shape).astype(x._array.dtype) for x in check.wanted]
+    directions = [
+        unit(x._array.size).reshape(x._array.shape).astype(x._array.dtype) for x in check.wanted
+    ]
     numerical = [check.along(i, chosen, u) for i, u in enumerate(directions)]
     analytical: list[list[Array]] = []
     with dual_level():
@@ -176,7 +198,11 @@ def _check_undefined(check: Check) -> None:
             second = [_tangent(y) for y in check.returned(duals)]
             duals[k] = kept
             for j, (a, b) in enumerate(zip(first, second, strict=True)):
-                if a is not None and b is not None and not np.allclose(a._array, b._array, 1e-5, 1e-8):
+                if (
+                    a is not None
+                    and b is not None
+                    and not np.allclose(a._array, b._array, 1e-5, 1e-8)
+                ):
                     raise GradcheckError(*errors.undefined_tangent(j, x, a, b))
 
 
@@ -187,7 +213,9 @@ def check_batched_forward(check: Check) -> None:
 
         def push(direction: Any, k: int = k) -> list[Any]:
             with dual_level():
-                given: list[Any] = [x.detach() if isinstance(x, Tensor) else x for x in check.inputs]
+                given: list[Any] = [
+                    x.detach() if isinstance(x, Tensor) else x for x in check.inputs
+                ]
                 given[k] = make_dual(given[k], wrap(direction))
                 outputs = [x for x in check.returned(given) if x is not None]
                 tangents = [_tangent(x) for x in outputs]

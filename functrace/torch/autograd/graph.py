@@ -27,7 +27,11 @@ from functrace.torch.autograd.accumulation import ALONE, accumulate, laid_as
 from functrace.torch.autograd.anomaly_mode import ANOMALY, note_origin
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.handles import HookDict, RemovableHandle, register
-from functrace.torch.autograd.hooks import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+from functrace.torch.autograd.hooks import (
+    disable_saved_tensors_hooks,
+    save_on_cpu,
+    saved_tensors_hooks,
+)
 from functrace.torch.autograd.mutation import allow_mutation_on_saved_tensors
 from functrace.torch.autograd.offload import compose, save_compressed, save_on_disk
 from functrace.torch.autograd.running import RUNNING, will_execute
@@ -128,7 +132,9 @@ class GraphNode:
 
     @metadata.setter
     def metadata(self, value: object) -> NoReturn:
-        raise AttributeError(f"attribute 'metadata' of '{type(self).__name__}' objects is not writable")
+        raise AttributeError(
+            f"attribute 'metadata' of '{type(self).__name__}' objects is not writable"
+        )
 
     @property
     def _input_metadata(self) -> tuple[InputMetadata, ...]:
@@ -152,7 +158,9 @@ class GraphNode:
         self._sequence = number
 
     def output_avals(self) -> Sequence[ShapeDtype]:
-        """Return shape and dtype of every output of the forward operation (an input of this node)."""
+        """Return shape and dtype of every output of the forward operation (an input of
+        this node).
+        """
         raise NotImplementedError
 
     def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
@@ -181,7 +189,9 @@ class GraphNode:
     def _register_hook_dict(self, tensor: Tensor) -> None:
         """Use the hooks in ``tensor._backward_hooks`` for the output that the tensor is."""
         if tensor._hooks is None:
-            raise RuntimeError("there are no hooks in tensor._backward_hooks: assign a dict of them first")
+            raise RuntimeError(
+                "there are no hooks in tensor._backward_hooks: assign a dict of them first"
+            )
         self._bare = False
         self._tensor_hooks = {**(self._tensor_hooks or {}), tensor._output_nr: tensor._hooks}
         tensor._hooks = None  # now the node's: an overwritten tensor has no hooks
@@ -250,7 +260,8 @@ class Node(metaclass=_NodeType):
     """Class of nodes of the graph, for ``isinstance``: every node, and the ``ctx`` of a Function,
     is an instance.
 
-    As in PyTorch it is no base class of the nodes' classes, so that nothing in it can be overridden by accident.
+    As in PyTorch it is no base class of the nodes' classes, so that nothing in it can be overridden
+    by accident.
 
     Raises:
         TypeError: if it is instantiated.
@@ -282,7 +293,9 @@ class OpNode(NativeNode):
     drops_unneeded = True
 
     def output_avals(self) -> Sequence[ShapeDtype]:
-        """Return shape and dtype of the outputs of the forward operation, up to the last that is differentiated."""
+        """Return shape and dtype of the outputs of the forward operation, up to the last that is
+        differentiated.
+        """
         return self._plan.differentiated
 
     def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
@@ -295,7 +308,12 @@ class OpNode(NativeNode):
             raise RuntimeError(errors.BACKWARD_TWICE)
         hooked = False
         pull_usual = plan.pull_usual
-        if pull_usual is not None and not MODES.recording and DUALS.level is None and MODES.dispatch is None:
+        if (
+            pull_usual is not None
+            and not MODES.recording
+            and DUALS.level is None
+            and MODES.dispatch is None
+        ):
             try:
                 results = pull_usual(saved, grads[0])
             except ValueError:
@@ -314,7 +332,10 @@ class OpNode(NativeNode):
             if plan.case.op.apart and len(used) < len(outputs):
                 plan, given = plan.of_results(used), [grads[k] for k in used]
             else:
-                given = [g if g is not None else zeros_of(a) for g, a in itertools.zip_longest(grads, outputs)]
+                given = [
+                    g if g is not None else zeros_of(a)
+                    for g, a in itertools.zip_longest(grads, outputs)
+                ]
         values = []
         if MODES.recording or DUALS.level is not None or MODES.dispatch is not None:
             for s, u in zip(saved, unpacks, strict=True):
@@ -343,8 +364,14 @@ class OpNode(NativeNode):
         if self._saved is None:
             raise RuntimeError(errors.BACKWARD_TWICE)
         plan = self._plan
-        values = [s.unpack(self) if u else s for s, u in zip(self._saved, plan.derivation.unpacks, strict=True)]
-        given = [g if g is not None else zeros_of(a) for g, a in itertools.zip_longest(grads, plan.outputs)]
+        values = [
+            s.unpack(self) if u else s
+            for s, u in zip(self._saved, plan.derivation.unpacks, strict=True)
+        ]
+        given = [
+            g if g is not None else zeros_of(a)
+            for g, a in itertools.zip_longest(grads, plan.outputs)
+        ]
         return plan.case.op.pull_tensors(plan, values, given)
 
     def _nothing(self) -> list[Tensor | None]:
@@ -416,7 +443,9 @@ class AccumulateGrad(NativeNode):
         return (aval_of(self.variable._array) if self._former is None else self._former,)
 
     def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
-        """Add the gradient: in place, or as an operation if the backward pass is itself recorded."""
+        """Add the gradient: in place, or as an operation if the backward pass is itself
+        recorded.
+        """
         gradient = grads[0]
         if gradient is not None:
             if self.variable._node is not None:
@@ -449,13 +478,21 @@ def fitted(gradient: Tensor, aval: ShapeDtype, name: str, place: int) -> Tensor:
     shape = array.shape
     if shape != aval.shape:
         added = len(shape) - len(aval.shape)
-        if added < 0 or any(n not in (1, m) for n, m in zip(aval.shape, shape[max(added, 0) :], strict=True)):
+        if added < 0 or any(
+            n not in (1, m) for n, m in zip(aval.shape, shape[max(added, 0) :], strict=True)
+        ):
             raise RuntimeError(errors.gradient_shape(name, place, shape, aval.shape))
-        stretched = [added + k for k, (n, m) in enumerate(zip(aval.shape, shape[added:], strict=True)) if n != m]
+        stretched = [
+            added + k
+            for k, (n, m) in enumerate(zip(aval.shape, shape[added:], strict=True))
+            if n != m
+        ]
         gradient = gradient.sum([*range(added), *stretched], True).reshape(aval.shape)
     if gradient._array.dtype == aval.dtype:
         return gradient
-    if gradient._array.dtype.kind != "f" and (gradient._array.dtype.kind == "c") != (aval.dtype.kind == "c"):
+    if gradient._array.dtype.kind != "f" and (gradient._array.dtype.kind == "c") != (
+        aval.dtype.kind == "c"
+    ):
         raise RuntimeError(errors.GRADIENT_KIND)
     return gradient.to(aval.dtype)
 
@@ -563,7 +600,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
             one._counter[0] += 1
 
 
-# -- hooks on several tensors ----------------------------------------------------------------------------------
+# -- hooks on several tensors ----------------------------------------------------------------------
 
 
 class _MultiHandle(RemovableHandle):
@@ -584,14 +621,17 @@ class _MultiHandle(RemovableHandle):
             handle.remove()
 
 
-def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., object], *, mode: str = "all") -> RemovableHandle:
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor], fn: Callable[..., object], *, mode: str = "all"
+) -> RemovableHandle:
     """Register a hook that runs once per backward pass, when the gradients of several tensors have
     arrived.
 
     Args:
         tensors: the tensors.
-        fn: with mode ``"all"``, it gets a list of the gradients when the last of those arrives that this pass computes; the
-            others are ``None``. With mode ``"any"``, it gets the first gradient that arrives.
+        fn: with mode ``"all"``, it gets a list of the gradients when the last of those arrives that
+            this pass computes; the others are ``None``. With mode ``"any"``, it gets the first
+            gradient that arrives.
         mode: ``"all"`` or ``"any"``.
 
     Returns:
@@ -632,7 +672,9 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., object
 def _when_all_arrived(tensors: Sequence[Tensor], fn: Callable[..., object]) -> RemovableHandle:
     nodes = [_get_grad_fn_or_grad_acc(t) for t in tensors]
     lock = Lock()
-    arrived: weakref.WeakKeyDictionary[Task, tuple[list[Tensor | None], list[int]]] = weakref.WeakKeyDictionary()
+    arrived: weakref.WeakKeyDictionary[Task, tuple[list[Tensor | None], list[int]]] = (
+        weakref.WeakKeyDictionary()
+    )
     """Gradients of each pass, and the number still to arrive."""
 
     def place(k: int) -> Callable[[Tensor | None], None]:
@@ -661,7 +703,7 @@ def _present_task() -> Task:
     return RUNNING.task
 
 
-# -- without effect here; arguments are checked as in PyTorch -----------------------------------------------------
+# -- without effect here; arguments are checked as in PyTorch --------------------------------------
 
 
 def region_activation_memory_budget(budget: float) -> NoReturn:

@@ -64,11 +64,17 @@ class RemovableHandle:
                 hooks.pop(self.id, None)
 
     def __getstate__(self) -> State:
-        return self.hooks_dict_ref(), self.id, tuple([reference() for reference in self.extra_dict_ref])
+        return (
+            self.hooks_dict_ref(),
+            self.id,
+            tuple([reference() for reference in self.extra_dict_ref]),
+        )
 
     def __setstate__(self, state: State) -> None:
         hooks, self.id, *extra = state
-        self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)  # a new dict is freed immediately
+        self.hooks_dict_ref = weakref.ref(
+            OrderedDict() if hooks is None else hooks
+        )  # a new dict is freed immediately
         self.extra_dict_ref = tuple(map(weakref.ref, extra[0] or ())) if extra else ()
         RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 

@@ -55,7 +55,10 @@ class saved_tensors_hooks:
         push_hooks(self.pack_hook, self.unpack_hook)
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         pop_hooks()
 
@@ -122,7 +125,8 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
         a context manager.
 
     Raises:
-        RuntimeError: if hooks are active when the block begins; with ``error_message``, if hooks are registered in it.
+        RuntimeError: if hooks are active when the block begins; with ``error_message``, if hooks
+            are registered in it.
 
     Example:
         >>> import functrace.torch as torch
@@ -137,7 +141,7 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
         MODES.refusal = outer
 
 
-# -- the stack of pairs (``torch._C._autograd._push_saved_tensors_default_hooks`` and related functions) --------------------
+# -- the stack of pairs (``torch._C._autograd._push_saved_tensors_default_hooks`` and related functions)
 
 
 def push_hooks(pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:

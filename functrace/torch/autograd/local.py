@@ -34,7 +34,11 @@ class PullbackNode(GraphNode):
     """
 
     def __init__(
-        self, whole: OfArrays, tensors: Sequence[Tensor], given: Sequence[Tensor], outputs: Sequence[Tensor]
+        self,
+        whole: OfArrays,
+        tensors: Sequence[Tensor],
+        given: Sequence[Tensor],
+        outputs: Sequence[Tensor],
     ) -> None:
         self._whole = whole
         self._given: Sequence[Tensor] | None = given
@@ -51,7 +55,9 @@ class PullbackNode(GraphNode):
         tensors, whole = self._given, self._whole
         if tensors is None:
             raise RuntimeError(errors.BACKWARD_TWICE)
-        given = [zeros_of(aval) if g is None else g for g, aval in zip(grads, self._outputs, strict=True)]
+        given = [
+            zeros_of(aval) if g is None else g for g, aval in zip(grads, self._outputs, strict=True)
+        ]
         wanted = [k for k, (node, _) in enumerate(self._edges) if node is not None]
         count = len(tensors)
 
@@ -65,7 +71,11 @@ class PullbackNode(GraphNode):
             _, pull = vjp(of_wanted, *[arrays[k] for k in wanted])
             return [_conjugate(x) for x in pull([_conjugate(g) for g in arrays[count:]])]
 
-        found = connected(pulled, [*tensors, *given]) if MODES.recording else map(wrap, pulled(*_arrays([*tensors, *given])))
+        found = (
+            connected(pulled, [*tensors, *given])
+            if MODES.recording
+            else map(wrap, pulled(*_arrays([*tensors, *given])))
+        )
         results: list[Tensor | None] = [None] * len(self._edges)
         for k, result in zip(wanted, found, strict=True):
             results[k] = result

@@ -69,7 +69,8 @@ def mapped_by_rule(
             raise RuntimeError(errors.both_vmap_rules(name))
         if any(is_batched[len(places) :]):
             raise ArgumentError(
-                f"{name} has its own vmap rule, and closes over a value that is mapped", fix="pass it as an argument"
+                f"{name} has its own vmap rule, and closes over a value that is mapped",
+                fix="pass it as an argument",
             )
         return _recorded(function, plain, places, slots, avals, size, is_batched)
 
@@ -92,7 +93,9 @@ def _recorded(
         given = [wrap(a) if isinstance(a, (np.ndarray, np.generic)) else a for a in args]
         dims: list[int | None] = [None] * len(given)
         for k, (aval, batched) in enumerate(zip(avals, is_batched, strict=True)):
-            value = recording.new_input(ShapeDtype((size, *aval.shape), aval.dtype) if batched else aval)
+            value = recording.new_input(
+                ShapeDtype((size, *aval.shape), aval.dtype) if batched else aval
+            )
             if k < len(places):
                 given[places[k]] = wrap(value)
                 dims[places[k]] = 0 if batched else None
@@ -108,7 +111,8 @@ def _recorded(
         made = recording.program(tuple(results), name=f"vmap_of_{function.__name__}")
     if any(isinstance(value, Tracer) for value in made.constant_values.values()):
         raise ArgumentError(
-            f"the vmap rule of {function.__name__} closes over a traced value", fix="pass it as an argument of the Function"
+            f"the vmap rule of {function.__name__} closes over a traced value",
+            fix="pass it as an argument of the Function",
         )
     return own_constants(made)
 

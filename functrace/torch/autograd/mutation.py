@@ -46,7 +46,9 @@ class _AllowMutationOnSavedContext:
         """The copies."""
         self.original: MutableMapping[_Handle, Tensor] = WeakKeyDictionary()
         """The saved tensors that were not overwritten."""
-        self.tid_to_weakhandle: MutableMapping[tuple[int, int, int], _Handle] = WeakValueDictionary()
+        self.tid_to_weakhandle: MutableMapping[tuple[int, int, int], _Handle] = (
+            WeakValueDictionary()
+        )
         """Handles by identity, address and version of a tensor."""
         self.sid_to_tid: dict[tuple[int, int], set[tuple[int, int, int]]] = defaultdict(set)
         """Keys of tensors by address and version."""
@@ -94,7 +96,13 @@ class _AllowMutationOnSavedContext:
 
     def clear(self) -> None:
         """Remove all entries."""
-        for known in (self.cloned, self.original, self.tid_to_weakhandle, self.sid_to_tid, self._owners):
+        for known in (
+            self.cloned,
+            self.original,
+            self.tid_to_weakhandle,
+            self.sid_to_tid,
+            self._owners,
+        ):
             known.clear()
 
 
@@ -107,7 +115,8 @@ def _owner(array: Any) -> int:
 
 @contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
-    """Allow overwriting tensors that were saved for backward inside of a ``with`` block: they are copied just before.
+    """Allow overwriting tensors that were saved for backward inside of a ``with`` block: they are
+    copied just before.
 
     The forward pass and the backward pass must both run in the block.
 
@@ -132,7 +141,8 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
         tensor([2., 2.])
 
     Cost:
-        a copy of each saved tensor that is overwritten; 5 microseconds for each tensor that is saved.
+        a copy of each saved tensor that is overwritten; 5 microseconds for each tensor that is
+        saved.
     """
     context = _AllowMutationOnSavedContext()
     with saved_tensors_hooks(context.pack, context.unpack):

@@ -63,14 +63,20 @@ class _OnDisk:
     """A tensor in a file."""
 
     def __init__(self, array: np.ndarray, directory: str | Path | None) -> None:
-        with tempfile.NamedTemporaryFile(suffix=".npy", prefix="saved_", dir=directory, delete=False) as file:
+        with tempfile.NamedTemporaryFile(
+            suffix=".npy", prefix="saved_", dir=directory, delete=False
+        ) as file:
             self.path = Path(file.name)
             weakref.finalize(self, self.path.unlink, missing_ok=True)
             np.save(file, array, allow_pickle=False)
 
 
 def _write(directory: str | Path | None, smallest: int, tensor: Tensor) -> _OnDisk | Tensor:
-    return tensor.detach() if tensor.nbytes < smallest else _OnDisk(_bytes_of(tensor, "save_on_disk"), directory)
+    return (
+        tensor.detach()
+        if tensor.nbytes < smallest
+        else _OnDisk(_bytes_of(tensor, "save_on_disk"), directory)
+    )
 
 
 def _read(packed: _OnDisk | Tensor) -> Tensor:
@@ -121,7 +127,11 @@ class _Compressed:
 
 
 def _compress(level: int, smallest: int, tensor: Tensor) -> _Compressed | Tensor:
-    return tensor.detach() if tensor.nbytes < smallest else _Compressed(_bytes_of(tensor, "save_compressed"), level)
+    return (
+        tensor.detach()
+        if tensor.nbytes < smallest
+        else _Compressed(_bytes_of(tensor, "save_compressed"), level)
+    )
 
 
 def _bytes_of(tensor: Tensor, owner: str) -> np.ndarray:
@@ -132,7 +142,8 @@ def _bytes_of(tensor: Tensor, owner: str) -> np.ndarray:
     """
     if isinstance(tensor._array, Tracer):
         raise RuntimeError(
-            f"{owner}: a functional transform saves abstract values of its program, which have no bytes to store "
+            f"{owner}: a functional transform saves abstract values of its program, which have no "
+            "bytes to store "
             "(functrace.checkpoint keeps less of them, and so do hooks that compute with tensors)"
         )
     return tensor._array
@@ -179,7 +190,10 @@ def _pack_all(hooks: tuple[saved_tensors_hooks, ...], tensor: Tensor) -> object:
     packed: object = tensor
     for hook in hooks:
         if not isinstance(packed, Tensor):
-            raise TypeError(f"compose: hooks before {hook!r} packed to a {type(packed).__name__}, and it packs tensors")
+            raise TypeError(
+                f"compose: hooks before {hook!r} packed to a {type(packed).__name__}, and it packs "
+                "tensors"
+            )
         packed = hook.pack_hook(packed)
     return packed
 

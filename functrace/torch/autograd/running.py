@@ -85,7 +85,10 @@ def execution_order() -> list[GraphNode]:
     waiting = task.count()
     reached = None if task.needed is None else task.needed.union(task.wanted or ())
     ties = itertools.count()
-    ready = [(-node._sequence, next(ties), node) for node in dict.fromkeys(node for node, _ in task.roots)]
+    ready = [
+        (-node._sequence, next(ties), node)
+        for node in dict.fromkeys(node for node, _ in task.roots)
+    ]
     ready = [entry for entry in ready if not waiting.get(entry[2])]
     heapq.heapify(ready)
     order: list[GraphNode] = []

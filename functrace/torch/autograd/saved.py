@@ -56,7 +56,9 @@ class SavedTensor:
     _was_computed: bool
     """True if the tensor is kept as it is and had a node."""
 
-    def __init__(self, tensor: Tensor | None = _GIVEN, is_output: bool = False, node: Any = None) -> None:
+    def __init__(
+        self, tensor: Tensor | None = _GIVEN, is_output: bool = False, node: Any = None
+    ) -> None:
         if tensor is _GIVEN:
             raise RuntimeError(errors.SAVED_TENSOR_FROM_PYTHON)
         self._unpack_hook = self._edge = None
@@ -85,7 +87,11 @@ class SavedTensor:
             RuntimeError: if it was freed, or overwritten since.
             TypeError: if the unpack hook did not return a tensor.
         """
-        hook, kept, edge = self._unpack_hook, self._kept, self._edge  # the hook first: another thread may release it
+        hook, kept, edge = (
+            self._unpack_hook,
+            self._kept,
+            self._edge,
+        )  # the hook first: another thread may release it
         if hook is not None:
             if kept is _FREED:
                 raise RuntimeError(errors.BACKWARD_TWICE)
@@ -136,7 +142,12 @@ class SavedTensor:
     def keep_tangent(self, tensor: Tensor) -> None:
         """Keep the tangent of an output with it."""
         edge = self._edge
-        if edge is not None and edge[3] and edge[1] == tensor._output_nr and isinstance(self._kept, Tensor):
+        if (
+            edge is not None
+            and edge[3]
+            and edge[1] == tensor._output_nr
+            and isinstance(self._kept, Tensor)
+        ):
             self._kept._dual = tensor._dual
 
     @property
@@ -232,14 +243,20 @@ def short_name(node: Any) -> str:
     return _NUMBERED.sub(r"\1", node.name())
 
 
-def make_saved_tensor(tensor: Tensor, is_output: bool, is_inplace_on_view: bool = False) -> SavedTensor:
+def make_saved_tensor(
+    tensor: Tensor, is_output: bool, is_inplace_on_view: bool = False
+) -> SavedTensor:
     """Return a tensor saved outside any node (``torch._C._autograd._make_saved_tensor``)."""
     return SavedTensor(tensor, is_output)
 
 
 def alias(tensor: Tensor) -> Tensor:
     """Return an alias without history."""
-    return tensor._alias() if MODES.dispatch is None else MODES.dispatch.detach(tensor, types=(Tensor,))
+    return (
+        tensor._alias()
+        if MODES.dispatch is None
+        else MODES.dispatch.detach(tensor, types=(Tensor,))
+    )
 
 
 def packed(pair: Pair, tensor: Tensor) -> Any:

@@ -19,8 +19,20 @@ import numpy as np
 
 from functrace.api.capture.record import Called
 from functrace.api.custom_rules.recursion import is_in_own_rule, recording_rule
-from functrace.api.custom_rules.rules import VjpRule, record_push, record_vjp, taking_results, with_captured
-from functrace.control.custom import Deferred, Failed, Rule, custom_derivative_program, custom_vjp_program
+from functrace.api.custom_rules.rules import (
+    VjpRule,
+    record_push,
+    record_vjp,
+    taking_results,
+    with_captured,
+)
+from functrace.control.custom import (
+    Deferred,
+    Failed,
+    Rule,
+    custom_derivative_program,
+    custom_vjp_program,
+)
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import restrict
@@ -87,13 +99,17 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
         refuse_hooks()
     if DUALS.level is not None and DUALS.level.concerns(args):
         raise NotImplementedError(errors.DUAL_IN_TRANSFORM)
-    wanting = [a for a in args if isinstance(a, Tensor) and a.requires_grad] if MODES.recording else []
+    wanting = (
+        [a for a in args if isinstance(a, Tensor) and a.requires_grad] if MODES.recording else []
+    )
     given = [snapshot(a) for a in args] if wanting else []
     made = Application(cls, args)
     is_nested = is_in_own_rule(cls)
     whole, backward, captured, _ = made.rule(with_backward=not is_nested)
     assert isinstance(whole, Program)
-    program = restrict(whole, whole.input_ids, whole.output_ids[: len(made.slots)], keep=True).program
+    program = restrict(
+        whole, whole.input_ids, whole.output_ids[: len(made.slots)], keep=True
+    ).program
     forward: Rule = whole
     if cls._rule_at_every_order:
         forward = taking_results(whole, len(whole.input_ids), len(made.slots))
@@ -112,7 +128,9 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     def applied(operands: Sequence[Any]) -> list[Any]:
         if push is None:
             return custom_vjp_program(program, forward, backward, operands, len(made.values))
-        return custom_derivative_program(program, forward, backward, push, operands, len(made.values))
+        return custom_derivative_program(
+            program, forward, backward, push, operands, len(made.values)
+        )
 
     operands = [*made.values, *captured]
     if cls._has_vmap():
@@ -145,7 +163,9 @@ class Application:
     begun: int
     """The newest recording when forward began; see `functrace.torch.autograd.grad_mode.Modes`."""
 
-    def __init__(self, function: type[FunctionBase], args: tuple[Any, ...], *, with_values: bool = True) -> None:
+    def __init__(
+        self, function: type[FunctionBase], args: tuple[Any, ...], *, with_values: bool = True
+    ) -> None:
         self.function = function
         self.args = args
         self.places = [k for k, a in enumerate(args) if isinstance(_array(a), Tracer)]
@@ -159,7 +179,9 @@ class Application:
         differentiation.
         """
         backward = self._backward if with_backward else None
-        return record_vjp(self._forward, backward, self, self.function.__name__, closed=closed, is_function=True)
+        return record_vjp(
+            self._forward, backward, self, self.function.__name__, closed=closed, is_function=True
+        )
 
     def deferred(self, captured: Sequence[Any]) -> tuple[Rule, ...]:
         """Return the rule for abstract operands; ``captured`` become its trailing operands."""
@@ -174,11 +196,17 @@ class Application:
         tangents.
         """
         rule = record_push(self.push, self, self.function.__name__)
-        rule = taking_results(rule, len(self.places), len(self.slots)) if isinstance(rule, Program) else rule
+        rule = (
+            taking_results(rule, len(self.places), len(self.slots))
+            if isinstance(rule, Program)
+            else rule
+        )
         return with_captured(rule, len(self.places), captured)
 
     def inputs(self, recording: Recording) -> Called:
-        """Make the operands inputs of a recording; returns the arguments of the user's forward, as tensors."""
+        """Make the operands inputs of a recording; returns the arguments of the user's forward, as
+        tensors.
+        """
         self.recording = recording
         given = [wrap(a) if isinstance(a, ARRAYS) else a for a in self.args]
         for k, aval, value in zip(self.places, self.avals, self.values, strict=True):
@@ -210,7 +238,11 @@ class Application:
         return [several[k]._array for k in self.slots], ctx
 
     def _as_results(
-        self, ctx: FunctionBase, given: Sequence[Any], variables: Sequence[int], outputs: tuple[Any, ...]
+        self,
+        ctx: FunctionBase,
+        given: Sequence[Any],
+        variables: Sequence[int],
+        outputs: tuple[Any, ...],
     ) -> tuple[Any, ...]:
         """Return outputs as distinct variables: a constant, or a view of an argument, is covered
         by the rule too.
@@ -219,7 +251,9 @@ class Application:
         own: dict[int, Tensor] = {}
         for k in self.slots:
             array = outputs[k]._array
-            if id(outputs[k]) not in taken and (not isinstance(array, Tracer) or array._id in variables):
+            if id(outputs[k]) not in taken and (
+                not isinstance(array, Tracer) or array._id in variables
+            ):
                 own[id(outputs[k])] = wrap(self.recording.record(stop_gradient, (array,), ()))
         if not own:
             return outputs
@@ -244,12 +278,16 @@ class Application:
         return [_conjugated(_array(by_place[k])) for k in self.places]
 
     def push(self, given: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
-        """Run the user's forward and ``jvp``; returns the results, then one tangent per result that has a derivative."""
+        """Run the user's forward and ``jvp``; returns the results, then one tangent per result that
+        has a derivative.
+        """
         arrays, ctx = self._forward(*given, keeps=True)
         by_place = dict(zip(self.places, tangents, strict=True))
         several = self.result if isinstance(self.result, tuple) else (self.result,)
         with recording_rule(self.function), without_graph(self.begun):
-            found = pushed_by(ctx, [tangent_or_zeros(ctx, a, by_place.get(k)) for k, a in enumerate(given)])
+            found = pushed_by(
+                ctx, [tangent_or_zeros(ctx, a, by_place.get(k)) for k, a in enumerate(given)]
+            )
         if len(found) != len(several):
             raise RuntimeError(errors.jvp_count(len(several), len(found)))
         moved: list[Any] = []
@@ -296,7 +334,9 @@ class Application:
             return [_array(found[k]) for k in self.slots]
 
         overwritten = [k for k, place in enumerate(self.slots) if place in self.dirty]
-        join(whole, [self.args[k] for k in places], [given[k] for k in places], outputs, overwritten)
+        join(
+            whole, [self.args[k] for k in places], [given[k] for k in places], outputs, overwritten
+        )
 
     def _refuse_overwritten(self, variables: Sequence[int], given: Sequence[Any]) -> None:
         """Refuse an undeclared overwrite: the caller's value would not change."""

@@ -63,8 +63,8 @@ def register_traced(tensor: Tensor, hook: Hook) -> RemovableHandle:
     """Register a hook on a tensor that holds a traced value.
 
     Raises:
-        RuntimeError: if the value has been used already (that part of its gradient would not pass the hook), or has no
-            gradient.
+        RuntimeError: if the value has been used already (that part of its gradient would not pass
+            the hook), or has no gradient.
     """
     array: Tracer = tensor._array
     if array.dtype.kind not in "fc":
@@ -73,7 +73,9 @@ def register_traced(tensor: Tensor, hook: Hook) -> RemovableHandle:
     if any(variable in operands for _, operands, _ in array._recording.ops[variable + 1 :]):
         raise RuntimeError(errors.HOOK_AFTER_USE)
     known = tensor._traced_hooks
-    before, hooks = (known.before, known.hooks) if known is not None and known.after is array else (array, ())
+    before, hooks = (
+        (known.before, known.hooks) if known is not None and known.after is array else (array, ())
+    )
     hooks = (*hooks, hook)
     after = Hooked.apply(wrap(before), hooks)._array
     tensor._array, tensor._traced_hooks = after, Hooks(before, after, hooks)

@@ -45,7 +45,9 @@ class LegacyVariableBase:
         ValueError: if both ``volatile`` and ``requires_grad`` are set.
     """
 
-    def __new__(cls, data: Tensor | None = None, requires_grad: bool = False, volatile: bool = False) -> Any:
+    def __new__(
+        cls, data: Tensor | None = None, requires_grad: bool = False, volatile: bool = False
+    ) -> Any:
         """Return a tensor."""
         if volatile:
             warnings.warn(errors.VOLATILE_VARIABLE, UserWarning, stacklevel=2)

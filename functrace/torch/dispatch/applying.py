@@ -47,31 +47,39 @@ _plans, _tick = PLANS.entries, PLANS.tick  # `PLANS.get` inlined: a method call 
 @shared
 @dataclass(eq=False, repr=False)
 class Op:
-    """One operation on tensors: its names, its function, and the tensors that PyTorch saves for its derivative.
+    """One operation on tensors: its names, its function, and the tensors that PyTorch saves for its
+    derivative.
 
     Its public names are declared in a row (rows.py).
 
     Args:
         node: PyTorch's name of its node.
         function: computes it from arrays or traced values: ``function(*operands, *params)``.
-        saves: saved tensors in PyTorch's order: field name, and index of the operand (0, 1 …) or result (-1, -2 …). Those
-            that the derivative does not need in a given case (an operand whose partner requires no gradient) are not saved.
+        saves: saved tensors in PyTorch's order: field name, and index of the operand (0, 1 …) or
+            result (-1, -2 …). Those that the derivative does not need in a given case (an operand
+            whose partner requires no gradient) are not saved.
         promote: dtype promotion of the operands; see promotion.py.
-        edges: operands that PyTorch lists in ``next_functions`` (``None``: an edge without a node); all by default.
+        edges: operands that PyTorch lists in ``next_functions`` (``None``: an edge without a node);
+            all by default.
         keeps: fields that PyTorch saves even if the derivative does not need them.
         is_view: True if the result is a view of the first operand.
         constants: results that PyTorch does not differentiate.
         static_numbers: True if Python numbers among the operands are part of the plan.
         details: further ``_saved_…`` fields, from ``(operand avals, params)``.
-        derived: function to differentiate in place of ``function``, if PyTorch differentiates another one.
-        repeats: True if the in-place form may write to elements that share memory, since it writes equal values to them.
+        derived: function to differentiate in place of ``function``, if PyTorch differentiates
+            another one.
+        repeats: True if the in-place form may write to elements that share memory, since it writes
+            equal values to them.
         measures: True if the ints among its parameters are sizes and positions; see patterns.py.
-        gradient: op that computes the gradient under ``create_graph``, if PyTorch has one such op; see
-            `recorded_gradient`. Otherwise each equation of the backward program is an op.
-        in_rows: True if results are in C order for every memory layout of the operands; otherwise they have NumPy's layout.
+        gradient: op that computes the gradient under ``create_graph``, if PyTorch has one such op;
+            see `recorded_gradient`. Otherwise each equation of the backward program is an op.
+        in_rows: True if results are in C order for every memory layout of the operands; otherwise
+            they have NumPy's layout.
         seen: operand order of PyTorch's iterator, if it differs; see `laid`.
-        apart: True if results are differentiated one by one: an unused result contributes nothing, and not 0 times infinity.
-        moves: True if indices say where elements are written: in place, no operand may share memory with the tensor.
+        apart: True if results are differentiated one by one: an unused result contributes nothing,
+            and not 0 times infinity.
+        moves: True if indices say where elements are written: in place, no operand may share memory
+            with the tensor.
         called: PyTorch's name of the operation, if it does not follow from the node's name.
         primitive: primitive of the core that it applies, if it was made for that; see `op_of`.
     """
@@ -105,7 +113,9 @@ class Op:
         return f"<op {self.node}>"
 
     def pull_tensors(self, plan: Plan, saved: list[Any], grads: list[Any]) -> list[Tensor | None]:
-        """Run the backward program of a plan of this op on tensors, which records it: equation by equation, or as one op."""
+        """Run the backward program of a plan of this op on tensors, which records it: equation by
+        equation, or as one op.
+        """
         if self.gradient is not None:
             result = apply(self.gradient, (grads[0], *saved), (plan,))
             return [None if move is None else result for move in plan.moves]
@@ -125,18 +135,26 @@ def _gradient(gradient: Array, *saved_and_plan: Any) -> Any:
 
 
 def recorded_gradient(node: str, *saves: tuple[str, int], **details: Any) -> Op:
-    """Return the op for a gradient that PyTorch computes by one op, from output gradient, saved tensors and plan.
+    """Return the op for a gradient that PyTorch computes by one op, from output gradient, saved
+    tensors and plan.
 
-    It depends on all saved tensors, even if its derivative with respect to one is 0: its results require grad.
+    It depends on all saved tensors, even if its derivative with respect to one is 0: its results
+        require grad.
     """
-    return Op(node, _gradient, saves, edges=(0, 1), details=lambda specs, params: params[0]._details() | details)
+    return Op(
+        node,
+        _gradient,
+        saves,
+        edges=(0, 1),
+        details=lambda specs, params: params[0]._details() | details,
+    )
 
 
 OF_OUTPUT = ("grad_output", 0), ("output", 1)
 """``saves`` of the recorded gradient of a function that saves its output."""
 
 
-# -- applying -----------------------------------------------------------------------------------------------------------
+# -- applying --------------------------------------------------------------------------------------
 
 
 def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
@@ -150,8 +168,14 @@ def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> An
     if MODES.dispatch is not None:
         return MODES.dispatch.apply(op, operands, params)
     recording = MODES.recording
-    if len(operands) == 1 and isinstance(x := operands[0], Tensor) and type(a := x._array) is _ndarray:  # 0.4 us less
-        is_active = recording and (x._node is not None or x._requires or (x._view is not None and x.requires_grad))
+    if (
+        len(operands) == 1
+        and isinstance(x := operands[0], Tensor)
+        and type(a := x._array) is _ndarray
+    ):  # 0.4 us less
+        is_active = recording and (
+            x._node is not None or x._requires or (x._view is not None and x.requires_grad)
+        )
         mask = 1 if is_active else 0
         found: tuple[Any, ...] = (op, params, a.shape, a.dtype, mask)
         arrays: Sequence[Any] = (a,)
@@ -168,7 +192,9 @@ def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> An
                 arrays.append(a)
                 key.append(a.shape)
                 key.append(a.dtype)
-                if recording and (x._node is not None or x._requires or (x._view is not None and x.requires_grad)):
+                if recording and (
+                    x._node is not None or x._requires or (x._view is not None and x.requires_grad)
+                ):
                     mask |= bit
             elif type(x) in NUMBERS:
                 arrays.append(x)
@@ -214,8 +240,17 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
     def operator(self: Tensor, other: Operand) -> Value:
         a = self._array
         kind = type(other)
-        if type(a) is not _ndarray or self._view is not None or DUALS.level is not None or MODES.dispatch is not None:
-            return apply(op, (self, other)) if isinstance(other, Tensor) or kind in NUMBERS else apply_other(op, self, other)
+        if (
+            type(a) is not _ndarray
+            or self._view is not None
+            or DUALS.level is not None
+            or MODES.dispatch is not None
+        ):
+            return (
+                apply(op, (self, other))
+                if isinstance(other, Tensor) or kind in NUMBERS
+                else apply_other(op, self, other)
+            )
         mask = 1 if self._node is not None or self._requires else 0
         if isinstance(other, Tensor):
             b = other._array
@@ -251,7 +286,8 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
         made._array = result if type(result) is _ndarray else np.asarray(result)
         made._counter = [0, STARTED.newest]
         if plan.derivation is not None and (
-            plan.record_usual is None or plan.record_usual(plan, (self, other), (a, b), made) is None
+            plan.record_usual is None
+            or plan.record_usual(plan, (self, other), (a, b), made) is None
         ):
             record(plan, (self, other), (a, b), made)
         return made
@@ -264,7 +300,11 @@ def apply_other(op: Op, x: Any, y: Any) -> Any:
     refused.
     """
     number = number_of(y)
-    return apply(op, (x, number)) if type(number) in NUMBERS or isinstance(y, Tracer) else NotImplemented
+    return (
+        apply(op, (x, number))
+        if type(number) in NUMBERS or isinstance(y, Tracer)
+        else NotImplemented
+    )
 
 
 def apply_others(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
@@ -284,19 +324,25 @@ def apply_others(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> 
     return apply(op, plain, params)
 
 
-# -- programs on tensors ---------------------------------------------------------------------------------------------------
+# -- programs on tensors ---------------------------------------------------------------------------
 
 
 def evaluate_on_tensors(program: Program, arguments: Sequence[Any]) -> list[Any]:
     """Evaluate a program on tensors: every equation is one op, recorded like any other."""
     results = evaluate_program(program, arguments, apply=apply_primitive)
-    return [wrap(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in results]  # constants, and numbers
+    return [
+        wrap(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in results
+    ]  # constants, and numbers
 
 
-def apply_primitive(primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+def apply_primitive(
+    primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...]
+) -> Any:
     """Apply a primitive of the core to tensors, as one op."""
     for x in operands:
-        if type(x) is not Tensor and isinstance(x, (np.ndarray, np.generic)):  # constants, and NumPy scalars
+        if type(x) is not Tensor and isinstance(
+            x, (np.ndarray, np.generic)
+        ):  # constants, and NumPy scalars
             values = [x.item() if isinstance(x, np.generic) else x for x in operands]
             operands = tuple([wrap(x) if isinstance(x, np.ndarray) else x for x in values])
             break
@@ -306,8 +352,10 @@ def apply_primitive(primitive: Primitive, operands: tuple[Any, ...], params: tup
 
 
 _NODES: dict[Primitive, str] = {
-    ew.power: "PowBackward0", ew.square: "PowBackward0", ew.absolute: "AbsBackward0", reduce_sum_p: "SumBackward1",
-    matmul_p: "MmBackward0", broadcast_to_p: "ExpandBackward0", convert_p: "ToCopyBackward0", index_p: "SliceBackward0",
+    ew.power: "PowBackward0", ew.square: "PowBackward0", ew.absolute: "AbsBackward0",
+    reduce_sum_p: "SumBackward1",
+    matmul_p: "MmBackward0", broadcast_to_p: "ExpandBackward0", convert_p: "ToCopyBackward0",
+    index_p: "SliceBackward0",
 }  # fmt: skip
 
 
@@ -324,10 +372,20 @@ def op_of(primitive: Primitive) -> Op:
         return bind(primitive, given[:split], given[split:])
 
     computes: Callable[..., Any] = primitive if isinstance(primitive, Elementwise) else function
-    node = _NODES.get(primitive) or "".join(part.title() for part in primitive.name.split("_")) + "Backward0"
+    node = (
+        _NODES.get(primitive)
+        or "".join(part.title() for part in primitive.name.split("_")) + "Backward0"
+    )
     saves = (("self", 0), ("other", 1), *((f"operand{k}", k) for k in range(2, 8)), ("result", -1))
     promote = broadcasting if isinstance(primitive, Elementwise) else None
-    return Op(node, computes, saves, promote, static_numbers=primitive in (ew.power, complex_power), primitive=primitive)
+    return Op(
+        node,
+        computes,
+        saves,
+        promote,
+        static_numbers=primitive in (ew.power, complex_power),
+        primitive=primitive,
+    )
 
 
 @functools.lru_cache(maxsize=1024)

@@ -50,7 +50,9 @@ def apply_traced(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> 
     values = traced_values(op, operands)
     results = compute_traced(op, values, params)
     inside = any(isinstance(x, Tensor) and isinstance(x._array, Tracer) for x in operands)
-    shows = op.is_view and isinstance(base := operands[0]._array if isinstance(operands[0], Tensor) else operands[0], Tracer)
+    shows = op.is_view and isinstance(
+        base := operands[0]._array if isinstance(operands[0], Tensor) else operands[0], Tracer
+    )
     if shows:
         results = shown(base, op.function, params)
     if not inside and any(isinstance(x, (Tracer, np.ndarray, np.generic)) for x in operands):
@@ -89,7 +91,8 @@ def compute_traced(op: Op, values: list[Any], params: tuple[Any, ...]) -> Any:
     function = op.function
     if op.promote is not None:
         specs = tuple(
-            (type(v), v) if isinstance(v, (bool, int, float, complex)) and not isinstance(v, np.generic)
+            (type(v), v) if isinstance(v, (bool, int, float, complex)) and not isinstance(v,
+            np.generic)
             else ShapeDtype(v.shape, v.dtype)
             for v in values
         )  # fmt: skip
@@ -109,12 +112,18 @@ def wanting_traced(operands: Sequence[Any]) -> int:
     mask = 0
     if MODES.recording:
         for k, x in enumerate(operands):
-            if isinstance(x, Tensor) and x.requires_grad and (MODES.lift is None or isinstance(x._array, Tracer)):
+            if (
+                isinstance(x, Tensor)
+                and x.requires_grad
+                and (MODES.lift is None or isinstance(x._array, Tracer))
+            ):
                 mask |= 1 << k
     return mask
 
 
-def traced_plan(op: Op, operands: Sequence[Any], params: tuple[Any, ...], mask: int) -> tuple[Plan, list[Any]]:
+def traced_plan(
+    op: Op, operands: Sequence[Any], params: tuple[Any, ...], mask: int
+) -> tuple[Plan, list[Any]]:
     """Return the plan of an op on traced values, from their shapes and dtypes, and the operands as
     tensors.
     """
@@ -130,18 +139,24 @@ def traced_plan(op: Op, operands: Sequence[Any], params: tuple[Any, ...], mask: 
     return PLANS.get(found) or make_plan(found, tuple(tensors), mask), tensors
 
 
-def record_traced(op: Op, operands: Sequence[Any], params: tuple[Any, ...], mask: int, made: Any) -> None:
+def record_traced(
+    op: Op, operands: Sequence[Any], params: tuple[Any, ...], mask: int, made: Any
+) -> None:
     """Make the node of an operation on traced values."""
     plan, tensors = traced_plan(op, operands, params, mask)
     if plan.derivation is not None:
-        node = record(plan, tensors, [x._array if isinstance(x, Tensor) else x for x in tensors], made)
+        node = record(
+            plan, tensors, [x._array if isinstance(x, Tensor) else x for x in tensors], made
+        )
         node.__class__ = of_traced(op.node_class)
 
 
 @functools.lru_cache(maxsize=1024)
 def of_traced(node_class: type[OpNode]) -> type[OpNode]:
     """Return the class of an op's nodes in graphs of traced values."""
-    return type(node_class.__name__, (TracedNode, node_class), {"__module__": node_class.__module__})
+    return type(
+        node_class.__name__, (TracedNode, node_class), {"__module__": node_class.__module__}
+    )
 
 
 class TracedNode(OpNode):
@@ -151,14 +166,24 @@ class TracedNode(OpNode):
 
     def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
         """Run the backward program, which is recorded."""
-        arrays = [s._kept._array for s in self._saved or () if isinstance(s, SavedTensor) and isinstance(s._kept, Tensor)]
+        arrays = [
+            s._kept._array
+            for s in self._saved or ()
+            if isinstance(s, SavedTensor) and isinstance(s._kept, Tensor)
+        ]
         known = next((a for a in arrays if isinstance(a, Tracer)), None)
         if known is not None and any(g is not None for g in grads):
             outputs = self._plan.outputs
             given = grads if len(outputs) == 1 else [
-                g if g is not None else zeros_of(a) for g, a in itertools.zip_longest(grads, outputs)
+                g if g is not None else zeros_of(a) for g, a in itertools.zip_longest(grads,
+                outputs)
             ]  # fmt: skip
-            grads = [wrap(traced_of(g._array, known)) if g is not None and type(g._array) is _ndarray else g for g in given]
+            grads = [
+                wrap(traced_of(g._array, known))
+                if g is not None and type(g._array) is _ndarray
+                else g
+                for g in given
+            ]
         return super().run(grads)
 
 
@@ -174,7 +199,11 @@ def is_packed(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> bool:
     mask = 0
     for k, x in enumerate(operands):
         array = x._array if isinstance(x, Tensor) else x
-        if isinstance(array, Tracer) and array._recording.serial > MODES.floor and array.dtype.kind in "fc":
+        if (
+            isinstance(array, Tracer)
+            and array._recording.serial > MODES.floor
+            and array.dtype.kind in "fc"
+        ):
             mask |= 1 << k
     if not mask or op.is_view:
         return False
@@ -182,7 +211,7 @@ def is_packed(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> bool:
     return plan.derivation is not None and any(plan.derivation.unpacks)
 
 
-# -- saved-tensor hooks --------------------------------------------------------------------------------------------------
+# -- saved-tensor hooks ----------------------------------------------------------------------------
 
 
 class _Context(Protocol):

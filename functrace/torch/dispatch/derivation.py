@@ -1,14 +1,16 @@
 """Derivation of an operation: its backward program, its residuals, and the source of every
 gradient.
 
-A `Case` is one `Op` for certain shapes, dtypes, static parameters and operands that require gradients. Its `Derivation` is
-frozen. The backward program is the core's (`functrace.transforms.backward_program`), under the policy that only the values
-that the op names are residuals, and everything else is rematerialized.
+A `Case` is one `Op` for certain shapes, dtypes, static parameters and operands that require
+gradients. Its `Derivation` is frozen. The backward program is the core's
+(`functrace.transforms.backward_program`), under the policy that only the values that the op names
+are residuals, and everything else is rematerialized.
 
 Note [Numbers are operands, not constants]
-    A Python number among the operands is an input of the backward program, saved separately from the tensors: a changing
-    learning rate does not make a new plan, and saved-tensor hooks never see it. If the derivative itself depends on the
-    number (the exponent of ``pow``), the op declares it as static.
+    A Python number among the operands is an input of the backward program, saved separately from
+    the tensors: a changing learning rate does not make a new plan, and saved-tensor hooks never see
+    it. If the derivative itself depends on the number (the exponent of ``pow``), the op declares it
+    as static.
 
 Layer: 9.
 """
@@ -41,14 +43,17 @@ class Case:
 
     Args:
         op: the op to apply.
-        specs: aval of each operand, or the type of a Python number; ``(type, number)`` if the number is static.
+        specs: aval of each operand, or the type of a Python number; ``(type, number)`` if the
+            number is static.
         params: static parameters.
         active: for each operand, True if it requires a gradient.
     """
 
     __slots__ = ("active", "op", "params", "specs")
 
-    def __init__(self, op: Op, specs: tuple[Any, ...], params: tuple[Any, ...], active: tuple[bool, ...]) -> None:
+    def __init__(
+        self, op: Op, specs: tuple[Any, ...], params: tuple[Any, ...], active: tuple[bool, ...]
+    ) -> None:
         self.op = op
         self.specs = specs
         self.params = params
@@ -61,13 +66,19 @@ class Case:
         return tuple(range(len(self.specs))) if edges is None else edges
 
     def saveable(self, operands: int, results: int) -> list[tuple[str, int]]:
-        """Return the values that may be saved, by name: operands and results of the op, and numbers."""
+        """Return the values that may be saved, by name: operands and results of the op, and
+        numbers.
+        """
         named = [(name, p) for name, p in self.op.saves if p < operands and ~p < results]
         return named + self.numbers({p for _, p in named})
 
     def numbers(self, others: set[int]) -> list[tuple[str, int]]:
         """Return the numbers that may be saved, except the operands in ``others``."""
-        return [(f"operand{p}", p) for p, spec in enumerate(self.specs) if isinstance(spec, type) and p not in others]
+        return [
+            (f"operand{p}", p)
+            for p, spec in enumerate(self.specs)
+            if isinstance(spec, type) and p not in others
+        ]
 
     def record(self) -> Recorded:
         """Trace the function to differentiate."""
@@ -76,16 +87,26 @@ class Case:
             result = (self.op.derived or self.function)(*given, *self.params)
             many = isinstance(result, tuple)
             results: tuple[Any, ...] = result if many else (result,)
-            outputs = tuple([r._id if isinstance(r, Tracer) else recording.capture(r) for r in results])
+            outputs = tuple(
+                [r._id if isinstance(r, Tracer) else recording.capture(r) for r in results]
+            )
             return Recorded(recording.program(outputs, name=self.op.node), variables, many)
 
     @property
     def function(self) -> Any:
         """Function from arrays or traced values to results."""
-        return self.op.function if self.op.promote is None else self.op.promote(self.op.function, self.specs)
+        return (
+            self.op.function
+            if self.op.promote is None
+            else self.op.promote(self.op.function, self.specs)
+        )
 
-    def inputs(self, recording: Recording, specs: Sequence[Any]) -> tuple[list[Any], list[int | None]]:
-        """Return a value for each operand, traced unless it is a static number, and its variable."""
+    def inputs(
+        self, recording: Recording, specs: Sequence[Any]
+    ) -> tuple[list[Any], list[int | None]]:
+        """Return a value for each operand, traced unless it is a static number, and its
+        variable.
+        """
         given: list[Any] = []
         variables: list[int | None] = []
         for spec in specs:
@@ -93,7 +114,11 @@ class Case:
                 given.append(spec[1])
                 variables.append(None)
             else:
-                given.append(recording.new_input(spec if isinstance(spec, ShapeDtype) else self._number_aval(spec)))
+                given.append(
+                    recording.new_input(
+                        spec if isinstance(spec, ShapeDtype) else self._number_aval(spec)
+                    )
+                )
                 variables.append(given[-1]._id)
         return given, variables
 
@@ -107,7 +132,8 @@ class Recorded(NamedTuple):
 
     Args:
         program: program from operands to results.
-        operands: variable of each operand, ``None`` for a static number; then those of other values that may be saved.
+        operands: variable of each operand, ``None`` for a static number; then those of other values
+            that may be saved.
         many: True if the results are a tuple.
     """
 
@@ -118,7 +144,9 @@ class Recorded(NamedTuple):
 
 Views = tuple[tuple[Primitive, tuple[Any, ...]], ...]
 Move: TypeAlias = tuple[int, "Views | None"]
-"""Source of an edge's gradient: a computed result, or a cotangent and the views to take of it, first to last."""
+"""Source of an edge's gradient: a computed result, or a cotangent and the views to take of it,
+first to last.
+"""
 VIEWS = (reshape_p, permute_p, broadcast_to_p)
 
 
@@ -131,12 +159,16 @@ class Derivation(NamedTuple):
         differentiated: number of results up to and including the last one that has a derivative.
         many: True if the results are a tuple.
         edge_to: operand of each edge; -1 for an edge without a node.
-        saves: values that a node saves: field name, and index of the operand (0, 1 …) or result (-1, -2 …).
+        saves: values that a node saves: field name, and index of the operand (0, 1 …) or result
+            (-1, -2 …).
         unpacks: for each saved value, True if it is a tensor, False if it is a number.
-        selected: indices of the saved values that the program reads, in its order; ``None`` if it reads all.
-        backward: program from saved values and one cotangent per result to the gradients of active operands.
+        selected: indices of the saved values that the program reads, in its order; ``None`` if it
+            reads all.
+        backward: program from saved values and one cotangent per result to the gradients of active
+            operands.
         moves: source of each edge's gradient.
-        computing: the part of the program that computes; ``None`` if all gradients are cotangents, or views of them.
+        computing: the part of the program that computes; ``None`` if all gradients are cotangents,
+            or views of them.
     """
 
     outputs: tuple[ShapeDtype, ...]
@@ -152,7 +184,9 @@ class Derivation(NamedTuple):
 
     @property
     def results(self) -> tuple[int, ...] | None:
-        """Computed result of each edge, -1 without gradient; ``None`` if there are views, selections or several results."""
+        """Computed result of each edge, -1 without gradient; ``None`` if there are views,
+        selections or several results.
+        """
         if self.computing is None or self.selected is not None or len(self.outputs) != 1:
             return None
         if any(move is not None and move[1] is not None for move in self.moves):
@@ -169,14 +203,18 @@ def derive(case: Case) -> Derivation | None:
     outputs = tuple([program.avals[i] for i in program.output_ids])
     if not any(aval.dtype.kind in "fc" for aval in outputs):
         return None
-    last = [k for k, aval in enumerate(outputs) if aval.dtype.kind in "fc" and k not in op.constants]
+    last = [
+        k for k, aval in enumerate(outputs) if aval.dtype.kind in "fc" and k not in op.constants
+    ]
     saveable = case.saveable(len(operands), len(outputs))
     candidates: dict[int, int] = {}
     for _, position in saveable:
         variable = program.output_ids[~position] if position < 0 else operands[position]
         if variable is not None:
             candidates.setdefault(variable, position)
-    flags = [case.active[k] for k, variable in enumerate(operands[: len(specs)]) if variable is not None]
+    flags = [
+        case.active[k] for k, variable in enumerate(operands[: len(specs)]) if variable is not None
+    ]
     with np.errstate(all="ignore"):  # a number may not fit the dtype
         backward, needed = backward_program(program, flags, tuple(candidates))
     backward = conjugated(backward, len(needed))
@@ -190,7 +228,9 @@ def derive(case: Case) -> Derivation | None:
         many=many,
         edge_to=tuple([-1 if k is None or not case.active[k] else k for k in edges]),
         saves=saves,
-        unpacks=tuple([p < 0 or p >= len(specs) or isinstance(specs[p], ShapeDtype) for p in saved]),
+        unpacks=tuple(
+            [p < 0 or p >= len(specs) or isinstance(specs[p], ShapeDtype) for p in saved]
+        ),
         selected=None if saved == read else tuple([saved.index(p) for p in read]),
         backward=backward,
         moves=moves,
@@ -198,20 +238,32 @@ def derive(case: Case) -> Derivation | None:
     )
 
 
-def _moves(case: Case, backward: Program, needed: int) -> tuple[tuple[Move | None, ...], Program | None]:
-    """Split off the outputs that are an unchanged cotangent, or a view of one: they are not copied."""
-    arriving = {variable: k - needed for k, variable in enumerate(backward.input_ids) if k >= needed}
+def _moves(
+    case: Case, backward: Program, needed: int
+) -> tuple[tuple[Move | None, ...], Program | None]:
+    """Split off the outputs that are an unchanged cotangent, or a view of one: they are
+    not copied.
+    """
+    arriving = {
+        variable: k - needed for k, variable in enumerate(backward.input_ids) if k >= needed
+    }
     shown = [views_of_cotangent(backward, i, arriving) for i in backward.output_ids]
     rest = [i for i, view in zip(backward.output_ids, shown, strict=True) if view is None]
     computed = iter(range(len(rest)))
-    moves: Iterator[Move] = iter([(next(computed), None) if view is None else view for view in shown])
+    moves: Iterator[Move] = iter(
+        [(next(computed), None) if view is None else view for view in shown]
+    )
     by_edge = tuple([next(moves) if p is not None and case.active[p] else None for p in case.edges])
     assert next(moves, None) is None, "an active operand has no edge"
-    return by_edge, restrict(backward, backward.input_ids, rest, keep=True).program if rest else None
+    return by_edge, restrict(
+        backward, backward.input_ids, rest, keep=True
+    ).program if rest else None
 
 
 def views_of_cotangent(program: Program, output: int, arriving: dict[int, int]) -> Move | None:
-    """Return the cotangent that an output is a view of, and the views; ``None`` if it is computed, or a view of a number."""
+    """Return the cotangent that an output is a view of, and the views; ``None`` if it is computed,
+    or a view of a number.
+    """
     found = through_views(program, output, arriving)
     return None if found is None or found[0] < 0 else (arriving[found[0]], found[1])
 
@@ -243,7 +295,8 @@ def shown_by(array: Any, views: Views) -> Any:
 
 
 def conjugated(backward: Program, needed: int) -> Program:
-    """Return a backward program in PyTorch's convention: its gradients are the conjugates of the core's cotangents.
+    """Return a backward program in PyTorch's convention: its gradients are the conjugates of the
+    core's cotangents.
 
     Args:
         backward: the core's program.

@@ -71,7 +71,11 @@ class Level(Protocol):
         ...
 
     def push_function(
-        self, ctx: FunctionBase, args: Sequence[object], raw: Sequence[object], outputs: Sequence[object]
+        self,
+        ctx: FunctionBase,
+        args: Sequence[object],
+        raw: Sequence[object],
+        outputs: Sequence[object],
     ) -> None:
         """Set the tangents returned by the ``jvp`` of a user's Function on its outputs."""
         ...
@@ -110,7 +114,7 @@ def hidden(hides: bool = True) -> Generator[None]:
         MODES.forward = before
 
 
-# -- views in forward mode ---------------------------------------------------------------------------------------------
+# -- views in forward mode -------------------------------------------------------------------------
 
 
 @final

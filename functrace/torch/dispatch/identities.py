@@ -72,7 +72,9 @@ def _signed(dim: int) -> int:
     return dim - (1 << 64) if dim >= 1 << 63 else dim
 
 
-def _reduced(x: Tensor, index: Tensor, source: Tensor, axis: int, kind: str, includes: bool) -> tuple[Any, ...]:
+def _reduced(
+    x: Tensor, index: Tensor, source: Tensor, axis: int, kind: str, includes: bool
+) -> tuple[Any, ...]:
     return x, axis, index, source, kind, {} if includes else {"include_self": False}
 
 
@@ -82,7 +84,9 @@ def _indices(operands: Sequence[Any], template: Sequence[Any]) -> list[Any]:
     entries = [next(given) if entry == ARRAY else None for entry in template]
     masks = [None if entry is None else entry._mask for entry in entries]
     return [
-        entry if mask is None else mask[0] for entry, mask in zip(entries, masks, strict=True) if mask is None or not mask[1]
+        entry if mask is None else mask[0]
+        for entry, mask in zip(entries, masks, strict=True)
+        if mask is None or not mask[1]
     ]
 
 
@@ -120,7 +124,8 @@ IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
     "FillBackward2": ("fill.Scalar", None),
     "FillBackward3": ("fill.Tensor", lambda x, value: (x, as_tensor(value, x))),
     "IndexFillBackward0": (
-        lambda x, index, value, axis: f"index_fill.int_{'Tensor' if isinstance(value, Tensor) else 'Scalar'}",
+        lambda x, index, value,
+        axis: f"index_fill.int_{'Tensor' if isinstance(value, Tensor) else 'Scalar'}",
         lambda x, index, value, axis: (x, axis, index, value),
     ),
     "FmodBackward0": ("fmod.Scalar", None), "FmodBackward1": ("fmod.Tensor", None),
@@ -130,17 +135,22 @@ IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
     "UnsafeViewBackward0": ("_unsafe_view", _shape),
     "ReshapeAliasBackward0": ("view", _shape),
     "IndexBackward0": ("index.Tensor", lambda x, *rest: (x, _indices(rest, rest[-1]))),
-    "IndexPutBackward0": ("index_put", lambda x, value, *rest: (x, _indices(rest, rest[-1]), value)),
+    "IndexPutBackward0": ("index_put", lambda x, value, *rest: (x, _indices(rest, rest[-1]),
+    value)),
     "LerpBackward0": ("lerp.Scalar", None), "LerpBackward1": ("lerp.Tensor", None),
     "LogSoftmaxBackward0": ("_log_softmax", lambda x, dim: (x, dim, False)),
     "SoftmaxBackward0": ("_softmax", lambda x, dim: (x, dim, False)),
     "LogSoftmaxBackwardDataBackward0": ("_log_softmax_backward_data", _gradient_along),
     "SoftmaxBackwardDataBackward0": ("_softmax_backward_data", _gradient_along),
     "TanhBackwardBackward0": ("tanh_backward", lambda gradient, output, plan: (gradient, output)),
-    "SigmoidBackwardBackward0": ("sigmoid_backward", lambda gradient, output, plan: (gradient, output)),
-    "ThresholdBackwardBackward0": ("threshold_backward", lambda gradient, output, plan: (gradient, output, 0)),
-    "NllLossBackward0": ("nll_loss_forward", _nll), "NllLoss2DBackward0": ("nll_loss2d_forward", _nll),
-    "MaskedFillBackward0": ("masked_fill.Scalar", None), "MaskedFillBackward1": ("masked_fill.Tensor", None),
+    "SigmoidBackwardBackward0": ("sigmoid_backward", lambda gradient, output, plan: (gradient,
+    output)),
+    "ThresholdBackwardBackward0": ("threshold_backward", lambda gradient, output, plan: (gradient,
+    output, 0)),
+    "NllLossBackward0": ("nll_loss_forward", _nll), "NllLoss2DBackward0": ("nll_loss2d_forward",
+    _nll),
+    "MaskedFillBackward0": ("masked_fill.Scalar", None),
+    "MaskedFillBackward1": ("masked_fill.Tensor", None),
     "MaxBackward0": ("max.dim", None), "MinBackward0": ("min.dim", None),
     "MedianBackward1": ("median.dim", None), "NanmedianBackward1": ("nanmedian.dim", None),
     "MeanBackward1": ("mean.dim", lambda x, axes, keep: (x, list(axes), keep)),
@@ -148,7 +158,8 @@ IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
     "ProdBackward1": ("prod.dim_int", None),
     "PowBackward0": ("pow.Tensor_Scalar", None), "PowBackward1": ("pow.Tensor_Tensor", None),
     "PowBackward2": ("pow.Scalar", None),
-    "RemainderBackward0": ("remainder.Scalar", None), "RemainderBackward1": ("remainder.Tensor", None),
+    "RemainderBackward0": ("remainder.Scalar", None), "RemainderBackward1": ("remainder.Tensor",
+    None),
     "RoundBackward1": ("round.decimals", lambda x, decimals: (x, {"decimals": decimals})),
     "RsubBackward0": ("rsub.Tensor", None), "RsubBackward1": ("rsub.Scalar", None),
     "ScatterBackward0": ("scatter.src", None), "ScatterBackward1": ("scatter.value", None),
@@ -158,14 +169,16 @@ IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
     "SplitBackward0": ("split.Tensor", None), "UnsafeSplitBackward0": ("unsafe_split.Tensor", None),
     "UnbindBackward0": ("unbind.int", None),
     "SqueezeBackward0": ("squeeze", lambda x, kept: (x,)),
-    "SqueezeBackward1": ("squeeze.dim", lambda x, kept: (x, *(_dropped(x._array.shape, kept) or [0])[:1])),
+    "SqueezeBackward1": ("squeeze.dim", lambda x, kept: (x, *(_dropped(x._array.shape,
+    kept) or [0])[:1])),
     "SqueezeBackward2": ("squeeze.dims", lambda x, kept: (x, _dropped(x._array.shape, kept))),
     "SqueezeBackward3": ("squeeze_", lambda x, kept: (x,)),
     "SqueezeBackward4": ("squeeze_.dim", lambda x, kept, dim=0: (x, _signed(dim))),
     "SqueezeBackward5": ("squeeze_.dims", lambda x, kept, dims: (x, list(map(_signed, dims)))),
     "UnsqueezeBackward1": ("unsqueeze_", lambda x, shape, dim: (x, _signed(dim))),
     "TBackward1": ("t_", lambda x, axes: (x,)),
-    "TransposeBackward1": ("transpose_", lambda x, axes, first, second: (x, _signed(first), _signed(second))),
+    "TransposeBackward1": ("transpose_", lambda x, axes, first, second: (x, _signed(first),
+    _signed(second))),
     "AsStridedBackward1": ("as_strided_", None),
     "ScatterReduceBackward0": ("scatter_reduce.two", lambda *given: _reduced(*given)),
     "IndexReduceBackward0": ("index_reduce", lambda *given: _reduced(*given)),
@@ -173,12 +186,14 @@ IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
     "TBackward0": ("t", lambda x, axes: (x,)),
     "TransposeBackward0": ("transpose.int", lambda x, axes: (x, *_swapped(axes))),
     "StdBackward0": ("std.correction", None), "VarBackward0": ("var.correction", None),
-    "StdMeanBackward0": ("std_mean.correction", None), "VarMeanBackward0": ("var_mean.correction", None),
+    "StdMeanBackward0": ("std_mean.correction", None), "VarMeanBackward0": ("var_mean.correction",
+    None),
     "WhereBackward0": ("where.self", lambda c, x, y: (c, as_tensor(x, y), as_tensor(y, x))),
     "ToCopyBackward0": ("_to_copy", lambda x, dtype: (x, {"dtype": DTYPES[dtype]})),
     "UniformBackward0": ("uniform", _drawn), "NormalBackward0": ("normal", _drawn),
     "ExponentialBackward0": ("exponential", _drawn),
-    "RandomBackward0": (lambda x, drawn, *bounds: ("random", "random.to", "random.from")[len(bounds)], _drawn),
+    "RandomBackward0": (lambda x, drawn, *bounds: ("random", "random.to",
+    "random.from")[len(bounds)], _drawn),
 }  # fmt: skip
 """Overload by node name, with a function from operands and parameters to arguments (a trailing
 dict: keyword arguments).
@@ -195,12 +210,14 @@ PRIMITIVES: dict[Primitive, tuple[str, Arguments]] = {
 _PRODUCTS: dict[tuple[int, ...], str] = {(2, 2): "mm", (3, 3): "bmm", (2, 1): "mv", (1, 1): "dot"}
 
 
-# -- from an op to an overload -------------------------------------------------------------------------------------------
+# -- from an op to an overload ---------------------------------------------------------------------
 
 Described = tuple[OpOverload, tuple[Any, ...], dict[str, Any]]
 
 
-def described(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], *, in_place: bool = False) -> Described:
+def described(
+    op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], *, in_place: bool = False
+) -> Described:
     """Return the overload of an op (or its in-place form), and its arguments."""
     name, arguments = identity(op, operands, params)
     overload = found_in_place(name) if in_place else found(name)
@@ -222,7 +239,9 @@ def found_in_place(name: str) -> OpOverload | None:
     return next((found(f"{name}_.{one}") for one in others if one in texts), None)
 
 
-def identity(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> tuple[str, Arguments | None]:
+def identity(
+    op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]
+) -> tuple[str, Arguments | None]:
     """Return the name of an op's overload, and the function that makes its arguments if the schema
     does not suffice.
     """
@@ -231,7 +250,9 @@ def identity(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> tupl
             return PRIMITIVES[op.primitive]
         if op.primitive is ew.power:
             numbers = [type(x) in NUMBERS for x in operands]
-            return "pow.Scalar" if numbers[0] else "pow.Tensor_Scalar" if numbers[1] else "pow.Tensor_Tensor", None
+            return "pow.Scalar" if numbers[0] else "pow.Tensor_Scalar" if numbers[
+                1
+            ] else "pow.Tensor_Tensor", None
         if op.primitive is matmul_p:
             return _PRODUCTS.get(tuple([x._array.ndim for x in operands]), ""), None
         named = by_primitive().get(op.primitive)
@@ -243,7 +264,9 @@ def identity(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> tupl
     match = _NODE.match(op.node)
     name = op.called or ("_".join(_WORD.split(match["name"])).lower() if match is not None else "")
     if name in ("any", "all"):
-        return name + ("" if is_everything(*operands, *params) else ".dim" if len(params[0]) == 1 else ".dims"), _truth
+        return name + (
+            "" if is_everything(*operands, *params) else ".dim" if len(params[0]) == 1 else ".dims"
+        ), _truth
     return with_kind(name, operands), None
 
 
@@ -274,12 +297,18 @@ def found(name: str) -> OpOverload | None:
     return getattr(getattr(ops.aten, name), overload or "default")
 
 
-def own(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]]:
+def own(
+    op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]
+) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]]:
     """Return the overload in ``torch.ops.functrace`` of an operation that PyTorch does not have."""
     primitive = op.primitive
     match = _NODE.match(op.node)
     name = op.called or (
-        primitive.name if primitive is not None else match["name"].lower() if match is not None else op.node.lower()
+        primitive.name
+        if primitive is not None
+        else match["name"].lower()
+        if match is not None
+        else op.node.lower()
     )
     if name not in OWN:
         OWN[name] = {"default": f"functrace::{name}(Tensor[] operands, Any[] params) -> Tensor"}
@@ -307,7 +336,9 @@ def by_schema(
     for argument in overload._schema.arguments:
         if argument.type == "List[Tensor]":
             value: Any = given
-        elif argument.name in details and not ("Tensor" in argument.type and argument.name in dict(op.saves)):
+        elif argument.name in details and not (
+            "Tensor" in argument.type and argument.name in dict(op.saves)
+        ):
             value = plain(details[argument.name], argument)
             if given and given[0] is details[argument.name]:
                 given.pop(0)

@@ -52,11 +52,19 @@ class Call:
         run: Callable[[], Any],
         types: tuple[type, ...] = (),
     ) -> None:
-        self.overload, self.args, self.kwargs, self.run, self.types = overload, args, kwargs, run, types
+        self.overload, self.args, self.kwargs, self.run, self.types = (
+            overload,
+            args,
+            kwargs,
+            run,
+            types,
+        )
 
     def is_for(self, overload: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Return True if an operation and its arguments are those of this call."""
-        return overload is self.overload and is_same(args, self.args) and is_same(kwargs, self.kwargs)
+        return (
+            overload is self.overload and is_same(args, self.args) and is_same(kwargs, self.kwargs)
+        )
 
 
 def is_same(given: object, before: object) -> bool:
@@ -83,10 +91,12 @@ class Dispatch:
 
     __slots__ = ("call", "is_beneath", "modes")
 
-    def __init__(self, modes: tuple[Any, ...], *, is_beneath: bool = False, call: Call | None = None) -> None:
+    def __init__(
+        self, modes: tuple[Any, ...], *, is_beneath: bool = False, call: Call | None = None
+    ) -> None:
         self.modes, self.is_beneath, self.call = modes, is_beneath, call
 
-    # -- from applying.py and views.py --------------------------------------------------------------------------------
+    # -- from applying.py and views.py -------------------------------------------------------------
 
     def apply(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Apply an op, as `functrace.torch.dispatch.applying.apply` does."""
@@ -96,7 +106,9 @@ class Dispatch:
         operands = checked(op, operands)
         overload, args, kwargs = described(op, operands, params)
         result = self.hand_on(Call(overload, args, kwargs, run))
-        many = len(overload._schema.returns) > 1 or overload._schema.returns[0].type.startswith("List")
+        many = len(overload._schema.returns) > 1 or overload._schema.returns[0].type.startswith(
+            "List"
+        )
         made = results_of(result, many=many)
         return made if self.is_beneath else placed(op, operands, params, made)
 
@@ -117,7 +129,13 @@ class Dispatch:
             return tensor
         return views.write(op, operands, params, overwrite)
 
-    def put_out(self, name: str, args: tuple[Any, ...], out: Tensor | tuple[Tensor, ...], run: Callable[[], Any]) -> Any:
+    def put_out(
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        out: Tensor | tuple[Tensor, ...],
+        run: Callable[[], Any],
+    ) -> Any:
         """Compute into ``out`` tensors, as `functrace.torch.dispatch.results.put_out` does."""
         targets = out if isinstance(out, tuple) else (out,)
         if not self.modes:
@@ -131,17 +149,24 @@ class Dispatch:
                     target._counter[0] += 1
         return out
 
-    def make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
+    def make(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]
+    ) -> Any:
         """Run an operation that is no op and is not in the graph: a query, a constant."""
         if not self.modes:
             return beneath(run)
-        return self.hand_on(Call(overload_for(getattr(ops.aten, name), args, kwargs), args, kwargs, run))
+        return self.hand_on(
+            Call(overload_for(getattr(ops.aten, name), args, kwargs), args, kwargs, run)
+        )
 
     def detach(self, tensor: Tensor, types: tuple[type, ...] = ()) -> Tensor:
         """Return an alias without history; it shares the version counter."""
         if not self.modes:
             return tensor._alias()
-        made = results_of(self.hand_on(Call(ops.aten.detach.default, (tensor,), {}, tensor._alias, types)), many=False)
+        made = results_of(
+            self.hand_on(Call(ops.aten.detach.default, (tensor,), {}, tensor._alias, types)),
+            many=False,
+        )
         if not self.is_beneath:
             made._counter = tensor._counter
         return made
@@ -155,7 +180,7 @@ class Dispatch:
         """Return an assigned number as a tensor."""
         return self.make("lift_fresh", (constant,), {}, lambda: constant)
 
-    # -- the modes -------------------------------------------------------------------------------------------------------
+    # -- the modes ---------------------------------------------------------------------------------
 
     def hand_on(self, call: Call) -> Any:
         """Call the handler of the innermost mode.
@@ -185,12 +210,16 @@ class Dispatch:
         written = [
             value
             for argument, value in bound(overload, args, kwargs)
-            if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, Tensor)
+            if argument.alias_info is not None
+            and argument.alias_info.is_write
+            and isinstance(value, Tensor)
         ]
         return beneath(known.run, writes=written)
 
 
-def bound(overload: OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+def bound(
+    overload: OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Iterator[tuple[Any, Any]]:
     """Yield the schema's arguments that the call passes, each with its value."""
     for k, argument in enumerate(overload._schema.arguments):
         if k < len(args):
@@ -205,7 +234,11 @@ def beneath(run: Callable[[], Any], writes: Sequence[Any] = ()) -> Any:
     In inference mode it stays on.
     """
     before = MODES.dispatch, MODES.recording
-    counters = [(tensor._counter, tensor._counter[0]) for tensor in writes if tensor._counter is not UNVERSIONED]
+    counters = [
+        (tensor._counter, tensor._counter[0])
+        for tensor in writes
+        if tensor._counter is not UNVERSIONED
+    ]
     MODES.dispatch, MODES.recording = None, MODES.recording and False
     try:
         result = run()
@@ -214,7 +247,11 @@ def beneath(run: Callable[[], Any], writes: Sequence[Any] = ()) -> Any:
         for counter, count in counters:
             counter[0] = count
     for made in result if isinstance(result, (tuple, list)) else (result,):
-        if isinstance(made, Tensor) and made._view is not None and not any(made is x for x in writes):
+        if (
+            isinstance(made, Tensor)
+            and made._view is not None
+            and not any(made is x for x in writes)
+        ):
             made._view = None
             made._counter = made._counter if made._counter is UNVERSIONED else [0]
     return result
@@ -250,13 +287,20 @@ def results_of(result: object, *, many: bool) -> Any:
             raise RuntimeError(f"Unable to cast {result} to Tensor")
         return result
     if not isinstance(result, (tuple, list)):
-        raise RuntimeError(f"Object of type '{type(result).__name__}' is not an instance of 'sequence'")
+        raise RuntimeError(
+            f"Object of type '{type(result).__name__}' is not an instance of 'sequence'"
+        )
     for one in result:
         results_of(one, many=False)
     return tuple(result)
 
 
-def placed(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], made: Tensor | tuple[Any, ...] | None) -> Any:
+def placed(
+    op: Op,
+    operands: tuple[Any, ...],
+    params: tuple[Any, ...],
+    made: Tensor | tuple[Any, ...] | None,
+) -> Any:
     """Attach the results of a mode to the graph, as the operation's results.
 
     Raises:
@@ -283,7 +327,7 @@ def placed(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], made: Ten
     return made
 
 
-# -- the stack -----------------------------------------------------------------------------------------------------------
+# -- the stack -------------------------------------------------------------------------------------
 
 
 def active() -> tuple[Any, ...]:
@@ -296,7 +340,11 @@ def activate(modes: tuple[Any, ...]) -> None:
     now = MODES.dispatch
     beneath_autograd = now is not None and now.is_beneath
     call = None if now is None else now.call
-    MODES.dispatch = Dispatch(modes, is_beneath=beneath_autograd, call=call) if modes or beneath_autograd else None
+    MODES.dispatch = (
+        Dispatch(modes, is_beneath=beneath_autograd, call=call)
+        if modes or beneath_autograd
+        else None
+    )
 
 
 @contextmanager

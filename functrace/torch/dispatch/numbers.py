@@ -14,7 +14,9 @@ _KINDS: tuple[type[Any], ...] = (int, float, complex)
 
 
 def number_of(x: Any) -> Any:
-    """Convert a NumPy scalar, or an instance of a subclass of a Python number type, to a Python number."""
+    """Convert a NumPy scalar, or an instance of a subclass of a Python number type, to a Python
+    number.
+    """
     if type(x) in NUMBERS:
         return x
     if isinstance(x, np.generic):

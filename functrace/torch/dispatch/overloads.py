@@ -23,10 +23,12 @@ from functrace.torch.functions import elementwise as functions
 from functrace.torch.functions import in_place, shaping
 from functrace.torch.tensors.tensor import Tensor
 
-# -- from arguments to an overload ---------------------------------------------------------------------------------------
+# -- from arguments to an overload -----------------------------------------------------------------
 
 
-def overload_for(packet: OpOverloadPacket, args: Sequence[Any], kwargs: Mapping[str, Any]) -> OpOverload:
+def overload_for(
+    packet: OpOverloadPacket, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> OpOverload:
     """Return the first overload whose schema fits the arguments.
 
     Raises:
@@ -40,7 +42,9 @@ def overload_for(packet: OpOverloadPacket, args: Sequence[Any], kwargs: Mapping[
     raise TypeError(errors.no_fitting_overload(str(packet), packet.overloads()))
 
 
-def out_overload(name: str, args: Sequence[Any], targets: Sequence[Tensor]) -> tuple[OpOverload, dict[str, Any]]:
+def out_overload(
+    name: str, args: Sequence[Any], targets: Sequence[Tensor]
+) -> tuple[OpOverload, dict[str, Any]]:
     """Return the overload of a function that writes into tensors, and these by keyword.
 
     Raises:
@@ -57,15 +61,22 @@ def out_overload(name: str, args: Sequence[Any], targets: Sequence[Tensor]) -> t
     raise NotImplementedError(errors.no_out_overload(name))
 
 
-def fits(arguments: Sequence[Argument], args: Sequence[Any], kwargs: Mapping[str, Any], *, strict: bool) -> bool:
+def fits(
+    arguments: Sequence[Argument], args: Sequence[Any], kwargs: Mapping[str, Any], *, strict: bool
+) -> bool:
     """Return True if arguments fit a schema; unless ``strict``, numbers are accepted as tensors,
     and one int as a list.
     """
     positional = [a for a in arguments if not a.kwarg_only]
-    if len(args) > len(positional) or any(name not in {a.name for a in arguments} for name in kwargs):
+    if len(args) > len(positional) or any(
+        name not in {a.name for a in arguments} for name in kwargs
+    ):
         return False
     given = {a.name: value for a, value in zip(positional, args, strict=False)} | dict(kwargs)
-    return all(_fits(a.type, given[a.name], strict) if a.name in given else a.has_default for a in arguments)
+    return all(
+        _fits(a.type, given[a.name], strict) if a.name in given else a.has_default
+        for a in arguments
+    )
 
 
 def _fits(kind: str, value: object, strict: bool) -> bool:
@@ -80,24 +91,28 @@ def _fits(kind: str, value: object, strict: bool) -> bool:
     if kind == "number":
         return type(value) in NUMBERS
     if kind == "int":
-        return type(value) is int or (not strict and not isinstance(value, (Tensor, tuple, list, float, str, bool)))
+        return type(value) is int or (
+            not strict and not isinstance(value, (Tensor, tuple, list, float, str, bool))
+        )
     return kind not in _CLASSES or isinstance(value, _CLASSES[kind])
 
 
 _CLASSES: dict[str, Any] = {"bool": bool, "float": (int, float), "str": str}
 
 
-# -- the function of an overload -----------------------------------------------------------------------------------------
+# -- the function of an overload -------------------------------------------------------------------
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_softmax": lambda x, dim, half_to_float: x.softmax(dim),
     "_log_softmax": lambda x, dim, half_to_float: x.log_softmax(dim),
-    "_to_copy": lambda x, *, dtype=None, **rest: x.clone() if dtype in (None, x.dtype) else x.to(dtype),
+    "_to_copy": lambda x, *, dtype=None, **rest: x.clone() if dtype in (None,
+    x.dtype) else x.to(dtype),
     "_unsafe_view": lambda x, size: applying.apply(
         shaping.UNSAFE_VIEW, (x,), (shaping.completed(tuple(size), x._array.shape),)
     ),
-    "_reshape_alias": lambda x, size, stride: applying.apply(shaping.RESHAPE_ALIAS, (x,), (tuple(size),)),
+    "_reshape_alias": lambda x, size, stride: applying.apply(shaping.RESHAPE_ALIAS, (x,),
+    (tuple(size),)),
     "_conj": functions.conj,
     "alias": lambda x: applying.apply(shaping.ALIAS, (x,), ((...,),)),
     "detach": lambda x: x.detach(),
@@ -105,13 +120,17 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "slice": lambda x, dim=0, start=None, end=None, step=1: shaping.getitem(
         x, (slice(None),) * functions.dimension(dim, x.ndim) + (slice(start, end, step),)
     ),
-    "index": lambda x, indices: shaping.getitem(x, tuple(slice(None) if k is None else k for k in indices)),
+    "index": lambda x, indices: shaping.getitem(x,
+    tuple(slice(None) if k is None else k for k in indices)),
     "index_put_": lambda x, indices, values: (
         in_place.setitem(x, tuple(slice(None) if k is None else k for k in indices), values) or x
     ),
-    "std": lambda x, dim=None, *, correction=None, keepdim=False: x.std(dim, correction=correction, keepdim=keepdim),
-    "var": lambda x, dim=None, *, correction=None, keepdim=False: x.var(dim, correction=correction, keepdim=keepdim),
-    "linalg_vector_norm": lambda x, ord=2, dim=None, keepdim=False, *, dtype=None: x.norm(ord, dim, keepdim, dtype),
+    "std": lambda x, dim=None, *, correction=None, keepdim=False: x.std(dim, correction=correction,
+    keepdim=keepdim),
+    "var": lambda x, dim=None, *, correction=None, keepdim=False: x.var(dim, correction=correction,
+    keepdim=keepdim),
+    "linalg_vector_norm": lambda x, ord=2, dim=None, keepdim=False, *, dtype=None: x.norm(ord, dim,
+    keepdim, dtype),
 }  # fmt: skip
 """Functions of the operations that have no function of their name."""
 
@@ -136,7 +155,9 @@ def function_of(overload: OpOverload) -> Callable[..., Any]:
     @functools.wraps(function)
     def called(*args: object, **kwargs: object) -> Any:
         renamed = {
-            ours[names.index(key)] if key not in accepted and key in names and names.index(key) < len(ours) else key: value
+            ours[names.index(key)]
+            if key not in accepted and key in names and names.index(key) < len(ours)
+            else key: value
             for key, value in kwargs.items()
         }
         return function(*args, **renamed)

@@ -37,7 +37,9 @@ class Pattern:
 
     __slots__ = ("_measures", "_numbers", "_params", "_places", "_specs", "given", "key")
 
-    def __init__(self, specs: Sequence[Any], params: tuple[Any, ...], numbers: bool, measures: bool) -> None:
+    def __init__(
+        self, specs: Sequence[Any], params: tuple[Any, ...], numbers: bool, measures: bool
+    ) -> None:
         self._specs, self._params, self._numbers, self._measures = specs, params, numbers, measures
         self._places: dict[int, int] = {}
         self.given: list[Any] = []

@@ -60,17 +60,20 @@ dead buffers.
 _ndarray = np.ndarray
 
 
-# -- forward ---------------------------------------------------------------------------------------------------------------
+# -- forward ---------------------------------------------------------------------------------------
 
 
 class Forward(NamedTuple):
-    """Forward computation of an op: the same function for all sizes, except that large arrays are split among cores.
+    """Forward computation of an op: the same function for all sizes, except that large arrays are
+    split among cores.
 
     Args:
         function: function of arrays, numbers and params.
         ufunc: NumPy ufunc that equals the function, if there is one.
-        wrap: wraps such a function so that its results have PyTorch's memory layout, if NumPy's may differ.
-        laid_by: operand of an elementwise operation that must be in C order for NumPy's result to have PyTorch's layout.
+        wrap: wraps such a function so that its results have PyTorch's memory layout, if NumPy's may
+            differ.
+        laid_by: operand of an elementwise operation that must be in C order for NumPy's result to
+            have PyTorch's layout.
     """
 
     function: Callable[..., Any]
@@ -80,9 +83,14 @@ class Forward(NamedTuple):
 
     def evaluate(self, specs: Sequence[Any]) -> Callable[..., Any]:
         """Return the function to call on operands of certain sizes."""
-        function, largest = None, max([spec.nbytes for spec in specs if isinstance(spec, ShapeDtype)], default=0)
+        function, largest = (
+            None,
+            max([spec.nbytes for spec in specs if isinstance(spec, ShapeDtype)], default=0),
+        )
         if self.ufunc is not None and largest >= LEAST_BYTES // MUCH:
-            function = spread_ufunc(self.ufunc, [spec[0] if type(spec) is tuple else spec for spec in specs])
+            function = spread_ufunc(
+                self.ufunc, [spec[0] if type(spec) is tuple else spec for spec in specs]
+            )
         if function is None:
             function = self.function
         return function if self.wrap is None else self.wrap(function)
@@ -92,12 +100,15 @@ def forward_of(case: Case) -> Forward:
     """Return the forward computation of a case."""
     op, specs, function = case.op, case.specs, case.function
     if isinstance(function, Elementwise):
-        # A primitive checks for traced operands; here there are none, so its NumPy function is called directly: 0.3 us less.
+        # A primitive checks for traced operands; here there are none, so its NumPy function is
+        # called directly: 0.3 us less.
         function = function.eval
     ufunc = function if isinstance(function, np.ufunc) else None
     if op.in_rows:
         return Forward(function, ufunc, in_rows, None)
-    if not (op.promote is broadcasting or (isinstance(op.promote, Promotion) and op.promote.broadcasts)):
+    if not (
+        op.promote is broadcasting or (isinstance(op.promote, Promotion) and op.promote.broadcasts)
+    ):
         return Forward(function, ufunc, None, None)
     shapes = {k: spec.shape for k, spec in enumerate(specs) if isinstance(spec, ShapeDtype)}
     if max([len(shape) for shape in shapes.values()], default=0) < (2 if len(specs) > 1 else 3):
@@ -113,11 +124,15 @@ def in_rows(evaluate: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that computes the same arrays, in C order."""
 
     def contiguous(result: Any) -> Any:
-        return result if type(result) is not _ndarray or result.flags.c_contiguous else result.copy()
+        return (
+            result if type(result) is not _ndarray or result.flags.c_contiguous else result.copy()
+        )
 
     def computed(*given: Any) -> Any:
         result = evaluate(*given)
-        return tuple([contiguous(x) for x in result]) if type(result) is tuple else contiguous(result)
+        return (
+            tuple([contiguous(x) for x in result]) if type(result) is tuple else contiguous(result)
+        )
 
     return computed
 
@@ -135,21 +150,26 @@ def laid_as_pytorch(case: Case, result: Array, arrays: Sequence[Any]) -> Array:
     if result.ndim < max(x.ndim for x in given) or all(x.flags.c_contiguous for x in given):
         return result  # (a reduced result has no memory order)
     promote = op.promote
-    if isinstance(promote, Promotion):  # conversion copies an operand, which is then no longer expanded
+    if isinstance(
+        promote, Promotion
+    ):  # conversion copies an operand, which is then no longer expanded
         dtype = promote.dtype(case.specs)
         given = [
-            laid(np.empty(x.shape), [x]) if k >= promote.skips and x.dtype != dtype and is_expanded(x) else x
+            laid(np.empty(x.shape), [x])
+            if k >= promote.skips and x.dtype != dtype and is_expanded(x)
+            else x
             for k, x in enumerate(given)
         ]
     return laid(result, given)
 
 
-# -- backward --------------------------------------------------------------------------------------------------------------
+# -- backward --------------------------------------------------------------------------------------
 
 
 @final
 class Pullback:
-    """Runner of the computing part of a backward program: an instruction list, compiled once the program is hot.
+    """Runner of the computing part of a backward program: an instruction list, compiled once the
+    program is hot.
 
     Args:
         runner: runner of the program.
@@ -162,7 +182,9 @@ class Pullback:
         self.runner = runner
         self.compiled: Compiled | None = None
         self.pull_usual: PullUsual | None = None
-        """Fast path for the common case, once the program is compiled; see `functrace.torch.dispatch.usual`."""
+        """Fast path for the common case, once the program is compiled; see
+        `functrace.torch.dispatch.usual`.
+        """
         self._derivation = derivation
         self._calls = 0
 
@@ -195,16 +217,21 @@ class Plan(Kept):
 
     Args:
         case: the op and its operands.
-        source: the derivation with symbolic sizes that it instantiates, if any: `functrace.torch.dispatch.sizes.Derived`.
+        source: the derivation with symbolic sizes that it instantiates, if any:
+            `functrace.torch.dispatch.sizes.Derived`.
         given: the concrete sizes and numbers to substitute.
     """
 
     __slots__ = (
-        "_backward", "_of_results", "_pullback", "_records", "case", "derivation", "evaluate", "forward", "given",
-        "is_freed", "laid_by", "moves", "outputs", "pull_usual", "record_usual", "shares_pullback", "source",
+        "_backward", "_of_results", "_pullback", "_records", "case", "derivation", "evaluate",
+        "forward", "given",
+        "is_freed", "laid_by", "moves", "outputs", "pull_usual", "record_usual", "shares_pullback",
+        "source",
     )  # fmt: skip
 
-    def __init__(self, case: Case, source: Derived | None = None, given: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, case: Case, source: Derived | None = None, given: Sequence[Any] = ()
+    ) -> None:
         super().__init__()
         self.case = case
         self.source = source
@@ -231,14 +258,18 @@ class Plan(Kept):
         if source is not None:
             if self.derivation is not None:
                 self.outputs, self.moves = source.outputs(case, given), source.moves(given)
-            self.pull_usual = None if source.pullback is None or self._is_large() else source.pullback.pull_usual
+            self.pull_usual = (
+                None if source.pullback is None or self._is_large() else source.pullback.pull_usual
+            )
         elif self.derivation is not None:
             self.outputs, self.moves = self.derivation.outputs, self.derivation.moves
             self._backward = self.derivation.backward
 
     def _is_large(self) -> bool:
         """Return True if programs are specialized for these sizes, to run in tiles."""
-        return max([spec.size for spec in self.case.specs if isinstance(spec, ShapeDtype)]) >= FEWEST
+        return (
+            max([spec.size for spec in self.case.specs if isinstance(spec, ShapeDtype)]) >= FEWEST
+        )
 
     @property
     def differentiated(self) -> tuple[ShapeDtype, ...]:
@@ -246,8 +277,17 @@ class Plan(Kept):
         return self.outputs[: self.derivation.differentiated]
 
     def measure(self) -> int:
-        """Return the bytes that the plan owns, without those that it shares with plans for other sizes."""
-        own: list[Any] = [self.case, self.given, self.outputs, self.moves, self.evaluate, self._backward]
+        """Return the bytes that the plan owns, without those that it shares with plans for other
+        sizes.
+        """
+        own: list[Any] = [
+            self.case,
+            self.given,
+            self.outputs,
+            self.moves,
+            self.evaluate,
+            self._backward,
+        ]
         own += self._of_results.values()
         if self.source is None:
             own += [self.derivation, self.forward]
@@ -256,7 +296,9 @@ class Plan(Kept):
         return object.__sizeof__(self) + measured(*own)
 
     def lay(self, result: Array, arrays: Sequence[Any]) -> Array:
-        """Return the result of an elementwise operation with PyTorch's memory layout; see `laid`."""
+        """Return the result of an elementwise operation with PyTorch's memory layout; see
+        `laid`.
+        """
         return laid_as_pytorch(self.case, result, arrays)
 
     def compute(self, arrays: Sequence[Any]) -> Any:
@@ -264,7 +306,9 @@ class Plan(Kept):
         return run_quietly(self.evaluate, *arrays, *self.case.params)
 
     def note_record(self) -> None:
-        """Count a node that was made by `record`, and generate specialized code for it once that is profitable."""
+        """Count a node that was made by `record`, and generate specialized code for it once that is
+        profitable.
+        """
         self._records += 1
         derivation = self.derivation
         if self._records == CALLS_INTERPRETED and not derivation.many:
@@ -280,9 +324,14 @@ class Plan(Kept):
         if made is None:
             case, op = self.case, self.case.op
             compute = op.derived or case.function
-            saves = [(name, p if p >= 0 else ~used.index(~p)) for name, p in op.saves if p >= 0 or ~p in used]
+            saves = [
+                (name, p if p >= 0 else ~used.index(~p))
+                for name, p in op.saves
+                if p >= 0 or ~p in used
+            ]
             part = replace(
-                op, function=case.function, promote=None, saves=tuple(saves), keeps=(), in_rows=False,
+                op, function=case.function, promote=None, saves=tuple(saves), keeps=(),
+                in_rows=False,
                 derived=lambda *given: tuple([compute(*given)[k] for k in used]),
             )  # fmt: skip
             made = Plan(Case(part, case.specs, case.params, case.active))
@@ -390,7 +439,9 @@ class Plan(Kept):
         """Return the names of the fields, as ``dir`` lists them."""
         fields = dict.fromkeys(name.partition("[")[0] for name, _ in self.case.op.saves)
         details = [name for name in self._details() if name not in fields]
-        return [f"_{raw}saved_{name}" for name in fields for raw in ("", "raw_")] + [f"_saved_{n}" for n in details]
+        return [f"_{raw}saved_{name}" for name in fields for raw in ("", "raw_")] + [
+            f"_saved_{n}" for n in details
+        ]
 
     def saved_field(self, node: OpNode, name: str) -> Any:
         """Return ``node._saved_<name>``: unpacked, ``None`` if it was not needed."""
@@ -431,7 +482,9 @@ class Plan(Kept):
         dimensions that are not indexed.
         """
         found = [
-            self._find(node, field_name) for field_name, _ in self.derivation.saves if field_name.startswith(f"{name}[")
+            self._find(node, field_name)
+            for field_name, _ in self.derivation.saves
+            if field_name.startswith(f"{name}[")
         ]
         if not found:
             return []
@@ -454,7 +507,11 @@ class Plan(Kept):
         return None
 
     def _details(self) -> dict[str, Any]:
-        return {} if self.case.op.details is None else self.case.op.details(self.case.specs, self.case.params)
+        return (
+            {}
+            if self.case.op.details is None
+            else self.case.op.details(self.case.specs, self.case.params)
+        )
 
 
 PLANS: Bounded[Plan] = Bounded("plans of tensor operations", MOST_BYTES, MOST_PLANS)

@@ -79,7 +79,9 @@ class Promotion:
             check(specs, dtype)
         if self.broadcasts:
             check_shapes(specs)
-        computes = self.of_complex if self.of_complex is not None and dtype.kind == "c" else function
+        computes = (
+            self.of_complex if self.of_complex is not None and dtype.kind == "c" else function
+        )
         return _converting(computes, specs, dtype, self.skips)
 
 
@@ -160,7 +162,9 @@ def _converting(
     count = len(specs)
 
     def converted(*given: Any) -> Any:
-        operands = [_cast(x, dtype) if flag else x for x, flag in zip(given[:count], moved, strict=True)]
+        operands = [
+            _cast(x, dtype) if flag else x for x, flag in zip(given[:count], moved, strict=True)
+        ]
         return function(*operands, *given[count:])
 
     return converted
@@ -169,7 +173,11 @@ def _converting(
 def _cast(x: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(x, int) and not isinstance(x, bool) and not -(1 << 63) <= x < 1 << 64:
         raise OverflowError(errors.INTEGER_TOO_BIG)
-    return convert(x, dtype) if isinstance(x, (Tracer, np.ndarray)) else np.asarray(x).astype(dtype)[()]
+    return (
+        convert(x, dtype)
+        if isinstance(x, (Tracer, np.ndarray))
+        else np.asarray(x).astype(dtype)[()]
+    )
 
 
 def check_shapes(specs: Sequence[Any]) -> None:
@@ -204,7 +212,7 @@ def broadcasting(function: Callable[..., Any], specs: Sequence[Any]) -> Callable
     return function
 
 
-# -- checks -------------------------------------------------------------------------------------------------------
+# -- checks ----------------------------------------------------------------------------------------
 
 
 def for_kinds(kinds: str, refusal: str, error: type[Exception] = NotImplementedError) -> Check:
@@ -267,6 +275,11 @@ def check_fits(number: complex, dtype: np.dtype[Any]) -> None:
 
 def without_bools(specs: Sequence[Any], _dtype: np.dtype[Any]) -> None:
     """Refuse to subtract bools."""
-    bools = [s.dtype == np.bool_ if isinstance(s, ShapeDtype) else bool in (s if type(s) is tuple else (s,)) for s in specs]
+    bools = [
+        s.dtype == np.bool_
+        if isinstance(s, ShapeDtype)
+        else bool in (s if type(s) is tuple else (s,))
+        for s in specs
+    ]
     if any(bools):
         raise RuntimeError(errors.SUBTRACTING_BOOLS if all(bools) else errors.SUBTRACTING_A_BOOL)

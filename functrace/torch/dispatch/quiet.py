@@ -35,5 +35,7 @@ def run_quietly(function: Callable[..., Any], *arguments: object) -> Any:
     except RuntimeError as error:
         if "already entered" not in str(error):
             raise
-    with np.errstate(all="ignore"):  # a finalizer that the garbage collector runs inside another operation
+    with np.errstate(
+        all="ignore"
+    ):  # a finalizer that the garbage collector runs inside another operation
         return function(*arguments)

@@ -31,15 +31,18 @@ from functrace.tracing import Tracer
 from functrace.typing import Array
 
 _OF_OTHER_PLACES = frozenset({
-    "sum", "mean", "prod", "amax", "amin", "all", "any", "argmax", "argmin", "argsort", "norm", "logsumexp", "mm", "matmul",
-    "addmm", "mv", "dot", "bmm", "cat", "stack", "gather", "index_select", "take", "take_along_dim", "sort", "topk",
+    "sum", "mean", "prod", "amax", "amin", "all", "any", "argmax", "argmin", "argsort", "norm",
+    "logsumexp", "mm", "matmul",
+    "addmm", "mv", "dot", "bmm", "cat", "stack", "gather", "index_select", "take",
+    "take_along_dim", "sort", "topk",
     "median", "nanmedian",
 })  # fmt: skip
 """Functions whose elements depend on elements at other positions: none of them computes into its
 own operand.
 """
 _EXACT = _OF_OTHER_PLACES - {"sum", "mean", "prod", "logsumexp", "cat", "stack"} | {
-    "abs", "absolute", "ceil", "floor", "fix", "neg", "negative", "sgn", "sign", "trunc", "clamp", "clip", "where",
+    "abs", "absolute", "ceil", "floor", "fix", "neg", "negative", "sgn", "sign", "trunc", "clamp",
+    "clip", "where",
     "softmax", "log_softmax", "tril", "triu", "bitwise_not",
 }  # fmt: skip
 """Functions that do not convert their results."""
@@ -58,7 +61,9 @@ def taking_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
     signature = inspect.signature(function)
     place = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")
-    vars(computed)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), place])
+    vars(computed)["__signature__"] = signature.replace(
+        parameters=[*signature.parameters.values(), place]
+    )
     return computed
 
 
@@ -83,9 +88,13 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
     targets = out if isinstance(out, tuple) else (out,)
     for target in targets:
         if not isinstance(target, Tensor):
-            raise TypeError(f"{name}(): argument 'out' must be Tensor, not {errors.kind_of(target)}")
+            raise TypeError(
+                f"{name}(): argument 'out' must be Tensor, not {errors.kind_of(target)}"
+            )
     listed = [x for item in given for x in (item if isinstance(item, (tuple, list)) else (item,))]
-    if MODES.recording and any(isinstance(x, Tensor) and x.requires_grad for x in (*listed, *targets)):
+    if MODES.recording and any(
+        isinstance(x, Tensor) and x.requires_grad for x in (*listed, *targets)
+    ):
         raise RuntimeError(errors.out_with_grad(name))
     if DUALS.level is not None and DUALS.level.concerns((*listed, *targets)):
         raise NotImplementedError(errors.forward_of_out(name))
@@ -110,7 +119,9 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
         if target._array.shape != result.shape:
             if not moves and any(x is target for x in listed):
                 raise RuntimeError(errors.output_shape(target._array.shape, result.shape))
-            check_apart(memory_of(target), listed, moves=True)  # resized in memory that operands may share
+            check_apart(
+                memory_of(target), listed, moves=True
+            )  # resized in memory that operands may share
     for target, result in zip(targets, results, strict=True):
         if target._array.shape == result.shape:
             count_write(target)
@@ -118,7 +129,11 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
             if target._array.size:
                 warn(errors.out_resized(target._array.shape, result.shape))
             is_turned = result.size > 0 and not result.flags.c_contiguous
-            resize(target, result.shape, tuple([n // result.itemsize for n in result.strides]) if is_turned else None)
+            resize(
+                target,
+                result.shape,
+                tuple([n // result.itemsize for n in result.strides]) if is_turned else None,
+            )
         array = target._array
         writable(array)[...] = result
         if MIRRORS:
@@ -126,7 +141,9 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
     return type(made)(*out) if isinstance(made, tuple) else out
 
 
-def check_dtypes(name: str, target: np.dtype[Any], result: np.dtype[Any], *, converts: bool) -> None:
+def check_dtypes(
+    name: str, target: np.dtype[Any], result: np.dtype[Any], *, converts: bool
+) -> None:
     """Check that a result can be written into a tensor of some dtype.
 
     Raises:

@@ -7,13 +7,14 @@ write one::
 
     ROWS = Rows()
 
-    ROWS.op("sinh", ew.sinh, SELF, floating, forms="function method in_place", doc="Return the hyperbolic sine.")
+    ROWS.op("sinh", ew.sinh, SELF, floating, forms="function method in_place", doc="Return the
+    hyperbolic sine.")
 
     @ROWS.function("function method")               # composed of others, or of several ops
     def expand_as(input, other): ...
 
-    @ROWS.family("function method in_place")        # the same with an in-place form: `run` is `apply`, or `write`
-    def pow(run):
+    @ROWS.family("function method in_place")        # the same with an in-place form: `run` is
+    `apply`, or `write` def pow(run):
         def pow(input, exponent):
             return run(POW_NUMBER if isinstance(exponent, int) else POW, (input, exponent))
         return pow
@@ -43,12 +44,23 @@ from functrace.tracing import Tracer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-TORCH, TENSOR, FUNCTIONAL = "functrace.torch", "functrace.torch.Tensor", "functrace.torch.nn.functional"
-PLACES = {"function": TORCH, "method": TENSOR, "property": TENSOR, "in_place": TENSOR, "nn.functional": FUNCTIONAL}
+TORCH, TENSOR, FUNCTIONAL = (
+    "functrace.torch",
+    "functrace.torch.Tensor",
+    "functrace.torch.nn.functional",
+)
+PLACES = {
+    "function": TORCH,
+    "method": TENSOR,
+    "property": TENSOR,
+    "in_place": TENSOR,
+    "nn.functional": FUNCTIONAL,
+}
 """The namespace of each form of a function."""
 
 _OF_TWO = frozenset({
-    "add", "sub", "mul", "truediv", "div", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift",
+    "add", "sub", "mul", "truediv", "div", "floordiv", "mod", "pow", "matmul", "and", "or", "xor",
+    "lshift", "rshift",
     "eq", "ne", "lt", "le", "gt", "ge",
 })  # fmt: skip
 """Operators that return ``NotImplemented`` for unknown types, so that Python tries the other
@@ -98,14 +110,24 @@ class Row:
     def __post_init__(self) -> None:
         for form in self.forms:
             if form not in PLACES:
-                raise ValueError(f"{self.name}: there is no form {form!r}; there are {', '.join(PLACES)}")
-        wants = "in_place" in self.forms or any(kind[:1] == "i" and kind[1:] in self.operators for kind in self.operators)
+                raise ValueError(
+                    f"{self.name}: there is no form {form!r}; there are {', '.join(PLACES)}"
+                )
+        wants = "in_place" in self.forms or any(
+            kind[:1] == "i" and kind[1:] in self.operators for kind in self.operators
+        )
         if wants and self.in_place is None:
-            raise ValueError(f"{self.name}: it has no in-place form: declare it with Rows.op or Rows.family")
+            raise ValueError(
+                f"{self.name}: it has no in-place form: declare it with Rows.op or Rows.family"
+            )
 
     def entries(self) -> Iterator[tuple[str, str, Any]]:
         """Yield the place, the name and the object of every form."""
-        function = taking_out(self.name, self.function) if self.out and "function" in self.forms else self.function
+        function = (
+            taking_out(self.name, self.function)
+            if self.out and "function" in self.forms
+            else self.function
+        )
         for form in self.forms:
             for name in (self.name, *self.aliases):
                 if form == "function":
@@ -115,7 +137,11 @@ class Row:
                 elif form == "method":
                     yield TENSOR, name, self.method or self.function
                 else:
-                    yield PLACES[form], name, property(self.function) if form == "property" else self.function
+                    yield (
+                        PLACES[form],
+                        name,
+                        property(self.function) if form == "property" else self.function,
+                    )
         for operator in self.operators:
             yield TENSOR, f"__{operator}__", self._operator(operator)
 
@@ -192,17 +218,39 @@ class Rows:
 
         method = named(_plain(made, count), name, doc)
         function = named(maker(made, apply), name, doc) if out else method
-        writes = named(maker(made, write), f"{name}_", f"`{name}`, in place.") if "in_place" in forms.split() else None
+        writes = (
+            named(maker(made, write), f"{name}_", f"`{name}`, in place.")
+            if "in_place" in forms.split()
+            else None
+        )
         turned = made if commutes else reflected
-        return self._add(name, forms, function, writes, aliases, operators, made, turned, method=method)
+        return self._add(
+            name, forms, function, writes, aliases, operators, made, turned, method=method
+        )
 
     def function(
-        self, forms: str = "function method", *, name: str = "", aliases: str = "", operators: str = "", out: bool = False
+        self,
+        forms: str = "function method",
+        *,
+        name: str = "",
+        aliases: str = "",
+        operators: str = "",
+        out: bool = False,
     ) -> Callable[[F], F]:
         """Add the decorated function as it is; see `Row`."""
 
         def add(function: F) -> F:
-            return self._add(name or function.__name__, forms, function, None, aliases, operators, None, None, out)
+            return self._add(
+                name or function.__name__,
+                forms,
+                function,
+                None,
+                aliases,
+                operators,
+                None,
+                None,
+                out,
+            )
 
         return add
 
@@ -227,7 +275,9 @@ class Rows:
             for made, called in ((function, make.__name__), (writes, f"{make.__name__}_")):
                 made.__name__ = made.__qualname__ = called
             function.__doc__, writes.__doc__ = make.__doc__, f"`{make.__name__}`, in place."
-            return self._add(make.__name__, forms, function, writes, aliases, operators, op, reflected, out)
+            return self._add(
+                make.__name__, forms, function, writes, aliases, operators, op, reflected, out
+            )
 
         return add
 
@@ -244,7 +294,13 @@ class Rows:
         out: bool = False,
         method: Callable[..., Any] | None = None,
     ) -> F:
-        words = tuple(forms.split()), function, in_place, tuple(aliases.split()), tuple(operators.split())
+        words = (
+            tuple(forms.split()),
+            function,
+            in_place,
+            tuple(aliases.split()),
+            tuple(operators.split()),
+        )
         self._rows.append(Row(name, *words, op, reflected, out, method))
         return function
 
@@ -264,7 +320,7 @@ def entries(tables: Iterable[Rows]) -> dict[str, dict[str, tuple[Row, Any]]]:
     return found
 
 
-# -- functions of ops ------------------------------------------------------------------------------------------------
+# -- functions of ops ------------------------------------------------------------------------------
 
 
 def _plain(op: Op, count: int) -> Callable[..., Any]:
@@ -279,7 +335,11 @@ def _plain(op: Op, count: int) -> Callable[..., Any]:
 
 def _unary(op: Op, run: Run) -> Callable[..., Any]:
     def function(input: Operand, *, out: Tensor | None = None) -> Value:
-        return apply(op, (input,)) if out is None else put_out(out, function.__name__, (input,), lambda: apply(op, (input,)))
+        return (
+            apply(op, (input,))
+            if out is None
+            else put_out(out, function.__name__, (input,), lambda: apply(op, (input,)))
+        )
 
     def in_place(input: Operand) -> Value:
         return run(op, (input,))
@@ -290,7 +350,11 @@ def _unary(op: Op, run: Run) -> Callable[..., Any]:
 def _binary(op: Op, run: Run) -> Callable[..., Any]:
     def function(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
         given = input, other
-        return apply(op, given) if out is None else put_out(out, function.__name__, given, lambda: apply(op, given))
+        return (
+            apply(op, given)
+            if out is None
+            else put_out(out, function.__name__, given, lambda: apply(op, given))
+        )
 
     def in_place(input: Operand, other: Operand) -> Value:
         return run(op, (input, other))

@@ -1,12 +1,14 @@
 """Derivations with symbolic sizes, positions and numbers: one derivation serves many shapes.
 
-The derivative of ``x + y`` is the same program for all shapes in which the same axes have equal sizes, up to the sizes that
-it contains. So once a pattern of operands (`Pattern`) occurs with a second set of sizes, it is derived with symbolic numbers
-(`Unknown`) in place of the sizes, and plans are made by substituting concrete sizes. Each comparison that a rule of the
-core evaluates on a symbolic number becomes a guard: if it fails for the concrete sizes, another derivation is made. If a
-rule needs a concrete number, plans are specialized to that number.
+The derivative of ``x + y`` is the same program for all shapes in which the same axes have equal
+sizes, up to the sizes that it contains. So once a pattern of operands (`Pattern`) occurs with a
+second set of sizes, it is derived with symbolic numbers (`Unknown`) in place of the sizes, and
+plans are made by substituting concrete sizes. Each comparison that a rule of the core evaluates on
+a symbolic number becomes a guard: if it fails for the concrete sizes, another derivation is made.
+If a rule needs a concrete number, plans are specialized to that number.
 
-    DERIVATIONS.find   ByPattern: op, dtypes, equal sizes   ->   BySizes: n0 < n1?   ->   BySizes: …   ->   Derived
+    DERIVATIONS.find   ByPattern: op, dtypes, equal sizes   ->   BySizes: n0 < n1?   ->   BySizes: …
+          ->   Derived
 
 Layer: 9.
 """
@@ -88,7 +90,11 @@ class BySizes:
 
     def merged(self, other: Guard[Any]) -> BySizes | None:
         """Return itself if the other guard is the same comparison."""
-        return self if isinstance(other, BySizes) and str(self.question) == str(other.question) else None
+        return (
+            self
+            if isinstance(other, BySizes) and str(self.question) == str(other.question)
+            else None
+        )
 
 
 @final
@@ -103,7 +109,8 @@ class Derived(Specialization):
     """
 
     __slots__ = (
-        "_fill_moves", "_fill_outputs", "backward", "case", "computing", "derivation", "forward", "pullback",
+        "_fill_moves", "_fill_outputs", "backward", "case", "computing", "derivation", "forward",
+        "pullback",
     )  # fmt: skip
 
     def __init__(self, case: Case) -> None:
@@ -115,7 +122,9 @@ class Derived(Specialization):
         self.computing: Template | None = None
         self.pullback: Pullback | None = None
         """Pullback that serves all sizes, if the computing part of the program contains none."""
-        self._fill_outputs: list[tuple[int, Callable[[Sequence[Any]], ShapeDtype] | None, ShapeDtype]] = []
+        self._fill_outputs: list[
+            tuple[int, Callable[[Sequence[Any]], ShapeDtype] | None, ShapeDtype]
+        ] = []
         self._fill_moves: Callable[[Sequence[Any]], tuple[Move | None, ...]] | None = None
         derivation = self.derivation
         if derivation is not None:
@@ -134,7 +143,8 @@ class Derived(Specialization):
     def outputs(self, case: Case, given: Sequence[Any]) -> tuple[ShapeDtype, ...]:
         """Return the avals of the results for given sizes."""
         return tuple([
-            case.specs[k] if k >= 0 else aval if fill is None else fill(given) for k, fill, aval in self._fill_outputs
+            case.specs[k] if k >= 0 else aval if fill is None else fill(given) for k, fill,
+            aval in self._fill_outputs
         ])  # fmt: skip
 
     def moves(self, given: Sequence[Any]) -> tuple[Move | None, ...]:
@@ -164,7 +174,9 @@ DERIVATIONS: Table[Derived | NotDerived] = Table(
 
 
 def plan_of(case: Case) -> Plan:
-    """Make a plan: from a derivation with symbolic sizes whose guards hold, or for these sizes alone."""
+    """Make a plan: from a derivation with symbolic sizes whose guards hold, or for these sizes
+    alone.
+    """
     op = case.op
     opens = op.measures or any(type(spec) is tuple for spec in case.specs)
     for deep in (True, False) if opens else (False,):
@@ -183,10 +195,16 @@ def plan_of(case: Case) -> Plan:
     return Plan(case)
 
 
-def _derived(case: Case, pattern: Pattern, call: Sought, found: Miss | NotDerived) -> Derived | NotDerived | None:
-    """Derive with symbolic sizes, and cache the outcome; ``None`` for numbers on which guards cannot be evaluated."""
+def _derived(
+    case: Case, pattern: Pattern, call: Sought, found: Miss | NotDerived
+) -> Derived | NotDerived | None:
+    """Derive with symbolic sizes, and cache the outcome; ``None`` for numbers on which guards
+    cannot be evaluated.
+    """
     node = DERIVATIONS.root.next.get(call.pattern)
-    if isinstance(found, Miss) and (found.answer is None or sum(1 for _ in DERIVATIONS.leaves(node)) >= MOST_DERIVED):
+    if isinstance(found, Miss) and (
+        found.answer is None or sum(1 for _ in DERIVATIONS.leaves(node)) >= MOST_DERIVED
+    ):
         return None
     questions, specs, params = pattern.unknown()
     made: Derived | NotDerived
@@ -214,7 +232,9 @@ def make_plan(key: tuple[Any, ...], operands: Sequence[Any], mask: int) -> Plan:
 
 
 def case_of(op: Op, operands: Sequence[Any], params: tuple[Any, ...], mask: int) -> Case:
-    """Return the case of an op and its operands; bit k of ``mask`` is set if operand k requires a gradient."""
+    """Return the case of an op and its operands; bit k of ``mask`` is set if operand k requires a
+    gradient.
+    """
     is_static, edges = op.static_numbers, op.edges
     specs: list[Any] = []
     active: list[bool] = []
@@ -222,7 +242,9 @@ def case_of(op: Op, operands: Sequence[Any], params: tuple[Any, ...], mask: int)
         if isinstance(x, Tensor):
             aval = aval_of(x._array)
             specs.append(aval)
-            active.append(bool(mask >> k & 1) and aval.dtype.kind in "fc" and (edges is None or k in edges))
+            active.append(
+                bool(mask >> k & 1) and aval.dtype.kind in "fc" and (edges is None or k in edges)
+            )
         else:
             specs.append((type(x), x) if is_static else type(x))
             active.append(False)

@@ -29,7 +29,8 @@ from functrace.torch.tensors.tensor import Tensor
 TABLES = tuple(
     module.ROWS
     for module in (
-        functions, reductions, statistics, products, shaping, pairs, picking, in_place, memory, methods, printing, creation,
+        functions, reductions, statistics, products, shaping, pairs, picking, in_place, memory,
+        methods, printing, creation,
         random, losses, scattering, copying,
     )
 )  # fmt: skip
@@ -49,7 +50,9 @@ def install() -> None:
     Tensor.__functrace_call__, Tensor.__functrace_jit__ = staticmethod(called), staticmethod(jitted)
     for place in (TENSOR, FUNCTIONAL, TORCH):
         for name, (row, function) in ENTRIES[place].items():
-            if name.removesuffix("_") == row.name.removesuffix("_") and not isinstance(function, property):
+            if name.removesuffix("_") == row.name.removesuffix("_") and not isinstance(
+                function, property
+            ):
                 module, qualifier = (TORCH, "Tensor.") if place == TENSOR else (place, "")
                 function.__module__, function.__qualname__ = module, qualifier + name
 

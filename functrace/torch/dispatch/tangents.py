@@ -46,7 +46,7 @@ from functrace.typing import Array
 Tangents = list[Tensor | None]
 
 
-# -- the tangent of one operation --------------------------------------------------------------------------------------
+# -- the tangent of one operation ------------------------------------------------------------------
 
 
 @final
@@ -65,7 +65,9 @@ class TangentPlan(Kept):
         super().__init__()
         program, operands, _ = case.record()
         outputs = [program.avals[i] for i in program.output_ids]
-        self.pushes = [k for k, a in enumerate(outputs) if a.dtype.kind in "fc" and k not in case.op.constants]
+        self.pushes = [
+            k for k, a in enumerate(outputs) if a.dtype.kind in "fc" and k not in case.op.constants
+        ]
         """Results that have tangents."""
         if not self.pushes:
             return
@@ -74,14 +76,27 @@ class TangentPlan(Kept):
         if reads_results:
             for k, variable in enumerate(program.output_ids):
                 candidates.setdefault(variable, ~k)
-        flags = [case.active[k] for k, variable in enumerate(operands[: len(case.specs)]) if variable is not None]
-        part = Program(program.ops, program.avals, program.literals, program.input_ids, program.constant_values, wanted)
+        flags = [
+            case.active[k]
+            for k, variable in enumerate(operands[: len(case.specs)])
+            if variable is not None
+        ]
+        part = Program(
+            program.ops,
+            program.avals,
+            program.literals,
+            program.input_ids,
+            program.constant_values,
+            wanted,
+        )
         self.pushed, needed = tangent_program(part, flags, tuple(candidates))
         self.reads = [candidates[i] for i in needed]
         self._shares = [is_shown(self.pushed, i) for i in self.pushed.output_ids]
         self._runner = Runner(self.pushed)
 
-    def push(self, operands: Sequence[Any], results: Sequence[Tensor], tangents: Sequence[Tensor]) -> list[Tensor]:
+    def push(
+        self, operands: Sequence[Any], results: Sequence[Tensor], tangents: Sequence[Tensor]
+    ) -> list[Tensor]:
         """Return the tangents of the results at ``pushes``, from those of the active operands."""
         values: list[Any] = [results[~p] if p < 0 else operands[p] for p in self.reads]
         values += tangents
@@ -89,9 +104,18 @@ class TangentPlan(Kept):
         avals = [self.pushed.avals[i] for i in self.pushed.input_ids[len(self.reads) :]]
         recorded = MODES.recording and any(x.requires_grad for x in tensors)
         traced = any(isinstance(x._array, Tracer) for x in tensors)
-        if recorded or traced or any(t._array.dtype != a.dtype for t, a in zip(tangents, avals, strict=True)):
-            found = [x if isinstance(x, Tensor) else wrap(x) for x in evaluate_on_tensors(self.pushed, values)]
-            return [x.clone() if shares else x for x, shares in zip(found, self._shares, strict=True)]
+        if (
+            recorded
+            or traced
+            or any(t._array.dtype != a.dtype for t, a in zip(tangents, avals, strict=True))
+        ):
+            found = [
+                x if isinstance(x, Tensor) else wrap(x)
+                for x in evaluate_on_tensors(self.pushed, values)
+            ]
+            return [
+                x.clone() if shares else x for x, shares in zip(found, self._shares, strict=True)
+            ]
         with np.errstate(all="ignore"):
             arrays = self._runner([x._array if isinstance(x, Tensor) else x for x in values])
         return [wrap(a) for a in arrays]  # (which share no memory)
@@ -99,11 +123,17 @@ class TangentPlan(Kept):
 
 def is_shown(program: Program, output: int) -> bool:
     """Return True if an output is an input or a constant of the program, or a view of one."""
-    return through_views(program, output, {*program.input_ids, *program.constant_values}) is not None
+    return (
+        through_views(program, output, {*program.input_ids, *program.constant_values}) is not None
+    )
 
 
 def find_plan(
-    op: Op, operands: Sequence[Any], params: tuple[Any, ...], tangents: Tangents, reads_results: bool
+    op: Op,
+    operands: Sequence[Any],
+    params: tuple[Any, ...],
+    tangents: Tangents,
+    reads_results: bool,
 ) -> TangentPlan:
     """Return the plan of the tangents of an op, made or cached."""
     specs = tuple([_spec(op, x) for x in operands])
@@ -125,7 +155,7 @@ def _spec(op: Op, x: Any) -> Any:
     return (type(x), x) if op.static_numbers else type(x)
 
 
-# -- views -------------------------------------------------------------------------------------------------------------
+# -- views -----------------------------------------------------------------------------------------
 
 
 def _same(array: Any) -> Any:
@@ -187,10 +217,12 @@ def zeros_like_in_memory(tensor: Tensor, dtype: np.dtype[Any]) -> Tensor:
         return wrap(np.zeros(array.shape, dtype))
     size, first, _ = _layout(array)
     strides = [s // array.itemsize * dtype.itemsize for s in array.strides]
-    return wrap(np.ndarray(array.shape, dtype, np.zeros(size, dtype), first * dtype.itemsize, strides))
+    return wrap(
+        np.ndarray(array.shape, dtype, np.zeros(size, dtype), first * dtype.itemsize, strides)
+    )
 
 
-# -- the level ---------------------------------------------------------------------------------------------------------
+# -- the level -------------------------------------------------------------------------------------
 
 
 @final
@@ -266,7 +298,9 @@ class Entered:
 
     def concerns(self, operands: Sequence[object]) -> bool:
         """Return True if forward mode is on and one of the operands has a tangent."""
-        return is_forward_enabled() and any(isinstance(x, Tensor) and self.tangent_of(x) is not None for x in operands)
+        return is_forward_enabled() and any(
+            isinstance(x, Tensor) and self.tangent_of(x) is not None for x in operands
+        )
 
     def apply(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Apply an op, and set the tangents of its results."""
@@ -309,10 +343,17 @@ class Entered:
         tangents = [self.tangent_of(x) if isinstance(x, Tensor) else None for x in operands]
         refuse_outer(operands, tangents)
         with hidden():
-            before = tuple([x.clone() if isinstance(x, Tensor) and shares_memory(x, tensor) else x for x in operands])
+            before = tuple(
+                [
+                    x.clone() if isinstance(x, Tensor) and shares_memory(x, tensor) else x
+                    for x in operands
+                ]
+            )
             former = tangents[0]
             if former is not None and MODES.recording:  # nodes save the overwritten value
-                tangents = [t if t is None or not shares_memory(t, former) else t.clone() for t in tangents]
+                tangents = [
+                    t if t is None or not shares_memory(t, former) else t.clone() for t in tangents
+                ]
             write(op, operands, params)
             pushed = self._pushed(in_place_form(op), before, params, tangents, None)
             if former is not None and pushed:
@@ -332,7 +373,11 @@ class Entered:
     # -- Functions ---------------------------------------------------------------------------
 
     def push_function(
-        self, ctx: FunctionBase, args: Sequence[object], raw: Sequence[object], outputs: Sequence[object]
+        self,
+        ctx: FunctionBase,
+        args: Sequence[object],
+        raw: Sequence[object],
+        outputs: Sequence[object],
     ) -> None:
         """Set the tangents returned by the ``jvp`` of a user's Function on its outputs; see
         custom_tangents.py.
@@ -348,10 +393,17 @@ def refuse_outer(operands: Sequence[Any], tangents: Tangents) -> None:
     Raises:
         NotImplementedError: with the fix.
     """
-    if not any(isinstance(x, Tracer) or (isinstance(x, Tensor) and isinstance(x._array, Tracer)) for x in operands):
+    if not any(
+        isinstance(x, Tracer) or (isinstance(x, Tensor) and isinstance(x._array, Tracer))
+        for x in operands
+    ):
         return
     for x, tangent in zip(operands, tangents, strict=True):
-        if tangent is not None and not isinstance(x._array, Tracer) and not isinstance(tangent._array, Tracer):
+        if (
+            tangent is not None
+            and not isinstance(x._array, Tracer)
+            and not isinstance(tangent._array, Tracer)
+        ):
             raise NotImplementedError(errors.DUAL_CLOSED_OVER)
 
 

@@ -38,8 +38,10 @@ RecordUsual = Callable[..., "OpNode | None"]
 PullUsual = Callable[[tuple[Any, ...], "Tensor | None"], "tuple[Tensor | None, ...] | None"]
 
 _NAMES: dict[str, Any] = {
-    "ANOMALY": ANOMALY, "MODES": MODES, "NO_EDGE": NO_EDGE, "SavedTensor": SavedTensor, "Tensor": Tensor,
-    "asarray": np.asarray, "edge": edge, "ndarray": np.ndarray, "new": object.__new__, "sequence": _sequence,
+    "ANOMALY": ANOMALY, "MODES": MODES, "NO_EDGE": NO_EDGE, "SavedTensor": SavedTensor,
+    "Tensor": Tensor,
+    "asarray": np.asarray, "edge": edge, "ndarray": np.ndarray, "new": object.__new__,
+    "sequence": _sequence,
     "started": STARTED,
 }  # fmt: skip
 
@@ -62,11 +64,17 @@ def record_usual(edge_to: tuple[int, ...], saves: tuple[int, ...]) -> RecordUsua
         return None
     tensors = sorted({k for k in saves if k >= 0})
     lines = ["def record(plan, operands, arrays, made):"]
-    lines += [f"    x{k} = operands[{k}]" for k in sorted({*tensors, *(k for k in edge_to if k >= 0)})]
+    lines += [
+        f"    x{k} = operands[{k}]" for k in sorted({*tensors, *(k for k in edge_to if k >= 0)})
+    ]
     unusual = ["ANOMALY.enabled", *(["MODES.pairs"] if any(k >= -1 for k in saves) else [])]
     unusual += [f"x{k}._mask is not None" for k in tensors]
     lines += [f"    if {' or '.join(unusual)}:", "        return None"]
-    lines += ["    node = new(plan.case.op.node_class)", "    node._plan = plan", "    node._sequence = next(sequence)"]
+    lines += [
+        "    node = new(plan.case.op.node_class)",
+        "    node._plan = plan",
+        "    node._sequence = next(sequence)",
+    ]
     edges: list[str] = []
     for place, k in enumerate(edge_to):
         if k < 0:
@@ -85,10 +93,16 @@ def record_usual(edge_to: tuple[int, ...], saves: tuple[int, ...]) -> RecordUsua
         kept.append(s)
         lines += [f"    {s} = new(SavedTensor)", f"    {s}._unpack_hook = None"]
         if k >= 0:
-            lines += [f"    {s}._kept, {s}._edge = x{k}, None", f"    {s}._version = x{k}._counter[0]"]
+            lines += [
+                f"    {s}._kept, {s}._edge = x{k}, None",
+                f"    {s}._version = x{k}._counter[0]",
+            ]
             lines.append(f"    {s}._was_computed = x{k}._node is not None")
         else:
-            lines += [f"    {s}._kept = kept = new(Tensor)", "    kept._array, kept._counter = made._array, made._counter"]
+            lines += [
+                f"    {s}._kept = kept = new(Tensor)",
+                "    kept._array, kept._counter = made._array, made._counter",
+            ]
             lines += [
                 f"    {s}._edge, {s}._version = (None, 0, True, True), made._counter[0]",
                 f"    {s}._was_computed = False",
@@ -97,7 +111,9 @@ def record_usual(edge_to: tuple[int, ...], saves: tuple[int, ...]) -> RecordUsua
     return _defined("record", lines)
 
 
-def pull_usual(saves: tuple[bool, ...], places: tuple[int, ...], compiled: Compiled) -> PullUsual | None:
+def pull_usual(
+    saves: tuple[bool, ...], places: tuple[int, ...], compiled: Compiled
+) -> PullUsual | None:
     """Return ``(saved, gradient)``, which runs a compiled backward program on the values that a
     node saved.
 
@@ -115,12 +131,17 @@ def pull_usual(saves: tuple[bool, ...], places: tuple[int, ...], compiled: Compi
 
 
 @functools.lru_cache(maxsize=1024)
-def _puller(saves: tuple[bool, ...], places: tuple[int, ...]) -> Callable[[Compiled], PullUsual] | None:
+def _puller(
+    saves: tuple[bool, ...], places: tuple[int, ...]
+) -> Callable[[Compiled], PullUsual] | None:
     if len(saves) > MOST or len(places) > MOST:
         return None
     given = [f"s{k}" for k in range(len(saves))]
     lines = ["def pull(saved, gradient):"]
-    lines += ["    if gradient is None or type(given := gradient._array) is not ndarray:", "        return None"]
+    lines += [
+        "    if gradient is None or type(given := gradient._array) is not ndarray:",
+        "        return None",
+    ]
     if given:
         lines.append(f"    {', '.join(given)}, = saved")
     for k, is_tensor in enumerate(saves):
@@ -130,7 +151,10 @@ def _puller(saves: tuple[bool, ...], places: tuple[int, ...]) -> Callable[[Compi
                 f"    if type(s{k}) is not SavedTensor or s{k}._unpack_hook is not None:",
                 "        return None",
                 f"    t{k} = s{k}._kept",
-                f"    if not isinstance(t{k}, Tensor) or t{k}._counter[0] != s{k}._version or {is_gone}:",
+                (
+                    f"    if not isinstance(t{k}, Tensor) or t{k}._counter[0] != s{k}._version or "
+                    f"{is_gone}:"
+                ),
                 "        return None",
             ]
             given[k] = f"t{k}._array"
@@ -141,11 +165,17 @@ def _puller(saves: tuple[bool, ...], places: tuple[int, ...]) -> Callable[[Compi
             made.append("None")
             continue
         g = f"g{place}"
-        lines += [f"    {g} = new(Tensor)", f"    {g}._array = a = results[{k}]", f"    {g}._counter = [0, started.newest]"]
+        lines += [
+            f"    {g} = new(Tensor)",
+            f"    {g}._array = a = results[{k}]",
+            f"    {g}._counter = [0, started.newest]",
+        ]
         lines += ["    if type(a) is not ndarray:", f"        {g}._array = asarray(a)"]
         made.append(g)
     lines.append(f"    return ({''.join(g + ', ' for g in made)})")
-    return _defined("bind", ["def bind(compiled):", *[f"    {line}" for line in lines], "    return pull"])
+    return _defined(
+        "bind", ["def bind(compiled):", *[f"    {line}" for line in lines], "    return pull"]
+    )
 
 
 def _defined(name: str, lines: list[str]) -> Callable[..., Any]:

@@ -10,13 +10,17 @@ from collections.abc import Sequence
 
 CHECKS_NOTHING = "Expected at least one of check_forward_ad or check_backward_ad to be True"
 BATCHED_WITHOUT_BACKWARD = "Setting check_batched_grad=True requires check_backward_ad to be True"
-BATCHED_WITHOUT_FORWARD = "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
-CHECKS_NOTHING_TWICE = "Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True"
-UNDEFINED_WITHOUT_REVERSE = "Setting check_undefined_grad=True requires check_rev_over_rev to be True"
-BATCHED_WITHOUT_REVERSE = "Setting check_batched_grad=True requires check_rev_over_rev to be True"
-NOTHING_TO_CHECK = (
-    "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
+BATCHED_WITHOUT_FORWARD = (
+    "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
 )
+CHECKS_NOTHING_TWICE = (
+    "Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True"
+)
+UNDEFINED_WITHOUT_REVERSE = (
+    "Setting check_undefined_grad=True requires check_rev_over_rev to be True"
+)
+BATCHED_WITHOUT_REVERSE = "Setting check_batched_grad=True requires check_rev_over_rev to be True"
+NOTHING_TO_CHECK = "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
 IMAGINARY_PART = "While considering the imaginary part of complex outputs only, "
 REAL_PART = "While considering the real part of complex outputs only, "
 IMAGINARY_INPUTS = "While considering the imaginary part of complex inputs only, "
@@ -26,13 +30,14 @@ NUMERICAL_NOT_ZERO = "Numerical gradient for function expected to be zero"
 GRADIENT_OF_OTHER_DTYPE = "Gradient has dtype mismatch"
 GRADIENT_OF_OTHER_SIZE = "Analytical gradient has incorrect size"
 NOT_MULTIPLIED = "backward not multiplied by grad_output"
-_NOTES = 'Please look at "Notes about undefined output gradients" in "tools/autograd/derivatives.yaml"'
-UNDEFINED_REFUSED = f"Expected backward function to handle undefined output grads. {_NOTES}"
-UNDEFINED_NOT_ZERO = (
-    f"Expected all input grads to be undefined or zero when all output grads are undefined or zero. {_NOTES}"
+_NOTES = (
+    'Please look at "Notes about undefined output gradients" in "tools/autograd/derivatives.yaml"'
 )
+UNDEFINED_REFUSED = f"Expected backward function to handle undefined output grads. {_NOTES}"
+UNDEFINED_NOT_ZERO = f"Expected all input grads to be undefined or zero when all output grads are undefined or zero. {_NOTES}"
 UNDEFINED_IS_CHECKED = (
-    "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it may break existing "
+    "Backwards compatibility: New undefined gradient support checking feature is enabled by "
+    "default, but it may break existing "
     'callers of this function. If this is true for you, you can call this function with "check_undefined_grad=False" to '
     "disable the feature"
 )
@@ -41,7 +46,8 @@ UNDEFINED_IS_CHECKED = (
 def not_double(k: int) -> str:
     """Return the warning for an input of single precision."""
     return (
-        f"Input #{k} requires gradient and is not a double precision floating point or complex. This check will likely fail if "
+        f"Input #{k} requires gradient and is not a double precision floating point or complex. "
+        "This check will likely fail if "
         "all the inputs are not of double precision floating point or complex. "
     )
 
@@ -49,8 +55,10 @@ def not_double(k: int) -> str:
 def overlapping_input(k: int) -> str:
     """Return the message for an input whose elements share memory."""
     return (
-        f"The {k}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able to "
-        "compute the numerical gradients correctly. You should call .contiguous on the input before passing it to gradcheck."
+        f"The {k}th input has a dimension with stride 0. gradcheck only supports inputs that are "
+        "non-overlapping to be able to "
+        "compute the numerical gradients correctly. You should call .contiguous on the input "
+        "before passing it to gradcheck."
     )
 
 
@@ -91,7 +99,9 @@ def batched_tangents_raise(error: Exception) -> str:
     return f"While computing batched gradients, got: {error}\n"
 
 
-def undefined_tangent(output: int, given: object, first: object, second: object) -> tuple[object, ...]:
+def undefined_tangent(
+    output: int, given: object, first: object, second: object
+) -> tuple[object, ...]:
     """Return the message, in pieces as in PyTorch, for an input whose missing tangent is not
     treated as zero.
     """
@@ -104,28 +114,36 @@ def undefined_tangent(output: int, given: object, first: object, second: object)
 def batched_mismatch(output: int, place: int, together: str, alone: str) -> str:
     """Return the message for gradients under ``vmap`` that differ from those of a loop."""
     return (
-        f"For output {output} and input {place}: gradients under vmap are not those of a loop\nunder vmap:\n{together}\n"
+        f"For output {output} and input {place}: gradients under vmap are not those of a "
+        f"loop\nunder vmap:\n{together}\n"
         f"in a loop:\n{alone}\n"
     )
 
 
 REQUIRES_GRAD_IN_FUNC = (
-    "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside of a function "
-    "being transformed by a functorch transform. This is unsupported, please attempt to use the functorch transforms (e.g. grad, "
-    "vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being transformed instead."
+    "You are attempting to call Tensor.requires_grad_() (or perhaps using "
+    "torch.autograd.functional.* APIs) inside of a function "
+    "being transformed by a functorch transform. This is unsupported, please attempt to use the "
+    "functorch transforms (e.g. grad, "
+    "vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being "
+    "transformed instead."
 )
 BACKWARD_IN_FUNC = (
-    "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp instead or "
+    "backward() called inside a functorch transform. This is not supported, please use "
+    "functorch.grad or functorch.vjp instead or "
     "call backward() outside of functorch transforms."
 )
 HOOKS_AMONG_TRACED = (
-    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use case. (In "
-    "functrace: functrace.checkpoint(f, policy=functrace.policies.pack(pack, unpack)) keeps what is packed, under every "
+    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an "
+    "issue with your use case. (In "
+    "functrace: functrace.checkpoint(f, policy=functrace.policies.pack(pack, unpack)) keeps what "
+    "is packed, under every "
     "transform.)"
 )
 RECORDED_HOOK = "a hook on a traced value is part of what functrace records, and cannot be removed"
 HOOK_AFTER_USE = (
-    "a hook on a traced value must be registered before the value is used: what was computed from it so far would pass its "
+    "a hook on a traced value must be registered before the value is used: what was computed from "
+    "it so far would pass its "
     "gradient by the hook"
 )
 
@@ -133,8 +151,10 @@ HOOK_AFTER_USE = (
 def both_vmap_rules(name: str) -> str:
     """Return the message for a Function with both a ``vmap`` rule and ``generate_vmap_rule``."""
     return (
-        f"You tried to vmap over {name}, but it has both generate_vmap_rule=True and an overridden vmap staticmethod. Please set "
-        "generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity. For more details, please see "
+        f"You tried to vmap over {name}, but it has both generate_vmap_rule=True and an overridden "
+        "vmap staticmethod. Please set "
+        "generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity. "
+        "For more details, please see "
         "https://pytorch.org/docs/main/notes/extending.func.html"
     )
 
@@ -142,16 +162,16 @@ def both_vmap_rules(name: str) -> str:
 def vmap_returned(got: str) -> str:
     """Return the message for a ``vmap`` method that did not return outputs and their dimensions."""
     return (
-        "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible with the "
+        "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree "
+        "structure compatible with the "
         f"output. {got}"
     )
 
 
-NO_VMAP = (
-    "To use autograd.Function with vmap, you must either override the vmap staticmethod or set generate_vmap_rule=True."
-)
+NO_VMAP = "To use autograd.Function with vmap, you must either override the vmap staticmethod or set generate_vmap_rule=True."
 MARK_SHARED_STORAGE = (
-    "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked. Note that calls to `set_()` "
+    "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked. "
+    "Note that calls to `set_()` "
     "are not tracked"
 )
 
@@ -160,7 +180,9 @@ def resized(sizes: Sequence[int], count: int, given: Sequence[int], elements: in
     """Return the message for a shape with another number of elements."""
     shapes = "x".join(map(str, sizes)), "x".join(map(str, given))
     return (
-        f"requested resize to {shapes[0]} ({count} elements in total), but the given tensor has a size of {shapes[1]} "
-        f"({elements} elements). autograd's resize can only change the shape of a given tensor, while preserving the number of "
+        f"requested resize to {shapes[0]} ({count} elements in total), but the given tensor has a "
+        f"size of {shapes[1]} "
+        f"({elements} elements). autograd's resize can only change the shape of a given tensor, "
+        "while preserving the number of "
         "elements. "
     )

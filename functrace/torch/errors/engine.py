@@ -13,19 +13,21 @@ if TYPE_CHECKING:
     from functrace.torch.tensors.dtypes import dtype
 
 BACKWARD_TWICE = (
-    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
-    "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
-    "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors after "
+    "Trying to backward through the graph a second time (or directly access saved tensors after "
+    "they have already been "
+    "freed). Saved intermediate values of the graph are freed when you call .backward() or "
+    "autograd.grad(). Specify "
+    "retain_graph=True if you need to backward through the graph a second time or if you need to "
+    "access saved tensors after "
     "calling backward."
 )
 NON_SCALAR_ROOT = "grad can be implicitly created only for scalar outputs"
 INPUT_WITHOUT_GRAD = "One of the differentiated Tensors does not require grad"
-MATERIALIZE_WITHOUT_ALLOW = (
-    "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
-)
+MATERIALIZE_WITHOUT_ALLOW = "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
 MATERIALIZE_EDGE = "materialize_grads cannot be used when the given input is a GradientEdge"
 GRADIENT_KIND = (
-    "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be true, but got false.  (Could "
+    "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be "
+    "true, but got false.  (Could "
     "this error message be improved?  If so, please report an enhancement request to PyTorch.)"
 )
 LEAF_MOVED = "leaf variable has been moved into the graph interior"
@@ -35,16 +37,20 @@ HOOK_WITHOUT_GRAD = "cannot register a hook on a tensor that doesn't require gra
 POST_ACCUMULATE_NON_LEAF = "post accumulate grad hooks cannot be registered on non-leaf tensors"
 RETAIN_WITHOUT_GRAD = "can't retain_grad on Tensor that has requires_grad=False"
 CREATE_GRAPH_CYCLE = (
-    "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can "
-    "cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use this "
-    "function, make sure to reset the .grad fields of your parameters to None after use to break the cycle and avoid the leak."
+    "Using backward() with create_graph=True will create a reference cycle between the parameter "
+    "and its gradient which can "
+    "cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. "
+    "If you have to use this "
+    "function, make sure to reset the .grad fields of your parameters to None after use to break "
+    "the cycle and avoid the leak."
 )
 
 
 def unused_input(index: int) -> str:
     """Return the message for an input of ``grad`` that the outputs do not depend on."""
     return (
-        f"The differentiated Tensor at index {index} appears to not have been used in the graph. Set allow_unused=True if this "
+        f"The differentiated Tensor at index {index} appears to not have been used in the graph. "
+        "Set allow_unused=True if this "
         "is the desired behavior."
     )
 
@@ -87,15 +93,18 @@ def root_gradient_type(given: str) -> str:
 def complex_root_gradient(found: tuple[int, int], given: object, wanted: object) -> str:
     """Return the message for a root and its gradient of which only one is complex."""
     return (
-        "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
-        f"grad_output[{found[0]}] has a dtype of {given} and output[{found[1]}] has a dtype of {wanted}."
+        "For complex Tensors, both grad_output and output are required to have the same dtype. "
+        "Mismatch in dtype: "
+        f"grad_output[{found[0]}] has a dtype of {given} and output[{found[1]}] has a dtype of "
+        f"{wanted}."
     )
 
 
 def gradient_layout(shape: Sequence[int], gradient: Sequence[int], variable: Sequence[int]) -> str:
     """Return the warning for a gradient whose strides differ from those of its leaf."""
     return (
-        "grad and param do not obey the gradient layout contract. This is not an error, but may impair performance.\n"
+        "grad and param do not obey the gradient layout contract. This is not an error, but may "
+        "impair performance.\n"
         f"grad.sizes() = {list(shape)}, strides() = {list(gradient)}\n"
         f"param.sizes() = {list(shape)}, strides() = {list(variable)}"
     )
@@ -108,7 +117,9 @@ def hook_size(hook: str) -> str:
 
 def hook_dtype(hook: str, before: str, given: str) -> str:
     """Return the message for a hook that returned a tensor of another dtype."""
-    return f"hook '{hook}' has changed the type of value (was {_c_type(before)} got {_c_type(given)})"
+    return (
+        f"hook '{hook}' has changed the type of value (was {_c_type(before)} got {_c_type(given)})"
+    )
 
 
 def hook_count(hook: str, given: int, expected: int) -> str:
@@ -122,7 +133,13 @@ def root_without_grad(index: int) -> str:
 
 
 def modified_in_place(
-    dtype: str, shape: Sequence[int], output_nr: int | None, node: str, version: int, expected: int, anomaly_hint: bool
+    dtype: str,
+    shape: Sequence[int],
+    output_nr: int | None,
+    node: str,
+    version: int,
+    expected: int,
+    anomaly_hint: bool,
 ) -> str:
     """Return the message for a saved tensor that was overwritten before backward read it."""
     what = f"[{_c_type(dtype)} {list(shape)}]"
@@ -136,7 +153,8 @@ def modified_in_place(
         "changed in there or anywhere later. Good luck!"
     )
     return (
-        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        "one of the variables needed for gradient computation has been modified by an inplace "
+        "operation: "
         f"{what} is at version {version}; expected version {expected} instead. Hint: {hint}"
     )
 
@@ -151,9 +169,12 @@ def mismatched_root_gradient(found: tuple[int, int], given: object, expected: ob
 def assigned_gradient_dtype(given: dtype, wanted: dtype) -> str:
     """Return the message for assigning a gradient of another dtype."""
     return (
-        f"attempting to assign a gradient with dtype '{_c_name(given)}' to a tensor with grad_dtype '{wanted.printed}'. The "
-        "gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). You can set the tensor's grad_dtype "
-        "attribute with a specific dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging the dtypes of a "
+        f"attempting to assign a gradient with dtype '{_c_name(given)}' to a tensor with "
+        f"grad_dtype '{wanted.printed}'. The "
+        "gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). You can set "
+        "the tensor's grad_dtype "
+        "attribute with a specific dtype, or None to allow any dtype. Set grad_dtype with caution. "
+        "Diverging the dtypes of a "
         "tensor and its gradient may break downstream systems that assume they match."
     )
 
@@ -161,7 +182,8 @@ def assigned_gradient_dtype(given: dtype, wanted: dtype) -> str:
 def assigned_gradient_shape(given: Sequence[int], wanted: Sequence[int]) -> str:
     """Return the message for assigning a gradient of another shape."""
     return (
-        f"attempting to assign a gradient of size '{list(given)}' to a tensor of size '{list(wanted)}'. Please ensure that the "
+        f"attempting to assign a gradient of size '{list(given)}' to a tensor of size "
+        f"'{list(wanted)}'. Please ensure that the "
         "gradient and the tensor are the same size"
     )
 
@@ -175,9 +197,7 @@ def mean_of_integers(dtype: str, given: str = "Input") -> str:
     """Return the message for the mean of integers, or for a mean in integers (``given`` is then
     "Optional").
     """
-    return (
-        f"mean(): could not infer output dtype. {given} dtype must be either a floating point or complex dtype. Got: {dtype}"
-    )
+    return f"mean(): could not infer output dtype. {given} dtype must be either a floating point or complex dtype. Got: {dtype}"
 
 
 def reduction_of_nothing(name: str, dim: int | None) -> str:
@@ -213,7 +233,9 @@ def product_shapes(name: str, a: Sequence[int], b: Sequence[int]) -> str:
 def product_dtypes(name: str, a: dtype, b: dtype) -> str:
     """Return the message for operands of a matrix product with different dtypes."""
     if name == "dot":
-        return f"dot : expected both vectors to have same dtype, but found {a.printed} and {b.printed}"
+        return (
+            f"dot : expected both vectors to have same dtype, but found {a.printed} and {b.printed}"
+        )
     if name == "bmm":
         return scalar_types(a.printed, b.printed)
     if name == "mv":
@@ -254,8 +276,10 @@ def _c_type(printed: str) -> str:
 
 def _c_name(dtype: Any) -> str:
     names = {
-        "float32": "float", "float64": "double", "int64": "long int", "int32": "int", "float16": "c10::Half",
-        "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "complex64": "c10::complex<float>",
+        "float32": "float", "float64": "double", "int64": "long int", "int32": "int",
+        "float16": "c10::Half",
+        "uint8": "unsigned char", "int8": "signed char", "int16": "short int",
+        "complex64": "c10::complex<float>",
         "complex128": "c10::complex<double>",
     }  # fmt: skip
     return names.get(dtype.name, str(dtype.name))
@@ -269,8 +293,10 @@ def class_dtype(dtype: str) -> str:
 def target_size(given: Sequence[int], wanted: Sequence[int]) -> str:
     """Return the warning for a target of another shape."""
     return (
-        f"Using a target size (torch.Size({list(wanted)})) that is different to the input size (torch.Size({list(given)})). "
-        "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size."
+        f"Using a target size (torch.Size({list(wanted)})) that is different to the input size "
+        f"(torch.Size({list(given)})). "
+        "This will likely lead to incorrect results due to broadcasting. Please ensure they have "
+        "the same size."
     )
 
 
@@ -282,7 +308,8 @@ def invalid_shape(shape: Sequence[int], count: int) -> str:
 def expand_rank(dtype: str, old: Sequence[int], wanted: Sequence[int]) -> str:
     """Return the message for expanding to fewer dimensions."""
     return (
-        f"expand({_c_type(dtype)}{{{list(old)}}}, size={list(wanted)}): the number of sizes provided ({len(wanted)}) must be "
+        f"expand({_c_type(dtype)}{{{list(old)}}}, size={list(wanted)}): the number of sizes "
+        f"provided ({len(wanted)}) must be "
         f"greater or equal to the number of dimensions in the tensor ({len(old)})"
     )
 
@@ -295,15 +322,19 @@ def expand_leading(size: int, dim: int) -> str:
 def permute_rank(rank: int, count: int) -> str:
     """Return the message for an order of another number of dimensions."""
     return (
-        "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of "
+        "permute(sparse_coo): number of dimensions in the tensor input does not match the length "
+        "of the desired ordering of "
         f"dimensions i.e. input.dim() = {rank} is not equal to len(dims) = {count}"
     )
 
 
-def expand_size(size: int, old_size: int, dim: int, wanted: Sequence[int], old: Sequence[int]) -> str:
+def expand_size(
+    size: int, old_size: int, dim: int, wanted: Sequence[int], old: Sequence[int]
+) -> str:
     """Return the message for expanding a dimension that has another size than 1."""
     return (
-        f"The expanded size of the tensor ({size}) must match the existing size ({old_size}) at non-singleton dimension {dim}.  "
+        f"The expanded size of the tensor ({size}) must match the existing size ({old_size}) at "
+        f"non-singleton dimension {dim}.  "
         f"Target sizes: {list(wanted)}.  Tensor sizes: {list(old)}"
     )
 
@@ -311,16 +342,15 @@ def expand_size(size: int, old_size: int, dim: int, wanted: Sequence[int], old: 
 def index_put_dtypes(destination: str, source: str) -> str:
     """Return the message for writing elements of another dtype by index tensors."""
     return (
-        f"Index put requires the source and destination dtypes match, got {destination} for the destination and {source} for "
+        f"Index put requires the source and destination dtypes match, got {destination} for the "
+        f"destination and {source} for "
         "the source."
     )
 
 
 def put_shape(given: Sequence[int], wanted: Sequence[int]) -> str:
     """Return the message for values whose shape is not that of the target."""
-    return (
-        f"shape mismatch: value tensor of shape {list(given)} cannot be broadcast to indexing result of shape {list(wanted)}"
-    )
+    return f"shape mismatch: value tensor of shape {list(given)} cannot be broadcast to indexing result of shape {list(wanted)}"
 
 
 def matmul_of_numbers(a: int, b: int) -> str:
@@ -329,30 +359,38 @@ def matmul_of_numbers(a: int, b: int) -> str:
 
 
 ONLY_INPUTS = (
-    "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts of the "
+    "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate "
+    "gradient for other parts of the "
     "graph, please use torch.autograd.backward."
 )
 BATCHED_SCALAR = (
-    "vmap(vjp, in_dims=0, ...)(<inputs>): Got in_dim=0 for some input, but that input is a Tensor of dimensionality 0 so expected "
+    "vmap(vjp, in_dims=0, ...)(<inputs>): Got in_dim=0 for some input, but that input is a Tensor "
+    "of dimensionality 0 so expected "
     "in_dim to satisfy 0 <= in_dim < 0."
 )
 LEAF_OF_GRAD = (
-    "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). This is currently not "
+    "A leaf node was passed to _will_engine_execute_node but we are currently running "
+    "autograd.grad(). This is currently not "
     "supported."
 )
 ORDER_WITH_THREADS = (
-    "get_current_graph_task_execution_order expects the current backward to be executed with multithreading disabled, e.g. by "
-    "running:\n\n>>> with torch.autograd.set_multithreading_enabled(False):\n...     torch.autograd.grad(...)\n"
+    "get_current_graph_task_execution_order expects the current backward to be executed with "
+    "multithreading disabled, e.g. by "
+    "running:\n\n>>> with torch.autograd.set_multithreading_enabled(False):\n...     "
+    "torch.autograd.grad(...)\n"
 )
 CALLBACK_OUTSIDE = "Final callbacks can only be installed during backward pass."
 MULTI_HOOK_OUTSIDE = "expected this hook to be called inside a backward call"
 NO_GRADIENT_FUNCTION = "Expected gradient function to be set"
-EDGE_WITHOUT_GRAD = "It is not possible to get the gradient edge for a Tensor that does not require gradients"
+EDGE_WITHOUT_GRAD = (
+    "It is not possible to get the gradient edge for a Tensor that does not require gradients"
+)
 INCREMENT_VERSION = "increment_version expect a Iterable[Tensor] as input"
 PRESERVED_VERSIONS = "Expected tensors to be a tuple"
 CALLED_WITH_KEYWORDS = "keyword arguments are not supported"
 BUDGET_OUTSIDE = (
-    "torch.autograd.graph.region_activation_memory_budget can only be used inside a torch.compile region; it has no effect in "
+    "torch.autograd.graph.region_activation_memory_budget can only be used inside a torch.compile "
+    "region; it has no effect in "
     "eager mode."
 )
 
@@ -372,16 +410,17 @@ def empty_batch(shape: Sequence[int]) -> str:
 def mismatched_batch(places: tuple[int, int], shape: object, expected: object) -> str:
     """Return the message for a batch of gradients of another shape than their root."""
     return (
-        "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The sizes of the "
-        "remaining dimensions are expected to match the shape of corresponding output, but a mismatch was detected: "
-        f"grad_output[{places[0]}] has a shape of {shape} and output[{places[1]}] has a shape of {expected}. If you only want some "
+        "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the "
+        "batch dimension. The sizes of the "
+        "remaining dimensions are expected to match the shape of corresponding output, but a "
+        "mismatch was detected: "
+        f"grad_output[{places[0]}] has a shape of {shape} and output[{places[1]}] has a shape of "
+        f"{expected}. If you only want some "
         "tensors in `grad_output` to be considered batched, consider using vmap."
     )
 
 
-ANOMALY_ENABLED = (
-    "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging."
-)
+ANOMALY_ENABLED = "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging."
 
 
 def anomaly_flag(name: str, place: int, kind: str) -> str:
@@ -392,7 +431,8 @@ def anomaly_flag(name: str, place: int, kind: str) -> str:
 def no_forward_information(name: str) -> str:
     """Return the warning for a node that failed and was made outside of anomaly mode."""
     return (
-        f"Error detected in {name}. No forward pass information available. Enable detect anomaly during forward pass for more "
+        f"Error detected in {name}. No forward pass information available. Enable detect anomaly "
+        "during forward pass for more "
         "information."
     )
 
@@ -413,9 +453,7 @@ def nan_gradient(name: str, place: int) -> str:
     return f"Function '{name}' returned nan values in its {place}th output."
 
 
-MUTATION_OUTSIDE = (
-    "Trying to backward outside of the 'allow_mutation_on_saved_tensors' contextin which the graph was originally recorded."
-)
+MUTATION_OUTSIDE = "Trying to backward outside of the 'allow_mutation_on_saved_tensors' contextin which the graph was originally recorded."
 MUTATION_NESTED = "allow_mutation_on_saved_tensors contexts cannot be nested"
 
 

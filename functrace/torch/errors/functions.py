@@ -8,45 +8,52 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-# -- autograd.Function ----------------------------------------------------------------------------------------
+# -- autograd.Function -----------------------------------------------------------------------------
 
 NO_FORWARD = "You must implement the forward function for custom autograd.Function."
 NO_SETUP_CONTEXT = "setup_context is not implemented."
-NO_BACKWARD = (
-    "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
-)
+NO_BACKWARD = "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
 NO_JVP = "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
-BACKWARD_AND_VJP = (
-    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them."
-)
+BACKWARD_AND_VJP = "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them."
 CLEARED_ON_ACCESS = (
-    "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the autograd.Function. Either "
+    "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the "
+    "autograd.Function. Either "
     "access saved_tensors only once, or set clear_saved_tensors_on_access=False."
 )
 LEGACY_FUNCTION = (
-    "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with "
-    "static forward method. (Example: https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+    "Legacy autograd function with non-static forward method is deprecated. Please use new-style "
+    "autograd function with "
+    "static forward method. (Example: "
+    "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
 )
-ONCE_DIFFERENTIABLE = "trying to differentiate twice a function that was marked with @once_differentiable"
+ONCE_DIFFERENTIABLE = (
+    "trying to differentiate twice a function that was marked with @once_differentiable"
+)
 SAVED_VARIABLES = "'saved_variables' is deprecated; use 'saved_tensors'"
 SAVE_FOR_FORWARD = "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on ctx."
 SET_MATERIALIZE_GRADS = "set_materialize_grads received an invalid combination of arguments - got (), but expected (bool)"
 MARK_DIRTY = "mark_dirty can only accept variables, but argument "
 MARK_NON_DIFFERENTIABLE = "mark_non_differentiable only accepts variable arguments, but got "
 DIRTY_NOT_AN_INPUT = (
-    "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be passed to "
+    "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been "
+    "mutated should be passed to "
     "ctx.mark_dirty()."
 )
 DIRTY_NOT_RETURNED = (
-    "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "
+    "Some elements marked as dirty during the forward method were not returned as output. The "
+    "inputs that are modified "
     "inplace must all be outputs of the Function."
 )
 DIRTY_LEAF = "a leaf Variable that requires grad has been used in an in-place operation."
 DIRTY_VIEW_OF_MANY = (
-    "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more than one "
-    "Tensor. This is not supported by the current autograd engine. You should either make sure the input is not a view (using "
-    ".clone() for example) or make your Function only return one Tensor (potentially splitting it into two Functions: one "
-    "doing the inplace that returns a single Tensor and a second one that does the other operations). You can ask on the "
+    "If your Function modifies inplace an input that is a view of another Tensor, your Function "
+    "cannot return more than one "
+    "Tensor. This is not supported by the current autograd engine. You should either make sure the "
+    "input is not a view (using "
+    ".clone() for example) or make your Function only return one Tensor (potentially splitting it "
+    "into two Functions: one "
+    "doing the inplace that returns a single Tensor and a second one that does the other "
+    "operations). You can ask on the "
     "forum https://discuss.pytorch.org/ if you need help to do this change."
 )
 
@@ -54,8 +61,10 @@ DIRTY_VIEW_OF_MANY = (
 def function_instantiated(function: type) -> str:
     """Return the warning for an instance of a Function."""
     return (
-        f"{function} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on "
-        "the class itself. Instantiating an autograd function will raise an error in a future version of PyTorch."
+        f"{function} should not be instantiated. Methods on autograd functions are all static, so "
+        "you should invoke them on "
+        "the class itself. Instantiating an autograd function will raise an error in a future "
+        "version of PyTorch."
     )
 
 
@@ -87,7 +96,8 @@ def gradient_count(node: str, expected: int, found: int) -> str:
 def gradient_of_non_tensor(node: str, position: int) -> str:
     """Return the message for a gradient where the argument was not a tensor."""
     return (
-        f"function {node} returned a gradient different than None at position {position}, but the corresponding forward input "
+        f"function {node} returned a gradient different than None at position {position}, but the "
+        "corresponding forward input "
         "was not a Variable"
     )
 
@@ -100,7 +110,8 @@ def gradient_type(kind: str) -> str:
 def gradient_shape(node: str, place: int, found: Sequence[int], expected: Sequence[int]) -> str:
     """Return the message for a gradient whose shape does not fit."""
     return (
-        f"{f'Function {node} returned an ' if node else ''}invalid gradient at index {place} - got {list(found)} but expected shape compatible "
+        f"{f'Function {node} returned an ' if node else ''}invalid gradient at index {place} - got "
+        f"{list(found)} but expected shape compatible "
         f"with {list(expected)}"
     )
 
@@ -109,14 +120,21 @@ def view_of_function(output_nr: int, function: str, *, several: bool, through_ba
     """Return the message for writing into an output of a Function that is a view, or reading
     its node after its base was written.
     """
-    event = "its base or another view of its base has been modified" if through_base else "is being modified"
+    event = (
+        "its base or another view of its base has been modified"
+        if through_base
+        else "is being modified"
+    )
     reason = (
-        "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
+        "This view is the output of a function that returns multiple views. Such functions do not "
+        "allow the output views to be "
         "modified inplace. You should replace the inplace operation by an out-of-place one."
         if several
         else "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to "
-        "handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
-        "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+        "handle view+inplace would override the custom backward associated with the custom "
+        "Function, leading to incorrect "
+        "gradients. This behavior is forbidden. You can fix this by cloning the output of the "
+        "custom Function."
     )
     return f"Output {output_nr} of {function} is a view and {event} inplace. {reason}"
 
@@ -140,19 +158,22 @@ def kind_of(value: object) -> str:
     return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
 
 
-# -- torch.func --------------------------------------------------------------------------------------------------
+# -- torch.func ------------------------------------------------------------------------------------
 
 JVP_OF_CONSTANT = "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with strict=True."
 RANDOM_IN_VMAP = (
-    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness "
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+    "'different' randomness "
     "flags on vmap or perform the randomness operation out of vmap"
 )
 DIFFERENT_IN_VMAP = (
-    "vmap: randomness='different' does not reach functions of random numbers here; draw them outside, one for each example, "
+    "vmap: randomness='different' does not reach functions of random numbers here; draw them "
+    "outside, one for each example, "
     "and map over them"
 )
 OTHER_TENSORS_READ = (
-    "a function given to torch.func reads other tensors that require grad when it runs again; it must read the same ones, or "
+    "a function given to torch.func reads other tensors that require grad when it runs again; it "
+    "must read the same ones, or "
     "get them as arguments"
 )
 
@@ -175,9 +196,7 @@ def must_be_named(name: str, argument: str, wanted: str, kind: str) -> str:
     return f"{name}(): argument '{argument}' must be {wanted}, not {kind}"
 
 
-NO_PINNED_MEMORY = (
-    "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on this system."
-)
+NO_PINNED_MEMORY = "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on this system."
 
 
 def must_be_number(name: str, argument: str, kind: str) -> str:
@@ -195,7 +214,7 @@ def invalid_combination(name: str, values: Sequence[object]) -> str:
     return f"{name}() received an invalid combination of arguments - got ({', '.join(kind_of(v) for v in values)})"
 
 
-# -- linearize -------------------------------------------------------------------------------------------------------
+# -- linearize -------------------------------------------------------------------------------------
 
 
 def linearize_structure(tangents: str, primals: str) -> str:
@@ -208,40 +227,47 @@ def linearize_tangent(place: int, what: str, given: object, wanted: object) -> s
     return f"tangent:{place} with {what} {given} in flattened pytree doesn't match the {what} {wanted} of the corresponding primal."
 
 
-# -- forward mode --------------------------------------------------------------------------------------------------------
+# -- forward mode ----------------------------------------------------------------------------------
 
 NO_LEVEL = "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
 NESTED_LEVELS = "Nested forward mode AD is not supported at the moment"
 EXIT_OTHER_LEVEL = "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
 EXIT_NO_LEVEL = "Dual level must be a positive number."
-DUAL_OF_DUAL = (
-    "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not supported."
+DUAL_OF_DUAL = "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not supported."
+TANGENT_OF_TANGENT = (
+    "Setting a forward grad that itself has a forward gradient at the same level0 is not supported."
 )
-TANGENT_OF_TANGENT = "Setting a forward grad that itself has a forward gradient at the same level0 is not supported."
 DUAL_AMONG_ARRAYS = (
-    "a dual tensor meets a traced value or an array that is no tensor: inside functrace's transforms, tangents are theirs; "
+    "a dual tensor meets a traced value or an array that is no tensor: inside functrace's "
+    "transforms, tangents are theirs; "
     "use functrace.jvp around them, or tensors throughout"
 )
 DUAL_IN_TRANSFORM = "a Function meets a dual tensor among traced values: its tangent would be lost; use torch.func.jvp inside torch.func.vmap"
 DUAL_CLOSED_OVER = (
-    "a function under torch.func (or another transform of functrace's) closes over a dual tensor, whose tangent would be "
+    "a function under torch.func (or another transform of functrace's) closes over a dual tensor, "
+    "whose tangent would be "
     "lost: pass the dual tensor as an argument, or use torch.func.jvp"
 )
 TANGENT_NOT_DEFINED = (
-    "(new_grad_base.is_floating_point() || new_grad_base.is_complex()) && (self_base.is_floating_point() || "
+    "(new_grad_base.is_floating_point() || new_grad_base.is_complex()) && "
+    "(self_base.is_floating_point() || "
     'self_base.is_complex()) INTERNAL ASSERT FAILED at "/__w/pytorch/pytorch/torch/csrc/autograd/autograd_meta.cpp":159, '
-    "please report a bug to PyTorch. Expected both tensor and its forward grad to be floating point or complex"
+    "please report a bug to PyTorch. Expected both tensor and its forward grad to be floating "
+    "point or complex"
 )
 JVP_NOT_IN_PLACE = (
-    "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an input "
+    "An inplace custom Function is not modifying the forward mode gradients inplace. If the "
+    "forward is modifying an input "
     "inplace, then the jvp function must modify the corresponding gradient inplace."
 )
 JVP_NOT_AS_IS = (
-    "An inplace custom Function is not returning the forward mode gradients as-is. If the forward is modifying an input "
+    "An inplace custom Function is not returning the forward mode gradients as-is. If the forward "
+    "is modifying an input "
     "inplace, then the jvp function must modify the gradient inplace and return it as-is."
 )
 JVP_DIRTY_NOT_AN_INPUT = (
-    "Only input Tensors should be given to ctx.mark_dirty(). If a Tensor is not an input, there is no need to pass it to "
+    "Only input Tensors should be given to ctx.mark_dirty(). If a Tensor is not an input, there is "
+    "no need to pass it to "
     "mark_dirty()."
 )
 JVP_NOT_A_VIEW = "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
@@ -255,8 +281,10 @@ def dual_dtype(what: str, dtype: object) -> str:
 def tangent_size(shape: Sequence[int], given: Sequence[int]) -> str:
     """Return the message for a tangent of another shape."""
     return (
-        "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. "
-        f"Tensor is of size {list(shape)} while the given forward gradient is of size {list(given)}."
+        "Trying to set a forward gradient that has a different size than that of the original "
+        "Tensor, this is not supported. "
+        f"Tensor is of size {list(shape)} while the given forward gradient is of size "
+        f"{list(given)}."
     )
 
 
@@ -283,6 +311,7 @@ def jvp_type(kind: str, place: int) -> str:
 def jvp_of_constant(place: int) -> str:
     """Return the message for a tangent of an output without derivative."""
     return (
-        f"Function's jvp returned a gradient at position {place}, but  the corresponding forward output is not a differentiable "
+        f"Function's jvp returned a gradient at position {place}, but  the corresponding forward "
+        "output is not a differentiable "
         "Tensor.You should return None at that position instead."
     )

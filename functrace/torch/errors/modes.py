@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-# -- operations and dispatch modes -----------------------------------------------------------------------------------
+# -- operations and dispatch modes -----------------------------------------------------------------
 
 
 def no_overload(packet: str, overload: str) -> str:
@@ -19,15 +19,18 @@ def no_overload(packet: str, overload: str) -> str:
 def not_dispatched(overload: object, mode: object) -> str:
     """Return the message for an operation that no mode handled."""
     return (
-        f"Multiple dispatch failed for 'torch._ops.{overload}'; all __torch_dispatch__ handlers returned NotImplemented:\n\n"
-        f"  - mode object {mode!r}\n\nFor more information, try re-running with TORCH_LOGS=not_implemented"
+        f"Multiple dispatch failed for 'torch._ops.{overload}'; all __torch_dispatch__ handlers "
+        "returned NotImplemented:\n\n"
+        f"  - mode object {mode!r}\n\nFor more information, try re-running with "
+        "TORCH_LOGS=not_implemented"
     )
 
 
 def dispatched_otherwise(node: str, aval: object, made: object) -> str:
     """Return the message for a mode's result that does not fit the operation's derivative."""
     return (
-        f"{node}: a dispatch mode returned {made} where the operation has {aval}, so its derivative would not fit. Return that shape "
+        f"{node}: a dispatch mode returned {made} where the operation has {aval}, so its "
+        "derivative would not fit. Return that shape "
         "and dtype, or run the operation under torch.no_grad()."
     )
 
@@ -47,24 +50,27 @@ def no_out_overload(name: str) -> str:
 def no_such_operation(overload: str) -> str:
     """Return the message for calling an operation that exists only by name."""
     return (
-        f"{overload} is named here but cannot be called with these arguments: functrace.torch has no function for it. Within a "
+        f"{overload} is named here but cannot be called with these arguments: functrace.torch has "
+        "no function for it. Within a "
         "dispatch mode it runs with the arguments that the mode was given."
     )
 
 
 MODE_AMONG_TRACED = (
-    "a TorchDispatchMode does not see what functrace's transforms trace: enter the mode around the transform's result, not inside, "
+    "a TorchDispatchMode does not see what functrace's transforms trace: enter the mode around the "
+    "transform's result, not inside, "
     "or give functrace.checkpoint a residual policy"
 )
 
 
-# -- modules ---------------------------------------------------------------------------------------------------------
+# -- modules ---------------------------------------------------------------------------------------
 
 
 def hook_not_kept(hook: object) -> str:
     """Return the warning for a hook of a pickled tensor."""
     return (
-        f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the function with "
+        f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can "
+        "decorate the function with "
         "@torch.utils.hooks.unserializable_hook to suppress this warning"
     )
 
@@ -75,13 +81,12 @@ def module_hook_count(hook: str, what: str, got: int, wanted: int) -> str:
 
 
 MODULE_HOOK_WITHOUT_INPUTS = (
-    "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs require gradients. "
+    "Full backward hook is firing when gradients are computed with respect to module outputs since "
+    "no inputs require gradients. "
     "See https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.register_full_backward_hook for more "
     "details."
 )
-MODULE_HOOK_RETURNED = (
-    "Backward hook for Modules where no input requires gradient should always return None or None for all gradients."
-)
+MODULE_HOOK_RETURNED = "Backward hook for Modules where no input requires gradient should always return None or None for all gradients."
 NO_MODELS = "stack_module_state: Expected at least one model, got 0."
 MODELS_MODE = "stack_module_state: Expected all models to have the same training/eval mode."
 MODELS_CLASS = "stack_module_state: Expected all models to be of the same class."
@@ -97,7 +102,9 @@ STATE_DICTS = "Expected all elements of parameter_and_buffer_dicts to be diction
 
 def repeated_names(names: Sequence[str]) -> str:
     """Return the message for names that are in several dicts."""
-    return f"{list(names)} appeared in multiple dictionaries; behavior of functional call is ambiguous"
+    return (
+        f"{list(names)} appeared in multiple dictionaries; behavior of functional call is ambiguous"
+    )
 
 
 def state_type(given: type) -> str:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-REPEAT_RANK = "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+REPEAT_RANK = (
+    "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+)
 
 
 def split_sizes(size: int, dim: int, sections: Sequence[int]) -> str:
     """Return the message for sizes of pieces that do not add up."""
     return (
-        f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {dim}), but got "
+        f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at "
+        f"dimension {dim}), but got "
         f"split_sizes={list(sections)}"
     )
 
@@ -27,7 +30,8 @@ def mask_dtype(name: str, dtype: str) -> str:
 
 
 _C_NAMES = {
-    "Byte": "unsigned char", "Char": "signed char", "Short": "short int", "Long": "long int", "Half": "c10::Half",
+    "Byte": "unsigned char", "Char": "signed char", "Short": "short int", "Long": "long int",
+    "Half": "c10::Half",
     "ComplexFloat": "c10::complex<float>", "ComplexDouble": "c10::complex<double>",
 }  # fmt: skip
 
@@ -61,10 +65,13 @@ def source_size(name: str, count: int, size: int, dim: int) -> str:
     return f"{name}_(): Number of indices ({count}) should be equal to source.size(dim): ({size}), for dim: {dim}"
 
 
-def scatter_sizes(index: Sequence[int], input: Sequence[int], dim: int, source: Sequence[int]) -> str:
+def scatter_sizes(
+    index: Sequence[int], input: Sequence[int], dim: int, source: Sequence[int]
+) -> str:
     """Return the message for more indices than elements."""
     return (
-        f"Expected index {list(index)} to be no larger than self {list(input)} apart from dimension {dim} and to be no larger "
+        f"Expected index {list(index)} to be no larger than self {list(input)} apart from "
+        f"dimension {dim} and to be no larger "
         f"size than src {list(source)}"
     )
 
@@ -73,13 +80,16 @@ def only_matrices(name: str, ndim: int) -> str:
     """Return the message for a transpose of a tensor that is no matrix."""
     if name == "H":
         return f"tensor.H is only supported on matrices (2-D tensors). Got {ndim}-D tensor."
-    return f"tensor.{name} is only supported on matrices or batches of matrices. Got {ndim}-D tensor."
+    return (
+        f"tensor.{name} is only supported on matrices or batches of matrices. Got {ndim}-D tensor."
+    )
 
 
 def einsum_rank(letters: int, ndim: int, position: int) -> str:
     """Return the message for subscripts that do not name every dimension."""
     return (
-        f"einsum(): the number of subscripts in the equation ({letters}) does not match the number of dimensions ({ndim}) for "
+        f"einsum(): the number of subscripts in the equation ({letters}) does not match the number "
+        f"of dimensions ({ndim}) for "
         f"operand {position} and no ellipsis was given"
     )
 
@@ -92,7 +102,8 @@ def index_of_scalar(count: int) -> str:
 def copy_dimensions(given: int, wanted: int) -> str:
     """Return the message for ``index_copy`` of a source of another rank."""
     return (
-        "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source dimensionality "
+        "index_copy_(): When source and destination are not scalars, their dimensionality must "
+        "match. Source dimensionality "
         f"({given}), destination dimensionality ({wanted})"
     )
 
@@ -109,7 +120,9 @@ def contains_kind(kind: type) -> str:
     return f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {kind}."
 
 
-MT_OF_SCALAR = "Tensor.mT is deprecated on 0-D tensors. This function is the identity in these cases."
+MT_OF_SCALAR = (
+    "Tensor.mT is deprecated on 0-D tensors. This function is the identity in these cases."
+)
 H_OF_SCALAR = "Tensor.H is deprecated on 0-D tensors. Consider using x.conj()."
 T_OF_SCALAR = "Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases."
 IMAG_OF_REAL = "imag is not implemented for tensors with non-complex dtypes."
@@ -125,7 +138,11 @@ def data_type(kind: str) -> str:
 
 def norm_of_none(order: float, dim: int | None) -> str:
     """Return the message for the norm of no elements; ``dim``: None for all."""
-    what = "an empty tensor because the" if dim is None else f"the dimension {dim}because this dimension is empty and the"
+    what = (
+        "an empty tensor because the"
+        if dim is None
+        else f"the dimension {dim}because this dimension is empty and the"
+    )
     return f"linalg.vector_norm cannot compute the {order:g} norm on {what} operation does not have an identity"
 
 
@@ -137,7 +154,8 @@ def norm_dtype(dtype: str) -> str:
 def degrees_of_freedom(name: str) -> str:
     """Return the warning for the variance of too few elements."""
     return (
-        f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel "
+        f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
+        "reduction factor (input numel "
         "divided by output numel)."
     )
 

@@ -9,40 +9,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-# -- saved tensors and their hooks ------------------------------------------------------------------------------
+# -- saved tensors and their hooks -----------------------------------------------------------------
 
 SAVED_TENSOR_FROM_PYTHON = "Trying to create a SavedTensor object from Python is forbidden."
 HOOKS_TWICE = (
-    "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is allowed at a "
+    "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one "
+    "pair of hooks is allowed at a "
     "time."
 )
 HOOKS_ON_NONE = "Calling register_hooks on a saved tensor with value None is forbidden"
 HOOKS_ON_FREED = (
-    "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are freed when "
-    "you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second "
+    "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values "
+    "of the graph are freed when "
+    "you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward "
+    "through the graph a second "
     "time or if you need to access saved variables after calling backward."
 )
 PACK_IN_PLACE = (
-    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be modified by "
-    "in-place operations as this can lead to unexpected side-effects. Please open an issue if you need to perform in-place "
+    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack "
+    "hook cannot be modified by "
+    "in-place operations as this can lead to unexpected side-effects. Please open an issue if you "
+    "need to perform in-place "
     "operations on the input to a pack hook."
 )
 UNPACKED_WITHOUT_NODE = (
-    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please use "
+    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is "
+    "not supported, please use "
     "out-of-place `.detach()` instead"
 )
 
 
 def unpacked_type(name: str) -> str:
     """Return the message for an unpack hook that returned no tensor."""
-    return f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {name}"
+    return (
+        f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {name}"
+    )
 
 
 def register_hooks_arguments(saved: object, hooks: Sequence[Any]) -> str:
     """Return the message for ``register_hooks`` with anything but two callables."""
     return (
-        "register_hooks(): incompatible function arguments. The following argument types are supported:\n"
-        "    1. (self: torch._C._autograd.SavedTensor, arg0: collections.abc.Callable, arg1: collections.abc.Callable) -> None\n\n"
+        "register_hooks(): incompatible function arguments. The following argument types are "
+        "supported:\n"
+        "    1. (self: torch._C._autograd.SavedTensor, arg0: collections.abc.Callable, arg1: "
+        "collections.abc.Callable) -> None\n\n"
         f"Invoked with: {', '.join(repr(argument) for argument in (saved, *hooks))}"
     )
 
@@ -66,7 +76,8 @@ NO_HOOKS_TO_POP = (
 def set_versions_arguments(*given: object) -> str:
     """Return the message for setting versions with arguments that are no tensors, or no numbers."""
     return (
-        "_unsafe_set_version_counter(): incompatible function arguments. The following argument types are supported:\n"
+        "_unsafe_set_version_counter(): incompatible function arguments. The following argument "
+        "types are supported:\n"
         "    1. (arg0: collections.abc.Sequence[torch.Tensor], "
         "arg1: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> None\n\n"
         f"Invoked with: {', '.join(repr(argument) for argument in given)}"
@@ -115,7 +126,9 @@ def root_gradient_kind(place: int) -> str:
     return f"element {place} of gradients tuple is not a Tensor or None"
 
 
-VOLATILE_VARIABLE = "volatile was removed and now has no effect. Use `with torch.no_grad():` instead."
+VOLATILE_VARIABLE = (
+    "volatile was removed and now has no effect. Use `with torch.no_grad():` instead."
+)
 VOLATILE_WITH_GRAD = "Variable can't be volatile and require_grad at the same time!"
 
 
@@ -170,28 +183,38 @@ def operand_count(expected: int, got: int) -> str:
     return f"expected {expected} arguments, got {got} instead"
 
 
-# -- checkpoint -----------------------------------------------------------------------------------------------
+# -- checkpoint ------------------------------------------------------------------------------------
 
 REENTRANT_UNDECIDED = (
-    "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, calling "
-    "checkpoint without use_reentrant will raise an exception. use_reentrant=False is recommended, but if you need to preserve "
-    "the current default behavior, you can pass use_reentrant=True. Refer to docs for more details on the differences between "
+    "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in "
+    "PyTorch 2.9, calling "
+    "checkpoint without use_reentrant will raise an exception. use_reentrant=False is recommended, "
+    "but if you need to preserve "
+    "the current default behavior, you can pass use_reentrant=True. Refer to docs for more details "
+    "on the differences between "
     "the two variants."
 )
 SEQUENTIAL_UNDECIDED = (
-    "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. In version 2.9 "
-    "we will raise an exception if use_reentrant is not passed. use_reentrant=False is recommended, but if you need to "
-    "preserve the current default behavior, you can pass use_reentrant=True. Refer to docs for more details on the "
+    "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed "
+    "explicitly. In version 2.9 "
+    "we will raise an exception if use_reentrant is not passed. use_reentrant=False is "
+    "recommended, but if you need to "
+    "preserve the current default behavior, you can pass use_reentrant=True. Refer to docs for "
+    "more details on the "
     "differences between the two variants."
 )
 REENTRANT_OPTIONS = "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
 REENTRANT_WITHOUT_INPUTS = "None of the inputs have requires_grad=True. Gradients will be None"
 REENTRANT_PRUNED = (
-    "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to "
-    ".backward(). To resolve this error, you can either set use_reentrant=False, or call .backward() without passing the "
+    "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an "
+    "`inputs` parameter to "
+    ".backward(). To resolve this error, you can either set use_reentrant=False, or call "
+    ".backward() without passing the "
     "`inputs` argument."
 )
-REENTRANT_WITHOUT_OUTPUTS = "none of output has requires_grad=True, this checkpoint() is not necessary"
+REENTRANT_WITHOUT_OUTPUTS = (
+    "none of output has requires_grad=True, this checkpoint() is not necessary"
+)
 DEBUG_WITH_CONTEXTS = "debug=True is incompatible with non-default context_fn"
 CHECKPOINT_TIP = """
 Tip: To see a more detailed error message, either pass `debug=True` to
@@ -212,23 +235,29 @@ See https://github.com/pytorch/pytorch/issues/166926 for more details and
 workaround examples.
 """
 SAVED_MORE = (
-    "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass.\n"
-    + CHECKPOINT_TIP
+    "torch.utils.checkpoint: trying to save more tensors during recomputation than during the "
+    "original forward pass.\n" + CHECKPOINT_TIP
 )
 SAVED_AFTER_STOP = "Unexpected state: target_frame.early_stop is set"
 CONTEXT_SUPPRESSED = (
-    "torch.utils.checkpoint: the forward context provided by context_fn suppressed an exception raised during the checkpointed "
+    "torch.utils.checkpoint: the forward context provided by context_fn suppressed an exception "
+    "raised during the checkpointed "
     "forward. This is not supported because checkpoint cannot return a value for a failed forward."
 )
 CONTEXTS_AMONG_TRACED = (
-    "checkpoint among traced values: context_fn may return the contexts of create_selective_checkpoint_contexts; others would not "
-    "be entered again, since functrace does not call the function a second time. Use functrace.checkpoint with a residual policy."
+    "checkpoint among traced values: context_fn may return the contexts of "
+    "create_selective_checkpoint_contexts; others would not "
+    "be entered again, since functrace does not call the function a second time. Use "
+    "functrace.checkpoint with a residual policy."
 )
 SELECTED_OUT = "selective checkpointing among traced values: out= writes where no policy is asked; use the function's result"
-NO_OTHER_DEVICE = "set_device_states: there is no device but the CPU, whose generator torch.set_rng_state sets"
+NO_OTHER_DEVICE = (
+    "set_device_states: there is no device but the CPU, whose generator torch.set_rng_state sets"
+)
 CACHED_MUTATED = "Tensor cached during selective activation checkpoint has been mutated"
 EXTRA_BACKWARD = (
-    "Trying to backward an extra time. You are only allowed to backward once on any region computed under selective activation "
+    "Trying to backward an extra time. You are only allowed to backward once on any region "
+    "computed under selective activation "
     "checkpoint."
 )
 
@@ -249,7 +278,8 @@ def not_in_storage(func: object, place: int | None = None) -> str:
 def not_an_overload(op: object, *, is_packet: bool) -> str:
     """Return the message for an element of a list of operations that is none."""
     told = (
-        "Please update the OpOverloadPacket to a specific OpOverload.For example, if you have `torch.ops.aten.mm`, change it to "
+        "Please update the OpOverloadPacket to a specific OpOverload.For example, if you have "
+        "`torch.ops.aten.mm`, change it to "
         "`torch.ops.aten.mm.default`."
     )
     kind = f"<class 'torch._ops.{type(op).__name__}'>" if is_packet else str(type(op))
@@ -259,12 +289,15 @@ def not_an_overload(op: object, *, is_packet: bool) -> str:
 def unpacked_twice(*, in_group: bool) -> str:
     """Return the message for a checkpoint's tensor that is read twice in one backward pass."""
     group = (
-        "Performing two backward calls that overlap (i.e. require the same saved activation in order to compute gradients) is not "
+        "Performing two backward calls that overlap (i.e. require the same saved activation in "
+        "order to compute gradients) is not "
         "allowed while under the torch.utils.checkpoint.GraphExecGroup context. "
     )
     return (
-        "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. "
-        f"{group if in_group else ''}If you are calling ctx.saved_tensors in backward, make sure to do so only once. Otherwise "
+        "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked "
+        "once. "
+        f"{group if in_group else ''}If you are calling ctx.saved_tensors in backward, make sure "
+        "to do so only once. Otherwise "
         "please open an issue with details on your use case."
     )
 
@@ -272,8 +305,10 @@ def unpacked_twice(*, in_group: bool) -> str:
 def saved_fewer(before: int, now: int) -> str:
     """Return the message for a rerun that saved another number of tensors."""
     return (
-        "torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
-        f"Number of tensors saved during forward: {before}\nNumber of tensors saved during recomputation: {now}.\n{CHECKPOINT_TIP}"
+        "torch.utils.checkpoint: A different number of tensors was saved during the original "
+        "forward and recomputation.\n"
+        f"Number of tensors saved during forward: {before}\nNumber of tensors saved during "
+        f"recomputation: {now}.\n{CHECKPOINT_TIP}"
     )
 
 
@@ -282,15 +317,19 @@ def saved_differently(cases: Sequence[tuple[int, object, object]]) -> str:
     of both.
     """
     lines = "".join(
-        f"tensor at position {k}:\nsaved metadata: {saved}\nrecomputed metadata: {again}\n" for k, saved, again in cases
+        f"tensor at position {k}:\nsaved metadata: {saved}\nrecomputed metadata: {again}\n"
+        for k, saved, again in cases
     )
     return (
-        "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward "
+        "torch.utils.checkpoint: Recomputed values for the following tensors have different "
+        "metadata than during the forward "
         f"pass.\n{lines}.\n{CHECKPOINT_TIP}"
     )
 
 
-def checkpoint_logs(forward_traces: str, recompute_traces: str, forward_ops: str, recompute_ops: str) -> str:
+def checkpoint_logs(
+    forward_traces: str, recompute_traces: str, forward_ops: str, recompute_ops: str
+) -> str:
     """Return the output of ``debug=True`` for both runs."""
     wave, line = f"+{'~' * 78}+", f"+{'-' * 78}+"
     titles = [

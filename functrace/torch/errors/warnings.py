@@ -33,6 +33,8 @@ def warn_once(text: str) -> None:
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the user's line."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("functrace.torch"):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
+        "functrace.torch"
+    ):
         level, frame = level + 1, frame.f_back
     warnings.warn(text, category, stacklevel=level)

@@ -54,7 +54,9 @@ class Call:
         return on_tensors(run, self.tensors, is_functional=is_functional)
 
 
-def call_on_arrays(func: OfTensors, places: Sequence[int], args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Any:
+def call_on_arrays(
+    func: OfTensors, places: Sequence[int], args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
+) -> Any:
     """Call a function with tensors for the leaves at these indices, which are arrays, traced or
     not.
     """
@@ -70,12 +72,16 @@ def arrays_of(nest: PyTree) -> Any:
     return map_leaves(lambda leaf: array_of(leaf) if isinstance(leaf, Tensor) else leaf, nest)
 
 
-def checkpointed(func: OfTensors, args: Sequence[PyTree], kwargs: dict[str, PyTree], policy: Policy = RECOMPUTE) -> Any:
+def checkpointed(
+    func: OfTensors, args: Sequence[PyTree], kwargs: dict[str, PyTree], policy: Policy = RECOMPUTE
+) -> Any:
     """Run ``func(*args, **kwargs)`` under `functrace.checkpoint`, for tensors of which some hold
     traced values.
     """
     call = Call(func, args, kwargs)
-    whole = checkpoint_of_arrays(lambda *args, **kwargs: arrays_of(call(*args, **kwargs)), policy=policy)
+    whole = checkpoint_of_arrays(
+        lambda *args, **kwargs: arrays_of(call(*args, **kwargs)), policy=policy
+    )
     return call.run(lambda args, kwargs: whole(*args, **kwargs), is_functional=False)
 
 
@@ -92,7 +98,9 @@ def jitted(jit: Jit, func: OfTensors, args: Sequence[PyTree], kwargs: dict[str, 
         finally:
             MODES.lift = before
 
-    whole = jit((call.tree, places, bool(MODES.recording)), of_arrays)  # under no_grad, it may hold what requires grad
+    whole = jit(
+        (call.tree, places, bool(MODES.recording)), of_arrays
+    )  # under no_grad, it may hold what requires grad
     return call.run(lambda args, kwargs: whole(*args, **kwargs), is_functional=False)
 
 
@@ -101,7 +109,8 @@ def _refuse_outside(tensor: Tensor) -> NoReturn:
     value, without gradient.
     """
     raise LostGradientError(
-        f"a jitted function reads a tensor of shape {tuple(tensor.shape)} that requires grad and is no argument",
+        f"a jitted function reads a tensor of shape {tuple(tensor.shape)} that requires grad and "
+        "is no argument",
         fix="pass it as an argument; or read tensor.detach() for its value at the first call",
     )
 

@@ -42,7 +42,9 @@ def checked_argnums(argnums: Argnums, count: int) -> Argnums:
 
 def check_differentiable(args: Sequence[Any], argnums: Argnums) -> None:
     """Check that the arguments to differentiate are tensors of floats."""
-    for leaf in flatten([args[k] for k in (argnums if isinstance(argnums, tuple) else (argnums,))])[0]:
+    for leaf in flatten([args[k] for k in (argnums if isinstance(argnums, tuple) else (argnums,))])[
+        0
+    ]:
         if not isinstance(leaf, Tensor):
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
         if leaf._array.dtype.kind not in "fc":
@@ -58,7 +60,10 @@ def check_chunk(chunk_size: int | None, name: str) -> None:
 def check_randomness(randomness: str) -> None:
     """Check the treatment of random functions."""
     if randomness not in ("error", "different", "same"):
-        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+        raise RuntimeError(
+            "Only allowed values for randomness are 'error', 'different', or 'same'. Got "
+            f"{randomness}"
+        )
 
 
 def split_aux(result: PyTree, has_aux: bool, owner: str) -> tuple[Any, Any]:
@@ -66,7 +71,9 @@ def split_aux(result: PyTree, has_aux: bool, owner: str) -> tuple[Any, Any]:
     if not has_aux:
         return result, None
     if not (isinstance(result, tuple) and len(result) == 2):
-        raise RuntimeError(f"{owner}: output of function f should be a tuple: (output, aux) if has_aux is True")
+        raise RuntimeError(
+            f"{owner}: output of function f should be a tuple: (output, aux) if has_aux is True"
+        )
     return result
 
 

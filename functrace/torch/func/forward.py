@@ -23,7 +23,12 @@ from functrace.typing import Array, PyTree
 
 
 def jvp(
-    func: OfTensors, primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False, has_aux: bool = False
+    func: OfTensors,
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
 ) -> Any:
     """Compute ``func(*primals)`` and its derivative in the direction of ``tangents``.
 
@@ -31,14 +36,16 @@ def jvp(
         func: a function of tensors that returns tensors; with ``has_aux`` ``(output, aux)``.
         primals: tuple of its arguments.
         tangents: tuple of tensors like the primals.
-        strict: True to raise if an output does not depend on the primals, instead of returning zeros.
+        strict: True to raise if an output does not depend on the primals, instead of returning
+            zeros.
         has_aux: True if ``func`` returns auxiliary data.
 
     Returns:
         ``(output, tangent)``, or ``(output, tangent, aux)`` with ``has_aux``.
 
     Raises:
-        RuntimeError: if primals and tangents do not fit; with ``strict``, if an output does not depend on the primals.
+        RuntimeError: if primals and tangents do not fit; with ``strict``, if an output does not
+            depend on the primals.
 
     Example:
         >>> import functrace.torch as torch
@@ -51,19 +58,23 @@ def jvp(
     for name, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, tuple):
             raise RuntimeError(
-                f"jvp(f, primals, tangents): Expected {name} to be a tuple. E.g. it should be valid to call f(*primals)."
+                f"jvp(f, primals, tangents): Expected {name} to be a tuple. E.g. it should be "
+                "valid to call f(*primals)."
             )
     if structure(primals) != structure(tangents):
         raise RuntimeError(
-            "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, if "
+            "jvp(f, primals, tangents): Expected primals and tangents to have the same python "
+            "structure. For example, if "
             "primals is a tuple of 3 tensors, tangents also must be. Got primals with structure "
             f"{shown(primals)} and tangents with structure {shown(tangents)}"
         )
     for x, t in zip(flatten(primals)[0], flatten(tangents)[0], strict=True):
         if x.shape != t.shape:
             raise RuntimeError(
-                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
-                f"supported. Tensor is of size {list(x.shape)} while the given forward gradient is of size {list(t.shape)}."
+                "Trying to set a forward gradient that has a different size than that of the "
+                "original Tensor, this is not "
+                f"supported. Tensor is of size {list(x.shape)} while the given forward gradient is "
+                f"of size {list(t.shape)}."
             )
     alone = Call(func, primals, {})
 
@@ -109,7 +120,8 @@ def linearize(func: OfTensors, *primals: PyTree) -> tuple[Any, OfTensors]:
         ``(output, f_jvp)``; ``f_jvp(*tangents)`` returns the tangent of the output.
 
     Raises:
-        RuntimeError: if ``func`` returns other objects than tensors; from the linear function, if tangents do not fit.
+        RuntimeError: if ``func`` returns other objects than tensors; from the linear function, if
+            tangents do not fit.
 
     Example:
         >>> import functrace.torch as torch
@@ -145,7 +157,9 @@ def linearize(func: OfTensors, *primals: PyTree) -> tuple[Any, OfTensors]:
             for what, given, wanted in (("shape", t.shape, x.shape), ("dtype", t.dtype, x.dtype)):
                 if given != wanted:
                     raise RuntimeError(errors.linearize_tangent(k, what, given, wanted))
-        return Call(func, tangents, {}).run(lambda args, kwargs: unflatten(trees[0], _results(program, flatten(args)[0])))
+        return Call(func, tangents, {}).run(
+            lambda args, kwargs: unflatten(trees[0], _results(program, flatten(args)[0]))
+        )
 
     return output, push
 

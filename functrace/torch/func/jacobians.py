@@ -43,8 +43,8 @@ def jacrev(
         chunk_size: accepted for ported code; the result is the same.
 
     Returns:
-        a function of ``func``'s arguments that returns a tensor of shape ``output.shape + argument.shape``, or
-        ``(jacobian, aux)`` with ``has_aux``.
+        a function of ``func``'s arguments that returns a tensor of shape ``output.shape +
+        argument.shape``, or ``(jacobian, aux)`` with ``has_aux``.
 
     Raises:
         RuntimeError: if ``func`` does not return tensors.
@@ -62,21 +62,25 @@ def jacrev(
     return _jacobian("jacrev", jacrev_of_arrays, func, argnums, has_aux)
 
 
-def jacfwd(func: OfTensors, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> OfTensors:
+def jacfwd(
+    func: OfTensors, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> OfTensors:
     """Make a function that computes the Jacobian of ``func`` by forward mode.
 
     Args:
         func: a function of tensors that returns tensors; with ``has_aux`` ``(output, aux)``.
         argnums: position of the argument to differentiate; a tuple gives a tuple of Jacobians.
         has_aux: True if ``func`` returns auxiliary data.
-        randomness: behaviour of random functions: ``"error"`` or ``"same"`` (one draw for all passes).
+        randomness: behaviour of random functions: ``"error"`` or ``"same"`` (one draw for all
+            passes).
 
     Returns:
-        a function of ``func``'s arguments that returns a tensor of shape ``output.shape + argument.shape``, or
-        ``(jacobian, aux)`` with ``has_aux``.
+        a function of ``func``'s arguments that returns a tensor of shape ``output.shape +
+        argument.shape``, or ``(jacobian, aux)`` with ``has_aux``.
 
     Raises:
-        RuntimeError: if ``func`` does not return tensors, or calls a random function with ``randomness="error"``.
+        RuntimeError: if ``func`` does not return tensors, or calls a random function with
+            ``randomness="error"``.
 
     Example:
         >>> import functrace.torch as torch
@@ -99,7 +103,8 @@ def hessian(func: OfTensors, argnums: Argnums = 0) -> OfTensors:
         argnums: position of the argument to differentiate twice; a tuple gives a tuple of tuples.
 
     Returns:
-        a function of ``func``'s arguments that returns a tensor of shape ``output.shape + argument.shape + argument.shape``.
+        a function of ``func``'s arguments that returns a tensor of shape ``output.shape +
+        argument.shape + argument.shape``.
 
     Raises:
         RuntimeError: if ``func`` does not return tensors.
@@ -113,7 +118,9 @@ def hessian(func: OfTensors, argnums: Argnums = 0) -> OfTensors:
     return jacfwd(jacrev(func, argnums), argnums)
 
 
-def _jacobian(name: str, transform: Callable[..., Any], func: OfTensors, argnums: Argnums, has_aux: bool) -> OfTensors:
+def _jacobian(
+    name: str, transform: Callable[..., Any], func: OfTensors, argnums: Argnums, has_aux: bool
+) -> OfTensors:
     @functools.wraps(func)
     def wrapper(*args: PyTree, **kwargs: PyTree) -> Any:
         chosen = checked_argnums(argnums, len(args))
@@ -123,9 +130,13 @@ def _jacobian(name: str, transform: Callable[..., Any], func: OfTensors, argnums
         @called_as(func)
         def outputs(*args: PyTree, **kwargs: PyTree) -> tuple[Any, Any]:
             with with_recording() if name == "jacrev" else nullcontext():
-                return arrays_and_aux(call(*args, **kwargs), has_aux, f"{name}(f)(*args)", "f(*args)")
+                return arrays_and_aux(
+                    call(*args, **kwargs), has_aux, f"{name}(f)(*args)", "f(*args)"
+                )
 
-        found, aux = call.run(lambda args, kwargs: transform(outputs, argnums=chosen, has_aux=True)(*args, **kwargs))
+        found, aux = call.run(
+            lambda args, kwargs: transform(outputs, argnums=chosen, has_aux=True)(*args, **kwargs)
+        )
         return (found, aux) if has_aux else found
 
     return wrapper

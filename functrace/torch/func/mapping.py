@@ -18,14 +18,20 @@ from functrace.typing import PyTree
 
 
 def vmap(
-    func: OfTensors, in_dims: PyTree = 0, out_dims: PyTree = 0, randomness: str = "error", *, chunk_size: int | None = None
+    func: OfTensors,
+    in_dims: PyTree = 0,
+    out_dims: PyTree = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
 ) -> OfTensors:
     """Make a function that maps ``func`` over an axis of its arguments.
 
     Args:
         func: a function of tensors (pytrees of them) that returns tensors.
-        in_dims: axis of each argument to map over: an int, or a pytree of ints and ``None`` (not mapped) like the arguments,
-            or a prefix of it. Keyword arguments are mapped over their first axis.
+        in_dims: axis of each argument to map over: an int, or a pytree of ints and ``None`` (not
+            mapped) like the arguments, or a prefix of it. Keyword arguments are mapped over their
+            first axis.
         out_dims: position of the axis in the results.
         randomness: behaviour of random functions: ``"error"`` or ``"same"`` (one draw for all).
         chunk_size: accepted for ported code; the result is the same.
@@ -34,7 +40,8 @@ def vmap(
         a function of batches.
 
     Raises:
-        ValueError: if dimensions, sizes or arguments do not fit, or ``func`` returns other objects than tensors.
+        ValueError: if dimensions, sizes or arguments do not fit, or ``func`` returns other objects
+            than tensors.
         RuntimeError: for a random function inside, unless ``randomness="same"``.
 
     Example:
@@ -52,12 +59,14 @@ def vmap(
         what = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
         if not isinstance(in_dims, (int, tuple, list)):
             raise ValueError(
-                f"{what}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
+                f"{what}: expected `in_dims` to be int or a (potentially nested) tuple matching "
+                "the structure of inputs, "
                 f"got: {type(in_dims)}."
             )
         if not call.leaves:
             raise ValueError(
-                f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a "
+                f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you "
+                "are trying to vmap over a "
                 "function with no inputs. The latter is unsupported."
             )
         _check_dims(call, args, in_dims, what)
@@ -68,7 +77,8 @@ def vmap(
             for leaf in flatten(result)[0]:
                 if not isinstance(leaf, Tensor):
                     raise ValueError(
-                        f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(leaf)}. Did you mean to set "
+                        f"vmap({name}, ...): `{name}` must only return Tensors, got type "
+                        f"{type(leaf)}. Did you mean to set "
                         "out_dims= to None for output?"
                     )
             return arrays_of(result)
@@ -76,7 +86,9 @@ def vmap(
         def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             before, MODES.randomness = MODES.randomness, randomness
             try:
-                return vmap_of_arrays(outputs, _numbers(in_dims), _numbers(out_dims), max_paths=0)(*args, **kwargs)
+                return vmap_of_arrays(outputs, _numbers(in_dims), _numbers(out_dims), max_paths=0)(
+                    *args, **kwargs
+                )
             finally:
                 MODES.randomness = before
 
@@ -96,11 +108,14 @@ def _check_dims(call: Call, args: tuple[Any, ...], in_dims: PyTree, what: str) -
     """Check that ``in_dims`` fits the arguments, with PyTorch's messages."""
     if isinstance(in_dims, (tuple, list)) and len(in_dims) != len(args):
         raise ValueError(
-            f"{what}: in_dims is not compatible with the structure of `inputs`. in_dims has structure {shown(in_dims)} but "
+            f"{what}: in_dims is not compatible with the structure of `inputs`. in_dims has "
+            f"structure {shown(in_dims)} but "
             f"inputs has structure {shown(args)}."
         )
     sizes: list[int] = []
-    pairs = zip(in_dims if isinstance(in_dims, (tuple, list)) else [in_dims] * len(args), args, strict=True)
+    pairs = zip(
+        in_dims if isinstance(in_dims, (tuple, list)) else [in_dims] * len(args), args, strict=True
+    )
     for dim, argument in pairs:
         if dim is not None and not isinstance(dim, int):
             return  # a pytree, which the core checks
@@ -109,17 +124,20 @@ def _check_dims(call: Call, args: tuple[Any, ...], in_dims: PyTree, what: str) -
                 continue
             if not isinstance(leaf, Tensor):
                 raise ValueError(
-                    f"{what}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over "
+                    f"{what}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. "
+                    "We cannot vmap over "
                     "non-Tensor arguments, please use None as the respective in_dim"
                 )
             if not -leaf.dim() <= dim < leaf.dim():
                 raise ValueError(
-                    f"{what}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {leaf.dim()} so "
+                    f"{what}: Got in_dim={dim} for some input, but that input is a Tensor of "
+                    f"dimensionality {leaf.dim()} so "
                     f"expected in_dim to satisfy -{leaf.dim()} <= in_dim < {leaf.dim()}."
                 )
             sizes.append(leaf.shape[dim])
     if len(set(sizes)) > 1:
         raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped "
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{sizes} for the mapped "
             "dimension"
         )

@@ -47,7 +47,11 @@ def on_tensors(run: OfArrays, tensors: Sequence[Tensor], *, is_functional: bool 
     arrays = [x._array for x in tensors]
     if is_functional:
         run = functionally(run)
-    if any(isinstance(a, Tracer) for a in arrays) and MODES.recording and any(x.requires_grad for x in tensors):
+    if (
+        any(isinstance(a, Tracer) for a in arrays)
+        and MODES.recording
+        and any(x.requires_grad for x in tensors)
+    ):
         return _in_local_graph(run, tensors)
     duals = [] if DUALS.level is None else [x for x in tensors if DUALS.level.concerns((x,))]
     inside = MODES.lift is not None or any(isinstance(a, Tracer) for a in arrays)
@@ -56,7 +60,9 @@ def on_tensors(run: OfArrays, tensors: Sequence[Tensor], *, is_functional: bool 
     seen = Lift()
     with seen.lifting():
         leaves, tree = flatten(run(*arrays))
-    wanting = [x for x in (*tensors, *seen.tensors) if x.requires_grad and x._array.dtype.kind in "fc"]
+    wanting = [
+        x for x in (*tensors, *seen.tensors) if x.requires_grad and x._array.dtype.kind in "fc"
+    ]
     wanted = list({id(x): x for x in (*wanting, *duals)}.values())
     chosen = [k for k, leaf in enumerate(leaves) if _is_array(leaf) and leaf.dtype.kind in "fc"]
     leaves = [fresh(leaf) if _is_array(leaf) else leaf for leaf in leaves]
@@ -64,7 +70,11 @@ def on_tensors(run: OfArrays, tensors: Sequence[Tensor], *, is_functional: bool 
 
         def whole(*given: Array | Tracer) -> list[Any]:
             values = {id(x): value for x, value in zip(wanted, given, strict=True)}
-            with enable_grad(), hidden(False), Lift([values.get(id(x), x._array) for x in seen.tensors]).lifting():
+            with (
+                enable_grad(),
+                hidden(False),
+                Lift([values.get(id(x), x._array) for x in seen.tensors]).lifting(),
+            ):
                 found, _ = flatten(run(*[values.get(id(x), x._array) for x in tensors]))
             return [found[k] for k in chosen]
 
@@ -103,7 +113,9 @@ def _in_local_graph(run: OfArrays, tensors: Sequence[Tensor]) -> Any:
 
 def _wrapped(leaf: Any) -> Any:
     """Return a tensor of an array; under ``no_grad``, a traced array becomes a constant."""
-    return fresh(in_grad_mode(leaf) if isinstance(leaf, Tracer) else leaf) if _is_array(leaf) else leaf
+    return (
+        fresh(in_grad_mode(leaf) if isinstance(leaf, Tracer) else leaf) if _is_array(leaf) else leaf
+    )
 
 
 def _is_array(leaf: object) -> bool:

@@ -37,7 +37,8 @@ def grad(func: OfTensors, argnums: Argnums = 0, has_aux: bool = False) -> OfTens
         has_aux: True if ``func`` returns ``(output, aux)``.
 
     Returns:
-        a function of ``func``'s arguments that returns the gradient, or ``(gradient, aux)`` with ``has_aux``.
+        a function of ``func``'s arguments that returns the gradient, or ``(gradient, aux)`` with
+        ``has_aux``.
 
     Raises:
         RuntimeError: if ``func`` does not return one number.
@@ -70,8 +71,8 @@ def grad_and_value(func: OfTensors, argnums: Argnums = 0, has_aux: bool = False)
         has_aux: True if ``func`` returns ``(output, aux)``.
 
     Returns:
-        a function of ``func``'s arguments that returns ``(gradient, value)``, or ``(gradient, (value, aux))`` with
-        ``has_aux``.
+        a function of ``func``'s arguments that returns ``(gradient, value)``, or ``(gradient,
+        (value, aux))`` with ``has_aux``.
 
     Raises:
         RuntimeError: if ``func`` does not return one number.
@@ -97,16 +98,22 @@ def grad_and_value(func: OfTensors, argnums: Argnums = 0, has_aux: bool = False)
             with with_recording():
                 value, aux = split_aux(call(*args, **kwargs), has_aux, "grad_and_value(f)(*args)")
             if not isinstance(value, Tensor):
-                raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(value)}")
+                raise RuntimeError(
+                    "grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got "
+                    f"{type(value)}"
+                )
             if value.dim():
                 raise RuntimeError(
-                    f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with {value.dim()} "
+                    "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got "
+                    f"tensor with {value.dim()} "
                     "dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
                 )
             return array_of(value), arrays_of(aux)
 
         def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            (value, aux), gradient = value_and_grad_of_arrays(number, argnums=chosen, has_aux=True)(*args, **kwargs)
+            (value, aux), gradient = value_and_grad_of_arrays(number, argnums=chosen, has_aux=True)(
+                *args, **kwargs
+            )
             return map_leaves(conjugate, gradient), value, aux
 
         gradient, value, aux = call.run(run)
@@ -124,11 +131,12 @@ def vjp(func: OfTensors, *primals: PyTree, has_aux: bool = False) -> tuple[Any, 
         has_aux: True if ``func`` returns auxiliary data.
 
     Returns:
-        ``(output, pullback)``, or ``(output, pullback, aux)`` with ``has_aux``. The pullback takes cotangents like the
-        output, and returns a tuple with one cotangent per primal.
+        ``(output, pullback)``, or ``(output, pullback, aux)`` with ``has_aux``. The pullback takes
+        cotangents like the output, and returns a tuple with one cotangent per primal.
 
     Raises:
-        RuntimeError: if ``func`` does not return tensors; from the pullback, if cotangents do not fit the output.
+        RuntimeError: if ``func`` does not return tensors; from the pullback, if cotangents do not
+            fit the output.
 
     Example:
         >>> import functrace.torch as torch
@@ -145,21 +153,29 @@ def vjp(func: OfTensors, *primals: PyTree, has_aux: bool = False) -> tuple[Any, 
             return arrays_and_aux(call(*args), has_aux, "vjp(f, *primals)", "f(*primals)")
 
     def values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        found, _, aux = vjp_of_arrays(outputs, *args, has_aux=True)  # traced, as it will be in the pullback
+        found, _, aux = vjp_of_arrays(
+            outputs, *args, has_aux=True
+        )  # traced, as it will be in the pullback
         return found, aux
 
     output, aux = call.run(values)
 
-    def pullback(cotangents: PyTree, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+    def pullback(
+        cotangents: PyTree, retain_graph: bool = True, create_graph: bool | None = None
+    ) -> Any:
         if structure(cotangents) != structure(output):
             raise RuntimeError(
-                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
+                "Expected pytree structure of cotangents to be the same as pytree structure of "
+                "outputs to the function. "
                 f"cotangents: {shown(cotangents)}, primal output: {shown(output)}"
             )
-        for k, (given, wanted) in enumerate(zip(flatten(cotangents)[0], flatten(output)[0], strict=True)):
+        for k, (given, wanted) in enumerate(
+            zip(flatten(cotangents)[0], flatten(output)[0], strict=True)
+        ):
             if given.shape != wanted.shape:
                 raise RuntimeError(
-                    f"Mismatch in shape: grad_output[{k}] has a shape of {Size(given.shape)} and output[{k}] has a shape of "
+                    f"Mismatch in shape: grad_output[{k}] has a shape of {Size(given.shape)} and "
+                    f"output[{k}] has a shape of "
                     f"{Size(wanted.shape)}."
                 )
         both = Call(func, (primals, cotangents), {})

@@ -54,25 +54,28 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module with other tensors in place of its parameters and buffers, which are restored afterwards.
+    """Call a module with other tensors in place of its parameters and buffers, which are restored
+    afterwards.
 
-    Values that the module assigns to its buffers are in the dict afterwards (in a single one, not in several); writes into
-    buffers go to the given tensors.
+    Values that the module assigns to its buffers are in the dict afterwards (in a single one, not
+    in several); writes into buffers go to the given tensors.
 
     Args:
         module: the module: an object with ``named_parameters()`` and ``named_buffers()``.
-        parameter_and_buffer_dicts: tensors by name, in one dict, or in several that have no name in common. Names that the
-            module does not have become attributes during the call.
+        parameter_and_buffer_dicts: tensors by name, in one dict, or in several that have no name in
+            common. Names that the module does not have become attributes during the call.
         args: a tuple of positional arguments, or a single one.
         kwargs: keyword arguments.
-        tie_weights: True to replace a tensor that the module has under several names under all of them.
+        tie_weights: True to replace a tensor that the module has under several names under all of
+            them.
         strict: True to raise for unknown and for missing names.
 
     Returns:
         the result of the module.
 
     Raises:
-        ValueError: if dicts have names in common, are no dicts, or tied names are given different tensors.
+        ValueError: if dicts have names in common, are no dicts, or tied names are given different
+            tensors.
         RuntimeError: with ``strict``, for unknown and for missing names.
         AttributeError: if a name leads through a module that does not exist.
         TypeError: if a given or a replaced object is no tensor.
@@ -232,7 +235,8 @@ class _Members:
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[State, State]:
-    """Stack the parameters and the buffers of modules of one class, for ``vmap`` over `functional_call`.
+    """Stack the parameters and the buffers of modules of one class, for ``vmap`` over
+    `functional_call`.
 
     The stacked parameters are leaves, which require grad if those of the modules do.
 
@@ -243,7 +247,8 @@ def stack_module_state(models: Sequence[Module]) -> tuple[State, State]:
         a dict of parameters and a dict of buffers, by name.
 
     Raises:
-        RuntimeError: if there are none, or they differ in class, in mode, or in which parameters require grad.
+        RuntimeError: if there are none, or they differ in class, in mode, or in which parameters
+            require grad.
 
     Example:
         >>> import functrace.torch as torch

@@ -39,7 +39,10 @@ class finfo:
     def __init__(self, type: DtypeLike | None = None) -> None:
         kind = default_float() if type is None else numpy_dtype(type)
         if kind.kind not in "fc":
-            raise TypeError("torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'")
+            raise TypeError(
+                "torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
+                "'torch.finfo'"
+            )
         found = np.finfo(kind)
         self.dtype = found.dtype.name
         self.bits = int(found.bits)
@@ -65,17 +68,25 @@ class iinfo:
         kind = numpy_dtype(type)
         if kind.kind not in "iu":
             raise TypeError(
-                f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{'torch.' + kind.name}'"
+                "torch.iinfo() requires an integer input type. Use torch.finfo to handle "
+                f"'{'torch.' + kind.name}'"
             )
         found = np.iinfo(kind)
-        self.dtype, self.bits, self.max, self.min = kind.name, int(found.bits), int(found.max), int(found.min)
+        self.dtype, self.bits, self.max, self.min = (
+            kind.name,
+            int(found.bits),
+            int(found.max),
+            int(found.min),
+        )
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
 
 
 class _TensorType(type):
-    """The class of the older constructors, such as ``torch.LongTensor``: tensors of that dtype are its instances."""
+    """The class of the older constructors, such as ``torch.LongTensor``: tensors of that dtype are
+    its instances.
+    """
 
     dtype: np.dtype[Any]
 
@@ -106,7 +117,9 @@ def typename(obj: object) -> str:
 
 def _older(name: str, dtype: str) -> Any:
     doc = f"Constructor of {dtype} tensors, and their type in ``isinstance``: PyTorch's older form of ``dtype={dtype}``."
-    return _TensorType(name, (), {"dtype": named(dtype).numpy, "__doc__": doc, "__module__": "functrace.torch"})
+    return _TensorType(
+        name, (), {"dtype": named(dtype).numpy, "__doc__": doc, "__module__": "functrace.torch"}
+    )
 
 
 FloatTensor = _older("FloatTensor", "float32")

@@ -22,7 +22,13 @@ from functrace.torch.functions.elementwise import shape_of, tensors_only
 from functrace.torch.functions.shaping import sizes
 from functrace.torch.random import generator as running
 from functrace.torch.tensors.device import CPU, DeviceLike, check_device
-from functrace.torch.tensors.dtypes import DTYPES, DtypeLike, default_complex, default_float, numpy_dtype
+from functrace.torch.tensors.dtypes import (
+    DTYPES,
+    DtypeLike,
+    default_complex,
+    default_float,
+    numpy_dtype,
+)
 from functrace.torch.tensors.formats import check_place, contiguous_format, strided
 from functrace.torch.tensors.formats import layout as Layout
 from functrace.torch.tensors.orders import copied, laid
@@ -49,9 +55,13 @@ def _seen(factory: Callable[..., Tensor], args: tuple[Any, ...], given: dict[str
         given: its options, by name, among other names.
     """
     options = {
-        name: given[name] for name in ("generator", "dtype", "layout", "memory_format") if given.get(name) is not None
+        name: given[name]
+        for name in ("generator", "dtype", "layout", "memory_format")
+        if given.get(name) is not None
     }
-    kwargs: dict[str, Any] = {name: value for name, value in options.items() if name != "memory_format"}
+    kwargs: dict[str, Any] = {
+        name: value for name, value in options.items() if name != "memory_format"
+    }
     if "dtype" in kwargs:
         kwargs["dtype"] = DTYPES[numpy_dtype(kwargs["dtype"])]
     if given["device"] is not None or not isinstance(args[0], Tensor):
@@ -90,18 +100,24 @@ def _size(name: str, size: Sequence[Any]) -> tuple[int, ...]:
     try:
         found = sizes(size)
     except TypeError:
-        raise TypeError(errors.must_be(name, "size", 0, "tuple of ints", type(first).__name__)) from None
+        raise TypeError(
+            errors.must_be(name, "size", 0, "tuple of ints", type(first).__name__)
+        ) from None
     if any(n < 0 for n in found):
         raise RuntimeError(f"{name}: Dimension size must be non-negative.")
     return found
 
 
-# -- from data -------------------------------------------------------------------------------------------------------
+# -- from data -------------------------------------------------------------------------------------
 
 
 @ROWS.function("function")
 def tensor(
-    data: Any, *, dtype: DtypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
+    data: Any,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return a leaf tensor with a copy of ``data``: numbers, nested lists, an array or a tensor.
 
@@ -126,7 +142,8 @@ def _array_of(data: Any, dtype: DtypeLike | None) -> Any:
         data = data._array
     if isinstance(data, Tracer):
         raise LostGradientError(
-            f"a tensor of a traced value ({data.aval}) would lose its derivative: tensors have their own autograd",
+            f"a tensor of a traced value ({data.aval}) would lose its derivative: tensors have "
+            "their own autograd",
             fix="torch.as_tensor(x) of a whole traced array keeps it (torch.stack, of several); "
             "torch.tensor(functrace.value(x)) holds the plain values",
         )
@@ -149,7 +166,9 @@ def _array_of(data: Any, dtype: DtypeLike | None) -> Any:
             try:
                 check_fits(limit.item(), wanted)
             except RuntimeError:
-                raise RuntimeError(f"value cannot be converted to type {wanted.name} without overflow") from None
+                raise RuntimeError(
+                    f"value cannot be converted to type {wanted.name} without overflow"
+                ) from None
     return array.astype(wanted)
 
 
@@ -158,14 +177,23 @@ _NUMBERS = frozenset({bool, int, float, complex})
 
 def _inferred(found: set[Any]) -> np.dtype[Any]:
     """The dtype of numbers of these types and dtypes: Python floats are weak among floats."""
-    kinds = {complex: default_complex(), float: default_float(), int: np.dtype(np.int64), bool: np.dtype(np.bool_)}
+    kinds = {
+        complex: default_complex(),
+        float: default_float(),
+        int: np.dtype(np.int64),
+        bool: np.dtype(np.bool_),
+    }
     dtypes = [kinds.get(kind, kind) for kind in found]
     if not dtypes:
         return default_float()
     result = dtypes[0]
     for d in dtypes[1:]:
         high = max(result, d, key=lambda d: "buifc".index(d.kind))
-        result = np.promote_types(result, d) if result.kind == d.kind or np.float64 in (result, d) else high
+        result = (
+            np.promote_types(result, d)
+            if result.kind == d.kind or np.float64 in (result, d)
+            else high
+        )
     return result
 
 
@@ -199,7 +227,10 @@ def _plain(data: Any, found: set[Any], depth: int = 0) -> Any:
     tensors = [x for x in data if isinstance(x, Tensor)]
     if any(x._array.size != 1 for x in tensors):
         raise ValueError(errors.ONE_ELEMENT)
-    parts = [x._array.reshape(()).tolist() if isinstance(x, Tensor) else _plain(x, found, depth + 1) for x in data]
+    parts = [
+        x._array.reshape(()).tolist() if isinstance(x, Tensor) else _plain(x, found, depth + 1)
+        for x in data
+    ]
     found.update(x._array.dtype for x in tensors)
     _check_regular(parts, depth)
     return parts
@@ -218,7 +249,9 @@ def _check_regular(parts: list[Any], depth: int) -> None:
 
 
 @ROWS.function("function")
-def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
+def as_tensor(
+    data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None
+) -> Tensor:
     """Return ``data`` as a tensor: itself if it is one; sharing memory with an array (traced or
     not); otherwise a copy.
 
@@ -269,11 +302,17 @@ def asarray(
         ValueError: if memory should be shared, and cannot be.
     """
     check_device(device)
-    shares = isinstance(obj, (Tensor, Tracer)) or (isinstance(obj, np.ndarray) and obj.ndim > 0 and obj.dtype in DTYPES)
+    shares = isinstance(obj, (Tensor, Tracer)) or (
+        isinstance(obj, np.ndarray) and obj.ndim > 0 and obj.dtype in DTYPES
+    )
     if copy is False:
         if not shares:
             raise ValueError(errors.ALIASED_SEQUENCE)
-        if dtype is not None and numpy_dtype(dtype) != obj.dtype and DTYPES[numpy_dtype(dtype)] is not obj.dtype:
+        if (
+            dtype is not None
+            and numpy_dtype(dtype) != obj.dtype
+            and DTYPES[numpy_dtype(dtype)] is not obj.dtype
+        ):
             given = obj.dtype if isinstance(obj, Tensor) else DTYPES[obj.dtype]
             raise ValueError(errors.cannot_alias(given.printed, DTYPES[numpy_dtype(dtype)].printed))
     made: Any = as_tensor(obj, dtype) if shares else _lifted(fresh(_array_of(obj, dtype)))
@@ -283,14 +322,20 @@ def asarray(
         if isinstance(obj, Tensor) and obj.requires_grad:
             warn_once(errors.ASARRAY_REQUIRES_GRAD)
         return made
-    return made.detach() if not requires_grad and not made.is_leaf else made.requires_grad_(requires_grad)
+    return (
+        made.detach()
+        if not requires_grad and not made.is_leaf
+        else made.requires_grad_(requires_grad)
+    )
 
 
 def _of_traced(traced: Tracer) -> Tensor:
     """Return a tensor of a traced value, with its derivative."""
     if traced.dtype not in DTYPES:
         raise TypeError(errors.array_dtype(traced.dtype.type.__name__))
-    return fresh(traced if traced.shape else owned(traced))  # a 0-d value may be a scalar, which is immutable
+    return fresh(
+        traced if traced.shape else owned(traced)
+    )  # a 0-d value may be a scalar, which is immutable
 
 
 @ROWS.function("function")
@@ -332,7 +377,7 @@ def scalar_tensor(
     )
 
 
-# -- of a shape ------------------------------------------------------------------------------------------------------
+# -- of a shape ------------------------------------------------------------------------------------
 
 
 @ROWS.function("function")
@@ -400,9 +445,15 @@ def empty_strided(
     if MODES.dispatch is not None:
         return _seen(empty_strided, (list(size), list(stride)), locals())
     shape, kind = _size("empty_strided", (tuple(size),)), _dtype(dtype)
-    needed = 1 + sum((n - 1) * step for n, step in zip(shape, stride, strict=True)) if 0 not in shape else 0
+    needed = (
+        1 + sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
+        if 0 not in shape
+        else 0
+    )
     steps = [step * kind.itemsize for step in stride]
-    return _leaf(np.lib.stride_tricks.as_strided(np.empty(needed, kind), shape, steps), requires_grad)
+    return _leaf(
+        np.lib.stride_tricks.as_strided(np.empty(needed, kind), shape, steps), requires_grad
+    )
 
 
 @ROWS.function("function")
@@ -426,12 +477,16 @@ def full(
 
 
 def _filled(name: str, shape: tuple[int, ...], value: Any, dtype: DtypeLike | None) -> Any:
-    number = number_of(value.item() if isinstance(value, Tensor) and value._array.ndim == 0 else value)
+    number = number_of(
+        value.item() if isinstance(value, Tensor) and value._array.ndim == 0 else value
+    )
     if type(number) not in (bool, int, float, complex):
         raise TypeError(errors.must_be(name, "fill_value", 1, "Number", type(value).__name__))
     wanted = _inferred({type(number)}) if dtype is None else numpy_dtype(dtype)
     check_fits(number, wanted)
-    return np.full(shape, np.asarray(number if wanted.kind in "cb" else number.real).astype(wanted), wanted)
+    return np.full(
+        shape, np.asarray(number if wanted.kind in "cb" else number.real).astype(wanted), wanted
+    )
 
 
 @ROWS.function("function")
@@ -479,7 +534,13 @@ def arange(
     low, high, by = plain
     if MODES.dispatch is not None:
         return _seen(
-            arange, (high,) if end is None else (low, high) if by == 1 and type(by) is int else (low, high, by), locals()
+            arange,
+            (high,)
+            if end is None
+            else (low, high)
+            if by == 1 and type(by) is int
+            else (low, high, by),
+            locals(),
         )
     if by == 0:
         raise RuntimeError(errors.ARANGE_STEP)
@@ -508,7 +569,9 @@ def linspace(
         return _seen(linspace, (start, end, steps), locals())
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    return _leaf(np.linspace(number_of(start), number_of(end), steps).astype(_dtype(dtype)), requires_grad)
+    return _leaf(
+        np.linspace(number_of(start), number_of(end), steps).astype(_dtype(dtype)), requires_grad
+    )
 
 
 @ROWS.function("function")
@@ -531,7 +594,7 @@ def logspace(
     return _leaf(np.logspace(start, end, steps, base=base).astype(_dtype(dtype)), requires_grad)
 
 
-# -- like another tensor ---------------------------------------------------------------------------------------------
+# -- like another tensor ---------------------------------------------------------------------------
 
 
 def _like(
@@ -713,10 +776,20 @@ def new_full(
 
 @ROWS.function("method")
 def new_tensor(
-    self: Tensor, data: Any, *, dtype: DtypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
+    self: Tensor,
+    data: Any,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor of ``data`` of this dtype."""
-    return tensor(data, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
+    return tensor(
+        data,
+        dtype=self.dtype if dtype is None else dtype,
+        device=device,
+        requires_grad=requires_grad,
+    )
 
 
 @ROWS.function("method")
@@ -736,7 +809,9 @@ def of_legacy(dtype: np.dtype[Any], arguments: Sequence[Any]) -> Tensor:
         return arguments[0][...]
     if len(arguments) == 1 and not is_size(arguments[0]) and type(arguments[0]).__name__ != "Size":
         data = arguments[0]
-        if isinstance(data, np.ndarray) and data.dtype == dtype:  # these constructors share the memory of arrays
+        if (
+            isinstance(data, np.ndarray) and data.dtype == dtype
+        ):  # these constructors share the memory of arrays
             check_forward(data)
             return _lifted(fresh(data))
         if isinstance(data, (float, complex, np.generic)) or data is None:
@@ -745,11 +820,13 @@ def of_legacy(dtype: np.dtype[Any], arguments: Sequence[Any]) -> Tensor:
     shape = sizes(arguments) if arguments else (0,)
     if MODES.dispatch is not None:
         kwargs = {"dtype": DTYPES[dtype], "layout": strided, "device": CPU}
-        return MODES.dispatch.make("empty", (list(shape),), kwargs, lambda: fresh(np.zeros(shape, dtype)))
+        return MODES.dispatch.make(
+            "empty", (list(shape),), kwargs, lambda: fresh(np.zeros(shape, dtype))
+        )
     return fresh(np.zeros(shape, dtype))
 
 
-# -- random numbers: NumPy's, so seeds give other numbers than PyTorch's ---------------------------------------------
+# -- random numbers: NumPy's, so seeds give other numbers than PyTorch's ---------------------------
 
 
 def _of_floats(kernel: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -827,11 +904,20 @@ def randint(
         high = given[0]
     assert high is not None, "randint() needs a bound"
     if MODES.dispatch is not None:
-        return _seen(randint, (high, list(size)) if low == 0 and len(given) < 2 else (low, high, list(size)), locals())
+        return _seen(
+            randint,
+            (high, list(size)) if low == 0 and len(given) < 2 else (low, high, list(size)),
+            locals(),
+        )
     if low >= high:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        raise RuntimeError(
+            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+        )
     kind = np.dtype(np.int64) if dtype is None else numpy_dtype(dtype)
-    return _leaf((generator or running()).integers(low, high, _size("randint", (size,))).astype(kind), requires_grad)
+    return _leaf(
+        (generator or running()).integers(low, high, _size("randint", (size,))).astype(kind),
+        requires_grad,
+    )
 
 
 @ROWS.function("function")
@@ -869,7 +955,9 @@ def randn_like(
     kind = _like("randn_like", input, dtype, device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(randn_like, (input,), locals())
-    return _lying_like(input, randn(shape_of(input), dtype=kind, requires_grad=requires_grad), memory_format)
+    return _lying_like(
+        input, randn(shape_of(input), dtype=kind, requires_grad=requires_grad), memory_format
+    )
 
 
 @ROWS.function("function")
@@ -887,7 +975,9 @@ def rand_like(
     kind = _like("rand_like", input, dtype, device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(rand_like, (input,), locals())
-    return _lying_like(input, rand(shape_of(input), dtype=kind, requires_grad=requires_grad), memory_format)
+    return _lying_like(
+        input, rand(shape_of(input), dtype=kind, requires_grad=requires_grad), memory_format
+    )
 
 
 @ROWS.function("function")
@@ -910,7 +1000,7 @@ def randint_like(
     return randint(*bounds, shape_of(input), dtype=kind, requires_grad=requires_grad)
 
 
-# -- comparing whole tensors -------------------------------------------------------------------------------------------
+# -- comparing whole tensors -----------------------------------------------------------------------
 
 
 @ROWS.function()
@@ -923,7 +1013,9 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 
 @ROWS.function()
-def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
     """Return True if all elements are close: ``|input - other| <= atol + rtol * |other|``.
 
     Raises:
@@ -936,5 +1028,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
         options: Any = (rtol, atol, equal_nan)
         while options and options[-1] == (1e-05, 1e-08, False)[len(options) - 1]:
             options = options[:-1]
-        return MODES.dispatch.make("allclose", (input, other, *options), {}, lambda: allclose(input, other, *options))
+        return MODES.dispatch.make(
+            "allclose", (input, other, *options), {}, lambda: allclose(input, other, *options)
+        )
     return bool(np.allclose(input._array, other._array, rtol, atol, equal_nan))

@@ -79,7 +79,9 @@ def whole(name: str, argument: str, value: Any, position: int = 0) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(errors.must_be(name, argument, position, "int", type(value).__name__)) from None
+        raise TypeError(
+            errors.must_be(name, argument, position, "int", type(value).__name__)
+        ) from None
 
 
 def tensors_only(name: str, **operands: Any) -> None:
@@ -90,7 +92,10 @@ def tensors_only(name: str, **operands: Any) -> None:
     """
     if all(isinstance(value, Tensor) for value in operands.values()):
         return
-    among = any(isinstance(value, Tensor) and isinstance(value._array, np.ndarray) for value in operands.values())
+    among = any(
+        isinstance(value, Tensor) and isinstance(value._array, np.ndarray)
+        for value in operands.values()
+    )
     kinds = (Tensor, Tracer) if among else (Tensor, Tracer, np.ndarray)
     for k, (argument, value) in enumerate(operands.items()):
         if not isinstance(value, kinds):
@@ -120,14 +125,17 @@ def dimensions(dim: Any, ndim: int) -> tuple[int, ...]:
         return tuple(range(ndim))
     if isinstance(dim, (str, float, bool)):
         raise TypeError(errors.must_be("sum", "dim", 1, "tuple of ints", type(dim).__name__))
-    found = sorted(dimension(operator.index(k), ndim) for k in (dim if isinstance(dim, (tuple, list)) else (dim,)))
+    found = sorted(
+        dimension(operator.index(k), ndim)
+        for k in (dim if isinstance(dim, (tuple, list)) else (dim,))
+    )
     for a, b in itertools.pairwise(found):
         if a == b:
             raise RuntimeError(f"dim {a} appears multiple times in the list of dims")
     return tuple(found) if ndim else ()
 
 
-# -- arithmetic ------------------------------------------------------------------------------------------------
+# -- arithmetic ------------------------------------------------------------------------------------
 
 
 def _alpha(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
@@ -150,12 +158,18 @@ _subtracting = arithmetic.checked(without_bools)
 SUB = Op("SubBackward0", ew.sub, promote=_subtracting, details=_alpha)
 ADD_SCALED = Op("AddBackward0", _scaled(ew.add), promote=arithmetic, details=_alpha)
 SUB_SCALED = Op("SubBackward0", _scaled(ew.sub), promote=_subtracting, details=_alpha)
-RSUB = Op("RsubBackward0", lambda x, y: ew.sub(y, x), promote=_subtracting, details=_alpha, seen=(1, 0))
-RSUB_NUMBER = Op("RsubBackward1", lambda x, n: ew.sub(n, x), promote=_subtracting, edges=(0,), details=_alpha)
+RSUB = Op(
+    "RsubBackward0", lambda x, y: ew.sub(y, x), promote=_subtracting, details=_alpha, seen=(1, 0)
+)
+RSUB_NUMBER = Op(
+    "RsubBackward1", lambda x, n: ew.sub(n, x), promote=_subtracting, edges=(0,), details=_alpha
+)
 
 
 def _power_details(specs: Sequence[Any], _params: tuple[Any, ...]) -> dict[str, Any]:
-    return {name: s[1] for name, s in (("self", specs[0]), ("exponent", specs[1])) if type(s) is tuple}
+    return {
+        name: s[1] for name, s in (("self", specs[0]), ("exponent", specs[1])) if type(s) is tuple
+    }
 
 
 def _power(x: Array | complex, n: Array | complex) -> Any:
@@ -226,13 +240,17 @@ def add(run: Run) -> Callable[..., Value]:
 
 def _factor(name: str, input: Operand, other: Operand, alpha: Any) -> Any:
     """Return ``alpha``, which must not be of a higher kind than the result."""
-    number = number_of(alpha.item() if isinstance(alpha, Tensor) and alpha._array.ndim == 0 else alpha)
+    number = number_of(
+        alpha.item() if isinstance(alpha, Tensor) and alpha._array.ndim == 0 else alpha
+    )
     if type(number) not in NUMBERS:
         raise TypeError(errors.must_be_number(name, "alpha", type(alpha).__name__))
     operands = [number_of(x) for x in (input, other)]
     if not all(isinstance(x, (Tensor, Tracer)) or type(x) in NUMBERS for x in operands):
         return number  # other types are refused where the operation is applied
-    kind = arithmetic.dtype([type(x) if type(x) in NUMBERS else ShapeDtype(shape_of(x), dtype_of(x)) for x in operands]).kind
+    kind = arithmetic.dtype(
+        [type(x) if type(x) in NUMBERS else ShapeDtype(shape_of(x), dtype_of(x)) for x in operands]
+    ).kind
     if type(number) is bool and kind != "b":
         raise RuntimeError(errors.ALPHA_BOOL)
     if type(number) is complex and kind != "c":
@@ -263,7 +281,8 @@ def sub(run: Run) -> Callable[..., Value]:
 
 
 mul = ROWS.op(
-    "mul", ew.mul, BOTH, arithmetic, forms=EVERY, aliases="multiply", operators="mul rmul imul", commutes=True,
+    "mul", ew.mul, BOTH, arithmetic, forms=EVERY, aliases="multiply", operators="mul rmul imul",
+    commutes=True,
     doc="Return ``input * other``.",
 )  # fmt: skip
 neg = ROWS.op(
@@ -272,7 +291,11 @@ neg = ROWS.op(
     doc="Return ``-input``.",
 )  # fmt: skip
 reciprocal = ROWS.op(
-    "reciprocal", ew.reciprocal, RESULT, replace(floating, of_complex=edges.complex_reciprocal), doc="Return ``1 / input``."
+    "reciprocal",
+    ew.reciprocal,
+    RESULT,
+    replace(floating, of_complex=edges.complex_reciprocal),
+    doc="Return ``1 / input``.",
 )
 
 
@@ -298,7 +321,9 @@ def pow(run: Run) -> Callable[..., Value]:
             if isinstance(input, (int, float, complex)):
                 raise TypeError(errors.invalid_combination("pow", (input, exponent)))
             return run(POW_NUMBER, (input, exponent))
-        return run(POW_OF_NUMBER if isinstance(input, (int, float, complex)) else POW, (input, exponent))
+        return run(
+            POW_OF_NUMBER if isinstance(input, (int, float, complex)) else POW, (input, exponent)
+        )
 
     return function
 
@@ -309,7 +334,7 @@ def square(input: Operand) -> Value:
     return apply(POW_NUMBER, (input, 2))
 
 
-# -- elementwise -------------------------------------------------------------------------------------------------
+# -- elementwise -----------------------------------------------------------------------------------
 
 
 def _sign(x: Array) -> Any:
@@ -333,7 +358,9 @@ def _every(
     gradient: Op | None = None,
 ) -> None:
     says = f"Return the {doc} of each element."
-    ROWS.op(name, primitive, saves, floating, forms=forms, aliases=aliases, gradient=gradient, doc=says)
+    ROWS.op(
+        name, primitive, saves, floating, forms=forms, aliases=aliases, gradient=gradient, doc=says
+    )
 
 
 _every("exp", ew.exp, RESULT, "exponential")
@@ -342,7 +369,14 @@ _every("expm1", ew.expm1, RESULT, "exponential minus 1, accurate near 0,")
 _every("log", ew.log, SELF, "natural logarithm")
 _every("log2", ew.log2, SELF, "logarithm to base 2")
 _every("log10", ew.log10, SELF, "logarithm to base 10")
-ROWS.op("log1p", ew.log1p, SELF, floating, forms=EVERY, doc="Return ``log(1 + input)``, accurate near 0.")
+ROWS.op(
+    "log1p",
+    ew.log1p,
+    SELF,
+    floating,
+    forms=EVERY,
+    doc="Return ``log(1 + input)``, accurate near 0.",
+)
 _every("sin", ew.sin, SELF, "sine")
 _every("cos", ew.cos, SELF, "cosine")
 _every("tan", ew.tan, RESULT, "tangent")
@@ -367,9 +401,11 @@ _every("rsqrt", edges.rsqrt, RESULT, "reciprocal of the square root")
 ROWS.op(
     "relu", ew.relu, RESULT,
     arithmetic.checked(
-        for_kinds("uifc", errors.RELU_OF_BOOLS, RuntimeError), for_kinds("uif", errors.CLAMP_OF_COMPLEX)
+        for_kinds("uifc", errors.RELU_OF_BOOLS, RuntimeError), for_kinds("uif",
+        errors.CLAMP_OF_COMPLEX)
     ),
-    forms=ACTIVATION, gradient=recorded_gradient("ThresholdBackwardBackward0", ("self", 1), threshold=0),
+    forms=ACTIVATION, gradient=recorded_gradient("ThresholdBackwardBackward0", ("self", 1),
+    threshold=0),
     out=False, doc="Return each element, or 0 if it is negative; the derivative at 0 is 0.",
 )  # fmt: skip
 ABS = Op(
@@ -413,7 +449,8 @@ for _name, _primitive, _says in (
 ):
     ROWS.op(
         _name, _unless_integer(_primitive), (),
-        arithmetic.checked(for_kinds("buif", errors.not_of_complex(_name)), for_kinds("uif", f"{_name}_vml_cpu")),
+        arithmetic.checked(for_kinds("buif", errors.not_of_complex(_name)), for_kinds("uif",
+        f"{_name}_vml_cpu")),
         forms=EVERY, aliases="fix" if _name == "trunc" else "", doc=f"Return the {_says}.",
     )  # fmt: skip
 ROWS.op(
@@ -422,16 +459,27 @@ ROWS.op(
     out=False,
     doc="Return a mask of the elements that are nan.",
 )
-ROWS.op("isfinite", lambda x: ew.isfinite(x), out=False, doc="Return a mask of the finite elements.")
+ROWS.op(
+    "isfinite", lambda x: ew.isfinite(x), out=False, doc="Return a mask of the finite elements."
+)
 ROWS.op("isinf", lambda x: ew.isinf(x), out=False, doc="Return a mask of the infinite elements.")
 ROWS.op(
     "signbit", lambda x: ew.signbit(x) if x.dtype.kind == "f" else ew.less(x, 0), (),
     arithmetic.checked(for_kinds("buif", errors.SIGNBIT_OF_COMPLEX)),
     doc="Return a mask of the negative elements (-0. too).",
 )  # fmt: skip
-ROWS.op("logical_not", ew.logical_not, (), asking, forms=EVERY, doc="Return a mask of the elements that are zero.")
+ROWS.op(
+    "logical_not",
+    ew.logical_not,
+    (),
+    asking,
+    forms=EVERY,
+    doc="Return a mask of the elements that are zero.",
+)
 BITWISE_NOT = Op(
-    "BitwiseNotBackward0", ew.invert, promote=arithmetic.checked(for_kinds("bui", errors.INVERT_KINDS, TypeError))
+    "BitwiseNotBackward0",
+    ew.invert,
+    promote=arithmetic.checked(for_kinds("bui", errors.INVERT_KINDS, TypeError)),
 )
 
 
@@ -442,7 +490,8 @@ def invert(input: Operand) -> Value:
 
 
 ROWS.op(
-    "bitwise_not", ew.invert, (), arithmetic.checked(for_kinds("bui", "bitwise_not_cpu")), forms=EVERY,
+    "bitwise_not", ew.invert, (), arithmetic.checked(for_kinds("bui", "bitwise_not_cpu")),
+    forms=EVERY,
     doc="Return the bitwise inversion of each element; for bools, the logical negation.",
 )  # fmt: skip
 
@@ -453,11 +502,19 @@ def _rounding(x: Array, decimals: int = 0) -> Any:
     if not decimals:
         return ew.rint(x)
     scale = 10.0 ** max(decimals, -decimals)
-    return ew.div(ew.rint(ew.mul(x, scale)), scale) if decimals > 0 else ew.mul(ew.rint(ew.div(x, scale)), scale)
+    return (
+        ew.div(ew.rint(ew.mul(x, scale)), scale)
+        if decimals > 0
+        else ew.mul(ew.rint(ew.div(x, scale)), scale)
+    )
 
 
-ROUND = Op("RoundBackward0", _rounding, promote=arithmetic.checked(for_kinds("uif", "round_vml_cpu")))
-ROUND_DECIMALS = Op("RoundBackward1", _rounding, promote=arithmetic.checked(for_kinds("f", "round_vml_cpu")))
+ROUND = Op(
+    "RoundBackward0", _rounding, promote=arithmetic.checked(for_kinds("uif", "round_vml_cpu"))
+)
+ROUND_DECIMALS = Op(
+    "RoundBackward1", _rounding, promote=arithmetic.checked(for_kinds("f", "round_vml_cpu"))
+)
 
 
 @ROWS.family()
@@ -535,10 +592,12 @@ def positive(input: Operand) -> Value:
     return input
 
 
-# -- choices and comparisons ---------------------------------------------------------------------------------------
+# -- choices and comparisons -----------------------------------------------------------------------
 
 
-WHERE = Op("WhereBackward0", ew.where, (("condition", 0),), replace(arithmetic, skips=1), edges=(1, 2))
+WHERE = Op(
+    "WhereBackward0", ew.where, (("condition", 0),), replace(arithmetic, skips=1), edges=(1, 2)
+)
 
 
 @ROWS.function("function", out=True)
@@ -558,12 +617,23 @@ def where(condition: Operand, input: Any = None, other: Any = None) -> Value:
             condition = to(condition, np.dtype(np.bool_))
         elif kind != np.bool_:
             raise RuntimeError(errors.where_condition(DTYPES[kind].printed))
-    elif not isinstance(condition, (Tracer, np.ndarray)) or isinstance(input, Tensor) or isinstance(other, Tensor):
+    elif (
+        not isinstance(condition, (Tracer, np.ndarray))
+        or isinstance(input, Tensor)
+        or isinstance(other, Tensor)
+    ):
         raise TypeError(errors.invalid_combination("where", (condition, input, other)))
     for number, beside in ((input, other), (other, input)):
-        if isinstance(number, int) and isinstance(beside, Tensor) and beside._array.dtype.kind in "iu":
+        if (
+            isinstance(number, int)
+            and isinstance(beside, Tensor)
+            and beside._array.dtype.kind in "iu"
+        ):
             check_fits(number, beside._array.dtype)
-    if any(type(number_of(x)) not in NUMBERS and not isinstance(x, (Tensor, Tracer, np.ndarray)) for x in (input, other)):
+    if any(
+        type(number_of(x)) not in NUMBERS and not isinstance(x, (Tensor, Tracer, np.ndarray))
+        for x in (input, other)
+    ):
         raise TypeError(errors.invalid_combination("where", (condition, input, other)))
     return apply(WHERE, (condition, input, other))
 
@@ -586,12 +656,23 @@ def nonzero(input: Operand, *, as_tuple: bool = False) -> Any:
     positions = np.nonzero(array) if array.ndim else np.nonzero(array.reshape(1))
     if as_tuple:
         return tuple(fresh(np.ascontiguousarray(p)) for p in positions)
-    return fresh(np.stack(positions).T[:, : array.ndim] if positions else np.zeros((0, 0), np.int64))
+    return fresh(
+        np.stack(positions).T[:, : array.ndim] if positions else np.zeros((0, 0), np.int64)
+    )
 
 
 def _pairwise(name: str, primitive: Callable[..., Any], says: str) -> Callable[..., Any]:
-    refuses = of_tensors(name, "input", "other"), for_kinds("buif", errors.of_complex_tensors(name), RuntimeError)
-    return ROWS.op(name, primitive, BOTH, arithmetic.checked(*refuses), doc=f"Return the {says} element of each pair.")
+    refuses = (
+        of_tensors(name, "input", "other"),
+        for_kinds("buif", errors.of_complex_tensors(name), RuntimeError),
+    )
+    return ROWS.op(
+        name,
+        primitive,
+        BOTH,
+        arithmetic.checked(*refuses),
+        doc=f"Return the {says} element of each pair.",
+    )
 
 
 maximum = _pairwise("maximum", ew.maximum, "larger (equal elements share the derivative)")
@@ -603,7 +684,9 @@ _pairwise("fmin", ew.fmin, "smaller (ignoring nan)")
 def _clamp_details(bounds: tuple[str, ...]) -> Callable[..., dict[str, Any]]:
     def details(specs: Sequence[Any], _params: tuple[Any, ...]) -> dict[str, Any]:
         found = {"min": None, "max": None} | dict.fromkeys(bounds)
-        return found | {name: s[1] for name, s in zip(bounds, specs[1:], strict=True) if type(s) is tuple}
+        return found | {
+            name: s[1] for name, s in zip(bounds, specs[1:], strict=True) if type(s) is tuple
+        }
 
     return details
 
@@ -613,7 +696,11 @@ _HIGH: Any = lambda x, high: ew.clip_above(x, high)  # noqa: E731
 
 
 def _between(x: Array, low: Array | complex, high: Array | complex) -> Any:
-    return ew.clip_above(ew.clip_below(x, low), high) if low.__class__ in NUMBERS else edges.clamp(x, low, high)
+    return (
+        ew.clip_above(ew.clip_below(x, low), high)
+        if low.__class__ in NUMBERS
+        else edges.clamp(x, low, high)
+    )
 
 
 def _real_bounds(specs: Sequence[Any], _dtype: np.dtype[Any]) -> None:
@@ -626,7 +713,9 @@ def _real_input(specs: Sequence[Any], _dtype: np.dtype[Any]) -> None:
         raise NotImplementedError(errors.CLAMP_OF_COMPLEX)
 
 
-def _clamps(function: Callable[..., Any], bounds: tuple[str, ...], edges: tuple[int | None, ...]) -> tuple[Op, Op]:
+def _clamps(
+    function: Callable[..., Any], bounds: tuple[str, ...], edges: tuple[int | None, ...]
+) -> tuple[Op, Op]:
     """The ops for numeric bounds, and for tensor bounds."""
     details = _clamp_details(bounds)
     saves = (*((name, 1 + k) for k, name in reversed(list(enumerate(bounds)))), ("self", 0))
@@ -634,11 +723,21 @@ def _clamps(function: Callable[..., Any], bounds: tuple[str, ...], edges: tuple[
     kernel = "clamp_cpu" if both else "maximum_cpu" if bounds == ("min",) else "minimum_cpu"
     scalar = "clamp_scalar_cpu" if both else f"clamp_{bounds[0]}_scalar_cpu"
     of_numbers = arithmetic.checked(
-        _real_bounds, for_kinds("buif", errors.CLAMP_OF_COMPLEX), for_kinds("uif", scalar), of_fitting_numbers
+        _real_bounds,
+        for_kinds("buif", errors.CLAMP_OF_COMPLEX),
+        for_kinds("uif", scalar),
+        of_fitting_numbers,
     )
     of_tensors = arithmetic.checked(_real_input, for_kinds("uif" if both else "buif", kernel))
     numbers = Op(
-        "ClampBackward1", function, SELF, of_numbers, edges=(0,), static_numbers=True, keeps=("self",), details=details
+        "ClampBackward1",
+        function,
+        SELF,
+        of_numbers,
+        edges=(0,),
+        static_numbers=True,
+        keeps=("self",),
+        details=details,
     )
     return numbers, Op("ClampBackward0", function, saves, of_tensors, edges=edges, details=details)
 
@@ -681,22 +780,28 @@ def clamp_max(self: Tensor, max: Operand) -> Value:
 
 
 for _name, _primitive, _says in (
-    ("eq", ew.equal, "equal to"), ("ne", ew.not_equal, "different from"), ("lt", ew.less, "less than"),
-    ("le", ew.less_equal, "at most"), ("gt", ew.greater, "greater than"), ("ge", ew.greater_equal, "at least"),
+    ("eq", ew.equal, "equal to"), ("ne", ew.not_equal, "different from"), ("lt", ew.less,
+    "less than"),
+    ("le", ew.less_equal, "at most"), ("gt", ew.greater, "greater than"), ("ge", ew.greater_equal,
+    "at least"),
 ):  # fmt: skip
     ROWS.op(
         _name, _primitive, (),
         asking if _name in ("eq", "ne") else asking.checked(for_kinds("buif", f"{_name}_cpu")),
-        forms=EVERY, operators=_name, edges=(0,), doc=f"Return a mask: True where ``input`` is {_says} ``other``.",
+        forms=EVERY, operators=_name, edges=(0,),
+        doc=f"Return a mask: True where ``input`` is {_says} ``other``.",
         aliases={
-            "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"
+            "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
+            "ge": "greater_equal"
         }.get(_name, ""),
     )  # fmt: skip
 for _name, _primitive, _says in (
-    ("and", ew.logical_and, "both"), ("or", ew.logical_or, "at least one"), ("xor", ew.logical_xor, "only one"),
+    ("and", ew.logical_and, "both"), ("or", ew.logical_or, "at least one"), ("xor", ew.logical_xor,
+    "only one"),
 ):  # fmt: skip
     ROWS.op(
-        f"logical_{_name}", _primitive, (), asking.checked(of_tensors(f"logical_{_name}", "input", "other")),
+        f"logical_{_name}", _primitive, (), asking.checked(of_tensors(f"logical_{_name}", "input",
+        "other")),
         forms=EVERY, doc=f"Return a mask: True where {_says} of two elements are nonzero.",
     )  # fmt: skip
 for _name, _primitive, _operators, _says in (
@@ -705,7 +810,8 @@ for _name, _primitive, _operators, _says in (
     ("bitwise_xor", ew.bitwise_xor, "xor rxor ixor", "exclusive or"),
 ):
     ROWS.op(
-        _name, _primitive, (), arithmetic.checked(for_kinds("bui", f"{_name}_cpu")), forms=EVERY, operators=_operators,
+        _name, _primitive, (), arithmetic.checked(for_kinds("bui", f"{_name}_cpu")), forms=EVERY,
+        operators=_operators,
         commutes=True, doc=f"Return the bitwise {_says}.",
     )  # fmt: skip
 for _name, _primitive, _operators, _kernel in (
@@ -713,12 +819,13 @@ for _name, _primitive, _operators, _kernel in (
     ("bitwise_right_shift", ew.right_shift, "rshift rrshift irshift", "rshift_cpu"),
 ):
     ROWS.op(
-        _name, _primitive, (), arithmetic.checked(for_kinds("ui", _kernel)), forms=EVERY, operators=_operators,
+        _name, _primitive, (), arithmetic.checked(for_kinds("ui", _kernel)), forms=EVERY,
+        operators=_operators,
         doc="Return the bits of ``input`` shifted by ``other``.",
     )  # fmt: skip
 
 
-# -- integer quotients, and remainders -----------------------------------------------------------------------------
+# -- integer quotients, and remainders -------------------------------------------------------------
 
 
 def _raw(x: Operand) -> Any:
@@ -738,29 +845,43 @@ def _without_derivative(op: Op, name: str) -> Op:
     return op
 
 
-def _divisions(name: str, kernel: str, computes: Callable[..., Any], doc: str, operators: str = "") -> None:
+def _divisions(
+    name: str, kernel: str, computes: Callable[..., Any], doc: str, operators: str = ""
+) -> None:
     """Add a function that raises if integers are divided by 0."""
     promote = arithmetic.checked(for_kinds("uif", kernel))
     if name == "floor_divide":
-        of_tensors = _without_derivative(Op("NotImplemented", computes, promote=promote, called=name), name)
+        of_tensors = _without_derivative(
+            Op("NotImplemented", computes, promote=promote, called=name), name
+        )
         of_numbers = (of_tensors, of_tensors)
     else:
         node = name.title()
         of_tensors = Op(f"{node}Backward1", computes, BOTH, promote)
         reflected = Op("NotImplemented", computes, BOTH, promote, edges=(1,), called=name)
-        of_numbers = Op(f"{node}Backward0", computes, (), promote, edges=(0,)), _without_derivative(reflected, name)
+        of_numbers = (
+            Op(f"{node}Backward0", computes, (), promote, edges=(0,)),
+            _without_derivative(reflected, name),
+        )
 
     def make(run: Run) -> Callable[..., Value]:
         def function(input: Operand, other: Operand) -> Value:
             input, other = number_of(input), number_of(other)
             kinds = [
-                _KINDS.get(type(x)) or getattr(getattr(x, "dtype", None), "kind", "f") for x in map(_raw, (input, other))
+                _KINDS.get(type(x)) or getattr(getattr(x, "dtype", None), "kind", "f")
+                for x in map(_raw, (input, other))
             ]
             whole = all(kind in "bui" for kind in kinds) and kinds != ["b", "b"]
             divisor = other._array if isinstance(other, Tensor) else other
             if whole and not isinstance(divisor, Tracer) and not np.all(divisor):
                 raise RuntimeError("ZeroDivisionError")
-            op = of_numbers[0] if type(other) in NUMBERS else of_numbers[1] if type(input) in NUMBERS else of_tensors
+            op = (
+                of_numbers[0]
+                if type(other) in NUMBERS
+                else of_numbers[1]
+                if type(input) in NUMBERS
+                else of_tensors
+            )
             return run(op, (input, other))
 
         return function
@@ -780,7 +901,12 @@ _divisions(
     "Return the remainder of ``input / other``, with the sign of ``other``.",
     "mod rmod imod",
 )
-_divisions("fmod", "fmod_cpu", ew.fmod, "Return the remainder of ``input / other``, with the sign of ``input``.")
+_divisions(
+    "fmod",
+    "fmod_cpu",
+    ew.fmod,
+    "Return the remainder of ``input / other``, with the sign of ``input``.",
+)
 _pairs = {
     "atan2": (ew.arctan2, "arctan2", floating, "angle of the points ``(other, input)``"),
     "hypot": (edges.plain_hypot, "", arithmetic, "hypotenuse"),
@@ -790,19 +916,25 @@ for _name, (_primitive, _aliases, _promote, _says) in _pairs.items():
     _promote = _promote.checked(of_tensors(_name, "input", "other"), for_kinds("f", f"{_name}_cpu"))
     _forms = "function method" if _name == "logaddexp" else EVERY
     ROWS.op(
-        _name, _primitive, (("other", 1), ("result", -1), ("self", 0)) if _name == "hypot" else BOTH, _promote, forms=_forms,
-        keeps=("result",) if _name == "hypot" else (), aliases=_aliases, doc=f"Return the {_says}, element by element."
+        _name, _primitive, (("other", 1), ("result", -1), ("self",
+        0)) if _name == "hypot" else BOTH, _promote, forms=_forms,
+        keeps=("result",) if _name == "hypot" else (), aliases=_aliases,
+        doc=f"Return the {_says}, element by element."
     )  # fmt: skip
 
 
-# -- dtypes ----------------------------------------------------------------------------------------------------
+# -- dtypes ----------------------------------------------------------------------------------------
 
 
 def _converted(x: Array, dtype: np.dtype[Any]) -> Any:
     result: Any = convert(x, dtype)
     if isinstance(x, np.ndarray) and is_expanded(x):
         return laid(np.array(result, order="C"), [x])
-    return result.copy(order="K") if isinstance(result, np.ndarray) and result.base is not None else result
+    return (
+        result.copy(order="K")
+        if isinstance(result, np.ndarray) and result.base is not None
+        else result
+    )
 
 
 TO = Op("ToCopyBackward0", _converted)
@@ -814,7 +946,7 @@ def to(input: Operand, dtype: DtypeLike) -> Value:
     return input if dtype_of(input) == wanted else apply(TO, (input,), (wanted,))
 
 
-# -- predicates ----------------------------------------------------------------------------------------------------------
+# -- predicates ------------------------------------------------------------------------------------
 
 
 @ROWS.function("function")
@@ -864,7 +996,9 @@ def promote_types(type1: Dtype, type2: Dtype) -> Dtype:
 @ROWS.function("function")
 def can_cast(from_: Dtype, to: Dtype) -> bool:
     """Return True if results of a dtype may be written into tensors of another one."""
-    return RANK[from_.numpy.kind] <= RANK[to.numpy.kind] and not (from_.is_signed and to.numpy.kind == "u")
+    return RANK[from_.numpy.kind] <= RANK[to.numpy.kind] and not (
+        from_.is_signed and to.numpy.kind == "u"
+    )
 
 
 @ROWS.function("function", name="real")
@@ -880,11 +1014,19 @@ def imaginary_part(input: Tensor) -> Value:
 
 
 @ROWS.function()
-def isclose(input: Operand, other: Operand, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Value:
+def isclose(
+    input: Operand,
+    other: Operand,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> Value:
     """Return a mask of ``|input - other| <= atol + rtol * |other|``."""
     tensors_only("isclose", input=input, other=other)
     if dtype_of(input) != dtype_of(other):
-        raise RuntimeError(f"{DTYPES[dtype_of(input)].printed} did not match {DTYPES[dtype_of(other)].printed}")
+        raise RuntimeError(
+            f"{DTYPES[dtype_of(input)].printed} did not match {DTYPES[dtype_of(other)].printed}"
+        )
     check_broadcast(shape_of(input), shape_of(other))
     if MODES.dispatch is not None:
         given = input, other, rtol, atol, equal_nan
@@ -893,7 +1035,7 @@ def isclose(input: Operand, other: Operand, rtol: float = 1e-05, atol: float = 1
     return fresh(laid(np.asarray(np.isclose(*arrays, rtol, atol, equal_nan)), arrays))
 
 
-# -- with three operands -------------------------------------------------------------------------------------------------
+# -- with three operands ---------------------------------------------------------------------------
 
 LERP_NUMBER = Op(
     "LerpBackward0",
@@ -921,9 +1063,13 @@ def lerp(run: Run) -> Callable[..., Value]:
         if dtype_of(end) != wanted:
             raise RuntimeError(errors.lerp_dtype("end", DTYPES[wanted], DTYPES[dtype_of(end)]))
         if type(number) not in NUMBERS and dtype_of(number) != wanted and shape_of(number):
-            raise RuntimeError(errors.lerp_dtype("weight", DTYPES[wanted], DTYPES[dtype_of(number)]))
+            raise RuntimeError(
+                errors.lerp_dtype("weight", DTYPES[wanted], DTYPES[dtype_of(number)])
+            )
         if type(number) in NUMBERS and wanted.kind in "bui":
-            raise NotImplementedError(errors.no_kernel("lerp_kernel_scalar").format(DTYPES[wanted].printed))
+            raise NotImplementedError(
+                errors.no_kernel("lerp_kernel_scalar").format(DTYPES[wanted].printed)
+            )
         if type(number) in NUMBERS:
             check_fits(number, wanted)
             return run(LERP_NUMBER, (input, end, number))
@@ -949,7 +1095,9 @@ def _of_products(name: str, combine: Callable[..., Any], says: str) -> None:
     )
 
     def make(run: Run) -> Callable[..., Value]:
-        def function(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Any = 1) -> Value:
+        def function(
+            input: Operand, tensor1: Operand, tensor2: Operand, *, value: Any = 1
+        ) -> Value:
             if isinstance(input, Tensor):
                 tensors_only(name, input=input, tensor1=tensor1, tensor2=tensor2)
             return run(op, (input, tensor1, tensor2), (value,))
@@ -978,9 +1126,15 @@ def complex_of(real: Operand, imag: Operand) -> Value:
     kinds = [dtype_of(real), dtype_of(imag)]
     names = [DTYPES[d].printed for d in kinds]
     if any(d.kind != "f" for d in kinds):
-        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {names[0]} and {names[1]}")
+        raise RuntimeError(
+            f"Expected both inputs to be Half, Float or Double tensors but got {names[0]} and "
+            f"{names[1]}"
+        )
     if kinds[0] != kinds[1]:
-        raise RuntimeError(f"Expected object of scalar type {names[0]} but got scalar type {names[1]} for second argument")
+        raise RuntimeError(
+            f"Expected object of scalar type {names[0]} but got scalar type {names[1]} for second "
+            "argument"
+        )
     if kinds[0] == np.float16:
         raise NotImplementedError(errors.COMPLEX_HALF)
     return apply(COMPLEX, (real, imag))

@@ -22,7 +22,13 @@ from functrace.torch.dispatch.numbers import NUMBERS, number_of
 from functrace.torch.dispatch.promotion import check_broadcast, check_fits
 from functrace.torch.dispatch.rows import Rows
 from functrace.torch.functions.picking import put_each
-from functrace.torch.functions.shaping import basic_part, expand, index_entries, index_operands, view
+from functrace.torch.functions.shaping import (
+    basic_part,
+    expand,
+    index_entries,
+    index_operands,
+    view,
+)
 from functrace.torch.tensors.tensor import Operand, Tensor, wrap
 from functrace.torch.tensors.views import check_memory, wanting, write
 from functrace.tracing import Tracer
@@ -35,7 +41,13 @@ def _copied(x: Array, source: Array) -> Any:
     if type(source) is np.ndarray and source.dtype == x.dtype:  # the write copies it
         return source if source.shape == x.shape else np.broadcast_to(source, x.shape)
     value = convert(source, x.dtype) if source.dtype != x.dtype else source
-    return broadcast_to(value, x.shape) if value.shape != x.shape else ew.positive(value) if x.dtype.kind != "b" else value
+    return (
+        broadcast_to(value, x.shape)
+        if value.shape != x.shape
+        else ew.positive(value)
+        if x.dtype.kind != "b"
+        else value
+    )
 
 
 def _filled(x: Array, value: Array | complex) -> Any:
@@ -132,7 +144,9 @@ def setitem(self: Tensor, index: Any, value: Operand) -> None:
         for entry in entries:
             if isinstance(entry, Tensor) and entry._array.dtype == np.uint8 and entry._array.ndim:
                 raise RuntimeError(errors.FILL_BY_BYTES)
-    whole = all(k is Ellipsis or k == slice(None) for k in entries if k is Ellipsis or isinstance(k, slice))
+    whole = all(
+        k is Ellipsis or k == slice(None) for k in entries if k is Ellipsis or isinstance(k, slice)
+    )
     if whole and not [k for k in entries if k is not Ellipsis and not isinstance(k, slice)]:
         target, arrays = self, {}
     else:
@@ -149,7 +163,9 @@ def setitem(self: Tensor, index: Any, value: Operand) -> None:
                 fill_(target, source)
                 return
             if source._array.shape != target._array.shape:
-                source = expand(view(source, without_leading_ones(source._array.shape)), target._array.shape)
+                source = expand(
+                    view(source, without_leading_ones(source._array.shape)), target._array.shape
+                )
             copy_(target, source)
         return
     operands, template = index_operands(target, arrays)
@@ -172,7 +188,9 @@ def without_leading_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape[next((k for k, n in enumerate(shape) if n != 1), len(shape)) :]
 
 
-def check_put(target: Tensor, source: Tensor, operands: Sequence[Tensor], template: tuple[Any, ...]) -> None:
+def check_put(
+    target: Tensor, source: Tensor, operands: Sequence[Tensor], template: tuple[Any, ...]
+) -> None:
     """Check that values broadcast to the target, and that it overlaps no operand.
 
     Raises:
@@ -181,7 +199,8 @@ def check_put(target: Tensor, source: Tensor, operands: Sequence[Tensor], templa
     wanted = gather(target._array, template, tuple([x._array for x in operands])).shape
     given = source._array.shape
     if wanted != given and (
-        len(given) > len(wanted) or any(n not in (1, m) for n, m in zip(reversed(given), reversed(wanted), strict=False))
+        len(given) > len(wanted)
+        or any(n not in (1, m) for n, m in zip(reversed(given), reversed(wanted), strict=False))
     ):
         raise RuntimeError(errors.put_shape(given, wanted))
     if source._array is target._array:

@@ -71,11 +71,18 @@ def _nll(x: Array, target: Array, *rest: Any) -> Any:
     total = reduce_sum(weight, axes)
     if reduction == 0:
         return losses, ew.mul(total, 0.0)
-    return (ew.div(reduce_sum(losses, axes), total) if reduction == 1 else reduce_sum(losses, axes)), total
+    return (
+        ew.div(reduce_sum(losses, axes), total) if reduction == 1 else reduce_sum(losses, axes)
+    ), total
 
 
 def _nll_op(name: str, weighted: bool) -> Op:
-    saves = (("self", 0), ("target", 1), *((("weight", 2),) if weighted else ()), ("total_weight", -2))
+    saves = (
+        ("self", 0),
+        ("target", 1),
+        *((("weight", 2),) if weighted else ()),
+        ("total_weight", -2),
+    )
     return Op(
         f"{name}Backward0",
         _nll,
@@ -84,18 +91,28 @@ def _nll_op(name: str, weighted: bool) -> Op:
         keeps=tuple(name for name, _ in saves),
         constants=(1,),
         details=lambda specs, params: (
-            {"reduction": params[0], "ignore_index": params[1] % (1 << 64)} | ({} if weighted else {"weight": None})
+            {"reduction": params[0], "ignore_index": params[1] % (1 << 64)}
+            | ({} if weighted else {"weight": None})
         ),
-        gradient=recorded_gradient(f"{name}BackwardBackward0", ("target", 2), ("weight", 3), ("total_weight", 4)),
+        gradient=recorded_gradient(
+            f"{name}BackwardBackward0", ("target", 2), ("weight", 3), ("total_weight", 4)
+        ),
     )
 
 
-_NLL = [[_nll_op(name, weighted) for weighted in (False, True)] for name in ("NllLoss", "NllLoss2D")]
+_NLL = [
+    [_nll_op(name, weighted) for weighted in (False, True)] for name in ("NllLoss", "NllLoss2D")
+]
 
 
 @ROWS.function("nn.functional")
 def nll_loss(
-    input: Operand, target: Operand, weight: Operand | None = None, *, ignore_index: int = -100, reduction: str = "mean"
+    input: Operand,
+    target: Operand,
+    weight: Operand | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
 ) -> Value:
     """Return the negative log-likelihood of classes.
 
@@ -110,9 +127,13 @@ def nll_loss(
     how = _reduction(reduction)
     count = wanted[0] if wanted else 0
     if len(shape) >= 2 and shape[0] != count:
-        raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({count}).")
+        raise ValueError(
+            f"Expected input batch_size ({shape[0]}) to match target batch_size ({count})."
+        )
     if f.dtype_of(input).kind != "f":
-        raise NotImplementedError(errors.no_kernel("nll_loss_out_frame").format(DTYPES[f.dtype_of(input)].printed))
+        raise NotImplementedError(
+            errors.no_kernel("nll_loss_out_frame").format(DTYPES[f.dtype_of(input)].printed)
+        )
     if f.dtype_of(target) not in (np.int64, np.uint8):
         raise RuntimeError(errors.class_dtype(DTYPES[f.dtype_of(target)].printed))
     if weight is not None and f.dtype_of(weight) != f.dtype_of(input):
@@ -134,11 +155,18 @@ def _check_targets(target: Operand, classes: int, ignored: int) -> None:
 
 @ROWS.function("nn.functional")
 def cross_entropy(
-    input: Operand, target: Operand, weight: Operand | None = None, *, ignore_index: int = -100, reduction: str = "mean"
+    input: Operand,
+    target: Operand,
+    weight: Operand | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
 ) -> Value:
     """Return ``nll_loss(log_softmax(input))`` for class positions; see `nll_loss`."""
     axis = 0 if len(f.shape_of(input)) == 1 else 1
-    return nll_loss(log_softmax(input, axis), target, weight, ignore_index=ignore_index, reduction=reduction)
+    return nll_loss(
+        log_softmax(input, axis), target, weight, ignore_index=ignore_index, reduction=reduction
+    )
 
 
 def _mse(x: Array, y: Array, reduction: int) -> Any:

@@ -33,26 +33,36 @@ ROWS = Rows()
 _REAL = Op("SelectBackward0", ew.real, is_view=True, called="real")
 _IMAG = Op("SelectBackward0", ew.imag, is_view=True, called="imag")
 
-# -- the graph ------------------------------------------------------------------------------------------------------
+# -- the graph -------------------------------------------------------------------------------------
 
 
 @ROWS.function("property")
 def grad_fn(self: Tensor) -> Any:
     """The node that computed this tensor; rebuilt for a view whose base was overwritten."""
     view = self._view
-    if view is not None and view.version != self._counter[0] and (self._node is not None or view.base.requires_grad):
+    if (
+        view is not None
+        and view.version != self._counter[0]
+        and (self._node is not None or view.base.requires_grad)
+    ):
         renew_node(self, view)
     return self._node
 
 
-# -- backward and hooks ----------------------------------------------------------------------------------------------
+# -- backward and hooks ----------------------------------------------------------------------------
 
 
 @ROWS.function("method")
 def backward(
-    self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+    self: Tensor,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
 ) -> None:
-    """Add the gradient of this tensor to the ``.grad`` of leaves; see `functrace.torch.autograd.backward`."""
+    """Add the gradient of this tensor to the ``.grad`` of leaves; see
+    `functrace.torch.autograd.backward`.
+    """
     run_backward(self, gradient, retain_graph, create_graph, inputs)
 
 
@@ -79,7 +89,9 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandl
 
 
 @ROWS.function("method")
-def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
+def register_post_accumulate_grad_hook(
+    self: Tensor, hook: Callable[[Tensor], None]
+) -> RemovableHandle:
     """Call ``hook(leaf)`` after a gradient has been added to ``leaf.grad``.
 
     Raises:
@@ -112,7 +124,7 @@ def retain_grad(self: Tensor) -> None:
     node._retained = {**(node._retained or {}), self._output_nr: weakref.ref(self)}
 
 
-# -- inference ------------------------------------------------------------------------------------------------------
+# -- inference -------------------------------------------------------------------------------------
 
 
 @ROWS.function("function method")
@@ -125,7 +137,7 @@ def is_inference(input: Tensor) -> bool:
     return input._counter is UNVERSIONED
 
 
-# -- conversions -----------------------------------------------------------------------------------------------------
+# -- conversions -----------------------------------------------------------------------------------
 
 
 @ROWS.function("method")
@@ -218,7 +230,16 @@ def _fact(name: str, says: str, value: Any, forms: str = "property") -> None:
     ROWS.function(forms)(fact)
 
 
-for _name in ("is_nested", "is_quantized", "is_sparse", "is_cuda", "is_mps", "is_meta", "is_mkldnn", "is_xpu"):
+for _name in (
+    "is_nested",
+    "is_quantized",
+    "is_sparse",
+    "is_cuda",
+    "is_mps",
+    "is_meta",
+    "is_mkldnn",
+    "is_xpu",
+):
     _fact(_name, "Always False: functrace has no such tensors.", False)
 for _name in ("is_neg", "is_pinned", "is_coalesced"):
     _fact(_name, "Always False: functrace has no such tensors.", False, "method")
@@ -294,7 +315,9 @@ def cuda(self: Tensor, device: Any = None) -> Tensor:
 
 @ROWS.function("method", name="type")
 def type_of(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """Return the name of the tensor's type, ``"torch.FloatTensor"``; or the tensor in another dtype."""
+    """Return the name of the tensor's type, ``"torch.FloatTensor"``; or the tensor in another
+    dtype.
+    """
     if dtype is None:
         return f"torch.{self.dtype.printed}Tensor"
     if isinstance(dtype, str):

@@ -31,7 +31,16 @@ from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.numbers import NUMBERS, number_of
 from functrace.torch.dispatch.promotion import check_broadcast, check_fits
 from functrace.torch.dispatch.rows import Rows, Run
-from functrace.torch.functions.elementwise import clone, dimension, dimensions, dtype_of, shape_of, tensors_only, to, whole
+from functrace.torch.functions.elementwise import (
+    clone,
+    dimension,
+    dimensions,
+    dtype_of,
+    shape_of,
+    tensors_only,
+    to,
+    whole,
+)
 from functrace.torch.functions.shaping import (
     ALIAS,
     check_positions,
@@ -52,14 +61,23 @@ from functrace.torch.tensors.aliases import shown
 from functrace.torch.tensors.dtypes import DTYPES, DtypeLike
 from functrace.torch.tensors.orders import laid
 from functrace.torch.tensors.steps import view_written
-from functrace.torch.tensors.tensor import UNVERSIONED, Operand, Tensor, Value, View, fresh, is_expanded, wrap
+from functrace.torch.tensors.tensor import (
+    UNVERSIONED,
+    Operand,
+    Tensor,
+    Value,
+    View,
+    fresh,
+    is_expanded,
+    wrap,
+)
 from functrace.tracing import Tracer
 from functrace.typing import Array
 
 ROWS = Rows()
 _ALL = (None, None, None)
 
-# -- pieces ------------------------------------------------------------------------------------------------------------
+# -- pieces ----------------------------------------------------------------------------------------
 
 
 def _pieces(x: Array, indices: tuple[Any, ...], _details: Any) -> Any:
@@ -71,7 +89,8 @@ def _piece_details(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, 
 
 
 SPLIT, SPLIT_SIZES, UNBIND = (
-    Op(node, _pieces, details=_piece_details) for node in ("SplitBackward0", "SplitWithSizesBackward0", "UnbindBackward0")
+    Op(node, _pieces, details=_piece_details)
+    for node in ("SplitBackward0", "SplitWithSizesBackward0", "UnbindBackward0")
 )
 
 
@@ -98,7 +117,9 @@ def _views(op: Op, input: Operand, indices: tuple[Any, ...], **details: Any) -> 
     if isinstance(input, Tensor) and op not in (UNSAFE_SPLIT, UNSAFE_SPLIT_SIZES):
         before = input._view
         base, steps = (input, ()) if before is None else (before.base, before.steps)
-        kind = "multiple" if MODES.recording else "inference" if MODES.recording is None else "no_grad"
+        kind = (
+            "multiple" if MODES.recording else "inference" if MODES.recording is None else "no_grad"
+        )
         for piece, index in zip(made, indices, strict=True):
             piece._counter = input._counter
             if input._counter is UNVERSIONED:
@@ -116,7 +137,9 @@ def _along(axis: int, entry: Any) -> tuple[Any, ...]:
     return (*(_ALL,) * axis, entry, ...)
 
 
-def _split(op: tuple[Op, Op], tensor: Operand, split_size_or_sections: Any, dim: int) -> tuple[Any, ...]:
+def _split(
+    op: tuple[Op, Op], tensor: Operand, split_size_or_sections: Any, dim: int
+) -> tuple[Any, ...]:
     shape = shape_of(tensor)
     if not shape:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
@@ -127,15 +150,25 @@ def _split(op: tuple[Op, Op], tensor: Operand, split_size_or_sections: Any, dim:
         if sum(sections) != size:
             raise RuntimeError(errors.split_sizes(size, axis, sections))
         ends = np.cumsum((0, *sections)).tolist()
-        which, details = op[1], {"dim": dim % (1 << 64), "self_sym_sizes": shape, "split_sizes": sections}
+        which, details = (
+            op[1],
+            {"dim": dim % (1 << 64), "self_sym_sizes": shape, "split_sizes": sections},
+        )
     else:
         step = whole("split", "split_size", split_size_or_sections, 1)
         if step < 0:
-            raise RuntimeError(f"split expects split_size be non-negative, but got split_size={step}")
+            raise RuntimeError(
+                f"split expects split_size be non-negative, but got split_size={step}"
+            )
         if step == 0 and size:
-            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
+            raise RuntimeError(
+                f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
+            )
         ends = [*range(0, size, step or 1), size] if size else [0, 0]
-        which, details = op[0], {"dim": dim % (1 << 64), "self_sym_sizes": shape, "split_size": step}
+        which, details = (
+            op[0],
+            {"dim": dim % (1 << 64), "self_sym_sizes": shape, "split_size": step},
+        )
     indices = tuple(_along(axis, (a, b, 1)) for a, b in itertools.pairwise(ends))
     return _views(which, tensor, indices, **details)
 
@@ -189,7 +222,9 @@ def tensor_split(input: Operand, indices_or_sections: Any, dim: int = 0) -> tupl
     """
     shape = shape_of(input)
     if not shape:
-        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+        raise RuntimeError(
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+        )
     if isinstance(indices_or_sections, Tensor):
         given = indices_or_sections._array
         if given.dtype != np.int64:
@@ -199,7 +234,8 @@ def tensor_split(input: Operand, indices_or_sections: Any, dim: int = 0) -> tupl
             )
         if given.ndim > 1:
             raise RuntimeError(
-                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, "
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
+                "one-dimensional tensor, "
                 f"but got a tensor with {given.ndim} dims"
             )
         indices_or_sections = given.tolist()
@@ -208,7 +244,9 @@ def tensor_split(input: Operand, indices_or_sections: Any, dim: int = 0) -> tupl
     if not isinstance(indices_or_sections, (tuple, list)):
         indices_or_sections = whole("tensor_split", "sections", indices_or_sections, 1)
         if indices_or_sections <= 0:
-            raise RuntimeError(f"number of sections must be larger than 0, got {indices_or_sections}")
+            raise RuntimeError(
+                f"number of sections must be larger than 0, got {indices_or_sections}"
+            )
     if isinstance(indices_or_sections, (tuple, list)):
         ends = [0, *(min(k if k >= 0 else k + size, size) for k in indices_or_sections), size]
     else:
@@ -227,7 +265,7 @@ def unbind(input: Operand, dim: int = 0) -> tuple[Any, ...]:
     return _views(UNBIND, input, tuple(_along(axis, k) for k in range(shape[axis])), dim=axis)
 
 
-# -- repeating and turning -----------------------------------------------------------------------------------------
+# -- repeating and turning -------------------------------------------------------------------------
 
 
 def _repeat(x: Array, repeats: tuple[int, ...]) -> Any:
@@ -235,7 +273,9 @@ def _repeat(x: Array, repeats: tuple[int, ...]) -> Any:
     spread = tuple(n for size in shape for n in (1, size))
     full = tuple(n for count, size in zip(repeats, shape, strict=True) for n in (count, size))
     wide = core.broadcast_to(core.reshape(x, spread), full)
-    return ew.positive(core.reshape(wide, tuple(n * m for n, m in zip(repeats, shape, strict=True))))
+    return ew.positive(
+        core.reshape(wide, tuple(n * m for n, m in zip(repeats, shape, strict=True)))
+    )
 
 
 def _positive(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -268,7 +308,9 @@ def repeat(self: Operand, *repeats: int | Sequence[int]) -> Value:
         found = [n * m for n, m in zip(counts, shape, strict=True)]
         negative = next((n for n in found if n < 0), None)
         if negative is not None:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {negative}: {found}")
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension {negative}: {found}"
+            )
     return apply(REPEAT, (self,), (counts,))
 
 
@@ -292,23 +334,30 @@ def repeat_interleave(input: Operand, repeats: Any, dim: int | None = None) -> V
             raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
         if repeats._array.size not in (1, shape[axis]):
             raise RuntimeError(
-                f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats._array.size} "
+                "repeats must have the same size as input along dim, but got repeats.size(0) = "
+                f"{repeats._array.size} "
                 f"and input.size({axis}) = {shape[axis]}"
             )
         if kind.name not in ("int32", "int64"):
-            raise NotImplementedError(errors.no_kernel("repeat_interleave_cpu").format(DTYPES[kind].printed))
+            raise NotImplementedError(
+                errors.no_kernel("repeat_interleave_cpu").format(DTYPES[kind].printed)
+            )
         if np.any(repeats._array < 0):
             raise RuntimeError("repeats can not be negative")
         counts = np.broadcast_to(repeats._array, shape[axis])
         return index_select(input, axis, wrap(np.repeat(np.arange(shape[axis]), counts)))
-    wide = clone(expand(unsqueeze(input, axis + 1), (*shape[: axis + 1], repeats, *shape[axis + 1 :])))
+    wide = clone(
+        expand(unsqueeze(input, axis + 1), (*shape[: axis + 1], repeats, *shape[axis + 1 :]))
+    )
     return view(contiguous(wide), (*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :]))
 
 
 FLIP = Op(
     "FlipBackward0",
     _positive(
-        lambda x, dims: ew.positive(index_static(x, tuple((None, None, -1) if k in dims else _ALL for k in range(x.ndim))))
+        lambda x, dims: ew.positive(
+            index_static(x, tuple((None, None, -1) if k in dims else _ALL for k in range(x.ndim)))
+        )
     ),
     details=lambda specs, params: {"dims": params[0]},
 )
@@ -344,7 +393,12 @@ def _roll(x: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
     return x
 
 
-ROLL = Op("RollBackward0", _roll, details=lambda specs, params: {"dims": params[1], "shifts": params[0]}, in_rows=True)
+ROLL = Op(
+    "RollBackward0",
+    _roll,
+    details=lambda specs, params: {"dims": params[1], "shifts": params[0]},
+    in_rows=True,
+)
 
 
 @ROWS.function()
@@ -353,7 +407,9 @@ def roll(input: Operand, shifts: Any, dims: Any = None) -> Value:
     moves = sizes((shifts,))
     axes = () if dims is None else tuple(dimension(k, len(shape_of(input))) for k in sizes((dims,)))
     if len(moves) != (len(axes) or 1):
-        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(axes)}")
+        raise RuntimeError(
+            f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(axes)}"
+        )
     if axes and not shape_of(input):
         raise IndexError(f"Dimension specified as {sizes((dims,))[0]} but tensor has no dimensions")
     return apply(ROLL, (input,), (moves, axes))
@@ -366,7 +422,10 @@ def _triangle(name: str, keeps: Callable[[Any, Any], Any], says: str) -> None:
         return ew.where(np.broadcast_to(mask, x.shape), x, np.zeros((), x.dtype)[()])
 
     op = Op(
-        f"{name.title()}Backward0", kept, details=lambda specs, params: {"diagonal": params[0] % (1 << 64)}, in_rows=True
+        f"{name.title()}Backward0",
+        kept,
+        details=lambda specs, params: {"diagonal": params[0] % (1 << 64)},
+        in_rows=True,
     )
 
     def make(run: Run) -> Callable[..., Value]:
@@ -385,7 +444,7 @@ _triangle("tril", np.less_equal, "lower")
 _triangle("triu", np.greater_equal, "upper")
 
 
-# -- diagonals ---------------------------------------------------------------------------------------------------------
+# -- diagonals -------------------------------------------------------------------------------------
 
 
 def _diagonal(x: Array, offset: int, dim1: int, dim2: int) -> Any:
@@ -408,13 +467,18 @@ DIAGONAL = Op(
     _diagonal,
     is_view=True,
     details=lambda specs, params: {
-        "dim1": params[1], "dim2": params[2], "offset": params[0] % (1 << 64), "self_sym_sizes": specs[0].shape
+        "dim1": params[1], "dim2": params[2], "offset": params[0] % (1 << 64),
+        "self_sym_sizes": specs[0].shape
     },
 )  # fmt: skip
 DIAG_EMBED = Op(
     "DiagEmbedBackward0",
     lambda x, offset: core.embed_diagonal(x, offset, *(x.shape[-1] + abs(offset),) * 2),
-    details=lambda specs, params: {"offset": params[0] % (1 << 64), "dim1": 2**64 - 2, "dim2": 2**64 - 1},
+    details=lambda specs, params: {
+        "offset": params[0] % (1 << 64),
+        "dim1": 2**64 - 2,
+        "dim2": 2**64 - 1,
+    },
 )
 TRACE = Op(
     "TraceBackward0",
@@ -458,11 +522,13 @@ def diag(input: Operand, diagonal: int = 0) -> Value:
 def trace(input: Operand) -> Value:
     """Return the sum of the diagonal of a matrix."""
     if len(shape_of(input)) != 2:
-        raise RuntimeError("trace: expected a matrix, but got tensor with dim " + str(len(shape_of(input))))
+        raise RuntimeError(
+            "trace: expected a matrix, but got tensor with dim " + str(len(shape_of(input)))
+        )
     return apply(TRACE, (input,))
 
 
-# -- other orders of dimensions ----------------------------------------------------------------------------------------
+# -- other orders of dimensions --------------------------------------------------------------------
 
 
 @ROWS.function(aliases="swapaxes")
@@ -475,7 +541,9 @@ def swapdims(input: Operand, dim0: int, dim1: int) -> Value:
 def movedim(input: Operand, source: Any, destination: Any) -> Value:
     """Return a view with dimensions moved to other positions."""
     rank = len(shape_of(input))
-    sources, places = ([dimension(k, rank) for k in sizes((given,))] for given in (source, destination))
+    sources, places = (
+        [dimension(k, rank) for k in sizes((given,))] for given in (source, destination)
+    )
     rest = iter(k for k in range(rank) if k not in sources)
     order = [sources[places.index(k)] if k in places else next(rest) for k in range(rank)]
     return permute(input, order) if rank else apply(ALIAS, (input,), ((...,),))
@@ -500,10 +568,15 @@ def unflatten(input: Operand, dim: int, sizes: Sequence[int]) -> Value:
         RuntimeError: if the product of the sizes is not the dimension's size.
     """
     if not isinstance(sizes, (tuple, list)):
-        raise TypeError(errors.must_be("unflatten", "sizes", 1, "tuple of ints", type(sizes).__name__))
+        raise TypeError(
+            errors.must_be("unflatten", "sizes", 1, "tuple of ints", type(sizes).__name__)
+        )
     shape = shape_of(input)
     if not shape:
-        raise RuntimeError("unflatten got an unexpected error:\nDimension specified as 0 but tensor has no dimensions")
+        raise RuntimeError(
+            "unflatten got an unexpected error:\nDimension specified as 0 but tensor has no "
+            "dimensions"
+        )
     axis = dimension(dim, len(shape))
     if not sizes:
         raise RuntimeError(errors.UNFLATTEN_EMPTY)
@@ -534,25 +607,34 @@ def broadcast_tensors(*tensors: Operand) -> tuple[Any, ...]:
 @ROWS.function("function")
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     """Return the coordinates of a grid, one tensor for each dimension."""
-    given = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors)
+    given = list(
+        tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    )
     if indexing not in ("ij", "xy"):
-        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+        raise RuntimeError(
+            f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
+        )
     for x in given:
         if len(shape_of(x)) > 1:
-            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {x}")
+            raise RuntimeError(
+                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {x}"
+            )
     if len({dtype_of(x) for x in given}) > 1:
         raise RuntimeError(errors.MESHGRID_DTYPES)
     swaps = indexing == "xy" and len(given) > 1
     if swaps:
         given[:2] = given[1::-1]
     full = tuple(math.prod(shape_of(x)) for x in given)
-    made = [expand(view(x, tuple(-1 if j == k else 1 for j in range(len(full)))), full) for k, x in enumerate(given)]
+    made = [
+        expand(view(x, tuple(-1 if j == k else 1 for j in range(len(full)))), full)
+        for k, x in enumerate(given)
+    ]
     if swaps:
         made[:2] = made[1::-1]
     return tuple(made)
 
 
-# -- masks ----------------------------------------------------------------------------------------------------------------
+# -- masks -----------------------------------------------------------------------------------------
 
 
 def _filled(x: Array, mask: Array, value: Any) -> Any:
@@ -601,7 +683,7 @@ def masked_select(input: Operand, mask: Tensor) -> Value:
     return picked[expand(mask, full)]
 
 
-# -- positions ------------------------------------------------------------------------------------------------------------
+# -- positions -------------------------------------------------------------------------------------
 
 
 def _lines(axis: int, entry: Any = ARRAY) -> tuple[Any, ...]:
@@ -647,7 +729,17 @@ def _indexed(
 ) -> Op:
     saves = tuple((name, k + 1) for k, name in enumerate(names))
     details = lambda specs, params: {"dim": params[0]}  # noqa: E731
-    return Op(node, computes, saves, edges=edges, keeps=names, details=details, derived=derived, in_rows=in_rows, moves=True)
+    return Op(
+        node,
+        computes,
+        saves,
+        edges=edges,
+        keeps=names,
+        details=details,
+        derived=derived,
+        in_rows=in_rows,
+        moves=True,
+    )
 
 
 def put_each(x: Array, template: tuple[Any, ...], indices: tuple[Any, ...], source: Array) -> Any:
@@ -668,9 +760,12 @@ def _source_details(specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, 
 
 
 INDEX_ADD = _indexed("IndexAddBackward0", _added, (0, 2), ("index", "source"))
-INDEX_ADD.details = lambda specs, params: _source_details(specs, params) | {"alpha": (*params, 1)[1]}
+INDEX_ADD.details = lambda specs, params: (
+    _source_details(specs, params) | {"alpha": (*params, 1)[1]}
+)
 INDEX_COPY = _indexed(
-    "IndexCopyBackward0", lambda x, index, source, axis: scatter_set(x, _lines(axis), source, (index,)), (0, 2),
+    "IndexCopyBackward0", lambda x, index, source, axis: scatter_set(x, _lines(axis), source,
+    (index,)), (0, 2),
     ("index", "source"), lambda x, index, source, axis: put_each(x, _lines(axis), (index,), source),
     in_rows=True,
 )  # fmt: skip
@@ -699,7 +794,10 @@ def _check_source(name: str, input: Operand, index: Operand, source: Operand, ax
     if (shape_of(source) or (1,))[axis] != count:
         if name == "index_copy":
             size = (shape_of(source) or (1,))[axis]
-            raise IndexError(f"index_copy_(): Number of indices ({count}) should be equal to source.size(dim) ({size})")
+            raise IndexError(
+                f"index_copy_(): Number of indices ({count}) should be equal to source.size(dim) "
+                f"({size})"
+            )
         raise RuntimeError(errors.source_size(name, count, (shape_of(source) or (1,))[axis], axis))
 
 
@@ -707,7 +805,9 @@ def _check_source(name: str, input: Operand, index: Operand, source: Operand, ax
 def index_add(run: Run) -> Callable[..., Value]:
     """Return the tensor with slices of ``source`` added at indices along a dimension."""
 
-    def function(input: Operand, dim: int, index: Operand, source: Operand, *, alpha: Any = 1) -> Value:
+    def function(
+        input: Operand, dim: int, index: Operand, source: Operand, *, alpha: Any = 1
+    ) -> Value:
         tensors_only("index_add", input=input, index=index, source=source)
         axis = dimension(dim, len(shape_of(input)))
         _check_source("index_add", input, index, source, axis)
@@ -741,7 +841,9 @@ def index_fill(run: Run) -> Callable[..., Value]:
     def function(input: Operand, dim: int, index: Operand, value: Operand) -> Value:
         tensors_only("index_fill", input=input, index=index)
         found = number_of(value)
-        is_complex = type(found) is complex or (isinstance(found, Tensor) and dtype_of(found).kind == "c")
+        is_complex = type(found) is complex or (
+            isinstance(found, Tensor) and dtype_of(found).kind == "c"
+        )
         if is_complex and dtype_of(input).kind != "c":
             raise RuntimeError(errors.FILL_WITH_COMPLEX)
         axis = dimension(dim, len(shape_of(input)))
@@ -764,7 +866,9 @@ def grid(index: Array, axis: int) -> tuple[Any, ...]:
 
 def cropped(source: Array, shape: tuple[int, ...]) -> Any:
     """Return the first elements along each axis."""
-    return source if source.shape == shape else index_static(source, tuple((0, n, 1) for n in shape))
+    return (
+        source if source.shape == shape else index_static(source, tuple((0, n, 1) for n in shape))
+    )
 
 
 def _number(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -778,14 +882,21 @@ def _scattered(x: Array, index: Array, source: Any, axis: int) -> Any:
 
 
 def _scatter_added(x: Array, index: Array, source: Array, axis: int) -> Any:
-    return ew.add(x, core_scatter_add(cropped(source, index.shape), (ARRAY,) * x.ndim, grid(index, axis), x.shape))
+    return ew.add(
+        x,
+        core_scatter_add(
+            cropped(source, index.shape), (ARRAY,) * x.ndim, grid(index, axis), x.shape
+        ),
+    )
 
 
 def _scattered_each(x: Array, index: Array, source: Array, axis: int) -> Any:
     return put_each(x, (ARRAY,) * x.ndim, grid(index, axis), cropped(source, index.shape))
 
 
-SCATTER = _indexed("ScatterBackward0", _scattered, (0, 2), ("index",), _scattered_each, in_rows=True)
+SCATTER = _indexed(
+    "ScatterBackward0", _scattered, (0, 2), ("index",), _scattered_each, in_rows=True
+)
 SCATTER_NUMBER = _indexed("ScatterBackward1", _scattered, (0,), ("index",), in_rows=True)
 SCATTER_ADD = _indexed("ScatterAddBackward0", _scatter_added, (0, 2), ("index",))
 
@@ -803,7 +914,9 @@ def check_scatter(name: str, input: Operand, dim: int, index: Operand, source: O
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     for given, called in ((index, "Index"), (source, "Src")):
         if len(shape_of(given)) != len(shape):
-            raise RuntimeError(f"{called} tensor must have the same number of dimensions as self tensor")
+            raise RuntimeError(
+                f"{called} tensor must have the same number of dimensions as self tensor"
+            )
     for k, (n, m, s) in enumerate(zip(shape_of(index), shape, shape_of(source), strict=True)):
         if n > s or (k != axis and n > m):
             raise RuntimeError(errors.scatter_sizes(shape_of(index), shape, axis, shape_of(source)))
@@ -817,14 +930,18 @@ def scatter(run: Run) -> Callable[..., Value]:
     dimension.
     """
 
-    def function(input: Operand, dim: int, index: Operand, src: Any = None, *, value: Any = None) -> Value:
+    def function(
+        input: Operand, dim: int, index: Operand, src: Any = None, *, value: Any = None
+    ) -> Value:
         given = number_of(value if src is None else src)
         if type(given) in NUMBERS:
             stands = wrap(np.broadcast_to(np.zeros((), dtype_of(input)), shape_of(index)))
             axis = check_scatter("scatter", input, dim, index, stands)
             check_fits(given, dtype_of(input))
             return run(SCATTER_NUMBER, (input, index, given), (axis,))
-        return run(SCATTER, (input, index, given), (check_scatter("scatter", input, dim, index, given),))
+        return run(
+            SCATTER, (input, index, given), (check_scatter("scatter", input, dim, index, given),)
+        )
 
     return function
 
@@ -834,7 +951,11 @@ def scatter_add(run: Run) -> Callable[..., Value]:
     """Return the tensor with elements of ``src`` added at indices along a dimension."""
 
     def function(input: Operand, dim: int, index: Operand, src: Operand) -> Value:
-        return run(SCATTER_ADD, (input, index, src), (check_scatter("scatter_add", input, dim, index, src),))
+        return run(
+            SCATTER_ADD,
+            (input, index, src),
+            (check_scatter("scatter_add", input, dim, index, src),),
+        )
 
     return function
 
@@ -844,7 +965,9 @@ def take(input: Operand, index: Operand) -> Value:
     """Return elements by their index in the flattened tensor."""
     tensors_only("take", input=input, index=index)
     if dtype_of(index) != np.int64:
-        raise RuntimeError(f"take(): Expected a long tensor for index, but got {DTYPES[dtype_of(index)].printed}")
+        raise RuntimeError(
+            f"take(): Expected a long tensor for index, but got {DTYPES[dtype_of(index)].printed}"
+        )
     flat: Any = reshape(input, -1)
     return flat[index]
 
@@ -860,7 +983,9 @@ def take_along_dim(input: Operand, indices: Operand, dim: int | None = None) -> 
         return gather(reshape(input, -1), 0, reshape(indices, -1))
     if dtype_of(indices) != np.int64:
         kind = DTYPES[dtype_of(indices)].printed
-        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {kind}")
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {kind}"
+        )
     axis = dimension(dim, len(shape))
     size, count = shape[axis], wanted[axis]
     shape[axis] = wanted[axis] = 1
@@ -873,27 +998,37 @@ def take_along_dim(input: Operand, indices: Operand, dim: int | None = None) -> 
 
 
 @ROWS.function("function")
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Value:
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Value:
     """Return a mask of the elements that are among others."""
     given = elements, test_elements
     numbers = [type(number_of(x)) in NUMBERS for x in given]
-    if all(numbers) or not all(n or isinstance(x, Tensor) for n, x in zip(numbers, given, strict=True)):
+    if all(numbers) or not all(
+        n or isinstance(x, Tensor) for n, x in zip(numbers, given, strict=True)
+    ):
         raise TypeError(errors.invalid_combination("isin", given))
     for x in given:
         kind = x._array.dtype if isinstance(x, Tensor) else np.asarray(number_of(x)).dtype
         if kind.kind in "bc":
-            raise RuntimeError(f"Unsupported input type encountered for isin(): {DTYPES[kind].printed}")
+            raise RuntimeError(
+                f"Unsupported input type encountered for isin(): {DTYPES[kind].printed}"
+            )
     if MODES.dispatch is not None:
         options = {"assume_unique": assume_unique, "invert": invert}
         return MODES.dispatch.make("isin", given, options, lambda: isin(*given, **options))
-    among, others = (x._array if isinstance(x, Tensor) else np.asarray(x) for x in (elements, test_elements))
+    among, others = (
+        x._array if isinstance(x, Tensor) else np.asarray(x) for x in (elements, test_elements)
+    )
     return fresh(np.isin(among, others, invert=invert))
 
 
-# -- cumulative sums -------------------------------------------------------------------------------------------------------
+# -- cumulative sums -------------------------------------------------------------------------------
 
 
-def _running(name: str, computes: Callable[..., Any], saves: tuple[tuple[str, int], ...], says: str) -> None:
+def _running(
+    name: str, computes: Callable[..., Any], saves: tuple[tuple[str, int], ...], says: str
+) -> None:
     def along(x: Array, axis: int) -> Any:
         if not x.ndim:
             return ew.positive(x)
@@ -921,7 +1056,7 @@ _running("cumsum", core_cumsum, (), "sum")
 _running("cumprod", core_cumprod, (("self", 0), ("result", -1)), "product")
 
 
-# -- scatters into a selection or slice -----------------------------------------------------------------------------------
+# -- scatters into a selection or slice ------------------------------------------------------------
 
 
 @ROWS.function()

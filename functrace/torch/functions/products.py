@@ -45,7 +45,9 @@ def _mm_details(names: tuple[str, str]) -> Callable[..., dict[str, Any]]:
     return details
 
 
-MM = Op("MmBackward0", core_matmul, (("mat2", 1), ("self", 0)), details=_mm_details(("self", "mat2")))
+MM = Op(
+    "MmBackward0", core_matmul, (("mat2", 1), ("self", 0)), details=_mm_details(("self", "mat2"))
+)
 BMM = Op("BmmBackward0", core_matmul, (("mat2", 1), ("self", 0)))
 MV = Op("MvBackward0", core_matmul, (("self", 0), ("vec", 1)))
 DOT = Op("DotBackward0", core_matmul, (("self", 0), ("tensor", 1)))
@@ -53,7 +55,9 @@ ADDMM = Op(
     "AddmmBackward0",
     lambda bias, x, y: ew.add(bias, core_matmul(x, y)),
     (("mat1", 1), ("mat2", 2)),
-    details=lambda specs, params: {"alpha": 1, "beta": 1} | _mm_details(("mat1", "mat2"))(specs, params),
+    details=lambda specs, params: (
+        {"alpha": 1, "beta": 1} | _mm_details(("mat1", "mat2"))(specs, params)
+    ),
 )
 
 
@@ -68,12 +72,18 @@ def _product(op: Op, name: str, ranks: tuple[int, int], doc: str) -> Callable[[A
             tensors_only(name, **{"input": input, second: other})
         a: Any = shape_of(input)
         b: Any = shape_of(other)
-        if (len(a), len(b)) != ranks or a[-1] != b[-2 if len(b) > 1 else 0] or (len(a) == 3 and a[0] != b[0]):
+        if (
+            (len(a), len(b)) != ranks
+            or a[-1] != b[-2 if len(b) > 1 else 0]
+            or (len(a) == 3 and a[0] != b[0])
+        ):
             raise RuntimeError(errors.product_shapes(name, a, b))
         if name == "bmm" and dtype_of(input) == np.bool_:
             raise NotImplementedError(errors.no_kernel("bmm").format("Bool"))
         if dtype_of(input) != dtype_of(other):
-            raise RuntimeError(errors.product_dtypes(name, DTYPES[dtype_of(input)], DTYPES[dtype_of(other)]))
+            raise RuntimeError(
+                errors.product_dtypes(name, DTYPES[dtype_of(input)], DTYPES[dtype_of(other)])
+            )
         if dtype_of(input) == np.bool_:
             raise NotImplementedError(errors.no_kernel(_KERNELS[name]).format("Bool"))
         return apply(op, (input, other))
@@ -99,17 +109,31 @@ def _einsum(*given: Any) -> Any:
         dict(zip(term, zip(x.shape, x.strides, strict=True), strict=True))
         for term, x in zip(inputs.split(","), operands, strict=True)
     ]
-    there = [{c for term in terms for c, (n, _) in term.items() if n != 1} for terms in (before, [last])]
+    there = [
+        {c for term in terms for c, (n, _) in term.items() if n != 1} for terms in (before, [last])
+    ]
     if len(before) == 1 and there[0] | there[1] <= set(output):  # an elementwise product
-        return laid_by(result, [tuple([term.get(c, (1, 0))[1] for c in output]) for term in (*before, last)])
+        return laid_by(
+            result, [tuple([term.get(c, (1, 0))[1] for c in output]) for term in (*before, last)]
+        )
     # A product of matrices: common letters, rows, columns; these end with the output's last
     # letters.
     if output[-1] in there[0] and output[-1] not in there[1]:
         there.reverse()
-    return ordered(result, sorted(range(len(output)), key=lambda k: tuple([output[k] not in letters for letters in there])))
+    return ordered(
+        result,
+        sorted(
+            range(len(output)), key=lambda k: tuple([output[k] not in letters for letters in there])
+        ),
+    )
 
 
-EINSUM = Op("EinsumBackward0", _einsum, tuple((f"operand{k}", k) for k in range(8)), Promotion(broadcasts=False))
+EINSUM = Op(
+    "EinsumBackward0",
+    _einsum,
+    tuple((f"operand{k}", k) for k in range(8)),
+    Promotion(broadcasts=False),
+)
 
 
 def _check_contracted(subscripts: str, operands: Sequence[Operand]) -> None:
@@ -122,21 +146,31 @@ def _check_contracted(subscripts: str, operands: Sequence[Operand]) -> None:
     """
     inputs, _, output = subscripts.partition("->")
     terms = inputs.split(",")
-    left, kind = {c for c, n in zip(terms[0], shape_of(operands[0]), strict=False) if n != 1}, dtype_of(operands[0])
+    left, kind = (
+        {c for c, n in zip(terms[0], shape_of(operands[0]), strict=False) if n != 1},
+        dtype_of(operands[0]),
+    )
     for k, (term, x) in enumerate(zip(terms[1:], operands[1:], strict=True), start=1):
         right = {c for c, n in zip(term, shape_of(x), strict=False) if n != 1}
         if (left & right) - set(output) - set("".join(terms[k + 1 :])):
             if kind == np.bool_:
                 raise NotImplementedError(errors.no_kernel("bmm").format("Bool"))
             if dtype_of(x) != kind:
-                raise RuntimeError(errors.scalar_types(DTYPES[kind].printed, DTYPES[dtype_of(x)].printed))
-        left, kind = left | right, arithmetic.dtype([ShapeDtype((1,), kind), ShapeDtype((1,), dtype_of(x))])
+                raise RuntimeError(
+                    errors.scalar_types(DTYPES[kind].printed, DTYPES[dtype_of(x)].printed)
+                )
+        left, kind = (
+            left | right,
+            arithmetic.dtype([ShapeDtype((1,), kind), ShapeDtype((1,), dtype_of(x))]),
+        )
 
 
 @ROWS.function("function")
 def einsum(equation: str, *operands: Any) -> Value:
     """Return a sum of products, specified by dimension letters: ``einsum("ij,jk->ik", a, b)``."""
-    given = operands[0] if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else operands
+    given = (
+        operands[0] if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else operands
+    )
     tensors_only("einsum", **{f"operands[{k}]": x for k, x in enumerate(given)})
     text = equation.replace(" ", "")
     for k, (term, x) in enumerate(zip(text.partition("->")[0].split(","), given, strict=False)):
@@ -164,7 +198,9 @@ def _rearranged(x: Operand, letters: str, output: str) -> Value:
             a = letters.index(letter)
             b = letters.index(letter, a + 1)
             if shape_of(made)[a] != shape_of(made)[b]:
-                raise RuntimeError(errors.einsum_repeated(letter, shape_of(made)[b], shape_of(made)[a]))
+                raise RuntimeError(
+                    errors.einsum_repeated(letter, shape_of(made)[b], shape_of(made)[a])
+                )
             made = picking.diagonal(made, 0, a, b)
             letters = letters[:a] + letters[a + 1 : b] + letters[b + 1 :] + letter
     summed = [c for c in letters if c not in output]
@@ -182,7 +218,11 @@ def _without_lone(operands: Sequence[Any], terms: Sequence[str], output: str) ->
             sizes[c] = sizes.get(c, 0) + (n != 1)
     found = []
     for x, term in zip(operands, terms, strict=True):
-        lone = [k for k, c in enumerate(term) if c not in output and sizes[c] == 1 and shape_of(x)[k] != 1]
+        lone = [
+            k
+            for k, c in enumerate(term)
+            if c not in output and sizes[c] == 1 and shape_of(x)[k] != 1
+        ]
         is_counted = lone and len(set(term)) == len(term) and dtype_of(x).kind in "bui"
         found.append(reductions.sum(x, lone, True) if is_counted else x)
     return found
@@ -234,12 +274,16 @@ def matmul(input: Operand, other: Operand) -> Value:
     if len(a) == 2 and len(b) == 1:
         return mv(input, other)
     if len(a) == 1 and len(b) == 2:
-        made = apply(shaping.SQUEEZE_OF_PRODUCT, (mm(shaping.unsqueeze(input, 0), other),), ((b[1],),))
+        made = apply(
+            shaping.SQUEEZE_OF_PRODUCT, (mm(shaping.unsqueeze(input, 0), other),), ((b[1],),)
+        )
         if isinstance(made, Tensor):
             count_write(made)  # PyTorch squeezes in place
         return made
     if len(a) >= 3 and len(b) <= 2:
-        flat = shaping.reshape(input, (math.prod(a[:-1]), a[-1]))  # (-1 is ambiguous for an empty tensor)
+        flat = shaping.reshape(
+            input, (math.prod(a[:-1]), a[-1])
+        )  # (-1 is ambiguous for an empty tensor)
         if len(b) == 1:
             return apply(shaping.UNSAFE_VIEW, (mv(flat, other),), (a[:-1],))
         return apply(shaping.UNSAFE_VIEW, (mm(flat, other),), ((*a[:-1], b[1]),))

@@ -120,22 +120,36 @@ MIN = Op(
 
 @ROWS.function()
 def sum(
-    input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike | None = None, out: Tensor | None = None
+    input: Operand,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DtypeLike | None = None,
+    out: Tensor | None = None,
 ) -> Value:
     """Return the sum of all elements, or along dimensions; integers sum to int64."""
     if out is not None:
-        return put_out(out, "sum", (input, dim, keepdim), lambda: sum(input, dim, keepdim, dtype=dtype))
+        return put_out(
+            out, "sum", (input, dim, keepdim), lambda: sum(input, dim, keepdim, dtype=dtype)
+        )
     if not isinstance(input, Tensor):
         tensors_only("sum", input=input)
     input = _in_dtype(input, dtype)
     if dim is None and not keepdim:
         return apply(SUM, (input,))
-    return apply(SUM_DIM, (input,), (dimensions(dim, len(shape_of(input))), _check_keepdim("sum", keepdim)))
+    return apply(
+        SUM_DIM, (input,), (dimensions(dim, len(shape_of(input))), _check_keepdim("sum", keepdim))
+    )
 
 
 @ROWS.function()
 def mean(
-    input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike | None = None, out: Tensor | None = None
+    input: Operand,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DtypeLike | None = None,
+    out: Tensor | None = None,
 ) -> Value:
     """Return the mean of all elements, or along dimensions.
 
@@ -143,7 +157,9 @@ def mean(
         RuntimeError: for integers.
     """
     if out is not None:
-        return put_out(out, "mean", (input, dim, keepdim), lambda: mean(input, dim, keepdim, dtype=dtype))
+        return put_out(
+            out, "mean", (input, dim, keepdim), lambda: mean(input, dim, keepdim, dtype=dtype)
+        )
     if not isinstance(input, Tensor):
         tensors_only("mean", input=input)
     if dtype is not None:
@@ -155,7 +171,9 @@ def mean(
         raise RuntimeError(errors.mean_of_integers(DTYPES[dtype_of(input)].printed))
     if dim is None and not keepdim:
         return apply(MEAN, (input,))
-    return apply(MEAN_DIM, (input,), (dimensions(dim, len(shape_of(input))), _check_keepdim("mean", keepdim)))
+    return apply(
+        MEAN_DIM, (input,), (dimensions(dim, len(shape_of(input))), _check_keepdim("mean", keepdim))
+    )
 
 
 @ROWS.function()
@@ -169,14 +187,21 @@ def prod(
 ) -> Value:
     """Return the product of all elements, or along a dimension; integers multiply to int64."""
     if out is not None:
-        return put_out(out, "prod", (input, dim, keepdim), lambda: prod(input, dim, keepdim, dtype=dtype))
+        return put_out(
+            out, "prod", (input, dim, keepdim), lambda: prod(input, dim, keepdim, dtype=dtype)
+        )
     if not isinstance(input, Tensor):
         tensors_only("prod", input=input)
     input = _in_dtype(input, dtype)
     if dim is None:
         return apply(PROD, (input,))
     return apply(
-        PROD_DIM, (input,), (dimension(whole("prod", "dim", dim), len(shape_of(input))), _check_keepdim("prod", keepdim))
+        PROD_DIM,
+        (input,),
+        (
+            dimension(whole("prod", "dim", dim), len(shape_of(input))),
+            _check_keepdim("prod", keepdim),
+        ),
     )
 
 
@@ -209,7 +234,11 @@ def _extreme_along(position: Callable[..., Any]) -> Callable[..., Any]:
         found = position(x, axis)
         kept = core.expand_reduced(found, x.shape, (axis,))
         values = take_along_axis(x, kept, axis)
-        return (values, kept) if keep else (core_reshape(values, core.dropped_shape(x.shape, (axis,))), found)
+        return (
+            (values, kept)
+            if keep
+            else (core_reshape(values, core.dropped_shape(x.shape, (axis,))), found)
+        )
 
     return function
 
@@ -271,7 +300,9 @@ def _extreme(everything: Op, along: Op, pair: Callable[..., Any], made: type[Ext
         return made(*apply(along, (input,), (axis, _check_keepdim(made.__name__, keepdim))))
 
     function.__name__ = function.__qualname__ = made.__name__
-    function.__doc__ = f"Return the {made.__name__}imum: of all, along a dimension (with indices), of two tensors."
+    function.__doc__ = (
+        f"Return the {made.__name__}imum: of all, along a dimension (with indices), of two tensors."
+    )
     ROWS.function(out=True)(function)
 
 
@@ -290,7 +321,14 @@ def _position_of(reduce: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _argument(reduce: Callable[..., Any], name: str) -> None:
-    op = Op("ArgBackward0", _position_of(reduce), promote=_ordered(name), details=_kept_along, called=name, in_rows=True)
+    op = Op(
+        "ArgBackward0",
+        _position_of(reduce),
+        promote=_ordered(name),
+        details=_kept_along,
+        called=name,
+        in_rows=True,
+    )
 
     def function(input: Operand, dim: int | None = None, keepdim: bool = False) -> Value:
         if dtype_of(input).kind == "b":
@@ -300,7 +338,9 @@ def _argument(reduce: Callable[..., Any], name: str) -> None:
         return apply(op, (input,), (axis, bool(keepdim)))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return the index of the {name[3:]}imum, of all elements or along a dimension."
+    function.__doc__ = (
+        f"Return the index of the {name[3:]}imum, of all elements or along a dimension."
+    )
     ROWS.function(out=True)(function)
 
 
@@ -327,7 +367,9 @@ def _truth(reduce: Callable[..., Any], name: str) -> None:
         return apply(op, (input,), (axes, _check_keepdim(name, keepdim)))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return True if {name} elements are true, of all elements or along dimensions."
+    function.__doc__ = (
+        f"Return True if {name} elements are true, of all elements or along dimensions."
+    )
     ROWS.function(out=True)(function)
 
 
@@ -342,7 +384,9 @@ LOGSUMEXP = Op(
     in_rows=True,
     keeps=("self", "result"),
     details=_kept_along,
-    derived=lambda x, axes, keep: core.keeping(core.logsumexp, x, axes) if keep else core.logsumexp(x, axes),
+    derived=lambda x, axes, keep: (
+        core.keeping(core.logsumexp, x, axes) if keep else core.logsumexp(x, axes)
+    ),
 )
 
 

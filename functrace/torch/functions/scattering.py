@@ -28,7 +28,11 @@ from functrace.torch.tensors.tensor import Operand, Value
 from functrace.typing import Array
 
 ROWS = Rows()
-_EXTREMES = {"amax": reductions.reduce_max, "amin": reductions.reduce_min, "prod": reductions.reduce_prod}
+_EXTREMES = {
+    "amax": reductions.reduce_max,
+    "amin": reductions.reduce_min,
+    "prod": reductions.reduce_prod,
+}
 _KINDS = {"sum", "mean", *_EXTREMES}
 
 
@@ -68,7 +72,9 @@ def _summed(x: Array, index: Array, source: Array, axis: int, is_mean: bool, inc
         return total
     count = ew.maximum(ew.add(count, 1) if includes else count, 1)
     return (
-        ew.floor_divide(total, convert(count, x.dtype)) if x.dtype.kind in "iu" else ew.div(total, convert(count, x.dtype))
+        ew.floor_divide(total, convert(count, x.dtype))
+        if x.dtype.kind in "iu"
+        else ew.div(total, convert(count, x.dtype))
     )
 
 
@@ -89,7 +95,9 @@ def _among_all(x: Array, index: Array, source: Array, axis: int, kind: str, incl
     if includes:
         values = concatenate((values, reshape(region, (*rows, places, 1))), len(rows) + 1)
     found = _EXTREMES[kind](values, (len(rows) + 1,))
-    if not includes and kind != "prod":  # an equal former element gets its share of the gradient, as in PyTorch
+    if (
+        not includes and kind != "prod"
+    ):  # an equal former element gets its share of the gradient, as in PyTorch
         former = ew.stop_gradient(region) if x.dtype.kind in "fc" else region
         tied = ew.where(ew.equal(former, found), former, _neutral(kind, x.dtype))
         values = concatenate((values, reshape(tied, (*rows, places, 1))), len(rows) + 1)
@@ -141,11 +149,21 @@ def scatter_reduce(run: Run) -> Callable[..., Value]:
     source elements.
     """
 
-    def function(input: Operand, dim: int, index: Operand, src: Operand, reduce: str, *, include_self: bool = True) -> Value:
+    def function(
+        input: Operand,
+        dim: int,
+        index: Operand,
+        src: Operand,
+        reduce: str,
+        *,
+        include_self: bool = True,
+    ) -> Value:
         tensors_only("scatter_reduce", input=input, index=index, src=src)
         kind = {"max": "amax", "min": "amin"}.get(reduce, reduce)
         if kind not in _KINDS:
-            raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+            raise RuntimeError(
+                f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
+            )
         axis = check_scatter("scatter", input, dim, index, src)
         refuse_complex("scatter_gather_tensor_cpu_reduce_" + kind, kind, input)
         return run(SCATTER_REDUCE, (input, index, src), (axis, kind, include_self))
@@ -162,21 +180,37 @@ def index_reduce(run: Run) -> Callable[..., Value]:
     """
 
     def function(
-        input: Operand, dim: int, index: Operand, source: Operand, reduce: str, *, include_self: bool = True
+        input: Operand,
+        dim: int,
+        index: Operand,
+        source: Operand,
+        reduce: str,
+        *,
+        include_self: bool = True,
     ) -> Value:
         tensors_only("index_reduce", input=input, index=index, source=source)
         if reduce not in _KINDS - {"sum"}:
-            raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+            raise RuntimeError(
+                "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
+                f"{reduce}."
+            )
         shape, given, along = shape_of(input), shape_of(source), shape_of(index)
         axis = dimension(dim, len(shape))
         if len(along) > 1:
-            raise IndexError(errors.index_vector("index_reduce_", DTYPES[dtype_of(index)].printed, along))
+            raise IndexError(
+                errors.index_vector("index_reduce_", DTYPES[dtype_of(index)].printed, along)
+            )
         if dtype_of(index).name not in ("int32", "int64"):
             called = DTYPES[dtype_of(index)].printed
-            raise RuntimeError(f"index_reduce_(): Expected dtype int32/int64 for index but got: {called}")
+            raise RuntimeError(
+                f"index_reduce_(): Expected dtype int32/int64 for index but got: {called}"
+            )
         if dtype_of(input) != dtype_of(source):
             called, other = (DTYPES[dtype_of(x)].printed for x in (input, source))
-            raise RuntimeError(f"index_reduce_(): self ({called}) and source ({other}) must have the same scalar type")
+            raise RuntimeError(
+                f"index_reduce_(): self ({called}) and source ({other}) must have the same scalar "
+                "type"
+            )
         rest = [tuple(n for k, n in enumerate(found) if k != axis) for found in (shape, given)]
         if rest[0] != rest[1] or len(shape) != len(given):
             raise RuntimeError(errors.index_reduce_shapes(shape, given))
@@ -198,4 +232,6 @@ def refuse_complex(kernel: str, kind: str, input: Operand) -> None:
         NotImplementedError: with PyTorch's message.
     """
     if kind in ("amax", "amin") and dtype_of(input).kind == "c":
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{DTYPES[dtype_of(input)].printed}'")
+        raise NotImplementedError(
+            f"\"{kernel}\" not implemented for '{DTYPES[dtype_of(input)].printed}'"
+        )

@@ -1,7 +1,8 @@
 """Shapes, views and indices: rows whose results share memory with their operand where PyTorch's do.
 
-Every view is made by one of four functions of the core (`index_static`, `reshape`, `permute`, `broadcast_to`), which
-give NumPy views of arrays; so views.py knows how to write into any chain of them.
+Every view is made by one of four functions of the core (`index_static`, `reshape`, `permute`,
+`broadcast_to`), which give NumPy views of arrays; so views.py knows how to write into any chain of
+them.
 
 Layer: 9.
 """
@@ -32,7 +33,14 @@ from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.promotion import common_dtype
 from functrace.torch.dispatch.rows import Rows
 from functrace.torch.errors.warnings import warn, warn_once
-from functrace.torch.functions.elementwise import clone, dimension, dtype_of, shape_of, tensors_only, to
+from functrace.torch.functions.elementwise import (
+    clone,
+    dimension,
+    dtype_of,
+    shape_of,
+    tensors_only,
+    to,
+)
 from functrace.torch.tensors.aliases import is_constant_now
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.orders import channels_lie_last, laid_by, ordered
@@ -243,7 +251,8 @@ def contiguous(input: Operand) -> Value:
     if isinstance(array, Tracer) and layout_of(array) is None:
         if is_constant_now(array):
             raise UnsupportedFunctionError(
-                f"contiguous() of {array.aval} under no_grad is the tensor itself, with its history, or a copy without: "
+                f"contiguous() of {array.aval} under no_grad is the tensor itself, with its "
+                "history, or a copy without: "
                 "that depends on the memory layout, which a traced value does not have",
                 fix="use clone(), or call contiguous() outside of no_grad",
             )
@@ -291,7 +300,7 @@ def last_two_swapped(self: Tensor) -> Value:
     return transpose(self, -2, -1)
 
 
-# -- indices ---------------------------------------------------------------------------------------------------
+# -- indices ---------------------------------------------------------------------------------------
 
 
 def _select_details(specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
@@ -341,7 +350,9 @@ def _beside(x: Array, index: Array, axis: int) -> Any:
     """The part of an array selected by positions along an axis."""
     if all(n == m or k == axis for k, (n, m) in enumerate(zip(x.shape, index.shape, strict=True))):
         return x
-    return index_static(x, tuple(_ALL if k == axis else (0, m, 1) for k, m in enumerate(index.shape)))
+    return index_static(
+        x, tuple(_ALL if k == axis else (0, m, 1) for k, m in enumerate(index.shape))
+    )
 
 
 def _gathered(x: Array, index: Array, axis: int) -> Any:
@@ -369,7 +380,10 @@ def select(input: Operand, dim: int, index: int) -> Value:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     k = dimension(dim, len(shape))
     if not -shape[k] <= index < shape[k]:
-        raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {k}")
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(shape)} at dimension "
+            f"{k}"
+        )
     return apply(SELECT, (input,), ((*(_ALL,) * k, index, ...),))
 
 
@@ -384,7 +398,9 @@ def narrow(input: Operand, dim: int, start: int, length: int) -> Value:
     k = dimension(dim, len(shape))
     start, size = operator.index(start), shape[k]
     if not -size <= start <= size:
-        raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")
+        raise IndexError(
+            f"start out of range (expected to be in range of [{-size}, {size}], but got {start})"
+        )
     start += size if start < 0 else 0
     if start + length > size:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
@@ -483,7 +499,9 @@ def index_entry(given: Any) -> Any:
         raise TypeError("new(): invalid data type 'str'")
     if isinstance(entry, (list, tuple, range, np.ndarray)):
         array = np.asarray(
-            [k.tolist() if isinstance(k, Tensor) else k for k in entry] if type(entry) in (list, tuple) else entry
+            [k.tolist() if isinstance(k, Tensor) else k for k in entry]
+            if type(entry) in (list, tuple)
+            else entry
         )
         if array.dtype.kind not in "buif":
             raise IndexError(errors.index_kind(type(entry).__name__))
@@ -523,7 +541,9 @@ def _is_mask(value: Any) -> bool:
 def _is_truth(entry: Any) -> bool:
     """Return True if an index is one bool, as a tensor or an array."""
     value = entry._array if isinstance(entry, Tensor) else entry
-    return isinstance(value, (np.ndarray, np.generic)) and not value.ndim and value.dtype.kind == "b"
+    return (
+        isinstance(value, (np.ndarray, np.generic)) and not value.ndim and value.dtype.kind == "b"
+    )
 
 
 def _selected(x: Any, dim: int, index: int) -> Any:
@@ -548,7 +568,8 @@ def _check_mask(mask: Any, shape: tuple[int, ...], dim: int) -> None:
     for k, n in enumerate(mask.shape):
         if n != shape[dim + k]:
             raise IndexError(
-                f"The shape of the mask {list(mask.shape)} at index {k} does not match the shape of the indexed tensor "
+                f"The shape of the mask {list(mask.shape)} at index {k} does not match the shape "
+                "of the indexed tensor "
                 f"{list(shape)} at index {dim + k}"
             )
 
@@ -571,7 +592,9 @@ def index_operands(x: Any, arrays: dict[int, Any]) -> tuple[tuple[Any, ...], tup
         if value.size and not (-shape[k] <= value.min() and value.max() < shape[k]):
             bad = value[(value < -shape[k]) | (value >= shape[k])].flat[0]
             place = sorted(arrays).index(k)  # as PyTorch counts: among the index tensors
-            raise IndexError(f"index {bad} is out of bounds for dimension {place} with size {shape[k]}")
+            raise IndexError(
+                f"index {bad} is out of bounds for dimension {place} with size {shape[k]}"
+            )
         operands.append(entry if isinstance(entry, Tensor) else wrap(np.asarray(value)))
     return tuple(operands), template
 
@@ -592,7 +615,9 @@ def check_positions(name: str, index: Operand, size: int, axis: int | None) -> N
     if array.min() < 0 or array.max() >= size:
         if axis is None:
             raise IndexError("index out of range in self")
-        raise RuntimeError(errors.position_range(array[(array < 0) | (array >= size)].flat[0], axis, size))
+        raise RuntimeError(
+            errors.position_range(array[(array < 0) | (array >= size)].flat[0], axis, size)
+        )
 
 
 @ROWS.function(out=True)
@@ -606,14 +631,15 @@ def gather(input: Operand, dim: int, index: Operand) -> Value:
     for k, (n, m) in enumerate(zip(shape, wanted, strict=True)):
         if m > n and k != axis:
             raise RuntimeError(
-                f"Size does not match at dimension {k} expected index {list(wanted)} to be no larger than self {list(shape)}"
+                f"Size does not match at dimension {k} expected index {list(wanted)} to be no "
+                f"larger than self {list(shape)}"
                 f" apart from dimension {axis}"
             )
     check_positions("gather", index, shape[axis] if shape else 1, axis)
     return apply(GATHER, (input, index), (axis,))
 
 
-# -- joining -----------------------------------------------------------------------------------------------------
+# -- joining ---------------------------------------------------------------------------------------
 
 
 def in_rows(joined: Array, parts: Sequence[Array] = ()) -> Any:
@@ -652,11 +678,15 @@ STACK = Op(
 
 def _check_list(name: str, tensors: Any) -> None:
     if isinstance(tensors, Tensor) or not isinstance(tensors, (tuple, list)):
-        raise TypeError(errors.must_be(name, "tensors", 0, "tuple of Tensors", type(tensors).__name__))
+        raise TypeError(
+            errors.must_be(name, "tensors", 0, "tuple of Tensors", type(tensors).__name__)
+        )
     among = any(isinstance(x, Tensor) and isinstance(x._array, np.ndarray) for x in tensors)
     for k, x in enumerate(tensors):
         if not isinstance(x, (Tensor, Tracer) if among else (Tensor, Tracer, np.ndarray)):
-            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {errors.kind_of(x)}")
+            raise TypeError(
+                f"expected Tensor as element {k} in argument 0, but got {errors.kind_of(x)}"
+            )
 
 
 def _joined(op: Op, tensors: Sequence[Any], axis: int) -> Any:
@@ -684,11 +714,14 @@ def cat(tensors: Sequence[Operand], dim: int = 0) -> Value:
         if shape == (0,):
             continue  # joins tensors of any shape
         if len(shape) != len(first):
-            raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}")
+            raise RuntimeError(
+                f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}"
+            )
         for d, (n, m) in enumerate(zip(first, shape, strict=True)):
             if n != m and d != axis:
                 raise RuntimeError(
-                    f"Sizes of tensors must match except in dimension {axis}. Expected size {n} but got size {m} for tensor "
+                    f"Sizes of tensors must match except in dimension {axis}. Expected size {n} "
+                    f"but got size {m} for tensor "
                     f"number {k} in the list."
                 )
     return _joined(CAT, tensors, axis)
@@ -704,7 +737,8 @@ def stack(tensors: Sequence[Operand], dim: int = 0) -> Value:
     for k, x in enumerate(tensors):
         if shape_of(x) != first:
             raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and {list(shape_of(x))} at "
+                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
+                f"{list(shape_of(x))} at "
                 f"entry {k}"
             )
     return _joined(STACK, tensors, dimension(dim, len(first) + 1))

@@ -26,7 +26,16 @@ from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.promotion import arithmetic, for_kinds
 from functrace.torch.dispatch.rows import Rows
 from functrace.torch.errors.warnings import warn
-from functrace.torch.functions.elementwise import dimension, dimensions, dtype_of, shape_of, tensors_only, to, where, whole
+from functrace.torch.functions.elementwise import (
+    dimension,
+    dimensions,
+    dtype_of,
+    shape_of,
+    tensors_only,
+    to,
+    where,
+    whole,
+)
 from functrace.torch.functions.reductions import Dims, Extreme, check_nonempty
 from functrace.torch.functions.reductions import sum as sum_
 from functrace.torch.tensors.dtypes import DTYPES, DtypeLike
@@ -41,7 +50,7 @@ def _keeping(y: Array, x: Array, axes: tuple[int, ...], keep: bool) -> Any:
     return core.expand_reduced(y, x.shape, axes) if keep else y
 
 
-# -- variances ---------------------------------------------------------------------------------------------------------
+# -- variances -------------------------------------------------------------------------------------
 
 
 def _var(x: Array, axes: tuple[int, ...], correction: float, keep: bool, _shown: Any) -> Any:
@@ -73,8 +82,23 @@ def _var_details(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, An
 _SELF = (("self", 0),)
 _FORMS = {
     "var": Op("VarBackward0", _var, _SELF, keeps=("self",), details=_var_details, in_rows=True),
-    "std": Op("StdBackward0", _std, (*_SELF, ("result", -1)), keeps=("self", "result"), details=_var_details, in_rows=True),
-    "var_mean": Op("VarMeanBackward0", _var_mean, _SELF, keeps=("self",), details=_var_details, in_rows=True, apart=True),
+    "std": Op(
+        "StdBackward0",
+        _std,
+        (*_SELF, ("result", -1)),
+        keeps=("self", "result"),
+        details=_var_details,
+        in_rows=True,
+    ),
+    "var_mean": Op(
+        "VarMeanBackward0",
+        _var_mean,
+        _SELF,
+        keeps=("self",),
+        details=_var_details,
+        in_rows=True,
+        apart=True,
+    ),
     "std_mean": Op(
         "StdMeanBackward0",
         _std_mean,
@@ -91,7 +115,12 @@ def _spread(name: str, says: str, forms: str) -> None:
     op = _FORMS[name]
 
     def function(
-        input: Operand, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: float | None = None
+        input: Operand,
+        dim: Any = None,
+        unbiased: Any = None,
+        keepdim: bool = False,
+        *,
+        correction: float | None = None,
     ) -> Any:
         tensors_only(name, input=input)
         if isinstance(dim, bool):  # var(unbiased)
@@ -124,7 +153,7 @@ _spread("var_mean", "variance and the mean", "function")
 _spread("std_mean", "standard deviation and the mean", "function")
 
 
-# -- extremes by value -----------------------------------------------------------------------------------------------------
+# -- extremes by value -----------------------------------------------------------------------------
 
 
 def _extreme(name: str, reduce: Callable[..., Any], says: str, kernel: str) -> None:
@@ -146,7 +175,9 @@ def _extreme(name: str, reduce: Callable[..., Any], says: str, kernel: str) -> N
         return apply(op, (input,), (axes, bool(keepdim), axes if dim != () else ()))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return the {says} element, of all or along dimensions; ties share the gradient."
+    function.__doc__ = (
+        f"Return the {says} element, of all or along dimensions; ties share the gradient."
+    )
     ROWS.function(out=True)(function)
 
 
@@ -155,7 +186,9 @@ _extreme("amin", core.reduce_min, "smallest", "min_values_cpu")
 
 
 @ROWS.function()
-def nansum(input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Value:
+def nansum(
+    input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike | None = None
+) -> Value:
     """Return the sum of the elements that are not nan."""
     if dtype_of(input).kind == "c":
         raise RuntimeError("nansum on CPU does not support complex inputs")
@@ -170,7 +203,7 @@ def count_nonzero(input: Operand, dim: Dims = None) -> Value:
     return sum_(given != 0, dim)
 
 
-# -- order ------------------------------------------------------------------------------------------------------------------
+# -- order -----------------------------------------------------------------------------------------
 
 
 class _Median(Extreme):
@@ -233,7 +266,9 @@ def _median_of_all(ignores_nan: bool) -> Callable[..., Any]:
         flat = core_reshape(x, (math.prod(x.shape),))
         if 0 in x.shape:  # nan, or the least integer
             least = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else math.nan
-            return ew.add(convert(core.reduce_sum(flat, (0,)), x.dtype), np.asarray(least, x.dtype)[()])
+            return ew.add(
+                convert(core.reduce_sum(flat, (0,)), x.dtype), np.asarray(least, x.dtype)[()]
+            )
         value = core_reshape(take_along_axis(flat, _middle(flat, 0, ignores_nan), 0), ())
         if x.dtype.kind != "f":
             return value
@@ -254,7 +289,8 @@ def _medians(made: type[Extreme], ignores_nan: bool) -> None:
     )
     along = Op(
         f"{name.title()}Backward1", _median_along(ignores_nan), (("indices", -2),), orders,
-        details=lambda specs, params: {"dim": params[0], "keepdim": params[1], "self_sym_sizes": specs[0].shape},
+        details=lambda specs, params: {"dim": params[0], "keepdim": params[1],
+        "self_sym_sizes": specs[0].shape},
         in_rows=True,
     )  # fmt: skip
 
@@ -267,7 +303,9 @@ def _medians(made: type[Extreme], ignores_nan: bool) -> None:
         return made(*apply(along, (input,), (axis, bool(keepdim))))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = "Return the lower median of all elements, or along a dimension, with its index."
+    function.__doc__ = (
+        "Return the lower median of all elements, or along a dimension, with its index."
+    )
     ROWS.function(out=True)(function)
 
 
@@ -299,8 +337,10 @@ def _sorted(x: Array, axis: int, descending: bool, count: int | None, _shown: in
 
 def _sort_op(node: str) -> Op:
     return Op(
-        node, _sorted, (("indices", -2),), arithmetic.checked(for_kinds("buif", errors.SORT_OF_COMPLEX, RuntimeError)),
-        details=lambda specs, params: {"dim": params[3] % (1 << 64), "self_sym_sizes": specs[0].shape},
+        node, _sorted, (("indices", -2),), arithmetic.checked(for_kinds("buif",
+        errors.SORT_OF_COMPLEX, RuntimeError)),
+        details=lambda specs, params: {"dim": params[3] % (1 << 64),
+        "self_sym_sizes": specs[0].shape},
     )  # fmt: skip
 
 
@@ -308,7 +348,9 @@ SORT, TOPK = _sort_op("SortBackward0"), _sort_op("TopkBackward0")
 
 
 @ROWS.function(out=True)
-def sort(input: Operand, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> Any:
+def sort(
+    input: Operand, dim: int = -1, descending: bool = False, *, stable: bool | None = None
+) -> Any:
     """Return the sorted elements along a dimension, and their former indices."""
     tensors_only("sort", input=input)
     axis = dimension(dim, len(shape_of(input)))
@@ -316,7 +358,9 @@ def sort(input: Operand, dim: int = -1, descending: bool = False, *, stable: boo
 
 
 @ROWS.function(out=True)
-def argsort(input: Operand, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Value:
+def argsort(
+    input: Operand, dim: int = -1, descending: bool = False, *, stable: bool = False
+) -> Value:
     """Return the indices that sort elements along a dimension."""
     return sort(input, dim, descending).indices
 
@@ -334,7 +378,7 @@ def topk(input: Operand, k: int, dim: int = -1, largest: bool = True, sorted: bo
     return _Topk(*apply(TOPK, (input,), (axis, bool(largest), int(k), dim)))
 
 
-# -- norms -----------------------------------------------------------------------------------------------------------------
+# -- norms -----------------------------------------------------------------------------------------
 
 
 def _norm(x: Array, order: float, axes: tuple[int, ...], keep: bool, _shown: Any) -> Any:
@@ -365,7 +409,11 @@ NORM = Op(
 
 @ROWS.function(out=True)
 def norm(
-    input: Operand, p: float | str | None = "fro", dim: Dims = None, keepdim: bool = False, dtype: DtypeLike | None = None
+    input: Operand,
+    p: float | str | None = "fro",
+    dim: Dims = None,
+    keepdim: bool = False,
+    dtype: DtypeLike | None = None,
 ) -> Value:
     """Return the norm of all elements, or along dimensions: ``sum(abs(input)**p)**(1/p)``.
 

@@ -125,7 +125,9 @@ def shown(base: Tracer, function: Callable[..., Any], params: tuple[Any, ...]) -
         base = detached(base)
     elif not base.shape and base._view is None:
         base._view = Owned(C_ORDER)  # a scalar to the core, but 0-d tensors are arrays
-    return linked(function(base, *params), _KINDS.get(function, StepView)(base, *_arguments(function, params)))
+    return linked(
+        function(base, *params), _KINDS.get(function, StepView)(base, *_arguments(function, params))
+    )
 
 
 def _arguments(function: Callable[..., Any], params: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -145,7 +147,9 @@ def overwritten(old: Any, new: Any) -> Any:
     if old.dtype.kind not in "fc":
         return new
     still = ew.stop_gradient(old)
-    kept = ew.where(ew.isfinite(still), ew.sub(still, old), 0)  # zero; with these signs -0.0 is preserved
+    kept = ew.where(
+        ew.isfinite(still), ew.sub(still, old), 0
+    )  # zero; with these signs -0.0 is preserved
     return ew.sub(ew.stop_gradient(new), kept)
 
 
@@ -156,11 +160,16 @@ def reassigned(old: Any, new: Any) -> Any:
     Raises:
         LostGradientError: if shape or dtype differ from those of the history.
     """
-    if not isinstance(old, Tracer) or old.dtype.kind not in "fc" or old._recording.serial <= MODES.floor:
+    if (
+        not isinstance(old, Tracer)
+        or old.dtype.kind not in "fc"
+        or old._recording.serial <= MODES.floor
+    ):
         return detached(new) if isinstance(new, Tracer) else new
     if old.shape != new.shape or old.dtype != new.dtype:
         raise LostGradientError(
-            f"`.data` of a traced tensor of {old.dtype} and shape {tuple(old.shape)} is assigned {new.dtype} of shape "
+            f"`.data` of a traced tensor of {old.dtype} and shape {tuple(old.shape)} is assigned "
+            f"{new.dtype} of shape "
             f"{tuple(new.shape)}",
             fix="assign a tensor of the same shape and dtype, or make a new tensor",
         )

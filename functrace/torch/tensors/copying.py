@@ -55,7 +55,12 @@ def reduced(tensor: Tensor, _protocol: object = None) -> tuple[Any, Rebuild]:
     """
     warn_if_has_hooks(tensor)
     kind, memory, geometry, requires_grad = _parts(tensor)
-    return unpickled, (kind, memory.view(), geometry, requires_grad)  # an alias: pickle would write the same array only once
+    return unpickled, (
+        kind,
+        memory.view(),
+        geometry,
+        requires_grad,
+    )  # an alias: pickle would write the same array only once
 
 
 def _parts(tensor: Tensor) -> Rebuild:
@@ -66,10 +71,17 @@ def _parts(tensor: Tensor) -> Rebuild:
             fix="use clone(), or copy it outside of the transform",
         )
     memory = memory_of(tensor)
-    return type(tensor), memory, None if array is memory else geometry_of(tensor), tensor.requires_grad
+    return (
+        type(tensor),
+        memory,
+        None if array is memory else geometry_of(tensor),
+        tensor.requires_grad,
+    )
 
 
-def unpickled(kind: type[Tensor], memory: Array, geometry: Geometry | None, requires_grad: bool) -> Tensor:
+def unpickled(
+    kind: type[Tensor], memory: Array, geometry: Geometry | None, requires_grad: bool
+) -> Tensor:
     """Return the tensor of a pickle; for ``copy.copy``, which makes no copy of the state, one that
     shares the memory.
     """
@@ -77,7 +89,9 @@ def unpickled(kind: type[Tensor], memory: Array, geometry: Geometry | None, requ
     return rebuilt(kind, memory if is_array else memory.copy(order="K"), geometry, requires_grad)
 
 
-def rebuilt(kind: type[Tensor], memory: Array, geometry: Geometry | None, requires_grad: bool) -> Tensor:
+def rebuilt(
+    kind: type[Tensor], memory: Array, geometry: Geometry | None, requires_grad: bool
+) -> Tensor:
     """Return a leaf with a geometry in memory; None: all of the memory, in its order."""
     made = object.__new__(kind)
     if geometry is None:

@@ -24,7 +24,16 @@ class dtype:
         (True, 4)
     """
 
-    __slots__ = ("abbr", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy", "printed")
+    __slots__ = (
+        "abbr",
+        "is_complex",
+        "is_floating_point",
+        "is_signed",
+        "itemsize",
+        "name",
+        "numpy",
+        "printed",
+    )
 
     def __init__(self, name: str, printed: str) -> None:
         self.name = name
@@ -71,12 +80,14 @@ DtypeLike: TypeAlias = "dtype | np.dtype[Any] | type[Any]"
 
 DTYPES: dict[np.dtype[Any], dtype] = {
     d.numpy: d
-    for d in (bool_, uint8, int8, int16, int32, int64, float16, float32, float64, complex64, complex128)
+    for d in (bool_, uint8, int8, int16, int32, int64, float16, float32, float64, complex64,
+    complex128)
 }  # fmt: skip
 """The shim's dtype of each NumPy dtype."""
 
 NAMES: dict[str, dtype] = {d.name: d for d in DTYPES.values()} | {
-    "short": int16, "int": int32, "long": int64, "half": float16, "float": float32, "double": float64,
+    "short": int16, "int": int32, "long": int64, "half": float16, "float": float32,
+    "double": float64,
     "cfloat": complex64, "cdouble": complex128,
 }  # fmt: skip
 """The dtypes by their names in ``torch``."""
@@ -136,4 +147,9 @@ def numpy_dtype(d: DtypeLike) -> np.dtype[Any]:
     return found
 
 
-_OF_TYPES = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(complex)}
+_OF_TYPES = {
+    bool: np.dtype(np.bool_),
+    int: np.dtype(np.int64),
+    float: np.dtype(np.float64),
+    complex: np.dtype(complex),
+}

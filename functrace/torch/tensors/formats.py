@@ -36,13 +36,18 @@ class layout(_Word):
     """Memory layout of elements; dense ones only."""
 
 
-contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
+contiguous_format, preserve_format = (
+    memory_format("contiguous_format"),
+    memory_format("preserve_format"),
+)
 channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
 legacy_contiguous_format = contiguous_format
 strided = layout("strided")
 
 
-def check_place(name: str, device: DeviceLike | None, layout_: layout | None, pin_memory: bool | None) -> None:
+def check_place(
+    name: str, device: DeviceLike | None, layout_: layout | None, pin_memory: bool | None
+) -> None:
     """Check the placement arguments of a factory: a dense layout, in CPU memory, not pinned.
 
     Raises:
@@ -51,8 +56,12 @@ def check_place(name: str, device: DeviceLike | None, layout_: layout | None, pi
     """
     check_device(device)
     if layout_ is not None and not isinstance(layout_, layout):
-        raise TypeError(errors.must_be_named(name, "layout", "torch.layout", type(layout_).__name__))
+        raise TypeError(
+            errors.must_be_named(name, "layout", "torch.layout", type(layout_).__name__)
+        )
     if pin_memory is not None and pin_memory is not False:
         if not isinstance(pin_memory, bool):
-            raise TypeError(errors.must_be_named(name, "pin_memory", "bool", type(pin_memory).__name__))
+            raise TypeError(
+                errors.must_be_named(name, "pin_memory", "bool", type(pin_memory).__name__)
+            )
         raise RuntimeError(errors.NO_PINNED_MEMORY)

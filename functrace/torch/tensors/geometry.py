@@ -66,7 +66,8 @@ def _elements(x: Array, positions: Array, count: Array | None, given: Geometry) 
     flat = reshape(x, (math.prod(x.shape),))
     if count is not None:  # as PyTorch differentiates it, a position holds the mean of its elements
         return ew.div(
-            scatter_add(flat, (ARRAY,), (places(given).reshape(-1),), count.shape), np.maximum(count, 1).astype(x.dtype)
+            scatter_add(flat, (ARRAY,), (places(given).reshape(-1),), count.shape),
+            np.maximum(count, 1).astype(x.dtype),
         )
     if positions.size and positions.max() == flat.shape[0]:
         return concatenate((flat, np.zeros(1, x.dtype)), 0)
@@ -77,12 +78,16 @@ def strided_part(x: Array, wanted: Geometry, given: Geometry) -> Any:
     """Return the elements at ``wanted`` in the memory of an array at ``given``; for an array, a
     NumPy view.
     """
-    if isinstance(x, np.ndarray) and (not x.size or x.strides == tuple(n * x.itemsize for n in given[1])):
+    if isinstance(x, np.ndarray) and (
+        not x.size or x.strides == tuple(n * x.itemsize for n in given[1])
+    ):
         memory = x
         while isinstance(memory.base, np.ndarray):
             memory = memory.base
         start = address_of(x) - address_of(memory) + (wanted[2] - given[2]) * x.itemsize
-        return np.ndarray(wanted[0], x.dtype, row_of(memory), start, tuple(n * x.itemsize for n in wanted[1]))
+        return np.ndarray(
+            wanted[0], x.dtype, row_of(memory), start, tuple(n * x.itemsize for n in wanted[1])
+        )
     positions, count = _positions(wanted, given)
     return gather(_elements(x, positions, count, given), (ARRAY,), (positions,))
 
@@ -101,7 +106,9 @@ def strided(x: Array, wanted: Geometry, given: Geometry, _says_offset: bool) -> 
     return strided_part(x, wanted, given)
 
 
-view_written(strided, lambda base, value, wanted, given, _: _with_strided_part(base, value, wanted, given))
+view_written(
+    strided, lambda base, value, wanted, given, _: _with_strided_part(base, value, wanted, given)
+)
 
 
 def address_of(array: Array) -> int:
@@ -113,7 +120,9 @@ def row_of(memory: Array) -> Array:
     """Return the elements of a dense array in memory order, whatever the order of axes: a view."""
     if memory.flags.c_contiguous:
         return memory.reshape(-1)
-    return memory.transpose(sorted(range(memory.ndim), key=lambda k: -memory.strides[k])).reshape(-1)
+    return memory.transpose(sorted(range(memory.ndim), key=lambda k: -memory.strides[k])).reshape(
+        -1
+    )
 
 
 def memory_of(tensor: Tensor) -> Array:
@@ -146,13 +155,15 @@ def geometry_of(tensor: Tensor) -> Geometry:
         if known is None or tensor._view is not None or not known.flags.c_contiguous:
             raise UnsupportedFunctionError(
                 f"{array.aval} has no known memory layout: it is a traced value",
-                fix="use views that name dimensions (narrow, select, transpose), or contiguous() first",
+                fix="use views that name dimensions (narrow, select, transpose), or contiguous() "
+                "first",
             )
         return array.shape, dense_strides(array.shape), 0
     if is_conjugate(array):
         raise UnsupportedFunctionError(
             "a conjugate has its own memory here: it is not in the storage of its source",
-            fix="use views that name dimensions (narrow, select, transpose), or resolve_conj() first",
+            fix="use views that name dimensions (narrow, select, transpose), or resolve_conj() "
+            "first",
         )
     offset = (address_of(array) - address_of(memory_of(tensor))) // array.itemsize
     return array.shape, tensor.stride(), offset
@@ -164,7 +175,12 @@ def _begins_anywhere(tensor: Tensor) -> bool:
     """
     if tensor._array.size or tensor._view is None:
         return False
-    entries = [entry for function, params, _ in tensor._view.steps if function is index_static for entry in params[0]]
+    entries = [
+        entry
+        for function, params, _ in tensor._view.steps
+        if function is index_static
+        for entry in params[0]
+    ]
     return any(isinstance(entry, tuple) and entry[0] and entry[1] <= entry[0] for entry in entries)
 
 
@@ -185,23 +201,31 @@ def resize(tensor: Tensor, shape: Sizes, strides: Sizes | None = None) -> None:
     if math.prod(shape) and _begins_anywhere(tensor):
         raise UnsupportedFunctionError(
             "an empty view cannot grow: its offset in the storage is unknown",
-            fix="resize a part that begins at the start of the tensor, or make a tensor of that shape",
+            fix="resize a part that begins at the start of the tensor, or make a tensor of that "
+            "shape",
         )
     wanted = shape, dense_strides(shape) if strides is None else strides, given[2]
     needed = given[2] + math.prod(shape)
     memory = memory_of(tensor)
     counter = before_write(tensor)
     if needed > memory.size:
-        alone = memory.base is None and sys.getrefcount(memory) <= (3 if memory is tensor._array else 2)
+        alone = memory.base is None and sys.getrefcount(memory) <= (
+            3 if memory is tensor._array else 2
+        )
         if not alone or tensor._view is not None:
             raise UnsupportedFunctionError(
-                f"resize_ to {list(shape)} needs more memory, and another object shares the tensor's: a view, an "
+                f"resize_ to {list(shape)} needs more memory, and another object shares the "
+                "tensor's: a view, an "
                 "alias or an array",
                 fix="make a tensor of that shape, and copy_ into a part of it",
             )
         grown = np.zeros(needed, memory.dtype)
         grown[: memory.size] = row_of(memory)
-        array = grown.reshape(shape) if strides is None else strided_part(grown, (*wanted[:2], 0), ((needed,), (1,), 0))
+        array = (
+            grown.reshape(shape)
+            if strides is None
+            else strided_part(grown, (*wanted[:2], 0), ((needed,), (1,), 0))
+        )
         tensor._array, tensor._moves, tensor._home = array, (), None
     else:
         before = tensor._view
@@ -209,7 +233,9 @@ def resize(tensor: Tensor, shape: Sizes, strides: Sizes | None = None) -> None:
         if before is None:
             tensor._moves = (*tensor._moves, (strided, (given, wanted, False), None))
         else:
-            view = View(before.base, (*before.steps, (strided, (wanted, given, False), None)), before.made)
+            view = View(
+                before.base, (*before.steps, (strided, (wanted, given, False), None)), before.made
+            )
             view.version = before.version
             tensor._view = view
     counter[0] += 1

@@ -47,7 +47,7 @@ from functrace.tracing import Tracer
 from functrace.typing import Array
 
 ROWS = Rows()
-# -- as_strided ------------------------------------------------------------------------------------------------------
+# -- as_strided ------------------------------------------------------------------------------------
 
 
 def _strided_details(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
@@ -67,28 +67,40 @@ def _wanted(
     offset = given[2] if storage_offset is None else storage_offset
     if storage_offset is None and tensor._view is not None and 0 in given[0]:
         raise UnsupportedFunctionError(
-            "the offset of an empty view in its storage is unknown", fix="pass storage_offset, or use the base"
+            "the offset of an empty view in its storage is unknown",
+            fix="pass storage_offset, or use the base",
         )
     if len(shape) != len(strides):
         raise RuntimeError("mismatch in length of strides and shape")
     if min(strides, default=0) < 0:
         raise RuntimeError(errors.negative_strides(strides))
     if min(shape, default=0) < 0:
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}")
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(shape)} and "
+            f"strides={list(strides)}"
+        )
     if offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {offset}")
     itemsize = tensor._array.dtype.itemsize
     needed = (
-        (offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1) * itemsize if math.prod(shape) else 0
+        (offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1) * itemsize
+        if math.prod(shape)
+        else 0
     )
-    there = math.prod(tensor._array.shape) * itemsize if isinstance(tensor._array, Tracer) else memory_of(tensor).nbytes
+    there = (
+        math.prod(tensor._array.shape) * itemsize
+        if isinstance(tensor._array, Tracer)
+        else memory_of(tensor).nbytes
+    )
     if needed > there:
         raise RuntimeError(errors.storage_bounds(shape, strides, offset, itemsize, needed, there))
     return (shape, strides, offset), given
 
 
 @ROWS.function()
-def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+def as_strided(
+    input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
     """Return a view of the storage with these sizes and strides; by default, with the tensor's
     offset.
 
@@ -96,10 +108,14 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
         RuntimeError: if it would exceed the storage.
     """
     tensors_only("as_strided", input=input)
-    return apply(AS_STRIDED, (input,), (*_wanted(input, size, stride, storage_offset), storage_offset is not None))
+    return apply(
+        AS_STRIDED,
+        (input,),
+        (*_wanted(input, size, stride, storage_offset), storage_offset is not None),
+    )
 
 
-# -- in-place views --------------------------------------------------------------------------------------------------
+# -- in-place views --------------------------------------------------------------------------------
 
 
 def put_view(op: Op, tensor: Tensor, params: tuple[Any, ...], undo: Step) -> Tensor:
@@ -115,10 +131,13 @@ def put_view(op: Op, tensor: Tensor, params: tuple[Any, ...], undo: Step) -> Ten
         UnsupportedFunctionError: without recording, for a tensor in a graph, where gradients have
             its former shape.
     """
-    held = tensor._node is not None or (tensor._accumulator is not None and tensor._accumulator() is not None)
+    held = tensor._node is not None or (
+        tensor._accumulator is not None and tensor._accumulator() is not None
+    )
     if held and not MODES.recording and tensor._view is None:
         raise UnsupportedFunctionError(
-            "a tensor in a graph changes its shape under no_grad: its gradients would not have the shape in the graph",
+            "a tensor in a graph changes its shape under no_grad: its gradients would not have the "
+            "shape in the graph",
             fix="do this with grad mode on, or to x.detach()",
         )
     made = apply(op, (tensor,), params)
@@ -144,10 +163,14 @@ def _sizes(specs: Sequence[Any], _params: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _op(node: str, function: Callable[..., Any], *names: str, keeps_sizes: bool = False) -> Op:
-    """Return the op of an in-place view, whose parameters after the first are fields of the node."""
+    """Return the op of an in-place view, whose parameters after the first are fields of
+    the node.
+    """
 
     def details(specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
-        return dict(zip(names, params[1:], strict=True)) | (_sizes(specs, params) if keeps_sizes else {})
+        return dict(zip(names, params[1:], strict=True)) | (
+            _sizes(specs, params) if keeps_sizes else {}
+        )
 
     return Op(node, lambda x, first, *_: function(x, first), is_view=True, details=details)
 
@@ -226,7 +249,9 @@ def unsqueeze_(self: Tensor, dim: int) -> Tensor:
 
 
 @ROWS.function("function method")
-def as_strided_(self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+def as_strided_(
+    self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
     """`as_strided`, in place."""
     tensors_only("as_strided_", input=self)
     wanting((self,))
@@ -235,7 +260,7 @@ def as_strided_(self: Tensor, size: Sequence[int], stride: Sequence[int], storag
     return put_view(AS_STRIDED_IN_PLACE, self, (wanted, given, storage_offset is not None), undo)
 
 
-# -- other sizes, other memory ---------------------------------------------------------------------------------------
+# -- other sizes, other memory ---------------------------------------------------------------------
 
 
 @ROWS.function("method")
@@ -254,7 +279,9 @@ def resize_(self: Tensor, *size: int | Sequence[int], memory_format: object = No
     try:
         shape = sizes(size)
     except TypeError:
-        raise TypeError(errors.must_be("resize_", "size", 0, "tuple of ints", errors.kind_of(size[0]))) from None
+        raise TypeError(
+            errors.must_be("resize_", "size", 0, "tuple of ints", errors.kind_of(size[0]))
+        ) from None
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
     if min(shape, default=0) < 0:
@@ -287,12 +314,16 @@ def set_(
             has no derivative.
     """
     wanting((self,))
-    if isinstance(self._array, Tracer) or (isinstance(source, Tensor) and isinstance(source._array, Tracer)):
+    if isinstance(self._array, Tracer) or (
+        isinstance(source, Tensor) and isinstance(source._array, Tracer)
+    ):
         raise UnsupportedFunctionError(
             "set_ of a traced value, which has no memory",
             fix="use copy_",
         )
-    recorded = MODES.recording and (self.requires_grad or (isinstance(source, Tensor) and source.requires_grad))
+    recorded = MODES.recording and (
+        self.requires_grad or (isinstance(source, Tensor) and source.requires_grad)
+    )
     if recorded or self._view is not None:
         raise UnsupportedFunctionError(
             "set_ of a view, or of tensors that require grad, has no derivative",
@@ -306,7 +337,10 @@ def set_(
         array = source._array
         if size is not None:
             wanted, given = _wanted(
-                source, size, dense_strides(sizes((size,))) if stride is None else stride, storage_offset
+                source,
+                size,
+                dense_strides(sizes((size,))) if stride is None else stride,
+                storage_offset,
             )
             array = strided_part(array, wanted, given)
     else:
@@ -319,7 +353,10 @@ def set_(
     self._accumulator = None  # older graphs no longer lead to the tensor, but still to its `.grad`
     lies = array.shape, tuple(n // array.itemsize for n in array.strides), 0
     self._home = None
-    self._array, self._moves = array, () if array.base is None else ((strided, (lies, lies, False), None),)
+    self._array, self._moves = (
+        array,
+        () if array.base is None else ((strided, (lies, lies, False), None),),
+    )
     counter[0] += 1
     return self
 
@@ -338,7 +375,7 @@ def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
     return Resize.apply(self, tensor._array.shape)
 
 
-# -- storages --------------------------------------------------------------------------------------------------------
+# -- storages --------------------------------------------------------------------------------------
 
 
 class Storage:

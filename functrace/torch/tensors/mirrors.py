@@ -44,10 +44,17 @@ def conjugated(x: Array) -> Any:
     before = MIRRORS.get(id(x))
     if before is not None and before.made() is x:
         return before.source[...]
-    source = x[tuple(slice(0, 1) if s == 0 and n > 1 else slice(None) for s, n in zip(x.strides, x.shape, strict=True))]
+    source = x[
+        tuple(
+            slice(0, 1) if s == 0 and n > 1 else slice(None)
+            for s, n in zip(x.strides, x.shape, strict=True)
+        )
+    ]
     made = np.asarray(np.conjugate(source))
     key = id(made)
-    MIRRORS[key] = Mirror(source, weakref.ref(made, lambda _: MIRRORS.pop(key, None)), not is_conjugate(x))
+    MIRRORS[key] = Mirror(
+        source, weakref.ref(made, lambda _: MIRRORS.pop(key, None)), not is_conjugate(x)
+    )
     return made if made.shape == x.shape else np.broadcast_to(made, x.shape)
 
 

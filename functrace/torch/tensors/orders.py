@@ -61,7 +61,9 @@ def ordered(result: Array, order: Sequence[int]) -> Array:
     return np.ascontiguousarray(turned).transpose(np.argsort(order))
 
 
-def _compared(a: int, b: int, shape: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> bool | None:
+def _compared(
+    a: int, b: int, shape: tuple[int, ...], steps: Sequence[tuple[int, ...]]
+) -> bool | None:
     """Return True if axis ``a`` is outside of ``b``; None if no operand decides."""
     for s in steps:
         if s[a] and s[b]:

@@ -29,7 +29,9 @@ def as_pairs(x: Array | Tracer) -> Any:
     if isinstance(x, Tracer):
         return stack((ew.real(x), ew.imag(x)), len(x.shape))
     parts = np.real(x)
-    return np.lib.stride_tricks.as_strided(parts, (*x.shape, 2), (*x.strides, parts.itemsize), writeable=x.flags.writeable)
+    return np.lib.stride_tricks.as_strided(
+        parts, (*x.shape, 2), (*x.strides, parts.itemsize), writeable=x.flags.writeable
+    )
 
 
 def as_complex(x: Array | Tracer) -> Any:

@@ -31,7 +31,11 @@ def text_of(tensor: Tensor) -> str:
     if isinstance(array, Tracer):
         return f"tensor({array!r})"
     parts = []
-    if array.dtype.kind not in "b" and array.dtype not in (default_float(), default_complex(), np.int64):
+    if array.dtype.kind not in "b" and array.dtype not in (
+        default_float(),
+        default_complex(),
+        np.int64,
+    ):
         parts.append(f"dtype={DTYPES[array.dtype]!r}")
     if not array.size and array.shape != (0,):
         parts.insert(0, f"size={array.shape}")
@@ -79,7 +83,10 @@ def _nested(array: Any, indent: int, show: Callable[[Any], str], shortened: bool
     if not array.ndim:
         return show(array[()])
     if array.ndim == 1:
-        parts = [show(v) for v in (array if not (shortened and len(array) > 2 * _AT_ENDS) else array[:_AT_ENDS])]
+        parts = [
+            show(v)
+            for v in (array if not (shortened and len(array) > 2 * _AT_ENDS) else array[:_AT_ENDS])
+        ]
         if shortened and len(array) > 2 * _AT_ENDS:
             parts += [" ...", *(show(v) for v in array[-_AT_ENDS:])]
         width = max(1, (_WIDTH - indent) // (max(map(len, (p for p in parts if p != " ..."))) + 2))
@@ -117,7 +124,11 @@ def _formatter(array: Any) -> Callable[[Any], str]:
     low, high = float(sizes.min()), float(sizes.max())
     scientific = high / low > 1000.0 or high > 1.0e8
     if np.all(values == np.ceil(values)):
-        form = f"{{:.{_PRECISION}e}}" if scientific and (high > 1.0e8 or high / low > 1000.0) else "{:.0f}."
+        form = (
+            f"{{:.{_PRECISION}e}}"
+            if scientific and (high > 1.0e8 or high / low > 1000.0)
+            else "{:.0f}."
+        )
     else:
         form = f"{{:.{_PRECISION}e}}" if scientific or low < 1.0e-4 else f"{{:.{_PRECISION}f}}"
 
@@ -127,7 +138,9 @@ def _formatter(array: Any) -> Callable[[Any], str]:
             return _plain(x)
         return form.format(x)
 
-    width = max(len(write(v)) for v in values)  # as PyTorch: infinities and nan do not widen the others
+    width = max(
+        len(write(v)) for v in values
+    )  # as PyTorch: infinities and nan do not widen the others
     return lambda v: write(v).rjust(width)
 
 

@@ -66,7 +66,9 @@ STRIDED: set[Callable[..., Any]] = set()
 """View functions that return views of arrays with any strides, and so never copy memory."""
 
 
-def view_written(function: Callable[..., Any], replace: Callable[..., Any], *, is_strided: bool = False) -> None:
+def view_written(
+    function: Callable[..., Any], replace: Callable[..., Any], *, is_strided: bool = False
+) -> None:
     """Register the write of a view: ``replace(base, value, *params)`` is the updated base; see
     `STRIDED`, too.
     """
@@ -80,7 +82,13 @@ def _contracted(base: Array, value: Array, rest: Steps) -> Any:
     written = np.zeros(value.shape, np.bool_)
     part(written, rest)[...] = True
     extra = written.ndim - len(base.shape)
-    axes = tuple(k for k in range(written.ndim) if k < extra or base.shape[k - extra] != written.shape[k])
+    axes = tuple(
+        k for k in range(written.ndim) if k < extra or base.shape[k - extra] != written.shape[k]
+    )
     count = np.sum(written, axes).reshape(base.shape)
     chosen = reshape(reduce_sum(where(written, value, 0), axes), base.shape)
-    return where(count > 0, div(chosen, np.maximum(count, 1).astype(base.dtype)) if count.max() > 1 else chosen, base)
+    return where(
+        count > 0,
+        div(chosen, np.maximum(count, 1).astype(base.dtype)) if count.max() > 1 else chosen,
+        base,
+    )

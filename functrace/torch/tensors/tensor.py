@@ -183,7 +183,11 @@ class Tensor(Methods):
     def requires_grad(self) -> bool:
         """True if gradients flow to this tensor."""
         view = self._view
-        return self._requires or self._node is not None or (view is not None and view.base.requires_grad)
+        return (
+            self._requires
+            or self._node is not None
+            or (view is not None and view.base.requires_grad)
+        )
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -254,7 +258,9 @@ class Tensor(Methods):
 
     @property
     def _backward_hooks(self) -> Any:
-        """Hooks by number. Those assigned to a computed tensor become its node's by `GraphNode._register_hook_dict`."""
+        """Hooks by number. Those assigned to a computed tensor become its node's by
+        `GraphNode._register_hook_dict`.
+        """
         node = self.grad_fn
         if self._hooks is not None or node is None or not node._tensor_hooks:
             return self._hooks
@@ -332,7 +338,11 @@ class Tensor(Methods):
     def stride(self, dim: int | None = None) -> Any:
         """Return the strides, in elements."""
         array = self._array
-        strides = tuple(n // array.itemsize for n in array.strides) if array.size else dense_strides(array.shape)
+        strides = (
+            tuple(n // array.itemsize for n in array.strides)
+            if array.size
+            else dense_strides(array.shape)
+        )
         return strides if dim is None else strides[dim]
 
     def is_contiguous(self) -> bool:
@@ -375,7 +385,9 @@ class Tensor(Methods):
             refuse_mirrored(mirror)
         return np.array(self._array, dtype, copy=copy)
 
-    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
+    def __array_wrap__(
+        self, array: Any, context: Any = None, return_scalar: bool = False
+    ) -> Tensor:
         return fresh(array.astype(np.uint8) if array.dtype == np.bool_ else array)
 
     def item(self) -> Any:
@@ -427,7 +439,9 @@ class Tensor(Methods):
         return complex(self._read())
 
     def __format__(self, spec: str) -> str:
-        return object.__format__(self, spec) if self._array.ndim else format(self._array.item(), spec)
+        return (
+            object.__format__(self, spec) if self._array.ndim else format(self._array.item(), spec)
+        )
 
     def __index__(self) -> int:
         if self._array.dtype.kind not in "iub" or self._array.size != 1:
@@ -488,7 +502,9 @@ class Tensor(Methods):
             refuse_outside(self, new)
         if old.shape != new.shape or old.dtype != new.dtype:
             self._note_resized()
-        self._array = reassigned(old, new) if isinstance(old, Tracer) or isinstance(new, Tracer) else new
+        self._array = (
+            reassigned(old, new) if isinstance(old, Tracer) or isinstance(new, Tracer) else new
+        )
         self._home = home_of(value)
 
     def _note_resized(self) -> None:
@@ -562,7 +578,9 @@ def home_of(tensor: Tensor) -> Array | None:
 
 def is_expanded(array: Array) -> bool:
     """Return True if elements share memory, as in an expanded array."""
-    return 0 in array.strides and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+    return 0 in array.strides and any(
+        s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)
+    )
 
 
 def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -585,7 +603,11 @@ def array_of(tensor: Tensor) -> Any:
     """
     if isinstance(tensor._array, Tracer):
         return in_grad_mode(tensor._array)
-    return MODES.lift(tensor) if MODES.lift is not None and MODES.recording and tensor.requires_grad else tensor._array
+    return (
+        MODES.lift(tensor)
+        if MODES.lift is not None and MODES.recording and tensor.requires_grad
+        else tensor._array
+    )
 
 
 def wrap(array: Any) -> Tensor:
@@ -593,7 +615,9 @@ def wrap(array: Any) -> Tensor:
     array.
     """
     made = _new(Tensor)
-    made._array = array if type(array) is np.ndarray or isinstance(array, Tracer) else np.asarray(array)
+    made._array = (
+        array if type(array) is np.ndarray or isinstance(array, Tracer) else np.asarray(array)
+    )
     made._counter = [0, STARTED.newest]
     return made
 
@@ -643,9 +667,11 @@ def refuse_outside(tensor: Tensor, value: Tracer) -> None:
         began = min(began, MODES.begun)
     if counter is not UNVERSIONED and counter[1] < began:
         raise LostGradientError(
-            f"a traced value is written into a tensor of {tensor._array.dtype} and shape {tuple(tensor._array.shape)} from "
+            f"a traced value is written into a tensor of {tensor._array.dtype} and shape "
+            f"{tuple(tensor._array.shape)} from "
             f"outside of {value._recording.owner}",
-            fix="return the value (has_aux=True carries further results) and write it outside; or pass the tensor as an "
+            fix="return the value (has_aux=True carries further results) and write it outside; or "
+            "pass the tensor as an "
             "argument, or write into a clone of it",
         )
 
@@ -681,13 +707,18 @@ def check_gradient(tensor: Tensor, gradient: Any) -> None:
         RuntimeError: if shape or dtype differ.
     """
     if not isinstance(gradient, Tensor):
-        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(gradient).__name__}")
+        raise TypeError(
+            "assigned grad expected to be a Tensor or None but got grad of type "
+            f"{type(gradient).__name__}"
+        )
     if gradient is tensor:
         raise RuntimeError("can't assign Variable as its own grad")
     if gradient._array.dtype != tensor._array.dtype:
         raise RuntimeError(errors.assigned_gradient_dtype(gradient.dtype, tensor.dtype))
     if gradient._array.shape != tensor._array.shape:
-        raise RuntimeError(errors.assigned_gradient_shape(gradient._array.shape, tensor._array.shape))
+        raise RuntimeError(
+            errors.assigned_gradient_shape(gradient._array.shape, tensor._array.shape)
+        )
 
 
 def is_tensor(value: Any) -> bool:

@@ -29,7 +29,15 @@ from functrace.ops.shaping import convert
 from functrace.torch import errors
 from functrace.torch.autograd.accumulation import is_dense
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.autograd.graph import NO_EDGE, GraphNode, NativeNode, OpNode, attach, edge, number
+from functrace.torch.autograd.graph import (
+    NO_EDGE,
+    GraphNode,
+    NativeNode,
+    OpNode,
+    attach,
+    edge,
+    number,
+)
 from functrace.torch.autograd.saved import SavedTensor, save_operand, short_name
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.applying_traced import (
@@ -50,14 +58,23 @@ from functrace.torch.tensors.aliases import is_alone, replace, shown, traced_of
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.mirrors import MIRRORS, conjugated, refresh
 from functrace.torch.tensors.steps import Steps, part, with_part
-from functrace.torch.tensors.tensor import UNVERSIONED, Tensor, View, before_write, refuse_outside, wrap
+from functrace.torch.tensors.tensor import (
+    UNVERSIONED,
+    Tensor,
+    View,
+    before_write,
+    refuse_outside,
+    wrap,
+)
 from functrace.tracing import Tracer
 from functrace.typing import Array
 
 _new = object.__new__
 
 
-def check_memory(target: Array, operands: Sequence[Any], arrays: Sequence[Any], *, moves: bool = False) -> None:
+def check_memory(
+    target: Array, operands: Sequence[Any], arrays: Sequence[Any], *, moves: bool = False
+) -> None:
     """Refuse to write into elements that share memory, or that an operand has in another order (in
     any, if ``moves``).
 
@@ -66,7 +83,9 @@ def check_memory(target: Array, operands: Sequence[Any], arrays: Sequence[Any], 
     """
     if isinstance(target, Tracer):
         return
-    if not target.flags.c_contiguous and any(s == 0 and n > 1 for s, n in zip(target.strides, target.shape, strict=True)):
+    if not target.flags.c_contiguous and any(
+        s == 0 and n > 1 for s, n in zip(target.strides, target.shape, strict=True)
+    ):
         raise RuntimeError(errors.OVERLAPPING_WRITE)
     owner = target if target.base is None else target.base
     for x, array in zip(operands, arrays, strict=True):
@@ -86,7 +105,9 @@ def check_memory(target: Array, operands: Sequence[Any], arrays: Sequence[Any], 
 def lies_alike(target: Array, array: Array) -> bool:
     """Return True if two arrays are the same elements in the same order."""
     begins = [a.__array_interface__["data"][0] for a in (target, array)]
-    return begins[0] == begins[1] and target.dtype == array.dtype and _steps(target) == _steps(array)
+    return (
+        begins[0] == begins[1] and target.dtype == array.dtype and _steps(target) == _steps(array)
+    )
 
 
 def _steps(array: Array) -> list[tuple[int, int]]:
@@ -104,7 +125,7 @@ def writable(array: Array) -> Array:
     return alias
 
 
-# -- views read after their base has changed ---------------------------------------------------------------------
+# -- views read after their base has changed -------------------------------------------------------
 
 AS_STRIDED = Op("AsStridedBackward0", part, is_view=True)
 
@@ -150,18 +171,21 @@ def replayed(base: Tensor, steps: Steps) -> tuple[GraphNode, int]:
     return made._node, made._output_nr
 
 
-def make_plan_cached(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], array: Array) -> Plan:
+def make_plan_cached(
+    op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], array: Array
+) -> Plan:
     """Return the plan of an op of one operand that requires grad."""
     key = (op, params, array.shape, array.dtype, 1)
     return PLANS.get(key) or make_plan(key, operands, 1)
 
 
-# -- writing -------------------------------------------------------------------------------------------------------
+# -- writing ---------------------------------------------------------------------------------------
 
 
 @final
 class CopySlices(Case):
-    """Case of an in-place operation on a view: operand 0 is the base; the view's former value may be saved.
+    """Case of an in-place operation on a view: operand 0 is the base; the view's former value may
+    be saved.
 
     Args:
         inner: the operation.
@@ -172,7 +196,12 @@ class CopySlices(Case):
     __slots__ = ("inner", "steps")
 
     def __init__(
-        self, inner: Op, steps: Steps, specs: tuple[Any, ...], params: tuple[Any, ...], active: tuple[bool, ...]
+        self,
+        inner: Op,
+        steps: Steps,
+        specs: tuple[Any, ...],
+        params: tuple[Any, ...],
+        active: tuple[bool, ...],
     ) -> None:
         self.inner, self.steps = inner, steps
         super().__init__(COPY_SLICES, specs, params, active)
@@ -184,7 +213,9 @@ class CopySlices(Case):
         return tuple(range(len(self.specs))) if edges is None else edges
 
     def saveable(self, operands: int, results: int) -> list[tuple[str, int]]:
-        """Return the values that may be saved, by name; the view's former value has the index after the operands."""
+        """Return the values that may be saved, by name; the view's former value has the index after
+        the operands.
+        """
         count = len(self.specs)
         named = [(name, p or count) for name, p in self.inner.saves if 0 <= p < count]
         if all(p != count for _, p in named):
@@ -199,10 +230,14 @@ class CopySlices(Case):
             former = part(base, self.steps)
             given, variables = self.inputs(recording, self.specs[1:])
             specs = (former.aval, *self.specs[1:])
-            function = inner.function if inner.promote is None else inner.promote(inner.function, specs)
+            function = (
+                inner.function if inner.promote is None else inner.promote(inner.function, specs)
+            )
             value = fitted((inner.derived or function)(former, *given, *self.params), former)
             result = with_part(base, self.steps, value)
-            if not isinstance(result, Tracer):  # a full overwrite does not depend on the former value
+            if not isinstance(
+                result, Tracer
+            ):  # a full overwrite does not depend on the former value
                 result = recording.handle(recording.capture(result))
             program = recording.program((result._id,), name="CopySlices")
             return Recorded(program, [base._id, *variables, former._id], many=False)
@@ -223,7 +258,9 @@ def in_place_form(op: Op) -> Op:
     def promote(function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Any]:
         if op.promote is None:
             return function
-        promotion = op.promote if isinstance(op.promote, Promotion) and not op.promote.asks else None
+        promotion = (
+            op.promote if isinstance(op.promote, Promotion) and not op.promote.asks else None
+        )
         try:
             inner = op.promote(function, specs)
         except NotImplementedError:
@@ -247,7 +284,10 @@ def in_place_form(op: Op) -> Op:
 
 
 def write(
-    op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = (), overwrite: Callable[[], object] | None = None
+    op: Op,
+    operands: tuple[Any, ...],
+    params: tuple[Any, ...] = (),
+    overwrite: Callable[[], object] | None = None,
 ) -> Tensor:
     """Apply an op in place: the first operand, a tensor, gets the result.
 
@@ -296,7 +336,9 @@ def write(
     # The result is like the tensor then: see `in_place_form`.
     writes = type(plan.evaluate) in (np.ufunc, Spread) and op.promote is not None
     if writes and (plan.evaluate is np.negative or type(plan.evaluate) is Spread):
-        writes = target.flags.c_contiguous  # NumPy 2.4's negative reads wrong elements at write strides of 16 or 64 bytes
+        writes = (
+            target.flags.c_contiguous
+        )  # NumPy 2.4's negative reads wrong elements at write strides of 16 or 64 bytes
     result = target if writes or overwrite is not None else plan.compute(arrays)
     if result.shape != target.shape:
         raise RuntimeError(errors.output_shape(target.shape, result.shape))
@@ -368,7 +410,9 @@ def check_writable(tensor: Tensor) -> None:
 
 
 def check_kind(promote: Promotion, specs: Sequence[Any]) -> None:
-    """Refuse operands whose result is larger, or of a higher kind, than the tensor: integers do not become floats."""
+    """Refuse operands whose result is larger, or of a higher kind, than the tensor: integers do not
+    become floats.
+    """
     shapes = [s.shape for s in specs if isinstance(s, ShapeDtype)]
     for shape in shapes[1:]:
         check_broadcast(shapes[0], shape)
@@ -377,7 +421,9 @@ def check_kind(promote: Promotion, specs: Sequence[Any]) -> None:
         raise RuntimeError(errors.output_shape(shapes[0], full))
     given = promote.dtype(specs)
     if RANK[given.kind] > RANK[specs[0].dtype.kind]:
-        raise RuntimeError(errors.result_cast(DTYPES[given].printed, DTYPES[specs[0].dtype].printed))
+        raise RuntimeError(
+            errors.result_cast(DTYPES[given].printed, DTYPES[specs[0].dtype].printed)
+        )
 
 
 def begin(plan: Plan, tensor: Tensor, others: tuple[Any, ...], arrays: list[Any]) -> OpNode:
@@ -424,11 +470,17 @@ def end(plan: Plan, node: OpNode, target: Tensor) -> None:
     move_retained(target, node)
     target._node, target._output_nr, target._requires = node, 0, False
     if node._saved is not None and None in node._saved:
-        node._saved = tuple([SavedTensor(target, True, node) if s is None else s for s in node._saved])
+        node._saved = tuple(
+            [SavedTensor(target, True, node) if s is None else s for s in node._saved]
+        )
 
 
-def slices_plan(op: Op, view: View, operands: tuple[Any, ...], params: tuple[Any, ...], mask: int) -> Plan:
-    """Return the plan of an in-place op on a view; its base is active if the view or the base was."""
+def slices_plan(
+    op: Op, view: View, operands: tuple[Any, ...], params: tuple[Any, ...], mask: int
+) -> Plan:
+    """Return the plan of an in-place op on a view; its base is active if the view or the
+    base was.
+    """
     base = view.base._array
     active = view.base.requires_grad
     specs: list[Any] = [ShapeDtype(base.shape, base.dtype)]
@@ -465,7 +517,9 @@ def move_retained(tensor: Tensor, node: GraphNode, output_nr: int = 0) -> None:
         node._retained = {**(node._retained or {}), output_nr: weakref.ref(tensor)}
 
 
-def write_traced(op: Op, tensor: Tensor, others: tuple[Any, ...], params: tuple[Any, ...]) -> Tensor:
+def write_traced(
+    op: Op, tensor: Tensor, others: tuple[Any, ...], params: tuple[Any, ...]
+) -> Tensor:
     """Apply an op in place to a tensor that holds a traced value; the tensor and its base get new
     traced values.
     """
@@ -481,13 +535,20 @@ def write_traced(op: Op, tensor: Tensor, others: tuple[Any, ...], params: tuple[
         raise RuntimeError(errors.output_shape(tensor._array.shape, result.shape))
     node, plan, view = None, None, tensor._view
     if mask:
-        tensors = tuple([wrap(x) if isinstance(x, (Tracer, np.ndarray, np.generic)) else x for x in operands])
+        tensors = tuple(
+            [wrap(x) if isinstance(x, (Tracer, np.ndarray, np.generic)) else x for x in operands]
+        )
         if view is None:
             plan, _ = traced_plan(in_place_form(op), tensors, params, mask)
         else:
             plan = slices_plan(op, view, tensors, params, mask)
         if plan.derivation is not None:
-            node = begin(plan, tensor, tensors[1:], [x._array if isinstance(x, Tensor) else x for x in tensors])
+            node = begin(
+                plan,
+                tensor,
+                tensors[1:],
+                [x._array if isinstance(x, Tensor) else x for x in tensors],
+            )
             node.__class__ = of_traced(plan.case.op.node_class)
     counter = before_write(tensor)
     replace(tensor._array, fitted(result, tensor._array))
@@ -512,9 +573,11 @@ def become_traced(tensor: Tensor, like: Tracer) -> None:
         tensor._array = None  # it refers to the memory, too
     if not is_alone(array):
         raise LostGradientError(
-            f"a traced value is written into a tensor of {array.dtype} whose memory another object shares: another tensor, "
+            f"a traced value is written into a tensor of {array.dtype} whose memory another object "
+            "shares: another tensor, "
             "or an array",
-            fix="make the tensor inside the function (torch.zeros_like(x)), or write into a clone of it",
+            fix="make the tensor inside the function (torch.zeros_like(x)), or write into a clone "
+            "of it",
         )
     base._array = traced_of(array, like)
     if view is not None:
@@ -524,7 +587,7 @@ def become_traced(tensor: Tensor, like: Tracer) -> None:
         tensor._array = shows
 
 
-# -- for Functions -------------------------------------------------------------------------------------------------
+# -- for Functions ---------------------------------------------------------------------------------
 
 
 class CopySlicesOf(NativeNode):
@@ -567,7 +630,9 @@ class CopySlicesOf(NativeNode):
 
 CopySlicesOf.__name__ = CopySlicesOf.__qualname__ = "CopySlices"
 PART = Op("AsStridedBackward0", part)
-WITH_PART = Op("AsStridedScatterBackward0", lambda base, value, steps: with_part(base, steps, value))
+WITH_PART = Op(
+    "AsStridedScatterBackward0", lambda base, value, steps: with_part(base, steps, value)
+)
 
 
 def rebase_history(tensor: Tensor, node: GraphNode, output_nr: int) -> None:
@@ -594,4 +659,8 @@ def refuse_function_view(tensor: Tensor, view: View, *, through_base: bool) -> N
     if view.made in ("custom", "multiple") and tensor._node is not None:
         name = short_name(tensor._node)
         several = view.made == "multiple"
-        raise RuntimeError(errors.view_of_function(tensor._output_nr, name, several=several, through_base=through_base))
+        raise RuntimeError(
+            errors.view_of_function(
+                tensor._output_nr, name, several=several, through_base=through_base
+            )
+        )

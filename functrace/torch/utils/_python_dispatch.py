@@ -48,7 +48,11 @@ class TorchDispatchMode:
             raise AssertionError("_dispatch_key must be a torch._C.DispatchKey")
 
     def __torch_dispatch__(
-        self, func: OpOverload, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        func: OpOverload,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Handle an operation: return its result, usually ``func(*args, **kwargs)``."""
         raise NotImplementedError
@@ -58,7 +62,10 @@ class TorchDispatchMode:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
     ) -> bool | None:
         activate(active()[:-1])
         return None
@@ -66,7 +73,10 @@ class TorchDispatchMode:
     @classmethod
     def push(cls: type[Mode], *args: Any, **kwargs: Any) -> Mode:
         """Make a mode; ``with Mode()`` does."""
-        warnings.warn("`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`", stacklevel=2)
+        warnings.warn(
+            "`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`",
+            stacklevel=2,
+        )
         return cls(*args, **kwargs)
 
     @classmethod
@@ -88,7 +98,11 @@ class BaseTorchDispatchMode(TorchDispatchMode):
     """A mode that runs every operation."""
 
     def __torch_dispatch__(
-        self, func: OpOverload, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        func: OpOverload,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Run the operation."""
         return func(*args, **(kwargs or {}))
@@ -119,7 +133,9 @@ def any_torch_dispatch_mode_on_stack() -> bool:
     """Return True if a mode is active that neither belongs to the library nor ignores compiler
     internals.
     """
-    return any(not mode.is_infra_mode() and not mode.ignore_compile_internals() for mode in active())
+    return any(
+        not mode.is_infra_mode() and not mode.ignore_compile_internals() for mode in active()
+    )
 
 
 def _push_mode(mode: TorchDispatchMode) -> None:

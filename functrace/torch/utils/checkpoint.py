@@ -19,7 +19,9 @@ from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.random import get_rng_state, random_numbers_of
 from functrace.torch.tensors.tensor import Tensor
-from functrace.torch.utils.checkpoint_debug import _get_debug_context_and_cb as _get_debug_context_and_cb
+from functrace.torch.utils.checkpoint_debug import (
+    _get_debug_context_and_cb as _get_debug_context_and_cb,
+)
 from functrace.torch.utils.device_states import DefaultDeviceType as DefaultDeviceType
 from functrace.torch.utils.device_states import _infer_device_type as _infer_device_type
 from functrace.torch.utils.device_states import check_backward_validity as check_backward_validity
@@ -33,7 +35,9 @@ from functrace.torch.utils.recomputation import (
     _checkpoint_hook,
     _CheckpointFrame,
 )
-from functrace.torch.utils.recomputation import _allowed_determinism_checks_to_fns as _allowed_determinism_checks_to_fns
+from functrace.torch.utils.recomputation import (
+    _allowed_determinism_checks_to_fns as _allowed_determinism_checks_to_fns,
+)
 from functrace.torch.utils.recomputation import _recomputation_hook as _recomputation_hook
 from functrace.torch.utils.recomputation import _StopRecomputationError as _StopRecomputationError
 from functrace.torch.utils.reentrant import CheckpointFunction as CheckpointFunction
@@ -154,7 +158,9 @@ def checkpoint(
     """
     preserve = kwargs.pop("preserve_rng_state", True)
     leaves = flatten((args, kwargs))[0]
-    if any(isinstance(leaf._array if isinstance(leaf, Tensor) else leaf, Tracer) for leaf in leaves):
+    if any(
+        isinstance(leaf._array if isinstance(leaf, Tensor) else leaf, Tracer) for leaf in leaves
+    ):
         return among_traced(function, context_fn, args, kwargs)
     if use_reentrant is None:
         warnings.warn(errors.REENTRANT_UNDECIDED, UserWarning, stacklevel=2)
@@ -196,7 +202,9 @@ def _checkpoint_without_reentrant_generator(
         context_fn, callback = _get_debug_context_and_cb()
     compares = _allowed_determinism_checks_to_fns.get(determinism_check)
     if compares is None:
-        raise ValueError(errors.determinism_check(list(_allowed_determinism_checks_to_fns), determinism_check))
+        raise ValueError(
+            errors.determinism_check(list(_allowed_determinism_checks_to_fns), determinism_check)
+        )
     now, again = context_fn()
     if not MODES.recording:
         yield
@@ -224,7 +232,11 @@ class _Call:
     __slots__ = ("_context", "_function", "_kwargs", "_random")
 
     def __init__(
-        self, function: Callable[..., Any], kwargs: dict[str, Any], context: AbstractContextManager[Any], preserve: bool
+        self,
+        function: Callable[..., Any],
+        kwargs: dict[str, Any],
+        context: AbstractContextManager[Any],
+        preserve: bool,
     ) -> None:
         self._function, self._kwargs, self._context = function, kwargs, context
         self._random = get_rng_state() if preserve else None
@@ -276,11 +288,15 @@ def checkpoint_sequential(
     parts = list(functions)
     size = len(parts) // segments
     if not size:
-        raise ValueError(f"{segments} segments of {len(parts)} functions; each needs at least one function")
+        raise ValueError(
+            f"{segments} segments of {len(parts)} functions; each needs at least one function"
+        )
     last = size * (segments - 1)
     for start in range(0, last, size):
         segment = _Chain(parts[start : start + size])
-        input = checkpoint(segment, input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state)
+        input = checkpoint(
+            segment, input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state
+        )
     return _Chain(parts[last:])(input)
 
 
@@ -301,7 +317,8 @@ class _Chain:
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Override the ``early_stop`` option of all checkpoints that are made inside of a ``with`` block.
+    """Override the ``early_stop`` option of all checkpoints that are made inside of a ``with``
+    block.
 
     Args:
         enable: True to stop the second run once everything needed is there.

@@ -35,13 +35,22 @@ class LoggingTensorMode(TorchDispatchMode):
         self._count = 0
 
     def __torch_dispatch__(
-        self, func: OpOverload, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        func: OpOverload,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Run the operation, and log it."""
         kwargs = {} if kwargs is None else kwargs
         made = func(*args, **kwargs)
-        given = [self._shown(a) for a in args] + [f"{name}={self._shown(value)}" for name, value in kwargs.items()]
-        self.logs.append(f"{self._shown(made, typed=True)} = {func.__module__}.{func.__name__}({', '.join(given)})")
+        given = [self._shown(a) for a in args] + [
+            f"{name}={self._shown(value)}" for name, value in kwargs.items()
+        ]
+        self.logs.append(
+            f"{self._shown(made, typed=True)} = "
+            f"{func.__module__}.{func.__name__}({', '.join(given)})"
+        )
         self.traces.append(list(_lines()))
         return made
 
@@ -58,7 +67,9 @@ class LoggingTensorMode(TorchDispatchMode):
         if not isinstance(value, Tensor):
             return repr(value)
         number = f"${self._number(value)}"
-        return f"{number}: {value.dtype.abbr}[{', '.join(map(str, value.shape))}]" if typed else number
+        return (
+            f"{number}: {value.dtype.abbr}[{', '.join(map(str, value.shape))}]" if typed else number
+        )
 
 
 def _lines() -> Iterator[str]:
@@ -71,7 +82,8 @@ def _lines() -> Iterator[str]:
 
 
 def _get_debug_context_and_cb() -> tuple[
-    Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]], Callable[[CheckpointError], NoReturn]
+    Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]],
+    Callable[[CheckpointError], NoReturn],
 ]:
     """Return a ``context_fn`` that logs the operations of both runs, and a function that raises
     the error with the logs.
@@ -88,7 +100,10 @@ def _get_debug_context_and_cb() -> tuple[
         forward, again = runs
         raise CheckpointError(
             errors.checkpoint_logs(
-                _listed("original", forward), _listed("recompute", again), "\n".join(forward.logs), "\n".join(again.logs)
+                _listed("original", forward),
+                _listed("recompute", again),
+                "\n".join(forward.logs),
+                "\n".join(again.logs),
             )
         ) from error
 
@@ -100,6 +115,8 @@ def _listed(label: str, mode: LoggingTensorMode) -> str:
     parts = []
     for k, (log, lines) in enumerate(zip(mode.logs, mode.traces, strict=True)):
         parts.append(
-            f"{log}   ({k + 1} of {len(mode.logs)} in {label})\n\n" + "".join(f"{line}\n" for line in lines) + "\n\n"
+            f"{log}   ({k + 1} of {len(mode.logs)} in {label})\n\n"
+            + "".join(f"{line}\n" for line in lines)
+            + "\n\n"
         )
     return "".join(parts)

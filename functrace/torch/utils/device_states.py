@@ -45,7 +45,9 @@ def get_device_states(*args: object) -> tuple[list[int], list[Tensor]]:
     return [], []
 
 
-def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None) -> None:
+def set_device_states(
+    devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None
+) -> None:
     """Set the generators of devices other than the CPU.
 
     Raises:
@@ -62,8 +64,13 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         RuntimeError: for anything but a tuple.
     """
     if not isinstance(inputs, tuple):
-        raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
-    return tuple([x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs])
+        raise RuntimeError(
+            "Only tuple of tensors is supported. Got Unsupported input type: "
+            f"{type(inputs).__name__}"
+        )
+    return tuple(
+        [x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs]
+    )
 
 
 def check_backward_validity(inputs: Iterable[object]) -> None:

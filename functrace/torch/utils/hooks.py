@@ -58,7 +58,12 @@ class BackwardHook:
         cube (tensor([3., 3.]),) (tensor([1., 1.]),)
     """
 
-    def __init__(self, module: object, user_hooks: Iterable[ModuleHook], user_pre_hooks: Iterable[ModulePreHook]) -> None:
+    def __init__(
+        self,
+        module: object,
+        user_hooks: Iterable[ModuleHook],
+        user_pre_hooks: Iterable[ModulePreHook],
+    ) -> None:
         self.module = module
         self.user_hooks = user_hooks
         self.user_pre_hooks = user_pre_hooks
@@ -69,28 +74,37 @@ class BackwardHook:
 
     def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return a module's arguments, behind the input node."""
-        found, self.input_tensors_index = _behind_node(args, lambda node: node.register_hook(self._input_hook))
+        found, self.input_tensors_index = _behind_node(
+            args, lambda node: node.register_hook(self._input_hook)
+        )
         self.n_inputs = len(args)
         return found
 
     def setup_output_hook(self, args: Any) -> Any:
         """Return a module's results, a tensor or a tuple, behind the output node."""
         several = args if isinstance(args, tuple) else (args,)
-        found, self.output_tensors_index = _behind_node(several, lambda node: node.register_hook(self._output_hook))
+        found, self.output_tensors_index = _behind_node(
+            several, lambda node: node.register_hook(self._output_hook)
+        )
         self.n_outputs = len(several)
         return found if isinstance(args, tuple) else found[0]
 
     def _input_hook(self, grad_inputs: Grads, _grad_outputs: Grads) -> Grads | None:
         outputs = self.grad_outputs
         if outputs is None or self.input_tensors_index is None:
-            return None  # this gradient does not come through the module's outputs, as in double backward
-        inputs: Sequence[Tensor | None] = _placed(self.input_tensors_index, grad_inputs, self.n_inputs)
+            # this gradient does not come through the module's outputs, as in double backward
+            return None
+        inputs: Sequence[Tensor | None] = _placed(
+            self.input_tensors_index, grad_inputs, self.n_inputs
+        )
         for hook in self.user_hooks:
             found = hook(self.module, tuple(inputs), outputs)
             if found is None:
                 continue
             if len(found) != len(inputs):
-                raise RuntimeError(errors.module_hook_count("Backward hook", "grad_input", len(found), len(inputs)))
+                raise RuntimeError(
+                    errors.module_hook_count("Backward hook", "grad_input", len(found), len(inputs))
+                )
             inputs = found
         self.grad_outputs = None
         return tuple([inputs[k] for k in self.input_tensors_index])
@@ -103,7 +117,11 @@ class BackwardHook:
             if found is None:
                 continue
             if len(found) != self.n_outputs:
-                raise RuntimeError(errors.module_hook_count("Backward pre hook", "grad_output", len(found), self.n_outputs))
+                raise RuntimeError(
+                    errors.module_hook_count(
+                        "Backward pre hook", "grad_output", len(found), self.n_outputs
+                    )
+                )
             outputs = found
         self.grad_outputs = outputs
         if self.input_tensors_index is None:
@@ -115,7 +133,9 @@ class BackwardHook:
         warnings.warn(errors.MODULE_HOOK_WITHOUT_INPUTS, stacklevel=6)
         for hook in self.user_hooks:
             found = hook(self.module, (None,) * self.n_inputs, outputs)
-            if found is not None and not (isinstance(found, tuple) and all(g is None for g in found)):
+            if found is not None and not (
+                isinstance(found, tuple) and all(g is None for g in found)
+            ):
                 raise RuntimeError(errors.MODULE_HOOK_RETURNED)
         self.grad_outputs = None
 

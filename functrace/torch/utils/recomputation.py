@@ -65,7 +65,10 @@ class GraphExecGroup:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         MODES.graph_exec_group = None
 
@@ -132,7 +135,9 @@ class _CheckpointFrame:
         self.saved_args: list[Any] = []
         self.weak_holders: list[weakref.ref[_Holder]] = []
         self.x_metadatas: list[object] = []
-        self.recomputed: weakref.WeakKeyDictionary[object, _Recomputed] = weakref.WeakKeyDictionary()
+        self.recomputed: weakref.WeakKeyDictionary[object, _Recomputed] = (
+            weakref.WeakKeyDictionary()
+        )
         """Rerun results by owner: a backward pass, or a group of them."""
         self.forward_completed = False
         self.ignore_saved_mismatch = False
@@ -144,7 +149,9 @@ class _CheckpointFrame:
         """Save the positional arguments. Tensors among them are saved tensors, so outer hooks may
         pack them.
         """
-        self.saved_args = [make_saved_tensor(arg, False) if isinstance(arg, Tensor) else arg for arg in args]
+        self.saved_args = [
+            make_saved_tensor(arg, False) if isinstance(arg, Tensor) else arg for arg in args
+        ]
 
     def get_inputs(self) -> list[Any]:
         """Return the positional arguments; tensors are unpacked."""
@@ -170,7 +177,9 @@ class _CheckpointFrame:
         if found is None:
             found = self.run_again(gid)
         if holder.place not in found.tensors:
-            raise CheckpointError(errors.unpacked_twice(in_group=MODES.graph_exec_group is not None))
+            raise CheckpointError(
+                errors.unpacked_twice(in_group=MODES.graph_exec_group is not None)
+            )
         return found.tensors.pop(holder.place)
 
     def run_again(self, gid: object) -> _Recomputed:
@@ -219,7 +228,10 @@ class _CheckpointFrame:
         found = self.recomputed[gid]
         if found.count != len(self.weak_holders):
             raise CheckpointError(errors.saved_fewer(len(self.weak_holders), found.count))
-        pairs = [(k, self.x_metadatas[k], self.metadata_fn(tensor)) for k, tensor in found.tensors.items()]
+        pairs = [
+            (k, self.x_metadatas[k], self.metadata_fn(tensor))
+            for k, tensor in found.tensors.items()
+        ]
         cases = [case for case in pairs if case[1] != case[2]]
         if cases:
             raise CheckpointError(errors.saved_differently(cases))

@@ -95,7 +95,11 @@ class _VersionWrapper:
         Raises:
             RuntimeError: if it was overwritten, unless that is allowed.
         """
-        if self.version is not None and not allow_cache_entry_mutation and self.val._version != self.version:
+        if (
+            self.version is not None
+            and not allow_cache_entry_mutation
+            and self.val._version != self.version
+        ):
             raise RuntimeError(errors.CACHED_MUTATED)
         return self.val
 
@@ -114,7 +118,12 @@ def _policy_from_bool(b: bool) -> CheckpointPolicy:
 class _CachingTorchDispatchMode(TorchDispatchMode):
     """Dispatch mode of the first run: caches the results that the policy selects."""
 
-    def __init__(self, policy_fn: PolicyFunction, storage: dict[Any, dict[int, Any]], ac_graph_id: object = None) -> None:
+    def __init__(
+        self,
+        policy_fn: PolicyFunction,
+        storage: dict[Any, dict[int, Any]],
+        ac_graph_id: object = None,
+    ) -> None:
         super().__init__()
         self.policy_fn, self.storage, self.ac_graph_id = policy_fn, storage, ac_graph_id
         self.func_counter: dict[Any, int] = defaultdict(int)
@@ -124,7 +133,9 @@ class _CachingTorchDispatchMode(TorchDispatchMode):
         """Return True: there is no compiler here."""
         return True
 
-    def saves(self, func: OpOverload, out: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    def saves(
+        self, func: OpOverload, out: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> bool:
         """Return True if the policy saves the result of an operation."""
         context = SelectiveCheckpointContext(is_recompute=False, op_output=out)
         answer = self.policy_fn(context, func, *args, **kwargs)
@@ -133,7 +144,11 @@ class _CachingTorchDispatchMode(TorchDispatchMode):
         return answer in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
 
     def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Run the operation, and cache its result if the policy selects it."""
         kwargs = {} if kwargs is None else kwargs
@@ -142,7 +157,9 @@ class _CachingTorchDispatchMode(TorchDispatchMode):
             return out
         place = self.func_counter[func]
         self.func_counter[func] += 1
-        self.storage[func][place] = _each(_kept, out) if self.saves(func, out, args, kwargs) else _RECOMPUTE
+        self.storage[func][place] = (
+            _each(_kept, out) if self.saves(func, out, args, kwargs) else _RECOMPUTE
+        )
         return out
 
 
@@ -150,7 +167,10 @@ class _CachedTorchDispatchMode(TorchDispatchMode):
     """Dispatch mode of the second run: returns cached results."""
 
     def __init__(
-        self, policy_fn: object, storage: dict[Any, dict[int, Any]], allow_cache_entry_mutation: bool = False
+        self,
+        policy_fn: object,
+        storage: dict[Any, dict[int, Any]],
+        allow_cache_entry_mutation: bool = False,
     ) -> None:
         super().__init__()
         self.storage, self.allow_cache_entry_mutation = storage, allow_cache_entry_mutation
@@ -166,7 +186,11 @@ class _CachedTorchDispatchMode(TorchDispatchMode):
         return super().__enter__()
 
     def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Return the cached result of this call, or rerun the operation.
 
@@ -203,13 +227,15 @@ def _each(function: Callable[[Any], Any], value: Any) -> Any:
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: PolicyFunction | list[OpOverload], allow_cache_entry_mutation: bool = False
 ) -> Contexts:
-    """Make the two contexts for ``checkpoint(context_fn=)`` under which some operations keep their results.
+    """Make the two contexts for ``checkpoint(context_fn=)`` under which some operations keep their
+    results.
 
     Args:
-        policy_fn_or_list: the operations that keep their results (``torch.ops.aten.mm.default``); or a function
-            ``policy(ctx, op, *args, **kwargs)``, called for each operation of the first run, that returns a
-            `CheckpointPolicy`, or True to save the result.
-        allow_cache_entry_mutation: True to allow that kept results are overwritten; derivatives then use the new values.
+        policy_fn_or_list: the operations that keep their results (``torch.ops.aten.mm.default``);
+            or a function ``policy(ctx, op, *args, **kwargs)``, called for each operation of the
+            first run, that returns a `CheckpointPolicy`, or True to save the result.
+        allow_cache_entry_mutation: True to allow that kept results are overwritten; derivatives
+            then use the new values.
 
     Returns:
         the pair of contexts.
@@ -230,7 +256,9 @@ def create_selective_checkpoint_contexts(
     if isinstance(policy_fn_or_list, list):
         for op in policy_fn_or_list:
             if not isinstance(op, (OpOverload, HigherOrderOperator)):
-                raise ValueError(errors.not_an_overload(op, is_packet=isinstance(op, OpOverloadPacket)))
+                raise ValueError(
+                    errors.not_an_overload(op, is_packet=isinstance(op, OpOverloadPacket))
+                )
         policy: Any = _Listed(policy_fn_or_list)
     elif callable(policy_fn_or_list):
         policy = policy_fn_or_list
@@ -250,11 +278,15 @@ class _Listed:
     def __init__(self, listed: Sequence[OpOverload]) -> None:
         self._listed = listed
 
-    def __call__(self, ctx: SelectiveCheckpointContext, op: OpOverload, *args: object, **kwargs: object) -> CheckpointPolicy:
-        return CheckpointPolicy.MUST_SAVE if op in self._listed else CheckpointPolicy.PREFER_RECOMPUTE
+    def __call__(
+        self, ctx: SelectiveCheckpointContext, op: OpOverload, *args: object, **kwargs: object
+    ) -> CheckpointPolicy:
+        return (
+            CheckpointPolicy.MUST_SAVE if op in self._listed else CheckpointPolicy.PREFER_RECOMPUTE
+        )
 
 
-# -- on traced values --------------------------------------------------------------------------------------------------
+# -- on traced values ------------------------------------------------------------------------------
 
 _NAME = "selected by a checkpoint's policy"
 
@@ -273,7 +305,9 @@ class _Naming:
 
     def apply(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Apply an op, and name its result if the policy selects it."""
-        return self._named(op, operands, params, lambda: applying.apply(op, operands, params), in_place=False)
+        return self._named(
+            op, operands, params, lambda: applying.apply(op, operands, params), in_place=False
+        )
 
     def write(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Tensor:
         """Apply an op in place; the tensor's new value is named if the policy selects it."""
@@ -289,7 +323,9 @@ class _Naming:
         """
         raise NotImplementedError(errors.SELECTED_OUT)
 
-    def make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
+    def make(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]
+    ) -> Any:
         """Run an operation without derivative."""
         return self._without(run)
 
@@ -309,9 +345,17 @@ class _Naming:
             MODES.dispatch = self
 
     def _named(
-        self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], run: Callable[[], Any], *, in_place: bool
+        self,
+        op: Op,
+        operands: tuple[Any, ...],
+        params: tuple[Any, ...],
+        run: Callable[[], Any],
+        *,
+        in_place: bool,
     ) -> Any:
-        shown = tuple([x if isinstance(x, Tensor) or type(x) in NUMBERS else wrap(x) for x in operands])
+        shown = tuple(
+            [x if isinstance(x, Tensor) or type(x) in NUMBERS else wrap(x) for x in operands]
+        )
         func, args, kwargs = described(op, shown, params, in_place=in_place)
         out = self._without(run)
         is_traced = any(isinstance(x, Tensor) and isinstance(x._array, Tracer) for x in shown)
@@ -331,7 +375,10 @@ def _name(value: Any) -> Any:
 
 
 def among_traced(
-    function: Callable[..., Any], context_fn: Callable[[], Contexts], args: tuple[Any, ...], kwargs: dict[str, Any]
+    function: Callable[..., Any],
+    context_fn: Callable[[], Contexts],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> Any:
     """Call a function of traced values under `functrace.checkpoint`; results that a policy selects
     are saved by name.
@@ -343,7 +390,9 @@ def among_traced(
     now, again = context_fn()
     if isinstance(now, nullcontext) and isinstance(again, nullcontext):
         return _checkpointed(function, args, kwargs, RECOMPUTE)
-    if not isinstance(now, _CachingTorchDispatchMode) or not isinstance(again, _CachedTorchDispatchMode):
+    if not isinstance(now, _CachingTorchDispatchMode) or not isinstance(
+        again, _CachedTorchDispatchMode
+    ):
         raise NotImplementedError(errors.CONTEXTS_AMONG_TRACED)
 
     @functools.wraps(function)
@@ -358,7 +407,9 @@ def among_traced(
     return _checkpointed(selecting, args, kwargs, policies.save_names(_NAME))
 
 
-def _checkpointed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], policy: Policy) -> Any:
+def _checkpointed(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], policy: Policy
+) -> Any:
     """Call a function of traced values, or of tensors over them, under `functrace.checkpoint`."""
     if any(isinstance(leaf, Tracer) for leaf in flatten((args, kwargs))[0]):
         return checkpoint(function, policy=policy)(*args, **kwargs)

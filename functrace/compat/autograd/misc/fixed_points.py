@@ -16,7 +16,9 @@ __all__ = ["fixed_point"]
 
 @primitive
 def fixed_point(f: Given, a: Values, x0: Values, distance: Values, tol: float) -> Any:
-    """Iterate ``x = f(a)(x)`` from ``x0`` until ``distance(x, previous)`` is at most ``tol``; differentiable by ``a``."""
+    """Iterate ``x = f(a)(x)`` from ``x0`` until ``distance(x, previous)`` is at most ``tol``;
+    differentiable by ``a``.
+    """
     step = f(a)
     x, previous = step(x0), x0
     while distance(x, previous) > tol:

@@ -43,7 +43,12 @@ def flatten(value: Values) -> tuple[Any, Function]:
     def unflatten(vector: Values) -> Any:
         ends = np.cumsum([0, *sizes])
         return made(
-            iter([np.reshape(vector[a:b], shape)[()] for a, b, shape in zip(ends[:-1], ends[1:], shapes, strict=True)])
+            iter(
+                [
+                    np.reshape(vector[a:b], shape)[()]
+                    for a, b, shape in zip(ends[:-1], ends[1:], shapes, strict=True)
+                ]
+            )
         )
 
     return (np.concatenate(parts) if parts else np.array([])), unflatten

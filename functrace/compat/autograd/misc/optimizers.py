@@ -23,17 +23,28 @@ def unflatten_optimizer(optimize: Function) -> Function:
     """Extend an optimizer of vectors to pytrees of tuples, lists and dicts."""
 
     @functools.wraps(optimize)
-    def of_nests(grad: Function, x0: Values, callback: Function | None = None, *args: Given, **kwargs: Given) -> Any:
+    def of_nests(
+        grad: Function, x0: Values, callback: Function | None = None, *args: Given, **kwargs: Given
+    ) -> Any:
         start, unflatten = flatten(x0)
-        called = None if callback is None else lambda x, i, g: callback(unflatten(x), i, unflatten(g))
-        return unflatten(optimize(lambda x, i: flatten(grad(unflatten(x), i))[0], start, called, *args, **kwargs))
+        called = (
+            None if callback is None else lambda x, i, g: callback(unflatten(x), i, unflatten(g))
+        )
+        return unflatten(
+            optimize(lambda x, i: flatten(grad(unflatten(x), i))[0], start, called, *args, **kwargs)
+        )
 
     return of_nests
 
 
 @unflatten_optimizer
 def sgd(
-    grad: Function, x: Values, callback: Given = None, num_iters: int = 200, step_size: float = 0.1, mass: float = 0.9
+    grad: Function,
+    x: Values,
+    callback: Given = None,
+    num_iters: int = 200,
+    step_size: float = 0.1,
+    mass: float = 0.9,
 ) -> Any:
     """Descend along gradients with momentum; ``grad(x, i)`` is the gradient in step ``i``."""
     velocity = np.zeros(len(x))
@@ -89,5 +100,7 @@ def adam(
             callback(x, i, g)
         first = (1 - b1) * g + b1 * first
         second = (1 - b2) * g**2 + b2 * second
-        x = x - step_size * (first / (1 - b1 ** (i + 1))) / (np.sqrt(second / (1 - b2 ** (i + 1))) + eps)
+        x = x - step_size * (first / (1 - b1 ** (i + 1))) / (
+            np.sqrt(second / (1 - b2 ** (i + 1))) + eps
+        )
     return x

@@ -10,8 +10,22 @@ import numpy as _np
 
 from functrace import numpy as _names
 
-_MODULES = ("fft", "linalg", "numpy_boxes", "numpy_vjps", "numpy_vspaces", "numpy_wrapper", "random")
-_OLD = {"alltrue": "all", "cumproduct": "cumprod", "product": "prod", "sometrue": "any", "trapz": "trapezoid"}
+_MODULES = (
+    "fft",
+    "linalg",
+    "numpy_boxes",
+    "numpy_vjps",
+    "numpy_vspaces",
+    "numpy_wrapper",
+    "random",
+)
+_OLD = {
+    "alltrue": "all",
+    "cumproduct": "cumprod",
+    "product": "prod",
+    "sometrue": "any",
+    "trapz": "trapezoid",
+}
 """Names that NumPy 2 has removed, and packages written for autograd still import."""
 
 __all__ = [name for name in dir(_np) if not name.startswith("_")]  # pyright: ignore[reportUnsupportedDunderAll]

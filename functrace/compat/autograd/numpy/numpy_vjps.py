@@ -13,10 +13,19 @@ import numpy as np
 from functrace.compat.autograd.numpy.numpy_wrapper import metadata
 from functrace.compat.kinds import Values
 
-__all__ = ["balanced_eq", "match_complex", "repeat_to_match_shape", "replace_zero", "unbroadcast", "unbroadcast_f"]
+__all__ = [
+    "balanced_eq",
+    "match_complex",
+    "repeat_to_match_shape",
+    "replace_zero",
+    "unbroadcast",
+    "unbroadcast_f",
+]
 
 
-def unbroadcast(x: Values, target_meta: tuple[tuple[int, ...], int, Any, bool], broadcast_idx: int = 0) -> Any:
+def unbroadcast(
+    x: Values, target_meta: tuple[tuple[int, ...], int, Any, bool], broadcast_idx: int = 0
+) -> Any:
     """Sum a cotangent over the axes along which the argument was broadcast.
 
     Args:
@@ -27,7 +36,9 @@ def unbroadcast(x: Values, target_meta: tuple[tuple[int, ...], int, Any, bool], 
     shape, ndim, _, is_complex = target_meta
     while np.ndim(x) > ndim:
         x = np.sum(x, axis=broadcast_idx)
-    stretched = tuple([axis for axis, size in enumerate(shape) if size == 1 and np.shape(x)[axis] != 1])
+    stretched = tuple(
+        [axis for axis, size in enumerate(shape) if size == 1 and np.shape(x)[axis] != 1]
+    )
     x = np.sum(x, axis=stretched, keepdims=True) if stretched else x
     return np.real(x) if np.iscomplexobj(x) and not is_complex else x
 
@@ -45,11 +56,15 @@ def match_complex(target: Values, x: Values) -> Any:
     return np.real(x) if np.iscomplexobj(x) else x
 
 
-def repeat_to_match_shape(g: Values, shape: Values, dtype: Values, axis: Values, keepdims: bool) -> tuple[Any, Any]:
+def repeat_to_match_shape(
+    g: Values, shape: Values, dtype: Values, axis: Values, keepdims: bool
+) -> tuple[Any, Any]:
     """Return a reduction's cotangent in the argument's shape, and the reduced size."""
     if shape == ():
         return g, 1
-    axes = tuple(range(len(shape))) if axis is None else (axis,) if np.ndim(axis) == 0 else tuple(axis)
+    axes = (
+        tuple(range(len(shape))) if axis is None else (axis,) if np.ndim(axis) == 0 else tuple(axis)
+    )
     kept = list(shape)
     for k in axes:
         kept[k] = 1

@@ -16,7 +16,8 @@ from functrace.compat.autograd.extend import notrace_primitive, primitive
 from functrace.compat.kinds import Given, Values
 
 __all__ = [
-    "column_stack", "concatenate", "dstack", "hstack", "make_diagonal", "metadata", "row_stack", "stack", "vstack",
+    "column_stack", "concatenate", "dstack", "hstack", "make_diagonal", "metadata", "row_stack",
+    "stack", "vstack",
     "wrap_namespace",
 ]  # fmt: skip
 
@@ -27,7 +28,9 @@ def _of_iterables(name: str) -> Callable[..., Any]:
 
     @functools.wraps(getattr(np, name))
     def joined(arrays: Values, *args: Given, **kwargs: Given) -> Any:
-        listed = arrays if hasattr(arrays, "shape") or isinstance(arrays, list | tuple) else list(arrays)
+        listed = (
+            arrays if hasattr(arrays, "shape") or isinstance(arrays, list | tuple) else list(arrays)
+        )
         return join(listed, *args, **kwargs)
 
     return joined
@@ -39,14 +42,18 @@ concatenate, stack, hstack, vstack, dstack, column_stack = map(
 row_stack = vstack
 
 
-def make_diagonal(D: Values, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:  # autograd's signature
+def make_diagonal(
+    D: Values, offset: int = 0, axis1: int = 0, axis2: int = 1
+) -> Any:  # autograd's signature
     """Return matrices with the last axis of ``D`` on their diagonals, zeros elsewhere.
 
     Raises:
         NotImplementedError: unless ``offset=0, axis1=-1, axis2=-2``, as in autograd.
     """
     if (offset, axis1, axis2) != (0, -1, -2):
-        raise NotImplementedError("make_diagonal takes offset=0, axis1=-1, axis2=-2 only, as in autograd")
+        raise NotImplementedError(
+            "make_diagonal takes offset=0, axis1=-1, axis2=-2 only, as in autograd"
+        )
     return D[..., None] * np.eye(D.shape[-1], dtype=D.dtype)
 
 
@@ -62,5 +69,7 @@ def wrap_namespace(old: dict[str, Any], new: dict[str, Any]) -> None:
             if isinstance(value, type | int | float | None):
                 new[name] = value
         else:
-            made: Callable[..., Any] = primitive(value) if value not in (np.ndim, np.shape) else notrace_primitive(value)
+            made: Callable[..., Any] = (
+                primitive(value) if value not in (np.ndim, np.shape) else notrace_primitive(value)
+            )
             new[name] = made

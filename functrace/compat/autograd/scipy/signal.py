@@ -1,4 +1,5 @@
-"""``autograd.scipy.signal``: convolution with autograd's arguments; other names are those of ``scipy.signal``.
+"""``autograd.scipy.signal``: convolution with autograd's arguments; other names are those of
+``scipy.signal``.
 
 Layer: 10.
 """
@@ -21,7 +22,11 @@ __getattr__ = _names_of("functrace.scipy.signal", __name__)
 
 
 def convolve(
-    A: Values, B: Values, axes: Values = None, dot_axes: Sequence[Sequence[int]] = ((), ()), mode: str = "full"
+    A: Values,
+    B: Values,
+    axes: Values = None,
+    dot_axes: Sequence[Sequence[int]] = ((), ()),
+    mode: str = "full",
 ) -> Any:
     """Convolve arrays along pairs of axes, and contract others.
 
@@ -32,7 +37,8 @@ def convolve(
         mode: ``"full"``, ``"valid"`` or ``"same"`` (of the size of ``A``).
 
     Returns:
-        an array with the other axes of ``A``, the other axes of ``B``, and those that were convolved.
+        an array with the other axes of ``A``, the other axes of ``B``, and those that were
+        convolved.
 
     Raises:
         ArgumentError: if ``mode`` is another one.
@@ -46,11 +52,16 @@ def convolve(
     of_a, of_b = (range(A.ndim), range(B.ndim)) if axes is None else axes
     sizes = [(A.shape[i], B.shape[j]) for i, j in zip(of_a, of_b, strict=True)]
     if mode == "valid" and any(a < b for a, b in sizes) and any(a > b for a, b in sizes):
-        raise ShapeError("convolve: neither array is the longer one along all axes", fix="use mode='full'")
+        raise ShapeError(
+            "convolve: neither array is the longer one along all axes", fix="use mode='full'"
+        )
     of_a, of_b = [k % A.ndim for k in of_a], [k % B.ndim for k in of_b]
     summed_a, summed_b = [k % A.ndim for k in dot_axes[0]], [k % B.ndim for k in dot_axes[1]]
     letters = iter(string.ascii_letters)
-    a_letters, b_letters = [next(letters) for _ in range(A.ndim)], [next(letters) for _ in range(B.ndim)]
+    a_letters, b_letters = (
+        [next(letters) for _ in range(A.ndim)],
+        [next(letters) for _ in range(B.ndim)],
+    )
     for i, j in zip(summed_a, summed_b, strict=True):
         b_letters[j] = a_letters[i]
     outer_a = [a_letters[k] for k in range(A.ndim) if k not in (*of_a, *summed_a)]
@@ -60,11 +71,19 @@ def convolve(
     # axis of B.
     for i, j in sorted(zip(of_a, of_b, strict=True), reverse=True):
         a, b = A.shape[i], B.shape[j]
-        first, count = {"full": (0, a + b - 1), "same": ((b - 1) // 2, a), "valid": (min(a, b) - 1, abs(a - b) + 1)}[mode]
+        first, count = {
+            "full": (0, a + b - 1),
+            "same": ((b - 1) // 2, a),
+            "valid": (min(a, b) - 1, abs(a - b) + 1),
+        }[mode]
         source = np.arange(first, first + count)[:, None] - np.arange(b)
         inside = (source >= 0) & (source < a)
         windows = np.take(A, np.clip(source, 0, a - 1), axis=i)
-        A = np.where(inside.reshape(*inside.shape, *[1] * (windows.ndim - i - 2)), windows, np.zeros((), A.dtype))
+        A = np.where(
+            inside.reshape(*inside.shape, *[1] * (windows.ndim - i - 2)),
+            windows,
+            np.zeros((), A.dtype),
+        )
         a_letters.insert(i + 1, b_letters[j])
     result = "".join([*outer_a, *outer_b, *convolved])
     return np.einsum(f"{''.join(a_letters)},{''.join(b_letters)}->{result}", A, B)

@@ -1,4 +1,5 @@
-"""``autograd.scipy.stats.dirichlet``: the methods of ``scipy.stats.dirichlet``, for plain and traced values.
+"""``autograd.scipy.stats.dirichlet``: the methods of ``scipy.stats.dirichlet``, for plain and
+traced values.
 
 Layer: 10.
 """

@@ -1,4 +1,5 @@
-"""``autograd.scipy.stats.gamma``: the methods of ``scipy.stats.gamma``, for plain and traced values.
+"""``autograd.scipy.stats.gamma``: the methods of ``scipy.stats.gamma``, for plain and traced
+values.
 
 Layer: 10.
 """

@@ -1,4 +1,5 @@
-"""``autograd.scipy.stats.poisson``: the methods of ``scipy.stats.poisson``, for plain and traced values.
+"""``autograd.scipy.stats.poisson``: the methods of ``scipy.stats.poisson``, for plain and traced
+values.
 
 Layer: 10.
 """
