@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     groups: defaultdict[str, list[pytest.Function]] = defaultdict(list)
     for item in items:
         if is_marked(item, "sampled") and not is_marked(item, "full"):
-            assert isinstance(item, pytest.Function)
+            assert isinstance(item, pytest.Function) and hasattr(item, "callspec"), item.nodeid
             groups[item.nodeid.partition("[")[0]].append(item)
     for group in groups.values():
         kept = group[:1] if config.option.markexpr == "quick" else sample(group)

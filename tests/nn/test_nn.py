@@ -242,7 +242,6 @@ def test_bad_arguments(case: str) -> None:
         call()
 
 
-@pytest.mark.sampled(2)
 def test_the_exact_gelu_says_that_it_needs_scipy() -> None:
     code = (
         "import sys; sys.modules['scipy'] = sys.modules['scipy.special'] = None\n"

@@ -217,7 +217,6 @@ NUMBERS = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(2)
 def test_another_process_draws_the_same() -> None:
     code = "import functrace as ft; print(ft.random.gamma(ft.random.key(3), 0.4, (3,)).tolist())"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

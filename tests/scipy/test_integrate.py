@@ -158,7 +158,6 @@ def swung_by_odeint(z: Any) -> Any:
     return integrate.odeint(lambda y, t: pendulum(t, y, z[2:]), z[:2], TIMES, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.sampled(2)
 def test_odeint() -> None:
     def f(z: Any, first: bool = False) -> Any:
         order = pendulum if first else lambda y, t, p: pendulum(t, y, p)
@@ -189,7 +188,6 @@ def test_complex_state(gradient: str) -> None:
     np.testing.assert_allclose(ft.jacfwd(f)(w), ft.jacrev(exact)(w), rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.sampled(2)
 def test_options_of_solve_ivp() -> None:
     z = Z
     expected = ft.jacrev(swung)(z)

@@ -129,7 +129,6 @@ def test_splines_through_points(k: int, n: int) -> None:
         same("make_interp_spline", x, y, k=k, bc_type="periodic", rtol=1e-8)
 
 
-@pytest.mark.sampled(2)
 def test_conditions_of_splines() -> None:
     for rest in ((), (2,)):
         x, y, one = positions(6), rng.normal(size=(6, *rest)), np.ones(rest)

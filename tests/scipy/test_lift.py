@@ -93,7 +93,6 @@ def test_modules_can_be_patched_meanwhile(monkeypatch: pytest.MonkeyPatch) -> No
         assert scipy.linalg.inv is ft.scipy.linalg.inv
 
 
-@pytest.mark.sampled(2)
 def test_nothing_is_imported_before_a_name_is_read() -> None:
     code = """
 import sys

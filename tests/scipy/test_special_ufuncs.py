@@ -96,7 +96,6 @@ def test_far_from_zero_nothing_is_lost() -> None:
         np.testing.assert_allclose(ft.grad(f)(x), expected, rtol=1e-5, err_msg=f.__name__)
 
 
-@pytest.mark.sampled(2)
 def test_programs_with_special_functions_are_read_and_pickled_elsewhere() -> None:
     program = ft.trace(ft.grad(lambda x: np.sum(special.gammaln(x) * special.jv(2, x))))(np.array([1.5, 2.5]))
     assert pickle.loads(pickle.dumps(program)) == program
