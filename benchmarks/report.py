@@ -91,8 +91,7 @@ def write(found: dict[str, Any], directory: Path) -> Path:
     if "scaling" in found:
         parts += [
             "## By length",
-            "What an operation costs, by how many there are; a leaf of a nest; an order of "
-            "nesting.",
+            "Cost of an operation, of a pytree leaf, and of an order of nesting, by length.",
         ]
         parts.append(
             _picture(directory, "scaling", "cost by length", pictures.lengths(found["scaling"]))

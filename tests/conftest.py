@@ -14,7 +14,8 @@ A test of many parameters says how many of them the default run takes; the other
     @pytest.mark.sampled(8)            # one in 8
     @pytest.mark.sampled(per="name")   # one for each value of the parameter `name`
 
-The choice depends on the parameters' ids only, so it is the same in every process. A quick run takes one.
+The choice depends on the parameters' ids only, so it is the same in every process. A quick run
+takes one.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     groups: defaultdict[str, list[pytest.Function]] = defaultdict(list)
     for item in items:
         if is_marked(item, "sampled") and not is_marked(item, "full"):
-            assert isinstance(item, pytest.Function)
+            assert isinstance(item, pytest.Function) and hasattr(item, "callspec"), item.nodeid
             groups[item.nodeid.partition("[")[0]].append(item)
     for group in groups.values():
         kept = group[:1] if config.option.markexpr == "quick" else sample(group)
@@ -100,7 +101,9 @@ def sample(group: list[pytest.Function]) -> list[pytest.Function]:
 
 
 def pytest_collection_finish() -> None:
-    """Take what there is (some ten thousand tests) out of the garbage collector's sight: many tests call it."""
+    """Take what there is (some ten thousand tests) out of the garbage collector's sight: many tests
+    call it.
+    """
     gc.collect()
     gc.freeze()
 

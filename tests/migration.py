@@ -33,7 +33,11 @@ def rows(library: str) -> Iterator[Row]:
 def resolved(name: str) -> object:
     """What a dotted name means: of a module, or of what a module holds."""
     first, *rest = name.split(".")
-    found: object = importlib.import_module(SHORT.get(first, first)) if rest or first in SHORT else getattr(builtins, first)
+    found: object = (
+        importlib.import_module(SHORT.get(first, first))
+        if rest or first in SHORT
+        else getattr(builtins, first)
+    )
     path = SHORT.get(first, first)
     for part in rest:
         path = f"{path}.{part}"

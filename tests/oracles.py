@@ -1,7 +1,9 @@
-"""Independent routes to expected values: differences, complex steps, loops. None of them uses functrace's transforms.
+"""Independent routes to expected values: differences, complex steps, loops. None of them uses
+functrace's transforms.
 
-A function under test takes arrays and returns one array (or a nest of them); `outputs_of` flattens what it returns to a list
-of arrays, so that every property is stated once for any number of results.
+A function under test takes arrays and returns one array (or a nest of them); `outputs_of` flattens
+what it returns to a list of arrays, so that every property is stated once for any number of
+results.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def is_inexact(x: Any) -> bool:
     return np.asarray(x).dtype.kind in "fc"
 
 
-def assert_same(found: Any, expected: Any, *, rtol: float = 0.0, atol: float = 0.0, what: str = "") -> None:
+def assert_same(
+    found: Any, expected: Any, *, rtol: float = 0.0, atol: float = 0.0, what: str = ""
+) -> None:
     """Assert equal dtype, shape and values (NaN equals NaN); exact by default."""
     found, expected = np.asarray(found), np.asarray(expected)
     assert found.dtype == expected.dtype, f"{what}: dtype {found.dtype}, expected {expected.dtype}"
@@ -48,7 +52,9 @@ def assert_same(found: Any, expected: Any, *, rtol: float = 0.0, atol: float = 0
 
 
 def precision(*values: Any) -> float:
-    """Rounding that two routes to the same values may differ by: a few hundred ulps of the coarsest dtype."""
+    """Rounding that two routes to the same values may differ by: a few hundred ulps of the coarsest
+    dtype.
+    """
     kinds = [np.asarray(v).dtype for v in values]
     return max([200 * float(np.finfo(d).eps) for d in kinds if d.kind in "fc"], default=0.0)
 
@@ -76,7 +82,9 @@ def restricted(f: Function, args: Arrays, positions: Sequence[int]) -> Function:
 
 
 def differences(f: Function, args: Arrays, directions: Arrays) -> list[np.ndarray[Any, Any]]:
-    """Derivative of ``f`` along ``directions`` by central differences with one Richardson step (error O(h^4))."""
+    """Derivative of ``f`` along ``directions`` by central differences with one Richardson step
+    (error O(h^4)).
+    """
     arrays = [np.asarray(a) for a in args]
     coarsest = max([np.finfo(a.dtype).eps for a in arrays if a.dtype.kind in "fc"], default=1.0)
     h = 1e-4 if coarsest < 1e-10 else 2e-2
@@ -93,11 +101,20 @@ def differences(f: Function, args: Arrays, directions: Arrays) -> list[np.ndarra
 
 
 def complex_step(f: Function, args: Arrays, directions: Arrays) -> list[Any] | None:
-    """Derivative by a complex step (no cancellation: exact to rounding), or ``None`` if ``f`` does not extend to it."""
+    """Derivative by a complex step (no cancellation: exact to rounding), or ``None`` if ``f`` does
+    not extend to it.
+    """
     h = 1e-30
     try:
         with np.errstate(all="ignore"):
-            moved = outputs_of(f(*(np.asarray(a) + 1j * h * np.asarray(d) for a, d in zip(args, directions, strict=True))))
+            moved = outputs_of(
+                f(
+                    *(
+                        np.asarray(a) + 1j * h * np.asarray(d)
+                        for a, d in zip(args, directions, strict=True)
+                    )
+                )
+            )
     except (TypeError, ValueError, np.linalg.LinAlgError, np.exceptions.ComplexWarning):
         return None
     if not all(np.asarray(y).dtype.kind == "c" for y in moved):
@@ -115,7 +132,9 @@ def inner(left: Arrays, right: Arrays) -> complex:
 
 
 def scalar_of(f: Function, weights: Arrays) -> Function:
-    """Return the function that sums the outputs of ``f`` with fixed weights (real part): a scalar to take gradients of."""
+    """Return the function that sums the outputs of ``f`` with fixed weights (real part): a scalar
+    to take gradients of.
+    """
 
     def weighted(*args: Any) -> Any:
         total: Any = 0.0

@@ -1,4 +1,5 @@
-"""Samples: fewer examples and one parameter per row in the default run, all of them in the full one.
+"""Samples: fewer examples and one parameter per row in the default run, all of them in the full
+one.
 
 Most tests need the marker ``sampled`` only (tests/conftest.py). Here is what lists and loops need.
 """

@@ -1,4 +1,6 @@
-"""Signatures say what they take: in each package, the share of parameters that are plain ``Any`` may only go down."""
+"""Signatures say what they take: in each package, the share of parameters that are plain ``Any``
+may only go down.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,19 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "functrace"
 MOST = {
-    "api": 1, "caches.py": 14, "control": 1, "executor": 1, "ir": 1, "numpy": 3, "ops": 3, "passes": 4, "torch": 11,
+    "api": 1, "caches.py": 14, "control": 1, "executor": 1, "ir": 1, "numpy": 3, "ops": 3,
+    "passes": 4, "torch": 11,
     "tracing": 4, "transforms": 3,
 }  # fmt: skip
-"""How many of a hundred parameters may be plain ``Any``; of packages that are not named here, none."""
+"""How many of a hundred parameters may be plain ``Any``; of packages that are not named here, none.
+"""
 MOST_OF_ALL = 5
 
 
 def parameters(source: str) -> tuple[int, int]:
-    """How many parameters of functions are annotated with ``Any`` alone, and how many there are (but for self and cls)."""
+    """How many parameters of functions are annotated with ``Any`` alone, and how many there are
+    (but for self and cls).
+    """
     plain = count = 0
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -44,7 +50,9 @@ def counts() -> tuple[Counter[str], Counter[str]]:
     return plain_ones, every
 
 
-PACKAGES = {path.name for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()} - {"__pycache__"}
+PACKAGES = {path.name for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()} - {
+    "__pycache__"
+}
 
 
 def test_the_count_sees_every_kind_of_parameter() -> None:

@@ -9,13 +9,25 @@ from pathlib import Path
 import pytest
 
 from benchmarks.machine import DISTURBING, environment, header, machine
-from benchmarks.outcome import Outcome, geometric_means, means_table, show_bytes, show_seconds, table
+from benchmarks.outcome import (
+    Outcome,
+    geometric_means,
+    means_table,
+    show_bytes,
+    show_seconds,
+    table,
+)
 from benchmarks.work import BEST, CALLS, OWN_FIRST, SYSTEMS, Target, Work, check_equal
 from benchmarks.works import WORKS
 
 
 def samples(first: float, later: float) -> dict[str, list[float]]:
-    return {"first": [first] * 3, "second": [2 * later], "tenth": [], "later": [later / 2, later, later * 9]}
+    return {
+        "first": [first] * 3,
+        "second": [2 * later],
+        "tenth": [],
+        "later": [later / 2, later, later * 9],
+    }
 
 
 def outcome(name: str, targets: tuple[Target, ...] = (), **seconds: float) -> Outcome:
@@ -63,7 +75,9 @@ def test_means_are_geometric_by_group_and_peer() -> None:
     assert "0.50 of 2" in means_table(found)
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(None, "–"), (0.0152, "15.2 ms"), (2e-9, "2 ns"), (1500.0, "1500 s")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(None, "–"), (0.0152, "15.2 ms"), (2e-9, "2 ns"), (1500.0, "1500 s")]
+)
 def test_times_are_shown_in_three_digits(seconds: float | None, text: str) -> None:
     assert show_seconds(seconds) == text
     assert show_bytes(3 << 19) == "1.5 MiB"
@@ -76,7 +90,9 @@ def test_systems_that_disagree_are_not_timed() -> None:
         check_equal(work, {"numpy": (1.0, [2.0]), "jax": [1.0, 2.1]})
 
 
-def test_children_run_without_what_disturbs_and_the_head_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_children_run_without_what_disturbs_and_the_head_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in DISTURBING:
         monkeypatch.setenv(name, "1")
     assert not set(DISTURBING) & set(environment())
@@ -103,11 +119,13 @@ def test_a_report_is_written_with_its_pictures(tmp_path: Path) -> None:
     roof = dict.fromkeys(("memory_bytes_per_second", "cache_bytes_per_second"), 1e10)
     roof |= dict.fromkeys(("float32_flops_per_second", "float64_flops_per_second"), 1e11)
     point = {
-        "seconds": 1e-3, "watched": 2e-3, "flops": 1000, "bytes": 8000, "peak_bytes": 10, "operations": 3,
+        "seconds": 1e-3, "watched": 2e-3, "flops": 1000, "bytes": 8000, "peak_bytes": 10,
+        "operations": 3,
         "dtype": "float64", "longest": [["mul", 0.5]],
     }  # fmt: skip
     data = {
-        "machine": machine(), "works": [found.as_json()], "roofline": {"roof": roof, "works": {"jit-rosen": point}},
+        "machine": machine(), "works": [found.as_json()], "roofline": {"roof": roof,
+        "works": {"jit-rosen": point}},
         "note": "Made up.",
     }  # fmt: skip
     page = report.write(json.loads(json.dumps(data)), tmp_path / "here")

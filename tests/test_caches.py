@@ -1,4 +1,6 @@
-"""Caches: what was used longest ago goes, at a cost that does not grow with what is kept; all caches are listed."""
+"""Caches: what was used longest ago goes, at a cost that does not grow with what is kept; all
+caches are listed.
+"""
 
 from __future__ import annotations
 
@@ -74,14 +76,19 @@ def test_an_entry_has_one_key() -> None:
     assert cache.measure() == 1
 
 
-def test_gradients_do_not_depend_on_how_many_templates_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_do_not_depend_on_how_many_templates_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(TEMPLATES, "most", 3)
     ft.clear_caches()
     for n in range(2, 12):  # of some operations there is no template
         x = np.linspace(0.5, 1.5, n)
         for _ in range(2):
             found = ft.grad(
-                lambda x: np.sum(np.linalg.svd(np.outer(x, x) + np.eye(len(x)))[1]) + np.sum(np.sort(x) * np.sin(x))
+                lambda x: (
+                    np.sum(np.linalg.svd(np.outer(x, x) + np.eye(len(x)))[1])
+                    + np.sum(np.sort(x) * np.sin(x))
+                )
             )(x)
             np.testing.assert_allclose(found, 2 * x + np.sin(x) + x * np.cos(x), rtol=1e-10)
             assert len(TEMPLATES) <= 3
@@ -127,7 +134,9 @@ def test_bytes_are_those_of_what_is_held() -> None:
     assert 8000 < measured(array) < 8300
     assert 8000 < measured({"a": [array, array[::2]], "b": (array,)}) < 8900
     assert 5000 < measured([text, text, {text}]) < 5700
-    assert measured(TEMPLATES) < measured([*range(1000, 2000)]) < 50_000  # caches, modules and classes belong to nobody
+    assert (
+        measured(TEMPLATES) < measured([*range(1000, 2000)]) < 50_000
+    )  # caches, modules and classes belong to nobody
     assert measured([np, ft, Kept, np.sin, ft.grad]) < 2000
 
     def users() -> Any:
@@ -194,15 +203,18 @@ def test_threads() -> None:
     assert cache.nbytes == sum(entry.nbytes for entry in cache.entries.values())
 
 
-# -- the caches that the package has ---------------------------------------------------------------------------------------
+# -- the caches that the package has ---------------------------------------------------------------
 
 MODULES = [
-    importlib.import_module(info.name) for info in pkgutil.walk_packages(functrace.__path__, "functrace.")
+    importlib.import_module(info.name) for info in pkgutil.walk_packages(functrace.__path__,
+    "functrace.")
 ]  # fmt: skip
 WEAK = (weakref.WeakValueDictionary, weakref.WeakKeyDictionary, weakref.WeakSet)
 CONTAINERS = (dict, list, set, Bounded, *WEAK)
 STATE = {"functrace.tracing.binding.OPENED", "functrace.tree.LEAVES"}
-"""What grows and shrinks with the calls that run, or holds no more than there are classes of NumPy's and Python's."""
+"""What grows and shrinks with the calls that run, or holds no more than there are classes of
+NumPy's and Python's.
+"""
 
 
 def containers() -> dict[str, Any]:
@@ -224,7 +236,9 @@ doubled.defvjp(lambda x: (doubled(x), None), lambda _, ct: (ct * 2.0,))
 
 
 def work(rng: np.random.Generator) -> None:
-    """Use what keeps something: transforms, bodies, custom rules, questions, warnings, einsum, large arrays, tensors."""
+    """Use what keeps something: transforms, bodies, custom rules, questions, warnings, einsum,
+    large arrays, tensors.
+    """
     n, k = int(rng.integers(1, 60)), float(rng.normal())
     x = rng.normal(size=n)
 
@@ -237,7 +251,7 @@ def work(rng: np.random.Generator) -> None:
 
     ft.value_and_grad(loss)(x)
     ft.jvp(doubled, (x,), (x,))
-    branch = lambda v: ft.cond(v[0] > k, np.cos, lambda w: w * k, v)  # noqa: E731
+    branch = lambda v: ft.cond(v[0] > k, np.cos, lambda w: w * k, v)
     ft.vmap(ft.grad(lambda v: np.sum(branch(v))))(np.stack([x, x + 1.0]))
     ft.jit(branch)(x)
     ft.grad(lambda v: np.sum(v * rng.normal(size=(300 + n, n))))(x)
@@ -259,7 +273,9 @@ def test_every_container_that_grows_is_a_cache() -> None:
     grown = {
         name
         for name, value in containers().items()
-        if len(value) > before.get(name, 0) and not isinstance(value, WEAK) and id(value) not in listed
+        if len(value) > before.get(name, 0)
+        and not isinstance(value, WEAK)
+        and id(value) not in listed
     }
     assert grown <= STATE
 
@@ -278,7 +294,9 @@ def test_every_cache_of_a_function_has_a_length() -> None:
 def test_caches_are_listed_as_long_as_they_live() -> None:
     f = ft.jit(lambda x: x * 2.0)
     f(1.0)
-    named = [cache for cache in caches() if cache.name == "programs of jit of <lambda>" and len(cache)]
+    named = [
+        cache for cache in caches() if cache.name == "programs of jit of <lambda>" and len(cache)
+    ]
     assert named
     assert "1 entries" in repr(named[-1])
     gone = weakref.ref(named[-1])
@@ -406,7 +424,9 @@ def test_caches_can_be_cleared_while_others_compute() -> None:
         try:
             for _ in range(6):
                 x = rng.normal(size=int(rng.integers(1, 9)))
-                np.testing.assert_allclose(ft.grad(lambda v: np.sum(ft.checkpoint(np.sin)(v)))(x), np.cos(x), rtol=1e-14)
+                np.testing.assert_allclose(
+                    ft.grad(lambda v: np.sum(ft.checkpoint(np.sin)(v)))(x), np.cos(x), rtol=1e-14
+                )
                 t = torch.tensor(x, requires_grad=True)
                 (t * t).sum().backward()
                 np.testing.assert_allclose(t.grad.numpy(), 2.0 * x, rtol=1e-14)
@@ -456,12 +476,17 @@ def test_few_entries_are_not_measured_and_those_that_wait_are_counted() -> None:
             cache.measure()
         else:
             cache.add(k, Guessed(assumed=int(rng.integers(1, 4000))))
-        assert sum(entry.assumed for entry in cache.entries.values() if not entry.nbytes) <= most // 8 + 4000
+        assert (
+            sum(entry.assumed for entry in cache.entries.values() if not entry.nbytes)
+            <= most // 8 + 4000
+        )
         assert sum(entry.assumed for entry in cache.entries.values()) <= most + most // 8 + 4000
     assert cache.measure() == sum(entry.assumed for entry in cache.entries.values())
 
 
-def test_first_gradients_of_a_few_functions_wait_for_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_gradients_of_a_few_functions_wait_for_no_measurement(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def gradient(n: int) -> Any:
         def f(x: Any) -> Any:
             for _ in range(n):
@@ -489,6 +514,8 @@ def test_measuring_calls_no_method_of_users_classes() -> None:
 
     methods = ("__sizeof__", "__eq__", "__iter__", "__len__", "__getattr__", "__repr__", "__bool__")
     for base in (object, tuple, np.ndarray, np.float64):
-        kind: Any = type("Hostile", (base,), {**dict.fromkeys(methods, refuse), "__class__": property(refuse)})
+        kind: Any = type(
+            "Hostile", (base,), {**dict.fromkeys(methods, refuse), "__class__": property(refuse)}
+        )
         made = kind(3) if base is np.ndarray else kind()
         assert 0 < measured((made, [made])) < 1000

@@ -1,7 +1,7 @@
 """The generic tests: every case of tests/cases against every property that a primitive must have.
 
-One test per (case, property), so that a failure names both. The properties are stated once, here; expected values come from
-NumPy itself, from differences, or from a Python loop (tests/oracles.py).
+One test per (case, property), so that a failure names both. The properties are stated once, here;
+expected values come from NumPy itself, from differences, or from a Python loop (tests/oracles.py).
 """
 
 from __future__ import annotations
@@ -124,7 +124,9 @@ def test_aval_predicts_eval(case: Case) -> None:
     program.check()
     expected = outputs_of(case.call(*args))
     found = [v.aval for v in program.outputs]
-    assert [(a.shape, a.dtype) for a in found] == [(np.shape(y), np.asarray(y).dtype) for y in expected]
+    assert [(a.shape, a.dtype) for a in found] == [
+        (np.shape(y), np.asarray(y).dtype) for y in expected
+    ]
 
 
 @every
@@ -170,7 +172,8 @@ def test_jvp_equals_differences(case: Case) -> None:
         assert np.asarray(t).dtype == np.asarray(y).dtype
         assert np.shape(t) == np.shape(y)
         np.testing.assert_allclose(t, expected[k], rtol=case.tol, atol=case.tol)
-        # A complex step is exact where the function is holomorphic: then it agrees with the differences.
+        # A complex step is exact where the function is holomorphic: then it agrees with the
+        # differences.
         if exact is not None and np.allclose(exact[k], expected[k], rtol=case.tol, atol=case.tol):
             tight = min(case.tol, 1e-9)
             np.testing.assert_allclose(t, exact[k], rtol=tight, atol=tight)
@@ -193,8 +196,12 @@ def test_transpose_passes_the_dot_test(case: Case) -> None:
     kept = [k for k, y in enumerate(leaves) if is_inexact(y)]
     left = inner([bars[k] for k in kept], [outputs_of(tangents)[k] for k in kept]).real
     right = inner(cotangents, directions).real
-    single = any(np.asarray(x).dtype in (np.float32, np.complex64, np.float16) for x in [*primals, *leaves])
-    scale = 1.0 + sum(float(np.sum(np.abs(b) * np.abs(d))) for b, d in zip(cotangents, directions, strict=True))
+    single = any(
+        np.asarray(x).dtype in (np.float32, np.complex64, np.float16) for x in [*primals, *leaves]
+    )
+    scale = 1.0 + sum(
+        float(np.sum(np.abs(b) * np.abs(d))) for b, d in zip(cotangents, directions, strict=True)
+    )
     assert abs(left - right) <= (1e-3 if single else 1e-10) * scale
 
 
@@ -218,8 +225,12 @@ def test_second_order_equals_differences_of_gradient(case: Case) -> None:
 
 
 def _second_example(case: Case, args: list[Any], rng: np.random.Generator) -> list[Any]:
-    """Another example with the same shapes, in the same domain: floats moved a little, integers rolled if that fits."""
-    moved = [a + np.asarray(1e-3 * random_like(rng, a), a.dtype) if is_inexact(a) else a for a in args]
+    """Another example with the same shapes, in the same domain: floats moved a little, integers
+    rolled if that fits.
+    """
+    moved = [
+        a + np.asarray(1e-3 * random_like(rng, a), a.dtype) if is_inexact(a) else a for a in args
+    ]
     rolled = [a if is_inexact(a) else np.roll(a, 1)[()] for a in moved]
     shapes = [np.shape(y) for y in outputs_of(case.call(*args))]
     try:
@@ -272,7 +283,10 @@ def test_bad_input_raises_and_next_call_works(case: Case) -> None:
 
 def evaluated(program: ft.Program, args: list[Any]) -> Iterator[tuple[Any, list[Any], list[Any]]]:
     """Evaluate operation by operation; yields each primitive with its operands and results."""
-    env: dict[int, Any] = {**dict(zip(program.input_ids, args, strict=True)), **program.constant_values}
+    env: dict[int, Any] = {
+        **dict(zip(program.input_ids, args, strict=True)),
+        **program.constant_values,
+    }
     for k, _ in program.schedule:
         primitive, ids, params = program.ops[k]
         operands = [env[i] if i >= 0 else program.literals[~i] for i in ids]
@@ -309,7 +323,9 @@ def test_results_share_memory_only_where_the_primitive_says_so(case: Case) -> No
         for primitive, operands, results in evaluated(program, given):
             for place, operand in enumerate(operands):
                 if isinstance(operand, np.ndarray) and not (primitive.view and place == 0):
-                    assert not any(np.shares_memory(r, operand) for r in results if isinstance(r, np.ndarray)), primitive
+                    assert not any(
+                        np.shares_memory(r, operand) for r in results if isinstance(r, np.ndarray)
+                    ), primitive
 
 
 @differentiable
@@ -324,15 +340,21 @@ def test_compiled_derivatives_equal_the_evaluators(case: Case) -> None:
 
 
 ROUNDS_TO_COMPLEX = {"scipy/logm"}
-"""Rounded to single precision, the matrix has eigenvalues whose logarithms SciPy finds to be complex."""
+"""Rounded to single precision, the matrix has eigenvalues whose logarithms SciPy finds to be
+complex.
+"""
 SINGLE = {np.dtype("f8"): np.dtype("f4"), np.dtype("c16"): np.dtype("c8")}
 
 
 @differentiable
 @pytest.mark.sampled(8)
 def test_derivatives_in_single_precision_are_in_single_precision(case: Case) -> None:
-    """What a derivative is of has its dtype; and if no value is wider, nothing of NumPy's derivatives is computed wider."""
-    args: list[Any] = [a.astype(SINGLE.get(a.dtype, a.dtype))[()] for a in map(np.asarray, case.args)]
+    """What a derivative is of has its dtype; and if no value is wider, nothing of NumPy's
+    derivatives is computed wider.
+    """
+    args: list[Any] = [
+        a.astype(SINGLE.get(a.dtype, a.dtype))[()] for a in map(np.asarray, case.args)
+    ]
     f = restricted(case.call, args, case.diff)
     primals = tuple([args[k] for k in case.diff])
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -348,13 +370,25 @@ def test_derivatives_in_single_precision_are_in_single_precision(case: Case) -> 
         assert y.dtype.kind not in "fc" or slope.dtype == y.dtype
     for x, slant in zip(primals, ft.tree.leaves(slants), strict=True):
         assert slant.dtype == x.dtype
-    if "/" in case.name and case.name.split("/")[0] in ("special", "scipy", "linalg.lstsq", "linalg.pinv"):
+    if "/" in case.name and case.name.split("/")[0] in (
+        "special",
+        "scipy",
+        "linalg.lstsq",
+        "linalg.pinv",
+    ):
         return  # SciPy's are carried out as SciPy has them
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         forward = traced(case, args)
         if forward is None or any(np.dtype(aval.dtype) in SINGLE for aval in forward.avals):
             return
-        for derivative in (lambda *xs: ft.jvp(f, xs, primals)[1], lambda *xs: ft.vjp(f, *xs)[1](bars)):
+        for derivative in (
+            lambda *xs: ft.jvp(f, xs, primals)[1],
+            lambda *xs: ft.vjp(f, *xs)[1](bars),
+        ):
             program = ft.trace(derivative)(*primals)
-            assert [str(program.ops[k][0]) for k, _ in program.schedule if program.avals[k].dtype in SINGLE] == []
+            assert [
+                str(program.ops[k][0])
+                for k, _ in program.schedule
+                if program.avals[k].dtype in SINGLE
+            ] == []

@@ -18,7 +18,9 @@ NAMES = sorted(found.name for found in pkgutil.walk_packages(functrace.__path__,
 def _examples(name: str) -> list[doctest.DocTest]:
     importlib.import_module(name)
     module = sys.modules[name]  # the attribute of that name may be a function
-    return [test for test in doctest.DocTestFinder(recurse=True).find(module, name) if test.examples]
+    return [
+        test for test in doctest.DocTestFinder(recurse=True).find(module, name) if test.examples
+    ]
 
 
 EXAMPLES = {test.name: test for name in NAMES for test in _examples(name)}

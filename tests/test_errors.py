@@ -1,4 +1,6 @@
-"""The errors, each as a user meets it: the class and NumPy's own, the user's line, the way out; then the next call works."""
+"""The errors, each as a user meets it: the class and NumPy's own, the user's line, the way out;
+then the next call works.
+"""
 
 from __future__ import annotations
 
@@ -40,15 +42,21 @@ def watched_recordings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def assert_next_call_works() -> None:
     """No user's recording is open, nothing is locked: the next transforms give right results."""
-    np.testing.assert_allclose(ft.grad(lambda x: np.sum(np.sin(x)))(np.arange(3.0)), np.cos(np.arange(3.0)))
+    np.testing.assert_allclose(
+        ft.grad(lambda x: np.sum(np.sin(x)))(np.arange(3.0)), np.cos(np.arange(3.0))
+    )
     np.testing.assert_allclose(ft.vmap(lambda x: x * 2.0)(np.arange(3.0)), np.arange(3.0) * 2)
     alive = [r for r in (reference() for reference in opened) if r is not None and not r.closed]
-    assert [r.owner for r in alive if r.positions is not None] == [], "a recording of user's code was left open"
+    assert [r.owner for r in alive if r.positions is not None] == [], (
+        "a recording of user's code was left open"
+    )
 
 
 @contextmanager
 def raises(cls: type[Exception], builtin: type[Exception], *words: str) -> Iterator[None]:
-    """Expect a functrace error that is NumPy's own class as well, names this file's line and says what to do."""
+    """Expect a functrace error that is NumPy's own class as well, names this file's line and says
+    what to do.
+    """
     with pytest.raises(cls) as caught:
         yield
     error, text = caught.value, str(caught.value)
@@ -69,7 +77,9 @@ TRANSFORMS: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
     "vjp": lambda f: ft.vjp(f, np.ones(3)),
     "vmap": lambda f: ft.vmap(f)(np.ones((2, 3))),
     "trace": lambda f: ft.trace(f)(np.ones(3)),
-    "grad of grad": lambda f: ft.grad(lambda y: ft.grad(lambda x: np.sum(f(x) * y))(np.ones(3)).sum())(2.0),
+    "grad of grad": lambda f: ft.grad(
+        lambda y: ft.grad(lambda x: np.sum(f(x) * y))(np.ones(3)).sum()
+    )(2.0),
     "grad of vmap": lambda f: ft.grad(lambda x: ft.vmap(f)(x).sum())(np.ones((2, 3))),
 }
 STAGING: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
@@ -77,14 +87,16 @@ STAGING: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
     "jit": lambda f: ft.jit(f)(np.ones(3)),
     "jit of vmap": lambda f: ft.jit(ft.vmap(f))(np.ones((2, 3))),
     "vmap of jit": lambda f: ft.vmap(ft.jit(f))(np.ones((2, 3))),
-    "jit of grad of vmap": lambda f: ft.jit(ft.grad(lambda x: ft.vmap(f)(x).sum()))(np.ones((2, 3))),
+    "jit of grad of vmap": lambda f: ft.jit(ft.grad(lambda x: ft.vmap(f)(x).sum()))(
+        np.ones((2, 3))
+    ),
     "vmap without questions": lambda f: ft.vmap(f, max_paths=0)(np.ones((2, 3))),
 }
 everywhere = pytest.mark.parametrize("apply", TRANSFORMS.values(), ids=TRANSFORMS)
 staging = pytest.mark.parametrize("apply", STAGING.values(), ids=STAGING)
 
 
-# -- what grad takes and returns -------------------------------------------------------------------------
+# -- what grad takes and returns -------------------------------------------------------------------
 
 
 def test_grad_of_non_scalar() -> None:
@@ -92,13 +104,19 @@ def test_grad_of_non_scalar() -> None:
         ft.grad(lambda x: np.sin(x))(ones)
 
 
-@pytest.mark.parametrize("argument", [np.arange(3), 3, np.array([True, False]), True, np.int32(1)], ids=repr)
+@pytest.mark.parametrize(
+    "argument", [np.arange(3), 3, np.array([True, False]), True, np.int32(1)], ids=repr
+)
 def test_grad_of_integer_or_bool_input(argument: Any) -> None:
     with raises(errors.DtypeError, TypeError, "float"):
         ft.grad(lambda x: np.sum(x * 1.0))(argument)
 
 
-@pytest.mark.parametrize("result", [None, "a string", object(), [1.0, 2.0], {"loss": 1.0}], ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize(
+    "result",
+    [None, "a string", object(), [1.0, 2.0], {"loss": 1.0}],
+    ids=lambda r: type(r).__name__,
+)
 def test_grad_of_function_returning_no_number(result: Any) -> None:
     with raises(errors.DtypeError, TypeError, type(result).__name__):
         ft.grad(lambda x: result)(ones)
@@ -136,7 +154,7 @@ def test_has_aux_without_pair() -> None:
         ft.grad(lambda x: np.sum(x), has_aux=True)(ones)
 
 
-# -- shapes and dtypes -----------------------------------------------------------------------------------
+# -- shapes and dtypes -----------------------------------------------------------------------------
 
 
 @everywhere
@@ -197,7 +215,7 @@ def test_in_place_dtype_that_numpy_refuses() -> None:
         ft.grad(f)(ones)
 
 
-# -- functions that are not supported --------------------------------------------------------------------
+# -- functions that are not supported --------------------------------------------------------------
 
 
 @everywhere
@@ -227,7 +245,7 @@ def test_no_object_arrays(apply: Any) -> None:
     assert_next_call_works()
 
 
-# -- values needed while staging -------------------------------------------------------------------------
+# -- values needed while staging -------------------------------------------------------------------
 
 
 @staging
@@ -268,13 +286,17 @@ def test_value_while_staging(apply: Any) -> None:
         apply(lambda x: x * np.sum(ft.value(x)))
 
 
-# -- no gradient is lost in silence ----------------------------------------------------------------------
+# -- no gradient is lost in silence ----------------------------------------------------------------
 
 
 @everywhere
 def test_float_would_lose_the_derivative(apply: Any) -> None:
     has_values = apply is not TRANSFORMS["trace"]
-    with raises(errors.LostGradientError, TypeError, "functrace.value" if has_values else "functrace.debug.callback"):
+    with raises(
+        errors.LostGradientError,
+        TypeError,
+        "functrace.value" if has_values else "functrace.debug.callback",
+    ):
         apply(lambda x: x * float(x[0]))
 
 
@@ -358,7 +380,7 @@ def test_ufunc_at_on_ndarray_would_lose_the_derivative(apply: Any) -> None:
     np.testing.assert_array_equal(target, np.zeros(3))
 
 
-# -- leaked tracers --------------------------------------------------------------------------------------
+# -- leaked tracers --------------------------------------------------------------------------------
 
 
 @everywhere
@@ -387,7 +409,7 @@ def test_leaked_tracer(apply: Any) -> None:
     repr(leaked)
 
 
-# -- vmap, and the structure of tangents and cotangents ---------------------------------------------------
+# -- vmap, and the structure of tangents and cotangents --------------------------------------------
 
 
 def test_vmap_sizes_differ() -> None:
@@ -449,13 +471,15 @@ def test_evaluate_with_other_arguments() -> None:
         ft.evaluate(program, ones, ones)
 
 
-# -- declared absence ------------------------------------------------------------------------------------
+# -- declared absence ------------------------------------------------------------------------------
 
 one_way_p = Primitive(
     "one_way",
     eval=lambda x: x * 2.0,
     aval=lambda x: x,
-    jvp=absent(because="one_way has no derivative: it was declared so", instead="use np.sin, which has one"),
+    jvp=absent(
+        because="one_way has no derivative: it was declared so", instead="use np.sin, which has one"
+    ),
     transpose=absent(because="one_way is not linear", instead="use np.sin"),
     batch=absent(because="one_way works on single examples", instead="map it in a loop"),
 )
@@ -463,7 +487,9 @@ one_way_p = Primitive(
 
 def test_derivative_through_absent_rule() -> None:
     for transform in ("grad", "jvp", "vjp", "grad of grad"):
-        with raises(errors.NotDifferentiableError, NotImplementedError, "declared so", "use np.sin"):
+        with raises(
+            errors.NotDifferentiableError, NotImplementedError, "declared so", "use np.sin"
+        ):
             TRANSFORMS[transform](lambda x: bind(one_way_p, (x,)))
 
 
@@ -482,12 +508,17 @@ def test_transpose_of_nonlinear_function() -> None:
         ft.linear_transpose(np.sin, ShapeDtype((3,)))(ones)
 
 
-# -- checkpoint, policies and functions that bring their derivative ---------------------------------------
+# -- checkpoint, policies and functions that bring their derivative --------------------------------
 
 
 def test_policy_that_is_none_names_the_ones_there_are() -> None:
     for policy in (None, "recompute", ("keep",)):
-        with raises(errors.ArgumentError, ValueError, "checkpoint: policy is", "functrace.policies.recompute"):
+        with raises(
+            errors.ArgumentError,
+            ValueError,
+            "checkpoint: policy is",
+            "functrace.policies.recompute",
+        ):
             ft.checkpoint(np.sin, policy=policy)  # type: ignore[arg-type]
 
 
@@ -544,11 +575,21 @@ def test_wrong_rules_of_custom_vjp(transform: str) -> None:
         apply(own_rule(forward=lambda x: np.sin(x)))
     with raises(errors.ShapeError, ValueError, "the result of fwd of sin is f64[]", "f64[3]"):
         apply(own_rule(forward=lambda x: (np.sum(x), x)))
-    with raises(errors.TreeError, TypeError, "bwd of sin returned a TracedArray, but sin takes 1 arguments"):
+    with raises(
+        errors.TreeError, TypeError, "bwd of sin returned a TracedArray, but sin takes 1 arguments"
+    ):
         apply(own_rule(backward=lambda x, ct: ct))
-    with raises(errors.ShapeError, ValueError, "cotangent 0 of bwd of sin is f64[2], but argument 0 is f64[3]"):
+    with raises(
+        errors.ShapeError,
+        ValueError,
+        "cotangent 0 of bwd of sin is f64[2], but argument 0 is f64[3]",
+    ):
         apply(own_rule(backward=lambda x, ct: (ct[:2],)))
-    with raises(errors.DtypeError, TypeError, "cotangent 0 of bwd of sin is c128[3], but argument 0 is f64[3]"):
+    with raises(
+        errors.DtypeError,
+        TypeError,
+        "cotangent 0 of bwd of sin is c128[3], but argument 0 is f64[3]",
+    ):
         apply(own_rule(backward=lambda x, ct: (ct * 1j,)))
 
 
@@ -574,7 +615,7 @@ def test_exceptions_of_rules_pass(transform: str) -> None:
         assert_next_call_works()
 
 
-# -- the user's own exceptions ---------------------------------------------------------------------------
+# -- the user's own exceptions ---------------------------------------------------------------------
 
 
 class OwnError(Exception):
@@ -582,7 +623,11 @@ class OwnError(Exception):
 
 
 @everywhere
-@pytest.mark.parametrize("error", [OwnError("mine"), ValueError("mine"), KeyboardInterrupt()], ids=["own", "value", "stop"])
+@pytest.mark.parametrize(
+    "error",
+    [OwnError("mine"), ValueError("mine"), KeyboardInterrupt()],
+    ids=["own", "value", "stop"],
+)
 def test_own_exception_passes_unchanged(apply: Any, error: BaseException) -> None:
     def f(x: Any) -> Any:
         np.sin(x)
@@ -608,7 +653,7 @@ def test_numpy_error_at_run_time_names_the_recorded_line() -> None:
     assert_next_call_works()
 
 
-# -- captured arrays that are overwritten ----------------------------------------------------------------
+# -- captured arrays that are overwritten ----------------------------------------------------------
 
 
 def test_small_captured_buffer_may_be_reused() -> None:

@@ -1,4 +1,6 @@
-"""What a newcomer meets: tracebacks, names from elsewhere, mistakes in calling transforms, what things say they are."""
+"""What a newcomer meets: tracebacks, names from elsewhere, mistakes in calling transforms, what
+things say they are.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,13 @@ import scipy.special
 
 import functrace as ft
 import functrace.torch as torch
-from functrace.errors import ArgumentError, ConcretizationError, FunctraceError, LostGradientError, ShapeError
+from functrace.errors import (
+    ArgumentError,
+    ConcretizationError,
+    FunctraceError,
+    LostGradientError,
+    ShapeError,
+)
 from functrace.names import ELSEWHERE
 
 W, X = np.ones(5), np.ones((4, 3))
@@ -35,7 +43,7 @@ def decorated(x: Any) -> Any:
     return x * 2.0
 
 
-# -- tracebacks -----------------------------------------------------------------------------------------------------------
+# -- tracebacks ------------------------------------------------------------------------------------
 
 
 def frames(run: Callable[[], Any]) -> tuple[BaseException, list[traceback.FrameSummary]]:
@@ -59,8 +67,12 @@ FAILING: dict[str, Callable[[], Any]] = {
     "jacfwd": lambda: ft.jacfwd(loss)(W, X),
     "hessian": lambda: ft.hessian(loss)(W, X),
     "checkpoint": lambda: ft.grad(lambda w: ft.checkpoint(loss)(w, X))(W),
-    "jit of grad of vmap": lambda: ft.jit(ft.grad(lambda w: np.sum(ft.vmap(lambda row: loss(w, row))(X))))(W),
-    "scan": lambda: ft.grad(lambda x: ft.scan(lambda c, _: (c + loss(W * c, X), None), x, None, 2)[0])(0.0),
+    "jit of grad of vmap": lambda: ft.jit(
+        ft.grad(lambda w: np.sum(ft.vmap(lambda row: loss(w, row))(X)))
+    )(W),
+    "scan": lambda: ft.grad(
+        lambda x: ft.scan(lambda c, _: (c + loss(W * c, X), None), x, None, 2)[0]
+    )(0.0),
 }
 
 
@@ -113,7 +125,11 @@ def test_errors_that_users_hide_are_theirs_to_read() -> None:
         with pytest.raises(ValueError, match="second") as caught:
             run(np.ones(2))
         error = caught.value
-        assert type(error.__context__) is KeyError and error.__suppress_context__ and error.__cause__ is None
+        assert (
+            type(error.__context__) is KeyError
+            and error.__suppress_context__
+            and error.__cause__ is None
+        )
 
 
 def test_a_line_of_a_library_names_the_users_own() -> None:
@@ -126,16 +142,24 @@ def test_a_line_of_a_library_names_the_users_own() -> None:
         assert "test_first_meeting.py" in str(caught.value) and "scipy." in str(caught.value)
 
 
-# -- mistakes --------------------------------------------------------------------------------------------------------------
+# -- mistakes --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("run", "what", "fix"),
     [
-        (lambda: ft.grad(loss, 5)(W, X), "argnums=5", r"by position what argnums names \(positions are 0 to 1\)"),
+        (
+            lambda: ft.grad(loss, 5)(W, X),
+            "argnums=5",
+            r"by position what argnums names \(positions are 0 to 1\)",
+        ),
         (lambda: ft.grad(loss, "w"), "argnums is 'w'", "argnums=0"),
         (lambda: ft.grad(loss, W), "argnums is a ndarray", r"call grad\(f\)\(x\)"),
-        (lambda: ft.value_and_grad(loss, W), "value_and_grad: argnums is a ndarray", "value_and_grad"),
+        (
+            lambda: ft.value_and_grad(loss, W),
+            "value_and_grad: argnums is a ndarray",
+            "value_and_grad",
+        ),
         (lambda: ft.jacrev(loss, W), "jacrev: argnums is a ndarray", "jacrev"),
         (lambda: ft.grad(W), "grad takes a function, not a ndarray", r"call grad\(f\)\(x\)"),
         (lambda: ft.vmap(3.0), "vmap takes a function, not a float", r"vmap\(f\)\(x\)"),
@@ -144,12 +168,22 @@ def test_a_line_of_a_library_names_the_users_own() -> None:
         (lambda: ft.hessian(W), "takes a function", "returns a function"),
         (lambda: ft.vjp(W, np.sin), "vjp takes a function, not a ndarray", r"vjp\(f, x\)"),
         (lambda: ft.jvp(W, (W,), (W,)), "jvp takes a function", r"jvp\(f, x\)"),
-        (lambda: ft.jvp(np.sin, W, W), "primals is a ndarray, not a tuple", r"jvp\(f, \(x,\), \(x_dot,\)\)"),
-        (lambda: ft.jvp(np.sin, (W,), W), "tangents is a ndarray, not a tuple", r"jvp\(f, \(x,\), \(x_dot,\)\)"),
+        (
+            lambda: ft.jvp(np.sin, W, W),
+            "primals is a ndarray, not a tuple",
+            r"jvp\(f, \(x,\), \(x_dot,\)\)",
+        ),
+        (
+            lambda: ft.jvp(np.sin, (W,), W),
+            "tangents is a ndarray, not a tuple",
+            r"jvp\(f, \(x,\), \(x_dot,\)\)",
+        ),
     ],
 )
 def test_transforms_called_the_wrong_way_say_how(run: Any, what: str, fix: str) -> None:
-    with pytest.raises(ArgumentError, match=rf"{what}(.|\n)*test_first_meeting\.py(.|\n)*fix: (.|\n)*{fix}"):
+    with pytest.raises(
+        ArgumentError, match=rf"{what}(.|\n)*test_first_meeting\.py(.|\n)*fix: (.|\n)*{fix}"
+    ):
         run()
 
 
@@ -164,26 +198,37 @@ def test_jit_recommends_static_arguments_only_where_they_help() -> None:
 
 
 def test_functions_of_scipy_and_pytorch_are_called_by_their_names() -> None:
-    with pytest.raises(TypeError, match=r"scipy\.special\.mathieu_a has no derivative here(.|\n)*functrace\.primitive"):
+    with pytest.raises(
+        TypeError,
+        match=r"scipy\.special\.mathieu_a has no derivative here(.|\n)*functrace\.primitive",
+    ):
         ft.grad(lambda x: scipy.special.mathieu_a(1, x))(1.0)
     for make in (torch.tensor, lambda x: torch.tensor([x[0], 1.0])):
-        with pytest.raises(LostGradientError, match=r"a tensor of a traced value(.|\n)*torch\.as_tensor"):
+        with pytest.raises(
+            LostGradientError, match=r"a tensor of a traced value(.|\n)*torch\.as_tensor"
+        ):
             ft.grad(lambda x, make=make: make(x))(W)
 
 
 PLACES: dict[str, Any] = {
-    "functrace": ft, "functrace.random": ft.random, "functrace.tree": ft.tree, "functrace.policies": ft.policies,
-    "functrace.nn": ft.nn, "functrace.debug": ft.debug, "functrace.testing": ft.testing, "functrace.torch": torch,
+    "functrace": ft, "functrace.random": ft.random, "functrace.tree": ft.tree,
+    "functrace.policies": ft.policies,
+    "functrace.nn": ft.nn, "functrace.debug": ft.debug, "functrace.testing": ft.testing,
+    "functrace.torch": torch,
     "functrace.config": ft.config,
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("place", "name"), [(place, name) for place, names in ELSEWHERE.items() for name in names])
+@pytest.mark.parametrize(
+    ("place", "name"), [(place, name) for place, names in ELSEWHERE.items() for name in names]
+)
 def test_names_of_other_libraries_say_what_they_are_here(place: str, name: str) -> None:
     with pytest.raises(AttributeError, match=f"{place}' has no attribute '{name}'; here it is "):
         getattr(PLACES[place], name)
     said = ELSEWHERE[place][name]
-    for word in said.replace(",", " ").replace(";", " ").replace(":", " ").replace("(", " ").split():
+    for word in (
+        said.replace(",", " ").replace(";", " ").replace(":", " ").replace("(", " ").split()
+    ):
         if word.startswith("functrace."):
             found: Any = ft
             for part in word.removesuffix(".").split(".")[1:]:
@@ -192,25 +237,36 @@ def test_names_of_other_libraries_say_what_they_are_here(place: str, name: str) 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_misspelt_names_ask_what_was_meant(place: str) -> None:
-    names = [name for name in getattr(PLACES[place], "__all__", ["threads", "block"]) if len(name) > 3]
+    names = [
+        name for name in getattr(PLACES[place], "__all__", ["threads", "block"]) if len(name) > 3
+    ]
     for name in names[:60]:
         for wrong in (name[0] + name[2] + name[1] + name[3:], name[:-1]):
             if not hasattr(PLACES[place], wrong) and wrong not in ELSEWHERE[place]:
                 with pytest.raises(AttributeError, match=r"Did you mean '\w+'\?$") as caught:
                     getattr(PLACES[place], wrong)
                 assert caught.value.name == wrong
-    with pytest.raises(AttributeError, match=r"has no attribute 'no_such_thing'(; docs/torch_coverage\.md .*)?$"):
+    with pytest.raises(
+        AttributeError, match=r"has no attribute 'no_such_thing'(; docs/torch_coverage\.md .*)?$"
+    ):
         PLACES[place].no_such_thing
     assert not hasattr(PLACES[place], "jax") and not hasattr(PLACES[place], "__wrapped__")
 
 
 def test_some_first_typos() -> None:
-    for wrong, right in {"vmpa": "vmap", "gard": "grad", "jti": "jit", "value_and_gard": "value_and_grad"}.items():
-        with pytest.raises(AttributeError, match=f"'functrace' has no attribute '{wrong}'. Did you mean '{right}'"):
+    for wrong, right in {
+        "vmpa": "vmap",
+        "gard": "grad",
+        "jti": "jit",
+        "value_and_gard": "value_and_grad",
+    }.items():
+        with pytest.raises(
+            AttributeError, match=f"'functrace' has no attribute '{wrong}'. Did you mean '{right}'"
+        ):
             getattr(ft, wrong)
 
 
-# -- what things say they are ----------------------------------------------------------------------------------------------
+# -- what things say they are ----------------------------------------------------------------------
 
 
 def test_transformed_functions_say_what_they_are() -> None:
@@ -230,13 +286,17 @@ def test_transformed_functions_say_what_they_are() -> None:
 
 
 TRANSFORMS: list[Callable[..., Any]] = [
-    ft.grad, ft.value_and_grad, ft.jit, ft.vmap, ft.trace, ft.checkpoint, ft.jacfwd, ft.jacrev, ft.hessian,
-    ft.elementwise_grad, ft.custom_vjp, ft.custom_jvp, ft.custom_vmap, ft.primitive, ft.debug.profile, ft.debug.passes,
+    ft.grad, ft.value_and_grad, ft.jit, ft.vmap, ft.trace, ft.checkpoint, ft.jacfwd, ft.jacrev,
+    ft.hessian,
+    ft.elementwise_grad, ft.custom_vjp, ft.custom_jvp, ft.custom_vmap, ft.primitive,
+    ft.debug.profile, ft.debug.passes,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda transform: transform.__name__)
-def test_transformed_functions_have_the_signature_of_their_function(transform: Callable[..., Any]) -> None:
+def test_transformed_functions_have_the_signature_of_their_function(
+    transform: Callable[..., Any],
+) -> None:
     def f(x: float, y: int = 2, *rest: Any, k: int = 3, **more: Any) -> float:
         return x
 
@@ -245,7 +305,9 @@ def test_transformed_functions_have_the_signature_of_their_function(transform: C
     assert inspect.getfullargspec(ft.jit(transform(f))) == inspect.getfullargspec(f)
     given = functools.partial(f, 1.0)
     assert inspect.getfullargspec(transform(given)) == inspect.getfullargspec(given)
-    assert not hasattr(type(transform(f)), "__signature__") and not hasattr(transform(max), "__signature__")
+    assert not hasattr(type(transform(f)), "__signature__") and not hasattr(
+        transform(max), "__signature__"
+    )
 
 
 def test_transformed_functions_are_methods_and_are_copied_and_pickled_as_functions_are() -> None:
@@ -268,14 +330,22 @@ def test_transformed_functions_are_methods_and_are_copied_and_pickled_as_functio
     assert pickle.loads(pickle.dumps(decorated)) is decorated
     gradient = ft.grad(loss)
     assert copy.copy(gradient) is gradient and copy.deepcopy([gradient])[0] is gradient
-    with pytest.raises(TypeError, match=r"grad\(loss\) cannot be pickled(.|\n)*transform it where it is loaded"):
+    with pytest.raises(
+        TypeError, match=r"grad\(loss\) cannot be pickled(.|\n)*transform it where it is loaded"
+    ):
         pickle.dumps(gradient)
 
 
 def test_modules_list_their_public_names_only() -> None:
-    assert set(ft.__all__) <= set(dir(ft)) and not any(name.startswith("_") and name != "__version__" for name in dir(ft))
+    assert set(ft.__all__) <= set(dir(ft)) and not any(
+        name.startswith("_") and name != "__version__" for name in dir(ft)
+    )
     for module in (ft, ft.tree, ft.policies):
         for name in dir(module):
             found = getattr(module, name)
-            assert name == "__version__" or not isinstance(found, types.ModuleType) or found.__name__.startswith("functrace")
+            assert (
+                name == "__version__"
+                or not isinstance(found, types.ModuleType)
+                or found.__name__.startswith("functrace")
+            )
     assert "np" not in dir(ft.policies) and "optree" not in dir(ft.tree)

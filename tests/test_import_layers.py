@@ -1,6 +1,8 @@
-"""The direction of imports: a package imports only those of lower layers, inside functions too; importing functrace is fast.
+"""The direction of imports: a package imports only those of lower layers, inside functions too;
+importing functrace is fast.
 
-Layers, lowest first. Imports inside one package are free. ``functrace/__init__.py`` may import all packages.
+Layers, lowest first. Imports inside one package are free. ``functrace/__init__.py`` may import all
+packages.
 """
 
 from __future__ import annotations
@@ -17,16 +19,29 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "functrace"
 BASE = {
-    "caches", "distribution", "errors", "keys", "later", "locks", "names", "source", "specialize", "tree", "typing",
+    "caches", "distribution", "errors", "keys", "later", "locks", "names", "source", "specialize",
+    "tree", "typing",
 }  # fmt: skip
 LAYERS = [
-    {"base"}, {"ir"}, {"tracing"}, {"ops"}, {"numpy"}, {"transforms"}, {"control"}, {"passes"}, {"executor"}, {"api"},
+    {"base"}, {"ir"}, {"tracing"}, {"ops"}, {"numpy"}, {"transforms"}, {"control"}, {"passes"},
+    {"executor"}, {"api"},
     {"scipy", "torch"}, {"compat"},
 ]  # fmt: skip
 API_FILES = {"custom_derivatives", "testing", "debug", "nn", "viz", "random", "policies", "stages"}
 LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
-HEAVY = ("scipy", "jax", "torch", "sklearn", "matplotlib", "autograd", "pytest", "hypothesis", "pandas", "tqdm")
+HEAVY = (
+    "scipy",
+    "jax",
+    "torch",
+    "sklearn",
+    "matplotlib",
+    "autograd",
+    "pytest",
+    "hypothesis",
+    "pandas",
+    "tqdm",
+)
 
 
 def package_of(module: str) -> str:
@@ -63,7 +78,10 @@ def imports_of(path: Path) -> Iterator[tuple[int, str]]:
 def is_type_checking_only(path: Path, line: int) -> bool:
     """Whether a line stands under ``if TYPE_CHECKING:``, which never runs."""
     for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        if isinstance(node, ast.If) and ast.unparse(node.test) in (
+            "TYPE_CHECKING",
+            "typing.TYPE_CHECKING",
+        ):
             last = node.body[-1]
             if node.body[0].lineno <= line <= (last.end_lineno or last.lineno):
                 return True
@@ -89,25 +107,34 @@ def test_imports_point_downwards(path: Path) -> None:
 def test_rooms_do_not_import_the_whole_package() -> None:
     for path in FILES:
         for line, module in imports_of(path):
-            assert module != "functrace", f"{path}:{line} imports functrace as a whole, all layers at once"
+            assert module != "functrace", (
+                f"{path}:{line} imports functrace as a whole, all layers at once"
+            )
 
 
 def module_of(path: Path) -> str:
     """The dotted name of a file."""
-    return ".".join(["functrace", *path.relative_to(PACKAGE).with_suffix("").parts]).removesuffix(".__init__")
+    return ".".join(["functrace", *path.relative_to(PACKAGE).with_suffix("").parts]).removesuffix(
+        ".__init__"
+    )
 
 
 def test_no_file_imports_in_a_circle() -> None:
     """Inside packages and inside functions neither: whatever a file uses can be read before it.
 
-    The exception is `Program`, whose methods import the forms that they stand for; see the note in ir/program.py.
+    The exception is `Program`, whose methods import the forms that they stand for; see the note in
+    ir/program.py.
     """
     modules = {module_of(path) for path in FILES}
     graph: dict[str, set[str]] = {}
     for path in FILES:
         tree = ast.parse(path.read_text())
         left_out: list[ast.AST] = []
-        left_out.extend(n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test))
+        left_out.extend(
+            n
+            for n in ast.walk(tree)
+            if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)
+        )
         if path == PACKAGE / "ir" / "program.py":
             left_out.extend(n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef))
         never_run = {inner for node in left_out for inner in ast.walk(node)}
@@ -124,7 +151,9 @@ def test_no_file_imports_in_a_circle() -> None:
 
 def test_import_is_light() -> None:
     code = "import sys, functrace; print(' '.join(sorted({name.split('.')[0] for name in sys.modules})))"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent
+    )
     loaded = set(found.stdout.split())
     assert "functrace" in loaded
     assert not loaded.intersection(HEAVY)
@@ -137,7 +166,9 @@ def test_what_most_programs_do_without_is_imported_later() -> None:
         "before = later(); ft.grad(np.sum)(np.ones(2)); between = later(); ft.jit(np.sin)(np.ones(2)); "
         "print(before, between, later(), ft.tree.PyTreeSpec.__module__)"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent
+    )
     assert found.stdout.split() == ["-", "-", "functrace.executor.plan.planner", "optree", "optree"]
 
 
@@ -146,5 +177,7 @@ def test_the_shim_is_imported_when_it_is_asked_for() -> None:
         "import sys, functrace as ft; before = 'functrace.torch' in sys.modules; "
         "print(before, ft.torch is sys.modules['functrace.torch'], hasattr(ft, 'no_such_name'))"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent
+    )
     assert found.stdout.split() == ["False", "True", "False"]

@@ -70,6 +70,8 @@ def test_pass_composes_with_transforms(page: dict[str, Any]) -> None:
     linear = page["small_angles"](program).check()
     x = np.array([1.0, -2.0, 3.0])
     np.testing.assert_allclose(ft.evaluate(linear, x), 14.0)
-    np.testing.assert_allclose(ft.hessian(lambda x: ft.evaluate(linear, x))(x), 2 * np.eye(3), atol=1e-14)
+    np.testing.assert_allclose(
+        ft.hessian(lambda x: ft.evaluate(linear, x))(x), 2 * np.eye(3), atol=1e-14
+    )
     batch = np.stack([x, 2 * x])
     np.testing.assert_allclose(ft.vmap(lambda x: ft.evaluate(linear, x))(batch), [14.0, 56.0])

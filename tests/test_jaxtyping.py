@@ -1,4 +1,6 @@
-"""Users' functions annotated with jaxtyping and checked by beartype: the same on arrays and on traced values, everywhere."""
+"""Users' functions annotated with jaxtyping and checked by beartype: the same on arrays and on
+traced values, everywhere.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def loss(w: Float[ft.Array, "n d"], x: Float[ft.Array, " d"]) -> Float[ft.Array,
 
 
 @jaxtyped(typechecker=beartype)
-def pick(x: Float[ft.Array, "*b d"], k: Int[ft.Array, " m"], where: Bool[ft.Array, " d"]) -> Shaped[ft.Array, "*b m"]:
+def pick(
+    x: Float[ft.Array, "*b d"], k: Int[ft.Array, " m"], where: Bool[ft.Array, " d"]
+) -> Shaped[ft.Array, "*b m"]:
     return np.where(where, x, 0.0)[..., k]
 
 
@@ -39,12 +43,16 @@ X = np.array([0.3, -0.7])
 CALLS: dict[str, Callable[[Any], Any]] = {
     "plain": lambda f: f(W, X),
     "grad": lambda f: ft.grad(lambda w, x: np.sum(f(w, x)))(W, X),
-    "value_and_grad": lambda f: ft.value_and_grad(lambda w, x: np.sum(f(w, x)), argnums=(0, 1))(W, X),
+    "value_and_grad": lambda f: ft.value_and_grad(lambda w, x: np.sum(f(w, x)), argnums=(0, 1))(
+        W, X
+    ),
     "jvp": lambda f: ft.jvp(f, (W, X), (W, X)),
     "vjp": lambda f: ft.vjp(f, W, X),
     "vmap": lambda f: ft.vmap(f, in_axes=(None, 0))(W, np.stack([X, X, X])),
     "trace": lambda f: ft.trace(f)(W, X),
-    "vmap of grad": lambda f: ft.vmap(ft.grad(lambda w, x: np.sum(f(w, x))), in_axes=(None, 0))(W, np.stack([X, X])),
+    "vmap of grad": lambda f: ft.vmap(ft.grad(lambda w, x: np.sum(f(w, x))), in_axes=(None, 0))(
+        W, np.stack([X, X])
+    ),
     "jvp of grad": lambda f: ft.jvp(ft.grad(lambda w, x: np.sum(f(w, x))), (W, X), (W, X)),
 }
 everywhere = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
@@ -121,7 +129,9 @@ def test_numpy_scalars_and_traced_values_are_arrays() -> None:
     assert seen == [True]
 
 
-@pytest.mark.parametrize("annotation", [np.ndarray, Float[np.ndarray, " d"]], ids=["plain", "with a shape"])
+@pytest.mark.parametrize(
+    "annotation", [np.ndarray, Float[np.ndarray, " d"]], ids=["plain", "with a shape"]
+)
 def test_an_annotation_that_only_arrays_fit_says_what_to_write(annotation: Any) -> None:
     def half(x: Any) -> Any:
         return x / 2
@@ -141,7 +151,11 @@ def test_an_annotation_that_only_arrays_fit_says_what_to_write(annotation: Any) 
 
 def test_a_traced_value_does_not_say_that_it_is_an_ndarray() -> None:
     seen: list[Any] = []
-    ft.jit(lambda x: seen.extend([isinstance(x, np.ndarray), x.__class__ is type(x), isinstance(x, ft.Array)]))(X)
+    ft.jit(
+        lambda x: seen.extend(
+            [isinstance(x, np.ndarray), x.__class__ is type(x), isinstance(x, ft.Array)]
+        )
+    )(X)
     assert seen == [False, True, True]
 
 

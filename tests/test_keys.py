@@ -45,8 +45,10 @@ class Choice(enum.Enum):
 Pair = collections.namedtuple("Pair", "value other")
 
 NUMBERS = [
-    1, 1.0, True, np.float64(1), np.float32(1), np.int64(1), np.int8(1), np.True_, 1 + 0j, complex(1, -0.0),
-    0, 0.0, -0.0, False, np.float32(0.0), np.float32(-0.0), complex(0.0, -0.0), complex(-0.0, 0.0), 0j,
+    1, 1.0, True, np.float64(1), np.float32(1), np.int64(1), np.int8(1), np.True_, 1 + 0j,
+    complex(1, -0.0),
+    0, 0.0, -0.0, False, np.float32(0.0), np.float32(-0.0), complex(0.0, -0.0), complex(-0.0, 0.0),
+    0j,
 ]  # fmt: skip
 HOLDERS: dict[str, Callable[[Any], Any]] = {
     "itself": lambda v: v,
@@ -77,7 +79,11 @@ def test_static_arguments_that_differ_have_programs_of_their_own(holder: str) ->
     def number(held: Any) -> Any:
         while not isinstance(held, int | float | complex | np.generic):
             if isinstance(held, tuple):
-                held = next(p for p in held if p != 0 or type(p) is not int) if held[0] == 0 and len(held) == 2 else held[0]
+                held = (
+                    next(p for p in held if p != 0 or type(p) is not int)
+                    if held[0] == 0 and len(held) == 2
+                    else held[0]
+                )
             elif isinstance(held, frozenset):
                 held = min(held, key=abs)
             else:
@@ -86,7 +92,7 @@ def test_static_arguments_that_differ_have_programs_of_their_own(holder: str) ->
 
     x = np.array([1, -1], np.int8)
     f = ft.jit(lambda x, held: x * number(held), static_argnums=1)
-    plain = lambda x, held: x * number(held)  # noqa: E731
+    plain = lambda x, held: x * number(held)
     for v in (1, 1.0, True, np.float32(1), 0.0, -0.0, np.float32(-0.0), np.float32(0.0)):
         if holder == "nested" and v == 0:
             continue
@@ -97,8 +103,10 @@ def test_static_arguments_that_differ_have_programs_of_their_own(holder: str) ->
 
 def test_what_cannot_be_told_apart_has_one_key() -> None:
     for a, b in (
-        (float("nan"), float("nan")), (np.float32("nan"), np.float32("nan")), ("a" * 2, "aa"), (Choice.A, Choice.A),
-        (Config((1, "x")), Config((1, "x"))), (Own(2.5), Own(2.5)), (range(3), range(3)), (np.sin, np.sin),
+        (float("nan"), float("nan")), (np.float32("nan"), np.float32("nan")), ("a" * 2, "aa"),
+        (Choice.A, Choice.A),
+        (Config((1, "x")), Config((1, "x"))), (Own(2.5), Own(2.5)), (range(3), range(3)), (np.sin,
+        np.sin),
         (frozenset({1, 2}), frozenset({2, 1})), (np.dtype("f4"), np.dtype(np.float32)),
     ):  # fmt: skip
         assert exact_key(a) == exact_key(b)
@@ -129,8 +137,8 @@ def test_what_has_no_hash_is_refused() -> None:
 
 def test_keys_of_dicts_that_differ_have_programs_of_their_own() -> None:
     x = np.array([2, 3], np.int8)
-    plain = lambda d: sum(v * k for k, v in d.items())  # noqa: E731
-    nested = lambda d: plain(d["inner"][0])  # noqa: E731
+    plain = lambda d: sum(v * k for k, v in d.items())
+    nested = lambda d: plain(d["inner"][0])
     f, g = ft.jit(plain), ft.jit(nested)
     for key in (1, True, 1.0, np.float32(1), np.int16(1)):
         expected = plain({key: x})
@@ -171,4 +179,6 @@ def test_values_inside_values_are_told_apart(depth: int) -> None:
     x = np.array([True, False])
     for k in (1, True, 1.0, 1, True, 0.0, -0.0, 0):
         np.testing.assert_array_equal(jitted(x, wrapped(k)), x * k, strict=True)
-        assert np.array_equal(np.signbit(jitted(x, wrapped(k)).astype(float)), np.signbit((x * k).astype(float)))
+        assert np.array_equal(
+            np.signbit(jitted(x, wrapped(k)).astype(float)), np.signbit((x * k).astype(float))
+        )

@@ -105,7 +105,13 @@ atexit.register(work)
 
 def run(script: str) -> str:
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script]  # Python 3.12 warns of any fork
+    command = [
+        sys.executable,
+        "-W",
+        "ignore::DeprecationWarning",
+        "-c",
+        script,
+    ]  # Python 3.12 warns of any fork
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -133,7 +139,9 @@ def test_lazy_attributes_are_computed_by_threads_at_the_same_time() -> None:
     one, other = Owner(), Owner()
     found: list[object] = []
     for pair in ((one, one), (Owner(), other)):
-        threads = [threading.Thread(target=lambda owner=owner: found.append(owner.value)) for owner in pair]
+        threads = [
+            threading.Thread(target=lambda owner=owner: found.append(owner.value)) for owner in pair
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -146,7 +154,11 @@ def test_lazy_attributes_are_computed_by_threads_at_the_same_time() -> None:
 
 def test_the_library_has_no_other_lazy_attributes() -> None:
     """But for its docstring, and users' own, which it knows of."""
-    paths = [path for path in PACKAGE.rglob("*.py") if re.search(r"functools.*\bcached_property", path.read_text())]
+    paths = [
+        path
+        for path in PACKAGE.rglob("*.py")
+        if re.search(r"functools.*\bcached_property", path.read_text())
+    ]
     assert {path.relative_to(PACKAGE).as_posix() for path in paths} == {"locks.py", "tree/nodes.py"}
 
 

@@ -1,4 +1,6 @@
-"""docs/migration: functrace has every name of the tables. (tests/peers resolves the names of other libraries.)"""
+"""docs/migration: functrace has every name of the tables. (tests/peers resolves the names of other
+libraries.)
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def test_tables_name_the_other_library_first(library: str) -> None:
     prefix = {"pytorch": "torch"}.get(library, library)
     for row in rows(library):
         assert all(name.split(".")[0] == prefix for name in row.theirs), row
-        assert all(name.split(".")[0] in {*SHORT, "dict", "list", "tuple"} for name in row.ours), row
+        assert all(name.split(".")[0] in {*SHORT, "dict", "list", "tuple"} for name in row.ours), (
+            row
+        )
 
 
 def test_compat_has_the_names_of_autograd() -> None:

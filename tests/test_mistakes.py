@@ -1,7 +1,9 @@
-"""First mistakes, a row each: what is written, under which transform, and what the error says of it.
+"""First mistakes, a row each: what is written, under which transform, and what the error says of
+it.
 
-Every error names the user's line, what happened in the user's words, and a way out that works there; its traceback ends in
-the user's code, shows none of functrace's frames, and is not chained to another one.
+Every error names the user's line, what happened in the user's words, and a way out that works
+there; its traceback ends in the user's code, shows none of functrace's frames, and is not chained
+to another one.
 """
 
 from __future__ import annotations
@@ -105,7 +107,13 @@ def store_in_attribute(x: Any) -> Any:
 ROWS: dict[str, Row] = {}
 
 
-def row(name: str, run: Callable[[], Any], what: str | tuple[str, ...], fix: str | tuple[str, ...], *absent: str) -> None:
+def row(
+    name: str,
+    run: Callable[[], Any],
+    what: str | tuple[str, ...],
+    fix: str | tuple[str, ...],
+    *absent: str,
+) -> None:
     parts = [(part,) if isinstance(part, str) else part for part in (what, fix)]
     ROWS[name] = Row(run, parts[0], parts[1], absent)
 
@@ -123,7 +131,13 @@ for name, transform in (("grad", ft.grad), ("jit", ft.jit)):
         store_real: "assignment to y",
         store_in_attribute: "assignment to Model.weights",
     }.items():
-        row(f"{name}: {writer.__name__}", lambda t=transform, f=writer: t(f)(X), (target, WRITE), TARGET, "float(x)")
+        row(
+            f"{name}: {writer.__name__}",
+            lambda t=transform, f=writer: t(f)(X),
+            (target, WRITE),
+            TARGET,
+            "float(x)",
+        )
     for call, word in {
         "np.put(np.zeros(3), [0], x[0])": "numpy.put",
         "np.copyto(np.zeros(3), x)": "numpy.copyto",
@@ -135,21 +149,34 @@ for name, transform in (("grad", ft.grad), ("jit", ft.jit)):
         "np.sum(x, axis=0, out=np.zeros(()))": "out=",
         "np.add.at(np.zeros(3), [0], x[0])": "numpy.add.at",
     }.items():
-        row(f"{name}: {call}", lambda t=transform, c=call: t(eval(f"lambda x: {c}"))(X), (word, WRITE), "np.zeros_like(x)")
+        row(
+            f"{name}: {call}",
+            lambda t=transform, c=call: t(eval(f"lambda x: {c}"))(X),
+            (word, WRITE),
+            "np.zeros_like(x)",
+        )
     for written, function in {
         "fill": lambda x: np.zeros(3).fill(x[0]),
         "put": lambda x: np.zeros(3).put([0], x[0]),
         "__setitem__": lambda x: np.zeros(3).__setitem__(0, x[0]),
     }.items():
-        row(f"{name}: {written}", lambda t=transform, f=function: t(f)(X), (f".{written}", WRITE), TARGET)
+        row(
+            f"{name}: {written}",
+            lambda t=transform, f=function: t(f)(X),
+            (f".{written}", WRITE),
+            TARGET,
+        )
     row(f"{name}: y += x", lambda t=transform: t(add_in_place)(X), WRITE, "np.zeros_like(x)")
     for function, fix in {
-        math.sqrt: "np.sqrt", math.fsum: "np.sum", math.atan2: "np.arctan2", math.hypot: "np.hypot", math.pow: "np.power",
+        math.sqrt: "np.sqrt", math.fsum: "np.sum", math.atan2: "np.arctan2",
+        math.hypot: "np.hypot", math.pow: "np.power",
         math.lgamma: "scipy.special.gammaln", math.exp: "np.exp", math.acosh: "np.arccosh",
     }.items():  # fmt: skip
         arguments = {math.fsum: lambda x: (x,), math.atan2: lambda x: (x[0], x[1])}
         two = (math.hypot, math.pow, math.atan2)
-        take = arguments.get(function) or ((lambda x: (x[0], x[1])) if function in two else lambda x: (x[0],))
+        take = arguments.get(function) or (
+            (lambda x: (x[0], x[1])) if function in two else lambda x: (x[0],)
+        )
         row(
             f"{name}: math.{function.__name__}",
             lambda t=transform, f=function, take=take: t(lambda x: f(*take(x)))(X),
@@ -158,12 +185,30 @@ for name, transform in (("grad", ft.grad), ("jit", ft.jit)):
         )
 
 UNKNOWN = "but jit of <lambda> records without values"
-row("jit: max", lambda: ft.jit(lambda x: max(x[0], x[1]))(X), ("max: ", UNKNOWN), "np.maximum(x, y)", "static")
+row(
+    "jit: max",
+    lambda: ft.jit(lambda x: max(x[0], x[1]))(X),
+    ("max: ", UNKNOWN),
+    "np.maximum(x, y)",
+    "static",
+)
 row("jit: min", lambda: ft.jit(lambda x: min(x))(X), ("min: ", UNKNOWN), "np.min(x)", "static")
-row("jit: sorted", lambda: ft.jit(lambda x: sorted(x)[0])(X), ("sorted: ", UNKNOWN), "np.sort(x)", "static")
+row(
+    "jit: sorted",
+    lambda: ft.jit(lambda x: sorted(x)[0])(X),
+    ("sorted: ", UNKNOWN),
+    "np.sort(x)",
+    "static",
+)
 row("jit: any", lambda: ft.jit(lambda x: any(x))(X), ("any: ", UNKNOWN), "np.any(x)", "static")
 row("jit: all", lambda: ft.jit(lambda x: all(x > 0))(X), ("all: ", UNKNOWN), "np.all(x)", "static")
-row("jit: round", lambda: ft.jit(lambda x: round(x[0]))(X), ("round: ", UNKNOWN), "np.round(x)", "static")
+row(
+    "jit: round",
+    lambda: ft.jit(lambda x: round(x[0]))(X),
+    ("round: ", UNKNOWN),
+    "np.round(x)",
+    "static",
+)
 row("grad: round", lambda: ft.grad(lambda x: round(x))(X), "round() takes numbers", "np.round(x)")
 row(
     "jit: bisect",
@@ -172,13 +217,50 @@ row(
     "np.searchsorted",
     "static",
 )
-row("jit: format", lambda: ft.jit(lambda x: f"{x[0]:.3f}")(X), ("formatting", UNKNOWN), "functrace.debug.print")
-row("jit: percent", lambda: ft.jit(lambda x: "%f" % x[0])(X), "formatting x", "functrace.debug.print")  # noqa: UP031
-row("jit: if", lambda: ft.jit(lambda x: x if x[0] > 0 else -x)(X), ("a value is needed", UNKNOWN), "np.where")
-row("grad: int", lambda: ft.grad(lambda x: x[0] * int(x[1]))(X), "int(x) would lose", ("np.round(x)", "functrace.value(x)"))
-row("jit: float", lambda: ft.jit(lambda x: float(x[0]))(X), "float(x) would lose", "debug.callback", "functrace.value(x)")
-row("jit: tolist", lambda: ft.jit(lambda x: x.tolist())(X), "x.tolist() would lose", "debug.callback", "functrace.value(x)")
-row("grad: mean", lambda: ft.grad(lambda x: statistics.mean(x))(X), "statistics.mean takes plain arrays only", "use np.mean")
+row(
+    "jit: format",
+    lambda: ft.jit(lambda x: f"{x[0]:.3f}")(X),
+    ("formatting", UNKNOWN),
+    "functrace.debug.print",
+)
+row(
+    "jit: percent",
+    lambda: ft.jit(lambda x: "%f" % x[0])(X),  # noqa: UP031
+    "formatting x",
+    "functrace.debug.print",
+)
+row(
+    "jit: if",
+    lambda: ft.jit(lambda x: x if x[0] > 0 else -x)(X),
+    ("a value is needed", UNKNOWN),
+    "np.where",
+)
+row(
+    "grad: int",
+    lambda: ft.grad(lambda x: x[0] * int(x[1]))(X),
+    "int(x) would lose",
+    ("np.round(x)", "functrace.value(x)"),
+)
+row(
+    "jit: float",
+    lambda: ft.jit(lambda x: float(x[0]))(X),
+    "float(x) would lose",
+    "debug.callback",
+    "functrace.value(x)",
+)
+row(
+    "jit: tolist",
+    lambda: ft.jit(lambda x: x.tolist())(X),
+    "x.tolist() would lose",
+    "debug.callback",
+    "functrace.value(x)",
+)
+row(
+    "grad: mean",
+    lambda: ft.grad(lambda x: statistics.mean(x))(X),
+    "statistics.mean takes plain arrays only",
+    "use np.mean",
+)
 
 SAVED = ("save what the call returns", "functrace.debug.callback")
 for save, function in {
@@ -190,16 +272,50 @@ for save, function in {
     "struct.pack": lambda x: struct.pack("d", x[0]),
 }.items():
     row(f"jit: {save}", lambda f=function: ft.jit(f)(X), save, SAVED, "functrace.value")
-row("jit: pickle", lambda: ft.jit(lambda x: pickle.dumps(x))(X), "cannot be pickled", "return it", "functrace.value")
+row(
+    "jit: pickle",
+    lambda: ft.jit(lambda x: pickle.dumps(x))(X),
+    "cannot be pickled",
+    "return it",
+    "functrace.value",
+)
 
-row("grad of an int", lambda: ft.grad(lambda x: x**2)(3), "args[0] is the int 3", "pass a float (3.0)", "nest")
+row(
+    "grad of an int",
+    lambda: ft.grad(lambda x: x**2)(3),
+    "args[0] is the int 3",
+    "pass a float (3.0)",
+    "nest",
+)
 row("grad of a vector", lambda: ft.grad(np.sin)(X), "only a scalar has a gradient", "functrace.vjp")
-row("in_axes too large", lambda: ft.vmap(np.sin, in_axes=2)(X), ("in_axes=2", "args[0] is f64[3]"), "in_axes=0", "None")
-row("in_axes of a matrix", lambda: ft.vmap(np.sin, in_axes=-3)(np.ones((2, 2))), "f64[2,2]", "between -2 and 1", "None")
-row("vmap of a scalar", lambda: ft.vmap(np.sin)(2.0), "args[0] is f64[], which has no axis to map", "in_axes=None for it")
+row(
+    "in_axes too large",
+    lambda: ft.vmap(np.sin, in_axes=2)(X),
+    ("in_axes=2", "args[0] is f64[3]"),
+    "in_axes=0",
+    "None",
+)
+row(
+    "in_axes of a matrix",
+    lambda: ft.vmap(np.sin, in_axes=-3)(np.ones((2, 2))),
+    "f64[2,2]",
+    "between -2 and 1",
+    "None",
+)
+row(
+    "vmap of a scalar",
+    lambda: ft.vmap(np.sin)(2.0),
+    "args[0] is f64[], which has no axis to map",
+    "in_axes=None for it",
+)
 for wrong, right in {"argnum": "argnums", "has_auxx": "has_aux"}.items():
     options: dict[str, Any] = {wrong: 0}
-    row(f"grad: {wrong}=", lambda o=options: ft.grad(np.sin, **o), f"{wrong!r}. Did you mean {right!r}?", "argnums, has_aux")
+    row(
+        f"grad: {wrong}=",
+        lambda o=options: ft.grad(np.sin, **o),
+        f"{wrong!r}. Did you mean {right!r}?",
+        "argnums, has_aux",
+    )
 row(
     "scan: carry",
     lambda: ft.scan(lambda c, x: ((c, c), x), 0.0, X),
@@ -218,16 +334,36 @@ row(
     "and a list of 1 value after",
     "structure",
 )
-row("fori_loop: carry", lambda: ft.fori_loop(0, 3, lambda i, c: {"c": c}, 0.0), "a dict with the key 'c' after", "structure")
+row(
+    "fori_loop: carry",
+    lambda: ft.fori_loop(0, 3, lambda i, c: {"c": c}, 0.0),
+    "a dict with the key 'c' after",
+    "structure",
+)
 row(
     "cond",
     lambda: ft.jit(lambda p: ft.cond(p, lambda: (1.0, 2.0), lambda: 1.0))(True),
     "the true branch returns a tuple of 2 values, the false branch one value",
     "with the same structure from all branches",
 )
-row("scan: no pair", lambda: ft.scan(lambda c, x: c, 0.0, X), "the body returned one value, not a pair", "return carry, y")
-row("pullback", lambda: ft.vjp(np.sin, X)[1]((X, X)), "have the structure of a tuple of 2 values", "the same structure")
-row("in_axes of a dict", lambda: ft.vmap(np.sin, in_axes=({"b": 0},))(X), "in place of one value", "from the top")
+row(
+    "scan: no pair",
+    lambda: ft.scan(lambda c, x: c, 0.0, X),
+    "the body returned one value, not a pair",
+    "return carry, y",
+)
+row(
+    "pullback",
+    lambda: ft.vjp(np.sin, X)[1]((X, X)),
+    "have the structure of a tuple of 2 values",
+    "the same structure",
+)
+row(
+    "in_axes of a dict",
+    lambda: ft.vmap(np.sin, in_axes=({"b": 0},))(X),
+    "in place of one value",
+    "from the top",
+)
 row("vmap: in_axis=", lambda: ft.vmap(np.sin, in_axis=0), "Did you mean 'in_axes'?", "out_axes")  # type: ignore[call-arg]
 row("scan: len=", lambda: ft.scan(np.add, 0.0, lenght=3), "Did you mean 'length'?", "reverse")  # type: ignore[call-arg]
 
@@ -235,7 +371,9 @@ row("scan: len=", lambda: ft.scan(np.add, 0.0, lenght=3), "Did you mean 'length'
 def described(error: BaseException) -> list[str]:
     """Return what is wrong with how an error shows itself."""
     wrong = []
-    if error.__cause__ is not None or (error.__context__ is not None and not error.__suppress_context__):
+    if error.__cause__ is not None or (
+        error.__context__ is not None and not error.__suppress_context__
+    ):
         wrong.append("it is chained to another one")
     if error.__context__ is not None and error.__context__.__traceback__ is not None:
         wrong.append(f"it holds {error.__context__!r}")
@@ -253,7 +391,9 @@ def test_first_mistakes_are_explained(name: str) -> None:
     with pytest.raises(FunctraceError) as caught:
         run()
     error = caught.value
-    assert error.at is not None and error.at.file.endswith(("test_mistakes.py", "<string>")), error.at
+    assert error.at is not None and error.at.file.endswith(("test_mistakes.py", "<string>")), (
+        error.at
+    )
     for part in what:
         assert part in error.what, str(error)
     for part in fix:
@@ -289,7 +429,10 @@ def test_names_of_other_libraries_exist_here() -> None:
         assert callable(getattr(ft, name))
     for name in _NN:
         assert callable(getattr(ft.nn, name))
-    words = [*_RENAMED.values(), *[in_numpy(f"math.{name}").split()[1].rstrip(",") for name in dir(math) if name[0] != "_"]]
+    words = [
+        *_RENAMED.values(),
+        *[in_numpy(f"math.{name}").split()[1].rstrip(",") for name in dir(math) if name[0] != "_"],
+    ]
     import scipy.special
 
     spaces = {"np": np, "scipy": scipy}
@@ -300,4 +443,15 @@ def test_names_of_other_libraries_exist_here() -> None:
         assert not missing or path[-1] in _ONLY_IN_MATH, word
 
 
-_ONLY_IN_MATH = {"comb", "perm", "factorial", "isqrt", "ulp", "sumprod", "fma", "remainder", "tau", "inf"}
+_ONLY_IN_MATH = {
+    "comb",
+    "perm",
+    "factorial",
+    "isqrt",
+    "ulp",
+    "sumprod",
+    "fma",
+    "remainder",
+    "tau",
+    "inf",
+}

@@ -1,4 +1,6 @@
-"""What installs: the metadata, the pins of the lowest versions, and what pages and messages say about it."""
+"""What installs: the metadata, the pins of the lowest versions, and what pages and messages say
+about it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ FILES = [*ROOT.glob("*"), *(path for folder in FOLDERS for path in (ROOT / folde
 TEXTS = [
     path
     for path in FILES
-    if path.is_file() and path.suffix in SUFFIXES and not {"venv", "built", "_build"} & set(path.relative_to(ROOT).parts)
+    if path.is_file()
+    and path.suffix in SUFFIXES
+    and not {"venv", "built", "_build"} & set(path.relative_to(ROOT).parts)
 ]
 
 
@@ -42,7 +46,9 @@ def test_readme_has_no_links_into_a_checkout() -> None:
 
 
 def test_one_version_stands_everywhere() -> None:
-    """The package's, with its section of the changelog, the citation's, and the one that has security fixes."""
+    """The package's, with its section of the changelog, the citation's, and the one that has
+    security fixes.
+    """
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     sections = re.findall(r"^## \[(.*)\](?: - (\d{4}-\d\d-\d\d))?$", text, re.MULTILINE)
     assert sections[0] == ("Unreleased", "")
@@ -61,22 +67,24 @@ def test_the_lowest_versions_are_pins_of_every_lower_bound() -> None:
     pins = runpy.run_path(str(ROOT / ".ci" / "lowest.py"))["pins"]
     project = pyproject()["project"]
     found = pins(["scipy", "shapes"])
-    assert [pin.replace("==", ">=") for pin in found][: len(project["dependencies"])] == project["dependencies"]
+    assert [pin.replace("==", ">=") for pin in found][: len(project["dependencies"])] == project[
+        "dependencies"
+    ]
     assert any(pin.startswith("scipy==") for pin in found)
     with pytest.raises(SystemExit, match="torch==2"):
         pins(["bench"])
 
 
 def test_the_sdist_holds_what_tests_read() -> None:
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"][
-        "sdist"
-    ]
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"][
+        "build"
+    ]["targets"]["sdist"]
     for path in listed["include"]:
         assert (ROOT / path.removeprefix("/")).exists(), path
     assert {f"/{folder}" for folder in FOLDERS if folder != ".ci"} <= set(listed["include"])
 
 
-# -- the other distribution of this name -----------------------------------------------------------------------------------
+# -- the other distribution of this name -----------------------------------------------------------
 
 OTHER = "from functrace.api import *\n\n__version__ = (0, 0, 5)\n"
 """``functrace/__init__.py`` of functrace 0.0.5, an unrelated project."""
@@ -84,7 +92,11 @@ OTHER = "from functrace.api import *\n\n__version__ = (0, 0, 5)\n"
 
 def installed(directory: Path, *distributions: str) -> Path:
     """Return a directory that holds the package and what installers record of distributions."""
-    shutil.copytree(ROOT / "functrace", directory / "functrace", ignore=shutil.ignore_patterns("__pycache__", "torch"))
+    shutil.copytree(
+        ROOT / "functrace",
+        directory / "functrace",
+        ignore=shutil.ignore_patterns("__pycache__", "torch"),
+    )
     for name in distributions:
         (directory / f"{name}.dist-info").mkdir()
     return directory
@@ -97,21 +109,33 @@ def imported(place: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_two_distributions_in_one_directory_are_refused_whichever_came_first(tmp_path: Path, is_first: bool) -> None:
+def test_two_distributions_in_one_directory_are_refused_whichever_came_first(
+    tmp_path: Path, is_first: bool
+) -> None:
     installed(tmp_path, "functrace_numpy-0.2.0", "functrace-0.0.5")
     if not is_first:
         (tmp_path / "functrace" / "__init__.py").write_text(OTHER)
     error = imported(tmp_path).stderr
     assert "ImportError: functrace-0.0.5 and functrace-numpy are installed in one place" in error
-    assert "fix: pip uninstall functrace functrace-numpy, then pip install functrace-numpy again" in error
+    assert (
+        "fix: pip uninstall functrace functrace-numpy, then pip install functrace-numpy again"
+        in error
+    )
 
 
 @pytest.mark.parametrize(
     "distributions",
-    [("functrace_numpy-0.2.0",), (), ("functrace-0.0.5",), ("functrace_numpy-0.2.0", "functrace_tools-1.0", "functracer-2")],
+    [
+        ("functrace_numpy-0.2.0",),
+        (),
+        ("functrace-0.0.5",),
+        ("functrace_numpy-0.2.0", "functrace_tools-1.0", "functracer-2"),
+    ],
     ids=["installed", "vendored", "vendored beside the other", "similar names"],
 )
-def test_the_package_is_imported_from_wherever_it_is_alone(tmp_path: Path, distributions: tuple[str, ...]) -> None:
+def test_the_package_is_imported_from_wherever_it_is_alone(
+    tmp_path: Path, distributions: tuple[str, ...]
+) -> None:
     assert imported(installed(tmp_path, *distributions)).stdout == "6.0\n"
 
 

@@ -1,4 +1,6 @@
-"""The docstring of every public name stands alone: what it does, Args, Returns, Raises, and an example that runs."""
+"""The docstring of every public name stands alone: what it does, Args, Returns, Raises, and an
+example that runs.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +25,27 @@ from tests.test_docstrings import EXAMPLES
 
 FULL = [
     "functrace", "functrace.compat.autograd", "functrace.compat.autoray", "functrace.compat.pot",
-    "functrace.compat.tensorly", "functrace.custom_derivatives", "functrace.debug", "functrace.ir", "functrace.nn",
-    "functrace.passes", "functrace.policies", "functrace.random", "functrace.scipy.fft", "functrace.scipy.integrate",
-    "functrace.scipy.interpolate", "functrace.scipy.linalg", "functrace.scipy.ndimage", "functrace.scipy.optimize",
-    "functrace.scipy.signal", "functrace.scipy.sparse", "functrace.scipy.spatial", "functrace.scipy.special",
-    "functrace.scipy.stats", "functrace.stages", "functrace.testing", "functrace.transforms", "functrace.tree",
+    "functrace.compat.tensorly", "functrace.custom_derivatives", "functrace.debug", "functrace.ir",
+    "functrace.nn",
+    "functrace.passes", "functrace.policies", "functrace.random", "functrace.scipy.fft",
+    "functrace.scipy.integrate",
+    "functrace.scipy.interpolate", "functrace.scipy.linalg", "functrace.scipy.ndimage",
+    "functrace.scipy.optimize",
+    "functrace.scipy.signal", "functrace.scipy.sparse", "functrace.scipy.spatial",
+    "functrace.scipy.special",
+    "functrace.scipy.stats", "functrace.stages", "functrace.testing", "functrace.transforms",
+    "functrace.tree",
 ]  # fmt: skip
 """Namespaces whose docstrings are checked section by section."""
 
 ROWS = ["functrace.errors", "functrace.numpy", "functrace.torch"]
-"""Namespaces where one line per name is enough: errors, and functions that NumPy and PyTorch document."""
+"""Namespaces where one line per name is enough: errors, and functions that NumPy and PyTorch
+document.
+"""
 
 FOLLOWING = "functrace.scipy."
-"""Those of them that follow SciPy, which documents names, parameters and results: a first line and an example; Args, Returns
-and Raises where functrace differs."""
+"""Those of them that follow SciPy, which documents names, parameters and results: a first line and
+an example; Args, Returns and Raises where functrace differs."""
 
 EXEMPT: dict[tuple[str, str], str] = {
     (f"functrace.scipy.linalg.{name}", "Example"): "SciPy's own on plain values; traced ones raise"
@@ -45,7 +54,9 @@ EXEMPT: dict[tuple[str, str], str] = {
 """Sections that a public name does without, with the reason."""
 
 SECTIONS = re.compile(r"^(Args|Returns|Raises|Example|Cost|Source|Yields|Attributes):[ ]*(.*)$")
-REFERENCE = re.compile(r"\b(as for|as|those of|that of|see) `(?!`)[\w.]+`|\bas ``[\w.]+`` (has|takes) (it|them)")
+REFERENCE = re.compile(
+    r"\b(as for|as|those of|that of|see) `(?!`)[\w.]+`|\bas ``[\w.]+`` (has|takes) (it|them)"
+)
 RIDDLE = re.compile(r"^(What|Whether|Of|How|So|Those|That|As|Which|Where|Who|Whose|When)\b")
 
 
@@ -85,12 +96,16 @@ TORCH = {
     "utils.checkpoint": "checkpoint checkpoint_sequential create_selective_checkpoint_contexts noop_context_fn "
     "set_checkpoint_debug_enabled set_checkpoint_early_stop",
 }
-"""The functions of functrace.torch that are more than rows: derivatives, graphs, hooks, checkpoints."""
+"""The functions of functrace.torch that are more than rows: derivatives, graphs, hooks,
+checkpoints.
+"""
 PUBLIC["functrace.numpy.lift"] = _of("functrace.numpy", "lift")
 PUBLIC["functrace.torch.check_function"] = _of("functrace.torch", "check_function")
 for _namespace, _names in TORCH.items():
     for _name in _names.split():
-        PUBLIC[f"functrace.torch.{_namespace}.{_name}"] = _of(f"functrace.torch.{_namespace}", _name)
+        PUBLIC[f"functrace.torch.{_namespace}.{_name}"] = _of(
+            f"functrace.torch.{_namespace}", _name
+        )
 
 LINES = {name: found for namespace in ROWS for name, found in _own(namespace)}
 
@@ -126,8 +141,12 @@ def parameters(obj: Any) -> list[str]:
     except (TypeError, ValueError):
         return []
     names = [name for name in signature.parameters if not name.startswith("_")]
-    inherited = inspect.isclass(obj) and obj.__init__ is object.__init__ and obj.__new__ is object.__new__
-    return [] if inherited or getattr(obj, "_is_protocol", False) or inspect.isabstract(obj) else names
+    inherited = (
+        inspect.isclass(obj) and obj.__init__ is object.__init__ and obj.__new__ is object.__new__
+    )
+    return (
+        [] if inherited or getattr(obj, "_is_protocol", False) or inspect.isabstract(obj) else names
+    )
 
 
 def returns_something(obj: Any) -> bool:
@@ -150,7 +169,9 @@ def _functions(module: str) -> dict[str, ast.AST]:
 
 
 def raised(obj: Any, depth: int = 2) -> set[str]:
-    """The error classes of functrace that a function raises, itself or in private functions of its module."""
+    """The error classes of functrace that a function raises, itself or in private functions of its
+    module.
+    """
     module, name = obj.__module__, getattr(obj, "__qualname__", "")
     functions = _functions(module) if module in sys.modules else {}
     found: set[str] = set()
@@ -159,9 +180,17 @@ def raised(obj: Any, depth: int = 2) -> set[str]:
         nodes, now = [], [n for n in nodes if n in functions and n not in done]
         done.update(now)
         for node in (part for n in now for part in ast.walk(functions[n])):
-            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name):
+            if (
+                isinstance(node, ast.Raise)
+                and isinstance(node.exc, ast.Call)
+                and isinstance(node.exc.func, ast.Name)
+            ):
                 found.add(node.exc.func.id)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.startswith("_"):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id.startswith("_")
+            ):
                 nodes.append(node.func.id)
     return {name for name in found if hasattr(errors, name)}
 
@@ -185,7 +214,11 @@ def violations(obj: Any) -> list[str]:
     if returns_something(obj) and not parts.get("Returns", "").strip():
         found.append("Returns: is missing")
     raises = parts.get("Raises", "")
-    unsaid = sorted(name for name in raised(obj) if name not in raises) if inspect.isfunction(inspect.unwrap(obj)) else []
+    unsaid = (
+        sorted(name for name in raised(obj) if name not in raises)
+        if inspect.isfunction(inspect.unwrap(obj))
+        else []
+    )
     if unsaid:
         found.append(f"Raises: nothing about {', '.join(unsaid)}")
     unknown = [c for line in re.findall(r"^([\w, ]+):", raises, re.M) for c in line.split(", ")]
@@ -194,7 +227,9 @@ def violations(obj: Any) -> list[str]:
     unknown = [c for c in unknown if c not in known]
     if unknown:
         found.append(f"Raises: {', '.join(unknown)} is no error class")
-    if all(doctest.SKIP in example.options for example in doctest.DocTestParser().get_examples(doc)):
+    if all(
+        doctest.SKIP in example.options for example in doctest.DocTestParser().get_examples(doc)
+    ):
         found.append("Example: is missing")
     for name in ("head", "Args", "Returns", "Raises"):
         other = REFERENCE.search(parts.get(name, ""))
@@ -213,7 +248,9 @@ def place(obj: Any) -> str:
 def test_a_public_docstring_stands_alone(name: str) -> None:
     found = [v for v in violations(PUBLIC[name]) if (name, v.partition(":")[0]) not in EXEMPT]
     if name.startswith(FOLLOWING):
-        found = [v for v in found if not re.match("Args: nothing|Returns: is missing|Raises: nothing", v)]
+        found = [
+            v for v in found if not re.match("Args: nothing|Returns: is missing|Raises: nothing", v)
+        ]
     assert not found, "\n".join([name, *found])
 
 
@@ -222,7 +259,11 @@ def _methods() -> Iterator[tuple[str, Any]]:
     for name, kind in PUBLIC.items():
         if inspect.isclass(kind) and not name.startswith((FOLLOWING, "functrace.torch.")):
             for key, found in vars(kind).items():
-                method = getattr(found, "__func__", None) or getattr(found, "fget", None) or getattr(found, "func", found)
+                method = (
+                    getattr(found, "__func__", None)
+                    or getattr(found, "fget", None)
+                    or getattr(found, "func", found)
+                )
                 if inspect.isfunction(method) and not key.startswith("_"):
                     yield f"{name}.{key}", method
 
@@ -234,9 +275,17 @@ METHODS = dict(_methods())
 def test_a_method_of_a_public_class_says_what_it_does(name: str) -> None:
     doc = METHODS[name].__doc__ or ""
     first = doc.strip().partition("\n")[0]
-    assert first and not RIDDLE.match(first), f"{name}: {first!r} is neither an imperative nor a noun phrase"
-    if not name.startswith("functrace.ir.Builder."):  # a writer of tapes, for passes: its methods have a line each
-        missing = {*parameters(METHODS[name])} - {"self", "cls"} - documented(sections(doc).get("Args", ""))
+    assert first and not RIDDLE.match(first), (
+        f"{name}: {first!r} is neither an imperative nor a noun phrase"
+    )
+    if not name.startswith(
+        "functrace.ir.Builder."
+    ):  # a writer of tapes, for passes: its methods have a line each
+        missing = (
+            {*parameters(METHODS[name])}
+            - {"self", "cls"}
+            - documented(sections(doc).get("Args", ""))
+        )
         assert not missing, f"{name}: nothing about {', '.join(sorted(missing))}"
 
 
@@ -256,11 +305,13 @@ def test_an_example_that_no_module_lists_runs(name: str) -> None:
     doc = PUBLIC[name].__doc__ or ""
     test = doctest.DocTestParser().get_doctest(doc, {}, name, None, 0)
     report: list[str] = []
-    result = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=report.append)
+    result = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(
+        test, out=report.append
+    )
     assert not result.failed, "".join(report)
 
 
-# -- the check itself ------------------------------------------------------------------------------------------------------
+# -- the check itself ------------------------------------------------------------------------------
 
 
 def complete(x: float, *args: float) -> float:
@@ -326,4 +377,6 @@ def test_an_error_that_is_raised_is_documented() -> None:
 
 def test_no_exemption_is_out_of_date() -> None:
     for name, section in EXEMPT:
-        assert [v for v in violations(PUBLIC[name]) if v.startswith(section)], f"{name} has {section}"
+        assert [v for v in violations(PUBLIC[name]) if v.startswith(section)], (
+            f"{name} has {section}"
+        )

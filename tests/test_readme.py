@@ -1,8 +1,9 @@
-"""README.md and the pages in docs/ tell the truth: their Python blocks run, in order and in one session per page, and print
-what is shown below them; and what they link to is there.
+"""README.md and the pages in docs/ tell the truth: their Python blocks run, in order and in one
+session per page, and print what is shown below them; and what they link to is there.
 
-``python -m tests.test_readme`` writes what they print now into the pages. A page whose blocks add to functrace's tables runs
-in a process of its own: ``python -m tests.test_readme docs/architecture.md`` checks one.
+``python -m tests.test_readme`` writes what they print now into the pages. A page whose blocks add
+to functrace's tables runs in a process of its own: ``python -m tests.test_readme
+docs/architecture.md`` checks one.
 """
 
 from __future__ import annotations
@@ -25,17 +26,33 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 ARCHITECTURE = DOCS / "architecture.md"
-BACKENDS = DOCS / "backends.md"  # needs packages of the extra `bench`: tests/peers/packages checks it
+BACKENDS = (
+    DOCS / "backends.md"
+)  # needs packages of the extra `bench`: tests/peers/packages checks it
 ELSEWHERE = {
     ARCHITECTURE,  # in a process of its own, below
     BACKENDS,
     DOCS / "own_transform.md",  # tests/test_interpreter.py uses what it defines
-    DOCS / "torch_coverage.md",  # written from functrace/torch/differences.py, whose examples tests run on both sides
+    DOCS
+    / "torch_coverage.md",  # written from functrace/torch/differences.py, whose examples tests run on both sides
 }
 WRITTEN = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
-PAGES = [README, *(page for page in WRITTEN if page not in ELSEWHERE and "```python" in page.read_text(encoding="utf-8"))]
-LINKED = [README, *[ROOT / f"{name}.md" for name in ("CONTRIBUTING", "CHANGELOG", "RELEASING", "SECURITY")], *WRITTEN]
-BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+PAGES = [
+    README,
+    *(
+        page
+        for page in WRITTEN
+        if page not in ELSEWHERE and "```python" in page.read_text(encoding="utf-8")
+    ),
+]
+LINKED = [
+    README,
+    *[ROOT / f"{name}.md" for name in ("CONTRIBUTING", "CHANGELOG", "RELEASING", "SECURITY")],
+    *WRITTEN,
+]
+BLOCK = re.compile(
+    r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```\n)?", re.MULTILINE | re.DOTALL
+)
 COMMANDS = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -58,7 +75,9 @@ def session_of(page: Path) -> dict[str, Any]:
 
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_blocks_print_what_they_show(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_blocks_print_what_they_show(
+    page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     check_blocks(page)
 
@@ -82,20 +101,35 @@ def names_in(path: Path) -> Iterator[str]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
         if isinstance(node, ast.ClassDef):
-            yield from (f"{node.name}.{inner.name}" for inner in node.body if isinstance(inner, ast.FunctionDef))
+            yield from (
+                f"{node.name}.{inner.name}"
+                for inner in node.body
+                if isinstance(inner, ast.FunctionDef)
+            )
         if isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from (name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
+            yield from (
+                name.id
+                for target in targets
+                for name in ast.walk(target)
+                if isinstance(name, ast.Name)
+            )
 
 
 @pytest.mark.parametrize("page", sorted(set(LINKED)), ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_is_linked_is_there(page: Path) -> None:
-    for label, target in re.findall(r"\[`?([^\]`]+)`?\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+    for label, target in re.findall(
+        r"\[`?([^\]`]+)`?\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")
+    ):
         if "://" in target:
             continue
         path = (page.parent / target).resolve()
         if path.parent == DOCS / "gallery":  # the site makes its pages of the examples
-            path = ROOT / "examples" / ("GALLERY_HEADER.rst" if path.stem == "index" else f"{path.stem}.py")
+            path = (
+                ROOT
+                / "examples"
+                / ("GALLERY_HEADER.rst" if path.stem == "index" else f"{path.stem}.py")
+            )
             label = path.name
         assert path.exists(), f"{page.name} links to {target}"
         if path.suffix == ".py" and not label.endswith(".py"):
@@ -104,7 +138,12 @@ def test_what_is_linked_is_there(page: Path) -> None:
 
 def test_readme_commands_set_everything_up_themselves() -> None:
     text = README.read_text(encoding="utf-8")
-    commands = [line for block in COMMANDS.findall(text) for line in block.splitlines() if not line.startswith("#")]
+    commands = [
+        line
+        for block in COMMANDS.findall(text)
+        for line in block.splitlines()
+        if not line.startswith("#")
+    ]
     main_job, tests = [line for line in commands if line]
     for command in (main_job, tests):
         assert command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
@@ -118,7 +157,9 @@ def write_outputs(page: Path) -> None:
 
     def renewed(block: re.Match[str]) -> str:
         printed = printed_by(block["code"], session)
-        return f"```python\n{block['code']}```\n" + (f"\n```text\n{printed}```\n" if printed else "")
+        return f"```python\n{block['code']}```\n" + (
+            f"\n```text\n{printed}```\n" if printed else ""
+        )
 
     page.write_text(BLOCK.sub(renewed, page.read_text(encoding="utf-8")), encoding="utf-8")
 

@@ -1,4 +1,6 @@
-"""The documentation site: its reference has every public name. (.ci/run builds it, with warnings as errors.)"""
+"""The documentation site: its reference has every public name. (.ci/run builds it, with warnings as
+errors.)
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ API = DOCS / "api"
 
 
 def test_reference_has_every_public_name() -> None:
-    entries = {line.strip() for line in (API / "functrace.md").read_text(encoding="utf-8").splitlines()}
+    entries = {
+        line.strip() for line in (API / "functrace.md").read_text(encoding="utf-8").splitlines()
+    }
     names = {name for name in ft.__all__ if not isinstance(getattr(ft, name), types.ModuleType)}
     assert names <= entries, names - entries
     pages = {path.stem for path in API.glob("*.md")}
@@ -35,7 +39,9 @@ Example:
 
 def test_docstrings_are_text() -> None:
     lines = DOCSTRING.splitlines()
-    runpy.run_path(str(DOCS / "_ext" / "docstrings.py"))["escape_markup"](None, "", "", None, None, lines)
+    runpy.run_path(str(DOCS / "_ext" / "docstrings.py"))["escape_markup"](
+        None, "", "", None, None, lines
+    )
     assert lines == [
         r"Apply ``f(*args)`` to `x*`, \*args and \|z\|; see :doc:`/random`::",
         "",

@@ -1,4 +1,6 @@
-"""The user's lines and variables in listings: the same on every version of Python, whatever the source looks like."""
+"""The user's lines and variables in listings: the same on every version of Python, whatever the
+source looks like.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,10 @@ ASSIGNMENTS = {
     "parentheses": ("y = (\n    np.sin(\n        x)\n)", ["y"]),
     "methods on lines of their own": ("y = (s\n    .reshape(-1)\n    .sum())", ["a", "y"]),
     "an attribute on a line of its own": ("y = (s\n    .T)", ["y"]),
-    "a method called with keywords, on a line of its own": ("y = (s\n    .sum(\n        axis=0))", ["y"]),
+    "a method called with keywords, on a line of its own": (
+        "y = (s\n    .sum(\n        axis=0))",
+        ["y"],
+    ),
     "a method called with a mapping": ("y = (s\n    .sum(**{'axis': 0}))", ["y"]),
     "the last of several operations": ("y = np.exp(x) + 1", ["a", "y"]),
     "one function that is several operations": ("y = np.mean(x)", ["a", "y"]),
@@ -67,7 +72,10 @@ ASSIGNMENTS = {
     "two names": ("y = z = np.sin(x)", ["y"]),
     "a name among other targets": ("box = {}; box[0] = y = np.sin(x)", ["y"]),
     "a pair": ("y, z = np.sin(x), np.cos(x)", ["y", "z"]),
-    "a nested pair": ("(y, [z, v]), w = (np.sin(x), (np.cos(x), np.tan(x))), -x", ["y", "z", "v", "w"]),
+    "a nested pair": (
+        "(y, [z, v]), w = (np.sin(x), (np.cos(x), np.tan(x))), -x",
+        ["y", "z", "v", "w"],
+    ),
     "several results": ("q, r = np.linalg.qr(s)", ["q", "r"]),
     "one of several results": ("box = {}; box[0], r = np.linalg.qr(s)", ["a", "r"]),
     "an array that is unpacked": ("first, second = x", ["first", "second"]),
@@ -87,7 +95,9 @@ ASSIGNMENTS = {
 
 
 @pytest.mark.parametrize(("body", "expected"), ASSIGNMENTS.values(), ids=ASSIGNMENTS)
-def test_variables_are_named_as_the_user_names_them(cell: Any, body: str, expected: list[str]) -> None:
+def test_variables_are_named_as_the_user_names_them(
+    cell: Any, body: str, expected: list[str]
+) -> None:
     f = cell("def f(x, s):\n" + textwrap.indent(body, "    ") + "\n    return x\n")
     assert names(f, X, S) == expected
 
@@ -154,7 +164,9 @@ def test_equal_code_in_two_files_is_told_apart(cell: Any) -> None:
     """Code objects compare without their files (and, before Python 3.12, without their columns)."""
     wide = cell("def f(x):\n    return (np.sin(x),\n        np.cos(x))\n")
     narrow = cell("def f(x):\n    return (np.sin(x), np.cos(x))\n")
-    lines = [[equation.source.line for equation in ft.trace(f)(X).equations] for f in (wide, narrow)]
+    lines = [
+        [equation.source.line for equation in ft.trace(f)(X).equations] for f in (wide, narrow)
+    ]
     assert lines == [[2, 3], [2, 2]]
 
 
@@ -170,7 +182,9 @@ def test_reading_a_source_warns_of_nothing(cell: Any) -> None:
 def test_code_without_columns_has_lines_and_no_names(cell: Any) -> None:
     f = cell("def f(x):\n    y = np.sin(x)\n    return y\n")
     code = f.__code__
-    bare = code.replace(co_linetable=bytes([0b1_1101_000 | 7, 0]) * ((len(code.co_code) // 2 + 7) // 8))
+    bare = code.replace(
+        co_linetable=bytes([0b1_1101_000 | 7, 0]) * ((len(code.co_code) // 2 + 7) // 8)
+    )
     f.__code__ = bare
     assert names(f, X) == ["a"]
 

@@ -1,6 +1,8 @@
-"""What type checkers say of users' code: nothing where it is right, an error at each marked line where it is wrong.
+"""What type checkers say of users' code: nothing where it is right, an error at each marked line
+where it is wrong.
 
-Snippets stand in typing/right, where each one also runs, and in typing/wrong, where ``# E`` marks the lines with errors.
+Snippets stand in typing/right, where each one also runs, and in typing/wrong, where ``# E`` marks
+the lines with errors.
 """
 
 from __future__ import annotations
@@ -26,16 +28,24 @@ ROOT = Path(ft.__file__).parents[1]
 
 
 def marked(path: Path) -> set[int]:
-    return {number for number, line in enumerate(path.read_text().splitlines(), 1) if line.endswith("# E")}
+    return {
+        number
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if line.endswith("# E")
+    }
 
 
 def run(command: list[str], tmp_path: Path) -> str:
-    """Run a checker from an empty directory, on the functrace that is tested, without this project's own settings."""
+    """Run a checker from an empty directory, on the functrace that is tested, without this
+    project's own settings.
+    """
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "MYPYPATH": str(ROOT)}
     if "site-packages" in ROOT.parts:  # an installed wheel is found where it is
         del environment["MYPYPATH"], environment["PYTHONPATH"]
     paths = [str(path) for path in (*RIGHT, *WRONG)]
-    done = subprocess.run([*command, *paths], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    done = subprocess.run(
+        [*command, *paths], capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     return done.stdout
 
@@ -43,7 +53,9 @@ def run(command: list[str], tmp_path: Path) -> str:
 def compare(found: dict[Path, dict[int, str]]) -> None:
     for path in (*RIGHT, *WRONG):
         errors, expected = found.get(path, {}), marked(path) if path in WRONG else set()
-        said = "\n".join(f"{path.name}:{line}: {errors[line]}" for line in sorted(set(errors) - expected))
+        said = "\n".join(
+            f"{path.name}:{line}: {errors[line]}" for line in sorted(set(errors) - expected)
+        )
         missed = ", ".join(f"{path.name}:{line}" for line in sorted(expected - set(errors)))
         assert set(errors) == expected, textwrap.dedent(f"said:\n{said}\nmissed: {missed}")
 
@@ -61,18 +73,32 @@ def test_there_are_snippets_of_both_kinds() -> None:
 @pytest.mark.full
 def test_pyright_agrees(tmp_path: Path) -> None:
     pytest.importorskip("pyright", reason="pyright is not installed")
-    shown = json.loads(run([sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson"], tmp_path))
+    shown = json.loads(
+        run(
+            [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson"],
+            tmp_path,
+        )
+    )
     found: dict[Path, dict[int, str]] = {}
     for said in shown["generalDiagnostics"]:
         if said["severity"] == "error":
-            found.setdefault(Path(said["file"]), {})[said["range"]["start"]["line"] + 1] = said["message"]
+            found.setdefault(Path(said["file"]), {})[said["range"]["start"]["line"] + 1] = said[
+                "message"
+            ]
     compare(found)
 
 
 @pytest.mark.full
 def test_mypy_agrees(tmp_path: Path) -> None:
     pytest.importorskip("mypy", reason="mypy is not installed")
-    command = [sys.executable, "-m", "mypy", "--check-untyped-defs", "--show-absolute-path", "--no-pretty"]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--check-untyped-defs",
+        "--show-absolute-path",
+        "--no-pretty",
+    ]
     found: dict[Path, dict[int, str]] = {}
     for line in run(command, tmp_path).splitlines():
         said = re.match(r"(.+?):(\d+): error: (.*)", line)
@@ -82,9 +108,13 @@ def test_mypy_agrees(tmp_path: Path) -> None:
     compare(found)
 
 
-# -- names that type checkers are told of apart ---------------------------------------------------------------------------
+# -- names that type checkers are told of apart ----------------------------------------------------
 
 
 def test_the_shim_exports_what_it_has() -> None:
-    public = {name for name, value in vars(torch).items() if not name.startswith("_") and not inspect.ismodule(value)}
+    public = {
+        name
+        for name, value in vars(torch).items()
+        if not name.startswith("_") and not inspect.ismodule(value)
+    }
     assert set(torch.__all__) == public | {"autograd", "func", "nn", "ops", "utils"}

@@ -1,6 +1,8 @@
-"""The word list: docstrings, comments, messages and pages use the field's words, and no other words for the same things.
+"""The word list: docstrings, comments, messages and pages use the field's words, and no other words
+for the same things.
 
-A word of the left column fails, with the word to use. ``python -m tests.test_words [PATH ...]`` lists the places and counts.
+A word of the left column fails, with the word to use. ``python -m tests.test_words [PATH ...]``
+lists the places and counts.
 """
 
 from __future__ import annotations
@@ -18,7 +20,15 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parent.parent
-CHECKED = ("functrace", "docs", "examples", "benchmarks", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+CHECKED = (
+    "functrace",
+    "docs",
+    "examples",
+    "benchmarks",
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+)
 LEFT_OUT = ("docs/measured/", "docs/_build/", "docs/generated/", "docs/gallery/", "docs/_ext/")
 """Figures, and generated pages."""
 
@@ -57,7 +67,9 @@ WORDS: dict[str, str] = {
 OPENINGS = re.compile(r"(?:What|Whether|Of|So many|Who|Whose|Those|How) \w")
 """How no docstring begins."""
 
-_WORD = re.compile("|".join(f"(?P<w{k}>{pattern})" for k, pattern in enumerate(WORDS)), re.IGNORECASE)
+_WORD = re.compile(
+    "|".join(f"(?P<w{k}>{pattern})" for k, pattern in enumerate(WORDS)), re.IGNORECASE
+)
 _CODE = re.compile(r"```.*?```|``[^`]*``|`[^`\n]*`|\]\([^)]*\)|<[^>\n]*>", re.DOTALL)
 
 
@@ -78,11 +90,19 @@ def texts_of(path: Path) -> Iterator[tuple[int, str, bool]]:
         return
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
             yield node.value.lineno, node.value.value, True
         elif isinstance(node, ast.Raise) and node.exc is not None:
             for part in ast.walk(node.exc):
-                if isinstance(part, ast.Constant) and isinstance(part.value, str) and " " in part.value:
+                if (
+                    isinstance(part, ast.Constant)
+                    and isinstance(part.value, str)
+                    and " " in part.value
+                ):
                     yield part.lineno, part.value, False
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
@@ -99,7 +119,9 @@ def found_in(path: Path) -> Iterator[Found]:
     name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
     for line, text, is_docstring in texts_of(path):
         prose = _CODE.sub(blank, text)
-        prose = "\n".join("" if part.lstrip().startswith((">>>", "...")) else part for part in prose.split("\n"))
+        prose = "\n".join(
+            "" if part.lstrip().startswith((">>>", "...")) else part for part in prose.split("\n")
+        )
         if is_docstring and OPENINGS.match(text):
             yield Found(name, line, text.split("\n")[0][:60], "an imperative, or a noun phrase")
         for match in _WORD.finditer(prose):
@@ -112,8 +134,14 @@ def files(places: tuple[str, ...] = CHECKED) -> list[Path]:
     chosen: list[Path] = []
     for place in places:
         path = ROOT / place
-        chosen += [path] if path.is_file() else [p for p in path.rglob("*") if p.suffix in (".py", ".md")]
-    return sorted(p for p in chosen if not str(p.relative_to(ROOT)).startswith(LEFT_OUT) and "__pycache__" not in p.parts)
+        chosen += (
+            [path] if path.is_file() else [p for p in path.rglob("*") if p.suffix in (".py", ".md")]
+        )
+    return sorted(
+        p
+        for p in chosen
+        if not str(p.relative_to(ROOT)).startswith(LEFT_OUT) and "__pycache__" not in p.parts
+    )
 
 
 @pytest.mark.parametrize("place", CHECKED)
@@ -127,8 +155,16 @@ def test_the_check_finds_words(tmp_path: Path) -> None:
     page.write_text("A nest of arrays.\n`nest` and a loop nest\n```\nnest\n```\n", encoding="utf-8")
     assert [(x.line, x.word, x.instead) for x in found_in(page)] == [(1, "nest", "pytree")]
     module = tmp_path / "module.py"
-    module.write_text('"""Whether it lies."""\n# comes often\nraise ValueError("what nobody reads")\n', encoding="utf-8")
-    assert [x.word for x in found_in(module)] == ["Whether it lies.", "lies", "nobody reads", "comes often"]
+    module.write_text(
+        '"""Whether it lies."""\n# comes often\nraise ValueError("what nobody reads")\n',
+        encoding="utf-8",
+    )
+    assert [x.word for x in found_in(module)] == [
+        "Whether it lies.",
+        "lies",
+        "nobody reads",
+        "comes often",
+    ]
 
 
 def main(arguments: list[str]) -> int:

@@ -290,7 +290,10 @@ def _failure(
     )
 
 
-_NOT_FOUND = "every equation agrees by itself: at a kink or a tie, check elsewhere; else differences are too coarse (eps=, rtol=)"
+_NOT_FOUND = (
+    "every equation agrees by itself: at a kink or a tie, check elsewhere; "
+    "else differences are too coarse (eps=, rtol=)"
+)
 
 
 def _distance(a: object, b: object) -> float:

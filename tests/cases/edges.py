@@ -1,4 +1,6 @@
-"""Cases of the primitives that are PyTorch's at the edges of their domains: functrace/ops/edges.py, norms.py, reductions.py."""
+"""Cases of the primitives that are PyTorch's at the edges of their domains: functrace/ops/edges.py,
+norms.py, reductions.py.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +35,20 @@ CASES: list[Case] = [
     Case("edges/absolute", lambda x: edges.plain_absolute(x), (Y,)),
     Case("edges/absolute, complex", lambda x: edges.plain_absolute(x), (Z,)),
     Case("edges/sgn", lambda x: edges.sgn(x), (Z,)),
-    Case("edges/rsqrt", lambda x: edges.rsqrt(x), (POSITIVE,), edge=((POSITIVE.astype(np.float32),), (Z + 2.0,))),
+    Case("edges/rsqrt", lambda x: edges.rsqrt(x), (POSITIVE,),
+    edge=((POSITIVE.astype(np.float32),), (Z + 2.0,))),
     Case("edges/remainder", lambda x, y: edges.signed_remainder(x, y), (X, Y), diff=(0, 1)),
     Case("edges/lerp", lambda x, y, w: edges.lerp(x, y, w), (X, Y, POSITIVE / 3.0), diff=(0, 1, 2)),
     Case("edges/lerp by a number", lambda x, y: edges.lerp(x, y, 0.7), (X, Y), diff=(0, 1)),
     Case("edges/clamp", lambda x, y: edges.clamp(x, y, np.abs(y) + 0.25), (X, Y), diff=(0, 1)),
     *[Case(f"norm/{p}", lambda x, p=p: vector_norm(x, (1,), p), (Y,)) for p in _ORDERS],
-    *[Case(f"norm/{p}, complex", lambda x, p=p: vector_norm(x, (0, 1), p), (Z,)) for p in (1, 1.5, 2, 3, math.inf)],
-    Case("logsumexp", lambda x: reductions.logsumexp(x, (1,)), (X,), edge=((X[:0],), (X.astype(np.float32),))),
+    *[Case(f"norm/{p}, complex", lambda x, p=p: vector_norm(x, (0, 1), p), (Z,)) for p in (1, 1.5,
+    2, 3, math.inf)],
+    Case("logsumexp", lambda x: reductions.logsumexp(x, (1,)), (X,), edge=((X[:0],),
+    (X.astype(np.float32),))),
     Case("logsumexp/kept", lambda x: reductions.keeping(reductions.logsumexp, x, (0,)), (X,)),
-    *[Case(f"variance/{c}", lambda x, c=c: reductions.variance(x, (1,), c), (X,)) for c in (0, 1, 2.5)],
+    *[Case(f"variance/{c}", lambda x, c=c: reductions.variance(x, (1,), c), (X,)) for c in (0, 1,
+    2.5)],
     Case("variance/complex", lambda x: reductions.variance(x, (0, 1), 1), (Z,)),
     Case("shared", lambda x: reductions.shared(x, np.max(x)), (X,), vmap=False),
 ]  # fmt: skip

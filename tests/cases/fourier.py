@@ -15,7 +15,9 @@ _REAL_IN, _REAL_OUT = {"rfft", "ihfft"}, {"irfft", "hfft"}
 
 
 def _args(name: str, *shape: int) -> tuple[Any]:
-    return (draw(*shape) if name in _REAL_IN or name.startswith("rfft") else draw(*shape, **_complex),)
+    return (
+        draw(*shape) if name in _REAL_IN or name.startswith("rfft") else draw(*shape, **_complex),
+    )
 
 
 def _edges(name: str) -> tuple[Any, ...]:
@@ -37,14 +39,29 @@ def _bad(name: str) -> tuple[Any, ...]:
 def _one_axis(name: str) -> list[Case]:
     function = getattr(np.fft, name)
     made = [
-        Case(f"fft.{name}", lambda x: function(x), _args(name, 2, 4), edge=_edges(name), raises=_bad(name)),
+        Case(
+            f"fft.{name}",
+            lambda x: function(x),
+            _args(name, 2, 4),
+            edge=_edges(name),
+            raises=_bad(name),
+        ),
         Case(f"fft.{name}/one point", lambda x: function(x, 1), _args(name, 3)),
-        Case(f"fft.{name}/out", lambda x: function(x, n=4, out=_target(name, x)), _args(name, 4), vmap=False),
+        Case(
+            f"fft.{name}/out",
+            lambda x: function(x, n=4, out=_target(name, x)),
+            _args(name, 4),
+            vmap=False,
+        ),
     ]
     if name not in _REAL_IN:
         made.append(Case(f"fft.{name}/of real numbers", lambda x: function(x), (draw(3, 5),)))
-    for size, n, axis, norm in itertools.product((3, 4), (None, 2, 3, 5, 6), (0, -1), (None, "ortho", "forward")):
-        if (axis == 0) != (n in (None, 5)) or (norm and n in (2, 3)):  # each length along one of the axes
+    for size, n, axis, norm in itertools.product(
+        (3, 4), (None, 2, 3, 5, 6), (0, -1), (None, "ortho", "forward")
+    ):
+        if (axis == 0) != (n in (None, 5)) or (
+            norm and n in (2, 3)
+        ):  # each length along one of the axes
             continue
         shape = (size, 2) if axis == 0 else (2, size)
         made.append(
@@ -94,18 +111,22 @@ def _several_axes(name: str) -> list[Case]:
 
 FREQUENCIES = [
     *(
-        Case(f"fft.{name}/axes={axes}", lambda x, f=getattr(np.fft, name), axes=axes: f(x, axes), (draw(3, 4),))
+        Case(f"fft.{name}/axes={axes}", lambda x, f=getattr(np.fft, name), axes=axes: f(x, axes),
+        (draw(3, 4),))
         for name in ("fftshift", "ifftshift")
         for axes in (None, 0, 1, (0, 1), (-1,), [0])
     ),
     Case("fft.fftshift/edges", lambda x: np.fft.fftshift(x), (draw(5),),
          edge=((np.arange(4),), (np.zeros(0),), (draw(2, 3, dtype=np.complex64),))),
-    Case("fft.fftfreq", lambda d: np.fft.fftfreq(5, d) * np.fft.rfftfreq(8, 1 / d)[:5], (np.float64(0.3),)),
+    Case("fft.fftfreq", lambda d: np.fft.fftfreq(5, d) * np.fft.rfftfreq(8, 1 / d)[:5],
+    (np.float64(0.3),)),
 ]  # fmt: skip
 
 SOLVERS = [
-    Case("fft/derivative by a spectrum", lambda x: np.fft.irfft(1j * np.arange(4) * np.fft.rfft(x), n=7), (draw(7),)),
-    Case("fft/convolution", lambda x, y: np.real(np.fft.ifft(np.fft.fft(x, 6) * np.fft.fft(y, 6))), (draw(4), draw(3)),
+    Case("fft/derivative by a spectrum", lambda x: np.fft.irfft(1j * np.arange(4) * np.fft.rfft(x),
+    n=7), (draw(7),)),
+    Case("fft/convolution", lambda x, y: np.real(np.fft.ifft(np.fft.fft(x, 6) * np.fft.fft(y, 6))),
+    (draw(4), draw(3)),
          diff=(0, 1)),
     Case("fft/power", lambda x: np.sum(np.abs(np.fft.fft2(x)) ** 2, axis=0), (draw(3, 4),)),
 ]  # fmt: skip

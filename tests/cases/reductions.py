@@ -20,9 +20,14 @@ MASK = np.array([[True, False, True, True], [True, True, True, False], [False, T
 F32 = X.astype(np.float32)
 ROW = _rng.permutation(7) * 0.7
 EDGES: tuple[tuple[Any, ...], ...] = (
-    (F32,), (Z,), (np.float64(2.5),), (X[::-1, ::-2],), (np.arange(6).reshape(2, 3),), (X.astype(np.float16),),
+    (F32,), (Z,), (np.float64(2.5),), (X[::-1, ::-2],), (np.arange(6).reshape(2, 3),),
+    (X.astype(np.float16),),
 )  # fmt: skip
-EMPTY: tuple[tuple[Any, ...], ...] = ((np.zeros((0, 3)),), (np.zeros((2, 0), np.float32),), (np.zeros((2, 0), int),))
+EMPTY: tuple[tuple[Any, ...], ...] = (
+    (np.zeros((0, 3)),),
+    (np.zeros((2, 0), np.float32),),
+    (np.zeros((2, 0), int),),
+)
 REAL_EDGES = tuple(e for e in EDGES if np.asarray(e[0]).dtype.kind != "c")
 
 
@@ -40,7 +45,11 @@ CASES = [
     _case("sum/axes, keepdims", lambda x: np.sum(x, axis=(0, -1), keepdims=True)),
     _case("sum/no axes", lambda x: np.sum(x, axis=())),
     _case(
-        "sum/dtype", lambda x: np.sum(x, dtype=np.float32, axis=0), tol=2e-2, order=1, edge=((np.arange(5).reshape(1, 5),),)
+        "sum/dtype",
+        lambda x: np.sum(x, dtype=np.float32, axis=0),
+        tol=2e-2,
+        order=1,
+        edge=((np.arange(5).reshape(1, 5),),),
     ),
     _case("sum/initial, where", lambda x: np.sum(x, axis=0, initial=2.0, where=MASK)),
     _case("sum/method", lambda x: x.sum(0, keepdims=True)),
@@ -48,7 +57,11 @@ CASES = [
     _case("add.reduce", lambda x: np.add.reduce(x), edge=((F32,),)),
     _case("prod", lambda x: np.prod(x), X[:2], edge=EDGES),
     _case("prod/zeros", lambda x: np.prod(x, axis=1), WITH_ZEROS),
-    _case("prod/odd count, keepdims", lambda x: np.prod(x, axis=(0,), keepdims=True), WITH_ZEROS[:, ::-1]),
+    _case(
+        "prod/odd count, keepdims",
+        lambda x: np.prod(x, axis=(0,), keepdims=True),
+        WITH_ZEROS[:, ::-1],
+    ),
     _case("prod/initial, where", lambda x: np.prod(x, axis=0, initial=2.0, where=MASK)),
     _case("prod/complex", lambda x: np.prod(x, axis=1), Z),
     _case("prod/one element", lambda x: np.prod(x, axis=0), X[:1]),
@@ -72,7 +85,9 @@ CASES = [
     _case("argmax/axis", lambda x: np.argmax(x, axis=0, keepdims=True), diff=()),
     _case("argmin", lambda x: x.argmin(1), diff=()),
     _case("argmin/all, keepdims", lambda x: np.argmin(x, keepdims=True), diff=()),
-    _case("count_nonzero", lambda x: np.count_nonzero(x > 0, axis=1), diff=(), edge=((WITH_ZEROS,),)),
+    _case(
+        "count_nonzero", lambda x: np.count_nonzero(x > 0, axis=1), diff=(), edge=((WITH_ZEROS,),)
+    ),
     _case("mean", lambda x: np.mean(x), edge=EDGES),
     _case("mean/axis", lambda x: np.mean(x, axis=(0,), keepdims=True)),
     _case("mean/where", lambda x: np.mean(x, axis=1, where=MASK)),
@@ -87,17 +102,41 @@ CASES = [
     _case("std/method", lambda x: x.std(axis=0, keepdims=True)),
     _case("std/complex", lambda x: np.std(x, axis=0), Z),
     _case("average", lambda x: np.average(x, axis=0), edge=((F32,), (np.arange(3),))),
-    Case("average/weights", lambda x, w: np.average(x, axis=1, weights=w), (X, POSITIVE), diff=(0, 1)),
-    Case("average/weights of an axis", lambda x, w: np.average(x, axis=0, weights=w), (X, POSITIVE[:, 0]), diff=(0, 1)),
-    Case("average/returned", lambda x, w: np.average(x, weights=w, returned=True), (X, POSITIVE), diff=(0, 1)),
+    Case(
+        "average/weights", lambda x, w: np.average(x, axis=1, weights=w), (X, POSITIVE), diff=(0, 1)
+    ),
+    Case(
+        "average/weights of an axis",
+        lambda x, w: np.average(x, axis=0, weights=w),
+        (X, POSITIVE[:, 0]),
+        diff=(0, 1),
+    ),
+    Case(
+        "average/returned",
+        lambda x, w: np.average(x, weights=w, returned=True),
+        (X, POSITIVE),
+        diff=(0, 1),
+    ),
     _case("median", lambda x: np.median(x), DISTINCT, edge=((F32,), (NANS,), (np.arange(6),))),
     _case("median/axis", lambda x: np.median(x, axis=0, keepdims=True), DISTINCT),
     _case("median/odd", lambda x: np.median(x, axis=-1), ROW),
     _case(
-        "quantile", lambda x: np.quantile(x, 0.3, axis=1), DISTINCT, edge=((F32,), (NANS,), (np.arange(8).reshape(2, 4),))
+        "quantile",
+        lambda x: np.quantile(x, 0.3, axis=1),
+        DISTINCT,
+        edge=((F32,), (NANS,), (np.arange(8).reshape(2, 4),)),
     ),
-    _case("quantile/several", lambda x: np.quantile(x, [0.0, 0.25, 0.9, 1.0], axis=0, keepdims=True), DISTINCT),
-    Case("quantile/by q", lambda x, q: np.quantile(x, q), (ROW, np.array([[0.21], [0.8]])), diff=(0, 1)),
+    _case(
+        "quantile/several",
+        lambda x: np.quantile(x, [0.0, 0.25, 0.9, 1.0], axis=0, keepdims=True),
+        DISTINCT,
+    ),
+    Case(
+        "quantile/by q",
+        lambda x, q: np.quantile(x, q),
+        (ROW, np.array([[0.21], [0.8]])),
+        diff=(0, 1),
+    ),
     *[
         _case(f"quantile/{method}", lambda x, m=method: np.quantile(x, [0.13, 0.56], method=m), ROW)
         for method in (
@@ -113,7 +152,12 @@ CASES = [
         )
     ],
     _case("percentile", lambda x: np.percentile(x, [10.0, 77.0]), DISTINCT),
-    _case("nanquantile", lambda x: np.nanquantile(x, [0.3, 0.8], axis=1), DISTINCT, edge=((NANS,), *EMPTY)),
+    _case(
+        "nanquantile",
+        lambda x: np.nanquantile(x, [0.3, 0.8], axis=1),
+        DISTINCT,
+        edge=((NANS,), *EMPTY),
+    ),
     _case("nanpercentile", lambda x: np.nanpercentile(x, 40.0), DISTINCT, edge=((NANS,),)),
     _case("nanmedian", lambda x: np.nanmedian(x, axis=0), DISTINCT, edge=((NANS,), *EMPTY)),
     _case(
@@ -123,7 +167,11 @@ CASES = [
         raises=(((np.zeros((2, 0)),), IndexError),),
     ),
     *[
-        _case(f"maximum.accumulate/empty {k}", lambda x, k=k: np.maximum.accumulate(x, axis=k), np.zeros((0, 3)))
+        _case(
+            f"maximum.accumulate/empty {k}",
+            lambda x, k=k: np.maximum.accumulate(x, axis=k),
+            np.zeros((0, 3)),
+        )
         for k in (0, 1)
     ],
     _case("nansum", lambda x: np.nansum(x, axis=0), edge=((NANS,), (F32,))),
@@ -145,26 +193,55 @@ CASES = [
     _case("nancumsum", lambda x: np.nancumsum(x, axis=1), edge=((NANS,),)),
     _case("nancumprod", lambda x: np.nancumprod(x, axis=1), edge=((NANS,),)),
     _case("cumulative_sum", lambda x: np.cumulative_sum(x, axis=1, include_initial=True)),
-    _case("cumulative_prod", lambda x: np.cumulative_prod(x, axis=0, include_initial=True), WITH_ZEROS),
+    _case(
+        "cumulative_prod", lambda x: np.cumulative_prod(x, axis=0, include_initial=True), WITH_ZEROS
+    ),
     _case("add.accumulate", lambda x: np.add.accumulate(x, axis=1)),
     _case("multiply.accumulate", lambda x: np.multiply.accumulate(x), WITH_ZEROS),
-    _case("maximum.accumulate", lambda x: np.maximum.accumulate(x, axis=1), DISTINCT, edge=((NANS,), (F32,))),
+    _case(
+        "maximum.accumulate",
+        lambda x: np.maximum.accumulate(x, axis=1),
+        DISTINCT,
+        edge=((NANS,), (F32,)),
+    ),
     _case("minimum.accumulate", lambda x: np.minimum.accumulate(x), DISTINCT),
-    _case("logaddexp.reduce", lambda x: np.logaddexp.reduce(x, axis=1), edge=((np.array([[-np.inf, -np.inf]]),), (F32,))),
+    _case(
+        "logaddexp.reduce",
+        lambda x: np.logaddexp.reduce(x, axis=1),
+        edge=((np.array([[-np.inf, -np.inf]]),), (F32,)),
+    ),
     _case("logaddexp2.reduce", lambda x: np.logaddexp2.reduce(x)),
     _case("fmax.reduce", lambda x: np.fmax.reduce(x), DISTINCT, edge=((NANS,),)),
     _case("fmin.reduce", lambda x: np.fmin.reduce(x, axis=1), DISTINCT),
     _case("hypot.reduce", lambda x: np.hypot.reduce(x, axis=1)),
-    _case("diff", lambda x: np.diff(x), edge=((F32,), (np.array([True, False, False]),), (np.arange(4),))),
+    _case(
+        "diff",
+        lambda x: np.diff(x),
+        edge=((F32,), (np.array([True, False, False]),), (np.arange(4),)),
+    ),
     _case("diff/twice", lambda x: np.diff(x, n=2, axis=0)),
     _case("diff/ends", lambda x: np.diff(x, prepend=0.5, append=x[:, :1])),
     _case("ediff1d/both_ends", lambda x: np.ediff1d(x, to_begin=-1.0, to_end=[3.0, 4.0])),
     _case("trapezoid", lambda y: np.trapezoid(y), edge=((F32,),)),
-    Case("trapezoid/x", lambda y, x: np.trapezoid(y, x, axis=0), (X, np.array([0.0, 0.7, 2.0])), diff=(0, 1)),
-    Case("trapezoid/x of equal shape", lambda y, x: np.trapezoid(y, x, axis=1), (X, np.cumsum(POSITIVE, 1)), diff=(0, 1)),
+    Case(
+        "trapezoid/x",
+        lambda y, x: np.trapezoid(y, x, axis=0),
+        (X, np.array([0.0, 0.7, 2.0])),
+        diff=(0, 1),
+    ),
+    Case(
+        "trapezoid/x of equal shape",
+        lambda y, x: np.trapezoid(y, x, axis=1),
+        (X, np.cumsum(POSITIVE, 1)),
+        diff=(0, 1),
+    ),
     _case("trapezoid/dx", lambda y: np.trapezoid(y, dx=0.25)),
     _case("softmax", lambda x: softmax(x, 1), edge=((F32,), (X[:, :0],), (X.astype(np.float16),))),
     _case("softmax/first axis, large", lambda x: softmax(x, 0), 300.0 * X),
-    _case("log_softmax", lambda x: log_softmax(x, 1), edge=((F32,), (X[:, :0],), (X.astype(np.float16),))),
+    _case(
+        "log_softmax",
+        lambda x: log_softmax(x, 1),
+        edge=((F32,), (X[:, :0],), (X.astype(np.float16),)),
+    ),
     _case("log_softmax/first axis, large", lambda x: log_softmax(x, 0), 300.0 * X),
 ]

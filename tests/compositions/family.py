@@ -1,8 +1,10 @@
-"""A generated family: transforms of transforms of small functions, written once for functrace, JAX and plain loops.
+"""A generated family: transforms of transforms of small functions, written once for functrace, JAX
+and plain loops.
 
-Every function takes a vector of three numbers and returns one; every transform makes such a function of such a function, so
-that they stack to any depth. ``system`` has the transforms under the names that functrace and JAX share, and ``np``.
-`Plain` is the third system: differences in place of derivatives, Python in place of everything else.
+Every function takes a vector of three numbers and returns one; every transform makes such a
+function of such a function, so that they stack to any depth. ``system`` has the transforms under
+the names that functrace and JAX share, and ``np``. `Plain` is the third system: differences in
+place of derivatives, Python in place of everything else.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ Function = Callable[[Any], Any]
 X = np.array([0.3, -0.7, 1.1])
 W = np.array([0.9, 0.4, -0.6])
 
-# -- functions -------------------------------------------------------------------------------------------------------------
+# -- functions -------------------------------------------------------------------------------------
 
 
 def smooth(s: Any, x: Any) -> Any:
@@ -76,10 +78,11 @@ def with_rules(s: Any, x: Any) -> Any:
 
 
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
-    f.__name__: f for f in (smooth, signs, nothing, integers, complexes, holomorphic, chosen, looped, with_rules)
+    f.__name__: f
+    for f in (smooth, signs, nothing, integers, complexes, holomorphic, chosen, looped, with_rules)
 }
 
-# -- transforms ------------------------------------------------------------------------------------------------------------
+# -- transforms ------------------------------------------------------------------------------------
 
 
 def _grad(s: Any, f: Function) -> Function:
@@ -88,7 +91,9 @@ def _grad(s: Any, f: Function) -> Function:
 
 def _value_and_grad_aux(s: Any, f: Function) -> Function:
     def g(x: Any) -> Any:
-        (value, aux), gradient = s.value_and_grad(lambda x: (f(x), {"x": x * 2.0, "n": None, "k": 3}), has_aux=True)(x)
+        (value, aux), gradient = s.value_and_grad(
+            lambda x: (f(x), {"x": x * 2.0, "n": None, "k": 3}), has_aux=True
+        )(x)
         return value + s.np.sum(gradient * aux["x"]) + aux["k"]
 
     return g
@@ -96,7 +101,9 @@ def _value_and_grad_aux(s: Any, f: Function) -> Function:
 
 def _grad_argnums(s: Any, f: Function) -> Function:
     def g(x: Any) -> Any:
-        by_b, by_a = s.grad(lambda a, b: f(a["a"]) * s.np.sum(b[0]), argnums=(1, -2))({"a": x}, (x * 0.5,))
+        by_b, by_a = s.grad(lambda a, b: f(a["a"]) * s.np.sum(b[0]), argnums=(1, -2))(
+            {"a": x}, (x * 0.5,)
+        )
         return s.np.sum(by_a["a"] * W) + s.np.sum(by_b[0])
 
     return g
@@ -104,7 +111,9 @@ def _grad_argnums(s: Any, f: Function) -> Function:
 
 def _vjp(s: Any, f: Function) -> Function:
     def g(x: Any) -> Any:
-        (y, _), pullback, aux = s.vjp(lambda x, n: ((f(x), s.np.argmax(x)), (x, n)), x, 2.0, has_aux=True)
+        (y, _), pullback, aux = s.vjp(
+            lambda x, n: ((f(x), s.np.argmax(x)), (x, n)), x, 2.0, has_aux=True
+        )
         bars = pullback((y * 0.5, s.zero))
         return y + s.np.sum(bars[0] * W) + bars[1] + s.np.sum(aux[0]) * aux[1]
 
@@ -132,7 +141,9 @@ def _linearize(s: Any, f: Function) -> Function:
 
 def _jacfwd(s: Any, f: Function) -> Function:
     def g(x: Any) -> Any:
-        jacobian, aux = s.jacfwd(lambda x: (s.np.stack([f(x), x[0] ** 2]), x * 2.0), has_aux=True)(x)
+        jacobian, aux = s.jacfwd(lambda x: (s.np.stack([f(x), x[0] ** 2]), x * 2.0), has_aux=True)(
+            x
+        )
         return s.np.sum(jacobian @ W) + aux[1]
 
     return g
@@ -140,7 +151,9 @@ def _jacfwd(s: Any, f: Function) -> Function:
 
 def _jacrev(s: Any, f: Function) -> Function:
     def g(x: Any) -> Any:
-        jacobian, aux = s.jacrev(lambda c, x: ({"f": f(x) * c, "x": x[:2]}, (c, x)), argnums=(1,), has_aux=True)(2.0, x)
+        jacobian, aux = s.jacrev(
+            lambda c, x: ({"f": f(x) * c, "x": x[:2]}, (c, x)), argnums=(1,), has_aux=True
+        )(2.0, x)
         return s.np.sum(jacobian["f"][0] * W) + s.np.sum(jacobian["x"][0]) + s.np.sum(aux[1])
 
     return g
@@ -164,7 +177,11 @@ def _vmap(s: Any, f: Function) -> Function:
 
 def _vmap_axes(s: Any, f: Function) -> Function:
     def g(x: Any) -> Any:
-        mapped = s.vmap(lambda p, c: (f(p["x"]) * c, p["x"], c), in_axes=({"x": -1}, None), out_axes=(0, 1, None))
+        mapped = s.vmap(
+            lambda p, c: (f(p["x"]) * c, p["x"], c),
+            in_axes=({"x": -1}, None),
+            out_axes=(0, 1, None),
+        )
         ys, xs, c = mapped({"x": s.np.stack([x, x * 1.1, x - 0.01], axis=1)}, x[0])
         return s.np.sum(ys * W) + s.np.sum(xs[:, 0]) + c
 
@@ -176,7 +193,9 @@ def _jit(s: Any, f: Function) -> Function:
 
 
 def _jit_static(s: Any, f: Function) -> Function:
-    return lambda x: s.jit(lambda n, x: (f(x) if n == "f" else x, None), static_argnums=0)("f", x)[0]
+    return lambda x: s.jit(lambda n, x: (f(x) if n == "f" else x, None), static_argnums=0)("f", x)[
+        0
+    ]
 
 
 def _checkpoint(s: Any, f: Function) -> Function:
@@ -208,14 +227,18 @@ def _partial(s: Any, f: Function) -> Function:
 
 
 TRANSFORMS: dict[str, Callable[[Any, Function], Function]] = {
-    "grad": _grad, "value_and_grad has_aux": _value_and_grad_aux, "grad argnums": _grad_argnums, "vjp": _vjp, "jvp": _jvp,
+    "grad": _grad, "value_and_grad has_aux": _value_and_grad_aux, "grad argnums": _grad_argnums,
+    "vjp": _vjp, "jvp": _jvp,
     "linearize": _linearize, "jacfwd": _jacfwd, "jacrev": _jacrev, "hessian": _hessian,
-    "jvp of grad": _forward_over_reverse, "vmap": _vmap, "vmap axes": _vmap_axes, "jit": _jit, "jit static": _jit_static,
-    "checkpoint": _checkpoint, "cond": _cond, "scan": _scan, "custom_jvp": _custom_jvp, "custom_vjp": _custom_vjp,
+    "jvp of grad": _forward_over_reverse, "vmap": _vmap, "vmap axes": _vmap_axes, "jit": _jit,
+    "jit static": _jit_static,
+    "checkpoint": _checkpoint, "cond": _cond, "scan": _scan, "custom_jvp": _custom_jvp,
+    "custom_vjp": _custom_vjp,
     "jit of partial": _partial,
 }  # fmt: skip
 ORDERS = {"hessian": 2, "jvp of grad": 2, **dict.fromkeys(
-    ("grad", "value_and_grad has_aux", "grad argnums", "vjp", "jvp", "linearize", "jacfwd", "jacrev"), 1)}  # fmt: skip
+    ("grad", "value_and_grad has_aux", "grad argnums", "vjp", "jvp", "linearize", "jacfwd",
+    "jacrev"), 1)}  # fmt: skip
 FORWARD = {"jvp", "linearize", "jacfwd", "hessian", "jvp of grad"}
 
 
@@ -237,7 +260,9 @@ def forward_through_backward_rule(function: str, transforms: Sequence[str]) -> b
     last = max([k for k, name in enumerate(transforms) if name == "custom_vjp"], default=-1)
     if function == "with_rules":
         return any(name in FORWARD for name in transforms)
-    return last >= 0 and any(name in FORWARD for name in transforms[transforms.index("custom_vjp") + 1 :])
+    return last >= 0 and any(
+        name in FORWARD for name in transforms[transforms.index("custom_vjp") + 1 :]
+    )
 
 
 def drawn(count: int, seed: int) -> list[tuple[str, tuple[str, ...]]]:
@@ -258,7 +283,7 @@ def name_of(case: tuple[str, tuple[str, ...]]) -> str:
     return " of ".join([*reversed(case[1]), case[0]])
 
 
-# -- the plain system ------------------------------------------------------------------------------------------------------
+# -- the plain system ------------------------------------------------------------------------------
 
 STEP = 2e-3
 
@@ -289,7 +314,9 @@ def _jacobian(f: Callable[[Any], Any], x: Any) -> Any:
     x = np.asarray(x)
     units = [np.eye(x.size, dtype=x.dtype)[k].reshape(x.shape) for k in range(x.size)]
     columns = [_along(f, x, unit) for unit in units]
-    return tree_map(lambda *parts: np.stack(parts, axis=-1).reshape((*np.shape(parts[0]), *x.shape)), *columns)
+    return tree_map(
+        lambda *parts: np.stack(parts, axis=-1).reshape((*np.shape(parts[0]), *x.shape)), *columns
+    )
 
 
 def _only(f: Any, args: tuple[Any, ...], k: int, has_aux: bool) -> Callable[[Any], Any]:
@@ -305,7 +332,7 @@ def _derivative(f: Any, argnums: Any = 0, has_aux: bool = False, holomorphic: bo
             if isinstance(args[k], np.ndarray | np.generic | float):
                 return _jacobian(_only(f, args, k % len(args), has_aux), args[k])
             if isinstance(args[k], dict):
-                inner = lambda v: _only(f, args, k % len(args), has_aux)({"a": v})  # noqa: E731
+                inner = lambda v: _only(f, args, k % len(args), has_aux)({"a": v})
                 return {"a": _jacobian(inner, args[k]["a"])}
             return (_jacobian(lambda v: _only(f, args, k % len(args), has_aux)((v,)), args[k][0]),)
 
@@ -319,14 +346,17 @@ def _derivative(f: Any, argnums: Any = 0, has_aux: bool = False, holomorphic: bo
 
 def _plain_vjp(f: Any, *primals: Any, has_aux: bool = False) -> Any:
     out = f(*primals)
-    jacobians = [_jacobian(lambda v, k=k: _only(f, primals, k, has_aux)(v)[0], x) for k, x in enumerate(primals)]
-    pullback = lambda ct: tuple([ct[0] * j for j in jacobians])  # noqa: E731
+    jacobians = [
+        _jacobian(lambda v, k=k: _only(f, primals, k, has_aux)(v)[0], x)
+        for k, x in enumerate(primals)
+    ]
+    pullback = lambda ct: tuple([ct[0] * j for j in jacobians])
     return (out[0], pullback, out[1])
 
 
 def _plain_jvp(f: Any, primals: Any, tangents: Any, has_aux: bool = False) -> Any:
     out = f(*primals)
-    of_first = lambda v: (lambda y: y[0] if has_aux else y)(f(v, *primals[1:]))  # noqa: E731
+    of_first = lambda v: (lambda y: y[0] if has_aux else y)(f(v, *primals[1:]))
     pushed = _along(of_first, primals[0], tangents[0])
     return (out[0], pushed, out[1]) if has_aux else (out, pushed)
 

@@ -34,7 +34,9 @@ def in_place(x: Any) -> Any:
     return np.sum(np.exp(-y * x))
 
 
-SCALAR: dict[str, Callable[[Any], Any]] = {f.__name__: f for f in (rosenbrock, network, reductions, in_place)}
+SCALAR: dict[str, Callable[[Any], Any]] = {
+    f.__name__: f for f in (rosenbrock, network, reductions, in_place)
+}
 scalar = pytest.mark.parametrize("f", SCALAR.values(), ids=SCALAR)
 
 

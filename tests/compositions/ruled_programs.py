@@ -1,12 +1,16 @@
-"""Random programs of functions with rules of their own, and their derivatives to any order by truncated power series.
+"""Random programs of functions with rules of their own, and their derivatives to any order by
+truncated power series.
 
-A `Fn` is a sequence of functions: its values, and its first, second, … derivative as the rules say them. The derivative that
-a rule says need not be that of the values: so it shows wherever a rule is dropped. Rules hold rules: the derivative that a
-`Ruled` says is a `Fn` again, and so are its values. What the backward rule does with the cotangent is a `HOLDERS` entry:
-a multiplication, spelled with sub-programs of every kind.
+A `Fn` is a sequence of functions: its values, and its first, second, … derivative as the rules say
+them. The derivative that
+a rule says need not be that of the values: so it shows wherever a rule is dropped. Rules hold
+rules: the derivative that a `Ruled` says is a `Fn` again, and so are its values. What the backward
+rule does with the cotangent is a `HOLDERS` entry: a multiplication, spelled with sub-programs of
+every kind.
 
-The oracle knows neither programs nor transposition: `Nilpotent` numbers (``a + N``, sums of products of ``e_k`` with
-``e_k ** 2 == 0``) go through the same text, and ``f(a + N)`` is ``f(a) + f'(a) N + f''(a) N**2 / 2 + …``.
+The oracle knows neither programs nor transposition: `Nilpotent` numbers (``a + N``, sums of
+products of ``e_k`` with ``e_k ** 2 == 0``) go through the same text, and ``f(a + N)`` is ``f(a) +
+f'(a) N + f''(a) N**2 / 2 + …``.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ Array = Any
 Unary = Callable[[Array], Array]
 
 
-# -- functions and their derivatives ---------------------------------------------------------------------------------------
+# -- functions and their derivatives ---------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -79,18 +83,26 @@ class Ruled:
 Fn = Plain | Modulus | Ruled
 
 
-def random_fn(rng: Random, depth: int, *, styles: Sequence[str], holders: Sequence[str], early: float = 0.3) -> Fn:
-    """Draw a function, whose rules hold others ``depth`` deep; ``early`` is how often a slope is computed ahead."""
+def random_fn(
+    rng: Random, depth: int, *, styles: Sequence[str], holders: Sequence[str], early: float = 0.3
+) -> Fn:
+    """Draw a function, whose rules hold others ``depth`` deep; ``early`` is how often a slope is
+    computed ahead.
+    """
     if depth == 0:
-        return Plain(rng.choice((0.6, -0.8, 1.1)), rng.choice((0.5, -0.7, 0.9)), rng.choice((0.2, 0.7, -0.4)))
+        return Plain(
+            rng.choice((0.6, -0.8, 1.1)), rng.choice((0.5, -0.7, 0.9)), rng.choice((0.2, 0.7, -0.4))
+        )
     values: Fn = Modulus(rng.choice((0.7, -0.6)))
     if rng.random() < 0.7:
-        values = random_fn(rng, rng.choice((0, 0, depth - 1)), styles=styles, holders=holders, early=early)
+        values = random_fn(
+            rng, rng.choice((0, 0, depth - 1)), styles=styles, holders=holders, early=early
+        )
     slope = random_fn(rng, rng.choice((0, depth - 1)), styles=styles, holders=holders, early=early)
     return Ruled(values, slope, rng.choice(styles), rng.choice(holders), rng.random() < early)
 
 
-# -- the oracle ------------------------------------------------------------------------------------------------------------
+# -- the oracle ------------------------------------------------------------------------------------
 
 
 class Nilpotent:
@@ -101,7 +113,9 @@ class Nilpotent:
 
     def __add__(self, other: Any) -> Nilpotent:
         parts = dict(self.parts)
-        for s, x in (other.parts if isinstance(other, Nilpotent) else {frozenset[int](): other}).items():
+        for s, x in (
+            other.parts if isinstance(other, Nilpotent) else {frozenset[int](): other}
+        ).items():
             parts[s] = parts[s] + x if s in parts else x
         return Nilpotent(parts)
 
@@ -125,7 +139,10 @@ class Nilpotent:
         for order in range(1, max((len(s) for s in self.parts), default=0) * 3 + 1):
             if not power.parts:
                 break
-            total, power = total + power * (derivative(order, value) / math.factorial(order)), power * rest
+            total, power = (
+                total + power * (derivative(order, value) / math.factorial(order)),
+                power * rest,
+            )
         return total
 
 
@@ -151,12 +168,14 @@ def directional(program: Program, x: Array, directions: Sequence[Array]) -> floa
     return float(np.sum(found.parts.get(frozenset(range(len(directions))), np.zeros(()))))
 
 
-# -- programs --------------------------------------------------------------------------------------------------------------
+# -- programs --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Program:
-    """Functions one after the other, mixed with their arguments, in a loop or something else that holds a program."""
+    """Functions one after the other, mixed with their arguments, in a loop or something else that
+    holds a program.
+    """
 
     fns: tuple[Fn, ...]
     mixes: tuple[int, ...]
@@ -176,7 +195,12 @@ class Program:
 
 
 def random_program(
-    rng: Random, *, styles: Sequence[str], holders: Sequence[str], arounds: Sequence[str], early: float = 0.3
+    rng: Random,
+    *,
+    styles: Sequence[str],
+    holders: Sequence[str],
+    arounds: Sequence[str],
+    early: float = 0.3,
 ) -> Program:
     """Draw a program."""
     fns = tuple(
@@ -192,7 +216,7 @@ def random_program(
 
 LOOPS = ("scan", "fori_loop", "while_loop", "Python")
 
-# -- libraries -------------------------------------------------------------------------------------------------------------
+# -- libraries -------------------------------------------------------------------------------------
 
 
 class Library:
@@ -200,11 +224,14 @@ class Library:
 
     Args:
         ft, np, lax: have the transforms, the functions and the control flow.
-        calls_itself: whether a rule calls its function for the results, which then have the rule again.
+        calls_itself: whether a rule calls its function for the results, which then have the rule
+            again.
         flat: whether there are no sub-programs, which change no derivative.
     """
 
-    def __init__(self, ft: Any, np: Any, lax: Any, *, calls_itself: bool = True, flat: bool = False) -> None:
+    def __init__(
+        self, ft: Any, np: Any, lax: Any, *, calls_itself: bool = True, flat: bool = False
+    ) -> None:
         self.ft, self.np, self.lax, self.calls_itself, self.flat = ft, np, lax, calls_itself, flat
         self.made: dict[int, Any] = {}
 
@@ -224,23 +251,37 @@ class Library:
         value = made if self.calls_itself else lambda x: self.apply(f.values, x)
         if f.early:
             made.defvjp(
-                lambda x: (value(x), self.apply(f.slope, x)), lambda kept, ct: (self.held(f.holder, lambda x: x, kept, ct),)
+                lambda x: (value(x), self.apply(f.slope, x)),
+                lambda kept, ct: (self.held(f.holder, lambda x: x, kept, ct),),
             )
         else:
-            made.defvjp(lambda x: (value(x), x), lambda kept, ct: (self.held(f.holder, self.slope(f), kept, ct),))
+            made.defvjp(
+                lambda x: (value(x), x),
+                lambda kept, ct: (self.held(f.holder, self.slope(f), kept, ct),),
+            )
         return made
 
     def jvp(self, f: Ruled) -> Unary:
         """Make a ``custom_jvp``."""
         made = self.ft.custom_jvp(lambda x: self.apply(f.values, x))
         value = made if self.calls_itself else lambda x: self.apply(f.values, x)
-        made.defjvp(lambda primals, tangents: (value(*primals), self.held(f.holder, self.slope(f), *primals, *tangents)))
+        made.defjvp(
+            lambda primals, tangents: (
+                value(*primals),
+                self.held(f.holder, self.slope(f), *primals, *tangents),
+            )
+        )
         return made
 
     def both(self, f: Ruled) -> Unary:
         """Make a ``custom_vjp`` that has a rule for forward mode, too."""
         made = self.vjp(f)
-        made.defjvp(lambda primals, tangents: (made(*primals), self.held(f.holder, self.slope(f), *primals, *tangents)))
+        made.defjvp(
+            lambda primals, tangents: (
+                made(*primals),
+                self.held(f.holder, self.slope(f), *primals, *tangents),
+            )
+        )
         return made
 
     def slope(self, f: Ruled) -> Unary:
@@ -271,7 +312,9 @@ AROUND: dict[str, Callable[[Any, Unary, Any, int], Any]] = {
     "map": lambda lib, f, x, _: lib.lax.map(f, x),
     "scan": lambda lib, f, x, n: lib.lax.scan(lambda c, _: (f(c), None), x, None, n)[0],
     "fori_loop": lambda lib, f, x, n: lib.lax.fori_loop(0, n, lambda _, c: f(c), x),
-    "while_loop": lambda lib, f, x, n: lib.lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, f(s[1])), (0, x))[1],
+    "while_loop": lambda lib, f, x, n: lib.lax.while_loop(
+        lambda s: s[0] < n, lambda s: (s[0] + 1, f(s[1])), (0, x)
+    )[1],
 }
 
 
@@ -281,7 +324,9 @@ def _both_by_jit(lib: Any, slope: Unary, x: Any, ct: Any) -> Any:
 
 
 def _both_by_cond(lib: Any, slope: Unary, x: Any, ct: Any) -> Any:
-    a, b = lib.lax.cond(lib.np.sum(x) < 1e3, lambda x, ct: (slope(x), ct), lambda x, ct: (x, x * ct), x, ct)
+    a, b = lib.lax.cond(
+        lib.np.sum(x) < 1e3, lambda x, ct: (slope(x), ct), lambda x, ct: (x, x * ct), x, ct
+    )
     return a * b
 
 
@@ -291,12 +336,16 @@ def _both_by_checkpoint(lib: Any, slope: Unary, x: Any, ct: Any) -> Any:
 
 
 def _both_by_scan(lib: Any, slope: Unary, x: Any, ct: Any) -> Any:
-    (a, _, c), _ = lib.lax.scan(lambda s, _: ((slope(s[1]), s[1], s[2] * 1.0), None), (x, x, ct), None, 2)
+    (a, _, c), _ = lib.lax.scan(
+        lambda s, _: ((slope(s[1]), s[1], s[2] * 1.0), None), (x, x, ct), None, 2
+    )
     return a * c
 
 
 def _both_by_while(lib: Any, slope: Unary, x: Any, ct: Any) -> Any:
-    _, a, c = lib.lax.while_loop(lambda s: s[0] < 1, lambda s: (s[0] + 1, slope(s[1]), s[2] * 1.0), (0, x, ct))
+    _, a, c = lib.lax.while_loop(
+        lambda s: s[0] < 1, lambda s: (s[0] + 1, slope(s[1]), s[2] * 1.0), (0, x, ct)
+    )
     return a * c
 
 
@@ -304,14 +353,18 @@ def _nan_if_rule_is_dropped(lib: Any, x: Any, a: Any, ct: Any) -> Any:
     return lib.np.where(x == 0.0, a * ct, a * (ct * x) / x)
 
 
-def _by_vjp_rule(lib: Any, slope: Unary, x: Any, ct: Any, within: Callable[[Any], Any] = lambda f: f) -> Any:
+def _by_vjp_rule(
+    lib: Any, slope: Unary, x: Any, ct: Any, within: Callable[[Any], Any] = lambda f: f
+) -> Any:
     product = lib.ft.custom_vjp(lambda x, a, ct: _nan_if_rule_is_dropped(lib, x, a, ct))
     pull = within(lambda x, a, ct, g: (x * 0.0, g * ct, g * a))
     product.defvjp(lambda x, a, ct: (product(x, a, ct), (x, a, ct)), lambda kept, g: pull(*kept, g))
     return product(x, slope(x), ct)
 
 
-def _by_jvp_rule(lib: Any, slope: Unary, x: Any, ct: Any, within: Callable[[Any], Any] = lambda f: f) -> Any:
+def _by_jvp_rule(
+    lib: Any, slope: Unary, x: Any, ct: Any, within: Callable[[Any], Any] = lambda f: f
+) -> Any:
     product = lib.ft.custom_jvp(lambda x, a, ct: _nan_if_rule_is_dropped(lib, x, a, ct))
     push = within(lambda a, ct, a_dot, ct_dot: a_dot * ct + a * ct_dot)
     product.defjvp(lambda p, t: (product(*p), push(*p[1:], *t[1:])))
@@ -328,11 +381,13 @@ HOLDERS: dict[str, Callable[[Any, Unary, Any, Any], Any]] = {
         lib.np.sum(x) < 1e3, lambda x, ct: slope(x) * ct, lambda x, ct: x * ct, x, ct
     ),
     "cond of both": _both_by_cond,
-    "vmap": lambda lib, slope, x, ct: lib.ft.vmap(lambda x, ct: slope(x) * ct)(x, ct) if lib.np.ndim(x) else slope(x) * ct,
+    "vmap": lambda lib, slope, x, ct: lib.ft.vmap(lambda x, ct: slope(x) * ct)(x,
+    ct) if lib.np.ndim(x) else slope(x) * ct,
     "map": lambda lib, slope, x, ct: (
         lib.lax.map(lambda z: slope(z[0]) * z[1], (x, ct)) if lib.np.ndim(x) else slope(x) * ct
     ),
-    "scan": lambda lib, slope, x, ct: lib.lax.scan(lambda c, k: (c * slope(x) * k, None), ct, np.ones(1))[0],
+    "scan": lambda lib, slope, x, ct: lib.lax.scan(lambda c, k: (c * slope(x) * k, None), ct,
+    np.ones(1))[0],
     "scan of both": _both_by_scan,
     "fori_loop": lambda lib, slope, x, ct: lib.lax.fori_loop(0, 1, lambda _, c: slope(x) * c, ct),
     "while_loop": lambda lib, slope, x, ct: lib.lax.while_loop(
@@ -342,17 +397,20 @@ HOLDERS: dict[str, Callable[[Any, Unary, Any, Any], Any]] = {
     "custom_vjp": _by_vjp_rule,
     "custom_vjp of jit": lambda lib, slope, x, ct: _by_vjp_rule(lib, slope, x, ct, lib.ft.jit),
     "custom_jvp": _by_jvp_rule,
-    "custom_jvp of checkpoint": lambda lib, slope, x, ct: _by_jvp_rule(lib, slope, x, ct, lib.ft.checkpoint),
+    "custom_jvp of checkpoint": lambda lib, slope, x, ct: _by_jvp_rule(lib, slope, x, ct,
+    lib.ft.checkpoint),
     "jvp": lambda lib, slope, x, ct: lib.ft.jvp(lambda z: z * slope(x), (x,), (ct,))[1],
     "vjp": lambda lib, slope, x, ct: lib.ft.vjp(lambda z: z * slope(x), x)[1](ct)[0],
 }  # fmt: skip
 
 
-# -- PyTorch ---------------------------------------------------------------------------------------------------------------
+# -- PyTorch ---------------------------------------------------------------------------------------
 
 
 class TorchLibrary(Library):
-    """Runs a program on tensors of ``torch``, which is PyTorch or functrace.torch; the rules are those of Functions."""
+    """Runs a program on tensors of ``torch``, which is PyTorch or functrace.torch; the rules are
+    those of Functions.
+    """
 
     def __init__(self, torch: Any) -> None:
         super().__init__(None, torch, None)
@@ -360,7 +418,11 @@ class TorchLibrary(Library):
 
     def held(self, holder: str, slope: Unary, x: Any, ct: Any) -> Any:
         """Return ``slope(x) * ct``."""
-        return _by_function(self, slope, x, ct) if holder == "Function" else super().held(holder, slope, x, ct)
+        return (
+            _by_function(self, slope, x, ct)
+            if holder == "Function"
+            else super().held(holder, slope, x, ct)
+        )
 
     def Function(self, f: Ruled) -> Unary:
         """Make a Function that has a backward."""
@@ -403,7 +465,9 @@ class TorchLibrary(Library):
 
             @staticmethod
             def backward(ctx: Any, ct: Any) -> Any:
-                return self.held(f.holder, (lambda x: x) if f.early else self.slope(f), ctx.saved_tensors[0], ct)
+                return self.held(
+                    f.holder, (lambda x: x) if f.early else self.slope(f), ctx.saved_tensors[0], ct
+                )
 
         return Made
 
@@ -444,8 +508,8 @@ def derivative_of_torch(
 
     Args:
         torch: PyTorch or functrace.torch.
-        way: how each order is taken, the outermost first: P by ``torch.func.jvp``, Q by ``torch.func.grad``, C by
-            ``torch.autograd.grad(create_graph=True)``.
+        way: how each order is taken, the outermost first: P by ``torch.func.jvp``, Q by
+            ``torch.func.grad``, C by ``torch.autograd.grad(create_graph=True)``.
         mapped: whether it is taken of a batch.
     """
     lib = TorchLibrary(torch)

@@ -30,13 +30,17 @@ TRANSFORMED: dict[str, Callable[[Any, Any], Any]] = {
     "jacfwd": lambda x, y: ft.jacfwd(loss)(x, y),
     "jacrev": lambda x, y: ft.jacrev(loss)(x, y),
     "hessian": lambda x, y: ft.hessian(loss)(x, y),
-    "elementwise_grad": lambda x, y: ft.elementwise_grad(lambda x, y: x * np.multiply(y, 2.0, out=y))(x, y),
+    "elementwise_grad": lambda x, y: ft.elementwise_grad(
+        lambda x, y: x * np.multiply(y, 2.0, out=y)
+    )(x, y),
     "vjp": lambda x, y: ft.vjp(by_keyword, x, y=y)[1](1.0),
     "jvp": lambda x, y: ft.jvp(by_keyword, (x,), (x,), y=y),
     "vmap": lambda x, y: ft.vmap(loss, in_axes=(0, None))(x[None], y),
     "jit": lambda x, y: ft.jit(loss)(x, y),
     "jit of grad": lambda x, y: ft.jit(ft.grad(loss))(x, y),
-    "checkpoint in grad": lambda x, y: ft.grad(lambda x, y: ft.checkpoint(lambda x: loss(x, y.copy()))(x))(x, y),
+    "checkpoint in grad": lambda x, y: ft.grad(
+        lambda x, y: ft.checkpoint(lambda x: loss(x, y.copy()))(x)
+    )(x, y),
 }
 
 
@@ -99,7 +103,9 @@ def test_other_arguments_may_be_any_arrays(size: int, by_keyword: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "f", [lambda x: np.ravel(x)[0] * 1.0, lambda x: np.reshape(x, (1,))[0] ** 2], ids=["ravel", "reshape"]
+    "f",
+    [lambda x: np.ravel(x)[0] * 1.0, lambda x: np.reshape(x, (1,))[0] ** 2],
+    ids=["ravel", "reshape"],
 )
 def test_the_gradient_by_a_number_is_a_number_in_every_call(f: Any) -> None:
     calls = {

@@ -1,4 +1,6 @@
-"""Bodies: whatever runs while one is recorded belongs to it, what it writes and returns means what it means without it."""
+"""Bodies: whatever runs while one is recorded belongs to it, what it writes and returns means what
+it means without it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ import pytest
 
 import functrace as ft
 import functrace.torch as torch
-from functrace.errors import CapturedArrayError, FunctraceError, NotDifferentiableError, UnsupportedFunctionError
+from functrace.errors import (
+    CapturedArrayError,
+    FunctraceError,
+    NotDifferentiableError,
+    UnsupportedFunctionError,
+)
 from tests.compositions.functions import X
 from tests.oracles import assert_same
 
@@ -26,7 +33,11 @@ def _custom_vjp(body: Callable[[], Any]) -> Any:
 
 def x_like(ct: Any) -> Any:
     """A cotangent for the argument that `in_custom_vjp` passes and nobody reads."""
-    return np.zeros((), like=ct) if isinstance(ct, ft.Array) and not isinstance(ct, np.ndarray) else 0.0
+    return (
+        np.zeros((), like=ct)
+        if isinstance(ct, ft.Array) and not isinstance(ct, np.ndarray)
+        else 0.0
+    )
 
 
 def in_checkpoint(body: Callable[[], Any], x: Any) -> Any:
@@ -73,7 +84,8 @@ def in_vmap_in_checkpoint(body: Callable[[], Any], x: Any) -> Any:
 
 
 HOLDERS = [
-    in_checkpoint, in_checkpoint_with_operand, in_jit, in_scan, in_cond, in_custom_vjp, in_custom_jvp, in_nested_bodies,
+    in_checkpoint, in_checkpoint_with_operand, in_jit, in_scan, in_cond, in_custom_vjp,
+    in_custom_jvp, in_nested_bodies,
     in_grad_in_checkpoint, in_vmap_in_checkpoint,
 ]  # fmt: skip
 
@@ -113,11 +125,14 @@ def _written(x: Any) -> Any:
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_nothing_that_runs_in_a_body_escapes_from_it(holder: Any, operation: str) -> None:
-    """Only the operation that holds the body (and what the predicate, or unstacking, needs) stands outside of it."""
+    """Only the operation that holds the body (and what the predicate, or unstacking, needs) stands
+    outside of it.
+    """
     run = OPERATIONS[operation]
     program = ft.trace(lambda x: holder(lambda: run(x), x))(Y)
     allowed = {
-        "call", "cond", "scan", "custom_vjp", "custom_jvp", "reduce_sum", "greater", "index", "reshape", "broadcast_to",
+        "call", "cond", "scan", "custom_vjp", "custom_jvp", "reduce_sum", "greater", "index",
+        "reshape", "broadcast_to",
     }  # fmt: skip
     found = {equation.primitive.name for equation in program.equations}
     assert found <= allowed, program
@@ -128,7 +143,9 @@ def test_nothing_that_runs_in_a_body_escapes_from_it(holder: Any, operation: str
     if holder not in (in_custom_vjp, in_custom_jvp):  # their rules know arguments only
         value, pullback = ft.vjp(lambda x: holder(lambda: run(x), x), Y)
         assert_same(value, np.asarray(expected), rtol=1e-14)
-        plain, plain_pullback = ft.vjp(lambda x: np.stack([run(x), run(x)]) if holder is in_scan else run(x), Y)
+        plain, plain_pullback = ft.vjp(
+            lambda x: np.stack([run(x), run(x)]) if holder is in_scan else run(x), Y
+        )
         seed = np.cos(np.arange(np.size(plain))).reshape(np.shape(plain))
         assert_same(pullback(seed)[0], plain_pullback(seed)[0], rtol=1e-12, atol=1e-14)
 
@@ -149,7 +166,9 @@ def test_the_branch_not_taken_reaches_nothing_through_closures() -> None:
 
     found = ft.vmap(ft.grad(f))(np.array([4.0, -4.0]))
     assert_same(found, np.array([0.25, 3.0]))
-    assert_same(ft.grad(lambda x: np.sum(ft.vmap(f)(x)))(np.array([4.0, -4.0])), np.array([0.25, 3.0]))
+    assert_same(
+        ft.grad(lambda x: np.sum(ft.vmap(f)(x)))(np.array([4.0, -4.0])), np.array([0.25, 3.0])
+    )
 
 
 def test_backward_rules_compute_from_residuals_when_they_run() -> None:
@@ -201,7 +220,7 @@ def test_numbers_of_jit_are_numbers_in_bodies_too() -> None:
         assert_same(ft.jit(f)(n, x), x * np.float32((n + 1) ** 2) * np.float32(n + 1))
 
 
-# -- writes, and memory that is shared ------------------------------------------------------------------------------------
+# -- writes, and memory that is shared -------------------------------------------------------------
 
 BODIES: dict[str, Callable[[Any], Any]] = {
     "itself": lambda x: x,
@@ -287,19 +306,23 @@ def write_into_argument(run: Any, x: Any) -> Any:
 @pytest.mark.parametrize("hold", [checkpointed, checkpointed_closure, chosen, customized, looped])
 def test_results_that_share_memory_do_so_outside_or_raise(hold: Any, body: str, write: Any) -> None:
     f = BODIES[body]
-    plain = lambda x: write(f, x)  # noqa: E731
-    held = lambda x: write(lambda v: hold(f, v), x)  # noqa: E731
+    plain = lambda x: write(f, x)
+    held = lambda x: write(lambda v: hold(f, v), x)
     for transform in (ft.grad, lambda g: ft.jit(ft.grad(g)), lambda g: ft.vmap(ft.grad(g))):
         batch = np.stack([Y, 2.0 * Y])
         try:
             expected = transform(plain)(batch)
-        except UnsupportedFunctionError as error:  # a view or a copy, where the memory layout is not known
+        except (
+            UnsupportedFunctionError
+        ) as error:  # a view or a copy, where the memory layout is not known
             assert body == "reshaped" and "memory layout" in str(error)
             expected = None
         try:
             found = transform(held)(batch)
         except CapturedArrayError:
-            assert hold in (chosen, customized, looped), "checkpoint returns what shares memory as it is"
+            assert hold in (chosen, customized, looped), (
+                "checkpoint returns what shares memory as it is"
+            )
             continue
         except UnsupportedFunctionError as error:
             assert body == "reshaped" and "memory layout" in str(error)
@@ -321,7 +344,9 @@ def test_results_that_share_memory_do_so_outside_or_raise(hold: Any, body: str, 
     ],
 )
 def test_writes_into_arguments_and_what_is_closed_over_raise(hold: Any, writing: Any) -> None:
-    """In a body that is known to run, and on values that are known, they would mean something: then they do."""
+    """In a body that is known to run, and on values that are known, they would mean something: then
+    they do.
+    """
 
     def plain(x: Any) -> Any:
         x = x * 1.0
@@ -338,7 +363,9 @@ def test_writes_into_arguments_and_what_is_closed_over_raise(hold: Any, writing:
         except CapturedArrayError as error:
             assert "copy" in str(error) and "test_bodies.py" in str(error)
         else:
-            assert hold is chosen and transform is ft.grad, "only cond, on values that are known, runs its branch as it is"
+            assert hold is chosen and transform is ft.grad, (
+                "only cond, on values that are known, runs its branch as it is"
+            )
             assert_same(found, transform(plain)(x))
 
 
@@ -380,9 +407,13 @@ def test_scan_refuses_writes_into_its_carry() -> None:
 
     with pytest.raises(CapturedArrayError, match="writes into its argument"):
         ft.jit(lambda y: ft.scan(step, np.zeros(3), y))(Y)
-    with pytest.raises(CapturedArrayError, match="captured array of scan of step is written in place"):
+    with pytest.raises(
+        CapturedArrayError, match="captured array of scan of step is written in place"
+    ):
         ft.scan(step, np.zeros(3), Y)
-    assert_same(ft.scan(step, 0.0, X)[0], np.float64(X.sum()))  # a number without axes never changes
+    assert_same(
+        ft.scan(step, 0.0, X)[0], np.float64(X.sum())
+    )  # a number without axes never changes
 
 
 def test_checkpoint_of_plain_arrays_is_the_function_itself() -> None:
@@ -391,11 +422,17 @@ def test_checkpoint_of_plain_arrays_is_the_function_itself() -> None:
     ft.checkpoint(lambda a: a.__setitem__(0, 9.0) or a)(x)
     assert x[0] == 9.0
     assert ft.checkpoint(lambda: 2.0)() == 2.0
-    single = ft.jvp(lambda v: v * ft.checkpoint(lambda a: 2.0)(v), (x.astype(np.float32),), (x.astype(np.float32),))
-    assert single[0].dtype == single[1].dtype == np.float32  # a Python number is weak when it comes back
+    single = ft.jvp(
+        lambda v: v * ft.checkpoint(lambda a: 2.0)(v),
+        (x.astype(np.float32),),
+        (x.astype(np.float32),),
+    )
+    assert (
+        single[0].dtype == single[1].dtype == np.float32
+    )  # a Python number is weak when it comes back
 
 
-# -- cond on known values, custom rules and closures ------------------------------------------------------------------------
+# -- cond on known values, custom rules and closures -----------------------------------------------
 
 
 def test_cond_on_known_values_runs_the_chosen_branch_only() -> None:
@@ -404,7 +441,7 @@ def test_cond_on_known_values_runs_the_chosen_branch_only() -> None:
 
     assert_same(ft.cond(True, np.sin, refuse, X), np.sin(X))
     assert_same(ft.cond(np.float64(0.0), refuse, np.sin, X), np.sin(X))
-    f = lambda x: ft.cond(np.sum(x) > 100.0, refuse, lambda v: np.sum(v * v), x)  # noqa: E731
+    f = lambda x: ft.cond(np.sum(x) > 100.0, refuse, lambda v: np.sum(v * v), x)
     assert_same(ft.grad(f)(X), 2.0 * X)
     assert_same(ft.hessian(f)(X), 2.0 * np.eye(3))
     assert_same(ft.jvp(f, (X,), (X,))[1], np.float64(2.0 * X @ X), rtol=1e-15)
@@ -414,7 +451,9 @@ def test_cond_on_known_values_runs_the_chosen_branch_only() -> None:
 
 
 def test_custom_rules_hold_where_only_a_closure_is_traced() -> None:
-    """A rule knows arguments only: a derivative by something that the function closes over raises, however it is called."""
+    """A rule knows arguments only: a derivative by something that the function closes over raises,
+    however it is called.
+    """
 
     def f(x: Any) -> Any:
         for kind in ("vjp", "jvp"):
@@ -513,7 +552,9 @@ def test_a_body_that_writes_into_a_plain_operand_through_its_closure_raises(size
 
 def test_a_body_that_may_write_into_an_argument_raises() -> None:
     def body(p: Any, q: Any) -> Any:
-        v = q.reshape(-1, q.shape[0])  # a view or a copy, as the layout says, which is not known here
+        v = q.reshape(
+            -1, q.shape[0]
+        )  # a view or a copy, as the layout says, which is not known here
         v /= v
         return p * 1.0
 

@@ -1,8 +1,10 @@
-"""What a function reads of its surroundings (arrays, globals, closures, defaults, attributes) is what it is at the call.
+"""What a function reads of its surroundings (arrays, globals, closures, defaults, attributes) is
+what it is at the call.
 
-Every kind of function that is recorded and cached (rules, bodies, Functions of the shim) reads a number ``s`` which changes
-between calls, and within them, and is differentiated one to three times. All compute ``s * x ** 4``; the rules say so in
-their own way, and call the function that they are the rules of.
+Every kind of function that is recorded and cached (rules, bodies, Functions of the shim) reads a
+number ``s`` which changes between calls, and within them, and is differentiated one to three times.
+All compute ``s * x ** 4``; the rules say so in their own way, and call the function that they are
+the rules of.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def nth(f: Callable[..., Any], order: int) -> Callable[..., Any]:
     return f
 
 
-# -- what is read, and how it changes --------------------------------------------------------------------------------------
+# -- what is read, and how it changes --------------------------------------------------------------
 
 
 def array(shape: tuple[int, ...]) -> tuple[Read, Callable[[float], None]]:
@@ -90,13 +92,15 @@ def entry() -> tuple[Read, Callable[[float], None]]:
 
 
 STATES: dict[str, Callable[[], tuple[Read, Callable[[float], None]]]] = {
-    "number": number, "small array": lambda: array((3,)), "large array": lambda: array((60, 60)), "cell": cell,
-    "cell with arrays": cell_with_arrays, "global": global_variable, "default": default, "attribute": attribute,
+    "number": number, "small array": lambda: array((3,)), "large array": lambda: array((60, 60)),
+    "cell": cell,
+    "cell with arrays": cell_with_arrays, "global": global_variable, "default": default,
+    "attribute": attribute,
     "entry": entry,
 }  # fmt: skip
 
 
-# -- what reads it ---------------------------------------------------------------------------------------------------------
+# -- what reads it ---------------------------------------------------------------------------------
 
 
 def custom_vjp(read: Read, wrap: Callable[[Any], Any] = lambda g: g) -> Any:
@@ -194,7 +198,9 @@ def function(read: Read, *, nested: bool, pushed: bool = False, mapped: bool = F
 KINDS: dict[str, Callable[[Read], Any]] = {
     "custom_vjp": custom_vjp,
     "custom_vjp in checkpoint": lambda read: custom_vjp(read, ft.checkpoint),
-    "custom_vjp in vmap": lambda read: custom_vjp(read, lambda g: lambda x: ft.vmap(g)(np.stack([x, x]))[0]),
+    "custom_vjp in vmap": lambda read: custom_vjp(
+        read, lambda g: lambda x: ft.vmap(g)(np.stack([x, x]))[0]
+    ),
     "custom_jvp": custom_jvp,
     "custom_jvp in checkpoint": lambda read: custom_jvp(read, ft.checkpoint),
     "checkpoint of custom_vjp": lambda read: ft.checkpoint(custom_vjp(read)),
@@ -209,7 +215,9 @@ KINDS: dict[str, Callable[[Read], Any]] = {
     "Function": lambda read: function(read, nested=False),
     "Function, nested": lambda read: function(read, nested=True),
     "Function with jvp": lambda read: function(read, nested=False, pushed=True),
-    "Function with vmap": lambda read: lambda x: ft.vmap(function(read, nested=False, mapped=True))(np.stack([x]))[0],
+    "Function with vmap": lambda read: (
+        lambda x: ft.vmap(function(read, nested=False, mapped=True))(np.stack([x]))[0]
+    ),
 }
 
 
@@ -225,7 +233,9 @@ def test_a_change_between_calls_is_seen(kind: str, state: str) -> None:
         for order in ORDERS:
             np.testing.assert_allclose(derivatives[order](X), derivative(s, order), rtol=1e-12)
             if kind != "cond":  # which derives a value that is known
-                np.testing.assert_allclose(ft.jit(nth(g, order))(X), derivative(s, order), rtol=1e-12)
+                np.testing.assert_allclose(
+                    ft.jit(nth(g, order))(X), derivative(s, order), rtol=1e-12
+                )
         pushed = ft.jvp(derivatives[1], (X,), (1.0,))[1]
         np.testing.assert_allclose(pushed, derivative(s, 2), rtol=1e-12)
 
@@ -251,7 +261,9 @@ def test_a_change_within_a_call_is_seen(kind: str, state: str) -> None:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("kind", ["custom_vjp", "custom_vjp in checkpoint", "custom_jvp", "mutual", "checkpoint"])
+@pytest.mark.parametrize(
+    "kind", ["custom_vjp", "custom_vjp in checkpoint", "custom_jvp", "mutual", "checkpoint"]
+)
 def test_what_is_kept_does_not_change(kind: str) -> None:
     read, change = number()
     g = KINDS[kind](read)
@@ -265,8 +277,12 @@ def test_what_is_kept_does_not_change(kind: str) -> None:
     np.testing.assert_allclose(pull(1.0)[0], derivative(2.0, 2), rtol=1e-12)
     np.testing.assert_allclose(push(1.0), derivative(2.0, 2), rtol=1e-12)
     for order in ORDERS:
-        np.testing.assert_allclose(nth(lambda x: ft.evaluate(program, x), order)(X), derivative(2.0, order), rtol=1e-12)
-        np.testing.assert_allclose(nth(jitted, order)(X), derivative(7.0, order), rtol=1e-12)  # is not kept, but made anew
+        np.testing.assert_allclose(
+            nth(lambda x: ft.evaluate(program, x), order)(X), derivative(2.0, order), rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            nth(jitted, order)(X), derivative(7.0, order), rtol=1e-12
+        )  # is not kept, but made anew
         np.testing.assert_allclose(nth(g, order)(X), derivative(7.0, order), rtol=1e-12)
 
 
@@ -288,11 +304,13 @@ def test_functions_made_at_each_call_are_found_in_the_cache() -> None:
         assert len(CACHE) == count
 
 
-# -- rules that call their function in other ways --------------------------------------------------------------------------
+# -- rules that call their function in other ways --------------------------------------------------
 
 
 def recurrent(tables: dict[int, Any]) -> Any:
-    """A rule that calls its function with another static argument: the n-th derivative of ``tables[0] * exp(2 x)``."""
+    """A rule that calls its function with another static argument: the n-th derivative of
+    ``tables[0] * exp(2 x)``.
+    """
 
     @ft.custom_vjp
     def whole(n: int, x: Any) -> Any:
@@ -318,7 +336,9 @@ def test_other_static_arguments() -> None:
             for order in ORDERS:
                 expected = recurrent_derivative({n: float(t) for n, t in tables.items()}, order)
                 for _ in range(2):
-                    np.testing.assert_allclose(nth(lambda x: f(0, x), order)(X), expected, rtol=1e-12)
+                    np.testing.assert_allclose(
+                        nth(lambda x: f(0, x), order)(X), expected, rtol=1e-12
+                    )
 
 
 def test_other_static_arguments_after_a_change() -> None:
@@ -341,7 +361,9 @@ def test_closes_over_a_traced_value() -> None:
         return nth(custom_vjp(lambda: w), 2)(X) + nth(custom_jvp(lambda: w), 3)(X)
 
     weights = np.array([2.0, 3.0])
-    np.testing.assert_allclose(ft.vmap(f)(weights), [derivative(s, 2) + derivative(s, 3) for s in weights], rtol=1e-12)
+    np.testing.assert_allclose(
+        ft.vmap(f)(weights), [derivative(s, 2) + derivative(s, 3) for s in weights], rtol=1e-12
+    )
 
 
 def test_the_rule_differentiates_its_own_function() -> None:
@@ -356,13 +378,15 @@ def test_a_jvp_rule_applies_its_own_function_to_a_tangent(order: int) -> None:
     for wrap in (lambda g: g, ft.checkpoint, ft.jit):
         g = ft.custom_jvp(lambda x: 3.0 * x)
         g.defjvp(lambda p, t, g=g, wrap=wrap: (g(p[0]), wrap(g)(t[0])))
-        f: Any = lambda x, g=g: g(x) * x**3 / 3.0  # noqa: E731
+        f: Any = lambda x, g=g: g(x) * x**3 / 3.0
         pushed = f
         for _ in range(order):
             pushed = (lambda f: lambda x: ft.jvp(f, (x,), (1.0,))[1])(pushed)
         for made in (nth(f, order), pushed, ft.jit(nth(f, order))):
             np.testing.assert_allclose(made(X), derivative(1.0, order), rtol=1e-12)
-        np.testing.assert_allclose(ft.vmap(nth(f, order))(np.full(2, X)), np.full(2, derivative(1.0, order)), rtol=1e-12)
+        np.testing.assert_allclose(
+            ft.vmap(nth(f, order))(np.full(2, X)), np.full(2, derivative(1.0, order)), rtol=1e-12
+        )
 
 
 def test_a_function_that_is_not_linear_is_applied_to_a_tangent() -> None:

@@ -1,4 +1,6 @@
-"""``checkpoint`` changes no value and no derivative, calls the function once, and replays only what is needed."""
+"""``checkpoint`` changes no value and no derivative, calls the function once, and replays only what
+is needed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from functrace.errors import ArgumentError, LeakedTracerError
 from functrace.passes import inline_calls
 from tests.compositions.functions import BATCH, SCALAR, V, W, X, jacobian_by_differences, vector
 
-# -- the same values and derivatives, bit for bit ------------------------------------------------------------------------
+# -- the same values and derivatives, bit for bit --------------------------------------------------
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     **SCALAR,
@@ -67,7 +69,9 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
     "jvp of vmap": lambda f: ft.jvp(ft.vmap(f), (BATCH,), (BATCH[::-1],)),
     "vmap of hessian": lambda f: ft.vmap(ft.hessian(f))(BATCH),
     "hessian of vmap": lambda f: ft.hessian(total(ft.vmap(f)))(BATCH),
-    "vmap of vmap of grad": lambda f: ft.vmap(ft.vmap(ft.grad(total(f))))(np.stack([BATCH, BATCH[::-1]])),
+    "vmap of vmap of grad": lambda f: ft.vmap(ft.vmap(ft.grad(total(f))))(
+        np.stack([BATCH, BATCH[::-1]])
+    ),
     "jit": lambda f: ft.jit(f)(X),
     "jit of grad": lambda f: ft.jit(ft.grad(total(f)))(X),
     "grad of jit": lambda f: ft.grad(total(ft.jit(f)))(X),
@@ -75,16 +79,22 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
     "scan": lambda f: scanned(f)(BATCH),
     "grad of scan": lambda f: ft.grad(total(scanned(f)))(BATCH),
     "hessian of scan": lambda f: ft.hessian(total(scanned(f)))(BATCH),
-    "vmap of grad of scan": lambda f: ft.vmap(ft.grad(total(scanned(f))))(np.stack([BATCH, BATCH[::-1]])),
+    "vmap of grad of scan": lambda f: ft.vmap(ft.grad(total(scanned(f))))(
+        np.stack([BATCH, BATCH[::-1]])
+    ),
     "jit of grad of scan": lambda f: ft.jit(ft.grad(total(scanned(f))))(BATCH),
     "grad of cond": lambda f: ft.grad(total(lambda x: ft.cond(x[0] > 0, f, lambda x: f(-x), x)))(X),
-    "grad of cond under vmap": lambda f: ft.vmap(ft.grad(total(lambda x: ft.cond(x[0] > 0, f, lambda x: f(-x), x))))(BATCH),
+    "grad of cond under vmap": lambda f: ft.vmap(
+        ft.grad(total(lambda x: ft.cond(x[0] > 0, f, lambda x: f(-x), x)))
+    )(BATCH),
 }
 everywhere = pytest.mark.parametrize("transform", TRANSFORMS)
 
 
 REVERSE_OF_REVERSE = {"jacrev of jacrev", "jacrev of jacfwd", "grad of grad", "third order"}
-"""There a value and its replay are differentiated apart, and their cotangents summed later: the last bits may differ."""
+"""There a value and its replay are differentiated apart, and their cotangents summed later: the
+last bits may differ.
+"""
 
 
 def assert_equal(found: Any, expected: Any, rtol: float = 0.0) -> None:
@@ -100,7 +110,9 @@ def assert_changes_nothing(transform: str, plain: Any, checkpointed: Any) -> Non
     apply = TRANSFORMS[transform]
     expected = apply(plain)
     for _ in range(2):  # interpreted, then compiled
-        assert_equal(apply(checkpointed), expected, 1e-12 if transform in REVERSE_OF_REVERSE else 0.0)
+        assert_equal(
+            apply(checkpointed), expected, 1e-12 if transform in REVERSE_OF_REVERSE else 0.0
+        )
 
 
 @pytest.mark.sampled(8)
@@ -140,14 +152,14 @@ def test_checkpoint_of_loop_and_of_choice_changes_nothing(transform: str) -> Non
 @pytest.mark.parametrize("count", [1, 2])
 def test_checkpoint_between_other_uses_of_its_operands_changes_nothing(count: int) -> None:
     # Sums of five cotangents: in another order, some of a thousand would differ in the last bit.
-    f = lambda *xs: np.sin(xs[0]) * np.exp(xs[-1]) * xs[0] + xs[-1]  # noqa: E731
-    around = lambda f: lambda x: np.sum(np.cos(x) + f(*[x] * count) * x - np.tanh(x))  # noqa: E731
+    f = lambda *xs: np.sin(xs[0]) * np.exp(xs[-1]) * xs[0] + xs[-1]
+    around = lambda f: lambda x: np.sum(np.cos(x) + f(*[x] * count) * x - np.tanh(x))
     x = np.random.default_rng(0).normal(size=1000)
     np.testing.assert_array_equal(ft.grad(around(ft.checkpoint(f)))(x), ft.grad(around(f))(x))
     np.testing.assert_array_equal(ft.grad(around(ft.jit(f)))(x), ft.grad(around(f))(x))
 
 
-# -- what it may be given -------------------------------------------------------------------------------------------------
+# -- what it may be given --------------------------------------------------------------------------
 
 
 class Point(NamedTuple):
@@ -172,13 +184,15 @@ def test_closures_over_traced_values_are_differentiated() -> None:
         layer = ft.checkpoint(lambda h: np.tanh(h * w) * x)
         return np.sum(layer(layer(x)))
 
-    plain = lambda x, w: np.sum(np.tanh((np.tanh(x * w) * x) * w) * x)  # noqa: E731
+    plain = lambda x, w: np.sum(np.tanh((np.tanh(x * w) * x) * w) * x)
     assert_equal(ft.grad(f, (0, 1))(X, V), ft.grad(plain, (0, 1))(X, V))
 
 
 def test_closure_over_values_of_two_levels() -> None:
     def f(x: Any) -> Any:
-        return np.sum(ft.grad(lambda y: np.sum(ft.checkpoint(lambda z: np.sin(x * z) * y)(y)))(x * x))
+        return np.sum(
+            ft.grad(lambda y: np.sum(ft.checkpoint(lambda z: np.sin(x * z) * y)(y)))(x * x)
+        )
 
     def plain(x: Any) -> Any:
         return np.sum(ft.grad(lambda y: np.sum(np.sin(x * y) * y))(x * x))
@@ -208,7 +222,7 @@ def test_methods_and_decorator() -> None:
         layer = Layer(scale)
         return np.sum(ft.checkpoint(layer.method)(X, power=3) * layer.decorated(X))
 
-    plain = lambda s: np.sum(np.sin(X * s) ** 3 * np.sin(X * s))  # noqa: E731
+    plain = lambda s: np.sum(np.sin(X * s) ** 3 * np.sin(X * s))
     np.testing.assert_array_equal(ft.grad(loss)(0.7), ft.grad(plain)(0.7))
 
 
@@ -268,10 +282,12 @@ def test_results_share_no_memory_with_arguments() -> None:
     np.testing.assert_array_equal(pullback((V, np.zeros((3, 1)), np.zeros(2)))[0], V)
 
 
-# -- how often things are run ---------------------------------------------------------------------------------------------
+# -- how often things are run ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [n for n in TRANSFORMS if n != "grad of cond" and "cond" not in n and "scan" not in n])
+@pytest.mark.parametrize(
+    "name", [n for n in TRANSFORMS if n != "grad of cond" and "cond" not in n and "scan" not in n]
+)
 def test_function_is_called_once_per_call(name: str) -> None:
     def count(wrap: Any) -> int:
         calls: list[int] = []
@@ -290,7 +306,9 @@ def test_pullback_never_calls_the_function() -> None:
     calls: list[int] = []
     _, pullback = ft.vjp(ft.checkpoint(lambda x: (calls.append(1), np.sin(x) * x)[1]), X)
     for k in range(1, 4):
-        np.testing.assert_allclose(pullback(np.full(3, float(k)))[0], k * (np.cos(X) * X + np.sin(X)), rtol=1e-15)
+        np.testing.assert_allclose(
+            pullback(np.full(3, float(k)))[0], k * (np.cos(X) * X + np.sin(X)), rtol=1e-15
+        )
     assert calls == [1]
 
 
@@ -301,10 +319,11 @@ def operations(program: ft.Program) -> Counter[str]:
 
 
 def test_recomputation_is_in_the_program_once() -> None:
-    f = lambda x: np.sum(np.log1p(np.exp(np.sin(x))))  # noqa: E731
+    f = lambda x: np.sum(np.log1p(np.exp(np.sin(x))))
     plain, replayed = (operations(ft.trace(ft.grad(g))(X)) for g in (f, ft.checkpoint(f)))
     assert plain["sin"] == plain["exp"] == 1
-    # grad does not run the forward part at all if only its value needs it: the replay is all there is.
+    # grad does not run the forward part at all if only its value needs it: the replay is all there
+    # is.
     assert replayed["sin"] == replayed["exp"] == 1
     both = operations(ft.trace(ft.value_and_grad(ft.checkpoint(f)))(X))
     assert both["sin"] == both["exp"] == 2
@@ -333,7 +352,9 @@ def test_nested_checkpoint_is_replayed_by_each_level() -> None:
 
 def test_replay_happens_at_every_pullback_and_not_before() -> None:
     seen: list[str] = []
-    spy = ft.policies.pack(lambda x: (seen.append("saved"), x)[1], lambda x: (seen.append("fetched"), x)[1])
+    spy = ft.policies.pack(
+        lambda x: (seen.append("saved"), x)[1], lambda x: (seen.append("fetched"), x)[1]
+    )
     inner = ft.checkpoint(lambda x: np.sin(x) * x, policy=spy)
     _, pullback = ft.vjp(ft.checkpoint(lambda x: np.exp(inner(x))), X)
     assert seen == [], "the outer checkpoint keeps operands only"
@@ -358,7 +379,7 @@ def test_random_numbers_are_drawn_once() -> None:
     assert rng.random() == np.random.default_rng(0).random(4)[3]
 
 
-# -- errors ---------------------------------------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------
 
 
 class OwnError(Exception):
@@ -395,7 +416,7 @@ def test_leaked_value_is_refused() -> None:
         kept[0] + 1.0
 
 
-# -- memory ---------------------------------------------------------------------------------------------------------------
+# -- memory ----------------------------------------------------------------------------------------
 
 ROWS, COLUMNS, LAYERS, EVERY = 4096, 32, 50, 7
 
@@ -442,16 +463,21 @@ def peak(run: Callable[[], Any]) -> float:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("differentiate", [ft.grad, ft.value_and_grad, pull_once], ids=["grad", "value_and_grad", "vjp"])
+@pytest.mark.parametrize(
+    "differentiate", [ft.grad, ft.value_and_grad, pull_once], ids=["grad", "value_and_grad", "vjp"]
+)
 def test_residuals_are_released_at_their_last_use(differentiate: Any) -> None:
     h = np.random.default_rng(1).normal(size=(ROWS, COLUMNS))
     plain, checkpointed = differentiate(chain(lambda f: f)), differentiate(chain(ft.checkpoint))
     for call in ("interpreted", "compiled", "compiled"):
         most, least = peak(lambda: plain(h)), peak(lambda: checkpointed(h))
-        # Kept: the operands of eight segments; in the replay of one, five values for each of its layers.
+        # Kept: the operands of eight segments; in the replay of one, five values for each of its
+        # layers.
         assert least <= 0.4 * most, f"{call}: {least:.1f} arrays, {most:.1f} without checkpoint"
         assert least <= LAYERS / EVERY + 5 * EVERY + 8, f"{call}: {least:.1f} arrays"
-        if differentiate is not pull_once:  # h, -h, sin, h @ w and exp of each layer; cos and 1 - tanh^2 come late
+        if (
+            differentiate is not pull_once
+        ):  # h, -h, sin, h @ w and exp of each layer; cos and 1 - tanh^2 come late
             assert most <= 5 * LAYERS + 8, f"{call}: {most:.1f} arrays without checkpoint"
     assert_equal(plain(h), checkpointed(h))
 
@@ -477,19 +503,27 @@ def test_static_arguments_come_as_they_were_passed(static: Any) -> None:
     x = np.array([0.3, -0.7])
     np.testing.assert_allclose(ft.grad(g)(x, table, 2.0, names), np.cos(x) * table * 2)
     assert type(seen[-1][0]) is np.ndarray and (seen[-1][1] is names) is (static != 1)
-    np.testing.assert_allclose(ft.jit(lambda x: ft.grad(g, (0, 2))(x, table, 2.0, names))(x)[1], np.sum(np.sin(x) * table))
-    np.testing.assert_allclose(ft.hessian(lambda x: g(x, table, x, names))(x)[0, 0], 2 * np.cos(0.3) - 0.3 * np.sin(0.3))
+    np.testing.assert_allclose(
+        ft.jit(lambda x: ft.grad(g, (0, 2))(x, table, 2.0, names))(x)[1], np.sum(np.sin(x) * table)
+    )
+    np.testing.assert_allclose(
+        ft.hessian(lambda x: g(x, table, x, names))(x)[0, 0], 2 * np.cos(0.3) - 0.3 * np.sin(0.3)
+    )
     assert g(x, table, 2.0, names) == f(x, table, 2.0, names)
     decorated = ft.checkpoint(static_argnums=static)(f)
-    np.testing.assert_array_equal(ft.grad(decorated)(x, table, 2.0, names), ft.grad(g)(x, table, 2.0, names))
+    np.testing.assert_array_equal(
+        ft.grad(decorated)(x, table, 2.0, names), ft.grad(g)(x, table, 2.0, names)
+    )
 
 
 def test_static_arguments_that_cannot_be() -> None:
-    f = lambda x, k: np.sum(x * k)  # noqa: E731
+    f = lambda x, k: np.sum(x * k)
     x = np.ones(2)
     with pytest.raises(ArgumentError, match="static argument 0 is traced"):
         ft.grad(ft.checkpoint(f, static_argnums=0))(x, 1.0)
-    with pytest.raises(ArgumentError, match=r"static_argnums=\(2,\), but the function was called with 2"):
+    with pytest.raises(
+        ArgumentError, match=r"static_argnums=\(2,\), but the function was called with 2"
+    ):
         ft.grad(ft.checkpoint(f, static_argnums=2))(x, 1.0)
     with pytest.raises(ArgumentError, match="static_argnums is 'k'"):
         ft.checkpoint(f, static_argnums="k")  # type: ignore[call-overload]

@@ -1,4 +1,6 @@
-"""Cond: what it takes and returns, and a choice per example under vmap, whose other branch reaches nothing."""
+"""Cond: what it takes and returns, and a choice per example under vmap, whose other branch reaches
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.errors import CapturedArrayError, DtypeError, LeakedTracerError, ShapeError, TreeError
+from functrace.errors import (
+    CapturedArrayError,
+    DtypeError,
+    LeakedTracerError,
+    ShapeError,
+    TreeError,
+)
 from functrace.tracing.capture import SMALL
 from functrace.tree import leaves
 from tests.compositions.functions import BATCH, V, X, jacobian_by_differences
@@ -26,20 +34,37 @@ def python_cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any) -> Any
 
 
 def staged(true_fun: Any, false_fun: Any, *operands: Any, pred: Any = True) -> Any:
-    """Cond as a program holds it: the value of the predicate is not known, both branches are recorded."""
+    """Cond as a program holds it: the value of the predicate is not known, both branches are
+    recorded.
+    """
     return ft.jit(lambda p: ft.cond(p, true_fun, false_fun, *operands))(pred)
 
 
-# -- values -------------------------------------------------------------------------------------------------------------
+# -- values ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "pred", [True, False, 1, 0, 0.0, 2.5, -0.0, np.True_, np.int8(3), np.array(0.0), np.array(True), 1j, float("nan")]
+    "pred",
+    [
+        True,
+        False,
+        1,
+        0,
+        0.0,
+        2.5,
+        -0.0,
+        np.True_,
+        np.int8(3),
+        np.array(0.0),
+        np.array(True),
+        1j,
+        float("nan"),
+    ],
 )
 def test_cond_means_the_python_choice(pred: Any) -> None:
     for args in ((X,), (X, {"a": [V, 2.0]})):
-        f = lambda x, t=None: {"r": (np.sin(x), x.sum() if t is None else t["a"][1] * t["a"][0])}  # noqa: E731
-        g = lambda x, t=None: {"r": (x * 2.0, np.float64(1.0) if t is None else np.ones(3))}  # noqa: E731
+        f = lambda x, t=None: {"r": (np.sin(x), x.sum() if t is None else t["a"][1] * t["a"][0])}
+        g = lambda x, t=None: {"r": (x * 2.0, np.float64(1.0) if t is None else np.ones(3))}
         found, expected = ft.cond(pred, f, g, *args), python_cond(pred, f, g, *args)
         for a, b in zip(leaves(found), leaves(expected), strict=True):
             assert_same(a, b)
@@ -52,7 +77,10 @@ def test_traced_predicates_of_every_kind() -> None:
     for kind in (np.bool_, np.int32, np.uint8, np.float32, np.complex128):
         for value in (0, 1):
             assert_same(ft.jit(f)(kind(value), X), python_cond(value, np.sin, np.cos, X))
-            assert_same(ft.vmap(f, in_axes=(None, 0))(kind(value), BATCH), python_cond(value, np.sin, np.cos, BATCH))
+            assert_same(
+                ft.vmap(f, in_axes=(None, 0))(kind(value), BATCH),
+                python_cond(value, np.sin, np.cos, BATCH),
+            )
     for number in (True, False, 0, 3, 0.5):
         assert_same(ft.jit(f)(number, X), python_cond(number, np.sin, np.cos, X))
 
@@ -78,12 +106,16 @@ def test_python_numbers_stay_weak() -> None:
     assert_same(staged(lambda: 1, lambda: 0.5), np.float64(1.0))
     assert_same(staged(lambda v, k: v * k, lambda v, k: v, x, 0.5), np.float32(1.0))
     assert_same(x * ft.cond(True, lambda: 2.0, lambda: x), np.float32(4.0))
-    assert_same(ft.jit(lambda k, v: ft.cond(k > 0, lambda: v * k, lambda: v))(2.0, x), np.float32(4.0))
+    assert_same(
+        ft.jit(lambda k, v: ft.cond(k > 0, lambda: v * k, lambda: v))(2.0, x), np.float32(4.0)
+    )
 
 
 def test_only_the_branch_that_is_taken_runs() -> None:
     def f(x: Any) -> Any:
-        return ft.cond(x[0] > 0.0, lambda x: np.sum(x), lambda x: np.sum(np.linalg.inv(np.outer(x, x))), x)
+        return ft.cond(
+            x[0] > 0.0, lambda x: np.sum(x), lambda x: np.sum(np.linalg.inv(np.outer(x, x))), x
+        )
 
     for run in (f, ft.jit(f), ft.grad(f), ft.jit(ft.grad(f))):
         for _ in range(3):
@@ -91,11 +123,15 @@ def test_only_the_branch_that_is_taken_runs() -> None:
             with pytest.raises(np.linalg.LinAlgError) as caught:
                 run(np.zeros(3))
             notes = getattr(caught.value, "__notes__", [])
-            assert any("test_cond.py" in note for note in notes) or run is f or "test_cond.py" in str(caught.traceback)
+            assert (
+                any("test_cond.py" in note for note in notes)
+                or run is f
+                or "test_cond.py" in str(caught.traceback)
+            )
 
 
 def test_results_are_fresh_arrays() -> None:
-    f = lambda x: ft.cond(x[0] > 0.0, lambda x: (x, x), lambda x: (x, V), x)  # noqa: E731
+    f = lambda x: ft.cond(x[0] > 0.0, lambda x: (x, x), lambda x: (x, V), x)
     before = V.copy()
     for run, x in ((ft.jit(f), X), (ft.jit(f), -X), (ft.vmap(f), np.stack([X, -X]))):
         kept = x.copy()
@@ -116,7 +152,7 @@ def test_branches_may_ask_for_values_where_they_are_known() -> None:
     assert ft.grad(f)(0.5) == 1.0
 
 
-# -- derivatives --------------------------------------------------------------------------------------------------------
+# -- derivatives -----------------------------------------------------------------------------------
 
 
 def pieces(x: Any) -> Any:
@@ -152,7 +188,9 @@ def test_mixed_activity_of_branches(p: bool) -> None:
 
     for argnums in (0, 1):
         found = ft.grad(f, argnums)(X, V)
-        expected = jacobian_by_differences(lambda z: f(*((z, V) if argnums == 0 else (X, z))), (X, V)[argnums])
+        expected = jacobian_by_differences(
+            lambda z: f(*((z, V) if argnums == 0 else (X, z))), (X, V)[argnums]
+        )
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
     value, tangent = ft.jvp(lambda x: ft.cond(p, lambda x: (x, 1), lambda x: (V, 2), x), (X,), (V,))
     assert_same(value[1], np.int64(1 if p else 2))
@@ -163,7 +201,10 @@ def test_linear_transpose() -> None:
     def f(x: Any, p: Any) -> Any:
         return ft.cond(p, lambda x: (x * 3.0, x[0]), lambda x: (x[::-1], x[1] + x[2]), x)
 
-    for p, matrix in ((True, np.vstack([3 * np.eye(3), [1, 0, 0]])), (False, np.vstack([np.eye(3)[::-1], [0, 1, 1]]))):
+    for p, matrix in (
+        (True, np.vstack([3 * np.eye(3), [1, 0, 0]])),
+        (False, np.vstack([np.eye(3)[::-1], [0, 1, 1]])),
+    ):
         (found,) = ft.linear_transpose(lambda x: f(x, p), X)((V, np.float64(2.0)))
         np.testing.assert_allclose(found, np.append(V, 2.0) @ matrix, **CLOSE)
 
@@ -176,26 +217,36 @@ def test_closures_over_traced_values_of_two_levels() -> None:
     np.testing.assert_allclose(ft.grad(f)(X), jacobian_by_differences(f, X), rtol=1e-8)
 
 
-# -- a choice per example -----------------------------------------------------------------------------------------------
+# -- a choice per example --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("f", [scalar, ft.grad(scalar), ft.hessian(scalar)], ids=["value", "grad", "hessian"])
+@pytest.mark.parametrize(
+    "f", [scalar, ft.grad(scalar), ft.hessian(scalar)], ids=["value", "grad", "hessian"]
+)
 def test_vmap_of_a_choice_equals_a_loop(f: Any) -> None:
     batch = np.concatenate([BATCH, -BATCH])
     np.testing.assert_allclose(ft.vmap(f)(batch), stacked(f, [batch])[0], **CLOSE)
     np.testing.assert_allclose(ft.jit(ft.vmap(f))(batch), stacked(f, [batch])[0], **CLOSE)
     grid = np.stack([batch, batch[::-1] * 0.7])
-    np.testing.assert_allclose(ft.vmap(ft.vmap(f))(grid), [stacked(f, [b])[0] for b in grid], **CLOSE)
+    np.testing.assert_allclose(
+        ft.vmap(ft.vmap(f))(grid), [stacked(f, [b])[0] for b in grid], **CLOSE
+    )
 
 
-@pytest.mark.parametrize("in_axes", [(0, None, None), (0, 0, None), (0, None, 0), (None, 0, 0), (None, None, 0), (0, 0, 0)])
+@pytest.mark.parametrize(
+    "in_axes",
+    [(0, None, None), (0, 0, None), (0, None, 0), (None, 0, 0), (None, None, 0), (0, 0, 0)],
+)
 def test_vmap_of_some_operands(in_axes: Any) -> None:
     def f(p: Any, x: Any, y: Any) -> Any:
         return ft.cond(p > 0.0, lambda x, y: x * np.sin(y), lambda x, y: y**2 + x, x, y)
 
     full = (np.array([1.0, -1.0, 2.0]), X, V)
     arguments = [v if axis == 0 else v[1] for v, axis in zip(full, in_axes, strict=True)]
-    rows = [[v[k] if axis == 0 else v[1] for v, axis in zip(full, in_axes, strict=True)] for k in range(3)]
+    rows = [
+        [v[k] if axis == 0 else v[1] for v, axis in zip(full, in_axes, strict=True)]
+        for k in range(3)
+    ]
     np.testing.assert_allclose(ft.vmap(f, in_axes)(*arguments), [f(*row) for row in rows], **CLOSE)
     df = ft.grad(f, (1, 2))
     for k, found in enumerate(ft.vmap(df, in_axes)(*arguments)):
@@ -207,9 +258,14 @@ def test_vmap_of_some_operands(in_axes: Any) -> None:
         np.testing.assert_allclose(found, expected, **CLOSE)
 
 
-@pytest.mark.parametrize("order", [((0, None), (None, 0)), ((0, 0), (None, 0)), ((None, 0), (0, 0)), ((0, 0), (0, None))])
+@pytest.mark.parametrize(
+    "order", [((0, None), (None, 0)), ((0, 0), (None, 0)), ((None, 0), (0, 0)), ((0, 0), (0, None))]
+)
 def test_mapped_twice_with_predicate_and_operand_on_different_axes(order: Any) -> None:
-    p, x = np.array([[True, False, True], [False, False, True]]), np.arange(6.0).reshape(2, 3) / 10 + 0.2
+    p, x = (
+        np.array([[True, False, True], [False, False, True]]),
+        np.arange(6.0).reshape(2, 3) / 10 + 0.2,
+    )
     outer, inner = order
 
     def f(p: Any, x: Any) -> Any:
@@ -225,7 +281,13 @@ def test_mapped_twice_with_predicate_and_operand_on_different_axes(order: Any) -
         for i in range(2):
             for j in range(3):
                 at = [
-                    v[tuple(n for n, axis in zip((i, j), (outer[k], inner[k]), strict=True) if axis == 0)]
+                    v[
+                        tuple(
+                            n
+                            for n, axis in zip((i, j), (outer[k], inner[k]), strict=True)
+                            if axis == 0
+                        )
+                    ]
                     for k, v in enumerate((ps, xs))
                 ]
                 np.testing.assert_allclose(found[i, j], g(*at), **CLOSE)
@@ -241,8 +303,13 @@ XS = np.array([4.0, -1.0, 0.0, 0.25])
 
 def test_nan_in_the_branch_not_taken_reaches_nothing_in_whatever_order() -> None:
     values = [python_cond(x > 0.0, lambda x: np.sqrt(x) * np.log(x), lambda x: x**2, x) for x in XS]
-    slopes = [python_cond(x > 0.0, lambda x: (np.log(x) / 2 + 1) / np.sqrt(x), lambda x: 2 * x, x) for x in XS]
-    second = [python_cond(x > 0.0, lambda x: -np.log(x) / (4 * x**1.5), lambda x: 2.0, x) for x in XS]
+    slopes = [
+        python_cond(x > 0.0, lambda x: (np.log(x) / 2 + 1) / np.sqrt(x), lambda x: 2 * x, x)
+        for x in XS
+    ]
+    second = [
+        python_cond(x > 0.0, lambda x: -np.log(x) / (4 * x**1.5), lambda x: 2.0, x) for x in XS
+    ]
     np.testing.assert_allclose(ft.vmap(safe_sqrt)(XS), values, **CLOSE)
     per_example = [
         ft.vmap(ft.grad(safe_sqrt)),
@@ -273,7 +340,11 @@ def test_nan_in_the_branch_not_taken_reaches_nothing_in_whatever_order() -> None
 
 def test_nan_in_the_branch_not_taken_in_a_loop() -> None:
     def f(x: Any) -> Any:
-        return ft.scan(lambda c, s: (ft.cond(c > s, lambda c: np.sqrt(c - s), lambda c: c * 2.0 + s, c), c), x, V)[0]
+        return ft.scan(
+            lambda c, s: (ft.cond(c > s, lambda c: np.sqrt(c - s), lambda c: c * 2.0 + s, c), c),
+            x,
+            V,
+        )[0]
 
     def plain(x: Any) -> Any:
         for s in V:
@@ -320,7 +391,7 @@ def test_bool_and_integer_results_per_example() -> None:
     assert_same(found, np.array([3.0, -2.0, 3.0]))
 
 
-# -- closures and errors ------------------------------------------------------------------------------------------------
+# -- closures and errors ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [3, SMALL // 8 + 1])
@@ -334,13 +405,18 @@ def test_an_array_that_a_branch_has_read_may_be_overwritten(size: int) -> None:
 
     assert ft.grad(f)(1.0) == 2 * size
     assert f(1.0) == size + 5.0
-    for run, x in ((ft.vmap(f), X), (ft.jit(f), 1.0)):  # here f runs once, and the next example or call would read another
+    for run, x in (
+        (ft.vmap(f), X),
+        (ft.jit(f), 1.0),
+    ):  # here f runs once, and the next example or call would read another
         with pytest.raises(CapturedArrayError, match="writes into an array that it also reads"):
             run(x)
 
 
 def test_predicates_that_are_not_scalars() -> None:
-    with pytest.raises(ShapeError, match=r"the predicate of cond is f64\[3\], not a scalar") as caught:
+    with pytest.raises(
+        ShapeError, match=r"the predicate of cond is f64\[3\], not a scalar"
+    ) as caught:
         ft.cond(X, np.sin, np.cos, X)
     assert "np.where" in str(caught.value) and "vmap" in str(caught.value)
     with pytest.raises(ShapeError, match=r"the predicate of cond is bool\[3\], not a scalar"):
@@ -350,11 +426,18 @@ def test_predicates_that_are_not_scalars() -> None:
 
 
 def test_branches_that_differ() -> None:
-    with pytest.raises(ShapeError, match=r"result\['a'\]\[1\] is f64\[3\] in the true branch and f64\[2\] in the false"):
+    with pytest.raises(
+        ShapeError,
+        match=r"result\['a'\]\[1\] is f64\[3\] in the true branch and f64\[2\] in the false",
+    ):
         staged(lambda x: {"a": (x, x)}, lambda x: {"a": (x, x[1:])}, X)
-    with pytest.raises(DtypeError, match=r"result is f64\[3\] in the true branch and f32\[3\] in the false"):
+    with pytest.raises(
+        DtypeError, match=r"result is f64\[3\] in the true branch and f32\[3\] in the false"
+    ):
         staged(lambda x: x, lambda x: x.astype(np.float32), X)
-    with pytest.raises(DtypeError, match=r"result is i64\[\] in the true branch and f64\[\] in the false"):
+    with pytest.raises(
+        DtypeError, match=r"result is i64\[\] in the true branch and f64\[\] in the false"
+    ):
         staged(lambda: np.int64(1), lambda: 0.5)
     with pytest.raises(TreeError, match="the true branch returns"):
         staged(lambda x: (x, x), lambda x: [x, x], X)
@@ -395,7 +478,9 @@ def test_a_branch_may_not_write_into_values_traced_outside() -> None:
         return np.sum(ft.cond(np.sum(x) > 1e9, branch, lambda z: z * y, x) * y)
 
     for run, x in ((ft.jit(ft.grad(f)), X), (ft.vmap(f), BATCH), (ft.jit(f), X)):
-        with pytest.raises(CapturedArrayError, match=r"cond \(true branch branch\) writes into a value .* outside"):
+        with pytest.raises(
+            CapturedArrayError, match=r"cond \(true branch branch\) writes into a value .* outside"
+        ):
             run(x)
 
 
@@ -456,7 +541,9 @@ def test_what_has_no_derivative_has_no_tangent(made: str) -> None:
         lambda x: ft.jvp(f, (x,), (1.0,))[1],
         lambda x: ft.jit(lambda x: ft.jvp(f, (x,), (1.0,))[1])(x),
         lambda x: ft.jacrev(f)(x),
-        lambda x: tuple(t[0] for t in ft.vmap(lambda x: ft.jvp(f, (x,), (1.0,))[1])(np.array([x, x]))),
+        lambda x: tuple(
+            t[0] for t in ft.vmap(lambda x: ft.jvp(f, (x,), (1.0,))[1])(np.array([x, x]))
+        ),
     ):
         assert run(1.5) == (0.0, 3.0)
         assert ft.jvp(lambda x: ft.jvp(f, (x,), (1.0,))[1][1], (1.5,), (1.0,))[1] == 2.0

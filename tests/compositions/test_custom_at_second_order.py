@@ -1,7 +1,9 @@
-"""What stands around a function with rules of its own, and what is asked on the way, changes none of its derivatives.
+"""What stands around a function with rules of its own, and what is asked on the way, changes none
+of its derivatives.
 
-The rules are none that the function would have without them: so it shows at second order what the first one took: results
-of a function that is differentiated are those of its forward rule, and so are their derivatives.
+The rules are none that the function would have without them: so it shows at second order what the
+first one took: results of a function that is differentiated are those of its forward rule, and so
+are their derivatives.
 """
 
 from __future__ import annotations
@@ -18,13 +20,20 @@ X = np.array([0.3, -0.6, 0.9])
 
 def by_vjp(x: Any) -> Any:
     g = ft.custom_vjp(np.sin)
-    g.defvjp(lambda x: (np.sin(x) * 1.0, np.cos(x)), lambda kept, y_bar: (3.0 * y_bar * kept * kept,))
+    g.defvjp(
+        lambda x: (np.sin(x) * 1.0, np.cos(x)), lambda kept, y_bar: (3.0 * y_bar * kept * kept,)
+    )
     return g(x)
 
 
 def by_jvp(x: Any) -> Any:
     g = ft.custom_jvp(np.sin)
-    g.defjvp(lambda primals, tangents: (np.sin(primals[0]) * 1.0, 3.0 * np.cos(primals[0]) ** 2 * tangents[0]))
+    g.defjvp(
+        lambda primals, tangents: (
+            np.sin(primals[0]) * 1.0,
+            3.0 * np.cos(primals[0]) ** 2 * tangents[0],
+        )
+    )
     return g(x)
 
 
@@ -53,7 +62,8 @@ AROUND: dict[str, Any] = {
     "jit": ft.jit,
     "checkpoint of jit": lambda f: ft.checkpoint(ft.jit(f)),
     "checkpoint of checkpoint": lambda f: ft.checkpoint(ft.checkpoint(f)),
-    "names": lambda f: ft.checkpoint(lambda x: ft.checkpoint_name(f(x), "y"), policy=ft.policies.save_names("y")),
+    "names": lambda f: ft.checkpoint(lambda x: ft.checkpoint_name(f(x), "y"),
+    policy=ft.policies.save_names("y")),
     "all saved": lambda f: ft.checkpoint(f, policy=ft.policies.save),
     "packed": lambda f: ft.checkpoint(f, policy=ft.policies.pack(lambda x: x, lambda x: x)),
     "budget": lambda f: ft.checkpoint(f, policy=ft.policies.budget("1 MiB")),
@@ -61,8 +71,10 @@ AROUND: dict[str, Any] = {
     "cond": lambda f: lambda x: ft.cond(x[0] < 9.0, f, lambda x: x, x),
     "scan": lambda f: lambda x: ft.scan(lambda c, x: (None, f(x)), None, x)[1],
     "scan of carries": lambda f: lambda x: ft.scan(lambda c, _: (f(c), None), x, None, 1)[0],
-    "scan of checkpoint": lambda f: lambda x: ft.scan(lambda c, _: (ft.checkpoint(f)(c), None), x, None, 1)[0],
-    "while_loop": lambda f: lambda x: ft.while_loop(lambda s: s[0] < 1, lambda s: (s[0] + 1, f(s[1])), (0, x))[1],
+    "scan of checkpoint": lambda f: lambda x: ft.scan(lambda c, _: (ft.checkpoint(f)(c), None), x,
+    None, 1)[0],
+    "while_loop": lambda f: lambda x: ft.while_loop(lambda s: s[0] < 1, lambda s: (s[0] + 1,
+    f(s[1])), (0, x))[1],
     "while_loop of checkpoint": lambda f: ft.checkpoint(
         lambda x: ft.while_loop(lambda s: s[0] < 1, lambda s: (s[0] + 1, f(s[1])), (0, x))[1]
     ),
@@ -86,7 +98,9 @@ def total(g: Any) -> Any:
     return lambda x: np.sum(np.exp(g(x)) * x)
 
 
-EXPECTED = {(kind, order): run(total(f)) for kind, f in FUNCTIONS.items() for order, run in ORDERS.items()}
+EXPECTED = {
+    (kind, order): run(total(f)) for kind, f in FUNCTIONS.items() for order, run in ORDERS.items()
+}
 
 
 @pytest.mark.sampled(3)

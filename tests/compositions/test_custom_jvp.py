@@ -1,4 +1,6 @@
-"""``custom_jvp``: the user's rule is the derivative in both modes, under every composition, and is checked."""
+"""``custom_jvp``: the user's rule is the derivative in both modes, under every composition, and is
+checked.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.errors import ArgumentError, DtypeError, NotDifferentiableError, ShapeError, TreeError
+from functrace.errors import (
+    ArgumentError,
+    DtypeError,
+    NotDifferentiableError,
+    ShapeError,
+    TreeError,
+)
 from functrace.executor.cache import CACHE
 from tests.compositions.functions import BATCH, V, X
 from tests.compositions.test_checkpoint import TRANSFORMS, assert_equal
@@ -42,11 +50,13 @@ def scaled(factor: Any = 10.0) -> Any:
     def sine(x: Any) -> Any:
         return np.sin(x)
 
-    sine.defjvp(lambda primals, tangents: (np.sin(primals[0]), tangents[0] * np.cos(primals[0]) * factor))
+    sine.defjvp(
+        lambda primals, tangents: (np.sin(primals[0]), tangents[0] * np.cos(primals[0]) * factor)
+    )
     return sine
 
 
-# -- under every composition -----------------------------------------------------------------------------------------------
+# -- under every composition -----------------------------------------------------------------------
 
 
 @everywhere
@@ -62,7 +72,11 @@ def test_a_right_rule_inside_checkpoint_and_jit(transform: str) -> None:
     apply = TRANSFORMS[transform]
     assert_equal(apply(ft.checkpoint(custom)), apply(plain), 1e-11)
     assert_equal(apply(ft.jit(custom)), apply(plain), 1e-11)
-    assert_equal(apply(ft.checkpoint(lambda x: np.tanh(custom(x)))), apply(lambda x: np.tanh(plain(x))), 1e-11)
+    assert_equal(
+        apply(ft.checkpoint(lambda x: np.tanh(custom(x)))),
+        apply(lambda x: np.tanh(plain(x))),
+        1e-11,
+    )
 
 
 DERIVATIVES: dict[str, Callable[[Any], Any]] = {
@@ -96,14 +110,24 @@ def test_mapping_with_operands_without_batch_axis(in_axes: tuple[Any, ...]) -> N
         return np.sin(x) @ w
 
     f.defjvps(lambda t, y, x, w: (np.cos(x) * t) @ w, lambda t, y, x, w: np.sin(x) @ t)
-    g = lambda x, w: np.sin(x) @ w  # noqa: E731
+    g = lambda x, w: np.sin(x) @ w
     args = [V if a is None else (BATCH if a == 0 else BATCH.T) for a in in_axes]
     weights = np.arange(1.0, 5.0)
-    loss = lambda f, x, w: np.sum(ft.vmap(f, in_axes)(x, w) * weights)  # noqa: E731
+    loss = lambda f, x, w: np.sum(ft.vmap(f, in_axes)(x, w) * weights)
     for h in (f, ft.checkpoint(f), ft.jit(f)):
-        assert_equal(ft.grad(partial(loss, h), (0, 1))(*args), ft.grad(partial(loss, g), (0, 1))(*args), 1e-13)
-        assert_equal(ft.vmap(ft.grad(h, (0, 1)), in_axes)(*args), ft.vmap(ft.grad(g, (0, 1)), in_axes)(*args), 1e-13)
-        assert_equal(ft.jvp(ft.vmap(h, in_axes), args, args), ft.jvp(ft.vmap(g, in_axes), args, args), 1e-13)
+        assert_equal(
+            ft.grad(partial(loss, h), (0, 1))(*args),
+            ft.grad(partial(loss, g), (0, 1))(*args),
+            1e-13,
+        )
+        assert_equal(
+            ft.vmap(ft.grad(h, (0, 1)), in_axes)(*args),
+            ft.vmap(ft.grad(g, (0, 1)), in_axes)(*args),
+            1e-13,
+        )
+        assert_equal(
+            ft.jvp(ft.vmap(h, in_axes), args, args), ft.jvp(ft.vmap(g, in_axes), args, args), 1e-13
+        )
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
@@ -123,7 +147,7 @@ def test_function_that_its_own_rule_calls_to_any_order(order: int) -> None:
     np.testing.assert_allclose(ft.vmap(f)(X), np.exp(X), rtol=1e-14)
 
 
-# -- arguments and results -------------------------------------------------------------------------------------------------
+# -- arguments and results -------------------------------------------------------------------------
 
 
 class Pair(NamedTuple):
@@ -144,10 +168,12 @@ def test_nests_in_arguments_and_results() -> None:
         return f(p, table), {"sum": p_dot.a + p_dot.b, "rest": [rest, None]}
 
     p, table = Pair(X, V), {"w": np.array([2.0, 3.0, 4.0])}
-    loss = lambda p, t: np.sum(np.sin(f(p, t)["sum"])) + np.sum(f(p, t)["rest"][0] ** 2)  # noqa: E731
-    direct = lambda p, t: np.sum(np.sin(p.a + p.b)) + np.sum((p.a * t["w"]) ** 2)  # noqa: E731
+    loss = lambda p, t: np.sum(np.sin(f(p, t)["sum"])) + np.sum(f(p, t)["rest"][0] ** 2)
+    direct = lambda p, t: np.sum(np.sin(p.a + p.b)) + np.sum((p.a * t["w"]) ** 2)
     assert_equal(ft.grad(loss, (0, 1))(p, table), ft.grad(direct, (0, 1))(p, table), 1e-14)
-    assert_equal(ft.jvp(loss, (p, table), (p, table)), ft.jvp(direct, (p, table), (p, table)), 1e-14)
+    assert_equal(
+        ft.jvp(loss, (p, table), (p, table)), ft.jvp(direct, (p, table), (p, table)), 1e-14
+    )
 
 
 def test_integers_and_numbers() -> None:
@@ -158,11 +184,21 @@ def test_integers_and_numbers() -> None:
     @f.defjvp
     def rule(primals: Any, tangents: Any) -> Any:
         (x, k, power), (x_dot, k_dot, power_dot) = primals, tangents
-        assert k_dot.dtype == np.int64 and not np.any(k_dot) and power_dot == 0 and type(power_dot) is int
-        return f(x, k, power), (np.take(x_dot, k) * power * np.take(x, k) ** (power - 1), np.zeros_like(k))
+        assert (
+            k_dot.dtype == np.int64
+            and not np.any(k_dot)
+            and power_dot == 0
+            and type(power_dot) is int
+        )
+        return f(x, k, power), (
+            np.take(x_dot, k) * power * np.take(x, k) ** (power - 1),
+            np.zeros_like(k),
+        )
 
     k = np.array([2, 0])
-    np.testing.assert_allclose(ft.grad(lambda x: np.sum(f(x, k, 2)[0]))(X), [2 * X[0], 0.0, 2 * X[2]], rtol=1e-15)
+    np.testing.assert_allclose(
+        ft.grad(lambda x: np.sum(f(x, k, 2)[0]))(X), [2 * X[0], 0.0, 2 * X[2]], rtol=1e-15
+    )
     tangents = ft.jvp(lambda x: f(x, k, 2), (X,), (V,))[1]
     np.testing.assert_allclose(tangents[0], V[k] * 2 * X[k], rtol=1e-15)
 
@@ -178,7 +214,9 @@ def test_keywords_defaults_and_arguments_without_derivative() -> None:
         return f(*primals, kind), tangents[0] * primals[1] * {"a": 10.0, "b": 100.0}[kind]
 
     np.testing.assert_array_equal(ft.grad(lambda x: np.sum(f(x)))(X), np.full(3, 30.0))
-    np.testing.assert_array_equal(ft.grad(lambda x: np.sum(f(kind="b", w=2.0, x=x)))(X), np.full(3, 200.0))
+    np.testing.assert_array_equal(
+        ft.grad(lambda x: np.sum(f(kind="b", w=2.0, x=x)))(X), np.full(3, 200.0)
+    )
     with pytest.raises(ArgumentError, match="defjvps of f does not go with nondiff_argnums"):
         f.defjvps(None, None)
 
@@ -187,7 +225,9 @@ def test_rules_per_argument_may_be_none_and_must_be_as_many() -> None:
     f = ft.custom_jvp(lambda x, w: x * w)
     f.defjvps(lambda t, y, x, w: t * w * 10.0, None)
     np.testing.assert_array_equal(ft.grad(lambda x, w: np.sum(f(x, w)), (0, 1))(X, V)[0], V * 10.0)
-    np.testing.assert_array_equal(ft.grad(lambda x, w: np.sum(f(x, w)), (0, 1))(X, V)[1], np.zeros(3))
+    np.testing.assert_array_equal(
+        ft.grad(lambda x, w: np.sum(f(x, w)), (0, 1))(X, V)[1], np.zeros(3)
+    )
     np.testing.assert_array_equal(ft.jvp(lambda w: f(X, w), (V,), (V,))[1], np.zeros(3))
     f.defjvps(None)
     with pytest.raises(ArgumentError, match="1 rules for 2 arguments"):
@@ -208,8 +248,12 @@ def test_methods() -> None:
             self, x = primals
             return self.apply(x), tangents[1] * np.cos(x) * self.scale * 10.0
 
-    np.testing.assert_allclose(ft.grad(lambda x: np.sum(Layer(2.0).apply(x)))(X), 20 * np.cos(X), rtol=1e-15)
-    np.testing.assert_allclose(ft.jvp(Layer(3.0).apply, (X,), (V,))[1], 30 * np.cos(X) * V, rtol=1e-15)
+    np.testing.assert_allclose(
+        ft.grad(lambda x: np.sum(Layer(2.0).apply(x)))(X), 20 * np.cos(X), rtol=1e-15
+    )
+    np.testing.assert_allclose(
+        ft.jvp(Layer(3.0).apply, (X,), (V,))[1], 30 * np.cos(X) * V, rtol=1e-15
+    )
 
 
 def test_plain_arrays_call_the_function_alone() -> None:
@@ -219,7 +263,7 @@ def test_plain_arrays_call_the_function_alone() -> None:
     assert f(2) == 3 and calls == ["f"]
 
 
-# -- what rules close over -------------------------------------------------------------------------------------------------
+# -- what rules close over -------------------------------------------------------------------------
 
 
 def test_rules_that_close_over_outer_values() -> None:
@@ -257,7 +301,13 @@ def test_rule_follows_python_values_that_change_between_calls() -> None:
         return np.sin(primals[0]), -t if state["flip"] else t
 
     gradient = ft.grad(lambda x: np.sum(f(x)))
-    for factor, flip, table in ((1.0, False, V), (2.0, False, V), (2.0, True, V), (2.0, True, X), (-1.0, False, X)):
+    for factor, flip, table in (
+        (1.0, False, V),
+        (2.0, False, V),
+        (2.0, True, V),
+        (2.0, True, X),
+        (-1.0, False, X),
+    ):
         state.update(factor=factor, flip=flip, table=table)
         expected = np.cos(X) * factor * table * (-1 if flip else 1)
         np.testing.assert_allclose(gradient(X), expected, rtol=1e-15)
@@ -266,7 +316,7 @@ def test_rule_follows_python_values_that_change_between_calls() -> None:
 
 @pytest.mark.parametrize("make", [lambda: custom, scaled], ids=["own rule called", "closed over"])
 def test_second_call_adds_nothing_to_the_cache(make: Any) -> None:
-    gradient = lambda x: ft.vmap(ft.grad(lambda x: np.sum(make()(x))))(x)  # noqa: E731
+    gradient = lambda x: ft.vmap(ft.grad(lambda x: np.sum(make()(x))))(x)
     gradient(BATCH)
     before = len(CACHE)
     for k in range(3):
@@ -291,7 +341,7 @@ def test_threads() -> None:
             np.testing.assert_allclose(found, np.cos(np.sin(X)) * np.cos(X) * k * k, rtol=1e-14)
 
 
-# -- checks ----------------------------------------------------------------------------------------------------------------
+# -- checks ----------------------------------------------------------------------------------------
 
 
 def rule_with(rule: Any) -> Any:
@@ -304,15 +354,21 @@ def rule_with(rule: Any) -> Any:
 
 
 BAD = {
-    "no pair": (lambda p, t: t[0], TreeError, ("the jvp rule of f returned a TracedArray, not a pair",)),
-    "result of another nest": (lambda p, t: (p[0], {"y": t[0]}), TreeError, ("the result of the jvp rule of f has",)),
-    "tangent of another nest": (lambda p, t: ({"y": p[0]}, t[0]), TreeError, ("the tangent of the jvp rule of f has",)),
+    "no pair": (lambda p, t: t[0], TreeError,
+    ("the jvp rule of f returned a TracedArray, not a pair",)),
+    "result of another nest": (lambda p, t: (p[0], {"y": t[0]}), TreeError,
+    ("the result of the jvp rule of f has",)),
+    "tangent of another nest": (lambda p, t: ({"y": p[0]}, t[0]), TreeError,
+    ("the tangent of the jvp rule of f has",)),
     "result of another shape": (
-        lambda p, t: ({"y": p[0][:2]}, {"y": t[0]}), ShapeError, ("the jvp rule of f['y'] is f64[2]", "f['y'] is f64[3]")),
+        lambda p, t: ({"y": p[0][:2]}, {"y": t[0]}), ShapeError,
+        ("the jvp rule of f['y'] is f64[2]", "f['y'] is f64[3]")),
     "tangent of another shape": (
-        lambda p, t: ({"y": p[0]}, {"y": t[0][:2]}), ShapeError, ("tangent of the jvp rule of f['y'] is f64[2]",)),
+        lambda p, t: ({"y": p[0]}, {"y": t[0][:2]}), ShapeError,
+        ("tangent of the jvp rule of f['y'] is f64[2]",)),
     "tangent of another dtype": (
-        lambda p, t: ({"y": p[0]}, {"y": t[0] * 1j}), DtypeError, ("tangent of the jvp rule of f['y'] is c128[3]",)),
+        lambda p, t: ({"y": p[0]}, {"y": t[0] * 1j}), DtypeError,
+        ("tangent of the jvp rule of f['y'] is c128[3]",)),
 }  # fmt: skip
 
 
@@ -350,8 +406,12 @@ def test_missing_rule() -> None:
     assert "defjvp" in str(caught.value)
 
 
-@pytest.mark.parametrize("error", [KeyError("mine"), NotImplementedError("no derivative")], ids=["own", "missing"])
-def test_exceptions_of_rules_are_raised_where_the_derivative_is_asked_for_only(error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error", [KeyError("mine"), NotImplementedError("no derivative")], ids=["own", "missing"]
+)
+def test_exceptions_of_rules_are_raised_where_the_derivative_is_asked_for_only(
+    error: Exception,
+) -> None:
     def fail(*_: Any) -> Any:
         raise error
 
@@ -359,8 +419,13 @@ def test_exceptions_of_rules_are_raised_where_the_derivative_is_asked_for_only(e
     for _ in range(2):
         np.testing.assert_array_equal(ft.jit(f)(X)["y"], X * V)
         np.testing.assert_array_equal(ft.vmap(f)(BATCH)["y"], BATCH * V)
-        np.testing.assert_array_equal(ft.grad(lambda x: np.sum(x * f(ft.stop_gradient(x))["y"]))(X), X * V)
-        for apply in (lambda: ft.grad(lambda x: np.sum(f(x)["y"]))(X), lambda: ft.jvp(f, (X,), (V,))):
+        np.testing.assert_array_equal(
+            ft.grad(lambda x: np.sum(x * f(ft.stop_gradient(x))["y"]))(X), X * V
+        )
+        for apply in (
+            lambda: ft.grad(lambda x: np.sum(f(x)["y"]))(X),
+            lambda: ft.jvp(f, (X,), (V,)),
+        ):
             with pytest.raises(type(error)) as caught:
                 apply()
             assert caught.value is error
@@ -371,14 +436,18 @@ HOLDING: dict[str, Any] = {
     "jit": lambda f: ft.jit(f),
     "checkpoint": lambda f: ft.checkpoint(f),
     "cond": lambda f: lambda x: ft.cond(np.sum(x) > 0.0, f, lambda x: f(x) * 2.0, x),
-    "scan": lambda f: lambda x: ft.scan(lambda c, v: (c + f(x * v), None), x, np.array([0.5, 1.0]))[0],
+    "scan": lambda f: (
+        lambda x: ft.scan(lambda c, v: (c + f(x * v), None), x, np.array([0.5, 1.0]))[0]
+    ),
 }
 
 
 @pytest.mark.parametrize("hold", HOLDING.values(), ids=HOLDING)
 def test_rules_by_jvp_of_what_holds_programs(hold: Any) -> None:
-    """Such an operation computes primals and tangents together; the rule is linear in the tangents all the same."""
-    f = lambda x: np.tanh(x) * hold(lambda v: np.sin(v) * np.sign(v))(x)  # noqa: E731
+    """Such an operation computes primals and tangents together; the rule is linear in the tangents
+    all the same.
+    """
+    f = lambda x: np.tanh(x) * hold(lambda v: np.sin(v) * np.sign(v))(x)
     x, v = np.array([0.3, -0.7, 1.1]), np.array([1.0, 2.0, -1.0])
     g = ft.custom_jvp(lambda x: f(x))
     g.defjvp(lambda primals, tangents: ft.jvp(f, primals, tangents))
@@ -387,8 +456,14 @@ def test_rules_by_jvp_of_what_holds_programs(hold: Any) -> None:
         np.testing.assert_allclose(ft.vjp(g, x)[1](v)[0], ft.vjp(f, x)[1](v)[0], **close)
         np.testing.assert_allclose(ft.linearize(g, x)[1](v), ft.jvp(f, (x,), (v,))[1], **close)
         np.testing.assert_allclose(ft.jit(ft.jacrev(g))(x), ft.jacfwd(f)(x), **close)
-        np.testing.assert_allclose(ft.hessian(lambda x: np.sum(g(x)))(x), ft.hessian(lambda x: np.sum(f(x)))(x), **close)
-        np.testing.assert_allclose(ft.vmap(ft.jacrev(g))(np.stack([x, v])), ft.vmap(ft.jacrev(f))(np.stack([x, v])), **close)
+        np.testing.assert_allclose(
+            ft.hessian(lambda x: np.sum(g(x)))(x), ft.hessian(lambda x: np.sum(f(x)))(x), **close
+        )
+        np.testing.assert_allclose(
+            ft.vmap(ft.jacrev(g))(np.stack([x, v])),
+            ft.vmap(ft.jacrev(f))(np.stack([x, v])),
+            **close,
+        )
 
 
 @pytest.mark.parametrize("hold", HOLDING.values(), ids=HOLDING)

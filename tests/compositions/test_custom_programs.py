@@ -1,5 +1,6 @@
-"""Functions with rules, nested in one another's rules and in sub-programs of them: derivatives of orders one to three, in
-every mixture of forward and reverse mode, are what the rules say; see `tests.compositions.ruled_programs`."""
+"""Functions with rules, nested in one another's rules and in sub-programs of them: derivatives of
+orders one to three, in every mixture of forward and reverse mode, are what the rules say; see
+`tests.compositions.ruled_programs`."""
 
 from __future__ import annotations
 
@@ -94,7 +95,9 @@ def test_rules_are_kept_by_whatever_a_rule_multiplies_with() -> None:
     for k, holder in enumerate(HOLDERS):
         for n, style in enumerate(STYLES):
             slope = Ruled(Modulus(0.5), Plain(0.6, 0.5, 0.2), style, holder, early=False)
-            program = Program((Ruled(Modulus(0.7), slope, style, holder, early=False),), (1,), "Python", 1)
+            program = Program(
+                (Ruled(Modulus(0.7), slope, style, holder, early=False),), (1,), "Python", 1
+            )
             wrong.append(difference(program, ("QP", "QPQ")[(k + n) % 2], "alone"))
     assert not list(filter(None, wrong)), "\n".join(filter(None, wrong))
 
@@ -119,7 +122,9 @@ def test_derivatives_of_random_programs_of_functions_are_what_their_rules_say() 
     for seed in range(scaled(8)):
         rng = Random(f"Functions:{seed}")
         for style, ways in STYLES_OF_TORCH.items():
-            program = random_program(rng, styles=(style,), holders=HOLDERS_OF_TORCH, arounds=("Python",))
+            program = random_program(
+                rng, styles=(style,), holders=HOLDERS_OF_TORCH, arounds=("Python",)
+            )
             for way in rng.sample(ways, 2):
                 mapped = "C" not in way and rng.random() < 0.3
                 with np.errstate(all="ignore"):

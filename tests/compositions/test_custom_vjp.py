@@ -1,4 +1,6 @@
-"""``custom_vjp``: the user's backward function is the derivative, under every composition, and is checked."""
+"""``custom_vjp``: the user's backward function is the derivative, under every composition, and is
+checked.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.errors import ArgumentError, DtypeError, NotDifferentiableError, ShapeError, TreeError
+from functrace.errors import (
+    ArgumentError,
+    DtypeError,
+    NotDifferentiableError,
+    ShapeError,
+    TreeError,
+)
 from functrace.executor.cache import CACHE
 from tests.compositions.functions import BATCH, V, X
 from tests.compositions.test_checkpoint import TRANSFORMS, assert_equal
@@ -51,13 +59,14 @@ def scaled(factor: Any = 10.0) -> Any:
     return sine
 
 
-# -- under every composition -------------------------------------------------------------------------------------------
+# -- under every composition -----------------------------------------------------------------------
 
 
 @pytest.mark.sampled(3)
 @everywhere
 def test_a_right_rule_gives_right_derivatives(transform: str) -> None:
-    # The rule calls its own function: of second order and above, it is the rule that is differentiated, with its own rule.
+    # The rule calls its own function: of second order and above, it is the rule that is
+    # differentiated, with its own rule.
     apply = TRANSFORMS[transform]
     for _ in range(2):
         assert_equal(apply(custom), apply(plain), 1e-11)
@@ -69,12 +78,17 @@ def test_a_right_rule_inside_checkpoint_and_jit(transform: str) -> None:
     apply = TRANSFORMS[transform]
     assert_equal(apply(ft.checkpoint(custom)), apply(plain), 1e-11)
     assert_equal(apply(ft.jit(custom)), apply(plain), 1e-11)
-    assert_equal(apply(ft.checkpoint(lambda x: np.tanh(custom(x)))), apply(lambda x: np.tanh(plain(x))), 1e-11)
+    assert_equal(
+        apply(ft.checkpoint(lambda x: np.tanh(custom(x)))),
+        apply(lambda x: np.tanh(plain(x))),
+        1e-11,
+    )
 
 
 @pytest.mark.parametrize(
     "transform",
-    ["grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "vmap of grad", "grad of vmap", "vmap of jvp", "jvp of vmap",
+    ["grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "vmap of grad", "grad of vmap",
+    "vmap of jvp", "jvp of vmap",
      "jit of grad", "grad of jit", "jit of vmap of grad", "vmap of vmap of grad"],
 )  # fmt: skip
 def test_the_rule_is_used_and_not_the_function(transform: str) -> None:
@@ -111,8 +125,12 @@ def test_backward_rule_that_is_not_linear() -> None:
 
     clipped.defvjp(lambda x: (x * 1.0, None), lambda _, y_bar: (np.clip(y_bar, -1.0, 1.0),))
     np.testing.assert_array_equal(ft.grad(lambda x: np.sum(clipped(x) * 5.0))(X), np.ones(3))
-    np.testing.assert_array_equal(ft.vmap(ft.grad(lambda x: np.sum(clipped(x) * 5.0)))(BATCH), np.ones((4, 3)))
-    np.testing.assert_array_equal(ft.jit(ft.grad(lambda x: np.sum(clipped(x) * 0.5)))(X), np.full(3, 0.5))
+    np.testing.assert_array_equal(
+        ft.vmap(ft.grad(lambda x: np.sum(clipped(x) * 5.0)))(BATCH), np.ones((4, 3))
+    )
+    np.testing.assert_array_equal(
+        ft.jit(ft.grad(lambda x: np.sum(clipped(x) * 0.5)))(X), np.full(3, 0.5)
+    )
     with pytest.raises(NotDifferentiableError) as caught:
         ft.jvp(clipped, (X,), (V,))
     assert "fix: " in str(caught.value)
@@ -130,24 +148,37 @@ def test_mapping_with_operands_without_batch_axis(in_axes: tuple[Any, ...]) -> N
         lambda x, w: (np.sin(x) @ w, (x, w)),
         lambda kept, y_bar: (np.cos(kept[0]) * kept[1] * y_bar, np.sin(kept[0]) * y_bar),
     )
-    g = lambda x, w: np.sin(x) @ w  # noqa: E731
+    g = lambda x, w: np.sin(x) @ w
     args = [V if a is None else (BATCH if a == 0 else BATCH.T) for a in in_axes]
     weights = np.arange(1.0, 5.0)
     for h in (f, ft.checkpoint(f), ft.jit(f)):
-        loss = lambda f, x, w: np.sum(ft.vmap(f, in_axes)(x, w) * weights)  # noqa: E731
+        loss = lambda f, x, w: np.sum(ft.vmap(f, in_axes)(x, w) * weights)
         # Cotangents of operands that all examples share are summed over the batch.
-        assert_equal(ft.grad(partial(loss, h), (0, 1))(*args), ft.grad(partial(loss, g), (0, 1))(*args), 1e-13)
-        assert_equal(ft.vmap(ft.grad(h, (0, 1)), in_axes)(*args), ft.vmap(ft.grad(g, (0, 1)), in_axes)(*args), 1e-13)
-        assert_equal(ft.jvp(ft.vmap(h, in_axes), args, args), ft.jvp(ft.vmap(g, in_axes), args, args), 1e-13)
+        assert_equal(
+            ft.grad(partial(loss, h), (0, 1))(*args),
+            ft.grad(partial(loss, g), (0, 1))(*args),
+            1e-13,
+        )
+        assert_equal(
+            ft.vmap(ft.grad(h, (0, 1)), in_axes)(*args),
+            ft.vmap(ft.grad(g, (0, 1)), in_axes)(*args),
+            1e-13,
+        )
+        assert_equal(
+            ft.jvp(ft.vmap(h, in_axes), args, args), ft.jvp(ft.vmap(g, in_axes), args, args), 1e-13
+        )
 
 
 def test_second_order_of_a_rule_whose_operands_are_partly_mapped() -> None:
-    f = lambda h: lambda x, w: np.sum(h(x * w) * w)  # noqa: E731
-    found, expected = (ft.hessian(lambda w, h=h: np.sum(ft.vmap(f(h), (0, None))(BATCH, w)))(V) for h in (custom, plain))
+    f = lambda h: lambda x, w: np.sum(h(x * w) * w)
+    found, expected = (
+        ft.hessian(lambda w, h=h: np.sum(ft.vmap(f(h), (0, None))(BATCH, w)))(V)
+        for h in (custom, plain)
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-11)
 
 
-# -- arguments, results, residuals -------------------------------------------------------------------------------------
+# -- arguments, results, residuals -----------------------------------------------------------------
 
 
 class Pair(NamedTuple):
@@ -161,7 +192,12 @@ def test_nests_in_arguments_results_and_residuals() -> None:
         return {"sum": p.a + p.b, "rest": [p.a * table["w"], None]}
 
     def forward(p: Any, table: Any) -> Any:
-        return f(p, table), {"kept": Pair(p, table["w"]), "nothing": None, "text": "kept as it is", "number": 3}
+        return f(p, table), {
+            "kept": Pair(p, table["w"]),
+            "nothing": None,
+            "text": "kept as it is",
+            "number": 3,
+        }
 
     def backward(kept: Any, ct: Any) -> Any:
         assert kept["text"] == "kept as it is" and kept["number"] == 3 and kept["nothing"] is None
@@ -171,8 +207,8 @@ def test_nests_in_arguments_results_and_residuals() -> None:
 
     f.defvjp(forward, backward)
     p, table = Pair(X, V), {"w": np.array([2.0, 3.0, 4.0])}
-    loss = lambda p, t: np.sum(np.sin(f(p, t)["sum"])) + np.sum(f(p, t)["rest"][0] ** 2)  # noqa: E731
-    direct = lambda p, t: np.sum(np.sin(p.a + p.b)) + np.sum((p.a * t["w"]) ** 2)  # noqa: E731
+    loss = lambda p, t: np.sum(np.sin(f(p, t)["sum"])) + np.sum(f(p, t)["rest"][0] ** 2)
+    direct = lambda p, t: np.sum(np.sin(p.a + p.b)) + np.sum((p.a * t["w"]) ** 2)
     assert_equal(ft.grad(loss, (0, 1))(p, table), ft.grad(direct, (0, 1))(p, table), 1e-14)
     assert type(ft.grad(loss)(p, table)) is Pair
 
@@ -194,16 +230,23 @@ def test_integer_arguments_and_integer_results() -> None:
 
     def backward(kept: Any, ct: Any) -> Any:
         k, shape = kept
-        assert ct[1].dtype == np.int64 and not np.any(ct[1]), "no derivative: a zero of the same dtype"
+        assert ct[1].dtype == np.int64 and not np.any(ct[1]), (
+            "no derivative: a zero of the same dtype"
+        )
         made = np.zeros_like(ct[0], shape=shape)
         made[k] = ct[0] * 2.0
         return made, None
 
     f.defvjp(lambda x, k: (f(x, k), (k, x.shape)), backward)
     k = np.array([2, 0])
-    np.testing.assert_array_equal(ft.grad(lambda x: np.sum(f(x, k)[0] * np.array([1.0, 5.0])))(X), [10.0, 0.0, 2.0])
+    np.testing.assert_array_equal(
+        ft.grad(lambda x: np.sum(f(x, k)[0] * np.array([1.0, 5.0])))(X), [10.0, 0.0, 2.0]
+    )
     (_, order, more), pullback = ft.vjp(f, X, k)
-    assert more.dtype == np.int64 and pullback((np.ones(2), np.zeros(3, int), np.zeros(2, int)))[1] is None
+    assert (
+        more.dtype == np.int64
+        and pullback((np.ones(2), np.zeros(3, int), np.zeros(2, int)))[1] is None
+    )
     np.testing.assert_array_equal(order, np.argsort(X))
     tangents = ft.jvp(lambda x: f(x, k), (X,), (V,))[1]
     np.testing.assert_array_equal(tangents[0], V[k] * 2.0)
@@ -223,13 +266,17 @@ def test_keyword_arguments_and_defaults() -> None:
     def g(x: Any, w: Any = 3.0, kind: str = "a") -> Any:
         return x * w
 
-    g.defvjp(lambda x, w, kind: (x * w, (x, w)), lambda kept, ct: (ct * kept[1] * 10.0, np.sum(ct * kept[0]), None))
+    g.defvjp(
+        lambda x, w, kind: (x * w, (x, w)),
+        lambda kept, ct: (ct * kept[1] * 10.0, np.sum(ct * kept[0]), None),
+    )
     np.testing.assert_array_equal(ft.grad(lambda x: np.sum(g(x)))(X), np.full(3, 30.0))
     np.testing.assert_array_equal(ft.grad(lambda x: np.sum(g(w=2.0, x=x)))(X), np.full(3, 20.0))
     np.testing.assert_array_equal(ft.grad(lambda w: np.sum(g(X, w=w)))(2.0), np.sum(X))
 
 
-@pytest.mark.parametrize(("places", "call"), [((1,), lambda f, x, n: f(x, n)), ((-1,), lambda f, x, n: f(x, n)),
+@pytest.mark.parametrize(("places", "call"), [((1,), lambda f, x, n: f(x, n)), ((-1,), lambda f, x,
+n: f(x, n)),
                                               (0, lambda f, x, n: f(n, x))])  # fmt: skip
 def test_nondiff_argnums(places: Any, call: Any) -> None:
     first = places == 0
@@ -246,8 +293,12 @@ def test_nondiff_argnums(places: Any, call: Any) -> None:
 
     f.defvjp(forward, lambda n, x, ct: (ct * n["slope"](x),))
     static = {"power": lambda x: x**3, "slope": lambda x: 30.0 * x**2}
-    np.testing.assert_allclose(ft.grad(lambda x: np.sum(call(f, x, static)))(X), 30 * X**2, rtol=1e-15)
-    np.testing.assert_allclose(ft.vmap(ft.grad(lambda x: np.sum(call(f, x, static))))(BATCH), 30 * BATCH**2, rtol=1e-15)
+    np.testing.assert_allclose(
+        ft.grad(lambda x: np.sum(call(f, x, static)))(X), 30 * X**2, rtol=1e-15
+    )
+    np.testing.assert_allclose(
+        ft.vmap(ft.grad(lambda x: np.sum(call(f, x, static))))(BATCH), 30 * BATCH**2, rtol=1e-15
+    )
     np.testing.assert_allclose(call(f, X, static), X**3)
 
 
@@ -281,8 +332,12 @@ def test_methods() -> None:
 
         __call__.defvjp(forward, lambda kept, ct: Layer.backward(kept, ct))
 
-    np.testing.assert_allclose(ft.grad(lambda x: np.sum(Layer(2.0)(x)))(X), 20 * np.cos(X), rtol=1e-15)
-    np.testing.assert_allclose(ft.grad(lambda x: np.sum(Layer(3.0)(x)))(X), 30 * np.cos(X), rtol=1e-15)
+    np.testing.assert_allclose(
+        ft.grad(lambda x: np.sum(Layer(2.0)(x)))(X), 20 * np.cos(X), rtol=1e-15
+    )
+    np.testing.assert_allclose(
+        ft.grad(lambda x: np.sum(Layer(3.0)(x)))(X), 30 * np.cos(X), rtol=1e-15
+    )
 
 
 def test_plain_arrays_call_the_function_alone() -> None:
@@ -293,7 +348,7 @@ def test_plain_arrays_call_the_function_alone() -> None:
     assert f.__name__ == "<lambda>"
 
 
-# -- what rules close over ---------------------------------------------------------------------------------------------
+# -- what rules close over -------------------------------------------------------------------------
 
 
 def test_backward_may_read_values_of_forward_from_a_closure() -> None:
@@ -312,9 +367,13 @@ def test_backward_may_read_values_of_forward_from_a_closure() -> None:
         return inner(x)
 
     np.testing.assert_array_equal(ft.vjp(f, X)[1](V)[0], V * np.cos(X) * 10.0)
-    np.testing.assert_allclose(ft.vmap(ft.grad(lambda x: np.sum(f(x))))(BATCH), 10 * np.cos(BATCH), rtol=1e-15)
+    np.testing.assert_allclose(
+        ft.vmap(ft.grad(lambda x: np.sum(f(x))))(BATCH), 10 * np.cos(BATCH), rtol=1e-15
+    )
     kept = ft.saved_residuals(f)(X)
-    assert [(r.aval.shape, r.made) for r in kept] == [((3,), "result of cos, for the derivative only")]
+    assert [(r.aval.shape, r.made) for r in kept] == [
+        ((3,), "result of cos, for the derivative only")
+    ]
 
 
 def test_rules_that_close_over_outer_values() -> None:
@@ -369,7 +428,10 @@ def test_rule_follows_flags_and_arrays_that_change_between_calls() -> None:
     def f(x: Any) -> Any:
         return x * state["table"]
 
-    f.defvjp(lambda x: (f(x), None), lambda _, ct: (-ct * state["table"] if state["flip"] else ct * state["table"],))
+    f.defvjp(
+        lambda x: (f(x), None),
+        lambda _, ct: (-ct * state["table"] if state["flip"] else ct * state["table"],),
+    )
     gradient = ft.grad(lambda x: np.sum(f(x)))
     for flip, table in ((False, V), (True, V), (True, X), (False, X)):
         state.update(flip=flip, table=table)
@@ -407,7 +469,7 @@ def test_rules_that_call_each_other() -> None:
         np.testing.assert_allclose(f(0.3), expected(0.3), rtol=1e-14)
 
 
-# -- cost --------------------------------------------------------------------------------------------------------------
+# -- cost ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -468,7 +530,7 @@ def test_threads() -> None:
             np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
-# -- checks ------------------------------------------------------------------------------------------------------------
+# -- checks ----------------------------------------------------------------------------------------
 
 
 def rule_with(forward: Any = None, backward: Any = None) -> Any:
@@ -476,23 +538,33 @@ def rule_with(forward: Any = None, backward: Any = None) -> Any:
     def f(x: Any, p: Any) -> Any:
         return {"y": x * p["w"]}
 
-    f.defvjp(forward or (lambda x, p: ({"y": x * p["w"]}, None)), backward or (lambda _, ct: (ct["y"], {"w": ct["y"]})))
+    f.defvjp(
+        forward or (lambda x, p: ({"y": x * p["w"]}, None)),
+        backward or (lambda _, ct: (ct["y"], {"w": ct["y"]})),
+    )
     return f
 
 
 P = {"w": V}
 BAD = {
-    "fwd returns no pair": (lambda x, p: x, None, TreeError, ("fwd of f returned a TracedArray, not a pair",)),
-    "fwd returns another nest": (lambda x, p: (x, None), None, TreeError, ("the result of fwd of f has the structure",)),
+    "fwd returns no pair": (lambda x, p: x, None, TreeError,
+    ("fwd of f returned a TracedArray, not a pair",)),
+    "fwd returns another nest": (lambda x, p: (x, None), None, TreeError,
+    ("the result of fwd of f has the structure",)),
     "fwd returns another shape": (
         lambda x, p: ({"y": x[:2]}, None), None, ShapeError, ("fwd of f['y'] is f64[2]", "f64[3]")),
     "fwd returns another dtype": (
-        lambda x, p: ({"y": x.astype(complex)}, None), None, DtypeError, ("fwd of f['y'] is c128[3]", "f64[3]")),
-    "bwd returns no tuple": (None, lambda _, ct: ct["y"], TreeError, ("bwd of f returned a TracedArray", "2 arguments")),
-    "bwd returns too few": (None, lambda _, ct: (ct["y"],), TreeError, ("bwd of f returned 1 values", "2 arguments")),
-    "bwd returns too many": (None, lambda _, ct: (ct["y"],) * 3, TreeError, ("bwd of f returned 3 values",)),
+        lambda x, p: ({"y": x.astype(complex)}, None), None, DtypeError,
+        ("fwd of f['y'] is c128[3]", "f64[3]")),
+    "bwd returns no tuple": (None, lambda _, ct: ct["y"], TreeError,
+    ("bwd of f returned a TracedArray", "2 arguments")),
+    "bwd returns too few": (None, lambda _, ct: (ct["y"],), TreeError,
+    ("bwd of f returned 1 values", "2 arguments")),
+    "bwd returns too many": (None, lambda _, ct: (ct["y"],) * 3, TreeError,
+    ("bwd of f returned 3 values",)),
     "bwd returns another nest": (
-        None, lambda _, ct: (ct["y"], [ct["y"]]), TreeError, ("cotangent 1 of bwd of f has the structure", "argument 1")),
+        None, lambda _, ct: (ct["y"], [ct["y"]]), TreeError,
+        ("cotangent 1 of bwd of f has the structure", "argument 1")),
     "bwd returns another shape": (
         None, lambda _, ct: (ct["y"], {"w": ct["y"][:2]}), ShapeError,
         ("cotangent 1 of bwd of f['w'] is f64[2]", "argument 1['w'] is f64[3]")),
@@ -548,8 +620,12 @@ class OwnError(Exception):
 
 
 @pytest.mark.parametrize("place", ["forward", "backward"])
-@pytest.mark.parametrize("error", [OwnError("mine"), NotImplementedError("no derivative")], ids=["own", "missing"])
-def test_exceptions_of_rules_are_raised_where_the_derivative_is_asked_for_only(place: str, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error", [OwnError("mine"), NotImplementedError("no derivative")], ids=["own", "missing"]
+)
+def test_exceptions_of_rules_are_raised_where_the_derivative_is_asked_for_only(
+    place: str, error: Exception
+) -> None:
     def fail(*_: Any) -> Any:
         raise error
 
@@ -558,7 +634,9 @@ def test_exceptions_of_rules_are_raised_where_the_derivative_is_asked_for_only(p
     for _ in range(2):
         np.testing.assert_array_equal(ft.jit(lambda x: f(x, P)["y"])(X), X * V)
         np.testing.assert_array_equal(ft.vmap(lambda x: f(x, P)["y"])(BATCH), BATCH * V)
-        np.testing.assert_array_equal(ft.grad(lambda x: np.sum(x * f(ft.stop_gradient(x), P)["y"]))(X), X * V)
+        np.testing.assert_array_equal(
+            ft.grad(lambda x: np.sum(x * f(ft.stop_gradient(x), P)["y"]))(X), X * V
+        )
         with pytest.raises(type(error)) as caught:
             gradient(X)
         assert caught.value is error
@@ -589,8 +667,10 @@ def test_backward_rule_that_multiplies_its_cotangent_with_itself_has_no_forward_
 
 def test_a_tangent_that_is_a_plain_array_may_meet_others() -> None:
     scaled = ft.custom_vjp(lambda s, t: s * np.sin(t))
-    scaled.defvjp(lambda s, t: (s * np.sin(t), (s, t)), lambda kept, ct: (np.sum(ct * np.sin(kept[1])), None))
+    scaled.defvjp(
+        lambda s, t: (s * np.sin(t), (s, t)), lambda kept, ct: (np.sum(ct * np.sin(kept[1])), None)
+    )
     n = np.array([[0, -1, -1], [-4, -4, 1]])
-    tangent = lambda x: ft.jvp(lambda x: scaled(x, n[:, 0]), (x,), (np.ones(()),))[1]  # noqa: E731
+    tangent = lambda x: ft.jvp(lambda x: scaled(x, n[:, 0]), (x,), (np.ones(()),))[1]
     np.testing.assert_allclose(tangent(np.array(0.25)), np.sin(n[:, 0]))
     assert ft.grad(lambda x: np.sum(tangent(x)))(np.array(0.25)) == 0.0

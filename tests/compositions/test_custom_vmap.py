@@ -28,7 +28,10 @@ def right(calls: list[Any]) -> Any:
         wide = w if in_batched[1]["w"] else w[None]
         both = np.sin(x if in_batched[0] else x[None]) * wide
         total = np.sum(x, axis=-1)
-        return {"a": np.broadcast_to(both, (size, *both.shape[1:])), "b": total}, {"a": True, "b": in_batched[0]}
+        return {"a": np.broadcast_to(both, (size, *both.shape[1:])), "b": total}, {
+            "a": True,
+            "b": in_batched[0],
+        }
 
     return f
 
@@ -51,7 +54,9 @@ TRANSFORMS: dict[str, Any] = {
     "vmap of the other": lambda g: ft.vmap(g, (None, 0))(X, BATCH),
     "vmap of an axis": lambda g: ft.vmap(g, (1, 0))(BATCH.T, BATCH),
     "vmap of vmap": lambda g: ft.vmap(ft.vmap(g, (0, None)), (None, 0))(BATCH, BATCH),
-    "vmap of vmap of both": lambda g: ft.vmap(ft.vmap(g))(np.stack([BATCH] * 3), np.stack([BATCH] * 3)),
+    "vmap of vmap of both": lambda g: ft.vmap(ft.vmap(g))(
+        np.stack([BATCH] * 3), np.stack([BATCH] * 3)
+    ),
     "grad": lambda g: ft.grad(g, (0, 1))(X, X),
     "grad of vmap": lambda g: ft.grad(lambda x, w: np.sum(ft.vmap(g)(x, w)), (0, 1))(BATCH, BATCH),
     "vmap of grad": lambda g: ft.vmap(ft.grad(g, (0, 1)))(BATCH, BATCH),
@@ -64,9 +69,15 @@ TRANSFORMS: dict[str, Any] = {
     "jit": lambda g: ft.jit(g)(X, X),
     "jit of grad of vmap": lambda g: ft.jit(ft.grad(lambda x: np.sum(ft.vmap(g)(x, x))))(BATCH),
     "vmap of checkpoint": lambda g: ft.vmap(ft.grad(ft.checkpoint(g)))(BATCH, BATCH),
-    "scan of vmap": lambda g: ft.scan(lambda c, x: (c + np.sum(ft.vmap(g)(x, x)), None), 0.0, np.stack([BATCH] * 2))[0],
-    "vmap of scan": lambda g: ft.vmap(lambda x: ft.scan(lambda c, _: (c + g(x, x * c), None), 1.0, None, 2)[0])(BATCH),
-    "vmap of cond": lambda g: ft.vmap(lambda x: ft.cond(x[0] > 0.5, lambda x: g(x, x), lambda x: x[0], x))(BATCH),
+    "scan of vmap": lambda g: ft.scan(
+        lambda c, x: (c + np.sum(ft.vmap(g)(x, x)), None), 0.0, np.stack([BATCH] * 2)
+    )[0],
+    "vmap of scan": lambda g: ft.vmap(
+        lambda x: ft.scan(lambda c, _: (c + g(x, x * c), None), 1.0, None, 2)[0]
+    )(BATCH),
+    "vmap of cond": lambda g: ft.vmap(
+        lambda x: ft.cond(x[0] > 0.5, lambda x: g(x, x), lambda x: x[0], x)
+    )(BATCH),
     "linearize": lambda g: ft.linearize(ft.vmap(g), BATCH, BATCH)[1](BATCH, BATCH),
     "trace": lambda g: ft.evaluate(ft.trace(ft.vmap(g))(BATCH, BATCH), BATCH, BATCH),
     "disable_jit": lambda g: ft.vmap(g)(BATCH, BATCH),
@@ -99,8 +110,12 @@ def test_the_rule_is_used_and_not_the_function() -> None:
     f.def_vmap(lambda size, batched, x, y: (x * y, True))
     np.testing.assert_array_equal(ft.vmap(f)(X, X), X * X)
     np.testing.assert_array_equal(f(X, X), 2.0 * X)
-    np.testing.assert_array_equal(ft.grad(lambda x: np.sum(ft.vmap(f)(x, x)))(X), 2.0 * X)  # what was mapped
-    np.testing.assert_array_equal(ft.vmap(ft.grad(f))(X, X), np.ones(3))  # the derivative of the function, mapped
+    np.testing.assert_array_equal(
+        ft.grad(lambda x: np.sum(ft.vmap(f)(x, x)))(X), 2.0 * X
+    )  # what was mapped
+    np.testing.assert_array_equal(
+        ft.vmap(ft.grad(f))(X, X), np.ones(3)
+    )  # the derivative of the function, mapped
 
 
 def test_methods_keywords_defaults_and_results_without_axis() -> None:

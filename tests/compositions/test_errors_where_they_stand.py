@@ -1,4 +1,6 @@
-"""What NumPy lets fail on values raises in the user's line, wherever values are known: a ``try`` around it catches it."""
+"""What NumPy lets fail on values raises in the user's line, wherever values are known: a ``try``
+around it catches it.
+"""
 
 from __future__ import annotations
 
@@ -34,27 +36,39 @@ def written(x: Any, index: Any) -> Any:
 
 def root(x: Any) -> Any:
     """Foreign code that fails on negative numbers."""
-    return ft.pure_callback(math.sqrt, ft.ShapeDtype((), "float64"), ft.stop_gradient(x[0, 0]) - 5.0)
+    return ft.pure_callback(
+        math.sqrt, ft.ShapeDtype((), "float64"), ft.stop_gradient(x[0, 0]) - 5.0
+    )
 
 
 FAILING: dict[str, list[tuple[str, Callable[[Any], Any], type[Exception]]]] = {
     "callback": [("foreign", root, ValueError)],
-    "cholesky": [("indefinite", lambda x: np.linalg.cholesky(x * 0.0 + INDEFINITE), np.linalg.LinAlgError)],
+    "cholesky": [
+        ("indefinite", lambda x: np.linalg.cholesky(x * 0.0 + INDEFINITE), np.linalg.LinAlgError)
+    ],
     "inv": [
         ("singular", lambda x: np.linalg.inv(x * 0.0 + SINGULAR), np.linalg.LinAlgError),
         ("power", lambda x: np.linalg.matrix_power(x * 0.0 + SINGULAR, -2), np.linalg.LinAlgError),
     ],
     "solve": [
         ("singular", lambda x: np.linalg.solve(x * 0.0 + SINGULAR, x), np.linalg.LinAlgError),
-        ("tensor", lambda x: np.linalg.tensorsolve(x * 0.0 + SINGULAR, x[0]), np.linalg.LinAlgError),
+        (
+            "tensor",
+            lambda x: np.linalg.tensorsolve(x * 0.0 + SINGULAR, x[0]),
+            np.linalg.LinAlgError,
+        ),
     ],
     "svd": [("nan", lambda x: np.linalg.svd(x[0, 0] * 0.0 + NAN)[1], np.linalg.LinAlgError)],
     "svdvals": [("nan", lambda x: np.linalg.svdvals(x[0, 0] * 0.0 + NAN), np.linalg.LinAlgError)],
     "pinv": [("nan", lambda x: np.linalg.pinv(x[0, 0] * 0.0 + NAN), np.linalg.LinAlgError)],
     "eigh": [("nan", lambda x: np.linalg.eigh(x[0, 0] * 0.0 + NAN)[0], np.linalg.LinAlgError)],
     "eig": [("nan", lambda x: np.linalg.eig(x[0, 0] * 0.0 + NAN + 0j)[0], np.linalg.LinAlgError)],
-    "eigvals": [("nan", lambda x: np.linalg.eigvals(x[0, 0] * 0.0 + NAN + 0j), np.linalg.LinAlgError)],
-    "lstsq": [("nan", lambda x: np.linalg.lstsq(x[0, 0] * 0.0 + NAN, NAN[0])[0], np.linalg.LinAlgError)],
+    "eigvals": [
+        ("nan", lambda x: np.linalg.eigvals(x[0, 0] * 0.0 + NAN + 0j), np.linalg.LinAlgError)
+    ],
+    "lstsq": [
+        ("nan", lambda x: np.linalg.lstsq(x[0, 0] * 0.0 + NAN, NAN[0])[0], np.linalg.LinAlgError)
+    ],
     "eigvalsh": [("nan", lambda x: np.linalg.eigvalsh(x[0, 0] * 0.0 + NAN), np.linalg.LinAlgError)],
     "power": [
         ("literal", lambda x: integer(x, 3) ** -1, ValueError),
@@ -67,7 +81,11 @@ FAILING: dict[str, list[tuple[str, Callable[[Any], Any], type[Exception]]]] = {
         ("known", lambda x: x[:, [0, -3]], IndexError),
         ("take", lambda x: np.take(x, integer(x, 4)), IndexError),
         ("along", lambda x: np.take_along_axis(x, np.array([[0, 2]]), 1), IndexError),
-        ("traced along", lambda x: np.take_along_axis(x, np.array([[0, 2]]) + integer(x, 0), 1), IndexError),
+        (
+            "traced along",
+            lambda x: np.take_along_axis(x, np.array([[0, 2]]) + integer(x, 0), 1),
+            IndexError,
+        ),
     ],
     "scatter_set": [
         ("index", lambda x: written(x, integer(x, 2)), IndexError),
@@ -76,9 +94,13 @@ FAILING: dict[str, list[tuple[str, Callable[[Any], Any], type[Exception]]]] = {
     ],
     "scatter_add": [("at", lambda x: x.at[integer(x, 2)].add(1.0), IndexError)],
     "random_binomial": [("negative", lambda x: ft.random.binomial(KEY, 3, x[0, 1]), ValueError)],
-    "random_integers": [("empty", lambda x: ft.random.randint(KEY, (), 0, integer(x, 0)), ValueError)],
+    "random_integers": [
+        ("empty", lambda x: ft.random.randint(KEY, (), 0, integer(x, 0)), ValueError)
+    ],
     "random_loggamma": [("negative", lambda x: ft.random.gamma(KEY, x[0, 1]), ValueError)],
-    "random_multinomial": [("negative", lambda x: ft.random.multinomial(KEY, integer(x, -3), np.ones(2)), ValueError)],
+    "random_multinomial": [
+        ("negative", lambda x: ft.random.multinomial(KEY, integer(x, -3), np.ones(2)), ValueError)
+    ],
     "random_poisson": [("negative", lambda x: ft.random.poisson(KEY, x[0, 1]), ValueError)],
     "random_wald": [("negative", lambda x: ft.random.wald(KEY, x[0, 1]), ValueError)],
     "seed_key": [("negative", lambda x: ft.random.key(integer(x, -3)), ValueError)],
@@ -86,7 +108,11 @@ FAILING: dict[str, list[tuple[str, Callable[[Any], Any], type[Exception]]]] = {
         ("average", lambda x: np.average(x, weights=x * 0.0), ZeroDivisionError),
         ("nanargmax", lambda x: np.nanargmax(x * np.nan), ValueError),
         ("choose", lambda x: np.choose(integer(x, 2), [x, x]), ValueError),
-        ("ravel", lambda x: np.ravel_multi_index((integer(x, 0), integer(x, 2)), (2, 2)), ValueError),
+        (
+            "ravel",
+            lambda x: np.ravel_multi_index((integer(x, 0), integer(x, 2)), (2, 2)),
+            ValueError,
+        ),
         ("negative", lambda x: np.ravel_multi_index((integer(x, -1), 0), (2, 2)), ValueError),
         ("unravel", lambda x: np.unravel_index(integer(x, 4), (2, 2))[0], ValueError),
         ("geomspace", lambda x: np.geomspace(x[0, 0] * 0.0, 1.0, 3), ValueError),
@@ -96,11 +122,19 @@ FAILING: dict[str, list[tuple[str, Callable[[Any], Any], type[Exception]]]] = {
 OF_SCIPY: dict[str, list[tuple[str, Callable[[Any], Any], type[Exception]]]] = {
     "lu": [("nan", lambda x: ft.scipy.linalg.lu(x[0, 0] * 0.0 + NAN)[1], ValueError)],
     "matrix_function": [("nan", lambda x: ft.scipy.linalg.logm(x[0, 0] * 0.0 + NAN), ValueError)],
-    "draw": [("negative", lambda x: ft.scipy.stats.poisson.rvs(x[0, 1], random_state=0), ValueError)],
-    "solve_banded": [
-        ("singular", lambda x: ft.scipy.linalg.solve_banded((0, 0), x[:1] * 0.0, x), np.linalg.LinAlgError),
+    "draw": [
+        ("negative", lambda x: ft.scipy.stats.poisson.rvs(x[0, 1], random_state=0), ValueError)
     ],
-    "sylvester": [("nan", lambda x: ft.scipy.linalg.solve_sylvester(x[0, 0] * 0.0 + NAN, x, x), ValueError)],
+    "solve_banded": [
+        (
+            "singular",
+            lambda x: ft.scipy.linalg.solve_banded((0, 0), x[:1] * 0.0, x),
+            np.linalg.LinAlgError,
+        ),
+    ],
+    "sylvester": [
+        ("nan", lambda x: ft.scipy.linalg.solve_sylvester(x[0, 0] * 0.0 + NAN, x, x), ValueError)
+    ],
 }
 FAILING |= OF_SCIPY if importlib.util.find_spec("scipy") else {name: [] for name in OF_SCIPY}
 DERIVATIVES = {
@@ -117,7 +151,8 @@ DERIVATIVES = {
 """Operations that only derivatives use, or that are given what another one has made."""
 
 CASES = [
-    pytest.param(run, kind, id=f"{name}/{case}") for name, cases in FAILING.items() for case, run, kind in cases
+    pytest.param(run, kind, id=f"{name}/{case}") for name, cases in FAILING.items() for case, run,
+    kind in cases
 ]  # fmt: skip
 X = np.array([[0.5, -1.5], [2.0, 0.25]])
 TRANSFORMS: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
@@ -149,7 +184,9 @@ def test_every_operation_that_may_fail_has_a_case() -> None:
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("run, kind", CASES)
-def test_a_try_catches_what_fails_inside_it(run: Callable[[Any], Any], kind: type[Exception], transform: str) -> None:
+def test_a_try_catches_what_fails_inside_it(
+    run: Callable[[Any], Any], kind: type[Exception], transform: str
+) -> None:
     caught: list[str] = []
 
     def f(x: Any) -> Any:

@@ -1,4 +1,6 @@
-"""The generated family of transforms of transforms, against differences and Python loops (JAX: tests/peers)."""
+"""The generated family of transforms of transforms, against differences and Python loops (JAX:
+tests/peers).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ import functrace as ft
 from tests.compositions.family import FUNCTIONS, PLAIN, TRANSFORMS, X, drawn, name_of, variant
 
 NAMES = [
-    "grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "hessian", "vmap", "jit", "checkpoint", "cond",
+    "grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "hessian", "vmap",
+    "jit", "checkpoint", "cond",
     "scan", "custom_jvp", "custom_vjp",
 ]  # fmt: skip
 OURS = SimpleNamespace(np=np, zero=None, **{name: getattr(ft, name) for name in NAMES})

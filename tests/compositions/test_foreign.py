@@ -1,4 +1,6 @@
-"""Foreign code inside of every transform: `pure_callback`, and `primitive` with rules of every kind, against NumPy."""
+"""Foreign code inside of every transform: `pure_callback`, and `primitive` with rules of every
+kind, against NumPy.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def plain(x: Any) -> Any:
     return x
 
 
-# -- primitives, and the same in NumPy -------------------------------------------------------------------------------------
+# -- primitives, and the same in NumPy -------------------------------------------------------------
 
 
 def sine(rules: str) -> Any:
@@ -102,23 +104,33 @@ def nests(rules: str) -> Any:
 
     def f(pair: Any, k: int, word: str = "twice") -> Any:
         assert word == "twice" and type(k) is int
-        return {"product": k * plain(pair["x"]) * pair["y"], "rest": [np.sum(pair["x"] ** 2), len(pair["x"])]}
+        return {
+            "product": k * plain(pair["x"]) * pair["y"],
+            "rest": [np.sum(pair["x"] ** 2), len(pair["x"])],
+        }
 
-    results = lambda pair, k, word: {"product": pair["x"], "rest": [F64, ft.ShapeDtype((), int)]}  # noqa: E731
+    results = lambda pair, k, word: {"product": pair["x"], "rest": [F64, ft.ShapeDtype((), int)]}
     p = ft.primitive(f, results=results)
     if "vjp" in rules:
 
         @p.defvjp
         def pulled(ct: Any, out: Any, pair: Any, k: int, word: str) -> Any:
             x, y = pair["x"], pair["y"]
-            return {"x": k * ct["product"] * y + 2 * x * ct["rest"][0], "y": k * ct["product"] * x}, None, None
+            return (
+                {"x": k * ct["product"] * y + 2 * x * ct["rest"][0], "y": k * ct["product"] * x},
+                None,
+                None,
+            )
 
     if "jvp" in rules:
 
         @p.defjvp
         def pushed(t: Any, out: Any, pair: Any, k: int, word: str) -> Any:
             x, y, dx, dy = pair["x"], pair["y"], t[0]["x"], t[0]["y"]
-            return {"product": k * (dx * y + x * dy), "rest": [np.sum(2 * x * dx), np.zeros_like(out["rest"][1])]}
+            return {
+                "product": k * (dx * y + x * dy),
+                "rest": [np.sum(2 * x * dx), np.zeros_like(out["rest"][1])],
+            }
 
     def whole(x: Any) -> Any:
         out = p({"x": x, "y": np.sin(x)}, 2)
@@ -131,7 +143,9 @@ PLAIN: dict[Callable[[str], Any], Callable[[Any], Any]] = {
     sine: lambda x: np.sum(np.sin(x) * x),
     exponential: lambda x: np.sum(np.exp(x * x)),
     solution: lambda x: np.sum(np.linalg.solve(np.outer(x, x) + 2.0 * np.eye(3), np.sin(x)) * x),
-    convolution: lambda x: np.sum(np.convolve(x * x, np.array([0.2, 0.5, 0.3]), "same") * np.cos(x)),
+    convolution: lambda x: np.sum(
+        np.convolve(x * x, np.array([0.2, 0.5, 0.3]), "same") * np.cos(x)
+    ),
     nests: lambda x: np.sum(2 * x * np.sin(x)) * np.sum(x**2) + 3,
 }
 
@@ -191,11 +205,15 @@ def test_primitives(make: Callable[[str], Any], rules: str, transform: str) -> N
     forward = ("itself", "jit", "vmap", "jvp", "linearize", "jvp of jvp")
     if rules == "jvp" and make in (solution, convolution) and transform not in forward:
         with pytest.raises(NotDifferentiableError, match="applies foreign code to a tangent"):
-            TRANSFORMS[transform](make(rules))  # foreign code is applied to a tangent, and nobody knows its transpose
+            TRANSFORMS[transform](
+                make(rules)
+            )  # foreign code is applied to a tangent, and nobody knows its transpose
         return
     expected = TRANSFORMS[transform](PLAIN[make])
     for _ in range(2):
-        np.testing.assert_allclose(TRANSFORMS[transform](make(rules)), expected, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(
+            TRANSFORMS[transform](make(rules)), expected, rtol=1e-9, atol=1e-10
+        )
 
 
 def test_gradients_are_those_of_differences() -> None:
@@ -209,28 +227,37 @@ def test_a_filter_of_scipy() -> None:
     ndimage = pytest.importorskip("scipy.ndimage")
     smooth = ft.primitive(lambda x: ndimage.gaussian_filter(x, 1.0), results=like)
     smooth.defvjp(lambda ct, y, x: (smooth(ct),))
-    f = lambda x: np.sum(np.sin(smooth(x)) * x)  # noqa: E731
+    f = lambda x: np.sum(np.sin(smooth(x)) * x)
     matrix = np.stack([ndimage.gaussian_filter(e, 1.0) for e in np.eye(5)])  # it is symmetric
-    g = lambda x: np.sum(np.sin(matrix @ x) * x)  # noqa: E731
+    g = lambda x: np.sum(np.sin(matrix @ x) * x)
     x = RNG.normal(size=(3, 5))
     for transform in (ft.hessian, lambda f: ft.jit(ft.hessian(f)), ft.grad):
         np.testing.assert_allclose(transform(f)(x[0]), transform(g)(x[0]), rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(ft.jit(ft.vmap(ft.hessian(f)))(x), ft.vmap(ft.hessian(g))(x), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        ft.jit(ft.vmap(ft.hessian(f)))(x), ft.vmap(ft.hessian(g))(x), rtol=1e-12, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize(
-    "name", ["sqrtm", "expm", "inv", "det", "lu", "cosm", "cholesky", "eig", "schur", "svd", "hessenberg"]
+    "name",
+    ["sqrtm", "expm", "inv", "det", "lu", "cosm", "cholesky", "eig", "schur", "svd", "hessenberg"],
 )
 def test_code_that_refuses_traced_values_is_named_with_the_ways_out(name: str) -> None:
     function = getattr(pytest.importorskip("scipy.linalg"), name)
-    call = lambda x: function(np.outer(x, x) + np.eye(3))  # noqa: E731
+    call = lambda x: function(np.outer(x, x) + np.eye(3))
     for f in (call, ft.numpy.lift(call)):
         for transform in (lambda f: ft.vjp(f, X), lambda f: ft.jit(f)(X)):
-            with pytest.raises((UnsupportedFunctionError, LostGradientError, ConcretizationError)) as caught:
+            with pytest.raises(
+                (UnsupportedFunctionError, LostGradientError, ConcretizationError)
+            ) as caught:
                 transform(f)
             assert caught.value.at is not None and caught.value.at.file == __file__
             if not isinstance(caught.value, ConcretizationError):
-                assert caught.match(r"functrace\.scipy") and caught.match("pure_callback") and caught.match("primitive")
+                assert (
+                    caught.match(r"functrace\.scipy")
+                    and caught.match("pure_callback")
+                    and caught.match("primitive")
+                )
 
 
 def test_what_is_not_about_code_of_others_stays() -> None:
@@ -239,12 +266,14 @@ def test_what_is_not_about_code_of_others_stays() -> None:
     assert not isinstance(plain.value, UnsupportedFunctionError)
 
 
-# -- how it is called ------------------------------------------------------------------------------------------------------
+# -- how it is called ------------------------------------------------------------------------------
 
 
 def test_called_once_per_gradient() -> None:
     calls: list[Any] = []
-    exp = ft.primitive(lambda x: calls.append(x) or math.exp(x), vjp=lambda ct, y, x: (ct * y,), results=F64)
+    exp = ft.primitive(
+        lambda x: calls.append(x) or math.exp(x), vjp=lambda ct, y, x: (ct * y,), results=F64
+    )
     for transform in (
         ft.grad,
         ft.value_and_grad,
@@ -286,8 +315,13 @@ def test_it_may_write_into_its_arguments_and_use_a_buffer_again() -> None:
         x[:] = -1.0
         return buffer
 
-    g = lambda x: ft.pure_callback(f, x, x) * ft.pure_callback(f, x, x + 1.0) + x  # noqa: E731
-    for run in (g, ft.jit(g), lambda x: ft.vmap(g)(np.stack([x, x]))[1], lambda x: ft.evaluate(ft.trace(g)(x), x)):
+    g = lambda x: ft.pure_callback(f, x, x) * ft.pure_callback(f, x, x + 1.0) + x
+    for run in (
+        g,
+        ft.jit(g),
+        lambda x: ft.vmap(g)(np.stack([x, x]))[1],
+        lambda x: ft.evaluate(ft.trace(g)(x), x),
+    ):
         x = X.copy()
         np.testing.assert_allclose(run(x), 4 * X * (X + 1) + X, rtol=1e-14)
         np.testing.assert_array_equal(x, X)
@@ -301,13 +335,19 @@ def test_how_it_is_mapped(method: str) -> None:
         shapes.append((np.shape(x), np.shape(y)))
         return np.asarray(x)[..., None] * y if np.ndim(y) else x * y
 
-    g = lambda x, y: ft.pure_callback(f, ft.ShapeDtype((3,), float), x, y, vmap=method)  # noqa: E731
+    g = lambda x, y: ft.pure_callback(f, ft.ShapeDtype((3,), float), x, y, vmap=method)
     xs, ys = np.arange(2.0), np.arange(4.0)[:, None] + X
     np.testing.assert_array_equal(ft.vmap(g, (0, None))(xs, X), xs[:, None] * X)
-    expected = {"sequential": [((), (3,))] * 2, "expand_dims": [((2,), (1, 3))], "broadcast_all": [((2,), (2, 3))]}
+    expected = {
+        "sequential": [((), (3,))] * 2,
+        "expand_dims": [((2,), (1, 3))],
+        "broadcast_all": [((2,), (2, 3))],
+    }
     assert shapes == expected[method]
     shapes.clear()
-    np.testing.assert_array_equal(ft.jit(ft.vmap(ft.vmap(g, (None, 0)), (0, None)))(xs, ys), xs[:, None, None] * ys)
+    np.testing.assert_array_equal(
+        ft.jit(ft.vmap(ft.vmap(g, (None, 0)), (0, None)))(xs, ys), xs[:, None, None] * ys
+    )
     expected = {
         "sequential": [((), (3,))] * 8,
         "expand_dims": [((2, 1), (1, 4, 3))],
@@ -319,11 +359,16 @@ def test_how_it_is_mapped(method: str) -> None:
 
 
 @pytest.mark.parametrize("declared", [
-    lambda x: x, ft.ShapeDtype((3,), np.float32), np.zeros(3, np.float32), lambda x: ft.ShapeDtype(x.shape, np.float32)
+    lambda x: x, ft.ShapeDtype((3,), np.float32), np.zeros(3, np.float32),
+    lambda x: ft.ShapeDtype(x.shape, np.float32)
 ])  # fmt: skip
 def test_how_results_are_declared(declared: Any) -> None:
     x = X.astype(np.float32)
-    for run in (lambda f: f(x), lambda f: compiled(f)(x), lambda f: ft.vjp(lambda x: f(ft.stop_gradient(x)), x)[0]):
+    for run in (
+        lambda f: f(x),
+        lambda f: compiled(f)(x),
+        lambda f: ft.vjp(lambda x: f(ft.stop_gradient(x)), x)[0],
+    ):
         found: Any = run(lambda x: ft.pure_callback(np.sin, declared, x))
         assert found.dtype == np.float32
         np.testing.assert_array_equal(found, np.sin(x))
@@ -332,29 +377,42 @@ def test_how_results_are_declared(declared: Any) -> None:
 
 
 @pytest.mark.parametrize("returns, declared, error, says", [
-    (lambda x: x[:2], lambda x: x, ShapeError, r"the result of <lambda> is f64\[2\], but f64\[3\] was declared"),
+    (lambda x: x[:2], lambda x: x, ShapeError,
+    r"the result of <lambda> is f64\[2\], but f64\[3\] was declared"),
     (lambda x: x + 1j, lambda x: x, DtypeError, r"is c128\[3\], but f64\[3\] was declared"),
     (lambda x: x, ft.ShapeDtype((3,), int), DtypeError, r"is f64\[3\], but i64\[3\] was declared"),
     (lambda x: (x, x[0]), lambda x: (x, x), ShapeError, r"result 1 of <lambda> is f64\[\]"),
-    (lambda x: (x, x), lambda x: x, TreeError, "returned a tuple of 2 values, but one value was declared"),
+    (lambda x: (x, x), lambda x: x, TreeError,
+    "returned a tuple of 2 values, but one value was declared"),
     (lambda x: "word", lambda x: x, DtypeError, "is a str"),
     (lambda x: None, lambda x: x, TreeError, "returned None, but one value was declared"),
 ])  # fmt: skip
-def test_results_are_checked(returns: Any, declared: Any, error: type[Exception], says: str) -> None:
-    f = lambda x: ft.pure_callback(returns, declared, x)  # noqa: E731
-    for run in (f, ft.jit(f), lambda x: ft.vmap(f)(np.stack([x])), lambda x: ft.grad(lambda x: f(ft.stop_gradient(x)))(x)):
+def test_results_are_checked(
+    returns: Any, declared: Any, error: type[Exception], says: str
+) -> None:
+    f = lambda x: ft.pure_callback(returns, declared, x)
+    for run in (
+        f,
+        ft.jit(f),
+        lambda x: ft.vmap(f)(np.stack([x])),
+        lambda x: ft.grad(lambda x: f(ft.stop_gradient(x)))(x),
+    ):
         with pytest.raises(error, match=says):
             run(X)
 
 
 def test_integers_have_no_derivative() -> None:
-    f = lambda x: x[ft.pure_callback(np.argmax, ft.ShapeDtype((), np.intp), x)] ** 2  # noqa: E731
+    f = lambda x: x[ft.pure_callback(np.argmax, ft.ShapeDtype((), np.intp), x)] ** 2
     np.testing.assert_array_equal(ft.grad(f)(X), 2 * X * (X == X.max()))
-    np.testing.assert_array_equal(ft.vmap(ft.grad(f))(BATCH), ft.vmap(ft.grad(lambda x: np.max(x) ** 2))(BATCH))
+    np.testing.assert_array_equal(
+        ft.vmap(ft.grad(f))(BATCH), ft.vmap(ft.grad(lambda x: np.max(x) ** 2))(BATCH)
+    )
 
 
 def test_results_that_are_not_declared() -> None:
-    cumulated = ft.primitive(lambda x: np.add.accumulate(x)[x > 0.7], vjp=lambda ct, y, x: (ct.sum() * np.ones(3),))
+    cumulated = ft.primitive(
+        lambda x: np.add.accumulate(x)[x > 0.7], vjp=lambda ct, y, x: (ct.sum() * np.ones(3),)
+    )
     assert ft.grad(lambda x: np.sum(cumulated(x)))(X).shape == (3,)
     with pytest.raises(ConcretizationError, match=r"cannot infer the output shape(.|\n)*results="):
         ft.jit(cumulated)(X)
@@ -374,8 +432,12 @@ def test_methods_and_keywords() -> None:
 
     model = Model()
     np.testing.assert_allclose(ft.grad(lambda x: np.sum(model.forward(x)))(X), 6 * X**2, rtol=1e-12)  # type: ignore[arg-type]
-    np.testing.assert_allclose(ft.grad(lambda x: np.sum(model.forward(x, scale=1.0)))(X), 3 * X**2, rtol=1e-12)  # type: ignore[arg-type]
-    assert ft.jit(lambda x: ft.pure_callback(sorted, [F64] * 3, list(x), reverse=True))(X) == sorted(X, reverse=True)
+    np.testing.assert_allclose(
+        ft.grad(lambda x: np.sum(model.forward(x, scale=1.0)))(X), 3 * X**2, rtol=1e-12
+    )  # type: ignore[arg-type]
+    assert ft.jit(lambda x: ft.pure_callback(sorted, [F64] * 3, list(x), reverse=True))(
+        X
+    ) == sorted(X, reverse=True)
     assert ft.jit(lambda k: ft.pure_callback(math.factorial, ft.ShapeDtype((), int), k))(4) == 24
 
 
@@ -391,11 +453,11 @@ def test_second_call_transforms_nothing() -> None:
         assert len(CACHE) == count
 
 
-# -- what is refused -------------------------------------------------------------------------------------------------------
+# -- what is refused -------------------------------------------------------------------------------
 
 
 def test_no_derivative_without_a_rule() -> None:
-    callback = lambda x: np.sum(ft.pure_callback(np.sin, x, x))  # noqa: E731
+    callback = lambda x: np.sum(ft.pure_callback(np.sin, x, x))
     for f in (callback, lambda x: np.sum(ft.primitive(np.sin, results=like)(x))):
         for transform in (
             ft.grad(f),
@@ -405,10 +467,11 @@ def test_no_derivative_without_a_rule() -> None:
             ft.vmap(ft.grad(f)),
         ):
             with pytest.raises(
-                NotDifferentiableError, match=r"sin is foreign code(.|\n)*test_foreign(.|\n)*functrace.primitive"
+                NotDifferentiableError,
+                match=r"sin is foreign code(.|\n)*test_foreign(.|\n)*functrace.primitive",
             ):
                 transform(BATCH if transform is not None else X)
-    linear = lambda x: ft.pure_callback(np.negative, x, x)  # noqa: E731
+    linear = lambda x: ft.pure_callback(np.negative, x, x)
     with pytest.raises(NotDifferentiableError, match="foreign code is not linear"):
         ft.linear_transpose(linear, X)(X)
 
@@ -429,7 +492,9 @@ def test_rules_are_checked() -> None:
 
 
 def test_other_refusals() -> None:
-    with pytest.raises(ArgumentError, match=r"vmap='parallel'(.|\n)*'sequential', 'expand_dims', 'broadcast_all'"):
+    with pytest.raises(
+        ArgumentError, match=r"vmap='parallel'(.|\n)*'sequential', 'expand_dims', 'broadcast_all'"
+    ):
         ft.pure_callback(np.sin, X, X, vmap="parallel")
     with pytest.raises(ArgumentError, match="vmap=None"):
         ft.primitive(np.sin, vmap=None)  # type: ignore[arg-type]

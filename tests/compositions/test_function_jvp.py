@@ -1,4 +1,6 @@
-"""A Function's own ``jvp`` under functrace's transforms: forward mode takes it, reverse mode takes its ``backward``."""
+"""A Function's own ``jvp`` under functrace's transforms: forward mode takes it, reverse mode takes
+its ``backward``.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,9 @@ def test_function_jvp_alone_has_no_reverse_mode() -> None:
 def test_duals_do_not_get_lost_in_functions_of_traced_values() -> None:
     def pushed(x: torch.Tensor) -> Any:
         with torch.autograd.forward_ad.dual_level():
-            return marked(torch.autograd.forward_ad.make_dual(x, torch.ones(2, dtype=torch.float64)))
+            return marked(
+                torch.autograd.forward_ad.make_dual(x, torch.ones(2, dtype=torch.float64))
+            )
 
     with pytest.raises(NotImplementedError, match="dual tensor among traced values"):
         torch.func.vmap(pushed)(torch.from_numpy(np.stack([X, X])))

@@ -1,4 +1,6 @@
-"""A Function's own rule for ``vmap`` is what maps it, under every transform, and its derivatives go through the rule."""
+"""A Function's own rule for ``vmap`` is what maps it, under every transform, and its derivatives go
+through the rule.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def test_the_rule_maps_the_function() -> None:
     np.testing.assert_allclose(ft.vmap(Scaled.apply, in_axes=(None, 0))(W, X), W * X)
     assert CALLS == [(4, "same", (None, 0), (3,), (4, 3))]
     CALLS.clear()
-    found = torch.func.vmap(Scaled.apply, in_dims=(1, None), randomness="error")(torch.tensor(X.T.copy()), torch.tensor(W))
+    found = torch.func.vmap(Scaled.apply, in_dims=(1, None), randomness="error")(
+        torch.tensor(X.T.copy()), torch.tensor(W)
+    )
     np.testing.assert_allclose(found.numpy(), X * W)
     assert CALLS == [(4, "error", (0, None), (4, 3), (3,))]
 
@@ -74,9 +78,12 @@ def test_derivatives_go_through_the_rule() -> None:
     per_example = ft.vmap(ft.grad(lambda x: np.sum(Scaled.apply(x, W) ** 2)))(X)
     np.testing.assert_allclose(per_example, 2 * X * W * W)
     np.testing.assert_allclose(
-        ft.vmap(ft.vmap(Scaled.apply))(np.stack([X, X]), np.stack([X, -X])), np.stack([X * X, -X * X])
+        ft.vmap(ft.vmap(Scaled.apply))(np.stack([X, X]), np.stack([X, -X])),
+        np.stack([X * X, -X * X]),
     )
-    np.testing.assert_allclose(ft.grad(lambda w: np.sum(Scaled.apply(X[0], w) ** 2))(W), 2 * X[0] ** 2 * W)
+    np.testing.assert_allclose(
+        ft.grad(lambda w: np.sum(Scaled.apply(X[0], w) ** 2))(W), 2 * X[0] ** 2 * W
+    )
 
 
 def test_rules_see_what_they_close_over_as_it_is_at_the_call() -> None:
@@ -112,8 +119,12 @@ def test_rules_see_what_they_close_over_as_it_is_at_the_call() -> None:
         scale[...] = value
         np.testing.assert_array_equal(ft.vmap(Mapped.apply)(W), value * W)
         np.testing.assert_array_equal(ft.jvp(Shared.apply, (W,), (W,))[1], value * W)
-        np.testing.assert_array_equal(ft.grad(lambda x: np.sum(Shared.apply(x)))(W), np.full(3, value))
-        np.testing.assert_array_equal(ft.grad(lambda x: np.sum(Nested.apply(x)))(W), np.full(3, value))
+        np.testing.assert_array_equal(
+            ft.grad(lambda x: np.sum(Shared.apply(x)))(W), np.full(3, value)
+        )
+        np.testing.assert_array_equal(
+            ft.grad(lambda x: np.sum(Nested.apply(x)))(W), np.full(3, value)
+        )
 
 
 def test_an_output_may_be_the_same_for_all() -> None:

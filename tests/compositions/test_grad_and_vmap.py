@@ -13,13 +13,17 @@ from tests.compositions.functions import BATCH, V, W, X, jacobian_by_differences
 
 @scalar
 def test_vmap_of_grad_equals_loop(f: Any) -> None:
-    np.testing.assert_allclose(ft.vmap(ft.grad(f))(BATCH), np.stack([ft.grad(f)(x) for x in BATCH]), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        ft.vmap(ft.grad(f))(BATCH), np.stack([ft.grad(f)(x) for x in BATCH]), rtol=1e-12, atol=1e-14
+    )
 
 
 @scalar
 def test_grad_of_vmap_equals_loop(f: Any) -> None:
-    total = lambda batch: np.sum(ft.vmap(f)(batch))  # noqa: E731
-    np.testing.assert_allclose(ft.grad(total)(BATCH), np.stack([ft.grad(f)(x) for x in BATCH]), rtol=1e-12, atol=1e-14)
+    total = lambda batch: np.sum(ft.vmap(f)(batch))
+    np.testing.assert_allclose(
+        ft.grad(total)(BATCH), np.stack([ft.grad(f)(x) for x in BATCH]), rtol=1e-12, atol=1e-14
+    )
 
 
 def test_grad_of_vmap_over_shared_parameters() -> None:
@@ -29,7 +33,10 @@ def test_grad_of_vmap_over_shared_parameters() -> None:
     expected = sum(ft.grad(lambda w: np.sum(np.tanh(w @ x)))(W) for x in BATCH)
     np.testing.assert_allclose(ft.grad(loss)(W, BATCH), expected, rtol=1e-12)
     np.testing.assert_allclose(
-        ft.grad(loss)(W, BATCH), jacobian_by_differences(lambda w: loss(w, BATCH), W), rtol=1e-7, atol=1e-8
+        ft.grad(loss)(W, BATCH),
+        jacobian_by_differences(lambda w: loss(w, BATCH), W),
+        rtol=1e-7,
+        atol=1e-8,
     )
 
 
@@ -50,9 +57,13 @@ def test_per_example_gradients_of_parameters() -> None:
 def test_vmap_of_value_and_grad_and_of_hessian(f: Any) -> None:
     values, gradients = ft.vmap(ft.value_and_grad(f))(BATCH)
     np.testing.assert_allclose(values, [f(x) for x in BATCH], rtol=1e-12)
-    np.testing.assert_allclose(gradients, np.stack([ft.grad(f)(x) for x in BATCH]), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        gradients, np.stack([ft.grad(f)(x) for x in BATCH]), rtol=1e-12, atol=1e-14
+    )
     hessians = ft.vmap(ft.hessian(f))(BATCH)
-    np.testing.assert_allclose(hessians, np.stack([ft.hessian(f)(x) for x in BATCH]), rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(
+        hessians, np.stack([ft.hessian(f)(x) for x in BATCH]), rtol=1e-11, atol=1e-12
+    )
 
 
 @scalar
@@ -60,7 +71,9 @@ def test_vmap_of_vmap(f: Any) -> None:
     cube = np.stack([BATCH, BATCH + 0.1])
     expected = np.array([[f(x) for x in rows] for rows in cube])
     np.testing.assert_allclose(ft.vmap(ft.vmap(f))(cube), expected, rtol=1e-12)
-    np.testing.assert_allclose(ft.vmap(ft.vmap(f), in_axes=1, out_axes=1)(cube), expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        ft.vmap(ft.vmap(f), in_axes=1, out_axes=1)(cube), expected, rtol=1e-12
+    )
 
 
 def test_vmap_of_different_arguments_makes_an_outer_product() -> None:
@@ -70,7 +83,7 @@ def test_vmap_of_different_arguments_makes_an_outer_product() -> None:
 
 @scalar
 def test_grad_of_vmap_of_grad(f: Any) -> None:
-    total = lambda batch: np.sum(ft.vmap(ft.grad(f))(batch) * V)  # noqa: E731
+    total = lambda batch: np.sum(ft.vmap(ft.grad(f))(batch) * V)
     expected = np.stack([ft.hvp(f, (x,), (V,)) for x in BATCH])
     np.testing.assert_allclose(ft.grad(total)(BATCH), expected, rtol=1e-10, atol=1e-12)
 
@@ -81,14 +94,20 @@ def test_jvp_of_vmap_and_vmap_of_jvp(f: Any) -> None:
     _, mapped = ft.jvp(ft.vmap(f), (BATCH,), (tangents,))
     expected = [ft.jvp(f, (x,), (t,))[1] for x, t in zip(BATCH, tangents, strict=True)]
     np.testing.assert_allclose(mapped, expected, rtol=1e-12)
-    np.testing.assert_allclose(ft.vmap(lambda x, t: ft.jvp(f, (x,), (t,))[1])(BATCH, tangents), expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        ft.vmap(lambda x, t: ft.jvp(f, (x,), (t,))[1])(BATCH, tangents), expected, rtol=1e-12
+    )
 
 
-@pytest.mark.parametrize("in_axes, out_axes", [(0, 0), (1, 1), (-1, 0), (0, -1), (np.int64(1), np.int8(-1))])
+@pytest.mark.parametrize(
+    "in_axes, out_axes", [(0, 0), (1, 1), (-1, 0), (0, -1), (np.int64(1), np.int8(-1))]
+)
 def test_axes_of_mapped_vector_function(in_axes: int, out_axes: int) -> None:
     moved = np.moveaxis(BATCH, 0, in_axes)
     expected = np.stack([vector(x) for x in BATCH], axis=out_axes)
-    np.testing.assert_allclose(ft.vmap(vector, in_axes=in_axes, out_axes=out_axes)(moved), expected, rtol=1e-13)
+    np.testing.assert_allclose(
+        ft.vmap(vector, in_axes=in_axes, out_axes=out_axes)(moved), expected, rtol=1e-13
+    )
 
 
 def test_vmap_over_pullback() -> None:
@@ -107,7 +126,9 @@ def test_vmap_inside_grad_with_closure_over_the_outer_value() -> None:
 def test_unmapped_array_is_traced_and_its_values_are_known() -> None:
     table = np.arange(12.0).reshape(4, 3)
     indices = np.array([2, 0, 2])
-    np.testing.assert_array_equal(ft.vmap(lambda i, t: t[i], in_axes=(0, None))(indices, table), table[indices])
+    np.testing.assert_array_equal(
+        ft.vmap(lambda i, t: t[i], in_axes=(0, None))(indices, table), table[indices]
+    )
 
     def loss(t: Any) -> Any:
         return np.sum(ft.vmap(lambda i, t: t[i] ** 2, in_axes=(0, None))(indices, t))

@@ -12,13 +12,15 @@ from tests.compositions.functions import V, X, jacobian_by_differences, scalar
 
 @scalar
 def test_grad_of_jvp_is_hessian_product(f: Any) -> None:
-    slope = lambda x: ft.jvp(f, (x,), (V,))[1]  # noqa: E731
-    np.testing.assert_allclose(ft.grad(slope)(X), jacobian_by_differences(ft.grad(f), X) @ V, rtol=1e-7, atol=1e-7)
+    slope = lambda x: ft.jvp(f, (x,), (V,))[1]
+    np.testing.assert_allclose(
+        ft.grad(slope)(X), jacobian_by_differences(ft.grad(f), X) @ V, rtol=1e-7, atol=1e-7
+    )
 
 
 @scalar
 def test_grad_of_jvp_in_its_tangent_is_the_gradient(f: Any) -> None:
-    slope = lambda v: ft.jvp(f, (X,), (v,))[1]  # noqa: E731
+    slope = lambda v: ft.jvp(f, (X,), (v,))[1]
     np.testing.assert_allclose(ft.grad(slope)(V), ft.grad(f)(X), rtol=1e-11)
 
 
@@ -33,6 +35,6 @@ def test_grad_through_linearize(f: Any) -> None:
 
 @scalar
 def test_jvp_of_jvp(f: Any) -> None:
-    slope = lambda x: ft.jvp(f, (x,), (V,))[1]  # noqa: E731
+    slope = lambda x: ft.jvp(f, (x,), (V,))[1]
     _, curvature = ft.jvp(slope, (X,), (V,))
     np.testing.assert_allclose(curvature, V @ ft.hessian(f)(X) @ V, rtol=1e-10)

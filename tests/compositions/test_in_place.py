@@ -1,4 +1,6 @@
-"""In-place NumPy on traced values, under grad, vmap, trace, nested: NumPy's meaning; the caller's arrays do not change."""
+"""In-place NumPy on traced values, under grad, vmap, trace, nested: NumPy's meaning; the caller's
+arrays do not change.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,8 @@ def swapped(x: Any) -> Any:
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     f.__name__: f
     for f in (
-        shifted, masked, through_views, reshaped, augmented, out_of_traced, accumulated, out_where, split_and_iterated,
+        shifted, masked, through_views, reshaped, augmented, out_of_traced, accumulated, out_where,
+        split_and_iterated,
         swapped,
     )
 }  # fmt: skip
@@ -112,7 +115,7 @@ def test_in_place_value_and_caller_unchanged(f: Any) -> None:
 @each
 def test_in_place_under_grad(f: Any) -> None:
     weights = np.cos(np.arange(np.size(f(X.copy()))).reshape(np.shape(f(X.copy()))) + 1.0)
-    loss = lambda x: np.sum(f(x) * weights)  # noqa: E731
+    loss = lambda x: np.sum(f(x) * weights)
     expected = jacobian_by_differences(loss, X)
     np.testing.assert_allclose(ft.grad(loss)(X), expected, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(ft.jacfwd(loss)(X), expected, rtol=1e-8, atol=1e-9)
@@ -120,14 +123,18 @@ def test_in_place_under_grad(f: Any) -> None:
 
 @each
 def test_in_place_under_nested_grad(f: Any) -> None:
-    loss = lambda x: np.sum(np.sin(f(x)))  # noqa: E731
-    np.testing.assert_allclose(ft.hessian(loss)(X), jacobian_by_differences(ft.grad(loss), X), rtol=1e-7, atol=1e-7)
+    loss = lambda x: np.sum(np.sin(f(x)))
+    np.testing.assert_allclose(
+        ft.hessian(loss)(X), jacobian_by_differences(ft.grad(loss), X), rtol=1e-7, atol=1e-7
+    )
 
 
 @each
 def test_in_place_under_vmap(f: Any) -> None:
     batch = BATCH.copy()
-    np.testing.assert_allclose(ft.vmap(f)(batch), np.stack([f(x.copy()) for x in BATCH]), rtol=1e-14)
+    np.testing.assert_allclose(
+        ft.vmap(f)(batch), np.stack([f(x.copy()) for x in BATCH]), rtol=1e-14
+    )
     np.testing.assert_array_equal(batch, BATCH)
 
 
@@ -139,9 +146,12 @@ def test_in_place_under_trace(f: Any) -> None:
 
 @each
 def test_in_place_under_vmap_of_grad(f: Any) -> None:
-    loss = lambda x: np.sum(f(x) ** 2)  # noqa: E731
+    loss = lambda x: np.sum(f(x) ** 2)
     np.testing.assert_allclose(
-        ft.vmap(ft.grad(loss))(BATCH), np.stack([ft.grad(loss)(x) for x in BATCH]), rtol=1e-12, atol=1e-13
+        ft.vmap(ft.grad(loss))(BATCH),
+        np.stack([ft.grad(loss)(x) for x in BATCH]),
+        rtol=1e-12,
+        atol=1e-13,
     )
 
 
@@ -165,7 +175,9 @@ def test_in_place_with_an_inner_value_lifts_the_outer_array() -> None:
 
         return ft.grad(inner)(2.0) * x[2]
 
-    np.testing.assert_allclose(ft.grad(outer)(X), [X[1] * X[2], X[0] * X[2], X[0] * X[1]], rtol=1e-14)
+    np.testing.assert_allclose(
+        ft.grad(outer)(X), [X[1] * X[2], X[0] * X[2], X[0] * X[1]], rtol=1e-14
+    )
 
 
 def test_at_updates_return_new_arrays() -> None:
@@ -173,7 +185,9 @@ def test_at_updates_return_new_arrays() -> None:
         y = x.at[0].set(2.0).at[1:].add(x[:2]).at[2].multiply(3.0)
         return np.sum(y * np.array([1.0, 2.0, 3.0])) + x[0]
 
-    expected = jacobian_by_differences(lambda x: 2.0 + 2.0 * (x[1] + x[0]) + 9.0 * (x[2] + x[1]) + x[0], X)
+    expected = jacobian_by_differences(
+        lambda x: 2.0 + 2.0 * (x[1] + x[0]) + 9.0 * (x[2] + x[1]) + x[0], X
+    )
     np.testing.assert_allclose(ft.grad(f)(X), expected, rtol=1e-8)
 
 

@@ -1,4 +1,6 @@
-"""Four ways to a second derivative: hessian, jacfwd(jacrev), jacrev(jacrev), jacfwd(jacfwd) and jacrev(jacfwd)."""
+"""Four ways to a second derivative: hessian, jacfwd(jacrev), jacrev(jacrev), jacfwd(jacfwd) and
+jacrev(jacfwd).
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def test_jacfwd_equals_jacrev() -> None:
 
 
 def test_jacobian_shapes_are_output_then_input() -> None:
-    f = lambda w: np.stack([np.tanh(w) @ X, w @ X])  # noqa: E731
+    f = lambda w: np.stack([np.tanh(w) @ X, w @ X])
     expected = jacobian_by_differences(f, W)
     assert expected.shape == (2, 3, 3, 3)
     np.testing.assert_allclose(ft.jacfwd(f)(W), expected, rtol=1e-8, atol=1e-9)
@@ -43,7 +45,9 @@ def test_jacobian_shapes_are_output_then_input() -> None:
 def test_hessian_of_a_vector_function() -> None:
     found = ft.hessian(vector)(X)
     assert found.shape == (2, 3, 3)
-    np.testing.assert_allclose(found, jacobian_by_differences(ft.jacrev(vector), X), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(
+        found, jacobian_by_differences(ft.jacrev(vector), X), rtol=1e-7, atol=1e-8
+    )
 
 
 def test_jacobians_of_pytrees() -> None:
@@ -54,7 +58,9 @@ def test_jacobians_of_pytrees() -> None:
     for transform in (ft.jacfwd, ft.jacrev):
         found = transform(f)(point)
         np.testing.assert_allclose(found["y"]["x"], W, rtol=1e-13)
-        np.testing.assert_allclose(found["y"]["w"], np.einsum("ij,k->ijk", np.eye(3), X), rtol=1e-13)
+        np.testing.assert_allclose(
+            found["y"]["w"], np.einsum("ij,k->ijk", np.eye(3), X), rtol=1e-13
+        )
         np.testing.assert_allclose(found["z"]["x"], np.ones(3), rtol=1e-13)
         np.testing.assert_array_equal(found["z"]["w"], np.zeros((3, 3)))
 
@@ -64,7 +70,9 @@ def test_elementwise_grad_to_third_order() -> None:
     first = ft.elementwise_grad(np.sin)
     np.testing.assert_allclose(first(x), np.cos(x), rtol=1e-14)
     np.testing.assert_allclose(ft.elementwise_grad(first)(x), -np.sin(x), rtol=1e-14)
-    np.testing.assert_allclose(ft.elementwise_grad(ft.elementwise_grad(first))(x), -np.cos(x), rtol=1e-14)
+    np.testing.assert_allclose(
+        ft.elementwise_grad(ft.elementwise_grad(first))(x), -np.cos(x), rtol=1e-14
+    )
 
 
 def test_the_jacobian_of_one_element_is_a_gradient() -> None:

@@ -1,4 +1,6 @@
-"""jit: the same results as without it, staged once per signature, in and around every other transform."""
+"""jit: the same results as without it, staged once per signature, in and around every other
+transform.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def assert_equal(found: Any, expected: Any) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-# -- what it computes ----------------------------------------------------------------------------------------------------
+# -- what it computes ------------------------------------------------------------------------------
 
 
 @scalar
@@ -57,7 +59,11 @@ def test_jit_stages_once_per_signature() -> None:
     assert (info.hits, info.misses, info.currsize) == (3, 4, 4)
     assert jitted.cache_info() == info
     jitted.cache_clear()
-    assert (jitted.cache_info().hits, jitted.cache_info().misses, jitted.cache_info().currsize) == (0, 0, 0)
+    assert (jitted.cache_info().hits, jitted.cache_info().misses, jitted.cache_info().currsize) == (
+        0,
+        0,
+        0,
+    )
     jitted(X)
     assert f.calls == 5
 
@@ -76,14 +82,21 @@ class Pair(NamedTuple):
 
 
 def test_jit_takes_and_returns_pytrees() -> None:
-    f = Counted(lambda p, flag=None, *, extra: {"sum": p["w"] @ p["b"][0], "pair": Pair(p["b"], (extra * 2, None, [flag]))})
+    f = Counted(
+        lambda p, flag=None, *, extra: {
+            "sum": p["w"] @ p["b"][0],
+            "pair": Pair(p["b"], (extra * 2, None, [flag])),
+        }
+    )
     jitted = ft.jit(f)
     params = {"w": np.eye(3), "b": [X, V]}
     for _ in range(2):
         assert_equal(jitted(params, extra=V), f.f(params, extra=V))
     assert f.calls == 1
     assert_equal(jitted(params, X, extra=V), f.f(params, X, extra=V))
-    assert_equal(jitted({"w": np.eye(3), "b": (X, V)}, extra=V), f.f({"w": np.eye(3), "b": (X, V)}, extra=V))
+    assert_equal(
+        jitted({"w": np.eye(3), "b": (X, V)}, extra=V), f.f({"w": np.eye(3), "b": (X, V)}, extra=V)
+    )
     assert f.calls == 3
 
 
@@ -110,9 +123,15 @@ def test_jit_reads_arrays_of_any_layout() -> None:
         np.testing.assert_allclose(jitted(x), np.sum(np.array(x, float) * 2.0, axis=0), rtol=1e-15)
 
 
-# -- numbers -------------------------------------------------------------------------------------------------------------
+# -- numbers ---------------------------------------------------------------------------------------
 
-ARRAYS = [X.astype(np.float32), X, X.astype(complex).astype(np.complex64), np.arange(3, dtype=np.int8), X > 0]
+ARRAYS = [
+    X.astype(np.float32),
+    X,
+    X.astype(complex).astype(np.complex64),
+    np.arange(3, dtype=np.int8),
+    X > 0,
+]
 
 
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda a: str(a.dtype))
@@ -120,10 +139,13 @@ ARRAYS = [X.astype(np.float32), X, X.astype(complex).astype(np.complex64), np.ar
 def test_jit_keeps_python_numbers_weak(array: Any, number: Any) -> None:
     def f(x: Any, n: Any) -> Any:
         results = [
-            x * n, n * x, x + n, x / n, np.maximum(x, n), np.where(x == x, x, n), np.where(x == x, n, 2),
+            x * n, n * x, x + n, x / n, np.maximum(x, n), np.where(x == x, x, n), np.where(x == x,
+            n, 2),
             x * (n + 1), x * (2.0 * n - 1),
-            x * (n * n), np.sin(n) * x, np.add(n, 1) * x, n / 2 * x, -n * x, abs(n) * x, n**2 * x, (n > 1) * x,
-            x > n, n, n + n, [n * np.float32(2)], np.multiply(n, n), n // 2 * x, n % 2 * x, np.stack([n, n]), divmod(n, 2),
+            x * (n * n), np.sin(n) * x, np.add(n, 1) * x, n / 2 * x, -n * x, abs(n) * x, n**2 * x,
+            (n > 1) * x,
+            x > n, n, n + n, [n * np.float32(2)], np.multiply(n, n), n // 2 * x, n % 2 * x,
+            np.stack([n, n]), divmod(n, 2),
         ]  # fmt: skip
         if x.dtype.kind == "f":
             results += [np.clip(x, 0, n), x.clip(n, None), np.abs(x) ** n]
@@ -132,7 +154,9 @@ def test_jit_keeps_python_numbers_weak(array: Any, number: Any) -> None:
     jitted = ft.jit(f)
     for n in (number, type(number)(number + 1)):
         found, expected = jitted(array, n), f(array, n)
-        for k, (a, b) in enumerate(zip(ft.tree.leaves(found), ft.tree.leaves(expected), strict=True)):
+        for k, (a, b) in enumerate(
+            zip(ft.tree.leaves(found), ft.tree.leaves(expected), strict=True)
+        ):
             assert np.asarray(a).dtype == np.asarray(b).dtype, f"result {k}"
             np.testing.assert_allclose(a, b, rtol=1e-6, err_msg=f"result {k}")
     assert jitted.cache_info().misses == 1
@@ -189,7 +213,7 @@ def test_jit_numbers_inside_inner_transforms_stay_weak() -> None:
     for k, (a, b) in enumerate(zip(found, expected, strict=True)):
         assert a.dtype == b.dtype, f"result {k}"
         np.testing.assert_allclose(a, b, rtol=1e-6)
-    total = lambda n: ft.scan(lambda c, y: (c + y, c), n, X)[0]  # noqa: E731
+    total = lambda n: ft.scan(lambda c, y: (c + y, c), n, X)[0]
     assert_equal(ft.jit(total)(1), total(1))
 
 
@@ -220,7 +244,9 @@ def test_jit_refuses_questions_about_values() -> None:
     def f(x: Any) -> Any:
         return x if x[0] > 0 else -x
 
-    with pytest.raises(ConcretizationError, match=r"return x if x\[0\] > 0(.|\n)*np\.where(.|\n)*static_argnums"):
+    with pytest.raises(
+        ConcretizationError, match=r"return x if x\[0\] > 0(.|\n)*np\.where(.|\n)*static_argnums"
+    ):
         ft.jit(f)(X)
 
 
@@ -229,7 +255,7 @@ def test_jit_refuses_integers_beyond_64_bits() -> None:
         ft.jit(lambda n: n * 2.0)(2**70)
 
 
-# -- static arguments ----------------------------------------------------------------------------------------------------
+# -- static arguments ------------------------------------------------------------------------------
 
 
 def test_jit_static_arguments_by_position_and_name() -> None:
@@ -260,13 +286,19 @@ def test_jit_static_values_that_are_equal_but_not_alike() -> None:
 
 @pytest.mark.parametrize("value", [[1, 2], {"a": 1}, np.ones(2)], ids=["list", "dict", "array"])
 def test_jit_refuses_static_arguments_without_hash(value: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"static argument 1 is a \w+, which cannot be hashed(.|\n)*fix: pass"):
+    with pytest.raises(
+        ArgumentError, match=r"static argument 1 is a \w+, which cannot be hashed(.|\n)*fix: pass"
+    ):
         ft.jit(lambda x, n: x, static_argnums=1)(X, value)
 
 
-@pytest.mark.parametrize("value", ["mean", np.sum, object(), {1, 2}], ids=["str", "function", "object", "set"])
+@pytest.mark.parametrize(
+    "value", ["mean", np.sum, object(), {1, 2}], ids=["str", "function", "object", "set"]
+)
 def test_jit_refuses_what_is_neither_numeric_nor_static(value: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"args\[1\] is a \w+, not an array or a number(.|\n)*static_argnums"):
+    with pytest.raises(
+        ArgumentError, match=r"args\[1\] is a \w+, not an array or a number(.|\n)*static_argnums"
+    ):
         ft.jit(lambda x, how: x)(X, value)
     with pytest.raises(ArgumentError, match=r"kwargs\['how'\]"):
         ft.jit(lambda x, how: x)(X, how=value)
@@ -291,7 +323,7 @@ def test_jit_refuses_objects_and_strings_as_arrays_and_results() -> None:
         ft.jit(lambda x: "a")(X)
 
 
-# -- inside and around other transforms ------------------------------------------------------------------------------------
+# -- inside and around other transforms ------------------------------------------------------------
 
 
 @scalar
@@ -313,11 +345,20 @@ def test_jit_inside_and_around_derivatives(f: Any) -> None:
     ):
         for a, b in zip(ft.tree.leaves(transform(g)), ft.tree.leaves(transform(f)), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
-    for transform in (ft.grad, ft.hessian, ft.value_and_grad, lambda h: ft.jit(ft.jit(h)), ft.jacfwd, ft.elementwise_grad):
+    for transform in (
+        ft.grad,
+        ft.hessian,
+        ft.value_and_grad,
+        lambda h: ft.jit(ft.jit(h)),
+        ft.jacfwd,
+        ft.elementwise_grad,
+    ):
         found, expected = ft.jit(transform(f))(X), transform(f)(X)
         for a, b in zip(ft.tree.leaves(found), ft.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
-    np.testing.assert_allclose(ft.jit(ft.vmap(ft.grad(f)))(BATCH), np.stack([ft.grad(f)(x) for x in BATCH]), rtol=1e-11)
+    np.testing.assert_allclose(
+        ft.jit(ft.vmap(ft.grad(f)))(BATCH), np.stack([ft.grad(f)(x) for x in BATCH]), rtol=1e-11
+    )
 
 
 def test_jit_is_staged_once_for_plain_and_traced_calls() -> None:
@@ -326,7 +367,9 @@ def test_jit_is_staged_once_for_plain_and_traced_calls() -> None:
     jitted(X)
     for x in (X, V):
         np.testing.assert_allclose(ft.grad(jitted)(x), np.cos(x) * x + np.sin(x), rtol=1e-14)
-        np.testing.assert_allclose(ft.hessian(jitted)(x), np.diag(2 * np.cos(x) - x * np.sin(x)), rtol=1e-13, atol=1e-14)
+        np.testing.assert_allclose(
+            ft.hessian(jitted)(x), np.diag(2 * np.cos(x) - x * np.sin(x)), rtol=1e-13, atol=1e-14
+        )
         ft.vmap(jitted)(BATCH)
     assert f.calls == 1
 
@@ -335,7 +378,9 @@ def test_jit_in_a_trace_is_one_equation() -> None:
     inner = ft.jit(lambda x: np.sin(x) * 2.0)
     program = ft.trace(lambda x: inner(x) + inner(x + 1.0))(X).check()
     assert [e.primitive.name for e in program.equations].count("call") == 2
-    np.testing.assert_allclose(ft.evaluate(program, X), 2 * np.sin(X) + 2 * np.sin(X + 1), rtol=1e-15)
+    np.testing.assert_allclose(
+        ft.evaluate(program, X), 2 * np.sin(X) + 2 * np.sin(X + 1), rtol=1e-15
+    )
     assert ft.Program.parse(program.text()) == program
 
 
@@ -353,8 +398,12 @@ def test_jit_around_a_closure_over_an_outer_value() -> None:
         inner = ft.jit(lambda x: np.sum(np.sin(f(x, w))))
         return inner(X) + inner(V)
 
-    np.testing.assert_allclose(ft.grad(outer)(2.0), np.sum(X * np.cos(2 * X)) + np.sum(V * np.cos(2 * V)), rtol=1e-13)
-    np.testing.assert_allclose(ft.grad(ft.grad(outer))(2.0), -np.sum(X**2 * np.sin(2 * X)) - np.sum(V**2 * np.sin(2 * V)))
+    np.testing.assert_allclose(
+        ft.grad(outer)(2.0), np.sum(X * np.cos(2 * X)) + np.sum(V * np.cos(2 * V)), rtol=1e-13
+    )
+    np.testing.assert_allclose(
+        ft.grad(ft.grad(outer))(2.0), -np.sum(X**2 * np.sin(2 * X)) - np.sum(V**2 * np.sin(2 * V))
+    )
     np.testing.assert_allclose(ft.vmap(outer)(V), [outer(w) for w in V], rtol=1e-14)
     np.testing.assert_allclose(ft.jit(ft.grad(outer))(2.0), ft.grad(outer)(2.0), rtol=1e-13)
 
@@ -378,27 +427,49 @@ def test_jit_that_captured_a_traced_value_is_not_kept() -> None:
 
 def test_jit_values_can_be_asked_outside() -> None:
     norm = ft.jit(lambda x: np.sum(x * x))
-    f = lambda x: norm(x) if norm(x) > 1.0 else 3.0 * norm(x)  # noqa: E731
+    f = lambda x: norm(x) if norm(x) > 1.0 else 3.0 * norm(x)
     np.testing.assert_allclose(ft.grad(f)(X), 2 * X if X @ X > 1 else 6 * X)
     np.testing.assert_allclose(ft.grad(f)(0.1 * X), 0.6 * X)
 
 
-# -- nothing is shared, nothing is left open --------------------------------------------------------------------------------
+# -- nothing is shared, nothing is left open -------------------------------------------------------
 
 
 def test_jit_results_share_memory_with_nothing() -> None:
     constant = np.arange(3.0)
     jitted = ft.jit(
-        lambda x, y: (x, x, x[1:], x.T, y + 0.0, constant, constant[:2], np.broadcast_to(y, (2, 3)), np.zeros(3))
+        lambda x, y: (
+            x,
+            x,
+            x[1:],
+            x.T,
+            y + 0.0,
+            constant,
+            constant[:2],
+            np.broadcast_to(y, (2, 3)),
+            np.zeros(3),
+        )
     )
-    plain = lambda x, y: (x, x, x[1:], x.T, y + 0, np.arange(3.0), np.arange(2.0), np.stack([y, y]), np.zeros(3))  # noqa: E731
+    plain = lambda x, y: (
+        x,
+        x,
+        x[1:],
+        x.T,
+        y + 0,
+        np.arange(3.0),
+        np.arange(2.0),
+        np.stack([y, y]),
+        np.zeros(3),
+    )
     x, y = X.copy(), V.copy()
     for _ in range(3):
         results = jitted(x, y)
         assert_equal(results, plain(x, y))
         for k, result in enumerate(results):
             assert result.flags.writeable
-            assert not any(np.shares_memory(result, other) for other in (x, y, constant, *results[k + 1 :]))
+            assert not any(
+                np.shares_memory(result, other) for other in (x, y, constant, *results[k + 1 :])
+            )
         for result in results:
             result[...] = np.nan
     assert_equal(x, X)
@@ -478,7 +549,7 @@ def test_jit_recursion_through_a_static_argument() -> None:
     assert power.cache_info().misses == 5
 
 
-# -- cache ----------------------------------------------------------------------------------------------------------------
+# -- cache -----------------------------------------------------------------------------------------
 
 
 def test_jit_cache_is_bounded_and_forgets_the_least_recently_used() -> None:
@@ -526,7 +597,7 @@ def test_jit_in_threads() -> None:
     assert info.hits + info.misses == 200
 
 
-# -- methods --------------------------------------------------------------------------------------------------------------
+# -- methods ---------------------------------------------------------------------------------------
 
 
 class Model:
@@ -585,14 +656,21 @@ class Node:
 
 
 optree.register_pytree_node(  # type: ignore[call-overload]
-    Node, lambda node: ((node.w,), None, None), lambda _, parts: Node(*parts), namespace=optree.registry.__GLOBAL_NAMESPACE
+    Node,
+    lambda node: ((node.w,), None, None),
+    lambda _, parts: Node(*parts),
+    namespace=optree.registry.__GLOBAL_NAMESPACE,
 )
 
 
 def test_jit_of_a_method_never_freezes_its_object_in_silence() -> None:
-    with pytest.raises(ArgumentError, match="method of a Plain, whose attributes would be frozen") as caught:
+    with pytest.raises(
+        ArgumentError, match="method of a Plain, whose attributes would be frozen"
+    ) as caught:
         Plain(2.0).apply(X)
-    assert "static_argnums=0" in str(caught.value) and "functrace.tree.register" in str(caught.value)
+    assert "static_argnums=0" in str(caught.value) and "functrace.tree.register" in str(
+        caught.value
+    )
     with pytest.raises(ArgumentError, match="method of a Plain"):
         ft.grad(lambda x: np.sum(Plain(2.0).apply(x)))(X)
     for k in (2.0, 3.0, 2.0):

@@ -1,4 +1,6 @@
-"""``jit(f, guards=True)``: Python's own ``if`` and ``while`` on the values of a call, as paths that are kept."""
+"""``jit(f, guards=True)``: Python's own ``if`` and ``while`` on the values of a call, as paths that
+are kept.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ def test_inside_other_transforms(f: Function, batch: Any) -> None:
         np.testing.assert_allclose(ft.grad(jitted)(x), ft.grad(f)(x), rtol=1e-13)
         np.testing.assert_allclose(ft.hessian(jitted)(x), ft.hessian(f)(x), rtol=1e-12, atol=1e-13)
         np.testing.assert_allclose(ft.vmap(jitted)(batch), ft.vmap(f)(batch), rtol=1e-13)
-        np.testing.assert_allclose(ft.vmap(ft.grad(jitted))(batch), ft.vmap(ft.grad(f))(batch), rtol=1e-12)
+        np.testing.assert_allclose(
+            ft.vmap(ft.grad(jitted))(batch), ft.vmap(ft.grad(f))(batch), rtol=1e-12
+        )
         outer = guarded(lambda x: jitted(x) * 2.0)
         np.testing.assert_allclose(outer(x), 2.0 * f(x.copy()), rtol=1e-13)
     with pytest.raises(ConcretizationError, match=r"guards=True"):
@@ -180,7 +184,7 @@ def test_results_are_fresh_and_arguments_are_copies() -> None:
     np.testing.assert_array_equal(gradient, [2.0, 5.0])
 
 
-# -- nothing of another path is seen ---------------------------------------------------------------------------------------
+# -- nothing of another path is seen ---------------------------------------------------------------
 
 
 def test_no_warning_and_no_error_of_a_path_that_is_not_taken() -> None:
@@ -218,7 +222,11 @@ def test_callbacks_run_once_per_call_and_on_their_path_only() -> None:
 
     jitted = guarded(f)
     for _ in range(3):
-        for x, names in ((1.0, ["first", "left"]), (-1.0, ["first", "right"]), (7.0, ["first", "left"])):
+        for x, names in (
+            (1.0, ["first", "left"]),
+            (-1.0, ["first", "right"]),
+            (7.0, ["first", "left"]),
+        ):
             seen.clear()
             assert jitted(np.float64(x)) == {1.0: 2.0, -1.0: -1.0, 7.0: 14.0}[x]
             assert seen == names
@@ -273,7 +281,7 @@ def test_an_error_of_the_results_names_the_line() -> None:
     assert info(jitted).misses == info(jitted).paths == 1
 
 
-# -- the surroundings ------------------------------------------------------------------------------------------------------
+# -- the surroundings ------------------------------------------------------------------------------
 
 
 def test_paths_of_other_surroundings_are_not_mixed() -> None:
@@ -358,7 +366,10 @@ def test_one_path_that_two_threads_record_is_kept_once() -> None:
     jitted = guarded(f)
     assert jitted(np.array([-1.0, 1.0])) == 2.0
     found: list[Any] = []
-    threads = [threading.Thread(target=lambda: found.append(jitted(np.array([1.0, 2.0])))) for _ in range(2)]
+    threads = [
+        threading.Thread(target=lambda: found.append(jitted(np.array([1.0, 2.0]))))
+        for _ in range(2)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

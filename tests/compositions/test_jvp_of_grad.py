@@ -14,7 +14,9 @@ from tests.compositions.functions import V, X, jacobian_by_differences, scalar
 def test_jvp_of_grad_equals_differences(f: Any) -> None:
     gradient, product = ft.jvp(ft.grad(f), (X,), (V,))
     np.testing.assert_allclose(gradient, jacobian_by_differences(f, X), rtol=1e-7, atol=1e-7)
-    np.testing.assert_allclose(product, jacobian_by_differences(ft.grad(f), X) @ V, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(
+        product, jacobian_by_differences(ft.grad(f), X) @ V, rtol=1e-7, atol=1e-7
+    )
 
 
 @scalar

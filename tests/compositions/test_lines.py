@@ -1,4 +1,6 @@
-"""Warnings and errors of programs that run later name the line of the function that this call is about, at every repeat."""
+"""Warnings and errors of programs that run later name the line of the function that this call is
+about, at every repeat.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,10 @@ def lines_of(run: Callable[[], Any]) -> set[tuple[str, int]]:
 @pytest.mark.parametrize("held", HELD)
 def test_a_warning_names_the_callers_own_line(held: str, transform: str) -> None:
     files = (f"<first {held} {transform}>", f"<second {held} {transform}>")
-    pair = [define(HELD[held].format(WARNS), "f", above, file) for above, file in zip((0, 7), files, strict=True)]
+    pair = [
+        define(HELD[held].format(WARNS), "f", above, file)
+        for above, file in zip((0, 7), files, strict=True)
+    ]
     for _ in range(REPEATS):
         for f, above, file in zip(pair, (0, 7), files, strict=True):
             assert lines_of(lambda f=f: TRANSFORMS[transform](f)) == {(file, above + 3)}
@@ -76,7 +81,10 @@ def test_a_warning_names_the_callers_own_line(held: str, transform: str) -> None
 @pytest.mark.parametrize("held", HELD)
 def test_a_warning_of_a_jitted_function_names_its_line(held: str) -> None:
     files = (f"<first {held}>", f"<second {held}>")
-    pair = [define(HELD[held].format(WARNS), "f", above, file) for above, file in zip((0, 7), files, strict=True)]
+    pair = [
+        define(HELD[held].format(WARNS), "f", above, file)
+        for above, file in zip((0, 7), files, strict=True)
+    ]
     for staged in ([ft.jit(f) for f in pair], [ft.jit(ft.value_and_grad(f)) for f in pair]):
         for _ in range(3):
             for f, above, file in zip(staged, (0, 7), files, strict=True):
@@ -88,23 +96,35 @@ def test_a_warning_of_a_jitted_function_names_its_line(held: str) -> None:
 @pytest.mark.parametrize("held", HELD)
 def test_an_error_names_the_callers_own_line(held: str, transform: str) -> None:
     files = (f"<first {held} {transform} raises>", f"<second {held} {transform} raises>")
-    pair = [define(HELD[held].format(RAISES), "f", above, file) for above, file in zip((0, 7), files, strict=True)]
+    pair = [
+        define(HELD[held].format(RAISES), "f", above, file)
+        for above, file in zip((0, 7), files, strict=True)
+    ]
     for _ in range(REPEATS):
         for f, above, file in zip(pair, (0, 7), files, strict=True):
             with pytest.raises(np.linalg.LinAlgError) as raised:
                 TRANSFORMS[transform](f)
-            assert raised.value.__notes__[0].startswith(f"  recorded at {file}:{above + 3} in f:   z = np.linalg.inv(y)")
+            assert raised.value.__notes__[0].startswith(
+                f"  recorded at {file}:{above + 3} in f:   z = np.linalg.inv(y)"
+            )
             for function in (ft.jit(f), ft.jit(ft.vmap(f))):
                 for _ in range(2):
                     with pytest.raises(np.linalg.LinAlgError) as raised:
                         function(X if function.__wrapped__ is f else X[None])
-                    assert raised.value.__notes__[0].startswith(f"  recorded at {file}:{above + 3} in f:")
+                    assert raised.value.__notes__[0].startswith(
+                        f"  recorded at {file}:{above + 3} in f:"
+                    )
 
 
 def test_equal_functions_at_the_same_line_of_two_files_are_told_apart() -> None:
-    pair = [define(HELD["checkpoint"].format(WARNS), "f", 0, file) for file in ("<cell 1>", "<cell 2>")]
+    pair = [
+        define(HELD["checkpoint"].format(WARNS), "f", 0, file) for file in ("<cell 1>", "<cell 2>")
+    ]
     for _ in range(REPEATS):
-        assert [lines_of(lambda f=f: ft.value_and_grad(f)(X)) for f in pair] == [{("<cell 1>", 3)}, {("<cell 2>", 3)}]
+        assert [lines_of(lambda f=f: ft.value_and_grad(f)(X)) for f in pair] == [
+            {("<cell 1>", 3)},
+            {("<cell 2>", 3)},
+        ]
 
 
 def test_pullbacks_called_later_name_their_own_lines() -> None:
@@ -131,7 +151,9 @@ def test_a_warning_is_shown_once_per_line_as_numpys_own() -> None:
         warnings.simplefilter("default")
         for _ in range(5):
             ft.value_and_grad(f)(-1.0)
-    assert [(str(w.message), w.filename, w.lineno) for w in caught] == [("invalid value encountered in log", "<once>", 2)]
+    assert [(str(w.message), w.filename, w.lineno) for w in caught] == [
+        ("invalid value encountered in log", "<once>", 2)
+    ]
 
 
 def test_other_error_modes_stay_what_they_are() -> None:

@@ -1,4 +1,6 @@
-"""Derivatives inside derivatives: grad of a function that calls grad, vjp of vjp, triple nesting, closures."""
+"""Derivatives inside derivatives: grad of a function that calls grad, vjp of vjp, triple nesting,
+closures.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def test_grad_of_function_that_calls_grad(f: Any) -> None:
 
     expected = 2.0 * ft.hessian(f)(X) @ ft.grad(f)(X)
     np.testing.assert_allclose(ft.grad(gradient_norm)(X), expected, rtol=1e-10)
-    np.testing.assert_allclose(ft.grad(gradient_norm)(X), jacobian_by_differences(gradient_norm, X), rtol=1e-6)
+    np.testing.assert_allclose(
+        ft.grad(gradient_norm)(X), jacobian_by_differences(gradient_norm, X), rtol=1e-6
+    )
 
 
 @scalar
@@ -30,9 +34,14 @@ def test_grad_of_gradient_step(f: Any) -> None:
         return f(x - 1e-3 * ft.grad(f)(x))
 
     rate = np.array(1e-3)
-    np.testing.assert_allclose(ft.grad(after_step)(rate), jacobian_by_differences(after_step, rate)[()], rtol=1e-4)
     np.testing.assert_allclose(
-        ft.grad(after_step_from)(X), jacobian_by_differences(after_step_from, X), rtol=1e-6, atol=1e-7
+        ft.grad(after_step)(rate), jacobian_by_differences(after_step, rate)[()], rtol=1e-4
+    )
+    np.testing.assert_allclose(
+        ft.grad(after_step_from)(X),
+        jacobian_by_differences(after_step_from, X),
+        rtol=1e-6,
+        atol=1e-7,
     )
 
 
@@ -58,12 +67,14 @@ def test_pullback_in_its_cotangent_is_linear() -> None:
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 5])
 def test_grad_nested_to_any_depth(depth: int) -> None:
-    f: Any = lambda x: np.exp(2.0 * x) + x**6  # noqa: E731
+    f: Any = lambda x: np.exp(2.0 * x) + x**6
     for _ in range(depth):
         f = ft.grad(f)
     x = 0.3
     falling = np.prod([6.0 - k for k in range(depth)])
-    np.testing.assert_allclose(f(x), 2.0**depth * np.exp(2 * x) + falling * x ** (6 - depth), rtol=1e-12)
+    np.testing.assert_allclose(
+        f(x), 2.0**depth * np.exp(2 * x) + falling * x ** (6 - depth), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
@@ -79,8 +90,8 @@ def test_triple_nesting_of_different_transforms() -> None:
     def f(x: Any) -> Any:
         return np.sum(np.sin(x) * x**2)
 
-    third = lambda x: 6 * np.cos(x) - 6 * x * np.sin(x) - x**2 * np.cos(x)  # noqa: E731
-    second = lambda x: 2 * np.sin(x) + 4 * x * np.cos(x) - x**2 * np.sin(x)  # noqa: E731
+    third = lambda x: 6 * np.cos(x) - 6 * x * np.sin(x) - x**2 * np.cos(x)
+    second = lambda x: 2 * np.sin(x) + 4 * x * np.cos(x) - x**2 * np.sin(x)
     diagonal = ft.vmap(lambda x: ft.grad(lambda y: ft.jvp(ft.grad(f), (y,), (1.0,))[1])(x))(X)
     np.testing.assert_allclose(diagonal, third(X), rtol=1e-11)
     inner = ft.grad(lambda x: np.sum(ft.vmap(lambda y: ft.jvp(f, (y,), (1.0,))[1])(x)))(X)
@@ -123,7 +134,7 @@ def test_inner_transform_of_outer_values_only() -> None:
 
 
 def test_stop_gradient_cuts_one_level_each() -> None:
-    f = lambda x: x * ft.stop_gradient(x**2)  # noqa: E731
+    f = lambda x: x * ft.stop_gradient(x**2)
     assert ft.grad(f)(3.0) == 9.0
     assert ft.grad(ft.grad(f))(3.0) == 0.0
 
@@ -137,7 +148,9 @@ def test_value_inside_nested_grad_is_plain() -> None:
 
     assert ft.grad(ft.grad(f))(2.0) == 12.0
     assert seen == [2.0]
-    assert not isinstance(seen[0], type(None)) and isinstance(seen[0], np.float64 | np.ndarray | float)
+    assert not isinstance(seen[0], type(None)) and isinstance(
+        seen[0], np.float64 | np.ndarray | float
+    )
 
 
 def test_trace_of_grad_and_evaluate_under_grad() -> None:
@@ -150,8 +163,8 @@ def test_trace_of_grad_and_evaluate_under_grad() -> None:
 
 
 def test_same_function_at_two_levels_at_once() -> None:
-    f = lambda x: np.sin(x) * x  # noqa: E731
-    both = lambda x: f(x) * ft.grad(f)(x)  # noqa: E731
-    d = lambda x: np.cos(x) * x + np.sin(x)  # noqa: E731
-    dd = lambda x: 2 * np.cos(x) - x * np.sin(x)  # noqa: E731
+    f = lambda x: np.sin(x) * x
+    both = lambda x: f(x) * ft.grad(f)(x)
+    d = lambda x: np.cos(x) * x + np.sin(x)
+    dd = lambda x: 2 * np.cos(x) - x * np.sin(x)
     np.testing.assert_allclose(ft.grad(both)(0.7), d(0.7) ** 2 + f(0.7) * dd(0.7), rtol=1e-13)

@@ -1,4 +1,6 @@
-"""Perturbation confusion: the derivatives of different levels must not meet (Siskind and Pearlmutter, 2005 and 2008)."""
+"""Perturbation confusion: the derivatives of different levels must not meet (Siskind and
+Pearlmutter, 2005 and 2008).
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,16 @@ def pulled(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda x: ft.vjp(f, x)[1](1.0)[0]
 
 
-WAYS: dict[str, Derivative] = {"grad": ft.grad, "jvp": forward, "linearize": linearized, "vjp": pulled}
+WAYS: dict[str, Derivative] = {
+    "grad": ft.grad,
+    "jvp": forward,
+    "linearize": linearized,
+    "vjp": pulled,
+}
 pairs = pytest.mark.parametrize(
-    "outer, inner", [(a, b) for a in WAYS.values() for b in WAYS.values()], ids=[f"{a} of {b}" for a in WAYS for b in WAYS]
+    "outer, inner",
+    [(a, b) for a in WAYS.values() for b in WAYS.values()],
+    ids=[f"{a} of {b}" for a in WAYS for b in WAYS],
 )
 
 
@@ -54,10 +63,11 @@ def test_inner_derivative_at_the_outer_point(outer: Derivative, inner: Derivativ
 
 @pairs
 def test_returned_closure_of_the_outer_level(outer: Derivative, inner: Derivative) -> None:
-    # The classic of higher-order functions: D (\x. \y. f(x + y)) applied twice must not mix the two x's.
-    shift = lambda offset: lambda f: lambda x: f(x + offset)  # noqa: E731
-    derived = lambda f, x: outer(lambda offset: shift(offset)(f)(x))(0.0)  # noqa: E731
-    twice = lambda x: derived(lambda y: derived(np.exp, y), x)  # noqa: E731
+    # The classic of higher-order functions: D (\x. \y. f(x + y)) applied twice must not mix the two
+    # x's.
+    shift = lambda offset: lambda f: lambda x: f(x + offset)
+    derived = lambda f, x: outer(lambda offset: shift(offset)(f)(x))(0.0)
+    twice = lambda x: derived(lambda y: derived(np.exp, y), x)
     np.testing.assert_allclose(twice(1.0), np.e, rtol=1e-14)
     np.testing.assert_allclose(inner(twice)(1.0), np.e, rtol=1e-14)
 

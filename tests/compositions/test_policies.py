@@ -1,4 +1,6 @@
-"""Residual policies: ``pack`` is called as each residual is saved, ``unpack`` as it is fetched; what is named is kept."""
+"""Residual policies: ``pack`` is called as each residual is saved, ``unpack`` as it is fetched;
+what is named is kept.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class Log:
     def pack(self, x: Any) -> Any:
         assert type(x) is np.ndarray
         self.events.append(("pack", len(self.arrays)))
-        self.arrays.append(np.array(x, order="C"))  # in another memory order, by which BLAS rounds: it is put back
+        self.arrays.append(
+            np.array(x, order="C")
+        )  # in another memory order, by which BLAS rounds: it is put back
         return ("box", len(self.arrays) - 1)
 
     def unpack(self, held: Any) -> Any:
@@ -67,25 +71,39 @@ def layer(x: Any) -> Any:
     return np.tanh(np.sin(x) * x)
 
 
-# -- counts and order ----------------------------------------------------------------------------------------------------
+# -- counts and order ------------------------------------------------------------------------------
 
 
-def test_each_residual_is_packed_once_as_soon_as_it_is_there_and_fetched_when_it_is_needed() -> None:
+def test_each_residual_is_packed_once_as_soon_as_it_is_there_and_fetched_when_it_is_needed() -> (
+    None
+):
     log = Log()
     f = ft.checkpoint(layer, policy=log.policy)
     for _ in range(3):  # interpreted, compiled, compiled
         log.run(lambda: ft.grad(lambda x: np.sum(f(x)))(X))
         assert log.of("pack") == [0, 1, 2, 3]
-        found = {name: k for k, a in enumerate(log.arrays) for name, v in saved_by_layer().items() if np.array_equal(a, v)}
+        found = {
+            name: k
+            for k, a in enumerate(log.arrays)
+            for name, v in saved_by_layer().items()
+            if np.array_equal(a, v)
+        }
         assert len(found) == 4
-        assert found["x"] == 0 and found["1 - tanh^2"] == 3, "in the order in which there are values"
+        assert found["x"] == 0 and found["1 - tanh^2"] == 3, (
+            "in the order in which there are values"
+        )
         assert sorted(log.of("unpack")) == [0, 1, 2, 3]
         assert log.of("unpack")[0] == 3, "the last operation is pulled back first"
         assert log.events.index(("unpack", 3)) > log.events.index(("pack", 3))
 
 
 def saved_by_layer() -> dict[str, Any]:
-    return {"x": X, "sin": np.sin(X), "cos": np.cos(X), "1 - tanh^2": 1.0 - np.tanh(np.sin(X) * X) ** 2}
+    return {
+        "x": X,
+        "sin": np.sin(X),
+        "cos": np.cos(X),
+        "1 - tanh^2": 1.0 - np.tanh(np.sin(X) * X) ** 2,
+    }
 
 
 def test_pack_at_saving_and_unpack_at_every_pullback() -> None:
@@ -108,8 +126,10 @@ def test_nothing_is_packed_without_reverse_mode() -> None:
 
 @pytest.mark.parametrize(
     ("transform", "count"),
-    [("vmap of grad", 4), ("grad of vmap", 4), ("jit of grad", 4), ("grad of jit", 4), ("jit of vmap of grad", 4),
-     ("linearize", 4), ("grad of scan", 16), ("vmap of grad of scan", 16), ("jit of grad of scan", 16)],
+    [("vmap of grad", 4), ("grad of vmap", 4), ("jit of grad", 4), ("grad of jit", 4),
+    ("jit of vmap of grad", 4),
+     ("linearize", 4), ("grad of scan", 16), ("vmap of grad of scan", 16), ("jit of grad of scan",
+     16)],
 )  # fmt: skip
 def test_counts_under_other_transforms(transform: str, count: int) -> None:
     log = Log()
@@ -129,7 +149,10 @@ def test_loop_packs_per_step_and_fetches_the_last_step_first() -> None:
 
 def test_loop_inside_is_packed_as_its_stacks() -> None:
     log = Log()
-    f = ft.checkpoint(lambda x: np.sum(ft.scan(lambda c, y: (np.sin(c * y), None), x, BATCH)[0]), policy=log.policy)
+    f = ft.checkpoint(
+        lambda x: np.sum(ft.scan(lambda c, y: (np.sin(c * y), None), x, BATCH)[0]),
+        policy=log.policy,
+    )
     ft.grad(f)(X)
     assert {a.shape for a in log.arrays} <= {(4, 3), (3,)}
     assert any(a.shape == (4, 3) for a in log.arrays)
@@ -147,7 +170,9 @@ def test_only_the_branch_that_runs_packs() -> None:
 
 def test_checkpoint_around_packs_in_the_replay_only() -> None:
     log = Log()
-    _, pullback = ft.vjp(ft.checkpoint(lambda x: np.exp(ft.checkpoint(layer, policy=log.policy)(x))), X)
+    _, pullback = ft.vjp(
+        ft.checkpoint(lambda x: np.exp(ft.checkpoint(layer, policy=log.policy)(x))), X
+    )
     assert log.events == []
     pullback(V)
     assert (len(log.of("pack")), len(log.of("unpack"))) == (4, 4)
@@ -155,18 +180,24 @@ def test_checkpoint_around_packs_in_the_replay_only() -> None:
 
 def test_inner_policy_goes_before_the_outer_one() -> None:
     inner, outer = Log(), Log()
-    f = ft.checkpoint(lambda x: np.exp(ft.checkpoint(layer, policy=inner.policy)(x)), policy=outer.policy)
+    f = ft.checkpoint(
+        lambda x: np.exp(ft.checkpoint(layer, policy=inner.policy)(x)), policy=outer.policy
+    )
     gradient = ft.grad(lambda x: np.sum(f(x)))(X)
     assert (len(inner.of("pack")), len(inner.of("unpack"))) == (4, 4)
-    assert len(outer.of("pack")) == len(outer.of("unpack")) == 1, "exp(layer(x)); the others are packed already"
+    assert len(outer.of("pack")) == len(outer.of("unpack")) == 1, (
+        "exp(layer(x)); the others are packed already"
+    )
     assert_equal(gradient, ft.grad(lambda x: np.sum(np.exp(layer(x))))(X))
 
 
-# -- meaning ---------------------------------------------------------------------------------------------------------------
+# -- meaning ---------------------------------------------------------------------------------------
 
 
 CHOSEN_PER_EXAMPLE = {"grad of cond under vmap"}
-"""There residuals are chosen per example, captured matrices too: BLAS is given other products, and may round otherwise."""
+"""There residuals are chosen per example, captured matrices too: BLAS is given other products, and
+may round otherwise.
+"""
 
 
 @pytest.mark.sampled(4)
@@ -200,7 +231,9 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128, np.bool_])
-def test_what_is_unpacked_has_the_strides_of_what_was_packed(layout: Any, order: str, dtype: Any) -> None:
+def test_what_is_unpacked_has_the_strides_of_what_was_packed(
+    layout: Any, order: str, dtype: Any
+) -> None:
     x = np.asarray(layout((np.arange(32.0).reshape(8, 4) % 7).astype(dtype)))
     packed = pack_p.eval(x, ft.policies.pack(lambda x: np.array(x, order=order), lambda x: x))
     for _ in range(2):
@@ -244,9 +277,10 @@ def test_loss_of_precision_changes_derivatives_only() -> None:
 
 
 def test_second_order_sees_the_values_that_were_unpacked_and_differentiates_the_function() -> None:
-    # pack and unpack are the identity to every transform: a policy with loss gives second derivatives with that loss.
+    # pack and unpack are the identity to every transform: a policy with loss gives second
+    # derivatives with that loss.
     halved = ft.policies.pack(lambda x: x.astype(np.float16), lambda h: h.astype(np.float64))
-    f = lambda x: np.sum(layer(x))  # noqa: E731
+    f = lambda x: np.sum(layer(x))
     found = [
         ft.hessian(ft.checkpoint(f, policy=halved))(X),
         ft.jacrev(ft.grad(ft.checkpoint(f, policy=halved)))(X),
@@ -259,7 +293,7 @@ def test_second_order_sees_the_values_that_were_unpacked_and_differentiates_the_
 
 def test_grad_inside_the_packed_function() -> None:
     log = Log()
-    g = lambda x: np.sum(ft.grad(lambda y: np.sum(np.sin(y) * x))(x * x))  # noqa: E731
+    g = lambda x: np.sum(ft.grad(lambda y: np.sum(np.sin(y) * x))(x * x))
     assert_equal(ft.grad(ft.checkpoint(g, policy=log.policy))(X), ft.grad(g)(X))
     assert log.of("pack")
 
@@ -267,26 +301,33 @@ def test_grad_inside_the_packed_function() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.complex128])
 def test_dtypes_and_scalars(dtype: Any) -> None:
     log = Log()
-    f = lambda x: np.sum(np.real(np.sin(x) * x[0] * np.arange(3)))  # noqa: E731
+    f = lambda x: np.sum(np.real(np.sin(x) * x[0] * np.arange(3)))
     x = X.astype(dtype)
     assert_equal(ft.grad(ft.checkpoint(f, policy=log.policy))(x), ft.grad(f)(x))
-    assert {a.dtype for a in log.arrays} >= {np.dtype(dtype)} and () in {a.shape for a in log.arrays}
+    assert {a.dtype for a in log.arrays} >= {np.dtype(dtype)} and () in {
+        a.shape for a in log.arrays
+    }
 
 
 def test_integer_residual_is_packed_with_its_dtype() -> None:
     log = Log()
-    f = lambda x, k: np.sum(np.sin(x) * np.take(x, k))  # noqa: E731
+    f = lambda x, k: np.sum(np.sin(x) * np.take(x, k))
     places = np.array([2, 0, 1])
     assert_equal(ft.grad(ft.checkpoint(f, policy=log.policy))(X, places), ft.grad(f)(X, places))
 
 
-# -- what pack may return --------------------------------------------------------------------------------------------------
+# -- what pack may return --------------------------------------------------------------------------
 
 
 def test_pack_to_bytes() -> None:
-    policy = ft.policies.pack(lambda x: zlib.compress(pickle.dumps(x)), lambda held: pickle.loads(zlib.decompress(held)))
+    policy = ft.policies.pack(
+        lambda x: zlib.compress(pickle.dumps(x)), lambda held: pickle.loads(zlib.decompress(held))
+    )
     assert_equal(ft.grad(ft.checkpoint(total(layer), policy=policy))(X), ft.grad(total(layer))(X))
-    assert_equal(ft.grad(total(scanned(ft.checkpoint(layer, policy=policy))))(BATCH), ft.grad(total(scanned(layer)))(BATCH))
+    assert_equal(
+        ft.grad(total(scanned(ft.checkpoint(layer, policy=policy))))(BATCH),
+        ft.grad(total(scanned(layer)))(BATCH),
+    )
 
 
 def test_pack_to_files(tmp_path: Path) -> None:
@@ -304,7 +345,10 @@ def test_pack_to_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("held", [None, (), {}, "text", 3])
 def test_pack_may_return_anything(held: Any) -> None:
-    f = ft.checkpoint(np.sin, policy=ft.policies.pack(lambda x: held, lambda got: np.cos(X) if got is held else None))
+    f = ft.checkpoint(
+        np.sin,
+        policy=ft.policies.pack(lambda x: held, lambda got: np.cos(X) if got is held else None),
+    )
     np.testing.assert_array_equal(ft.vjp(f, X)[1](V)[0], V * np.cos(X))
 
 
@@ -344,7 +388,7 @@ def test_packing_into_fewer_bits_lowers_the_peak(differentiate: Any) -> None:
         assert least <= 0.65 * most, f"{least:.1f} arrays, {most:.1f} without"
 
 
-# -- errors ----------------------------------------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------
 
 
 class OwnError(Exception):
@@ -358,8 +402,10 @@ def raising(*_: Any) -> Any:
 @pytest.mark.sampled(3)
 @everywhere
 @pytest.mark.parametrize("word", ["pack", "unpack"])
-def test_exceptions_of_pack_and_unpack_pass_and_leave_nothing_behind(transform: str, word: str) -> None:
-    same = lambda x: x  # noqa: E731
+def test_exceptions_of_pack_and_unpack_pass_and_leave_nothing_behind(
+    transform: str, word: str
+) -> None:
+    same = lambda x: x
     policy = ft.policies.pack(raising, same) if word == "pack" else ft.policies.pack(same, raising)
     apply = TRANSFORMS[transform]
     log = Log()
@@ -385,7 +431,9 @@ def test_exceptions_of_pack_and_unpack_pass_and_leave_nothing_behind(transform: 
     ],
     ids=["size", "rank", "dtype", "list", "none", "object"],
 )
-def test_wrong_answers_of_unpack(answer: Any, error: type[Exception], words: tuple[str, ...]) -> None:
+def test_wrong_answers_of_unpack(
+    answer: Any, error: type[Exception], words: tuple[str, ...]
+) -> None:
     f = ft.checkpoint(layer, policy=ft.policies.pack(lambda x: x, lambda x: answer))
     for gradient in (ft.grad(total(f)), ft.jit(ft.grad(total(f)))):
         for _ in range(3):
@@ -411,11 +459,14 @@ def test_bad_policies_are_refused_at_once() -> None:
 
 
 def test_policies_save_and_recompute_by_name_of_the_constant() -> None:
-    kept = {p: len(ft.saved_residuals(ft.checkpoint(layer, policy=p))(X)) for p in (ft.policies.save, ft.policies.recompute)}
+    kept = {
+        p: len(ft.saved_residuals(ft.checkpoint(layer, policy=p))(X))
+        for p in (ft.policies.save, ft.policies.recompute)
+    }
     assert kept == {ft.policies.save: 4, ft.policies.recompute: 1}
 
 
-# -- names -----------------------------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------------------
 
 
 def named_layer(x: Any) -> Any:
@@ -438,7 +489,9 @@ def made(f: Any, *args: Any) -> set[str]:
         (("nobody", "b"), {"argument x", "named 'b'"}),
     ],
 )
-def test_what_is_named_is_kept_and_the_rest_computed_again(names: tuple[str, ...], expected: set[str]) -> None:
+def test_what_is_named_is_kept_and_the_rest_computed_again(
+    names: tuple[str, ...], expected: set[str]
+) -> None:
     assert made(ft.checkpoint(named_layer, policy=ft.policies.save_names(*names)), X) == expected
 
 
@@ -453,13 +506,15 @@ def test_keeping_names_changes_nothing(transform: str, names: tuple[str, ...]) -
 
 def test_names_inside_functions_that_are_jitted_or_checkpointed() -> None:
     for wrap in (ft.jit, lambda f: ft.checkpoint(f, policy=ft.policies.save)):
-        f = ft.checkpoint(lambda x, wrap=wrap: np.cos(wrap(named_layer)(x)), policy=ft.policies.save_names("b"))
+        f = ft.checkpoint(
+            lambda x, wrap=wrap: np.cos(wrap(named_layer)(x)), policy=ft.policies.save_names("b")
+        )
         assert made(f, X) == {"argument x", "named 'b'"}
         assert_equal(ft.grad(total(f))(X), ft.grad(total(lambda x: np.cos(named_layer(x))))(X))
 
 
 def test_names_change_nothing_without_checkpoint() -> None:
-    plain = lambda x: np.tanh(np.exp(np.sin(x)) * np.sin(x))  # noqa: E731
+    plain = lambda x: np.tanh(np.exp(np.sin(x)) * np.sin(x))
     assert_equal(named_layer(X), plain(X))
     assert_equal(ft.grad(total(named_layer))(X), ft.grad(total(plain))(X), 1e-13)
 
@@ -468,7 +523,10 @@ def test_names_in_nests_and_on_plain_arrays() -> None:
     tree = {"a": X, "b": (V, None, 3.0)}
     assert ft.checkpoint_name(tree, "tree")["a"] is X
     f = ft.checkpoint(
-        lambda x: sum(np.sum(np.sin(y)) for y in ft.checkpoint_name((np.cos(x), {"h": np.exp(x)}), "both")[0:1]),
+        lambda x: sum(
+            np.sum(np.sin(y))
+            for y in ft.checkpoint_name((np.cos(x), {"h": np.exp(x)}), "both")[0:1]
+        ),
         policy=ft.policies.save_names("both"),
     )
     assert "named 'both'" in made(f, X)

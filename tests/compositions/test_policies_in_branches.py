@@ -1,4 +1,6 @@
-"""Residual policies of branches, inside every loop: a branch that is not taken leaves the slots of its residuals empty."""
+"""Residual policies of branches, inside every loop: a branch that is not taken leaves the slots of
+its residuals empty.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +18,10 @@ policies = ft.policies
 BOXED = policies.pack(lambda x: ("box", x.copy()), lambda box: box[1])
 NAMED = policies.save_names("h")
 PAIRS = {
-    "pack, pack": (BOXED, policies.pack(lambda x: (x.tolist(), x.dtype), lambda pair: np.array(*pair))),
+    "pack, pack": (
+        BOXED,
+        policies.pack(lambda x: (x.tolist(), x.dtype), lambda pair: np.array(*pair)),
+    ),
     "pack, none": (BOXED, None),
     "none, pack": (None, BOXED),
     "pack, save_names": (BOXED, NAMED),
@@ -42,15 +47,19 @@ def kept(f: Callable[..., Any], policy: Any) -> Callable[..., Any]:
 def choices(first: Callable[..., Any], second: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
     return {
         "cond": lambda x, v: ft.cond(x > 0, first, second, v),
-        "switch": lambda x, v: ft.switch((x > 0) + (x > 1) * 1, [first, second, lambda u: u * 0.5], v),
+        "switch": lambda x, v: ft.switch(
+            (x > 0) + (x > 1) * 1, [first, second, lambda u: u * 0.5], v
+        ),
     }
 
 
 LOOPS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "no loop": lambda f: lambda v, xs: f(xs[0], v),
     "scan": lambda f: lambda v, xs: ft.scan(lambda c, x: (f(x, c), np.sum(c)), v, xs),
-    "scan, reverse": lambda f: lambda v, xs: ft.scan(lambda c, x: (f(x, c), None), v, xs, reverse=True)[0],
-    "scan, unrolled": lambda f: lambda v, xs: ft.scan(lambda c, x: (f(x, c), None), v, xs, unroll=2)[0],
+    "scan, reverse": lambda f: lambda v, xs: ft.scan(lambda c, x: (f(x, c), None), v, xs,
+    reverse=True)[0],
+    "scan, unrolled": lambda f: lambda v, xs: ft.scan(lambda c, x: (f(x, c), None), v, xs,
+    unroll=2)[0],
     "while_loop": lambda f: lambda v, xs: ft.while_loop(
         lambda s: s[0] < 3, lambda s: (s[0] + 1, f(xs[s[0]], s[1])), (0, v)
     )[1],
@@ -61,7 +70,8 @@ LOOPS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "map": lambda f: lambda v, xs: ft.map(lambda x: f(x, v), xs),
     "vmap": lambda f: lambda v, xs: ft.vmap(lambda x: f(x, v))(xs),
     "scan of fori_loop of cond": lambda f: lambda v, xs: ft.scan(
-        lambda c, x: (ft.fori_loop(0, 2, lambda i, s: ft.cond(x > 0, lambda u: f(xs[i], u), lambda u: u * 2.0, s), c), None),
+        lambda c, x: (ft.fori_loop(0, 2, lambda i, s: ft.cond(x > 0, lambda u: f(xs[i], u),
+        lambda u: u * 2.0, s), c), None),
         v, xs,
     )[0],
 }  # fmt: skip
@@ -89,7 +99,11 @@ TRANSFORMS: dict[str, Callable[..., Any]] = {
 @pytest.mark.full
 def test_policies_of_branches_change_nothing_in_any_loop() -> None:
     wrong = []
-    plain = {(loop, kind): total(LOOPS[loop](f)) for loop in LOOPS for kind, f in choices(one, other).items()}
+    plain = {
+        (loop, kind): total(LOOPS[loop](f))
+        for loop in LOOPS
+        for kind, f in choices(one, other).items()
+    }
     expected: dict[Any, Any] = {}
     for n, (pair, (first, second)) in enumerate(PAIRS.items()):
         for m, (loop, make) in enumerate(LOOPS.items()):

@@ -1,4 +1,6 @@
-"""Python's own ``if``, ``while``, ``for`` on traced values, under every transform that knows values, and nested."""
+"""Python's own ``if``, ``while``, ``for`` on traced values, under every transform that knows
+values, and nested.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,11 @@ def branch(x: Any) -> Any:
 BRANCHES = [
     (np.array([1.0, 2.0, 3.0]), lambda x: 3 * x**2, lambda x: np.diag(6 * x)),
     (np.array([-1.0, 2.0, -3.0]), np.cos, lambda x: np.diag(-np.sin(x))),
-    (np.array([-1.0, -2.0, -3.0]), lambda x: np.prod(x) / x, lambda x: np.prod(x) * (1 - np.eye(3)) / np.outer(x, x)),
+    (
+        np.array([-1.0, -2.0, -3.0]),
+        lambda x: np.prod(x) / x,
+        lambda x: np.prod(x) * (1 - np.eye(3)) / np.outer(x, x),
+    ),
 ]
 
 
@@ -44,10 +50,14 @@ def test_while_under_grad(a: float) -> None:
 @pytest.mark.parametrize("a", [0.5, 2.0, 10.0])
 def test_while_under_nested_grad_and_jvp(a: float) -> None:
     np.testing.assert_allclose(ft.grad(ft.grad(newton_sqrt))(a), -0.25 * a**-1.5, rtol=1e-9)
-    np.testing.assert_allclose(ft.grad(ft.grad(ft.grad(newton_sqrt)))(a), 0.375 * a**-2.5, rtol=1e-7)
+    np.testing.assert_allclose(
+        ft.grad(ft.grad(ft.grad(newton_sqrt)))(a), 0.375 * a**-2.5, rtol=1e-7
+    )
     value, slope = ft.jvp(newton_sqrt, (a,), (2.0,))
     np.testing.assert_allclose([value, slope], [np.sqrt(a), 1.0 / np.sqrt(a)], rtol=1e-12)
-    np.testing.assert_allclose(ft.jvp(ft.grad(newton_sqrt), (a,), (1.0,))[1], -0.25 * a**-1.5, rtol=1e-9)
+    np.testing.assert_allclose(
+        ft.jvp(ft.grad(newton_sqrt), (a,), (1.0,))[1], -0.25 * a**-1.5, rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("x, first, second", BRANCHES, ids=["first", "second", "third"])
@@ -88,13 +98,17 @@ def test_exponent_changes_from_call_to_call() -> None:
     for n in (2, 3, 2.0, 0.5, -1, 0, 1, 3.5, 2, 7):
         found = ft.grad(lambda x: x**n)(1.7)
         np.testing.assert_allclose(found, n * 1.7 ** (n - 1), rtol=1e-13)
-        np.testing.assert_allclose(ft.grad(ft.grad(lambda x: x**n))(1.7), n * (n - 1) * 1.7 ** (n - 2), rtol=1e-13)
+        np.testing.assert_allclose(
+            ft.grad(ft.grad(lambda x: x**n))(1.7), n * (n - 1) * 1.7 ** (n - 2), rtol=1e-13
+        )
 
 
 def test_signed_zero_and_nan_constants_are_different_constants() -> None:
     for c in (0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, 0.0, -0.0):
         c = float(c)
-        value, _ = ft.value_and_grad(lambda x: np.arctan2(x * 0.0 + c, -1.0) if c == 0 else x * c)(1.0)
+        value, _ = ft.value_and_grad(lambda x: np.arctan2(x * 0.0 + c, -1.0) if c == 0 else x * c)(
+            1.0
+        )
         expected = np.arctan2(np.float64(1.0) * 0.0 + c, -1.0) if c == 0 else c
         np.testing.assert_array_equal(value, expected)
 
@@ -109,7 +123,9 @@ def test_traced_integer_as_bound_and_index() -> None:
 
     x = np.array([1.0, 2.0, 5.0, 3.0])
     np.testing.assert_array_equal(ft.grad(f)(x), [2.0, 4.0, 1.0, 0.0])
-    np.testing.assert_array_equal(ft.grad(f)(x[::-1]), [0.0, 1.0, 0.0, 0.0] + 2 * np.array([3.0, 0.0, 0.0, 0.0]))
+    np.testing.assert_array_equal(
+        ft.grad(f)(x[::-1]), [0.0, 1.0, 0.0, 0.0] + 2 * np.array([3.0, 0.0, 0.0, 0.0])
+    )
 
 
 def test_break_and_boolean_index() -> None:

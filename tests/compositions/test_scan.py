@@ -29,14 +29,18 @@ from tests.oracles import assert_same, differences, stacked
 CLOSE = {"rtol": 1e-11, "atol": 1e-13}
 
 
-def python_scan(f: Any, init: Any, xs: Any, length: int | None = None, reverse: bool = False) -> Any:
+def python_scan(
+    f: Any, init: Any, xs: Any, length: int | None = None, reverse: bool = False
+) -> Any:
     """The same loop in plain Python: what scan means."""
     steps = length if xs is None else len(leaves(xs)[0])
     carry, found = init, [None] * steps
     for t in reversed(range(steps)) if reverse else range(steps):
         carry, found[t] = f(carry, map_leaves(lambda a: a[t], xs))
     rows = [leaves(y) for y in found]
-    return carry, unflatten(structure(found[0]), [np.stack(column) for column in zip(*rows, strict=True)])
+    return carry, unflatten(
+        structure(found[0]), [np.stack(column) for column in zip(*rows, strict=True)]
+    )
 
 
 def both(f: Any, init: Any, xs: Any, **kwargs: Any) -> None:
@@ -47,7 +51,7 @@ def both(f: Any, init: Any, xs: Any, **kwargs: Any) -> None:
         assert_same(a, b, rtol=1e-14)
 
 
-# -- values -------------------------------------------------------------------------------------------------------------
+# -- values ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -81,7 +85,9 @@ def test_python_numbers_take_the_dtype_of_the_body() -> None:
     assert carry.dtype == np.float32
     carry, _ = ft.scan(lambda c, x: (c * x, None), 1.0, np.ones(3, np.complex64))
     assert carry.dtype == np.complex64
-    carry, ys = ft.scan(lambda c, x: (c * 0.5, c + x), 1, np.ones(3, np.float32))  # a number throughout
+    carry, ys = ft.scan(
+        lambda c, x: (c * 0.5, c + x), 1, np.ones(3, np.float32)
+    )  # a number throughout
     assert (carry.dtype, ys.dtype) == (np.float64, np.float32)
     carry, ys = ft.scan(lambda c, x: (0, c + x), np.float32(2.0), np.ones(3, np.float32))
     assert (carry.dtype, ys.dtype) == (np.float32, np.float32)
@@ -91,7 +97,9 @@ def test_a_number_may_be_followed_by_an_array_of_wider_dtype_only() -> None:
     with pytest.raises(DtypeError, match=r"carry is f64\[\] before and i64\[\] after"):
         ft.scan(lambda c, x: (x, c), 0.0, np.arange(3))
     for run in (ft.scan, lambda f, c, x: ft.jit(lambda x: ft.scan(f, c, x))(x)):
-        (n, total), ys = run(lambda c, x: ((c[0] + 1, c[1] + x * c[0]), c[0]), (0, 0.0), np.ones(3, np.float32))
+        (n, total), ys = run(
+            lambda c, x: ((c[0] + 1, c[1] + x * c[0]), c[0]), (0, 0.0), np.ones(3, np.float32)
+        )
         assert_same(n, np.int64(3))
         assert_same(total, np.float32(3.0))
         assert_same(ys, np.arange(3))
@@ -109,7 +117,7 @@ def test_a_body_without_slices_needs_a_length() -> None:
 @pytest.mark.parametrize("length", [0, 1, 2])
 def test_short_loops(length: int) -> None:
     xs = X[:length]
-    f = lambda c, x: (c * x + 1.0, (c, x > 0.0))  # noqa: E731
+    f = lambda c, x: (c * x + 1.0, (c, x > 0.0))
     c, s = ft.scan(f, np.float64(0.5), xs)[1]
     if length:
         both(f, np.float64(0.5), xs)
@@ -163,7 +171,7 @@ def test_the_body_runs_once_per_recording() -> None:
     assert len(calls) == 1
 
 
-# -- derivatives --------------------------------------------------------------------------------------------------------
+# -- derivatives -----------------------------------------------------------------------------------
 
 
 def rnn(w: Any, h: Any, xs: Any) -> Any:
@@ -185,7 +193,11 @@ def rnn_in_python(w: Any, h: Any, xs: Any) -> Any:
     return np.sum(h**2) + total
 
 
-RNN = (np.array([[0.5, -1.0, 0.25], [1.5, 0.75, -0.5], [-0.25, 0.5, 1.0]]), V, np.stack([X, -X, V, X * V, V + 1.0]))
+RNN = (
+    np.array([[0.5, -1.0, 0.25], [1.5, 0.75, -0.5], [-0.25, 0.5, 1.0]]),
+    V,
+    np.stack([X, -X, V, X * V, V + 1.0]),
+)
 
 
 def test_gradients_by_all_operands() -> None:
@@ -208,13 +220,17 @@ def test_mixed_activity(active: tuple[int, ...]) -> None:
     values = [RNN[k] for k in active]
     directions = [np.cos(v) for v in values]
     np.testing.assert_allclose(
-        ft.jvp(partial, values, directions)[1], differences(partial, values, directions)[0], rtol=1e-8
+        ft.jvp(partial, values, directions)[1],
+        differences(partial, values, directions)[0],
+        rtol=1e-8,
     )
 
 
 def test_hessian_by_weights() -> None:
     found = ft.hessian(lambda w: rnn(w, *RNN[1:]))(RNN[0])
-    np.testing.assert_allclose(found, ft.hessian(lambda w: rnn_in_python(w, *RNN[1:]))(RNN[0]), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(
+        found, ft.hessian(lambda w: rnn_in_python(w, *RNN[1:]))(RNN[0]), rtol=1e-9, atol=1e-11
+    )
 
 
 @pytest.mark.parametrize("outer", [ft.jacfwd, ft.jacrev], ids=["jacfwd", "jacrev"])
@@ -225,7 +241,9 @@ def test_second_order(inner: Any, outer: Any, reverse: bool) -> None:
         c, ys = ft.scan(lambda c, xt: (np.sin(c) * xt + c, c**2), x[0], x, reverse=reverse)
         return c * ys[1]
 
-    np.testing.assert_allclose(outer(inner(f))(X), jacobian_by_differences(ft.grad(f), X), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        outer(inner(f))(X), jacobian_by_differences(ft.grad(f), X), rtol=1e-7, atol=1e-9
+    )
 
 
 def test_a_carry_that_becomes_active_in_the_loop() -> None:
@@ -236,12 +254,16 @@ def test_a_carry_that_becomes_active_in_the_loop() -> None:
 
     for of in (ft.grad, ft.jacfwd):
         np.testing.assert_allclose(of(f)(X), jacobian_by_differences(f, X), rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(ft.hessian(f)(X), jacobian_by_differences(ft.grad(f), X), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(
+        ft.hessian(f)(X), jacobian_by_differences(ft.grad(f), X), rtol=1e-7, atol=1e-8
+    )
 
 
 def test_carries_that_swap_places() -> None:
     def f(x: Any) -> Any:
-        (a, b, c), _ = ft.scan(lambda s, _: ((s[1], s[2], s[0] * 1.5), None), (x[0], x[1] ** 2, 3.0), None, length=5)
+        (a, b, c), _ = ft.scan(
+            lambda s, _: ((s[1], s[2], s[0] * 1.5), None), (x[0], x[1] ** 2, 3.0), None, length=5
+        )
         return a * 2.0 + b * 3.0 + c * 5.0
 
     np.testing.assert_allclose(ft.grad(f)(X), jacobian_by_differences(f, X), rtol=1e-9, atol=1e-10)
@@ -257,8 +279,10 @@ def test_integer_and_bool_carries_and_results() -> None:
         return v * n + np.sum(vs * ns) + np.where(seen, v, 0.0) + np.sum(signs)
 
     np.testing.assert_allclose(ft.grad(f)(X), jacobian_by_differences(f, X), rtol=1e-8)
-    np.testing.assert_allclose(ft.hessian(f)(X), jacobian_by_differences(ft.grad(f), X), rtol=1e-7, atol=1e-8)
-    last = lambda x: ft.scan(lambda c, xt: ((c[0] + 1, xt > 0, xt), None), (0, False, 0.0), x)[0]  # noqa: E731
+    np.testing.assert_allclose(
+        ft.hessian(f)(X), jacobian_by_differences(ft.grad(f), X), rtol=1e-7, atol=1e-8
+    )
+    last = lambda x: ft.scan(lambda c, xt: ((c[0] + 1, xt > 0, xt), None), (0, False, 0.0), x)[0]
     (n, seen, _), tangents = ft.jvp(last, (X,), (V,))
     assert (n, seen) == (3, True)
     assert_same(tangents[2], V[2])
@@ -273,7 +297,9 @@ def test_results_that_are_not_used_and_cotangents_that_are_zero() -> None:
     zeros = (np.float64(0.0), (np.zeros(3), V))
     np.testing.assert_allclose(pullback(zeros)[0], 2.0 * X * V, **CLOSE)
     np.testing.assert_allclose(ft.grad(lambda x: f(x)[1][1][1])(X), [0.0, 2.0 * X[1], 0.0], **CLOSE)
-    assert_same(ft.grad(lambda x: np.sum(ft.scan(lambda c, xt: (c, 1.0), x[0], x)[1]))(X), np.zeros(3))
+    assert_same(
+        ft.grad(lambda x: np.sum(ft.scan(lambda c, xt: (c, 1.0), x[0], x)[1]))(X), np.zeros(3)
+    )
 
 
 def test_stop_gradient_in_the_body() -> None:
@@ -288,17 +314,23 @@ def test_linear_transpose_of_a_loop_with_a_counter() -> None:
 
     def f(x: Any) -> Any:
         (_, total), ys = ft.scan(
-            lambda c, xt: ((c[0] + 1, c[1] + c[0] * xt), xt * ft.numpy.take(weights, c[0])), (0, 0.0), x
+            lambda c, xt: ((c[0] + 1, c[1] + c[0] * xt), xt * ft.numpy.take(weights, c[0])),
+            (0, 0.0),
+            x,
         )
         return total, ys
 
     matrix = np.concatenate([np.arange(3.0)[None], np.diag(weights)])
-    np.testing.assert_allclose(np.concatenate([np.atleast_1d(v) for v in f(X)]), matrix @ X, **CLOSE)
+    np.testing.assert_allclose(
+        np.concatenate([np.atleast_1d(v) for v in f(X)]), matrix @ X, **CLOSE
+    )
     bars = (np.float64(0.7), V)
     (found,) = ft.linear_transpose(f, X)(bars)
     np.testing.assert_allclose(found, np.concatenate([[0.7], V]) @ matrix, **CLOSE)
     (found,) = ft.vmap(ft.linear_transpose(f, X))((np.ones(2), np.stack([V, X])))
-    np.testing.assert_allclose(found, np.stack([np.concatenate([[1.0], v]) @ matrix for v in (V, X)]), **CLOSE)
+    np.testing.assert_allclose(
+        found, np.stack([np.concatenate([[1.0], v]) @ matrix for v in (V, X)]), **CLOSE
+    )
 
 
 def test_complex_carries() -> None:
@@ -309,19 +341,26 @@ def test_complex_carries() -> None:
     found = ft.grad(f, holomorphic=True)(z)
     a, b, c = z
     # f = ((a*a + 1) b + 1) c + 1
-    np.testing.assert_allclose(found, [2 * a * b * c, (a * a + 1) * c, (a * a + 1) * b + 1], **CLOSE)
+    np.testing.assert_allclose(
+        found, [2 * a * b * c, (a * a + 1) * c, (a * a + 1) * b + 1], **CLOSE
+    )
 
 
-# -- vmap ---------------------------------------------------------------------------------------------------------------
+# -- vmap ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("in_axes", [(0, None, None), (None, 0, None), (None, None, 0), (0, None, 0), (0, 0, 0)])
+@pytest.mark.parametrize(
+    "in_axes", [(0, None, None), (None, 0, None), (None, None, 0), (0, None, 0), (0, 0, 0)]
+)
 def test_vmap_of_some_operands(in_axes: Any) -> None:
     many = [np.stack([v, v * 0.5, v - 0.3]) for v in RNN]
     arguments = [m if axis == 0 else v for m, v, axis in zip(many, RNN, in_axes, strict=True)]
     for f, g in ((rnn, rnn_in_python), (ft.grad(rnn, 1), ft.grad(rnn_in_python, 1))):
         found = ft.vmap(f, in_axes=in_axes)(*arguments)
-        rows = [g(*[m[k] if axis == 0 else v for m, v, axis in zip(many, RNN, in_axes, strict=True)]) for k in range(3)]
+        rows = [
+            g(*[m[k] if axis == 0 else v for m, v, axis in zip(many, RNN, in_axes, strict=True)])
+            for k in range(3)
+        ]
         np.testing.assert_allclose(found, np.stack(rows), **CLOSE)
 
 
@@ -335,7 +374,9 @@ def test_a_carry_that_becomes_batched_in_the_loop() -> None:
         (a, b, c), (bs, cs) = ft.scan(step, (0.0, 1.0, 2.0), shared)
         return a, b, c, bs, cs
 
-    for found, expected in zip(ft.vmap(f, in_axes=(0, None))(X, V), stacked(lambda x: f(x, V), [X]), strict=True):
+    for found, expected in zip(
+        ft.vmap(f, in_axes=(0, None))(X, V), stacked(lambda x: f(x, V), [X]), strict=True
+    ):
         assert_same(found, expected, rtol=1e-14)
     gradient = ft.grad(lambda x: np.sum(ft.vmap(f, in_axes=(0, None))(x, V)[1]))(X)
     np.testing.assert_allclose(gradient, [ft.grad(lambda x: f(x, V)[1])(v) for v in X], **CLOSE)
@@ -348,13 +389,13 @@ def test_vmap_of_a_loop_that_is_not_mapped() -> None:
 
 def test_mapped_axes_elsewhere() -> None:
     xs = np.arange(12.0).reshape(3, 4) / 10
-    f = lambda x: ft.scan(lambda c, xt: (c + xt, c), 0.0, x)  # noqa: E731
+    f = lambda x: ft.scan(lambda c, xt: (c + xt, c), 0.0, x)
     carry, ys = ft.vmap(f, in_axes=1, out_axes=(0, 1))(xs)
     assert_same(carry, xs.sum(0), rtol=1e-15)
     assert_same(ys, np.concatenate([np.zeros((1, 4)), np.cumsum(xs, 0)[:-1]]), rtol=1e-15)
 
 
-# -- closures -----------------------------------------------------------------------------------------------------------
+# -- closures --------------------------------------------------------------------------------------
 
 
 def test_closures_over_traced_values_of_two_levels() -> None:
@@ -379,8 +420,14 @@ def test_a_body_that_writes_into_an_array_that_it_closes_over_raises(size: int) 
 
         return ft.scan(step, 0.0, x)[0]
 
-    for run, x in ((ft.grad(overwritten), X), (ft.vmap(overwritten), BATCH), (ft.jit(overwritten), X)):
-        with pytest.raises(CapturedArrayError, match="scan of step writes into an array that it also reads"):
+    for run, x in (
+        (ft.grad(overwritten), X),
+        (ft.vmap(overwritten), BATCH),
+        (ft.jit(overwritten), X),
+    ):
+        with pytest.raises(
+            CapturedArrayError, match="scan of step writes into an array that it also reads"
+        ):
             run(x)
         assert table.flags.writeable
 
@@ -400,18 +447,25 @@ def test_a_small_array_closed_over_is_copied() -> None:
     np.testing.assert_allclose(gradient, np.full(3, 6.0))
 
 
-# -- errors -------------------------------------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------
 
 
 def test_a_carry_that_changes_names_the_leaf_and_both_types() -> None:
-    with pytest.raises(ShapeError, match=r"carry\['h'\]\[1\] is f64\[3\] before and f64\[2\] after a step"):
+    with pytest.raises(
+        ShapeError, match=r"carry\['h'\]\[1\] is f64\[3\] before and f64\[2\] after a step"
+    ):
         ft.scan(lambda c, _: ({"h": [c["h"][0], c["h"][1][1:]]}, None), {"h": [X, X]}, None, 2)
-    with pytest.raises(DtypeError, match=r"carry\[0\] is f32\[3\] before and f64\[3\] after a step") as caught:
+    with pytest.raises(
+        DtypeError, match=r"carry\[0\] is f32\[3\] before and f64\[3\] after a step"
+    ) as caught:
         ft.scan(lambda c, x: ((c[0] * x,), None), (X.astype(np.float32),), X)
     assert "astype(np.float32)" in str(caught.value)
     with pytest.raises(DtypeError, match=r"carry is i64\[\] before and f64\[\] after"):
         ft.scan(lambda c, x: (c + x, None), np.int64(0), X)
-    with pytest.raises(DtypeError, match=r"carry is f64\[\] before and i64\[\] after|carry is f64\[\] before and bool"):
+    with pytest.raises(
+        DtypeError,
+        match=r"carry is f64\[\] before and i64\[\] after|carry is f64\[\] before and bool",
+    ):
         ft.scan(lambda c, x: (x > 0.0, None), 0.0, X)
 
 
@@ -483,7 +537,10 @@ def test_a_warning_while_a_loop_runs_names_the_line() -> None:
     for _ in range(3):
         with pytest.warns(RuntimeWarning, match="invalid value") as caught:
             f(-np.ones(2))
-        assert all("test_scan.py" in linecache.getline(w.filename, w.lineno) or w.filename == __file__ for w in caught)
+        assert all(
+            "test_scan.py" in linecache.getline(w.filename, w.lineno) or w.filename == __file__
+            for w in caught
+        )
 
 
 def test_a_body_may_not_write_into_values_traced_outside() -> None:
@@ -554,7 +611,7 @@ def test_a_rule_that_cannot_exist_raises_at_the_derivative() -> None:
         raise NotDifferentiableError("no rule today", fix="wait")
 
     f.defjvp(broken)
-    loop = lambda x: ft.scan(lambda c, xt: (f(c) + xt, None), 0.0, x)[0]  # noqa: E731
+    loop = lambda x: ft.scan(lambda c, xt: (f(c) + xt, None), 0.0, x)[0]
     assert_same(loop(X), python_carry(lambda c, x: (2.0 * c + x, None), 0.0, X), rtol=1e-15)
     with pytest.raises(NotDifferentiableError, match="no rule today"):
         ft.grad(loop)(X)
@@ -579,14 +636,16 @@ def test_threads_do_not_disturb_each_other() -> None:
         assert_same(value, expected)
 
 
-# -- memory -------------------------------------------------------------------------------------------------------------
+# -- memory ----------------------------------------------------------------------------------------
 
 
 def test_what_is_the_same_at_every_step_is_kept_once() -> None:
     w = np.ones((50, 50)) / 50
 
     def f(w: Any) -> Any:
-        return np.sum(ft.scan(lambda h, _: (np.tanh(np.exp(w) @ h), None), np.ones(50), None, 100)[0])
+        return np.sum(
+            ft.scan(lambda h, _: (np.tanh(np.exp(w) @ h), None), np.ones(50), None, 100)[0]
+        )
 
     kept = ft.saved_residuals(f)(w)
     assert kept.nbytes < 4 * w.nbytes + 2 * 100 * 50 * 8

@@ -1,4 +1,6 @@
-"""Results of ``cond`` that may be an operand or a view of one: read and returned anywhere, never written in silence."""
+"""Results of ``cond`` that may be an operand or a view of one: read and returned anywhere, never
+written in silence.
+"""
 
 import numpy as np
 import pytest
@@ -38,10 +40,16 @@ def custom(f):
 
 WRAPPERS = {
     "checkpoint": ft.checkpoint,
-    "cond": lambda f: lambda p, x, y: ft.cond(x[0] > -1, f, lambda p, x, y: (x * 1, y * 1), p, x, y),
+    "cond": lambda f: (
+        lambda p, x, y: ft.cond(x[0] > -1, f, lambda p, x, y: (x * 1, y * 1), p, x, y)
+    ),
     "captured": lambda f: lambda p, x, y: ft.checkpoint(lambda: f(p, x, y))(),
-    "captured outside": lambda f: lambda p, x, y: (lambda pair: ft.checkpoint(lambda z: pair)(x))(f(p, x, y)),
-    "captured view": lambda f: lambda p, x, y: (lambda a, b: (ft.checkpoint(lambda z: a[::-1])(x)[::-1], b))(*f(p, x, y)),
+    "captured outside": lambda f: (
+        lambda p, x, y: (lambda pair: ft.checkpoint(lambda z: pair)(x))(f(p, x, y))
+    ),
+    "captured view": lambda f: (
+        lambda p, x, y: (lambda a, b: (ft.checkpoint(lambda z: a[::-1])(x)[::-1], b))(*f(p, x, y))
+    ),
     "custom_vjp": custom,
 }
 CALLS = {
@@ -72,7 +80,9 @@ def test_results_that_may_be_shared_are_read_and_returned(body, wrapper):
     for p in (True, False):
         expected = program(BODIES[body], None)(p, X, Y)
         for call in CALLS.values():
-            np.testing.assert_allclose(call(program(WRAPPERS[wrapper](BODIES[body]), None), p), expected, rtol=1e-14)
+            np.testing.assert_allclose(
+                call(program(WRAPPERS[wrapper](BODIES[body]), None), p), expected, rtol=1e-14
+            )
 
 
 @pytest.mark.sampled(12)

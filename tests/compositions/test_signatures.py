@@ -1,6 +1,8 @@
-"""The options and nests that every transform takes, at their edges: what they mean, or which error they raise.
+"""The options and nests that every transform takes, at their edges: what they mean, or which error
+they raise.
 
-Expected values are written out, or come from differences. ``tests/peers/test_jax_signatures.py`` compares with JAX.
+Expected values are written out, or come from differences. ``tests/peers/test_jax_signatures.py``
+compares with JAX.
 """
 
 from __future__ import annotations
@@ -14,7 +16,14 @@ import optree
 import pytest
 
 import functrace as ft
-from functrace.errors import ArgumentError, ConcretizationError, DtypeError, NotDifferentiableError, ShapeError, TreeError
+from functrace.errors import (
+    ArgumentError,
+    ConcretizationError,
+    DtypeError,
+    NotDifferentiableError,
+    ShapeError,
+    TreeError,
+)
 from functrace.tree import leaves
 from tests.oracles import assert_same
 
@@ -33,7 +42,7 @@ def same(found: Any, expected: Any) -> None:
             assert_same(a, b, rtol=1e-12, atol=1e-14)
 
 
-# -- argnums -------------------------------------------------------------------------------------------------------------
+# -- argnums ---------------------------------------------------------------------------------------
 
 SINGLE = {"grad": ft.grad, "jacfwd": ft.jacfwd, "jacrev": ft.jacrev, "hessian": ft.hessian}
 single = pytest.mark.parametrize("transform", SINGLE.values(), ids=SINGLE)
@@ -54,7 +63,7 @@ def test_argnums_are_positions(transform: Any, argnums: Any) -> None:
 
 
 def test_argnums_of_every_kind() -> None:
-    f = lambda x, y: np.sum(x * x * y)  # noqa: E731
+    f = lambda x, y: np.sum(x * x * y)
     by_x, by_y = 2 * X * Y, X * X
     for argnums in (0, -2, np.int64(0)):
         same(ft.grad(f, argnums)(X, Y), by_x)
@@ -70,7 +79,7 @@ def test_argnums_of_every_kind() -> None:
     same(ft.grad(f, (0,))(X, Y), (by_x,))
 
 
-# -- has_aux -------------------------------------------------------------------------------------------------------------
+# -- has_aux ---------------------------------------------------------------------------------------
 
 
 def with_aux(x: Any) -> Any:
@@ -86,7 +95,15 @@ def with_aux(x: Any) -> Any:
     }
 
 
-AUX = {"word": "text", "none": None, "input": X, "made": 2.0 * X, "number": 3, "array": N, "element": np.float64(1.0)}
+AUX = {
+    "word": "text",
+    "none": None,
+    "input": X,
+    "made": 2.0 * X,
+    "number": 3,
+    "array": N,
+    "element": np.float64(1.0),
+}
 WITH_AUX: dict[str, Any] = {
     "grad": lambda f: ft.grad(f, has_aux=True)(X)[-1],
     "value_and_grad": lambda f: ft.value_and_grad(f, has_aux=True)(X)[0][-1],
@@ -98,9 +115,15 @@ WITH_AUX: dict[str, Any] = {
     "hessian": lambda f: ft.hessian(f, has_aux=True)(X)[-1],
     "jacrev of jacfwd": lambda f: ft.jacrev(ft.jacfwd(f, has_aux=True), has_aux=True)(X)[-1],
     "jacfwd of grad": lambda f: ft.jacfwd(ft.grad(f, has_aux=True), has_aux=True)(X)[-1],
-    "vjp of jvp": lambda f: ft.vjp(lambda x: ft.jvp(f, (x,), (Y,), has_aux=True)[1:], X, has_aux=True)[-1],
-    "jvp of vjp": lambda f: ft.jvp(lambda x: ft.vjp(f, x, has_aux=True)[::2], (X,), (Y,), has_aux=True)[-1],
-    "linearize of linearize": lambda f: ft.linearize(lambda x: ft.linearize(f, x, has_aux=True)[::2], X, has_aux=True)[-1],
+    "vjp of jvp": lambda f: ft.vjp(
+        lambda x: ft.jvp(f, (x,), (Y,), has_aux=True)[1:], X, has_aux=True
+    )[-1],
+    "jvp of vjp": lambda f: ft.jvp(
+        lambda x: ft.vjp(f, x, has_aux=True)[::2], (X,), (Y,), has_aux=True
+    )[-1],
+    "linearize of linearize": lambda f: ft.linearize(
+        lambda x: ft.linearize(f, x, has_aux=True)[::2], X, has_aux=True
+    )[-1],
 }
 auxiliary = pytest.mark.parametrize("aux_of", WITH_AUX.values(), ids=WITH_AUX)
 
@@ -136,7 +159,10 @@ def test_aux_of_unknown_size_raises(aux_of: Any) -> None:
 
 
 @auxiliary
-@pytest.mark.parametrize("result", [lambda x: np.sum(x), lambda x: (np.sum(x),), lambda x: [np.sum(x), 1], lambda x: None])
+@pytest.mark.parametrize(
+    "result",
+    [lambda x: np.sum(x), lambda x: (np.sum(x),), lambda x: [np.sum(x), 1], lambda x: None],
+)
 def test_aux_comes_in_a_pair(aux_of: Any, result: Any) -> None:
     with pytest.raises(ArgumentError, match="pair"):
         aux_of(result)
@@ -151,19 +177,24 @@ def test_what_only_aux_needs_is_not_differentiated() -> None:
         raise AssertionError("differentiated")
 
     opaque.defvjp(refused, refused)
-    f = lambda x: (np.sum(x * x), (opaque(x), np.exp(x)))  # noqa: E731
-    for aux_of in (WITH_AUX[name] for name in ("grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev")):
+    f = lambda x: (np.sum(x * x), (opaque(x), np.exp(x)))
+    for aux_of in (
+        WITH_AUX[name]
+        for name in ("grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev")
+    ):
         same(aux_of(f), (2.0 * X, np.exp(X)))
     (_, linear) = ft.transforms.linearize_program(ft.trace(f)(X), None, 1)
     assert len(linear.check().output_ids) == 1
     assert len(linear.input_ids) == 2, "x and its tangent: no residual of aux"
 
 
-# -- complex -------------------------------------------------------------------------------------------------------------
+# -- complex ---------------------------------------------------------------------------------------
 
 
 @single
-@pytest.mark.parametrize("f", [lambda z: np.sum(np.real(z)), lambda z: 1.0, lambda z: np.sum(np.abs(z)), lambda z: 2])
+@pytest.mark.parametrize(
+    "f", [lambda z: np.sum(np.real(z)), lambda z: 1.0, lambda z: np.sum(np.abs(z)), lambda z: 2]
+)
 def test_holomorphic_functions_have_complex_results(transform: Any, f: Any) -> None:
     with pytest.raises(DtypeError, match="holomorphic=True needs complex results"):
         transform(f, holomorphic=True)(Z)
@@ -191,26 +222,34 @@ def test_jacobians_between_real_and_complex() -> None:
     same(ft.hessian(lambda z: np.sum(z**3), holomorphic=True)(Z), np.diag(6.0 * Z))
 
 
-# -- integers ------------------------------------------------------------------------------------------------------------
+# -- integers --------------------------------------------------------------------------------------
 
 FLOAT0 = np.zeros(2, np.dtype([("float0", "V")]))
 PUSHED: dict[str, Any] = {
     "jvp": lambda f, primals, tangents: ft.jvp(f, primals, tangents)[1],
     "linearize": lambda f, primals, tangents: ft.linearize(f, *primals)[1](*tangents),
-    "jvp of jvp": lambda f, primals, tangents: ft.jvp(lambda *xs: ft.jvp(f, xs, tangents)[0], primals, tangents)[1],
-    "in jit": lambda f, primals, tangents: ft.jit(lambda x: ft.jvp(f, (x, primals[1]), tangents)[1])(primals[0]),
+    "jvp of jvp": lambda f, primals, tangents: ft.jvp(
+        lambda *xs: ft.jvp(f, xs, tangents)[0], primals, tangents
+    )[1],
+    "in jit": lambda f, primals, tangents: ft.jit(
+        lambda x: ft.jvp(f, (x, primals[1]), tangents)[1]
+    )(primals[0]),
 }
 pushed = pytest.mark.parametrize("push", PUSHED.values(), ids=PUSHED)
 
 
 @pushed
-@pytest.mark.parametrize("zero", [None, 0 * N, 0.0 * N, FLOAT0, N > 9], ids=["None", "int", "float", "float0", "bool"])
+@pytest.mark.parametrize(
+    "zero", [None, 0 * N, 0.0 * N, FLOAT0, N > 9], ids=["None", "int", "float", "float0", "bool"]
+)
 def test_integers_do_not_change(push: Any, zero: Any) -> None:
     same(push(lambda x, n: x * n, (X, N), (Y, zero)), Y * N)
 
 
 @pushed
-@pytest.mark.parametrize("change", [N, 1.0 * N, np.array([0, 1]), N > 3], ids=["int", "float", "one", "bool"])
+@pytest.mark.parametrize(
+    "change", [N, 1.0 * N, np.array([0, 1]), N > 3], ids=["int", "float", "one", "bool"]
+)
 def test_tangents_of_integers_that_are_not_zero_raise(push: Any, change: Any) -> None:
     with pytest.raises(DtypeError, match="integers and bools have no derivative"):
         push(lambda x, n: x * n, (X, N), (Y, change))
@@ -225,7 +264,7 @@ def test_traced_tangents_of_integers_raise() -> None:
 
 
 def test_integer_results_have_zeros_and_take_any_cotangent() -> None:
-    f = lambda x: (x * 2.0, np.argmax(x))  # noqa: E731
+    f = lambda x: (x * 2.0, np.argmax(x))
     same(ft.jvp(f, (X,), (Y,))[1], (2.0 * Y, np.int64(0)))
     _, pullback = ft.vjp(f, X)
     for ct in (None, 0, 1, 1.5, FLOAT0[:1].reshape(())):
@@ -242,7 +281,7 @@ def test_integer_arguments_have_no_cotangent() -> None:
     same(ft.vjp(lambda n: n * 2, N)[1](N), (None,))
 
 
-# -- nests ---------------------------------------------------------------------------------------------------------------
+# -- nests -----------------------------------------------------------------------------------------
 
 
 def test_none_within_tangents_and_cotangents_stands_for_zeros() -> None:
@@ -269,7 +308,15 @@ def test_none_within_tangents_and_cotangents_stands_for_zeros() -> None:
 
 @pytest.mark.parametrize(
     "ct",
-    [None, {"a": Y}, {"a": Y, "b": None, "c": None}, {"a": None, "b": (None, None)}, [Y, None], {"a": [Y], "b": None}, Y],
+    [
+        None,
+        {"a": Y},
+        {"a": Y, "b": None, "c": None},
+        {"a": None, "b": (None, None)},
+        [Y, None],
+        {"a": [Y], "b": None},
+        Y,
+    ],
 )
 def test_other_nests_of_cotangents_raise(ct: Any) -> None:
     _, pullback = ft.vjp(lambda x: {"a": x * 2.0, "b": [x[0], x]}, X)
@@ -324,7 +371,9 @@ def test_nests_come_back_as_they_went_in(nest: Any) -> None:
     same(ft.jvp(lambda p: ft.tree.map(np.sin, p), (nest,), (nest,))[0], mapped)
     same(ft.checkpoint(lambda p: ft.tree.map(np.sin, p))(nest), mapped)
     diagonal = ft.jacrev(lambda p: ft.tree.map(np.sin, p))(nest)
-    assert optree.tree_structure(ft.tree.map(lambda _: nest, nest)) == optree.tree_structure(diagonal)
+    assert optree.tree_structure(ft.tree.map(lambda _: nest, nest)) == optree.tree_structure(
+        diagonal
+    )
 
 
 def test_nothing_at_all() -> None:
@@ -359,9 +408,27 @@ def test_arrays_without_elements(shape: Any) -> None:
 
 
 def test_results_that_do_not_depend_on_anything() -> None:
-    f = lambda x: (1, 2.5, 3j, True, x, X, None, np.float32(1.0))  # noqa: E731
-    values = (np.int64(1), np.float64(2.5), np.complex128(3j), np.True_, X, X, None, np.float32(1.0))
-    zeros = (np.int64(0), np.float64(0.0), np.complex128(0.0), np.False_, Y, np.zeros(2), None, np.float32(0.0))
+    f = lambda x: (1, 2.5, 3j, True, x, X, None, np.float32(1.0))
+    values = (
+        np.int64(1),
+        np.float64(2.5),
+        np.complex128(3j),
+        np.True_,
+        X,
+        X,
+        None,
+        np.float32(1.0),
+    )
+    zeros = (
+        np.int64(0),
+        np.float64(0.0),
+        np.complex128(0.0),
+        np.False_,
+        Y,
+        np.zeros(2),
+        None,
+        np.float32(0.0),
+    )
     same(ft.jvp(f, (X,), (Y,)), (values, zeros))
     same(ft.linearize(f, X)[1](Y), zeros)
     y, pullback = ft.vjp(f, X)
@@ -374,7 +441,7 @@ def test_results_that_do_not_depend_on_anything() -> None:
     same(ft.grad(lambda x: x)(2.0), np.float64(1.0))
 
 
-# -- linear_transpose ----------------------------------------------------------------------------------------------------
+# -- linear_transpose ------------------------------------------------------------------------------
 
 LINEAR: dict[str, Any] = {
     "scaled": lambda x: 3.0 * x,
@@ -416,14 +483,20 @@ def test_affine_functions_have_no_transpose(f: Any) -> None:
         ft.linear_transpose(f, X)
 
 
-@pytest.mark.parametrize("around", [lambda f: f(X), lambda f: ft.grad(f)(X), lambda f: ft.vmap(f)(np.stack([X, Y])),
-                                    lambda f: ft.jit(f)(X)], ids=["plain", "grad", "vmap", "jit"])  # fmt: skip
+@pytest.mark.parametrize("around", [lambda f: f(X), lambda f: ft.grad(f)(X),
+lambda f: ft.vmap(f)(np.stack([X, Y])),
+                                    lambda f: ft.jit(f)(X)], ids=["plain", "grad", "vmap",
+                                    "jit"])  # fmt: skip
 def test_affine_functions_of_outer_values(around: Any) -> None:
-    scaled = lambda a: np.sum(ft.linear_transpose(lambda x: x * a, X)(Y)[0])  # noqa: E731
+    scaled = lambda a: np.sum(ft.linear_transpose(lambda x: x * a, X)(Y)[0])
     around(scaled)
-    inverse = lambda a: np.linalg.inv(np.outer(a, a) + np.eye(2))  # noqa: E731
+    inverse = lambda a: np.linalg.inv(np.outer(a, a) + np.eye(2))
     around(lambda a: np.sum(ft.linear_transpose(lambda x: np.linalg.solve(inverse(a), x), X)(Y)[0]))
-    for affine in (lambda x, a: x + a, lambda x, a: np.concatenate([x, a]), ft.jit(lambda x, a: x - np.sum(a))):
+    for affine in (
+        lambda x, a: x + a,
+        lambda x, a: np.concatenate([x, a]),
+        ft.jit(lambda x, a: x - np.sum(a)),
+    ):
         with pytest.raises(NotDifferentiableError, match="not linear: at zero it is"):
             around(lambda a, g=affine: np.sum(ft.linear_transpose(lambda x: g(x, a), X)(Y)[0]))
 
@@ -446,7 +519,7 @@ def test_linear_transpose_of_other_kinds_of_numbers() -> None:
     same(ft.linear_transpose(lambda x: (x, 2.0 * x), ft.ShapeDtype((2,)))((Y, None)), (Y,))
 
 
-# -- what a function can be ------------------------------------------------------------------------------------------------
+# -- what a function can be ------------------------------------------------------------------------
 
 
 class Model:
@@ -478,7 +551,9 @@ CALLABLES: dict[str, Any] = {
     "static method": Model.static,
     "partial": functools.partial(MODEL.method, shift=0.0),
     "partial of positions": functools.partial(lambda s, x: np.sum(s * x**2), 2.0),
-    "partial of partial": functools.partial(functools.partial(lambda s, x, p: np.sum(s * x**p), 2.0), p=2),
+    "partial of partial": functools.partial(
+        functools.partial(lambda s, x, p: np.sum(s * x**p), 2.0), p=2
+    ),
     "generator inside": lambda x: np.sum(np.stack([2.0 * v**2 for v in x])),
     "sum over a generator": lambda x: sum(2.0 * v * v for v in x),
     "jitted": ft.jit(lambda x, p: np.sum(2.0 * x**p), static_argnums=1),
@@ -525,7 +600,11 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
         ShapeError,
         r"at \[0\]\['b'\]\[0\] have the shape \[2\] where .* have f64\[3\]",
     ),
-    "complex": (NEST | {"b": (np.zeros(3), 1j)}, DtypeError, r"at \[0\]\['b'\]\[1\] are c128\[\] where .* are f64"),
+    "complex": (
+        NEST | {"b": (np.zeros(3), 1j)},
+        DtypeError,
+        r"at \[0\]\['b'\]\[1\] are c128\[\] where .* are f64",
+    ),
     "integer": (NEST | {"n": 1}, DtypeError, r"at \[0\]\['n'\] are not known to be zero"),
     "word": (NEST | {"n": None, "w": "w"}, DtypeError, r"at \[0\]\['w'\] are a str, not an array"),
     "nest": (NEST | {"b": [np.zeros(3), 1.0]}, TreeError, "have the structure"),
@@ -536,8 +615,11 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_a_direction_that_does_not_fit_is_named(name: str) -> None:
     tangents, error, message = WRONG[name]
-    f = lambda p: np.sum(p["w"] @ p["b"][0]) * p["b"][1]  # noqa: E731
-    for call in (lambda: ft.jvp(f, (NEST,), (tangents,)), lambda: ft.linearize(f, NEST)[1](tangents)):
+    f = lambda p: np.sum(p["w"] @ p["b"][0]) * p["b"][1]
+    for call in (
+        lambda: ft.jvp(f, (NEST,), (tangents,)),
+        lambda: ft.linearize(f, NEST)[1](tangents),
+    ):
         with pytest.raises(error, match=message):
             call()
     if name not in ("integer", "missing"):
@@ -546,7 +628,7 @@ def test_a_direction_that_does_not_fit_is_named(name: str) -> None:
 
 
 def test_how_many_directions_there_are() -> None:
-    f = lambda x, y=1.0: x * y  # noqa: E731
+    f = lambda x, y=1.0: x * y
     for primals, tangents in (((1.0, 2.0), (1.0,)), ((1.0,), (1.0, 2.0))):
         with pytest.raises(TreeError, match="tangents have the structure"):
             ft.jvp(f, primals, tangents)

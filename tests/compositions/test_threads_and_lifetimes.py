@@ -114,7 +114,8 @@ def _call_hessian(big: Any) -> None:
 
 
 CALLS: list[Callable[[Any], None]] = [
-    _call_grad, _call_grad_of_grad, _call_vmap, _call_jvp, _call_vjp, _call_trace, _call_argument, _call_branch,
+    _call_grad, _call_grad_of_grad, _call_vmap, _call_jvp, _call_vjp, _call_trace, _call_argument,
+    _call_branch,
     _call_hessian,
 ]  # fmt: skip
 

@@ -1,4 +1,6 @@
-"""What has been evaluated to answer a question is not evaluated again, and is let go when nothing reads it any more."""
+"""What has been evaluated to answer a question is not evaluated again, and is let go when nothing
+reads it any more.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def _primitive(name: str, run: Callable[..., Any], jvp: Any, many: bool = False)
         eval=_counted(run),
         aval=lambda x: (x, x) if many else x,
         jvp=jvp,
-        transpose=(lambda ct, x: (mul(ct, 2.0),)) if jvp is LINEAR else absent(because="a test", instead="do not"),
+        transpose=(lambda ct, x: (mul(ct, 2.0),))
+        if jvp is LINEAR
+        else absent(because="a test", instead="do not"),
         batch=lambda operands, _: bind(KINDS[name], operands),
         many=many,
     )
@@ -48,10 +52,19 @@ def _joint(primals: Any, tangents: Any) -> Any:
 
 
 KINDS = {
-    "rule": _primitive("rule", np.sin, lambda primals, _, tangents: mul(tangents[0], cos(primals[0]))),
-    "output": _primitive("output", np.exp, lambda _, outputs, tangents: mul(tangents[0], outputs[0])),
+    "rule": _primitive(
+        "rule", np.sin, lambda primals, _, tangents: mul(tangents[0], cos(primals[0]))
+    ),
+    "output": _primitive(
+        "output", np.exp, lambda _, outputs, tangents: mul(tangents[0], outputs[0])
+    ),
     "linear": _primitive("linear", lambda x: x * 2.0, LINEAR),
-    "many": _primitive("many", lambda x: (x * x, x + 1.0), lambda p, _, t: (mul(mul(p[0], 2.0), t[0]), t[0]), many=True),
+    "many": _primitive(
+        "many",
+        lambda x: (x * x, x + 1.0),
+        lambda p, _, t: (mul(mul(p[0], 2.0), t[0]), t[0]),
+        many=True,
+    ),
     "joint": _primitive("joint", lambda x: (x * x, np.cos(x)), Joint(_joint, _joint), many=True),
 }
 
@@ -98,7 +111,9 @@ def loop(step: Callable[[Any], Any], asks: str) -> Callable[[Any], Any]:
 
 
 def peak(run: Callable[[], Any]) -> int:
-    """The most bytes that Python and NumPy had allocated. What other tests have left in caches is no part."""
+    """The most bytes that Python and NumPy had allocated. What other tests have left in caches is
+    no part.
+    """
     ft.clear_caches()
     run()
     gc.collect()
@@ -116,12 +131,17 @@ def test_a_loop_that_asks_needs_no_more_memory(asks: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(values, "MOST_HELD", 1 << 20)
     x = np.linspace(0.0, 1.0, 1 << 14)  # 128 KiB
     kept = 200 * x.nbytes  # what a derivative needs that reads every value
-    for run in (lambda f: ft.grad(f)(x), lambda f: ft.jvp(f, (x,), (x,))):  # 1.7 MB; up to 11 where many tests went before
+    for run in (
+        lambda f: ft.grad(f)(x),
+        lambda f: ft.jvp(f, (x,), (x,)),
+    ):  # 1.7 MB; up to 11 where many tests went before
         assert peak(lambda run=run: run(loop(lambda y: y + 1e-3, asks))) < 0.6 * kept
     assert peak(lambda: ft.grad(loop(np.tanh, asks))(x)) < 1.2 * kept
 
 
-def test_what_was_let_go_and_is_asked_for_is_evaluated_once_more_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_let_go_and_is_asked_for_is_evaluated_once_more_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(values, "MOST_HELD", 1 << 10)
     primitive = KINDS["linear"]
 
@@ -143,7 +163,9 @@ def test_what_was_let_go_and_is_asked_for_is_evaluated_once_more_at_most(monkeyp
 
 
 def test_answers_and_numbers_that_change_go_together() -> None:
-    """A number that has become an argument moves every variable of the program, also those that are known."""
+    """A number that has become an argument moves every variable of the program, also those that are
+    known.
+    """
 
     def f(x: Any, k: float, m: float) -> Any:
         y = np.sin(x * k)

@@ -1,4 +1,6 @@
-"""What wraps a function wraps just it, also if it is a wrapper in turn, or has attributes of the wrapper's own names."""
+"""What wraps a function wraps just it, also if it is a wrapper in turn, or has attributes of the
+wrapper's own names.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ def by_hand(f: Any) -> Any:
 
 
 WRAPPERS = {
-    "custom_jvp": by_jvp, "custom_vjp": by_vjp, "custom_vmap": by_vmap, "primitive": by_hand, "jit": ft.jit,
+    "custom_jvp": by_jvp, "custom_vjp": by_vjp, "custom_vmap": by_vmap, "primitive": by_hand,
+    "jit": ft.jit,
     "checkpoint": ft.checkpoint, "lift": ft.numpy.lift,
 }  # fmt: skip
 
@@ -69,7 +72,17 @@ def test_attributes_of_a_function_stay_its_own(outer: str) -> None:
         return np.sin(x) * x
 
     named = WRAPPERS[outer](lambda x: f(x))
-    for name in [*vars(named), "f", "rule", "rules", "vjp", "jvp", "method", "results", "transform"]:
+    for name in [
+        *vars(named),
+        "f",
+        "rule",
+        "rules",
+        "vjp",
+        "jvp",
+        "method",
+        "results",
+        "transform",
+    ]:
         if name.startswith("__"):
             continue
         setattr(f, name, 1)

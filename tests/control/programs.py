@@ -88,8 +88,12 @@ def loop_until(x: Any) -> Any:
     def step(state: Any) -> Any:
         return state["n"] + 1, np.tanh(state["v"] * scale) + 0.1 * state["n"] * x
 
-    body = lambda state: dict(zip("nv", step(state), strict=True))  # noqa: E731
-    last = ft.while_loop(lambda state: (state["n"] < 4) & (np.sum(state["v"]) < 9.0), body, {"n": np.int64(0), "v": x})
+    body = lambda state: dict(zip("nv", step(state), strict=True))
+    last = ft.while_loop(
+        lambda state: (state["n"] < 4) & (np.sum(state["v"]) < 9.0),
+        body,
+        {"n": np.int64(0), "v": x},
+    )
     return np.sum(last["v"] ** 2) * last["n"]
 
 
@@ -124,7 +128,9 @@ def called(x: Any) -> Any:
     def inner(x: Any) -> Any:
         return np.sin(ft.checkpoint_name(np.exp(x), "exp"))
 
-    outer = ft.checkpoint(lambda x: np.cos(ft.checkpoint(inner, policy=ft.policies.save_names("exp"))(x)) * x)
+    outer = ft.checkpoint(
+        lambda x: np.cos(ft.checkpoint(inner, policy=ft.policies.save_names("exp"))(x)) * x
+    )
     return np.sum(outer(x))
 
 
@@ -154,7 +160,8 @@ def _cubed(x: Any, k: Any) -> Any:
 
 
 _cubed.defvjp(
-    lambda x, k: (k * x**3, (x, k)), lambda kept, y_bar: (3.0 * kept[1] * kept[0] ** 2 * y_bar, kept[0] ** 3 * y_bar)
+    lambda x, k: (k * x**3, (x, k)),
+    lambda kept, y_bar: (3.0 * kept[1] * kept[0] ** 2 * y_bar, kept[0] ** 3 * y_bar),
 )
 
 
@@ -201,16 +208,24 @@ def solved_equations(x: Any) -> Any:
         return y - (y + 0.3 * y**3 - np.sin(x)) / (1.0 + 0.9 * y**2), None
 
     root = ft.custom_root(
-        lambda y: y + 0.3 * y**3 - np.sin(x), x, lambda f, y: ft.scan(step, y, None, 8)[0], lambda g, y: _dense(g, y)
+        lambda y: y + 0.3 * y**3 - np.sin(x),
+        x,
+        lambda f, y: ft.scan(step, y, None, 8)[0],
+        lambda g, y: _dense(g, y),
     )
     skew = np.array([[0.0, 1.0, -0.5], [0.2, 0.0, 0.3], [-0.4, 0.1, 0.0]])
-    return np.sum(ft.custom_linear_solve(lambda v: 2.0 * v + np.tanh(x) * (skew @ v), root * x[::-1], _dense, _dense))
+    return np.sum(
+        ft.custom_linear_solve(
+            lambda v: 2.0 * v + np.tanh(x) * (skew @ v), root * x[::-1], _dense, _dense
+        )
+    )
 
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     f.__name__: f
     for f in (
-        recurrence, reversed_pair, choice, choice_in_loop, loop_in_choice, loop_in_loop, recomputed_loop, loop_until,
+        recurrence, reversed_pair, choice, choice_in_loop, loop_in_choice, loop_in_loop,
+        recomputed_loop, loop_until,
         loops_in_one_another, choice_of_three, mapped_in_turn, called, staged,
         custom_rules, custom_rules_in_control_flow, rules_that_call_themselves, solved_equations,
     )

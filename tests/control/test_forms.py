@@ -1,4 +1,6 @@
-"""Programs that hold programs: listing, JSON, NumPy source, check and cost of them, and of what transforms make of them."""
+"""Programs that hold programs: listing, JSON, NumPy source, check and cost of them, and of what
+transforms make of them.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def derived(f: Any) -> dict[str, Program]:
         "vmap of backward": vmap_program(backward, 2),
     }
     forward, linear = linearize_program(made["vmap"])
-    made["backward of vmap"] = transpose_program(linear, [False] * (len(linear.inputs) - 1) + [True])
+    made["backward of vmap"] = transpose_program(
+        linear, [False] * (len(linear.inputs) - 1) + [True]
+    )
     return made
 
 
@@ -56,7 +60,9 @@ def arguments_of(program: Program) -> list[Any]:
     made = []
     for var in program.inputs:
         drawn = rng.uniform(-1.0, 1.0, var.aval.shape)
-        made.append((drawn > 0.0 if var.aval.dtype.kind in "biu" else drawn).astype(var.aval.dtype)[()])
+        made.append(
+            (drawn > 0.0 if var.aval.dtype.kind in "biu" else drawn).astype(var.aval.dtype)[()]
+        )
     return made
 
 
@@ -100,7 +106,9 @@ def test_source_of_a_loop_is_a_for_statement() -> None:
     source = ft.trace(recurrence)(X).as_python()
     assert "def step(" in source
     assert "for t in range(3):" in source
-    reverse = ft.trace(lambda x: ft.scan(lambda c, xt: (c + xt, c), 0.0, x, reverse=True))(X).as_python()
+    reverse = ft.trace(lambda x: ft.scan(lambda c, xt: (c + xt, c), 0.0, x, reverse=True))(
+        X
+    ).as_python()
     assert "for t in reversed(range(3)):" in reverse
 
 
@@ -150,7 +158,9 @@ def test_a_rule_that_calls_its_own_function_has_no_written_form() -> None:
 
 def test_large_constants_in_held_programs_are_written_and_read() -> None:
     table = np.arange(40.0)
-    program = ft.trace(lambda x: ft.scan(lambda c, xt: (c + np.sum(table * xt), None), 0.0, x)[0])(X)
+    program = ft.trace(lambda x: ft.scan(lambda c, xt: (c + np.sum(table * xt), None), 0.0, x)[0])(
+        X
+    )
     body = ft.trace(lambda c, xt: c + np.sum(table * xt))(np.float64(0.0), np.float64(0.0))
     with_constant = scan_of(body)
     for made in (program, with_constant):
@@ -161,26 +171,32 @@ def test_large_constants_in_held_programs_are_written_and_read() -> None:
 
 
 def scan_of(body: Program) -> Program:
-    """A loop over X of a body from a number and an element to a number; the body keeps its own constants."""
+    """A loop over X of a body from a number and an element to a number; the body keeps its own
+    constants.
+    """
     from functrace.control.scan import scan_program
 
     return ft.trace(lambda x: scan_program(body, [np.float64(0.0), x], 3, False, 0, 1)[0])(X)
 
 
 def test_an_abbreviated_constant_in_a_held_program_cannot_be_parsed() -> None:
-    body = ft.trace(lambda c, xt: c + np.sum(xt * np.arange(40.0)))(np.float64(0.0), np.float64(0.0))
+    body = ft.trace(lambda c, xt: c + np.sum(xt * np.arange(40.0)))(
+        np.float64(0.0), np.float64(0.0)
+    )
     with pytest.raises(ParseError, match="abbreviated"):
         Program.parse(str(scan_of(body)))
 
 
-# -- check -----------------------------------------------------------------------------------------------------------
+# -- check -----------------------------------------------------------------------------------------
 
 
 def broken(program: Program, **changed: Any) -> Program:
     """The program with some of its fields exchanged."""
     fields = {
-        "ops": program.ops, "avals": program.avals, "literals": program.literals, "inputs": program.input_ids,
-        "constants": program.constant_values, "outputs": program.output_ids, "positions": program.positions,
+        "ops": program.ops, "avals": program.avals, "literals": program.literals,
+        "inputs": program.input_ids,
+        "constants": program.constant_values, "outputs": program.output_ids,
+        "positions": program.positions,
         "name": program.name,
     }  # fmt: skip
     return Program(**{**fields, **changed})
@@ -218,7 +234,9 @@ def test_check_walks_into_tuples_of_programs() -> None:
         first, second = params["branches"]
         return {"branches": (first, broken(second, outputs=(99,)))}
 
-    with pytest.raises(ProgramError, match=r"param branches\[1\] of cond is not well formed: output 0"):
+    with pytest.raises(
+        ProgramError, match=r"param branches\[1\] of cond is not well formed: output 0"
+    ):
         holding(ft.trace(choice)(X), cond_p, damage).check()
 
 
@@ -253,7 +271,9 @@ def test_check_refuses_what_cannot_choose(which: Any) -> None:
         broken(program, ops=ops, avals=avals).check()
 
 
-@pytest.mark.parametrize("name, param", [("custom_jvp", "rule"), ("custom_vjp", "forward"), ("custom_vjp", "backward")])
+@pytest.mark.parametrize(
+    "name, param", [("custom_jvp", "rule"), ("custom_vjp", "forward"), ("custom_vjp", "backward")]
+)
 def test_check_refuses_custom_rules_that_do_not_fit(name: str, param: str) -> None:
     program = ft.trace(FUNCTIONS["custom_rules"])(X)
     primitive = ft.Program.primitives[name]
@@ -261,22 +281,30 @@ def test_check_refuses_custom_rules_that_do_not_fit(name: str, param: str) -> No
     def damage(params: Any) -> Any:
         rule = params[param]
         return (
-            {param: broken(rule, outputs=rule.input_ids[:1] * len(rule.output_ids), inputs=rule.input_ids)}
+            {
+                param: broken(
+                    rule, outputs=rule.input_ids[:1] * len(rule.output_ids), inputs=rule.input_ids
+                )
+            }
             if (param != "backward")
             else {param: broken(rule, outputs=rule.output_ids[:1])}
         )
 
     bad = holding(program, primitive, damage)
     if param == "backward":
-        with pytest.raises(ProgramError, match=r"the backward rule of custom_vjp: .* returns \(f64\[3\]\), not"):
+        with pytest.raises(
+            ProgramError, match=r"the backward rule of custom_vjp: .* returns \(f64\[3\]\), not"
+        ):
             bad.check()
     else:
         bad.check()  # of the right avals, if not the right numbers
         with pytest.raises(ProgramError, match=r"rule of custom_.* returns \(\), not"):
-            holding(program, primitive, lambda params: {param: broken(params[param], outputs=())}).check()
+            holding(
+                program, primitive, lambda params: {param: broken(params[param], outputs=())}
+            ).check()
 
 
-# -- cost ----------------------------------------------------------------------------------------------------------------
+# -- cost ------------------------------------------------------------------------------------------
 
 
 def test_cost_of_a_loop_is_its_length_times_its_body() -> None:
@@ -286,7 +314,8 @@ def test_cost_of_a_loop_is_its_length_times_its_body() -> None:
     for n in (1, 10, 1000):
         assert ft.trace(f)(np.ones(n)).cost().flops == 2 * n
     cost = ft.trace(loop_in_loop)(X).cost()
-    # 3 x (3 x (sin, add, mul) + sum of 3); then the sum of 3, the product, and x[2], which moves only
+    # 3 x (3 x (sin, add, mul) + sum of 3); then the sum of 3, the product, and x[2], which moves
+    # only
     assert cost.flops == 3 * (3 * 3 + 3) + 3 + 1
 
 
@@ -307,7 +336,9 @@ def test_cost_of_a_function_with_a_rule_is_that_of_the_function() -> None:
     def f(x: Any) -> Any:
         return np.sin(x)
 
-    f.defjvp(lambda primals, tangents: (f(*primals), np.cos(np.exp(np.exp(primals[0]))) * tangents[0]))
+    f.defjvp(
+        lambda primals, tangents: (f(*primals), np.cos(np.exp(np.exp(primals[0]))) * tangents[0])
+    )
     assert ft.trace(f)(np.ones(10)).cost().flops == 10
 
 
@@ -316,7 +347,9 @@ def test_cost_lists_the_equations_of_held_programs() -> None:
     lines = shown.splitlines()
     at = next(k for k, line in enumerate(lines) if "= scan" in line)
     assert lines[at + 1].endswith("    3 times:")
-    assert "= greater" in lines[at + 2] and "= cond" in lines[at + 3] and "= mul" in lines[at + 4]  # the dearer branch
+    assert (
+        "= greater" in lines[at + 2] and "= cond" in lines[at + 3] and "= mul" in lines[at + 4]
+    )  # the dearer branch
 
 
 def test_output_avals_of_a_loop_follow_its_body() -> None:

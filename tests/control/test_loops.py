@@ -1,4 +1,6 @@
-"""Loops of unknown length, loops by number, maps and running combinations: what the generic laws do not see."""
+"""Loops of unknown length, loops by number, maps and running combinations: what the generic laws do
+not see.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def test_each_example_stops_at_its_own_time(transform: Any) -> None:
 
 def test_no_nan_of_a_step_that_an_example_did_not_take() -> None:
     def f(x: Any) -> Any:
-        step = lambda s: (s[0] + 1, np.sqrt(1.0 - s[1]) + 0.0 * s[1])  # noqa: E731
+        step = lambda s: (s[0] + 1, np.sqrt(1.0 - s[1]) + 0.0 * s[1])
         return ft.while_loop(lambda s: (s[0] < 3) & (s[1] < 1.0), step, (np.int64(0), x))[1]
 
     points = np.array([5.0, 0.19, 1.0])  # of 5 the root is NaN, of 1 its slope is infinite
@@ -66,7 +68,9 @@ def test_no_nan_of_a_step_that_an_example_did_not_take() -> None:
 
 def test_ten_thousand_steps_in_memory_that_is_linear() -> None:
     def f(x: Any, n: Any) -> Any:
-        return ft.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, np.sin(s[1])), (np.int64(0), x))[1].sum()
+        return ft.while_loop(
+            lambda s: s[0] < n, lambda s: (s[0] + 1, np.sin(s[1])), (np.int64(0), x)
+        )[1].sum()
 
     derivative = ft.jit(ft.grad(f))
     peaks: list[int] = []
@@ -88,9 +92,21 @@ def test_no_steps_and_carries_of_every_kind() -> None:
     def f(x: Any, n: Any) -> Any:
         def step(s: Any) -> Any:
             z = s["z"] * np.exp(1j * x[0])
-            return {"n": s["n"] + 1, "done": ~s["done"], "z": z, "x": s["x"] * x + z.real, "empty": [(), None]}
+            return {
+                "n": s["n"] + 1,
+                "done": ~s["done"],
+                "z": z,
+                "x": s["x"] * x + z.real,
+                "empty": [(), None],
+            }
 
-        start = {"n": np.int8(0), "done": np.bool_(False), "z": np.complex128(1.0), "x": x, "empty": [(), None]}
+        start = {
+            "n": np.int8(0),
+            "done": np.bool_(False),
+            "z": np.complex128(1.0),
+            "x": x,
+            "empty": [(), None],
+        }
         last = ft.while_loop(lambda s: s["n"] < n, step, start)
         assert last["empty"] == [(), None]
         return np.sum(last["x"]) + last["z"].imag * last["n"], last["n"], last["done"]
@@ -108,12 +124,16 @@ def test_no_steps_and_carries_of_every_kind() -> None:
         np.testing.assert_allclose(value, by_hand(X, n))
         for transform in (ft.grad, lambda f: ft.jit(ft.grad(f)), ft.hessian):
             found = transform(lambda x, n: f(x, n)[0])(X, n)
-            np.testing.assert_allclose(found, transform(lambda x, n=n: by_hand(x, n))(X), atol=1e-12)
+            np.testing.assert_allclose(
+                found, transform(lambda x, n=n: by_hand(x, n))(X), atol=1e-12
+            )
 
 
 def test_a_carry_that_becomes_batched_in_the_loop() -> None:
     def f(x: Any) -> Any:
-        return ft.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[2] * 2.0, x + s[1]), (np.int64(0), 0.5, 0.0))[1]
+        return ft.while_loop(
+            lambda s: s[0] < 3, lambda s: (s[0] + 1, s[2] * 2.0, x + s[1]), (np.int64(0), 0.5, 0.0)
+        )[1]
 
     expected = [ft.jvp(f, (x,), (1.0,)) for x in X]
     found = ft.vmap(lambda x: ft.jvp(f, (x,), (1.0,)))(X)
@@ -133,7 +153,9 @@ def test_bounds_that_are_traced() -> None:
     for a, b in ((0, 4), (2, 3), (3, 1), (-2, 2)):
         np.testing.assert_allclose(ft.jit(f)(0.3, a, b), by_hand(0.3, a, b))
         np.testing.assert_allclose(ft.jit(ft.grad(f))(0.3, a, b), ft.grad(by_hand)(0.3, a, b))
-        np.testing.assert_allclose(ft.jit(ft.grad(f), static_argnums=(1, 2))(0.3, a, b), ft.grad(by_hand)(0.3, a, b))
+        np.testing.assert_allclose(
+            ft.jit(ft.grad(f), static_argnums=(1, 2))(0.3, a, b), ft.grad(by_hand)(0.3, a, b)
+        )
     many = ft.vmap(ft.grad(f), (None, 0, 0))(0.3, np.array([0, 3, -2]), np.array([4, 1, 2]))
     np.testing.assert_allclose(many, [ft.grad(by_hand)(0.3, *p) for p in ((0, 4), (3, 1), (-2, 2))])
 
@@ -151,17 +173,24 @@ def test_too_many_steps_raise() -> None:
 
 
 MISTAKES: dict[str, tuple[Any, type, str]] = {
-    "shape": (lambda x: ft.while_loop(lambda s: s["n"] < 2, lambda s: {"n": s["n"] + 1, "v": x[1:]}, {"n": 0, "v": x}),
+    "shape": (lambda x: ft.while_loop(lambda s: s["n"] < 2, lambda s: {"n": s["n"] + 1,
+    "v": x[1:]}, {"n": 0, "v": x}),
               ShapeError, r"carry\['v'\] is f64\[3\] before and f64\[2\] after a step"),
     "dtype": (lambda x: ft.while_loop(lambda v: v[0] < 9, lambda v: (v * 2).astype(np.float32), x),
               DtypeError, r"carry is f64\[3\] before and f32\[3\] after a step"),
-    "nest": (lambda x: ft.while_loop(lambda v: v[0] < 9, lambda v: (v, v), x), TreeError, "before and .* after a step"),
-    "condition": (lambda x: ft.while_loop(lambda v: v < 9, lambda v: v * 2, x), ShapeError, r"bool\[3\], not a scalar"),
-    "index": (lambda x: ft.switch(x[0], [np.sin, np.cos], x), DtypeError, "the index is f64.*, not an integer"),
-    "bound": (lambda x: ft.fori_loop(0, x[0], lambda i, v: v, x), DtypeError, "upper is f64.*, not an integer"),
+    "nest": (lambda x: ft.while_loop(lambda v: v[0] < 9, lambda v: (v, v), x), TreeError,
+    "before and .* after a step"),
+    "condition": (lambda x: ft.while_loop(lambda v: v < 9, lambda v: v * 2, x), ShapeError,
+    r"bool\[3\], not a scalar"),
+    "index": (lambda x: ft.switch(x[0], [np.sin, np.cos], x), DtypeError,
+    "the index is f64.*, not an integer"),
+    "bound": (lambda x: ft.fori_loop(0, x[0], lambda i, v: v, x), DtypeError,
+    "upper is f64.*, not an integer"),
     "branches": (lambda x: ft.switch(0, [], x), ArgumentError, "there are no branches"),
-    "sizes": (lambda x: ft.associative_scan(lambda a, b: a, (x, x[1:])), ShapeError, "sizes along axis 0 differ"),
-    "combined": (lambda x: ft.associative_scan(lambda a, b: a > b, x), DtypeError, "elems is f64.* returns bool"),
+    "sizes": (lambda x: ft.associative_scan(lambda a, b: a, (x, x[1:])), ShapeError,
+    "sizes along axis 0 differ"),
+    "combined": (lambda x: ft.associative_scan(lambda a, b: a > b, x), DtypeError,
+    "elems is f64.* returns bool"),
     "batch": (lambda x: ft.map(np.sin, x, batch_size=0), ArgumentError, "batch_size=0"),
 }  # fmt: skip
 
@@ -176,7 +205,9 @@ def test_mistakes_are_named_with_the_line(f: Any, kind: type[Exception], words: 
 
 
 def test_branches_that_differ_are_named() -> None:
-    with pytest.raises(ShapeError, match=r"result is f64\[\] in the branch 2 and f64\[3\] in the branch 0"):
+    with pytest.raises(
+        ShapeError, match=r"result is f64\[\] in the branch 2 and f64\[3\] in the branch 0"
+    ):
         ft.jit(lambda n: ft.switch(n, [np.sin, np.cos, np.sum], X))(1)
 
 
@@ -188,10 +219,19 @@ def test_an_exception_in_a_body_leaves_nothing_behind() -> None:
         lambda x: ft.while_loop(lambda v: v < 9.0, raising, x),
         lambda x: ft.while_loop(raising, lambda v: v, x),
         lambda x: ft.fori_loop(0, 3, lambda i, v: raising(v), x),
-        lambda x: ft.switch(np.asarray(x > 0).astype(int) if not ft.is_traced(x) else (x > 0) * 1, [raising, raising], x),
+        lambda x: ft.switch(
+            np.asarray(x > 0).astype(int) if not ft.is_traced(x) else (x > 0) * 1,
+            [raising, raising],
+            x,
+        ),
         lambda x: ft.map(raising, np.stack([x, x])),
     ):
-        for transform in (lambda f: f, ft.jit, ft.grad, lambda f: lambda x: ft.vmap(f)(np.stack([x, x]))):
+        for transform in (
+            lambda f: f,
+            ft.jit,
+            ft.grad,
+            lambda f: lambda x: ft.vmap(f)(np.stack([x, x])),
+        ):
             with pytest.raises(KeyError, match="mine"):
                 transform(run)(1.0)
             assert running() is None
@@ -220,7 +260,7 @@ def test_plain_and_staged_loops_have_the_same_dtypes(start: Any) -> None:
         "narrow": lambda v: v + np.float32(0.5),
     }
     for name, step in steps.items():
-        f = lambda: ft.while_loop(lambda v: v < 3.0, step, start)  # noqa: E731
+        f = lambda: ft.while_loop(lambda v: v < 3.0, step, start)
         try:
             found = f()
         except DtypeError:
@@ -237,8 +277,8 @@ def test_running_combinations(size: int, reverse: bool) -> None:
     x = np.random.default_rng(size).normal(size=(2, size, 3))
     turned = np.flip(x, 1) if reverse else x
     expected = np.flip(np.cumsum(turned, 1), 1) if reverse else np.cumsum(turned, 1)
-    both = lambda p, q: {"a": p["a"] + q["a"]}  # noqa: E731
-    f = lambda x: ft.associative_scan(both, {"a": x}, reverse=reverse, axis=1)["a"]  # noqa: E731
+    both = lambda p, q: {"a": p["a"] + q["a"]}
+    f = lambda x: ft.associative_scan(both, {"a": x}, reverse=reverse, axis=1)["a"]
     for run in (f, ft.jit(f), ft.vmap(lambda x: ft.associative_scan(np.add, x, reverse=reverse))):
         np.testing.assert_allclose(run(x), expected, atol=1e-12)
     found = ft.grad(lambda x: np.sum(f(x) * x))(x)
@@ -253,11 +293,15 @@ def test_unrolled_loops_are_the_same_loops(unroll: Any, reverse: bool) -> None:
     xs = np.random.default_rng(0).normal(size=(7, 3))
 
     def f(xs: Any, unroll: Any) -> Any:
-        return ft.scan(lambda c, x: (np.sin(c) * x + x, c * x), X, xs, reverse=reverse, unroll=unroll)
+        return ft.scan(
+            lambda c, x: (np.sin(c) * x + x, c * x), X, xs, reverse=reverse, unroll=unroll
+        )
 
-    total = lambda xs, unroll: sum(np.sum(y**2) for y in f(xs, unroll))  # noqa: E731
+    total = lambda xs, unroll: sum(np.sum(y**2) for y in f(xs, unroll))
     for transform in (lambda f: f, ft.grad, ft.hessian):
-        once, turns = (ft.jit(lambda xs, u=u: transform(lambda xs: total(xs, u))(xs))(xs) for u in (1, unroll))
+        once, turns = (
+            ft.jit(lambda xs, u=u: transform(lambda xs: total(xs, u))(xs))(xs) for u in (1, unroll)
+        )
         np.testing.assert_allclose(turns, once, rtol=1e-10)
     for a, b in zip(f(xs, 1), ft.jit(lambda xs: f(xs, unroll))(xs), strict=True):
         np.testing.assert_allclose(a, b)
@@ -269,7 +313,9 @@ def test_associative_scan_of_one_slice_is_no_view_of_it(reverse: bool) -> None:
     found = ft.associative_scan(np.multiply, x, reverse=reverse)
     found[0] = 5.0
     assert x[0] == 2.0
-    assert ft.grad(lambda x: 3.0 * ft.associative_scan(np.multiply, x, reverse=reverse)[0])(x) == 3.0
+    assert (
+        ft.grad(lambda x: 3.0 * ft.associative_scan(np.multiply, x, reverse=reverse)[0])(x) == 3.0
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.complex64])

@@ -1,4 +1,6 @@
-"""A structural primitive of one's own, in one place: everything that walks programs learns from its record what it holds."""
+"""A structural primitive of one's own, in one place: everything that walks programs learns from its
+record what it holds.
+"""
 
 from __future__ import annotations
 
@@ -38,24 +40,32 @@ def _repeated(run: Any, carry: Any, length: int, carries: int) -> tuple[Any, ...
 
 
 def _lowers(avals: Any, body: Program, length: int, carries: int) -> Lowering:
-    # A loop that gives what its last step returns is none of the structures that are described, so it is a host call.
+    # A loop that gives what its last step returns is none of the structures that are described, so
+    # it is a host call.
     call = HostCall(lambda runs: lambda *carry: _repeated(runs[0], carry, length, carries))
     return Lowering((body,), call, fresh=True)
 
 
-def _as_scan(rule: Any, primals: Any, tangents: Any, body: Program, length: int, carries: int) -> Any:
+def _as_scan(
+    rule: Any, primals: Any, tangents: Any, body: Program, length: int, carries: int
+) -> Any:
     """Differentiate as the loop that keeps what every step returns; the last of it counts."""
     outputs, dots = rule(primals, tangents, body, length, False, 0, carries)
 
     def last(k: int, x: Any) -> Any:
         return x if x is None or k < carries else index_static(x, (-1,))
 
-    return tuple([last(k, x) for k, x in enumerate(outputs)]), tuple([last(k, x) for k, x in enumerate(dots)])
+    return tuple([last(k, x) for k, x in enumerate(outputs)]), tuple(
+        [last(k, x) for k, x in enumerate(dots)]
+    )
 
 
 def _batch(operands: Any, is_batched: Any, body: Program, length: int, carries: int) -> Any:
     size = next(x.shape[0] for x, flag in zip(operands, is_batched, strict=True) if flag)
-    operands = [x if flag else np.broadcast_to(x, (size, *x.shape)) for x, flag in zip(operands, is_batched, strict=True)]
+    operands = [
+        x if flag else np.broadcast_to(x, (size, *x.shape))
+        for x, flag in zip(operands, is_batched, strict=True)
+    ]
     return bind(times_p, tuple(operands), (vmap_program(body, size).interned(), length, carries))
 
 
@@ -145,8 +155,11 @@ def test_it_is_compiled_differentiated_and_mapped() -> None:
     np.testing.assert_allclose(ft.grad(ft.checkpoint(own))(X), expected)
     rows = np.stack([X, 2 * X])
     np.testing.assert_allclose(ft.vmap(own)(rows), [unrolled(X), unrolled(2 * X)])
-    np.testing.assert_allclose(ft.jit(ft.vmap(ft.grad(own)))(rows), [expected, ft.grad(unrolled)(2 * X)])
     np.testing.assert_allclose(
-        ft.grad(lambda x: np.sum(ft.vmap(own)(np.stack([x, 2 * x]))))(X), expected + 2 * ft.grad(unrolled)(2 * X)
+        ft.jit(ft.vmap(ft.grad(own)))(rows), [expected, ft.grad(unrolled)(2 * X)]
+    )
+    np.testing.assert_allclose(
+        ft.grad(lambda x: np.sum(ft.vmap(own)(np.stack([x, 2 * x]))))(X),
+        expected + 2 * ft.grad(unrolled)(2 * X),
     )
     assert "each of 4 steps" in str(ft.saved_residuals(own)(X))

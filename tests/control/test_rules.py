@@ -1,4 +1,6 @@
-"""The rules of primitives that hold programs, against differences and Python loops, on functions that mix them."""
+"""The rules of primitives that hold programs, against differences and Python loops, on functions
+that mix them.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def test_jvp_equals_differences(f: Any) -> None:
 
 @functions
 def test_gradient_equals_differences(f: Any) -> None:
-    np.testing.assert_allclose(ft.grad(f)(X), jacobian_by_differences(value_of(f), X), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        ft.grad(f)(X), jacobian_by_differences(value_of(f), X), rtol=1e-7, atol=1e-9
+    )
 
 
 @functions
@@ -102,8 +106,12 @@ def test_jit_around_and_inside(f: Any) -> None:
     np.testing.assert_allclose(ft.jit(f)(X), f(X), **CLOSE)
     np.testing.assert_allclose(ft.jit(ft.grad(f))(X), ft.grad(f)(X), **CLOSE)
     np.testing.assert_allclose(ft.grad(ft.jit(f))(X), ft.grad(f)(X), **CLOSE)
-    np.testing.assert_allclose(ft.jit(ft.vmap(ft.grad(f)))(BATCH), ft.vmap(ft.grad(f))(BATCH), **CLOSE)
-    np.testing.assert_allclose(ft.vmap(ft.jit(ft.grad(f)))(BATCH), ft.vmap(ft.grad(f))(BATCH), **CLOSE)
+    np.testing.assert_allclose(
+        ft.jit(ft.vmap(ft.grad(f)))(BATCH), ft.vmap(ft.grad(f))(BATCH), **CLOSE
+    )
+    np.testing.assert_allclose(
+        ft.vmap(ft.jit(ft.grad(f)))(BATCH), ft.vmap(ft.grad(f))(BATCH), **CLOSE
+    )
 
 
 @pytest.mark.sampled(2)
@@ -125,7 +133,10 @@ def test_mapped_twice_equals_loops(f: Any) -> None:
     np.testing.assert_allclose(ft.vmap(ft.vmap(ft.grad(f)))(grid), expected, **CLOSE)
 
 
-@pytest.mark.parametrize("name", ["choice", "choice_in_loop", "loop_in_loop", "recomputed_loop", "called", "custom_rules"])
+@pytest.mark.parametrize(
+    "name",
+    ["choice", "choice_in_loop", "loop_in_loop", "recomputed_loop", "called", "custom_rules"],
+)
 def test_single_precision_stays_single(name: str) -> None:
     f, x = FUNCTIONS[name], X.astype(np.float32)
     found = ft.grad(f)(x)
@@ -147,7 +158,9 @@ def test_a_program_with_several_results_takes_any_cotangents() -> None:
     tangents = outputs_of(ft.jvp(f, (X,), (V,))[1])
     c, y, (a, b) = bars[0], bars[1], bars[2:]
     (x_bar,) = pullback((c, y, (a, b)))
-    np.testing.assert_allclose(x_bar @ V, sum(np.sum(p * q) for p, q in zip(bars, tangents, strict=True)), **CLOSE)
+    np.testing.assert_allclose(
+        x_bar @ V, sum(np.sum(p * q) for p, q in zip(bars, tangents, strict=True)), **CLOSE
+    )
 
 
 def _choices(depth: int) -> Any:
@@ -155,7 +168,11 @@ def _choices(depth: int) -> Any:
 
 
 def _loops(depth: int) -> Any:
-    return (lambda x: ft.scan(lambda c, _: (_loops(depth - 1)(c), None), x, None, 1)[0]) if depth else np.sin
+    return (
+        (lambda x: ft.scan(lambda c, _: (_loops(depth - 1)(c), None), x, None, 1)[0])
+        if depth
+        else np.sin
+    )
 
 
 def _calls(depth: int) -> Any:
@@ -164,14 +181,18 @@ def _calls(depth: int) -> Any:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("nested", [_choices, _loops, _calls])
-@pytest.mark.parametrize("of", [ft.grad, ft.jacfwd, ft.hessian, lambda f: lambda x: ft.vmap(ft.grad(f))(np.full(2, x))])
+@pytest.mark.parametrize(
+    "of", [ft.grad, ft.jacfwd, ft.hessian, lambda f: lambda x: ft.vmap(ft.grad(f))(np.full(2, x))]
+)
 def test_effort_grows_with_the_depth_of_nesting_not_exponentially(nested: Any, of: Any) -> None:
     def recordings(depth: int) -> int:
         before = ArrayRecording("test", keeps_source=False).serial
         of(nested(depth))(0.5)
         return ArrayRecording("test", keeps_source=False).serial - before
 
-    assert recordings(16) <= 4**2 * recordings(4)  # at most with the square; 4**6 times as many, if each level doubled them
+    assert recordings(16) <= 4**2 * recordings(
+        4
+    )  # at most with the square; 4**6 times as many, if each level doubled them
 
 
 @pytest.mark.full

@@ -1,4 +1,6 @@
-"""``custom_root``, ``custom_linear_solve`` and ``closure_convert``: derivatives, transforms around them, and refusals."""
+"""``custom_root``, ``custom_linear_solve`` and ``closure_convert``: derivatives, transforms around
+them, and refusals.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def dense(linear: Any, right: Any) -> Any:
 
 def newton_loop(f: Any, x: Any) -> Any:
     """Newton's method in a loop of programs."""
-    return ft.scan(lambda x, _: (x - dense(lambda v: ft.jvp(f, (x,), (v,))[1], f(x)), None), x, None, 12)[0]
+    return ft.scan(
+        lambda x, _: (x - dense(lambda v: ft.jvp(f, (x,), (v,))[1], f(x)), None), x, None, 12
+    )[0]
 
 
 def newton_python(f: Any, x: Any) -> Any:
@@ -61,8 +65,12 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
     "jit of hessian": lambda f: ft.jit(ft.hessian(lambda a: np.sum(np.tanh(f(a))))),
     "gradient of jit": lambda f: ft.grad(lambda a: np.sum(ft.jit(f)(a) ** 2)),
     "vmap": lambda f: lambda a: ft.vmap(ft.jacrev(f))(np.stack([a, a / 2, -a])),
-    "gradient of vmap": lambda f: ft.grad(lambda a: np.sum(ft.vmap(lambda s: f(a * s))(np.array([1.0, 0.5])) ** 2)),
-    "vmap twice": lambda f: lambda a: ft.vmap(lambda s: ft.vmap(lambda t: f(a * s + t))(B / 9))(B / 3),
+    "gradient of vmap": lambda f: ft.grad(
+        lambda a: np.sum(ft.vmap(lambda s: f(a * s))(np.array([1.0, 0.5])) ** 2)
+    ),
+    "vmap twice": lambda f: (
+        lambda a: ft.vmap(lambda s: ft.vmap(lambda t: f(a * s + t))(B / 9))(B / 3)
+    ),
     "scan": lambda f: ft.grad(lambda a: np.sum(ft.scan(lambda c, s: (f(c * s), c), a, B / 2)[0])),
     "checkpoint": lambda f: ft.jacrev(ft.checkpoint(f)),
     "linearize": lambda f: lambda a: ft.vmap(ft.linearize(f, a)[1])(np.eye(3)),
@@ -100,7 +108,9 @@ def test_root_of_a_nest_with_auxiliary_results() -> None:
         return np.stack([found["u"], found["v"][0]])
 
     at = np.array([2.0, 3.0])
-    expected = jacobian_by_differences(lambda a: np.stack([np.cbrt(a[0]), np.cbrt(a[0]) * a[1]]), at)
+    expected = jacobian_by_differences(
+        lambda a: np.stack([np.cbrt(a[0]), np.cbrt(a[0]) * a[1]]), at
+    )
     np.testing.assert_allclose(ft.jacrev(f)(at), expected, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(ft.jacfwd(f)(at), expected, rtol=1e-6, atol=1e-8)
 
@@ -112,7 +122,12 @@ def test_root_on_plain_values_is_what_solve_returns() -> None:
 
 def test_a_solution_does_not_depend_on_the_guess_nor_on_what_only_solve_reads() -> None:
     def f(guess: Any, tolerance: Any) -> Any:
-        return ft.custom_root(lambda x: x**2 - 2.0, guess, lambda f, x: np.sqrt(2.0) + 0.0 * tolerance * x, dense_scalar)
+        return ft.custom_root(
+            lambda x: x**2 - 2.0,
+            guess,
+            lambda f, x: np.sqrt(2.0) + 0.0 * tolerance * x,
+            dense_scalar,
+        )
 
     assert ft.grad(f, (0, 1))(1.0, 1e-3) == (0.0, 0.0)
 
@@ -138,7 +153,9 @@ def test_linear_solve_equals_numpys(transform: Any, symmetric: bool) -> None:
         return made + made.T if symmetric else made
 
     found = transform(lambda a: solved(matrix(a), np.cos(a), **ways))(B / 3)
-    np.testing.assert_allclose(found, transform(lambda a: np.linalg.solve(matrix(a), np.cos(a)))(B / 3), **CLOSE)
+    np.testing.assert_allclose(
+        found, transform(lambda a: np.linalg.solve(matrix(a), np.cos(a)))(B / 3), **CLOSE
+    )
 
 
 def conjugate_gradients(matvec: Any, b: Any) -> Any:
@@ -161,13 +178,20 @@ def test_conjugate_gradients_against_unrolling() -> None:
         return A @ A.T + a[:, None] * a
 
     def implicit(a: Any) -> Any:
-        return np.sum(ft.custom_linear_solve(lambda x: matrix(a) @ x, a**2, conjugate_gradients, symmetric=True) ** 2)
+        return np.sum(
+            ft.custom_linear_solve(
+                lambda x: matrix(a) @ x, a**2, conjugate_gradients, symmetric=True
+            )
+            ** 2
+        )
 
     def direct(a: Any) -> Any:
         return np.sum(np.linalg.solve(matrix(a), a**2) ** 2)
 
     for transform in (ft.grad, ft.hessian, lambda f: ft.jit(ft.hessian(f))):
-        np.testing.assert_allclose(transform(implicit)(B), transform(direct)(B), rtol=1e-7, atol=1e-10)
+        np.testing.assert_allclose(
+            transform(implicit)(B), transform(direct)(B), rtol=1e-7, atol=1e-10
+        )
     unroll = ft.grad(lambda a: np.sum(conjugate_gradients(lambda x: matrix(a) @ x, a**2) ** 2))(B)
     np.testing.assert_allclose(ft.grad(implicit)(B), unroll, rtol=1e-6)
 
@@ -212,11 +236,17 @@ def test_refusals_name_what_is_wrong() -> None:
     with pytest.raises(ShapeError, match="the result of matvec of custom_linear_solve"):
         ft.grad(lambda b: np.sum(ft.custom_linear_solve(lambda x: x[:2], b, dense, dense)))(B)
     with pytest.raises(TreeError, match="solve with has_aux=True returned"):
-        ft.grad(lambda b: ft.custom_linear_solve(lambda x: x, b, lambda f, b: b, has_aux=True)[0])(1.0)
+        ft.grad(lambda b: ft.custom_linear_solve(lambda x: x, b, lambda f, b: b, has_aux=True)[0])(
+            1.0
+        )
     with pytest.raises(TreeError, match="the solution of custom_root has the structure"):
-        ft.grad(lambda a: ft.custom_root(lambda x: x - a, 1.0, lambda f, x: (x, x), dense_scalar))(1.0)
+        ft.grad(lambda a: ft.custom_root(lambda x: x - a, 1.0, lambda f, x: (x, x), dense_scalar))(
+            1.0
+        )
     with pytest.raises(ShapeError, match="the result of <lambda>"):
-        ft.grad(lambda a: ft.custom_root(lambda x: np.stack([x, a]), 1.0, lambda f, x: x, dense_scalar))(1.0)
+        ft.grad(
+            lambda a: ft.custom_root(lambda x: np.stack([x, a]), 1.0, lambda f, x: x, dense_scalar)
+        )(1.0)
     with pytest.raises(ConcretizationError):
         ft.jit(lambda a: root(a, newton_python))(B)
 
@@ -236,11 +266,15 @@ def test_closure_convert_hands_over_what_is_traced() -> None:
 
     def f(a: Any) -> Any:
         b = np.sin(a)
-        converted, captured = ft.closure_convert(lambda x, y: {"z": x * b + y["w"] * a + table}, a, {"w": 1.0})
+        converted, captured = ft.closure_convert(
+            lambda x, y: {"z": x * b + y["w"] * a + table}, a, {"w": 1.0}
+        )
         assert len(captured) == 2 and all(map(ft.is_traced, captured))
         return np.sum(converted(a, {"w": 2.0}, *captured)["z"])
 
     np.testing.assert_allclose(ft.grad(f)(B), ft.grad(lambda a: np.sum(a * np.sin(a) + 2.0 * a))(B))
-    np.testing.assert_allclose(ft.jit(ft.vmap(ft.grad(f)))(A), np.stack([ft.grad(f)(row) for row in A]))
+    np.testing.assert_allclose(
+        ft.jit(ft.vmap(ft.grad(f)))(A), np.stack([ft.grad(f)(row) for row in A])
+    )
     with pytest.raises(TreeError, match="takes 1 arguments and 1 captured values, not 1"):
         ft.grad(lambda a: ft.closure_convert(lambda x: x * a, 1.0)[0](1.0))(1.0)

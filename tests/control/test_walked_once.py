@@ -1,4 +1,6 @@
-"""Loops of unknown length in programs that run: walked forward once, keeping residuals on the way; counters; policies."""
+"""Loops of unknown length in programs that run: walked forward once, keeping residuals on the way;
+counters; policies.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ X = np.linspace(0.1, 0.9, 5)
 
 
 def looped(x: Any) -> Any:
-    return np.sum(ft.while_loop(lambda s: s[0] < 6, lambda s: (s[0] + 1, np.sin(s[1]) * 1.5), (0, x))[1] ** 2)
+    return np.sum(
+        ft.while_loop(lambda s: s[0] < 6, lambda s: (s[0] + 1, np.sin(s[1]) * 1.5), (0, x))[1] ** 2
+    )
 
 
 def unrolled(x: Any) -> Any:
@@ -27,7 +31,9 @@ def unrolled(x: Any) -> Any:
 
 
 def root(a: Any) -> Any:
-    return ft.while_loop(lambda x: np.abs(x * x - a) > 1e-12 * a, lambda x: 0.5 * (x + a / x), 0.5 * (1.0 + a))
+    return ft.while_loop(
+        lambda x: np.abs(x * x - a) > 1e-12 * a, lambda x: 0.5 * (x + a / x), 0.5 * (1.0 + a)
+    )
 
 
 def second(f: Any) -> Any:
@@ -60,9 +66,13 @@ def test_a_loop_and_its_reverse_walk_forward_once(f: Any, x: Any) -> None:
 
 
 def test_derivatives_are_those_of_the_steps() -> None:
-    np.testing.assert_allclose(ft.jit(ft.value_and_grad(looped))(X)[1], ft.grad(unrolled)(X), rtol=1e-13)
+    np.testing.assert_allclose(
+        ft.jit(ft.value_and_grad(looped))(X)[1], ft.grad(unrolled)(X), rtol=1e-13
+    )
     np.testing.assert_allclose(ft.jit(ft.hessian(looped))(X), ft.hessian(unrolled)(X), rtol=1e-12)
-    np.testing.assert_allclose(ft.jit(ft.grad(second(looped)))(X), ft.grad(second(unrolled))(X), rtol=1e-12)
+    np.testing.assert_allclose(
+        ft.jit(ft.grad(second(looped)))(X), ft.grad(second(unrolled))(X), rtol=1e-12
+    )
 
 
 def test_what_a_checkpoint_holds_is_walked_again() -> None:
@@ -76,7 +86,9 @@ def test_what_a_checkpoint_holds_is_walked_again() -> None:
 def test_loops_that_differ_are_not_taken_for_one_another() -> None:
     def f(x: Any) -> Any:
         def loop(factor: float) -> Any:
-            return ft.while_loop(lambda s: s[0] < 4, lambda s: (s[0] + 1, np.sin(s[1]) * factor), (0, x))[1]
+            return ft.while_loop(
+                lambda s: s[0] < 4, lambda s: (s[0] + 1, np.sin(s[1]) * factor), (0, x)
+            )[1]
 
         return np.sum(loop(1.5) ** 2) + np.sum(loop(1.25) ** 3)
 
@@ -89,7 +101,9 @@ def test_loops_that_differ_are_not_taken_for_one_another() -> None:
 @pytest.mark.parametrize("most", [6, 9])
 def test_a_bound_is_kept_in_the_one_walk(most: int) -> None:
     def f(x: Any) -> Any:
-        done = ft.while_loop(lambda s: s[0] < 6, lambda s: (s[0] + 1, np.sin(s[1]) * 1.5), (0, x), max_steps=most)
+        done = ft.while_loop(
+            lambda s: s[0] < 6, lambda s: (s[0] + 1, np.sin(s[1]) * 1.5), (0, x), max_steps=most
+        )
         return np.sum(done[1] ** 2)
 
     value, slope = ft.jit(ft.value_and_grad(f))(X)
@@ -111,7 +125,12 @@ def test_a_loop_that_takes_more_steps_than_its_bound_raises(compiled: bool) -> N
 
 def test_no_step_at_all() -> None:
     def f(x: Any, n: Any) -> Any:
-        return np.sum(ft.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, np.sin(s[1])), (np.int64(0), x))[1] ** 2)
+        return np.sum(
+            ft.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, np.sin(s[1])), (np.int64(0), x))[
+                1
+            ]
+            ** 2
+        )
 
     g = ft.jit(ft.value_and_grad(f))
     for n in (0, 3, 0):
@@ -124,7 +143,7 @@ def test_no_step_at_all() -> None:
         np.testing.assert_allclose(slope, 2.0 * expected * factor, rtol=1e-13)
 
 
-# -- nests and policies ----------------------------------------------------------------------------------------------------
+# -- nests and policies ----------------------------------------------------------------------------
 
 
 @dataclass
@@ -152,7 +171,13 @@ def with_state_unrolled(x: Any) -> Any:
 
 @pytest.mark.parametrize(
     "transform",
-    [ft.grad, lambda f: ft.jit(ft.grad(f)), ft.jacfwd, lambda f: ft.jit(ft.hessian(f)), lambda f: ft.vmap(ft.grad(f))],
+    [
+        ft.grad,
+        lambda f: ft.jit(ft.grad(f)),
+        ft.jacfwd,
+        lambda f: ft.jit(ft.hessian(f)),
+        lambda f: ft.vmap(ft.grad(f)),
+    ],
     ids=["grad", "jit", "forward", "hessian", "vmap"],
 )
 def test_a_carry_may_be_a_dataclass_of_nests(transform: Any) -> None:
@@ -170,7 +195,9 @@ POLICIES = {
 
 @pytest.mark.parametrize("where", ["body", "loop"])
 @pytest.mark.parametrize("name", POLICIES)
-@pytest.mark.parametrize("transform", [ft.grad, lambda f: ft.jit(ft.grad(f)), lambda f: ft.jit(ft.hessian(f))])
+@pytest.mark.parametrize(
+    "transform", [ft.grad, lambda f: ft.jit(ft.grad(f)), lambda f: ft.jit(ft.hessian(f))]
+)
 def test_policies_over_loops_change_no_derivative(name: str, where: str, transform: Any) -> None:
     policy = POLICIES[name]
 
@@ -195,13 +222,17 @@ def test_residuals_of_each_step_are_listed() -> None:
     assert "40 for each step" in str(kept)
     again = ft.saved_residuals(
         lambda x: np.sum(
-            ft.while_loop(lambda s: s[0] < 6, ft.checkpoint(lambda s: (s[0] + 1, np.exp(np.sin(s[1])))), (0, x))[1]
+            ft.while_loop(
+                lambda s: s[0] < 6,
+                ft.checkpoint(lambda s: (s[0] + 1, np.exp(np.sin(s[1])))),
+                (0, x),
+            )[1]
         )
     )(X)
     assert [row.made for row in again if row.each] == ["carry of each step"]
 
 
-# -- counters --------------------------------------------------------------------------------------------------------------
+# -- counters --------------------------------------------------------------------------------------
 
 TOP = 2**63 - 1
 
@@ -216,7 +247,9 @@ def test_counters_reach_the_last_of_64_bits(start: int, stop: int) -> None:
     assert x == 2.0 ** (stop - start)
 
 
-@pytest.mark.parametrize("step", [lambda n: n + 1, lambda n: n - (-1), lambda n: 1 + n, lambda n: n + n - (n - 1)])
+@pytest.mark.parametrize(
+    "step", [lambda n: n + 1, lambda n: n - (-1), lambda n: 1 + n, lambda n: n + n - (n - 1)]
+)
 def test_counters_that_leave_64_bits_raise(step: Any) -> None:
     def f(n: Any) -> Any:
         return ft.while_loop(lambda n: n != 5, step, n)

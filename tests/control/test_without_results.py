@@ -1,8 +1,9 @@
-"""Operations without results: every primitive that holds programs may have none, under every transform.
+"""Operations without results: every primitive that holds programs may have none, under every
+transform.
 
-A tape has one entry per variable, so an operation without results has none. Each function here is another one with such
-operations added, in front, in between and behind; whatever is done with both must be the same, at first and once caches
-are warm.
+A tape has one entry per variable, so an operation without results has none. Each function here is
+another one with such operations added, in front, in between and behind; whatever is done with both
+must be the same, at first and once caches are warm.
 """
 
 from __future__ import annotations
@@ -35,7 +36,13 @@ from functrace.ir.program import Equation, Var
 from functrace.ir.tape import Builder
 from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.tracing.binding import bind
-from functrace.transforms import grad_program, jvp_program, linearize_program, transpose_program, vmap_program
+from functrace.transforms import (
+    grad_program,
+    jvp_program,
+    linearize_program,
+    transpose_program,
+    vmap_program,
+)
 from functrace.tree import leaves
 from tests.oracles import assert_same
 
@@ -73,7 +80,9 @@ WITHOUT: dict[str, Callable[[Any], Any]] = {
     "packing checkpoint": ft.checkpoint(lambda x: None, policy=ft.policies.pack(np.copy, np.copy)),
     "cond": lambda x: ft.cond(x[0] > 0.0, lambda v: None, lambda v: None, x),
     "scan": lambda x: ft.scan(lambda c, v: (None, None), None, x),
-    "scan over nothing": lambda x: ft.scan(lambda c, v: ((), [None, x.sum() * 0.0][:1]), (), None, 2),
+    "scan over nothing": lambda x: ft.scan(
+        lambda c, v: ((), [None, x.sum() * 0.0][:1]), (), None, 2
+    ),
     "custom_jvp": _dropped_jvp,
     "custom_vjp": _dropped_vjp,
 }
@@ -138,11 +147,17 @@ def _transforms() -> dict[str, Callable[[Any], Any]]:
         "jit of grad": lambda f: ft.jit(ft.grad(f))(X),
         "jit of jvp": lambda f: ft.jit(lambda x: ft.jvp(f, (x,), (v,)))(X),
         "grad of checkpoint": lambda f: ft.grad(ft.checkpoint(f))(X),
-        "grad of cond": lambda f: ft.grad(lambda x: ft.cond(x[1] < 0.0, f, lambda x: np.sum(x), x))(X),
-        "grad of scan": lambda f: ft.grad(lambda x: ft.scan(lambda c, _: (c * f(c), f(c)), x, None, 2)[1].sum())(X),
+        "grad of cond": lambda f: ft.grad(lambda x: ft.cond(x[1] < 0.0, f, lambda x: np.sum(x), x))(
+            X
+        ),
+        "grad of scan": lambda f: ft.grad(
+            lambda x: ft.scan(lambda c, _: (c * f(c), f(c)), x, None, 2)[1].sum()
+        )(X),
         "evaluated": lambda f: ft.evaluate(ft.trace(f)(X).check(), X),
         "parsed": lambda f: ft.evaluate(ft.Program.parse(ft.trace(f)(X).text()).check(), X),
-        "read from JSON": lambda f: ft.evaluate(ft.Program.from_json(ft.trace(f)(X).to_json()).check(), X),
+        "read from JSON": lambda f: ft.evaluate(
+            ft.Program.from_json(ft.trace(f)(X).to_json()).check(), X
+        ),
         "vmap": lambda f: ft.vmap(f)(BATCH),
         "vmap of grad": lambda f: ft.vmap(ft.grad(f))(BATCH),
         "grad of vmap": lambda f: ft.grad(lambda b: np.sum(ft.vmap(f)(b)))(BATCH),
@@ -179,7 +194,7 @@ def test_what_has_no_derivative_changes_nothing_else(name: str, transform: Any) 
     expected = transform(lambda x: np.sum(x * ft.stop_gradient(step(x))) * np.sin(x[1]))
     for _ in range(3):
         agree(transform(lambda x: np.sum(x * step(x)) * np.sin(x[1])), expected)
-    f = lambda x: np.sum(x * step(x)) * np.sin(x[1])  # noqa: E731
+    f = lambda x: np.sum(x * step(x)) * np.sin(x[1])
     factor = np.asarray(STEPS[name](X))
     np.testing.assert_allclose(f(X), plain(STEPS[name])(X), rtol=1e-13)
     by_hand = factor * np.sin(X[1]) + np.sum(X * factor) * np.cos(X[1]) * np.array([0.0, 1.0, 0.0])
@@ -213,7 +228,8 @@ EMPTY: dict[str, tuple[int, tuple[Any, ...]]] = {
     "while_loop": (1, (_never(), (_empty(1),), (0,), (False,), 1, 0, None)),
 }
 _PRIMITIVES = (
-    call_p, cond_p, custom_batch_p, custom_derivative_p, custom_jvp_p, custom_vjp_p, linear_solve_p, pushforward_p, root_p,
+    call_p, cond_p, custom_batch_p, custom_derivative_p, custom_jvp_p, custom_vjp_p,
+    linear_solve_p, pushforward_p, root_p,
     scan_p, while_p,
 )  # fmt: skip
 HOLDING = {p.name: p for p in _PRIMITIVES}
@@ -248,7 +264,10 @@ def test_a_tape_has_one_entry_per_variable(name: str) -> None:
     build = Builder()
     x = build.input(aval_of(X))
     which = build.append(ft.Program.primitives["index"], (x,), (aval_of(X),), ((0,),))
-    operands = (build.append(ft.Program.primitives["greater"], (which, which), (build.avals[which],) * 2), x)
+    operands = (
+        build.append(ft.Program.primitives["greater"], (which, which), (build.avals[which],) * 2),
+        x,
+    )
     given = operands if name == "cond" else (x,) * count
     before = len(build.ops)
     assert build.append(primitive, given, tuple(map(build.spec, given)), params) == before
@@ -275,7 +294,9 @@ def test_equations_write_as_many_variables_as_there_are_results() -> None:
         with pytest.raises(ProgramError, match="1 results here, but its equation writes"):
             ft.Program.build([x], [Equation(sin, (x,), outputs)], [x])
     with pytest.raises(ProgramError, match="0 results here"):
-        ft.Program.build([x], [Equation(call_p, (x, x), (y,), {"program": _empty(2), "policy": ()})], [y])
+        ft.Program.build(
+            [x], [Equation(call_p, (x, x), (y,), {"program": _empty(2), "policy": ()})], [y]
+        )
     nothing_held = "call x x {program={n(x: f64[3], y: f64[3]) {\n return\n}}, policy=()}"
     text = str(ft.trace(lambda x: np.sin(x))(X)).replace("sin x", nothing_held)
     with pytest.raises(ParseError, match="call has no results here"):

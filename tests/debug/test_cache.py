@@ -21,8 +21,12 @@ def chain(turns: int) -> Any:
     return f
 
 
-@pytest.mark.parametrize("transform", [ft.grad, ft.hessian, ft.vmap, lambda f: lambda x: ft.vjp(f, x)[0]])
-def test_small_arrays_run_as_instruction_lists_however_often_they_are_called(transform: Any) -> None:
+@pytest.mark.parametrize(
+    "transform", [ft.grad, ft.hessian, ft.vmap, lambda f: lambda x: ft.vjp(f, x)[0]]
+)
+def test_small_arrays_run_as_instruction_lists_however_often_they_are_called(
+    transform: Any,
+) -> None:
     ft.clear_caches()
     assert ft.debug.cache() == []
     f = chain(60)

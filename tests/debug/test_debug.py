@@ -1,4 +1,6 @@
-"""`functrace.debug`: how often, in which order and on which values what is asked for happens, under every transform."""
+"""`functrace.debug`: how often, in which order and on which values what is asked for happens, under
+every transform.
+"""
 
 from __future__ import annotations
 
@@ -44,12 +46,16 @@ def choice(x: Any) -> Any:
 
 
 def until(x: Any) -> Any:
-    return np.sum(ft.while_loop(lambda c: c[0] < 3, lambda c: (ft.debug.callback(note, c), c + 1)[1], x))
+    return np.sum(
+        ft.while_loop(lambda c: c[0] < 3, lambda c: (ft.debug.callback(note, c), c + 1)[1], x)
+    )
 
 
 def custom(x: Any) -> Any:
     g = ft.custom_jvp(f)
-    g.defjvp(lambda primals, tangents: (np.sum(primals[0] ** 2), np.sum(2 * primals[0] * tangents[0])))
+    g.defjvp(
+        lambda primals, tangents: (np.sum(primals[0] ** 2), np.sum(2 * primals[0] * tangents[0]))
+    )
     return g(x)
 
 
@@ -84,7 +90,8 @@ CALLS: dict[str, tuple[Callable[[], Callable[[], Any]], list[Any]]] = {
     "jit of vmap": (lambda: called(ft.jit(ft.vmap(f)), B), EACH),
     "vmap of jit": (lambda: called(ft.vmap(ft.jit(f)), B), EACH),
     "vmap along the last axis": (lambda: called(ft.vmap(f, in_axes=1), B.T), EACH),
-    "vmap of what is not mapped": (lambda: called(ft.vmap(lambda b, x: f(x) + b, in_axes=(0, None)), B, X), ONCE),
+    "vmap of what is not mapped": (lambda: called(ft.vmap(lambda b, x: f(x) + b, in_axes=(0,
+    None)), B, X), ONCE),
     "checkpoint": (lambda: called(ft.grad(ft.checkpoint(f)), X), ONCE),
     "jit of checkpoint": (lambda: called(ft.jit(ft.grad(ft.checkpoint(f))), X), ONCE),
     "jit of save_names": (
@@ -92,14 +99,16 @@ CALLS: dict[str, tuple[Callable[[], Callable[[], Any]], list[Any]]] = {
         ONCE,
     ),
     "jit of pack": (
-        lambda: called(ft.jit(ft.grad(ft.checkpoint(f, policy=ft.policies.pack(lambda x: x, lambda x: x)))), X),
+        lambda: called(ft.jit(ft.grad(ft.checkpoint(f, policy=ft.policies.pack(lambda x: x,
+        lambda x: x)))), X),
         ONCE,
     ),
     "scan": (lambda: called(loop, X), LOOP),
     "grad of scan": (lambda: called(ft.grad(loop), X), LOOP),
     "jit of grad of scan": (lambda: called(ft.jit(ft.grad(loop)), X), LOOP),
     "scan, not read": (lambda: called(ft.jit(lambda x: (loop(x), x)[1]), X), LOOP),
-    "jit of grad of checkpointed scan": (lambda: called(ft.jit(ft.grad(ft.checkpoint(loop))), X), LOOP),
+    "jit of grad of checkpointed scan": (lambda: called(ft.jit(ft.grad(ft.checkpoint(loop))), X),
+    LOOP),
     "while": (lambda: called(until, X), UNTIL),
     "jit of while": (lambda: called(ft.jit(until), X), UNTIL),
     "grad of while": (lambda: called(ft.grad(until), X), UNTIL),
@@ -220,8 +229,12 @@ def test_formats_that_do_not_fit(args: Any) -> None:
 
 def test_what_only_looks_cannot_be_held() -> None:
     """An operation is known by its results; that one is left out in silence is impossible."""
-    look: Any = lambda y: ft.debug.callback(note, y)  # noqa: E731
-    for inner in (ft.jit(look), ft.checkpoint(look), lambda x: ft.scan(lambda _, s: (None, look(s)), None, x)):
+    look: Any = lambda y: ft.debug.callback(note, y)
+    for inner in (
+        ft.jit(look),
+        ft.checkpoint(look),
+        lambda x: ft.scan(lambda _, s: (None, look(s)), None, x),
+    ):
         with pytest.raises(ArgumentError, match="return a number from it, too"):
             ft.jit(lambda x, inner=inner: (inner(x), x)[1])(X)
     ft.jit(look)(X)

@@ -1,4 +1,6 @@
-"""``debug.profile``: the operations of what jit runs, each with a clock around it. No test looks at how long that took."""
+"""``debug.profile``: the operations of what jit runs, each with a clock around it. No test looks at
+how long that took.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def until(x: Any) -> Any:
 
 
 def nest(x: Any) -> Any:
-    return ft.scan(lambda c, _: (ft.fori_loop(0, 3, lambda _, c: np.cos(c), c), None), x, np.zeros(2))[0]
+    return ft.scan(
+        lambda c, _: (ft.fori_loop(0, 3, lambda _, c: np.cos(c), c), None), x, np.zeros(2)
+    )[0]
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -94,20 +98,28 @@ def test_bytes_and_flops_are_those_of_operands_and_results() -> None:
     assert by_name["dot"].flops == 2 * 3 * 4 * 5
     assert by_name["dot"].bytes == 8 * (3 * 4 + 4 * 5 + 3 * 5)
     assert by_name["tanh"].bytes == 8 * 2 * 15
-    assert (profile.flops, profile.bytes) == (sum(r.flops for r in profile.rows), sum(r.bytes for r in profile.rows))
+    assert (profile.flops, profile.bytes) == (
+        sum(r.flops for r in profile.rows),
+        sum(r.bytes for r in profile.rows),
+    )
     assert profile.peak_bytes == plan(ft.trace(network)(w, x)).peak_bytes
 
 
 def test_views_move_nothing() -> None:
     rows = ft.debug.profile(lambda x: np.sum(x.T @ x.reshape(2, 3)), seconds=0.0)(X).rows
-    assert {row.text.split(" = ")[1].split()[0]: row.bytes > 0 for row in rows}["transpose"] is False
+    assert {row.text.split(" = ")[1].split()[0]: row.bytes > 0 for row in rows}[
+        "transpose"
+    ] is False
 
 
 def test_what_a_body_takes_stands_below_its_operation_with_its_runs() -> None:
     rows = ft.debug.profile(loop, seconds=0.0)(X).rows
     outer = next(k for k, row in enumerate(rows) if " scan " in row.text)
     inner = [row for row in rows[outer + 1 :] if row.depth == 1]
-    assert [row.text.split(" = ")[1].split()[0] for row in inner] == ["sin", "mul"]  # the sums are behind the loop
+    assert [row.text.split(" = ")[1].split()[0] for row in inner] == [
+        "sin",
+        "mul",
+    ]  # the sums are behind the loop
     assert {row.runs for row in inner} == {7}
     assert inner[0].flops == 7 * X.size
     assert inner[0].bytes == 7 * 2 * X.nbytes
@@ -117,13 +129,20 @@ def test_what_a_body_takes_stands_below_its_operation_with_its_runs() -> None:
 
 
 def test_operations_of_a_group_are_estimates_that_sum_up_to_it() -> None:
-    """The group passes over memory once: its operands and results; what its operations read and write stays in caches."""
+    """The group passes over memory once: its operands and results; what its operations read and
+    write stays in caches.
+    """
     x = np.linspace(0.0, 1.0, 1 << 12)
     with ft.config(threads=1, block=64):
         profile = ft.debug.profile(lambda x: np.tanh(x) * np.exp(x) - x, seconds=0.0)(x)
     group, *inner = profile.rows
     assert " blocks " in group.text
-    assert (group.bytes, group.flops, group.estimated, group.depth) == (2 * x.nbytes, 4 * x.size, False, 0)
+    assert (group.bytes, group.flops, group.estimated, group.depth) == (
+        2 * x.nbytes,
+        4 * x.size,
+        False,
+        0,
+    )
     assert [row.text.split(" = ")[1].split()[0] for row in inner] == ["tanh", "exp", "mul", "sub"]
     assert all(row.estimated and row.depth == 1 and row.time.startswith("≈") for row in inner)
     assert sum(row.seconds for row in inner) == pytest.approx(group.seconds)
@@ -140,7 +159,9 @@ def softmax(x: Any, w: Any) -> Any:
 
 @pytest.mark.parametrize("shape", [(64, 16), (64, 64), (3, 64, 16), (4096, 1)])
 def test_operations_of_groups_of_rows_have_times(shape: tuple[int, ...]) -> None:
-    """Among them arrays that every block takes as they are: the weights of a square array are as many as its rows."""
+    """Among them arrays that every block takes as they are: the weights of a square array are as
+    many as its rows.
+    """
     step = ft.value_and_grad(softmax, argnums=(0, 1))
     with ft.config(threads=1, block=128):
         profile = ft.debug.profile(step, seconds=0.0)(np.ones(shape), np.ones(shape[-1]))
@@ -153,7 +174,11 @@ def test_operations_of_groups_of_rows_have_times(shape: tuple[int, ...]) -> None
 
 def test_only_the_branch_that_is_taken_runs() -> None:
     rows = ft.debug.profile(choice, seconds=0.0)(X).rows
-    assert {row.text.split(" = ")[1].split()[0]: row.runs for row in rows if row.depth and "exp" in row.text} == {"exp": 1}
+    assert {
+        row.text.split(" = ")[1].split()[0]: row.runs
+        for row in rows
+        if row.depth and "exp" in row.text
+    } == {"exp": 1}
     other = ft.debug.profile(choice, seconds=0.0)(X - 5.0).rows
     assert {row.runs for row in other if row.depth and "exp" in row.text} == {0}
 
@@ -173,7 +198,9 @@ def row(text: str, seconds: float, depth: int = 0, source: Any = None) -> Row:
 
 
 def test_time_of_a_body_counts_at_its_own_lines() -> None:
-    """The figures are made up: an operation of 10 s, in which a body takes 6, 4 of them in a loop whose body takes 1."""
+    """The figures are made up: an operation of 10 s, in which a body takes 6, 4 of them in a loop
+    whose body takes 1.
+    """
     one = ft.trace(lambda x: np.sin(x))(1.0).equations[0].source
     two = ft.trace(lambda x: np.cos(x))(1.0).equations[0].source
     assert one is not None and two is not None
@@ -192,9 +219,9 @@ def test_a_profile_prints_as_a_table() -> None:
     assert head.startswith("network: ")
     assert "with a clock around every operation (medians of 3 runs)" in head
     assert titles.split() == ["time", "share", "runs", "bytes", "B/s", "flop/s", "operation"]
-    assert [line.rpartition("# ")[2].partition(":")[0] for line in rest[: len(profile.rows)]] == ["test_profile.py"] * len(
-        profile.rows
-    )
+    assert [line.rpartition("# ")[2].partition(":")[0] for line in rest[: len(profile.rows)]] == [
+        "test_profile.py"
+    ] * len(profile.rows)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -252,7 +279,12 @@ def test_errors_of_a_run_name_the_line() -> None:
 def test_the_passes_that_a_function_is_jitted_with_are_those_that_are_shown() -> None:
     x = np.ones((4, 128, 128), np.float32)
     step = ft.jit(lambda x: x @ x, passes=[without("parallel matmul")])
-    for f, passes in [(step, ()), (lambda x: x @ x, [without("parallel matmul")]), (ft.jit(step), ()), (np.matmul, ())]:
+    for f, passes in [
+        (step, ()),
+        (lambda x: x @ x, [without("parallel matmul")]),
+        (ft.jit(step), ()),
+        (np.matmul, ()),
+    ]:
         given = (x, x) if f is np.matmul else (x,)
         (row,) = ft.debug.profile(f, seconds=0.0, passes=passes)(*given).rows
         steps = [row.name for row in ft.debug.passes(f, passes=passes)(*given).steps]

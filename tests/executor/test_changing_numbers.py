@@ -1,4 +1,6 @@
-"""Numbers that change between calls, before and inside what holds programs: the general form of a cached tape."""
+"""Numbers that change between calls, before and inside what holds programs: the general form of a
+cached tape.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,19 @@ import functrace as ft
 softplus = ft.custom_jvp(lambda t: np.log1p(np.exp(t)))
 softplus.defjvp(lambda p, t: (np.log1p(np.exp(p[0])), t[0] / (1.0 + np.exp(-p[0]))))
 arcsinh = ft.custom_vjp(lambda t: np.log(t + np.sqrt(t * t + 1.0)))
-arcsinh.defvjp(lambda t: (np.log(t + np.sqrt(t * t + 1.0)), t), lambda t, bar: (bar / np.sqrt(t * t + 1.0),))
+arcsinh.defvjp(
+    lambda t: (np.log(t + np.sqrt(t * t + 1.0)), t), lambda t, bar: (bar / np.sqrt(t * t + 1.0),)
+)
 
 HELD: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "jit": (ft.jit(np.sin), np.sin),
     "jit of a closure": (lambda v: ft.jit(lambda: np.sin(v))(), np.sin),
     "an argument, reshaped": (lambda v: ft.jit(lambda u: u.reshape(-1))(v), np.copy),
     "checkpoint": (ft.checkpoint(np.sin), np.sin),
-    "scan": (lambda v: ft.scan(lambda c, _: (np.sin(c), None), v, None, 2)[0], lambda v: np.sin(np.sin(v))),
+    "scan": (
+        lambda v: ft.scan(lambda c, _: (np.sin(c), None), v, None, 2)[0],
+        lambda v: np.sin(np.sin(v)),
+    ),
     "cond": (lambda v: ft.cond(np.sum(v) > -99.0, np.sin, np.cos, v), np.sin),
     "custom_jvp": (softplus, lambda v: np.log1p(np.exp(v))),
     "custom_vjp": (arcsinh, np.arcsinh),
@@ -49,7 +56,9 @@ def test_gradients_after_a_number_has_changed(held: Any) -> None:
     x, h = np.array([1.0, -2.0, 0.5]), 1e-6
     for k in (0.25, 0.5, 3.0):
         gradient = ft.grad(lambda x, k=k: np.sum(run(x * k) * k))(x)
-        np.testing.assert_allclose(gradient, (plain((x + h) * k) - plain((x - h) * k)) * k / (2 * h), rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(
+            gradient, (plain((x + h) * k) - plain((x - h) * k)) * k / (2 * h), rtol=1e-6, atol=1e-8
+        )
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int64", "float32", "float64", "complex64"])

@@ -119,7 +119,9 @@ def test_smaller_calls_keep_less() -> None:
     while memory.kept == 1 << 30 and time.monotonic() < deadline:
         memory.used(1 << 24)
         time.sleep(0.001)
-    assert memory.kept <= 1 << 24, "what the large call has left is given back while smaller ones go on"
+    assert memory.kept <= 1 << 24, (
+        "what the large call has left is given back while smaller ones go on"
+    )
     while memory.kept and time.monotonic() < deadline:
         time.sleep(0.01)
     assert memory.kept == 0
@@ -164,7 +166,9 @@ def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
     assert memory.kept == 0
 
 
-def test_gaps_are_given_back_where_the_process_has_grown_by_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gaps_are_given_back_where_the_process_has_grown_by_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Library:
         mallinfo2 = None
         trimmed = 0
@@ -212,7 +216,9 @@ def test_large_programs_look_for_gaps() -> None:
         return x
 
     for size, looks in ((1 << 23, True), (1 << 10, False)):
-        source, _ = generate(planned(ft.trace(lambda x: f(x) * x)(ft.ShapeDtype((size,), "float64"))))
+        source, _ = generate(
+            planned(ft.trace(lambda x: f(x) * x)(ft.ShapeDtype((size,), "float64")))
+        )
         assert ("()" in source) is looks
 
 

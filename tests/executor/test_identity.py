@@ -1,4 +1,6 @@
-"""What the executor knows of a primitive goes by identity: a user's primitive may have the name of one of ours."""
+"""What the executor knows of a primitive goes by identity: a user's primitive may have the name of
+one of ours.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ def named(name: str) -> Primitive:
     return made
 
 
-@pytest.mark.parametrize("name", sorted({p.name for p in KERNELS} | {"matmul", "scan", "cond", "call", "gather", "input"}))
+@pytest.mark.parametrize(
+    "name",
+    sorted({p.name for p in KERNELS} | {"matmul", "scan", "cond", "call", "gather", "input"}),
+)
 def test_a_users_primitive_named_like_one_of_ours_is_run_as_the_users(name: str) -> None:
     mine = named(name)
 
@@ -45,7 +50,9 @@ def test_a_users_primitive_named_like_one_of_ours_is_run_as_the_users(name: str)
     np.testing.assert_allclose(ft.jit(ft.vmap(ft.grad(f)))(X), slope)
     np.testing.assert_allclose(ft.grad(ft.checkpoint(f))(X), slope)
     np.testing.assert_allclose(ft.jvp(f, (X,), (np.ones_like(X),))[1], np.sum(slope))
-    np.testing.assert_allclose(ft.jit(ft.hessian(f))(X[0]), np.diag(4 * np.cos(2 * X[0]) - 4 * X[0] * np.sin(2 * X[0])))
+    np.testing.assert_allclose(
+        ft.jit(ft.hessian(f))(X[0]), np.diag(4 * np.cos(2 * X[0]) - 4 * X[0] * np.sin(2 * X[0]))
+    )
     pushed = ft.linearize(lambda x: bind(mine, (x,)), X)[1]
     np.testing.assert_allclose(pushed(X), 2 * X)
     np.testing.assert_allclose(ft.evaluate(ft.trace(f)(X), X), np.sum(np.sin(2 * X) * X))

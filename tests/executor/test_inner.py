@@ -1,4 +1,6 @@
-"""Transforms inside of others are recorded as one call of their program, which nobody can tell from its operations."""
+"""Transforms inside of others are recorded as one call of their program, which nobody can tell from
+its operations.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ FUNCTIONS: list[Callable[[Any], Any]] = [wave, fitted, in_part, linear, in_matri
 
 def compositions(f: Callable[[Any], Any]) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Transforms of transforms of ``f``, made anew."""
-    slope: Any = lambda x: np.sum(ft.grad(f)(x) * X)  # noqa: E731
+    slope: Any = lambda x: np.sum(ft.grad(f)(x) * X)
 
     def asks(x: Any) -> Any:
         found = slope(x)
@@ -59,7 +61,10 @@ def compositions(f: Callable[[Any], Any]) -> Iterator[tuple[str, Callable[[], An
         return np.sum(pullback(value)[0] * x)
 
     yield "grad of grad", lambda: ft.grad(slope)(X)
-    yield "value_and_grad, aux", lambda: ft.value_and_grad(lambda x: (slope(x), ft.grad(f)(x)), has_aux=True)(X)
+    yield (
+        "value_and_grad, aux",
+        lambda: ft.value_and_grad(lambda x: (slope(x), ft.grad(f)(x)), has_aux=True)(X),
+    )
     yield "three", lambda: ft.grad(lambda x: np.sum(ft.grad(slope)(x) * x))(X)
     yield "jvp of grad", lambda: ft.jvp(ft.grad(f), (X,), (X,))
     yield "linearize of grad", lambda: ft.linearize(ft.grad(f), X)[1](X)
@@ -67,7 +72,10 @@ def compositions(f: Callable[[Any], Any]) -> Iterator[tuple[str, Callable[[], An
     yield "grad of pullback", lambda: ft.grad(pulls)(X)
     yield "vmap of grad", lambda: ft.vmap(ft.grad(f))(np.stack([X, -X]))
     yield "vmap that asks", lambda: ft.vmap(asks)(np.stack([X, X * 3.0, -X]))
-    yield "grad of vmap that asks", lambda: ft.grad(lambda x: np.sum(ft.vmap(asks)(np.stack([x, -x]))))(X)
+    yield (
+        "grad of vmap that asks",
+        lambda: ft.grad(lambda x: np.sum(ft.vmap(asks)(np.stack([x, -x]))))(X),
+    )
     yield "grad that asks", lambda: ft.grad(asks)(X)
     yield "grad that writes", lambda: ft.grad(writes)(X)
     yield "hessian", lambda: ft.hessian(f)(X)
@@ -76,13 +84,17 @@ def compositions(f: Callable[[Any], Any]) -> Iterator[tuple[str, Callable[[], An
 
 
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
-def test_calls_give_what_their_operations_give(f: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_give_what_their_operations_give(
+    f: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def shown(run: Callable[[], Any]) -> Any:
         try:
             leaves = ft.tree.leaves(run())
         except ft.errors.LostGradientError as error:  # a gradient that is known is a plain array
             return str(error)
-        return [(type(x), np.asarray(x).dtype, np.shape(x), np.asarray(x).tobytes()) for x in leaves]
+        return [
+            (type(x), np.asarray(x).dtype, np.shape(x), np.asarray(x).tobytes()) for x in leaves
+        ]
 
     found = {name: [shown(run) for _ in range(3)] for name, run in compositions(f)}
     ft.clear_caches()
@@ -102,7 +114,7 @@ def test_what_is_recorded_is_one_call_and_is_found_again(monkeypatch: pytest.Mon
         return lookup(self, recording, *rest)
 
     def nested() -> Any:
-        f = lambda x: np.sum(np.tanh(x) ** 2 * np.exp(-x))  # noqa: E731
+        f = lambda x: np.sum(np.tanh(x) ** 2 * np.exp(-x))
         return ft.grad(lambda x: np.sum(ft.grad(f)(x) ** 2))(X)
 
     monkeypatch.setattr(type(CACHE), "lookup", looked)
@@ -117,7 +129,9 @@ def test_known_gradients_are_known_and_others_are_not() -> None:
     seen: list[bool] = []
 
     def f(x: Any, y: Any) -> Any:
-        by_x, by_y = ft.grad(lambda a, b: np.sum(a * 2.0) + np.sum(b**2) + np.sum(np.maximum(a, 0.7)), (0, 1))(x, y)
+        by_x, by_y = ft.grad(
+            lambda a, b: np.sum(a * 2.0) + np.sum(b**2) + np.sum(np.maximum(a, 0.7)), (0, 1)
+        )(x, y)
         for found in (by_x, by_y):
             try:
                 np.asarray(found)

@@ -1,4 +1,6 @@
-"""Templates give the tape that the rules give, operation by operation; instruction lists give its results, bit for bit."""
+"""Templates give the tape that the rules give, operation by operation; instruction lists give its
+results, bit for bit.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,11 @@ def scalar(f: Callable[..., Any]) -> Callable[..., Any]:
 
 def lines(program: Program) -> list[Any]:
     """Where its operations come from. (What an input comes from nobody asks.)"""
-    return [program.positions[k] for k, op in enumerate(program.ops) if op[0] is not INPUT and op[0] is not CONSTANT]
+    return [
+        program.positions[k]
+        for k, op in enumerate(program.ops)
+        if op[0] is not INPUT and op[0] is not CONSTANT
+    ]
 
 
 def same_tape(found: Program, expected: Program) -> None:
@@ -81,7 +87,9 @@ def same_tape(found: Program, expected: Program) -> None:
     assert (found.input_ids, found.output_ids) == (expected.input_ids, expected.output_ids)
     assert lines(found) == lines(expected)
     assert list(found.constant_values) == list(expected.constant_values)
-    for value, other in zip(found.constant_values.values(), expected.constant_values.values(), strict=True):
+    for value, other in zip(
+        found.constant_values.values(), expected.constant_values.values(), strict=True
+    ):
         assert type(value) is type(other)
         np.testing.assert_array_equal(value, other, strict=True)
 
@@ -93,17 +101,25 @@ def in_order(program: Program) -> Program:
 
 
 def whole(forward: Program, backward: Program, count: int) -> Program:
-    """Both programs of a pullback as one: in which order residuals are handed over is of no consequence."""
+    """Both programs of a pullback as one: in which order residuals are handed over is of no
+    consequence.
+    """
     build = Assembly()
     inputs = [build.input(forward.avals[i]) for i in forward.check().input_ids]
     outputs = build.splice(forward, inputs)
     cotangents = backward.check().input_ids[len(outputs) - count :]
     given = [build.input(backward.avals[i]) for i in cotangents]
-    return in_order(build.program([*outputs[:count], *build.splice(backward, [*outputs[count:], *given])], "whole"))
+    return in_order(
+        build.program(
+            [*outputs[:count], *build.splice(backward, [*outputs[count:], *given])], "whole"
+        )
+    )
 
 
 def bits(value: Any) -> Any:
-    """What tells two results apart. (What is not a number has a sign, which NumPy's scalars and ufuncs do not agree on.)"""
+    """What tells two results apart. (What is not a number has a sign, which NumPy's scalars and
+    ufuncs do not agree on.)
+    """
     array = np.ascontiguousarray(value)
     if array.dtype.kind in "fc":
         parts = array.view(array.real.dtype)
@@ -111,7 +127,9 @@ def bits(value: Any) -> Any:
     return type(value), value.dtype, value.shape, array.tobytes()
 
 
-def by_list(program: Program, flags: Sequence[bool], with_value: bool = True) -> Instructions | None:
+def by_list(
+    program: Program, flags: Sequence[bool], with_value: bool = True
+) -> Instructions | None:
     """The gradient of a program as a list, if all of its operations have templates."""
     sink = ListSink(program)
     try:
@@ -120,8 +138,12 @@ def by_list(program: Program, flags: Sequence[bool], with_value: bool = True) ->
         return None
 
 
-def check(program: Program, arguments: Sequence[Any], flags: Sequence[bool], *, compile: bool = False) -> bool:
-    """Hold both ways to a gradient to the rules' program; returns whether all operations have templates."""
+def check(
+    program: Program, arguments: Sequence[Any], flags: Sequence[bool], *, compile: bool = False
+) -> bool:
+    """Hold both ways to a gradient to the rules' program; returns whether all operations have
+    templates.
+    """
     for with_value in (True, False):
         by_rules = grad_program(program, flags, with_value, by_rules=True)
         same_tape(grad_program(program, flags, with_value), by_rules)
@@ -140,7 +162,9 @@ def check(program: Program, arguments: Sequence[Any], flags: Sequence[bool], *, 
             own = [value for value in results if isinstance(value, np.ndarray)]
             for k, value in enumerate(own):
                 assert value.flags.writeable
-                assert not any(np.may_share_memory(value, other) for other in (*own[:k], *arguments))
+                assert not any(
+                    np.may_share_memory(value, other) for other in (*own[:k], *arguments)
+                )
             if compile:
                 for value, other in zip(runner.compile()(*arguments), expected, strict=True):
                     assert bits(np.asarray(value)) == bits(np.asarray(other))
@@ -151,17 +175,28 @@ def check_pullback(f: Callable[..., Any], arguments: Sequence[Any], flags: Seque
     """Hold both programs of a pullback to the rules'."""
     program = ft.trace(f)(*arguments)
     count = len(program.output_ids)
-    same_tape(*[whole(*pullback_programs(program, flags, count, by_rules=flag), count) for flag in (False, True)])
+    same_tape(
+        *[
+            whole(*pullback_programs(program, flags, count, by_rules=flag), count)
+            for flag in (False, True)
+        ]
+    )
     check_pushforward(program, flags, count)
     return by_list(program, flags) is not None
 
 
 def check_pushforward(program: Program, flags: Sequence[bool], count: int) -> None:
-    """Hold forward mode to the rules': the same operations, of which those of one derivative may be interleaved."""
-    made, by_rules = (jvp_program(program, flags, count, by_rules=flag).check() for flag in (False, True))
+    """Hold forward mode to the rules': the same operations, of which those of one derivative may be
+    interleaved.
+    """
+    made, by_rules = (
+        jvp_program(program, flags, count, by_rules=flag).check() for flag in (False, True)
+    )
     assert sorted(map(str, made.kinds)) == sorted(map(str, by_rules.kinds))
     assert len(made.schedule) == len(by_rules.schedule)
-    found, expected = (linearize_program(program, flags, count, by_rules=flag) for flag in (False, True))
+    found, expected = (
+        linearize_program(program, flags, count, by_rules=flag) for flag in (False, True)
+    )
     for one, other in zip(found, expected, strict=True):
         same_tape(in_order(one.check()), in_order(other))
 
@@ -179,7 +214,11 @@ _WITHOUT: list[str] = []
 def test_templates_are_the_rules_tape_and_its_results(case: Case) -> None:
     done = []
     for args in (case.args, *case.edge):
-        places = [k for k in case.diff if k < len(args) and getattr(args[k], "dtype", np.dtype("O")).kind in "fc"]
+        places = [
+            k
+            for k in case.diff
+            if k < len(args) and getattr(args[k], "dtype", np.dtype("O")).kind in "fc"
+        ]
         if not places:
             continue
         chosen = [np.asarray(args[k])[()] for k in places]
@@ -217,15 +256,37 @@ def test_random_programs(recipe: Recipe, seed: int) -> None:
 
 
 @given(programs(held=False), seeds(), st.data())
-def test_random_programs_by_some_of_their_inputs(recipe: Recipe, seed: int, data: st.DataObject) -> None:
+def test_random_programs_by_some_of_their_inputs(
+    recipe: Recipe, seed: int, data: st.DataObject
+) -> None:
     arguments = recipe.arguments(seed)
     flags = [data.draw(st.booleans()) for _ in arguments]
     assert check(ft.trace(scalar(recipe))(*arguments), arguments, flags)
     assert check_pullback(recipe, arguments, flags)
-    assert check_pullback(lambda *xs: (xs[0], *recipe(*xs), xs[0] + 1.0, *recipe(*xs)), arguments, flags)
+    assert check_pullback(
+        lambda *xs: (xs[0], *recipe(*xs), xs[0] + 1.0, *recipe(*xs)), arguments, flags
+    )
 
 
-NUMBERS = [0.0, -0.0, 1.0, 2.0, 0.5, -1.5, math.nan, math.inf, 1e300, 5e-324, 2, 0, -1, 10**6, 1 << 62, True, False]
+NUMBERS = [
+    0.0,
+    -0.0,
+    1.0,
+    2.0,
+    0.5,
+    -1.5,
+    math.nan,
+    math.inf,
+    1e300,
+    5e-324,
+    2,
+    0,
+    -1,
+    10**6,
+    1 << 62,
+    True,
+    False,
+]
 LAYOUTS = {
     "f64": X,
     "f32": X.astype(np.float32),
@@ -281,7 +342,17 @@ def test_who_says_that_it_is_blind_is() -> None:
     """A blind rule gives the same pieces whatever the number; those of all others are told apart."""
     TEMPLATES.clear()
     for number in NUMBERS:
-        for form in ("x + c", "c - x", "x * c", "c / x", "x / c", "where", "maximum", "minimum", "clip"):
+        for form in (
+            "x + c",
+            "c - x",
+            "x * c",
+            "c / x",
+            "x / c",
+            "where",
+            "maximum",
+            "minimum",
+            "clip",
+        ):
             if type(number) is bool:
                 continue
             f = WITH_NUMBERS[form]
@@ -293,7 +364,9 @@ def test_who_says_that_it_is_blind_is() -> None:
     assert all(len(key) == 4 or key[4:] == ((),) for key in blind), blind  # no number among them
     count = len(TEMPLATES)
     for k in range(100):  # as a loop counter does
-        assert by_list(ft.trace(lambda x, k=k: np.sum(np.sin(x) * k + 0.1 * k))(X), [True]) is not None
+        assert (
+            by_list(ft.trace(lambda x, k=k: np.sum(np.sin(x) * k + 0.1 * k))(X), [True]) is not None
+        )
     assert len(TEMPLATES) == count
 
 
@@ -303,7 +376,9 @@ SHARED: dict[str, Callable[[Any], Any]] = {
     "x * x": lambda x: np.sum(x * x + np.hypot(x, x) + np.where(x > 0, x, x)),
     "the argument itself": lambda x: x[0],
     "not of the argument": lambda x: np.sum(np.sign(x)) * 1.0,
-    "one value in many terms": lambda x: np.sum(np.sin(x) * 0.1 + np.sin(x) ** 2 - np.cos(x) * x + x[::-1] * x),
+    "one value in many terms": lambda x: np.sum(
+        np.sin(x) * 0.1 + np.sin(x) ** 2 - np.cos(x) * x + x[::-1] * x
+    ),
 }
 
 
@@ -335,7 +410,10 @@ def test_a_gradient_makes_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr("functrace.executor.runner.grad_program", never)
         value, gradient = ft.value_and_grad(f)(X)
         assert ft.grad(f)(X).tobytes() == gradient.tobytes()
-    assert [value, gradient.tobytes()] == [evaluate_program(expected, [X])[0], evaluate_program(expected, [X])[1].tobytes()]
+    assert [value, gradient.tobytes()] == [
+        evaluate_program(expected, [X])[0],
+        evaluate_program(expected, [X])[1].tobytes(),
+    ]
 
 
 def test_callers_may_write_into_what_they_gave_and_got() -> None:
@@ -372,9 +450,11 @@ def test_warnings_and_errors_name_the_users_line() -> None:
         warnings.simplefilter("always")
         ft.value_and_grad(f)(np.array([0.0, 1.0]))
     assert {(warning.filename, warning.lineno) for warning in caught} == {(__file__, line)}
-    assert [str(warning.message).rpartition(" ")[2] for warning in caught] == ["log", "reciprocal", "multiply"][
-        : len(caught)
-    ]
+    assert [str(warning.message).rpartition(" ")[2] for warning in caught] == [
+        "log",
+        "reciprocal",
+        "multiply",
+    ][: len(caught)]
     assert len(caught) >= 2
     CACHE.clear()
     with np.errstate(divide="raise"), pytest.raises(FloatingPointError) as raised:
@@ -450,8 +530,12 @@ def test_templates_are_made_when_they_are_amortized(monkeypatch: pytest.MonkeyPa
     assert by_list(short, [True]) is not None
 
 
-def test_the_first_gradient_of_an_operation_makes_no_template(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An instruction list that needs one gives up; the walk by rules that follows counts as the first meeting."""
+def test_the_first_gradient_of_an_operation_makes_no_template(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An instruction list that needs one gives up; the walk by rules that follows counts as the
+    first meeting.
+    """
     monkeypatch.setattr(templates, "RULES_PER_TEMPLATE", 20)
     ft.clear_caches()
     ft.grad(lambda x: np.sum(np.sin(x) * np.cos(x)))(X)
@@ -471,7 +555,11 @@ def test_threads_run_a_new_derivative_at_once(size: int) -> None:
         wrong: list[object] = []
         barrier = threading.Barrier(4)
 
-        def work(function: Any = function, wrong: list[object] = wrong, barrier: threading.Barrier = barrier) -> None:
+        def work(
+            function: Any = function,
+            wrong: list[object] = wrong,
+            barrier: threading.Barrier = barrier,
+        ) -> None:
             barrier.wait()
             try:
                 if function(x).tobytes() != expected:
@@ -488,7 +576,9 @@ def test_threads_run_a_new_derivative_at_once(size: int) -> None:
 
 
 def test_programs_with_rules_and_templates_are_the_rules_program() -> None:
-    """Operations with sub-programs, several results, or users' code are differentiated by rules beside templates."""
+    """Operations with sub-programs, several results, or users' code are differentiated by rules
+    beside templates.
+    """
 
     @ft.custom_vjp
     def cubed(x: Any) -> Any:
@@ -502,15 +592,23 @@ def test_programs_with_rules_and_templates_are_the_rules_program() -> None:
         lambda x: np.sum(ft.cond(x[0] > 0, np.sin, np.cos, x * x) * x) * x[0],
         lambda x: np.sum(cubed(np.sin(x)) * cubed(x) + x),
         lambda x: np.sum(ft.fori_loop(0, 4, lambda i, c: np.sin(c) * x, x * 2.0) + x),
-        lambda x: np.sum(np.linalg.svd(np.outer(x, np.sin(x)) + np.diag(np.arange(1.0, 4.0)))[1] * x),
+        lambda x: np.sum(
+            np.linalg.svd(np.outer(x, np.sin(x)) + np.diag(np.arange(1.0, 4.0)))[1] * x
+        ),
     ):
         program = ft.trace(f)(X)
         assert by_list(program, [True]) is None
-        made, by_rules = (grad_program(program, [True], by_rules=flag).check() for flag in (False, True))
+        made, by_rules = (
+            grad_program(program, [True], by_rules=flag).check() for flag in (False, True)
+        )
         assert made == by_rules
-        for found, expected in zip(Runner(made).interpret([X]), evaluate_program(by_rules, [X]), strict=True):
+        for found, expected in zip(
+            Runner(made).interpret([X]), evaluate_program(by_rules, [X]), strict=True
+        ):
             assert bits(np.asarray(found)) == bits(np.asarray(expected))
-        made, by_rules = (whole(*pullback_programs(program, [True], by_rules=flag), 1) for flag in (False, True))
+        made, by_rules = (
+            whole(*pullback_programs(program, [True], by_rules=flag), 1) for flag in (False, True)
+        )
         assert made == by_rules
 
 

@@ -28,11 +28,15 @@ def test_a_backend_gets_the_passes_that_it_names() -> None:
     assert {row.name for row in NUMPY_POLICY.passes(rows)} == {row.name for row in rows}
     assert NUMPY_POLICY.tuned == {row.name for row in rows if row.tuned}
     some = Policy(frozenset(["small matmul"]))
-    assert {row.name for row in rows} - {row.name for row in some.passes(rows)} == NUMPY_POLICY.tuned - {"small matmul"}
+    assert {row.name for row in rows} - {
+        row.name for row in some.passes(rows)
+    } == NUMPY_POLICY.tuned - {"small matmul"}
 
 
 @pytest.mark.parametrize(("tuned", "product"), [((), "matmul"), (("small matmul",), "dot")])
-def test_programs_are_compiled_by_the_policy_of_the_backend(tuned: tuple[str, ...], product: str) -> None:
+def test_programs_are_compiled_by_the_policy_of_the_backend(
+    tuned: tuple[str, ...], product: str
+) -> None:
     made: list[Plan] = []
 
     class Watching(Closures):

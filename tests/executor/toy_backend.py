@@ -1,6 +1,8 @@
-"""A backend of a few lines: a plan becomes a list of closures over an array of registers, run one after the other.
+"""A backend of a few lines: a plan becomes a list of closures over an array of registers, run one
+after the other.
 
-It is here to show that a plan says all that a backend has to know: loops and choices it runs from their description.
+It is here to show that a plan says all that a backend has to know: loops and choices it runs from
+their description.
 """
 
 from __future__ import annotations
@@ -30,18 +32,28 @@ class Closures:
         actions = [_action(plan, step, self.function(plan, step)) for step in plan.steps]
 
         def compiled(*arguments: Any) -> tuple[Any, ...]:
-            registers: Registers = {**program.constant_values, **dict(zip(program.input_ids, arguments, strict=True))}
+            registers: Registers = {
+                **program.constant_values,
+                **dict(zip(program.input_ids, arguments, strict=True)),
+            }
             memory = self.memory(plan, arguments)
             for action in actions:
                 action(registers, memory)
             outputs = [registers[i] for i in program.output_ids]
-            return tuple([x.copy("K") if copied else x for x, copied in zip(outputs, plan.copied, strict=True)])
+            return tuple(
+                [
+                    x.copy("K") if copied else x
+                    for x, copied in zip(outputs, plan.copied, strict=True)
+                ]
+            )
 
         return compiled
 
     def memory(self, plan: Plan, arguments: Sequence[Any]) -> Registers:
         """The arrays that results are written into, by variable."""
-        return {j: arguments[donation.place] for donation in plan.donations for j in donation.variables}
+        return {
+            j: arguments[donation.place] for donation in plan.donations for j in donation.variables
+        }
 
     def function(self, plan: Plan, step: Step) -> Callable[..., Any]:
         """The function from an operation's operands to its results."""
@@ -50,7 +62,9 @@ class Closures:
             case None:
                 return function_of(plan, step, self)
             case Loop() as loop:
-                return functools.partial(run_loop, loop, loop.stacks([body.program for body in step.bodies]), runs)
+                return functools.partial(
+                    run_loop, loop, loop.stacks([body.program for body in step.bodies]), runs
+                )
             case Branch(by_example):
                 return functools.partial(choose_by_example if by_example else choose, runs)
             case Blocks():
@@ -59,13 +73,24 @@ class Closures:
                 return join(runs)
 
 
-def _action(plan: Plan, step: Step, run: Callable[..., Any]) -> Callable[[Registers, Registers], None]:
-    operands, typed, results = plan.program.ops[step.first][1], plan.typed[step.first], plan.results(step)
+def _action(
+    plan: Plan, step: Step, run: Callable[..., Any]
+) -> Callable[[Registers, Registers], None]:
+    operands, typed, results = (
+        plan.program.ops[step.first][1],
+        plan.typed[step.first],
+        plan.results(step),
+    )
     freed = plan.freed(step)
 
     def action(registers: Registers, memory: Registers) -> None:
-        values = [registers[i] if x is None else x for i, x in zip(operands, typed.numbers, strict=True)]
-        values = [x if getattr(x, "dtype", d) == d else x.astype(d) for x, d in zip(values, typed.dtypes, strict=True)]
+        values = [
+            registers[i] if x is None else x for i, x in zip(operands, typed.numbers, strict=True)
+        ]
+        values = [
+            x if getattr(x, "dtype", d) == d else x.astype(d)
+            for x, d in zip(values, typed.dtypes, strict=True)
+        ]
         target = {} if step.into is None else {"out": registers[step.into]}
         made = run(*values, **target)
         for j, x in zip(results, made, strict=True):
@@ -88,10 +113,17 @@ def choose_by_example(runs: Sequence[Compiled], which: Any, *operands: Any) -> t
     with np.errstate(all="ignore" if len(chosen) > 1 else None):
         computed = {number: runs[number](*operands) for number in chosen}
     columns = zip(*computed.values(), strict=True)
-    return tuple([np.stack([dict(zip(computed, c, strict=True))[n][e] for e, n in enumerate(which)]) for c in columns])
+    return tuple(
+        [
+            np.stack([dict(zip(computed, c, strict=True))[n][e] for e, n in enumerate(which)])
+            for c in columns
+        ]
+    )
 
 
-def run_loop(loop: Loop, stacks: Sequence[Stack], runs: Sequence[Compiled], *operands: Any) -> tuple[Any, ...]:
+def run_loop(
+    loop: Loop, stacks: Sequence[Stack], runs: Sequence[Compiled], *operands: Any
+) -> tuple[Any, ...]:
     length: Any = loop.length
     given: Sequence[Any] = ()
     if loop.takes:
@@ -102,10 +134,19 @@ def run_loop(loop: Loop, stacks: Sequence[Stack], runs: Sequence[Compiled], *ope
     for phase, (run, count) in enumerate(zip(runs[loop.asks :], loop.carries, strict=True)):
         carry, place = operands[place : place + count], place + count
         first = phase == 0
-        read = [values for stack, values in zip(stacks, kept, strict=True) if phase in dict(stack.readers)]
+        read = [
+            values
+            for stack, values in zip(stacks, kept, strict=True)
+            if phase in dict(stack.readers)
+        ]
 
         def step(t: int) -> Sequence[Any]:
-            results = run(*fixed, *carry, *[a[t] for a in (arrays if first else ())], *[values[t] for values in read])
+            results = run(
+                *fixed,
+                *carry,
+                *[a[t] for a in (arrays if first else ())],
+                *[values[t] for values in read],
+            )
             for stack, values in zip(stacks, kept, strict=True):
                 if stack.phase == phase:
                     values.append(np.copy(results[stack.output])[()])
@@ -126,7 +167,10 @@ def run_loop(loop: Loop, stacks: Sequence[Stack], runs: Sequence[Compiled], *ope
                     values[:] = values[::-1] if stack.phase == phase else values
         ends += [] if phase < loop.hidden else [np.copy(c)[()] for c in carry]
     if loop.gives:  # the stacks of the first phase, and how many steps there were
-        return *ends, (length, [values for stack, values in zip(stacks, kept, strict=True) if stack.phase == 0])
+        return *ends, (
+            length,
+            [values for stack, values in zip(stacks, kept, strict=True) if stack.phase == 0],
+        )
     for stack, values in zip(stacks, kept, strict=True):
         if stack.result is not None:
             ends.append(np.array(values, stack.aval.dtype).reshape(length, *stack.aval.shape))

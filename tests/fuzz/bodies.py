@@ -1,4 +1,6 @@
-"""Functions inside random programs, and the transforms that run them: checkpoint, jit, cond, scan, custom rules, vmap."""
+"""Functions inside random programs, and the transforms that run them: checkpoint, jit, cond, scan,
+custom rules, vmap.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,21 @@ PRELUDE = """\
 
 def body(s: Any, draw: Callable[[Any, int], None]) -> bool:
     """Add a function and the transform that runs it."""
-    form = s.choice(("checkpoint", "jit", "plain", "cond", "scan", "custom", "checkpoint", "jit", "cond", "vmap", "scan"))
+    form = s.choice(
+        (
+            "checkpoint",
+            "jit",
+            "plain",
+            "cond",
+            "scan",
+            "custom",
+            "checkpoint",
+            "jit",
+            "cond",
+            "vmap",
+            "scan",
+        )
+    )
     if form == "custom":
         return _custom(s)
     if form == "scan":
@@ -49,7 +65,12 @@ def body(s: Any, draw: Callable[[Any, int], None]) -> bool:
     if form == "cond":
         x = s.array()
         pred = s.choice(
-            (f"np.sum({x}).real > 0.1", f"np.sum({x}).real > 0.1", "True", "K[0] > 0.6" if s.literals[0] else "False")
+            (
+                f"np.sum({x}).real > 0.1",
+                f"np.sum({x}).real > 0.1",
+                "True",
+                "K[0] > 0.6" if s.literals[0] else "False",
+            )
         )
         if s.smooth is False:
             pred = s.choice((f"np.sum({x}) > 0.1", "True"))
@@ -77,7 +98,9 @@ def _named(s: Any, result: str) -> bool:
 
 
 def _function(s: Any, draw: Any, values: list[Any], shape: Any, same: bool) -> Any:
-    """Draw a function of values; with ``same``, one whose result has a shape that can be asked for again."""
+    """Draw a function of values; with ``same``, one whose result has a shape that can be asked for
+    again.
+    """
     name = s.fresh("f")
     params = [s.fresh("p") for _ in values]
     nodes, locals_, env = s.nodes, s.locals, s.env
@@ -107,23 +130,39 @@ def _text(s: Any, value: Any) -> str:
         if other is value:
             return name
     for name, other in s.env.items():
-        if isinstance(other, np.ndarray) and other.ndim and len(other) and np.shape(other[0]) == np.shape(value):
+        if (
+            isinstance(other, np.ndarray)
+            and other.ndim
+            and len(other)
+            and np.shape(other[0]) == np.shape(value)
+        ):
             return f"{name}[0]"
     return "0.5"
 
 
 def _result(s: Any, params: list[str], shape: Any, same: bool) -> tuple[str, Any]:
-    last = s.locals[-1] if s.locals and isinstance(s.env.get(s.locals[-1]), np.ndarray | np.generic) else s.array()
+    last = (
+        s.locals[-1]
+        if s.locals and isinstance(s.env.get(s.locals[-1]), np.ndarray | np.generic)
+        else s.array()
+    )
     if same:
         if shape is None:
             shape = np.shape(s.env[last]) if last else ()
         return (f"np.broadcast_to(np.sum(np.real({last})), {shape}) * 1.0" if last and np.shape(s.env[last]) != shape
                 else f"np.real({last}) * 1.0" if last else f"np.ones({shape})"), shape  # fmt: skip
     other = params[0] if params else last
-    forms = ["{0}", "{0}", "{0}", "({0}, {1})", "{1}", "({0}, None)", "({0}, 2.5)", "{1}[...]", "None", "1.5", "({1}, {1})", "{0}[...]",
+    forms = ["{0}", "{0}", "{0}", "({0}, {1})", "{1}", "({0}, None)", "({0}, 2.5)", "{1}[...]",
+    "None", "1.5", "({1}, {1})", "{0}[...]",
              "({0}, {0})", "{0}.T", "np.sin({0})", "({0}, np.sum({0}))"]  # fmt: skip
     if s.avoids("aliases"):
-        forms = ["{0} * 1.0", "np.sin({0})", "(np.sin({0}), None)", "(np.sin({0}), np.cos({0}))", "({0} * 1.0, 2.5)"]
+        forms = [
+            "{0} * 1.0",
+            "np.sin({0})",
+            "(np.sin({0}), None)",
+            "(np.sin({0}), np.cos({0}))",
+            "({0} * 1.0, 2.5)",
+        ]
     elif s.smooth:
         forms += ["{0}", "np.sin({0})", "np.tanh({0})"] * 2
     return s.choice(forms).format(last or "1.0", other or "1.0"), shape
@@ -136,7 +175,9 @@ def _custom(s: Any) -> bool:
     scalar = [
         key
         for key, value in s.env.items()
-        if isinstance(value, np.ndarray | np.generic) and value.ndim == 0 and value.dtype.kind == "f"
+        if isinstance(value, np.ndarray | np.generic)
+        and value.ndim == 0
+        and value.dtype.kind == "f"
     ]
     forms = [
         "softplus({0})",
@@ -147,16 +188,24 @@ def _custom(s: Any) -> bool:
     ]
     if scalar:
         forms += ["scaled({1}, {0})"] * 2
-    return s.attempt(f"{name} = {s.choice(forms).format(x, s.choice(scalar) if scalar else '')}", name)
+    return s.attempt(
+        f"{name} = {s.choice(forms).format(x, s.choice(scalar) if scalar else '')}", name
+    )
 
 
 def _scan(s: Any, draw: Any) -> bool:
-    walked = [name for name, value in s.env.items() if isinstance(value, np.ndarray) and value.ndim and 0 < len(value) < 5]
+    walked = [
+        name
+        for name, value in s.env.items()
+        if isinstance(value, np.ndarray) and value.ndim and 0 < len(value) < 5
+    ]
     carry = s.array()
     if not walked or carry is None:
         return False
     xs = s.choice(walked)
-    drawn = _function(s, draw, [s.value(carry), s.value(xs)[0]], np.shape(s.value(carry)), same=True)
+    drawn = _function(
+        s, draw, [s.value(carry), s.value(xs)[0]], np.shape(s.value(carry)), same=True
+    )
     if drawn is None:
         return False
     name, (header, nodes), _ = drawn

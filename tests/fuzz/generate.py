@@ -1,7 +1,9 @@
-"""`generate(seed, kind)`: a random program, drawn statement by statement while it runs on plain NumPy.
+"""`generate(seed, kind)`: a random program, drawn statement by statement while it runs on plain
+NumPy.
 
-A statement that NumPy refuses is dropped (now and then it stays, as the last one: then the error is what is compared), so
-every program runs, and what it computes is known while it is drawn. Bodies of functions are drawn the same way.
+A statement that NumPy refuses is dropped (now and then it stays, as the last one: then the error is
+what is compared), so every program runs, and what it computes is known while it is drawn. Bodies of
+functions are drawn the same way.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ from tests.fuzz.grammar import EXPRESSIONS, index_of, writing
 from tests.fuzz.plain import Plain
 
 AVOIDED: set[str] = set()
-"""Classes of programs that are left out: ``literals`` that change where there are bodies, ``writes`` in bodies, ``aliases`` as
-results of bodies, ``scalars`` that are viewed, and the keys of `AVOIDABLE`."""
+"""Classes of programs that are left out: ``literals`` that change where there are bodies,
+``writes`` in bodies, ``aliases`` as results of bodies, ``scalars`` that are viewed, and the keys of
+`AVOIDABLE`."""
 
 AVOIDABLE = {
     "flat": r"flat\[",
@@ -57,7 +60,8 @@ class Kind:
     statements: tuple[int, int] = (2, 9)
 
 
-_ALL = {"unary": 3, "binary": 3, "choosing": 1, "reduction": 2, "scanning": 1, "shaping": 3, "joining": 1, "sorting": 1,
+_ALL = {"unary": 3, "binary": 3, "choosing": 1, "reduction": 2, "scanning": 1, "shaping": 3,
+"joining": 1, "sorting": 1,
         "algebra": 2, "indexing": 2, "literal": 2, "viewing": 1}  # fmt: skip
 _MIXED = ("float64", "float64", "float64", "float32", "complex128", "int64", "bool", "uint8")
 _REAL = ("float64",)
@@ -66,13 +70,26 @@ KINDS: dict[str, Kind] = {
     "values": Kind(_MIXED, _ALL, writes=2, raising=0.05),
     "writes": Kind(_MIXED, _ALL, writes=8, views=6, raising=0.03),
     "layouts": Kind(_MIXED, _ALL, writes=5, views=5, layouts=True),
-    "literals": Kind(_MIXED, {"literal": 1}, writes=1, views=0, control=0, raising=0.05, statements=(1, 3)),
+    "literals": Kind(
+        _MIXED, {"literal": 1}, writes=1, views=0, control=0, raising=0.05, statements=(1, 3)
+    ),
     "smooth": Kind((*_REAL, *_REAL, "complex128"), _ALL, smooth=True, writes=3, views=3),
-    "bodies": Kind(_REAL, {**_ALL, "algebra": 1}, smooth=True, writes=2, views=2, bodies=7, statements=(2, 6)),
+    "bodies": Kind(
+        _REAL, {**_ALL, "algebra": 1}, smooth=True, writes=2, views=2, bodies=7, statements=(2, 6)
+    ),
     "wild_bodies": Kind(_MIXED, _ALL, writes=3, views=2, bodies=6, statements=(2, 6)),
-    "pure": Kind(_REAL, _ALL, smooth=True, writes=0, views=0, control=0, bodies=0, statements=(1, 5)),
+    "pure": Kind(
+        _REAL, _ALL, smooth=True, writes=0, views=0, control=0, bodies=0, statements=(1, 5)
+    ),
     "pure_bodies": Kind(
-        _REAL, {**_ALL, "algebra": 1}, smooth=True, writes=0, views=0, control=0, bodies=5, statements=(1, 4)
+        _REAL,
+        {**_ALL, "algebra": 1},
+        smooth=True,
+        writes=0,
+        views=0,
+        control=0,
+        bodies=5,
+        statements=(1, 4),
     ),
 }
 
@@ -111,7 +128,10 @@ def lines_of(nodes: Sequence[Node], indent: str) -> list[str]:
         if isinstance(node, str):
             lines.append(indent + node)
         else:
-            lines += [indent + node[0], *(lines_of(node[1], indent + "    ") or [indent + "    pass"])]
+            lines += [
+                indent + node[0],
+                *(lines_of(node[1], indent + "    ") or [indent + "    pass"]),
+            ]
     return lines
 
 
@@ -124,7 +144,9 @@ def evaluated(text: str) -> Any:
 class Scope:
     """The values so far, and what the makers ask for."""
 
-    def __init__(self, rng: random.Random, kind: Kind, start: Callable[[], dict[str, Any]], layouts: bool) -> None:
+    def __init__(
+        self, rng: random.Random, kind: Kind, start: Callable[[], dict[str, Any]], layouts: bool
+    ) -> None:
         self.rng, self.kind, self.start = rng, kind, start
         self.smooth, self.layouts = kind.smooth, layouts
         self.random, self.choice = rng.random, rng.choice
@@ -153,15 +175,25 @@ class Scope:
 
     # -- values ----------------------------------------------------------------------------------
 
-    def array(self, *, least: int | None = None, like: str | None = None, square: bool = False) -> str | None:
+    def array(
+        self, *, least: int | None = None, like: str | None = None, square: bool = False
+    ) -> str | None:
         """A name of an array; late ones are likelier."""
         least = 0 if least is None else least
         found = []
         for name, value in self.env.items():
-            if isinstance(value, np.ndarray | np.generic) and value.ndim >= least and value.ndim < 5:
+            if (
+                isinstance(value, np.ndarray | np.generic)
+                and value.ndim >= least
+                and value.ndim < 5
+            ):
                 if like is not None and self.env[like].shape != value.shape:
                     continue
-                if square and not (value.ndim == 2 and 0 < value.shape[0] == value.shape[1] and value.dtype.kind in "fc"):
+                if square and not (
+                    value.ndim == 2
+                    and 0 < value.shape[0] == value.shape[1]
+                    and value.dtype.kind in "fc"
+                ):
                     continue
                 found.append(name)
         if not found:
@@ -185,7 +217,8 @@ class Scope:
         if roll < 0.2:
             return self.choice(("0.5", "2", "1.5", "-1", "2.0", "3"))
         shape = np.shape(self.env[x]) if x in self.env else None
-        found = [name for name, value in self.env.items() if isinstance(value, np.ndarray | np.generic)
+        found = [name for name, value in self.env.items() if isinstance(value,
+        np.ndarray | np.generic)
                  and shape is not None and _broadcasts(shape, value.shape)]  # fmt: skip
         return self.choice(found) if found else self.array()
 
@@ -196,7 +229,8 @@ class Scope:
         except Exception:
             return "0.5"
         roll = self.rng.random()
-        found = [name for name, value in self.env.items() if isinstance(value, np.ndarray | np.generic)
+        found = [name for name, value in self.env.items() if isinstance(value,
+        np.ndarray | np.generic)
                  and _fits(value.shape, shape)]  # fmt: skip
         if found and roll < 0.6:
             name = self.choice(found)
@@ -227,7 +261,9 @@ class Scope:
     # -- statements ------------------------------------------------------------------------------
 
     def restart(self) -> None:
-        """Run what there is from the start: after a statement that failed, or that must not be seen."""
+        """Run what there is from the start: after a statement that failed, or that must not be
+        seen.
+        """
         self.env = self.start()
         self.env["K"][:] = [evaluated(text) for text in self.literals[0]]
         text = "\n".join(lines_of(self.nodes, ""))
@@ -258,7 +294,12 @@ class Scope:
             if isinstance(value, np.ndarray | np.generic):
                 if value.size > 60 or value.ndim > 4 or value.dtype.kind not in "biufc":
                     return False
-                if self.smooth and value.dtype.kind in "fc" and value.size and not np.max(np.abs(value)) < 50.0:
+                if (
+                    self.smooth
+                    and value.dtype.kind in "fc"
+                    and value.size
+                    and not np.max(np.abs(value)) < 50.0
+                ):
                     return False
         return True
 
@@ -268,7 +309,9 @@ def _broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
 
 
 def _fits(part: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    return len(part) <= len(shape) and all(m in (1, n) for m, n in zip(reversed(part), reversed(shape), strict=False))
+    return len(part) <= len(shape) and all(
+        m in (1, n) for m, n in zip(reversed(part), reversed(shape), strict=False)
+    )
 
 
 def _number(s: Scope, family: str) -> str:
@@ -276,10 +319,14 @@ def _number(s: Scope, family: str) -> str:
         return s.choice(("0.5", "1.25", "-0.75", "2", "1", "0.25", "1.5", "3"))
     if s.chance(0.5):
         return s.choice(("0.5", "2", "-1.5", "1", "3", "2.0", "1.0", "0", "0.0"))
-    return s.choice(("-0.0", "inf", "-inf", "nan", "True", "False", "1j", "2-0.0j", "complex(-0.0, -0.0)", "300", "-1", "256",
-                     "2**31", "2**53 + 1", "2**63 - 1", "2**63", "-2**63", "2**64", "1e300", "1e-300", "1e40", "5e-324",
-                     "complex(nan, 1.0)", "complex(0.0, inf)", "255", "-129", "np.float32(0.1)", "np.float64(0.3)", "np.int8(5)",
-                     "np.uint8(200)", "np.bool_(True)", "np.complex64(1+2j)", "np.float32(-0.0)", "np.int64(-3)", "0.1")
+    return s.choice(("-0.0", "inf", "-inf", "nan", "True", "False", "1j", "2-0.0j",
+    "complex(-0.0, -0.0)", "300", "-1", "256",
+                     "2**31", "2**53 + 1", "2**63 - 1", "2**63", "-2**63", "2**64", "1e300",
+                     "1e-300", "1e40", "5e-324",
+                     "complex(nan, 1.0)", "complex(0.0, inf)", "255", "-129", "np.float32(0.1)",
+                     "np.float64(0.3)", "np.int8(5)",
+                     "np.uint8(200)", "np.bool_(True)", "np.complex64(1+2j)", "np.float32(-0.0)",
+                     "np.int64(-3)", "0.1")
                     [: 26 if s.avoids("complex") else None])  # fmt: skip
 
 
@@ -299,9 +346,23 @@ SHAPES: tuple[tuple[int, ...], ...] = (
     (2, 2, 2),
     (3, 2),
 )
-SOLID: tuple[tuple[int, ...], ...] = ((), (3,), (2, 3), (3, 3), (2,), (3, 1), (1, 3), (4,), (2, 2, 2), (3, 2), (2, 2))
+SOLID: tuple[tuple[int, ...], ...] = (
+    (),
+    (3,),
+    (2, 3),
+    (3, 3),
+    (2,),
+    (3, 1),
+    (1, 3),
+    (4,),
+    (2, 2, 2),
+    (3, 2),
+    (2, 2),
+)
 FEW: tuple[tuple[int, ...], ...] = ((), (3,), (2, 3), (3, 3))
-"""Shapes of programs that JAX runs too: few, so that what it compiles for an operation is found again."""
+"""Shapes of programs that JAX runs too: few, so that what it compiles for an operation is found
+again.
+"""
 
 
 def _elements(rng: random.Random, dtype: str, size: int, smooth: bool) -> list[str]:
@@ -321,17 +382,23 @@ def _elements(rng: random.Random, dtype: str, size: int, smooth: bool) -> list[s
     if dtype.startswith("complex"):  # finite: what inf means in a complex product depends on BLAS
         smooth = smooth or rng.random() < 0.3
         return [
-            f"complex({one()}, {one()})".replace("inf", "1.0").replace("nan", "2.0").replace("1e200", "0.5")
+            f"complex({one()}, {one()})".replace("inf", "1.0")
+            .replace("nan", "2.0")
+            .replace("1e200", "0.5")
             for _ in range(size)
         ]
     return [one() for _ in range(size)]
 
 
-LAYOUTS = ("{0}", "{0}", "np.asfortranarray({0})", "np.ascontiguousarray(({0}).T).T", "np.repeat({0}, 2, axis=-1)[..., ::2]",
-           "({0})[..., ::-1][..., ::-1]", "np.ascontiguousarray(({0})[::-1])[::-1]", "np.pad({0}, 1)[tuple(slice(1, -1) for _ in ({0}).shape)]")  # fmt: skip
+LAYOUTS = ("{0}", "{0}", "np.asfortranarray({0})", "np.ascontiguousarray(({0}).T).T",
+"np.repeat({0}, 2, axis=-1)[..., ::2]",
+           "({0})[..., ::-1][..., ::-1]", "np.ascontiguousarray(({0})[::-1])[::-1]",
+           "np.pad({0}, 1)[tuple(slice(1, -1) for _ in ({0}).shape)]")  # fmt: skip
 
 
-def array_text(rng: random.Random, dtype: str, shape: tuple[int, ...], kind: Kind, *, layout: bool = False) -> str:
+def array_text(
+    rng: random.Random, dtype: str, shape: tuple[int, ...], kind: Kind, *, layout: bool = False
+) -> str:
     """The text of an array."""
     size = int(np.prod(shape))
     text = f"np.array([{', '.join(_elements(rng, dtype, size, kind.smooth))}], np.{dtype})"
@@ -352,14 +419,23 @@ def generate(seed: str, kind_name: str) -> Program:
     shapes = [rng.choice(pool) for _ in names]
     dtypes = [rng.choice(kind.dtypes) for _ in names]
     arrays = [
-        [array_text(rng, d, shape, kind, layout=kind.layouts) for d, shape in zip(dtypes, shapes)] for _ in range(SETS)
+        [array_text(rng, d, shape, kind, layout=kind.layouts) for d, shape in zip(dtypes, shapes)]
+        for _ in range(SETS)
     ]
     closed_shapes = [rng.choice(pool), shapes[0]]
-    closed = [[array_text(rng, kind.dtypes[0], shape, kind) for shape in closed_shapes] for _ in range(SETS)]
+    closed = [
+        [array_text(rng, kind.dtypes[0], shape, kind) for shape in closed_shapes]
+        for _ in range(SETS)
+    ]
     program = Program(seed, kind_name, names, [], arrays, closed)
 
     def start() -> dict[str, Any]:
-        env: dict[str, Any] = {"np": np, "ft": Plain(), "C": [evaluated(text) for text in closed[0]], "K": []}
+        env: dict[str, Any] = {
+            "np": np,
+            "ft": Plain(),
+            "C": [evaluated(text) for text in closed[0]],
+            "K": [],
+        }
         env.update({name: evaluated(text) for name, text in zip(names, arrays[0])})
         exec(_PRELUDE, env)
         return env
@@ -389,7 +465,8 @@ def draw(scope: Scope, count: int) -> None:
 def statement(s: Scope) -> bool:
     """Add one statement; False if what was drawn did not fit."""
     kind = s.kind
-    weights = {"expression": 8, "write": 0 if s.depth and "writes" in AVOIDED else kind.writes, "view": kind.views, "alias": 1 if kind.views else 0,
+    weights = {"expression": 8, "write": 0 if s.depth and "writes" in AVOIDED else kind.writes,
+    "view": kind.views, "alias": 1 if kind.views else 0,
                "control": kind.control, "body": kind.bodies if s.depth < 2 else 0}  # fmt: skip
     chosen = s.rng.choices(list(weights), list(weights.values()))[0]
     if chosen == "body":
@@ -419,11 +496,17 @@ def _alias(s: Scope) -> bool:
     if x is None or y is None:
         return False
     name = s.fresh()
-    forms = [f"{name} = {x}", f"{name} = [{x}, {y}][0]", f"{name} = {{'a': {x}}}['a']", f"{name}, _ = {y}, {x}"]
+    forms = [
+        f"{name} = {x}",
+        f"{name} = [{x}, {y}][0]",
+        f"{name} = {{'a': {x}}}['a']",
+        f"{name}, _ = {y}, {x}",
+    ]
     if s.is_local(x) and s.is_local(y):
         forms.append(f"{x}, {y} = {y}, {x}")
     if s.value(x).ndim:
-        forms += [f"{name}, *_ = {x}", f"{name} = [t for t in {x}][-1]", f"{name} = sum({x})", f"{name} = max({x}.tolist())" if s.chance(0.05) else f"{name} = [*{x}][0]"]  # fmt: skip
+        forms += [f"{name}, *_ = {x}", f"{name} = [t for t in {x}][-1]", f"{name} = sum({x})",
+        f"{name} = max({x}.tolist())" if s.chance(0.05) else f"{name} = [*{x}][0]"]  # fmt: skip
     text = s.choice(forms)
     return s.attempt(text, name if text.startswith(name) else None)
 
@@ -434,7 +517,8 @@ def _control(s: Scope) -> bool:
     if x is None:
         return False
     i = s.fresh("i")
-    forms = [f"for {i} in range(2):", f"for {i} in range(3):", f"if np.sum({x}).real > 0.1:", f"for {i} in {x}:", "if True:",
+    forms = [f"for {i} in range(2):", f"for {i} in range(3):", f"if np.sum({x}).real > 0.1:",
+    f"for {i} in {x}:", "if True:",
              f"if {x}.ndim > 1:", f"for {i} in (0.5, 1.5):", "try:"]  # fmt: skip
     header = s.choice(forms)
     before, known = list(s.nodes), list(s.locals)
@@ -461,8 +545,10 @@ def _tried(s: Scope, inner: list[Node]) -> bool:
     x = s.array(least=1)
     if x is None:
         return False
-    failing = s.choice((f"{x}[100] = 1.0", f"{x} + np.ones(7)", f"np.linalg.cholesky(-{x} @ {x}.T - np.eye(3))", f"{x}.reshape(7, 13)",
-                        f"np.linalg.inv({x} * 0)", f"{x}[99]", f"np.concatenate([{x}, {x}[None, None]])"))  # fmt: skip
+    failing = s.choice((f"{x}[100] = 1.0", f"{x} + np.ones(7)",
+    f"np.linalg.cholesky(-{x} @ {x}.T - np.eye(3))", f"{x}.reshape(7, 13)",
+                        f"np.linalg.inv({x} * 0)", f"{x}[99]",
+                        f"np.concatenate([{x}, {x}[None, None]])"))  # fmt: skip
     text = ("try:", [failing, "raise ZeroDivisionError"])
     handler = ("except (ValueError, IndexError, TypeError, np.linalg.LinAlgError):", inner)
     return s.attempt(("if True:", [text, handler]))
@@ -492,7 +578,12 @@ def returned(s: Scope) -> str:
     """What a function returns: mostly late values, some views, constants, nests."""
     x = s.array() or "0.5"
     y = s.array() or "1.0"
-    z = s.locals[-1] if s.locals and isinstance(s.env.get(s.locals[-1]), np.ndarray | np.generic) else x
-    forms = ["{2}", "{2}", "({2}, {0})", "({2}, {0})", "{{'a': {2}, 'b': {1}}}", "[{0}, {2}]", "({2}, None)", "({2}, 1.5)", "({0}, {0}, {2})",
+    z = (
+        s.locals[-1]
+        if s.locals and isinstance(s.env.get(s.locals[-1]), np.ndarray | np.generic)
+        else x
+    )
+    forms = ["{2}", "{2}", "({2}, {0})", "({2}, {0})", "{{'a': {2}, 'b': {1}}}", "[{0}, {2}]",
+    "({2}, None)", "({2}, 1.5)", "({0}, {0}, {2})",
              "({2}, ({0}, {1}))", "({2}, {0}.T)", "np.sum({2}), {0}"]  # fmt: skip
     return s.choice(forms).format(x, y, z)

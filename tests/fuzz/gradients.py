@@ -19,7 +19,9 @@ def _directions(xs: list[Any], seed: int) -> list[Any]:
     found = []
     for x in xs:
         v = rng.normal(size=x.shape)
-        found.append((v + 1j * rng.normal(size=x.shape) if x.dtype.kind == "c" else v).astype(x.dtype))
+        found.append(
+            (v + 1j * rng.normal(size=x.shape) if x.dtype.kind == "c" else v).astype(x.dtype)
+        )
     return [np.asarray(v) for v in found]
 
 
@@ -29,7 +31,9 @@ def _weights(expected: Any, seed: int) -> list[Any]:
     weights: list[Any] = []
     for leaf in ft.tree.flatten(expected)[0]:
         y = np.asarray(leaf)
-        weights.append(rng.normal(size=y.shape).astype(y.real.dtype) if y.dtype.kind in "fc" else None)
+        weights.append(
+            rng.normal(size=y.shape).astype(y.real.dtype) if y.dtype.kind in "fc" else None
+        )
     return weights
 
 
@@ -59,7 +63,9 @@ def _plain_scalar(case: Case, k: int, wrt: list[int], weights: list[Any]) -> Cal
 
 
 def slope(h: Callable[..., Any], xs: list[Any], vs: list[Any]) -> tuple[float, float] | None:
-    """The derivative of ``h`` along ``vs`` by differences, and how far off it may be; ``None`` where it is not smooth enough to tell."""
+    """The derivative of ``h`` along ``vs`` by differences, and how far off it may be; ``None``
+    where it is not smooth enough to tell.
+    """
     if any(x.dtype not in (np.float64, np.complex128) for x in xs):
         return None
 
@@ -95,7 +101,9 @@ def _finite(trees: Any) -> bool:
 
 
 def setting(case: Case, k: int) -> Any:
-    """What derivatives need: places and values of arguments, weights; ``None`` if there is nothing to differentiate."""
+    """What derivatives need: places and values of arguments, weights; ``None`` if there is nothing
+    to differentiate.
+    """
     expected = case.expected(k)
     wrt, xs = _chosen(case, k)
     if isinstance(expected, Raised) or not wrt or not _finite(expected) or not _finite(xs):
@@ -105,7 +113,9 @@ def setting(case: Case, k: int) -> Any:
 
 
 def reference(case: Case, k: int) -> Any:
-    """The gradient by un-jitted ``vjp``, checked against differences; ``None`` if it raises or there is none."""
+    """The gradient by un-jitted ``vjp``, checked against differences; ``None`` if it raises or
+    there is none.
+    """
     key = ("gradient", k)
     if key in case._known:
         return case._known[key]
@@ -128,22 +138,38 @@ def reference(case: Case, k: int) -> Any:
     if not _finite(gradient):
         return None
     vs = _directions(xs, 11)
-    by_differences = slope(_plain_scalar(case, k, wrt, weights), xs, vs) if KINDS[case.program.kind].smooth else None
+    by_differences = (
+        slope(_plain_scalar(case, k, wrt, weights), xs, vs)
+        if KINDS[case.program.kind].smooth
+        else None
+    )
     case.counts["variants"] += 1
     if by_differences is not None:
         found = _dot(gradient, vs)
         if abs(found - by_differences[0]) > by_differences[1]:
-            raise Failed("different", f"vjp against differences {k}", f"{found} instead of {by_differences[0]}")
+            raise Failed(
+                "different",
+                f"vjp against differences {k}",
+                f"{found} instead of {by_differences[0]}",
+            )
         case.counts["by differences"] += 1
     case.counts["equal"] += 1
     case._known[key] = gradient
     return gradient
 
 
-def _same(case: Case, label: str, run: Callable[[], Any], gradient: list[Any], xs: list[Any], tol: float = 1e-8) -> None:
+def _same(
+    case: Case,
+    label: str,
+    run: Callable[[], Any],
+    gradient: list[Any],
+    xs: list[Any],
+    tol: float = 1e-8,
+) -> None:
     tol = tol if all(x.dtype in (np.float64, np.complex128) for x in xs) else 1e-3
     scale = max(1.0, max((float(np.max(np.abs(g), initial=0.0)) for g in gradient), default=1.0))
-    got = case.check(label, lambda: [np.asarray(g) for g in run()], [np.asarray(g) for g in gradient], xs,
+    got = case.check(label, lambda: [np.asarray(g) for g in run()],
+    [np.asarray(g) for g in gradient], xs,
                      rtol=tol, atol=tol * scale, exact=False)  # fmt: skip
     _spoil(got)
 
@@ -169,7 +195,7 @@ def forward_mode(case: Case) -> None:
         f = scalar(_partial(case, k, k, wrt), weights)
         vs = _directions(xs, 3)
         expected = [np.asarray(_dot(gradient, vs))]
-        as_float = lambda y: [np.asarray(np.real(y), np.float64)]  # noqa: E731
+        as_float = lambda y: [np.asarray(np.real(y), np.float64)]
         _same(case, f"jvp {k}", lambda: as_float(ft.jvp(f, tuple(xs), tuple(vs))[1]), expected, xs)
         _same(case, f"linearize {k}", lambda: as_float(ft.linearize(f, *xs)[1](*vs)), expected, xs)
         jitted = ft.jit(lambda a, b: ft.jvp(f, tuple(a), tuple(b))[1])
@@ -178,7 +204,9 @@ def forward_mode(case: Case) -> None:
 
 
 def jit_gradients(case: Case) -> None:
-    """jit of grad and grad of jit, one function for all values; literals and what is closed over stay."""
+    """jit of grad and grad of jit, one function for all values; literals and what is closed over
+    stay.
+    """
     gradient = reference(case, 0)
     if gradient is None:
         return
@@ -194,7 +222,13 @@ def jit_gradients(case: Case) -> None:
     expected = attempted(lambda: ft.grad(f, nums)(*moved))
     if not isinstance(expected, Raised) and _finite(expected):
         _same(case, "jit of grad, other values", lambda: jitted(*moved), list(expected), moved)
-        _same(case, "grad of jit, other values", lambda: ft.grad(inner, nums)(*moved), list(expected), moved)
+        _same(
+            case,
+            "grad of jit, other values",
+            lambda: ft.grad(inner, nums)(*moved),
+            list(expected),
+            moved,
+        )
 
 
 def checkpoint_gradients(case: Case) -> None:
@@ -206,9 +240,19 @@ def checkpoint_gradients(case: Case) -> None:
     nums = tuple(range(len(xs)))
     for times in range(2):
         _same(
-            case, f"grad of checkpoint {times}", lambda: ft.grad(scalar(ft.checkpoint(f), weights), nums)(*xs), gradient, xs
+            case,
+            f"grad of checkpoint {times}",
+            lambda: ft.grad(scalar(ft.checkpoint(f), weights), nums)(*xs),
+            gradient,
+            xs,
         )
-    _same(case, "grad of checkpoint of scalar", lambda: ft.grad(ft.checkpoint(scalar(f, weights)), nums)(*xs), gradient, xs)
+    _same(
+        case,
+        "grad of checkpoint of scalar",
+        lambda: ft.grad(ft.checkpoint(scalar(f, weights)), nums)(*xs),
+        gradient,
+        xs,
+    )
     _same(
         case,
         "jit of grad of checkpoint",
@@ -216,7 +260,9 @@ def checkpoint_gradients(case: Case) -> None:
         gradient,
         xs,
     )
-    chosen = lambda *d: ft.cond(np.sum(d[0]).real > -1e300, scalar(f, weights), lambda *d: np.sum(d[0]).real * 0.0, *d)  # noqa: E731
+    chosen = lambda *d: ft.cond(
+        np.sum(d[0]).real > -1e300, scalar(f, weights), lambda *d: np.sum(d[0]).real * 0.0, *d
+    )
     _same(case, "grad of cond", lambda: ft.grad(chosen, nums)(*xs), gradient, xs)
 
     def closed(*d: Any) -> Any:
@@ -241,27 +287,47 @@ def mapped_gradients(case: Case) -> None:
     nums = tuple(range(len(xs)))
     others = [_chosen(case, k)[1] for k in range(3)]
     batch = [np.stack([row[i] for row in others]) for i in range(len(xs))]
-    others = [[b[t] for b in batch] for t in range(3)]  # as a loop takes them: scalars of what has one axis
+    others = [
+        [b[t] for b in batch] for t in range(3)
+    ]  # as a loop takes them: scalars of what has one axis
     rows = [attempted(lambda row=row: ft.grad(f, nums)(*row)) for row in others]
     if any(isinstance(row, Raised) or not _finite(row) for row in rows):
         return
     expected = [np.stack([np.asarray(row[i]) for row in rows]) for i in range(len(xs))]
     _same(case, "vmap of grad", lambda: ft.vmap(ft.grad(f, nums))(*batch), expected, batch)
-    _same(case, "grad of vmap", lambda: ft.grad(lambda *d: np.sum(ft.vmap(f)(*d)), nums)(*batch), expected, batch)
-    _same(case, "jit of vmap of grad", lambda: ft.jit(ft.vmap(ft.grad(f, nums)))(*batch), expected, batch)
+    _same(
+        case,
+        "grad of vmap",
+        lambda: ft.grad(lambda *d: np.sum(ft.vmap(f)(*d)), nums)(*batch),
+        expected,
+        batch,
+    )
+    _same(
+        case,
+        "jit of vmap of grad",
+        lambda: ft.jit(ft.vmap(ft.grad(f, nums)))(*batch),
+        expected,
+        batch,
+    )
     if len(xs) > 1:
-        first = lambda t, *rest: f(t, *[np.array(x) for x in rest])  # noqa: E731  (plain arrays, which f may write into)
+        first = lambda t, *rest: f(t, *[np.array(x) for x in rest])
         one = [attempted(lambda row=row: ft.grad(first)(row[0], *xs[1:])) for row in others]
         if not any(isinstance(row, Raised) or not _finite(row) for row in one):
             stack = [np.stack([np.asarray(row) for row in one])]
             axes = (0, *(None,) * (len(xs) - 1))
             _same(
-                case, "vmap of grad of one", lambda: [ft.vmap(ft.grad(first), in_axes=axes)(batch[0], *xs[1:])], stack, batch
+                case,
+                "vmap of grad of one",
+                lambda: [ft.vmap(ft.grad(first), in_axes=axes)(batch[0], *xs[1:])],
+                stack,
+                batch,
             )
             _same(
                 case,
                 "grad of vmap of a closure",
-                lambda: [ft.grad(lambda d: np.sum(ft.vmap(lambda t: first(t, *xs[1:]))(d)))(batch[0])],
+                lambda: [
+                    ft.grad(lambda d: np.sum(ft.vmap(lambda t: first(t, *xs[1:]))(d)))(batch[0])
+                ],
                 stack,
                 batch,
             )
@@ -301,7 +367,11 @@ def second_order(case: Case) -> None:
         found = _dot(forward, us)
         case.counts["variants"] += 1
         if abs(found - by_differences[0]) > 2.0 * by_differences[1]:
-            raise Failed("different", "jvp of grad against differences", f"{found} instead of {by_differences[0]}")
+            raise Failed(
+                "different",
+                "jvp of grad against differences",
+                f"{found} instead of {by_differences[0]}",
+            )
         case.counts["equal"] += 1
         case.counts["by differences"] += 1
     backward = attempted(lambda: [np.asarray(g) for g in ft.grad(along, nums)(*xs)])
@@ -320,22 +390,45 @@ def second_order(case: Case) -> None:
         1e-7,
     )
     _same(case, "jit of grad of grad", lambda: ft.jit(ft.grad(along, nums))(*xs), backward, xs)
-    _same(case, "jit of jvp of grad", lambda: ft.jit(lambda a, b: ft.jvp(df, tuple(a), tuple(b))[1])(xs, vs), forward, xs)
-    _same(case, "grad of jvp", lambda: ft.grad(lambda *d: ft.jvp(f, d, tuple(us))[1], nums)(*xs), backward, xs)
+    _same(
+        case,
+        "jit of jvp of grad",
+        lambda: ft.jit(lambda a, b: ft.jvp(df, tuple(a), tuple(b))[1])(xs, vs),
+        forward,
+        xs,
+    )
+    _same(
+        case,
+        "grad of jvp",
+        lambda: ft.grad(lambda *d: ft.jvp(f, d, tuple(us))[1], nums)(*xs),
+        backward,
+        xs,
+    )
     batch = [np.stack([x, x]) for x in xs]
     if all(x.ndim for x in xs):  # an example of a batch with one axis is a scalar, and no 0-d array
-        _same(case, "vmap of grad of grad", lambda: [g[1] for g in ft.vmap(ft.grad(along, nums))(*batch)], backward, xs)
+        _same(
+            case,
+            "vmap of grad of grad",
+            lambda: [g[1] for g in ft.vmap(ft.grad(along, nums))(*batch)],
+            backward,
+            xs,
+        )
     _same(
         case,
         "grad of grad of checkpoint",
-        lambda: ft.grad(lambda *d: sum(np.sum(g * u) for g, u in zip(ft.grad(ft.checkpoint(f), nums)(*d), us)), nums)(*xs),
+        lambda: ft.grad(
+            lambda *d: sum(np.sum(g * u) for g, u in zip(ft.grad(ft.checkpoint(f), nums)(*d), us)),
+            nums,
+        )(*xs),
         backward,
         xs,
     )
 
 
 def pullback_of_outputs(case: Case) -> None:
-    """The pullback of all results at once against jvp: the dot test, at every dtype; the pullback is called twice."""
+    """The pullback of all results at once against jvp: the dot test, at every dtype; the pullback
+    is called twice.
+    """
     for k in (0, 1):
         given = setting(case, k)
         if given is None:
@@ -350,8 +443,14 @@ def pullback_of_outputs(case: Case) -> None:
             bars = []
             for leaf in leaves:
                 y = np.asarray(leaf)
-                bar = rng.normal(size=y.shape) + (1j * rng.normal(size=y.shape) if y.dtype.kind == "c" else 0)
-                bars.append(np.asarray(bar).astype(y.dtype) if y.dtype.kind in "fc" else np.zeros(y.shape, y.dtype))
+                bar = rng.normal(size=y.shape) + (
+                    1j * rng.normal(size=y.shape) if y.dtype.kind == "c" else 0
+                )
+                bars.append(
+                    np.asarray(bar).astype(y.dtype)
+                    if y.dtype.kind in "fc"
+                    else np.zeros(y.shape, y.dtype)
+                )
             first = [np.array(g) for g in pullback(ft.tree.unflatten(treedef, bars))]
             again = [np.array(g) for g in pullback(ft.tree.unflatten(treedef, bars))]
             return bars, first, again
@@ -362,7 +461,9 @@ def pullback_of_outputs(case: Case) -> None:
             case._raised("pullback", got.error, None)
             continue
         bars, first, again = got
-        if not all(np.allclose(a, b, rtol=1e-12, atol=1e-12, equal_nan=True) for a, b in zip(first, again)):
+        if not all(
+            np.allclose(a, b, rtol=1e-12, atol=1e-12, equal_nan=True) for a, b in zip(first, again)
+        ):
             raise Failed("different", "pullback twice", f"{again} instead of {first}")
         vs = _directions(xs, 9)
         tangents = attempted(lambda: ft.tree.flatten(ft.jvp(f, tuple(xs), tuple(vs))[1])[0])
@@ -373,7 +474,10 @@ def pullback_of_outputs(case: Case) -> None:
         if not _finite(first) or not _finite([t for _, t in chosen]):
             continue
         left, right = _dot([b for b, _ in chosen], [t for _, t in chosen]), _dot(first, vs)
-        low = any(np.asarray(t).dtype in (np.float32, np.complex64) for t in [*xs, *[b for b, _ in chosen]])
+        low = any(
+            np.asarray(t).dtype in (np.float32, np.complex64)
+            for t in [*xs, *[b for b, _ in chosen]]
+        )
         size = 1.0 + sum(float(np.sum(np.abs(np.asarray(b) * np.asarray(t)))) for b, t in chosen)
         size += sum(float(np.sum(np.abs(np.asarray(b) * np.asarray(t)))) for b, t in zip(first, vs))
         if abs(left - right) > (1e-3 if low else 1e-8) * size:
@@ -388,6 +492,7 @@ def pullback_of_outputs(case: Case) -> None:
 GRADIENTS: dict[str, Callable[[Case], None]] = {
     f.__name__: f
     for f in (
-        vjp_again, forward_mode, jit_gradients, checkpoint_gradients, mapped_gradients, second_order, pullback_of_outputs,
+        vjp_again, forward_mode, jit_gradients, checkpoint_gradients, mapped_gradients,
+        second_order, pullback_of_outputs,
     )
 }  # fmt: skip

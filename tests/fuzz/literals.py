@@ -1,10 +1,13 @@
-"""The grid of Python numbers: operations, dtypes and transforms, each called with one number after another.
+"""The grid of Python numbers: operations, dtypes and transforms, each called with one number after
+another.
 
-What NumPy says is computed for every cell, its dtype and its bits: values must be those, or both must raise. Where NumPy
-gives a result and functrace raises one of its own errors, that is counted as *refused*. Gradients are compared with those
-that are computed with empty caches: they may not depend on the numbers of calls before.
+What NumPy says is computed for every cell, its dtype and its bits: values must be those, or both
+must raise. Where NumPy gives a result and functrace raises one of its own errors, that is counted
+as *refused*. Gradients are compared with those that are computed with empty caches: they may not
+depend on the numbers of calls before.
 
-``python -m tests.fuzz.literals`` runs all of it, in about a minute; ``--every 50`` a fiftieth of its columns.
+``python -m tests.fuzz.literals`` runs all of it, in about a minute; ``--every 50`` a fiftieth of
+its columns.
 """
 
 from __future__ import annotations
@@ -66,7 +69,18 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "np.logical_and": lambda x, c: np.logical_and(x, c),
 }
 
-DTYPES = ("bool", "uint8", "int8", "int32", "int64", "uint64", "float16", "float32", "float64", "complex128")
+DTYPES = (
+    "bool",
+    "uint8",
+    "int8",
+    "int32",
+    "int64",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex128",
+)
 
 
 class Column(NamedTuple):
@@ -87,7 +101,9 @@ class Difference(NamedTuple):
 
 
 def outcome(f: Callable[[], Any]) -> tuple[str, Any]:
-    """What a call gives: ``("value", array)``, ``("raises", why)``, or ``("refused", why)`` by an error of functrace's own."""
+    """What a call gives: ``("value", array)``, ``("raises", why)``, or ``("refused", why)`` by an
+    error of functrace's own.
+    """
     try:
         return "value", np.asarray(f())
     except FunctraceError as error:
@@ -101,7 +117,9 @@ def mapped(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def looped(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """NumPy's `vmap`: a loop over arrays (its scalars have arithmetic of their own, with other last bits)."""
+    """NumPy's `vmap`: a loop over arrays (its scalars have arithmetic of their own, with other last
+    bits).
+    """
     return lambda x: np.stack([f(row) for row in x[:, None]])
 
 
@@ -127,13 +145,17 @@ TRANSFORMS: dict[str, tuple[Transform, Transform]] = {
     "jit": (lambda f: ft.jit(f), lambda f: f),
     "grad": (gradient, fresh_gradient),
 }
-"""By name: what functrace does with a function of an array, and what says what is right. `jit of a number` is apart."""
+"""By name: what functrace does with a function of an array, and what says what is right.
+`jit of a number` is apart.
+"""
 AS_ARGUMENT = "jit of a number"
 
 
 def columns(every: int = 1) -> Iterator[Column]:
     """Yield the columns of the grid, or evenly spread ones."""
-    found = [Column(o, d, t) for o in OPERATIONS for d in DTYPES for t in (*TRANSFORMS, AS_ARGUMENT)]
+    found = [
+        Column(o, d, t) for o in OPERATIONS for d in DTYPES for t in (*TRANSFORMS, AS_ARGUMENT)
+    ]
     yield from found[every // 2 :: every] if every > 1 else found
 
 
@@ -147,7 +169,9 @@ def run(column: Column, counts: Counter[str]) -> list[Difference]:
     with np.errstate(all="ignore"):
         expected = {}
         for k, c in enumerate(NUMBERS):
-            right = TRANSFORMS[column.transform][1] if column.transform in TRANSFORMS else lambda f: f
+            right = (
+                TRANSFORMS[column.transform][1] if column.transform in TRANSFORMS else lambda f: f
+            )
             expected[k] = outcome(lambda: right(lambda x: operation(x, c))(x))
         jitted = ft.jit(operation)
         CACHE.clear()
@@ -156,7 +180,9 @@ def run(column: Column, counts: Counter[str]) -> list[Difference]:
             if column.transform == AS_ARGUMENT:
                 kind, found = outcome(lambda: jitted(x, c))
             else:
-                kind, found = outcome(lambda: TRANSFORMS[column.transform][0](lambda x: operation(x, c))(x))
+                kind, found = outcome(
+                    lambda: TRANSFORMS[column.transform][0](lambda x: operation(x, c))(x)
+                )
             right_kind, right = expected[k]
             counts["calls"] += 1
             if kind == right_kind == "value":
@@ -164,7 +190,11 @@ def run(column: Column, counts: Counter[str]) -> list[Difference]:
                 shortcut = (
                     column.transform == AS_ARGUMENT and column.operation == "x ** c"
                 )  # by value: NumPy's square, sqrt …
-                equal = np.allclose(found, right, 1e-12, 0, equal_nan=True) if shortcut else same(found, right)
+                equal = (
+                    np.allclose(found, right, 1e-12, 0, equal_nan=True)
+                    if shortcut
+                    else same(found, right)
+                )
                 if found.dtype != right.dtype or not equal:
                     differences.append(Difference(column, c, show(found), show(right)))
             elif kind != "value" and right_kind != "value":
@@ -181,18 +211,32 @@ def same(a: Any, b: Any) -> bool:
     """Whether two arrays have the same numbers and signs; the signs of not-a-numbers do not count."""
     if not np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"):
         return False
-    parts = ((a.real, b.real), (a.imag, b.imag)) if a.dtype.kind == "c" else ((a, b),) if a.dtype.kind == "f" else ()
-    return all(np.array_equal(np.signbit(p) | np.isnan(p), np.signbit(q) | np.isnan(q)) for p, q in parts)
+    parts = (
+        ((a.real, b.real), (a.imag, b.imag))
+        if a.dtype.kind == "c"
+        else ((a, b),)
+        if a.dtype.kind == "f"
+        else ()
+    )
+    return all(
+        np.array_equal(np.signbit(p) | np.isnan(p), np.signbit(q) | np.isnan(q)) for p, q in parts
+    )
 
 
 def show(found: Any) -> str:
     """Return a result or an error as one line."""
-    return f"{type(found).__name__}: {found}"[:160] if isinstance(found, Exception) else f"{found.dtype} {found.tolist()}"
+    return (
+        f"{type(found).__name__}: {found}"[:160]
+        if isinstance(found, Exception)
+        else f"{found.dtype} {found.tolist()}"
+    )
 
 
 def main() -> int:
     """Run the grid; the number of differences is the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.literals", description="the grid of Python numbers")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz.literals", description="the grid of Python numbers"
+    )
     parser.add_argument("--every", type=int, default=1, help="run one column of so many")
     parser.add_argument("--show", type=int, default=50, help="how many differences to print")
     options = parser.parse_args()

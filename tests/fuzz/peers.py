@@ -1,4 +1,6 @@
-"""Random programs in JAX: the same text with ``jax.numpy`` for ``np`` and JAX's transforms for ``ft``. 64-bit, not jitted."""
+"""Random programs in JAX: the same text with ``jax.numpy`` for ``np`` and JAX's transforms for
+``ft``. 64-bit, not jitted.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from tests.fuzz.gradients import _directions, _finite, _plain_scalar, _same, sca
 from tests.fuzz.variants import Case, Raised, _partial, attempted
 
 jax.config.update("jax_enable_x64", True)
-jax.config.update("jax_disable_jit", True)  # primitive by primitive: what is compiled for one program serves others
+jax.config.update(
+    "jax_disable_jit", True
+)  # primitive by primitive: what is compiled for one program serves others
 
 
 class _Jax:
@@ -29,7 +33,9 @@ class _Jax:
     vmap = staticmethod(jax.vmap)
 
     @staticmethod
-    def cond(pred: Any, taken: Callable[..., Any], other: Callable[..., Any], *operands: Any) -> Any:
+    def cond(
+        pred: Any, taken: Callable[..., Any], other: Callable[..., Any], *operands: Any
+    ) -> Any:
         return jax.lax.cond(jnp.asarray(pred), taken, other, *operands)
 
 
@@ -41,19 +47,27 @@ def _in_jax(case: Case, k: int) -> Callable[..., Any]:
 def _scalar_in_jax(f: Callable[..., Any], weights: list[Any]) -> Callable[..., Any]:
     def h(*xs: Any) -> Any:
         leaves = jax.tree.leaves(f(*xs))
-        return sum((jnp.sum(jnp.real(leaf) * w) for leaf, w in zip(leaves, weights) if w is not None), jnp.zeros(()))
+        return sum(
+            (jnp.sum(jnp.real(leaf) * w) for leaf, w in zip(leaves, weights) if w is not None),
+            jnp.zeros(()),
+        )
 
     return h
 
 
 def against_jax(case: Case) -> None:
-    """Values, gradients and second derivatives along a direction, of the first set of values; JAX's errors end the variant."""
+    """Values, gradients and second derivatives along a direction, of the first set of values; JAX's
+    errors end the variant.
+    """
     for k in (0, 1):
         given = setting(case, k)
         if given is None:
             return
         _, xs, weights = given
-        f, g = scalar(_partial(case, k, k, list(range(len(xs)))), weights), _scalar_in_jax(_in_jax(case, k), weights)
+        f, g = (
+            scalar(_partial(case, k, k, list(range(len(xs)))), weights),
+            _scalar_in_jax(_in_jax(case, k), weights),
+        )
         nums = tuple(range(len(xs)))
         found = attempted(lambda: jax.value_and_grad(g, nums)(*[jnp.asarray(x) for x in xs]))
         if isinstance(found, Raised):
@@ -62,28 +76,62 @@ def against_jax(case: Case) -> None:
         value, expected = float(found[0]), [np.asarray(x) for x in found[1]]
         if not np.isfinite(value) or not _finite(expected):
             return
-        if not np.isclose(value, float(_plain_scalar(case, k, list(range(len(xs))), weights)(*xs)), rtol=1e-8, atol=1e-8):
+        if not np.isclose(
+            value,
+            float(_plain_scalar(case, k, list(range(len(xs))), weights)(*xs)),
+            rtol=1e-8,
+            atol=1e-8,
+        ):
             case.counts["JAX is not NumPy"] += (
                 1  # where NumPy and JAX differ, NumPy is right, and variants.py compares with it
             )
             return
         case.counts["against JAX"] += 1
-        _same(case, f"value by JAX {k}", lambda: [np.asarray(ft.vjp(f, *xs)[0], float)], [np.asarray(value)], xs)
+        _same(
+            case,
+            f"value by JAX {k}",
+            lambda: [np.asarray(ft.vjp(f, *xs)[0], float)],
+            [np.asarray(value)],
+            xs,
+        )
         _same(case, f"grad by JAX {k}", lambda: ft.grad(f, nums)(*xs), expected, xs)
         if k:
             continue
         _same(case, "jit of grad by JAX", lambda: ft.jit(ft.grad(f, nums))(*xs), expected, xs)
-        _same(case, "grad of checkpoint by JAX", lambda: ft.grad(ft.checkpoint(f), nums)(*xs), expected, xs)
+        _same(
+            case,
+            "grad of checkpoint by JAX",
+            lambda: ft.grad(ft.checkpoint(f), nums)(*xs),
+            expected,
+            xs,
+        )
         batch = [np.stack([x, x]) for x in xs]
-        _same(case, "vmap of grad by JAX", lambda: [b[1] for b in ft.vmap(ft.grad(f, nums))(*batch)], expected, xs)
+        _same(
+            case,
+            "vmap of grad by JAX",
+            lambda: [b[1] for b in ft.vmap(ft.grad(f, nums))(*batch)],
+            expected,
+            xs,
+        )
         vs = _directions(xs, 3)
-        second = attempted(lambda: jax.jvp(jax.grad(g, nums), tuple(map(jnp.asarray, xs)), tuple(map(jnp.asarray, vs)))[1])
+        second = attempted(
+            lambda: jax.jvp(
+                jax.grad(g, nums), tuple(map(jnp.asarray, xs)), tuple(map(jnp.asarray, vs))
+            )[1]
+        )
         if isinstance(second, Raised) or not _finite([np.asarray(x) for x in second]):
             continue
         case.counts["against JAX"] += 1
         curved = [np.asarray(x) for x in second]
-        _same(case, "jvp of grad by JAX", lambda: ft.jvp(ft.grad(f, nums), tuple(xs), tuple(vs))[1], curved, xs, 1e-7)
-        along = lambda *d: sum(np.sum(a * v) for a, v in zip(ft.grad(f, nums)(*d), vs))  # noqa: E731
+        _same(
+            case,
+            "jvp of grad by JAX",
+            lambda: ft.jvp(ft.grad(f, nums), tuple(xs), tuple(vs))[1],
+            curved,
+            xs,
+            1e-7,
+        )
+        along = lambda *d: sum(np.sum(a * v) for a, v in zip(ft.grad(f, nums)(*d), vs))
         _same(case, "grad of grad by JAX", lambda: ft.grad(along, nums)(*xs), curved, xs, 1e-7)
 
 

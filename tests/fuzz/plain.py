@@ -1,4 +1,6 @@
-"""What functrace's names mean without functrace: Python and NumPy alone. The oracle of random programs runs on these."""
+"""What functrace's names mean without functrace: Python and NumPy alone. The oracle of random
+programs runs on these.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ class Plain:
 
     @staticmethod
     def jit(f: Callable[..., Any]) -> Callable[..., Any]:
-        """Call the function on copies, for new arrays: see "Who may write where" on the page of sharp bits."""
+        """Call the function on copies, for new arrays: see "Who may write where" on the page of
+        sharp bits.
+        """
         return lambda *args: copied(f(*copied(args)))
 
     @staticmethod
@@ -37,12 +41,16 @@ class Plain:
         return copied(x)
 
     @staticmethod
-    def cond(pred: Any, taken: Callable[..., Any], other: Callable[..., Any], *operands: Any) -> Any:
+    def cond(
+        pred: Any, taken: Callable[..., Any], other: Callable[..., Any], *operands: Any
+    ) -> Any:
         """Call one of the functions."""
         return taken(*operands) if pred else other(*operands)
 
     @staticmethod
-    def scan(f: Callable[..., Any], carry: Any, xs: Any, length: int | None = None, reverse: bool = False) -> Any:
+    def scan(
+        f: Callable[..., Any], carry: Any, xs: Any, length: int | None = None, reverse: bool = False
+    ) -> Any:
         """Loop; results are stacked."""
         count = len(xs) if length is None else length
         found: list[Any] = [None] * count
@@ -57,7 +65,10 @@ class Plain:
         def mapped(*args: Any) -> Any:
             axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
             size = next(len(x) for x, axis in zip(args, axes) if axis is not None)
-            rows = [[x if axis is None else np.array(x[t]) for x, axis in zip(args, axes)] for t in range(size)]
+            rows = [
+                [x if axis is None else np.array(x[t]) for x, axis in zip(args, axes)]
+                for t in range(size)
+            ]
             return stacked([f(*row) for row in rows])
 
         return mapped
@@ -80,7 +91,9 @@ class _Ruled:
 
 def copied(tree: Any) -> Any:
     """Copy the arrays of a nest."""
-    return ft.tree.map_leaves(lambda leaf: np.array(leaf) if isinstance(leaf, np.ndarray) else leaf, tree)
+    return ft.tree.map_leaves(
+        lambda leaf: np.array(leaf) if isinstance(leaf, np.ndarray) else leaf, tree
+    )
 
 
 def stacked(results: list[Any]) -> Any:
@@ -89,4 +102,6 @@ def stacked(results: list[Any]) -> Any:
         return None
     leaves, treedef = ft.tree.flatten(results[0])
     columns = [ft.tree.flatten(result)[0] for result in results]
-    return ft.tree.unflatten(treedef, [np.stack([column[k] for column in columns]) for k in range(len(leaves))])
+    return ft.tree.unflatten(
+        treedef, [np.stack([column[k] for column in columns]) for k in range(len(leaves))]
+    )

@@ -1,8 +1,10 @@
-"""Random programs against NumPy and JAX: ``python -m tests.fuzz.programs --count 1000 --seed 1 [--against numpy|jax|both]``.
+"""Random programs against NumPy and JAX: ``python -m tests.fuzz.programs --count 1000 --seed 1
+[--against numpy|jax|both]``.
 
-Every program is Python text, drawn while it runs on plain NumPy (generate.py). It is run through functrace in variants
-(variants.py: values; gradients.py: derivatives; peers.py: JAX), and must give what NumPy gives, or raise one of functrace's errors.
-A program that fails is shrunk and printed as Python. The last line counts: programs, calls compared, equal, raised, different.
+Every program is Python text, drawn while it runs on plain NumPy (generate.py). It is run through
+functrace in variants (variants.py: values; gradients.py: derivatives; peers.py: JAX), and must give
+what NumPy gives, or raise one of functrace's errors. A program that fails is shrunk and printed as
+Python. The last line counts: programs, calls compared, equal, raised, different.
 """
 
 from __future__ import annotations
@@ -55,8 +57,12 @@ def failure(program: Program, name: str, variant: Variant, counts: Counter[str])
     return None
 
 
-def run_one(seed: str, kind: str, counts: Counter[str], *, most: int | None = None, shrink: bool = True) -> list[str]:
-    """Run a program through its variants (``most`` of them, drawn by the seed); returns what failed, as text."""
+def run_one(
+    seed: str, kind: str, counts: Counter[str], *, most: int | None = None, shrink: bool = True
+) -> list[str]:
+    """Run a program through its variants (``most`` of them, drawn by the seed); returns what
+    failed, as text.
+    """
     program = generate(seed, kind)
     variants = variants_of(kind)
     names = list(variants)
@@ -75,7 +81,11 @@ def run_one(seed: str, kind: str, counts: Counter[str], *, most: int | None = No
             if counts[f"different: {failed.head}"] > MOST_SHOWN:
                 continue
             smallest = (
-                shrunk(program, failed, lambda p, name=name: failure(p, name, variants[name], Counter()))
+                shrunk(
+                    program,
+                    failed,
+                    lambda p, name=name: failure(p, name, variants[name], Counter()),
+                )
                 if shrink
                 else program
             )
@@ -85,7 +95,10 @@ def run_one(seed: str, kind: str, counts: Counter[str], *, most: int | None = No
 
 def report(program: Program, name: str, failed: Failed) -> str:
     """A failing program as Python, with its seed."""
-    lines = [f"# seed {program.seed!r} kind {program.kind!r} variant {name!r}: {failed}", program_text(program)]
+    lines = [
+        f"# seed {program.seed!r} kind {program.kind!r} variant {name!r}: {failed}",
+        program_text(program),
+    ]
     return "\n".join(lines)
 
 
@@ -131,14 +144,22 @@ def main(arguments: Iterable[str] | None = None) -> int:
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--against", choices=("numpy", "jax", "both"), default="numpy")
     parser.add_argument("--only", help="one kind of program")
-    parser.add_argument("--most", type=int, help="this many variants of each program, drawn by its seed")
-    parser.add_argument("--show", type=int, default=30, help="how many failing programs are printed")
+    parser.add_argument(
+        "--most", type=int, help="this many variants of each program, drawn by its seed"
+    )
+    parser.add_argument(
+        "--show", type=int, default=30, help="how many failing programs are printed"
+    )
     parser.add_argument("--no-shrink", action="store_true")
-    parser.add_argument("--avoid", default="", help="words of AVOIDABLE: classes of programs that are left out")
+    parser.add_argument(
+        "--avoid", default="", help="words of AVOIDABLE: classes of programs that are left out"
+    )
     options = parser.parse_args(arguments)
     generate_module.AVOIDED.update(word for word in options.avoid.split(",") if word)
     warnings.simplefilter("ignore")
-    kinds = {"numpy": NUMPY_KINDS, "jax": JAX_KINDS, "both": NUMPY_KINDS + JAX_KINDS}[options.against]
+    kinds = {"numpy": NUMPY_KINDS, "jax": JAX_KINDS, "both": NUMPY_KINDS + JAX_KINDS}[
+        options.against
+    ]
     kinds = tuple(options.only.split(",")) if options.only else kinds
     assert all(kind in KINDS for kind in kinds), kinds
     counts: Counter[str] = Counter()

@@ -1,4 +1,6 @@
-"""A sample of the random programs of `python -m tests.fuzz.programs`; the long runs are made by hand, with other seeds."""
+"""A sample of the random programs of `python -m tests.fuzz.programs`; the long runs are made by
+hand, with other seeds.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A sample of the mutated texts (`python -m tests.fuzz.texts` makes many), and that it would see what it looks for."""
+"""A sample of the mutated texts (`python -m tests.fuzz.texts` makes many), and that it would see
+what it looks for.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ def test_foreign_code_would_be_seen(monkeypatch):
     text = json.dumps(data)
     assert texts.outcome(ft.Program.from_json, text) == "refused"
     monkeypatch.setattr(load, "place", lambda *parts, root: Place(*parts))
-    assert texts.outcome(ft.Program.from_json, text) in ("read", "run")  # the writers escape it, too
+    assert texts.outcome(ft.Program.from_json, text) in (
+        "read",
+        "run",
+    )  # the writers escape it, too
     monkeypatch.setattr(source, "printable", lambda text: text)
     with pytest.raises((AssertionError, ParseError)):
         texts.outcome(ft.Program.from_json, text)

@@ -1,10 +1,13 @@
-"""Mutated texts and JSON documents of programs: each is a ParseError, or a program that keeps every promise.
+"""Mutated texts and JSON documents of programs: each is a ParseError, or a program that keeps every
+promise.
 
-``python -m tests.fuzz.texts --count 100000 --seed 7`` is the long run (tests/fuzz/test_texts.py a sample of it): it prints
-what was refused and what was read, and every failure with the number that makes it again (``--only``).
+``python -m tests.fuzz.texts --count 100000 --seed 7`` is the long run (tests/fuzz/test_texts.py a
+sample of it): it prints what was refused and what was read, and every failure with the number that
+makes it again (``--only``).
 
-The texts are those of the programs of tests/cases and tests/control, and of their transforms. A mutation changes characters,
-tokens, lines, or nodes of the JSON tree; the words that it brings in are hostile ones, or come from another program.
+The texts are those of the programs of tests/cases and tests/control, and of their transforms. A
+mutation changes characters, tokens, lines, or nodes of the JSON tree; the words that it brings in
+are hostile ones, or come from another program.
 """
 
 from __future__ import annotations
@@ -49,23 +52,34 @@ LARGEST = 100_000
 HOSTILE = [
     f"\n{CODE}\n", f"\u2028{CODE}#", f"\x85    {CODE}#", f'"""\n{CODE}\n"""', f"');{CODE};('", f"# a\r{CODE}:3",
     f"x]); {CODE} #", f'"{CODE}"', f'"\\n{CODE}"', f"# \x0c{CODE}.py:3", f"<{CANARY}>", "__import__", "eval",
-    "np.load", "np.add", "np", "@sin", "@call", "...", "None", "True", "nan", "inf", "-inf", "infj", "(nan+infj)",
-    "(-0.0-0j)", "-0.0", "0", "1", "-1", "2", "3", "65", "1e999", "9" * 40, "9" * 4400, str(2**31), str(2**63 - 1),
-    str(2**64), "1.5", "0x10", "1_0", "²", "１", "ﬁ", "ｎｐ", "θ", "é", "lambda", "return", "const", "slice (1, 2)",
-    "slice (None, None, None)", 'bytes "AAA="', 'bytes "?"', "type f64", "f64", "c128", "bool", "f80", "i8", "u64",
-    "f64[]", "f64[0]", "f64[3]", "f64[2,3]", "f64[9223372036854775807]", "f64[1,1,1,1,1,1,1,1]", "()", "(0,)", "(1,)",
-    "(0, 1)", "((None, None, None),)", '("array",)', "(" * 60, "{" * 60, "[" * 60, ")", "}", "]", ",", ":", "=", "{}",
+    "np.load", "np.add", "np", "@sin", "@call", "...", "None", "True", "nan", "inf", "-inf",
+    "infj", "(nan+infj)",
+    "(-0.0-0j)", "-0.0", "0", "1", "-1", "2", "3", "65", "1e999", "9" * 40, "9" * 4400, str(2**31),
+    str(2**63 - 1),
+    str(2**64), "1.5", "0x10", "1_0", "²", "１", "ﬁ", "ｎｐ", "θ", "é", "lambda", "return", "const",
+    "slice (1, 2)",
+    "slice (None, None, None)", 'bytes "AAA="', 'bytes "?"', "type f64", "f64", "c128", "bool",
+    "f80", "i8", "u64",
+    "f64[]", "f64[0]", "f64[3]", "f64[2,3]", "f64[9223372036854775807]", "f64[1,1,1,1,1,1,1,1]",
+    "()", "(0,)", "(1,)",
+    "(0, 1)", "((None, None, None),)", '("array",)', "(" * 60, "{" * 60, "[" * 60, ")", "}", "]",
+    ",", ":", "=", "{}",
     '""', '"', "'", "\\", "#", "\x00", "\ufeff", "\ud800", "\u202e", "\t", "  ", "\n", "()", "policy=()", "axes=(0,)",
     "shape=(3,)", "axis=0", "axis=-1", "axis=True", "length=0", "carries=1",
 ]  # fmt: skip
 
 VALUES: list[Any] = [
-    None, True, False, 0, 1, -1, 2, 3, 65, 2**31, 2**63, 10**40, 0.0, -0.0, 1.5, 1e300, "", "x", "y", "np", "lambda",
+    None, True, False, 0, 1, -1, 2, 3, 65, 2**31, 2**63, 10**40, 0.0, -0.0, 1.5, 1e300, "", "x",
+    "y", "np", "lambda",
     "array", "f64[3]", "i8", "f64[]", "f64[0]", "f64[-1]", "a b", f"\n{CODE}", f"a\u2028{CODE}.py", f"');{CODE}#",
-    "\x00", "\ud800", "ﬁ", [], [0], [1], [0, 1], [[]], ["array"], [None], [[None, None, None]], {}, {"literal": 1},
-    {"literal": "x"}, {"float": "nan"}, {"float": "-inf"}, {"float": "x"}, {"complex": "(nan+infj)"},
-    {"dtype": "f32"}, {"dtype_type": "i8"}, {"ellipsis": True}, {"slice": [1, 2, 3]}, {"slice": [1]},
-    {"bytes": "AAA="}, {"bytes": "?"}, {"aval": "f64[2]"}, {"primitive": "sin"}, {"ufunc": "add"}, {"ufunc": "load"},
+    "\x00", "\ud800", "ﬁ", [], [0], [1], [0, 1], [[]], ["array"], [None], [[None, None, None]], {},
+    {"literal": 1},
+    {"literal": "x"}, {"float": "nan"}, {"float": "-inf"}, {"float": "x"},
+    {"complex": "(nan+infj)"},
+    {"dtype": "f32"}, {"dtype_type": "i8"}, {"ellipsis": True}, {"slice": [1, 2, 3]},
+    {"slice": [1]},
+    {"bytes": "AAA="}, {"bytes": "?"}, {"aval": "f64[2]"}, {"primitive": "sin"}, {"ufunc": "add"},
+    {"ufunc": "load"},
     {"program": {}}, {"a": 1, "b": 2}, ["a.py", 3, "f"], [f"a\n{CODE}", 3, "f"], ["a.py", -1, "f"],
     ["a.py", 10**12, "f"],
 ]  # fmt: skip
@@ -75,12 +89,14 @@ _PART = re.compile(r'-?\d+|None|True|False|\.\.\.|"\w*"')
 _TOKEN = re.compile(r'"[^"\n]*"|[\w.]+|[^\S\n]+|\n|.', re.DOTALL)
 
 
-# -- the texts that are mutated ---------------------------------------------------------------------------------
+# -- the texts that are mutated --------------------------------------------------------------------
 
 
 @functools.lru_cache(1)
 def corpus() -> tuple[ft.Program, ...]:
-    """Programs of every primitive: those of the cases and of the functions that hold programs, and their derivatives."""
+    """Programs of every primitive: those of the cases and of the functions that hold programs, and
+    their derivatives.
+    """
     from tests.control.programs import WRITTEN, X
     from tests.test_cases import CASES
 
@@ -94,7 +110,11 @@ def corpus() -> tuple[ft.Program, ...]:
             try:
                 program = ft.trace(f)(*args)
                 forms = [program, *(_derived(program, diff) if diff else ())]
-            except (FunctraceError, TypeError, ValueError):  # what only values can say, and what has no derivative
+            except (
+                FunctraceError,
+                TypeError,
+                ValueError,
+            ):  # what only values can say, and what has no derivative
                 continue
             for form in forms:
                 if len(form.text()) <= LONGEST:
@@ -122,7 +142,7 @@ def documents() -> tuple[str, ...]:
     return tuple(program.to_json() for program in corpus())
 
 
-# -- mutations -----------------------------------------------------------------------------------------------------
+# -- mutations -------------------------------------------------------------------------------------
 
 
 def mutated_text(chance: random.Random) -> str:
@@ -133,7 +153,9 @@ def mutated_text(chance: random.Random) -> str:
             text = chance.choice((_params, _params, _operands, _numbers))(text, chance, texts())
         return _repaired(text)
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
-        text = chance.choice((_characters, _tokens, _tokens, _tokens, _lines))(text, chance, texts())
+        text = chance.choice((_characters, _tokens, _tokens, _tokens, _lines))(
+            text, chance, texts()
+        )
     return text
 
 
@@ -149,7 +171,9 @@ def mutated_document(chance: random.Random) -> str:
 
 
 def _repaired(text: str) -> str:
-    """Let equations state the avals that their primitives give: so changes of params and operands are read."""
+    """Let equations state the avals that their primitives give: so changes of params and operands
+    are read.
+    """
     for _ in range(4):
         try:
             ft.Program.parse(text)
@@ -179,7 +203,11 @@ def _characters(text: str, chance: random.Random, _: Any) -> str:
         case 2:
             return text[:a] + text[a:b] * chance.choice((2, 3, 50)) + text[b:]
         case 3:
-            return text[:a] + chr(chance.choice((chance.randrange(128), chance.randrange(0x2100), 0x1D431))) + text[a + 1 :]
+            return (
+                text[:a]
+                + chr(chance.choice((chance.randrange(128), chance.randrange(0x2100), 0x1D431)))
+                + text[a + 1 :]
+            )
         case _:
             return text[:a]
 
@@ -224,7 +252,11 @@ def _numbers(text: str, chance: random.Random, _: Any) -> str:
     if not numbers:
         return text
     found = chance.choice(numbers)
-    new = str(chance.choice((int(found[0]) + chance.choice((-1, 1)), 0, 1, -1, 2, 1.0, True, 2**63, "None")))
+    new = str(
+        chance.choice(
+            (int(found[0]) + chance.choice((-1, 1)), 0, 1, -1, 2, 1.0, True, 2**63, "None")
+        )
+    )
     if chance.random() < 0.5:
         return text[: found.start()] + new + text[found.end() :]
     return re.sub(rf"(?<![\w.]){re.escape(found[0])}(?![\w.])", new, text)
@@ -241,7 +273,25 @@ def _params(text: str, chance: random.Random, _: Any) -> str:
         return text
     a, b = chance.choice(found)
     new = chance.choice(
-        ("-3", "-2", "-1", "0", "1", "2", "3", "4", "5", "7", "None", "True", "False", "...", "1.0", '"array"', "(0, 1)")
+        (
+            "-3",
+            "-2",
+            "-1",
+            "0",
+            "1",
+            "2",
+            "3",
+            "4",
+            "5",
+            "7",
+            "None",
+            "True",
+            "False",
+            "...",
+            "1.0",
+            '"array"',
+            "(0, 1)",
+        )
     )
     match chance.randrange(4):
         case 0:
@@ -297,7 +347,9 @@ def _change_node(data: Any, chance: random.Random) -> None:
             if isinstance(node, list):
                 node.insert(key, json.loads(json.dumps(chance.choice(node))))
             else:
-                node[chance.choice(("name", "aval", "more", "source", str(key) + "s"))] = node.pop(key)
+                node[chance.choice(("name", "aval", "more", "source", str(key) + "s"))] = node.pop(
+                    key
+                )
         case 5:
             value = node[key]
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -307,7 +359,7 @@ def _change_node(data: Any, chance: random.Random) -> None:
             node[key] = json.loads(chance.choice(documents())).get(str(key), value)
 
 
-# -- the property -----------------------------------------------------------------------------------------------------
+# -- the property ----------------------------------------------------------------------------------
 
 
 def outcome(read: Callable[[str], ft.Program], text: str) -> str:
@@ -338,7 +390,9 @@ def _kept(program: ft.Program) -> str:
     assert ft.Program.from_json(program.to_json()) == program
     ast.parse(generate(planned(program))[0])
     source = program.as_python("emitted")
-    assert source.isascii() or all(node.id.isascii() for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name))
+    assert source.isascii() or all(
+        node.id.isascii() for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)
+    )
     scope: dict[str, Any] = {}
     exec(compile(source, "<emitted>", "exec"), scope)
     if not is_small(program):
@@ -349,10 +403,14 @@ def _kept(program: ft.Program) -> str:
 def is_small(program: ft.Program) -> bool:
     """Whether a program can be run in no time."""
     if sum(aval.size for aval in program.avals) > LARGEST or any(
-        isinstance(x, int) and abs(x) > LARGEST for _, _, params in program.ops for x in _flat(params)
+        isinstance(x, int) and abs(x) > LARGEST
+        for _, _, params in program.ops
+        for x in _flat(params)
     ):
         return False
-    return all(is_small(held) for _, _, params in program.ops for _, held in held_programs(params, ""))
+    return all(
+        is_small(held) for _, _, params in program.ops for _, held in held_programs(params, "")
+    )
 
 
 def _flat(value: Any) -> list[Any]:
@@ -389,11 +447,13 @@ def _argument(rng: np.random.Generator, aval: ft.ShapeDtype) -> Any:
 def _same(results: Any, others: Any) -> None:
     for a, b in zip(results, others, strict=True):
         a, b = np.asarray(a), np.asarray(b)
-        assert (a.shape, a.dtype) == (b.shape, b.dtype), f"{a.dtype}{a.shape} and {b.dtype}{b.shape}"
+        assert (a.shape, a.dtype) == (b.shape, b.dtype), (
+            f"{a.dtype}{a.shape} and {b.dtype}{b.shape}"
+        )
         np.testing.assert_allclose(a, b, rtol=1e-2 if a.dtype == np.float16 else 1e-4, atol=1e-6)
 
 
-# -- runs -----------------------------------------------------------------------------------------------------
+# -- runs ------------------------------------------------------------------------------------------
 
 
 def one(seed: int, number: int) -> tuple[Callable[[str], ft.Program], str]:
@@ -404,7 +464,9 @@ def one(seed: int, number: int) -> tuple[Callable[[str], ft.Program], str]:
     return ft.Program.parse, mutated_text(chance)
 
 
-def run(seed: int, numbers: range, show: Callable[[str], None] = print) -> tuple[Counter[str], list[int]]:
+def run(
+    seed: int, numbers: range, show: Callable[[str], None] = print
+) -> tuple[Counter[str], list[int]]:
     """Make many runs; returns what became of the texts, and the numbers of runs that failed."""
     counts: Counter[str] = Counter()
     failed: list[int] = []
@@ -416,7 +478,9 @@ def run(seed: int, numbers: range, show: Callable[[str], None] = print) -> tuple
             counts["failed"] += 1
             failed.append(number)
             where = traceback.extract_tb(error.__traceback__)[-1]
-            show(f"run {number}: {type(error).__name__}: {str(error)[:300]} ({where.name}, {where.filename}:{where.lineno})")
+            show(
+                f"run {number}: {type(error).__name__}: {str(error)[:300]} ({where.name}, {where.filename}:{where.lineno})"
+            )
     return counts, failed
 
 

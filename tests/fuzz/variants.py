@@ -1,7 +1,8 @@
 """What is done with each random program, and what must come out: the variants.
 
-A variant calls `Case.check` for every call through functrace, with what plain NumPy gives. A difference, or an exception
-that is neither NumPy's nor functrace's own, raises `Failed`; errors of functrace are counted.
+A variant calls `Case.check` for every call through functrace, with what plain NumPy gives. A
+difference, or an exception that is neither NumPy's nor functrace's own, raises `Failed`; errors of
+functrace are counted.
 """
 
 from __future__ import annotations
@@ -34,7 +35,11 @@ class Failed(Exception):
     @property
     def head(self) -> str:
         """What programs that fail alike have in common."""
-        return f"{self.what}: {self.detail[:60]}" if self.what.startswith(("raw", "numpy")) else self.what
+        return (
+            f"{self.what}: {self.detail[:60]}"
+            if self.what.startswith(("raw", "numpy"))
+            else self.what
+        )
 
 
 @final
@@ -54,7 +59,9 @@ def message_head(error: BaseException) -> str:
 
 
 PICKING = re.compile(r"m(in|ax)|clip|sort|median|quantile|percentile|partition|unique")
-"""What picks one of its operands: whether 0.0 or -0.0, NumPy does not say (it depends on their place in memory)."""
+"""What picks one of its operands: whether 0.0 or -0.0, NumPy does not say (it depends on their
+place in memory).
+"""
 
 
 def program_text(source: str) -> str:
@@ -95,12 +102,18 @@ class Case:
 
     def traced(self, k: int, literals: int | None = None) -> Callable[..., Any]:
         """The program through functrace, as a function of its arrays."""
-        f, numbers = self.make(np, ft, self.closed(k)), self.literals(k if literals is None else literals)
+        f, numbers = (
+            self.make(np, ft, self.closed(k)),
+            self.literals(k if literals is None else literals),
+        )
         return lambda *args: f(*args, numbers)
 
     def plain(self, k: int, literals: int | None = None) -> Callable[..., Any]:
         """The program in plain NumPy."""
-        f, numbers = self.make(np, Plain(), self.closed(k)), self.literals(k if literals is None else literals)
+        f, numbers = (
+            self.make(np, Plain(), self.closed(k)),
+            self.literals(k if literals is None else literals),
+        )
         return lambda *args: f(*args, numbers)
 
     def expected(self, k: int, literals: int | None = None) -> Result:
@@ -116,18 +129,26 @@ class Case:
         self, label: str, run: Callable[[], Any], expected: Result, args: Sequence[Any] = (), *,
         rtol: float = 1e-9, atol: float = 0.0, exact: bool = True,
     ) -> Any:  # fmt: skip
-        """Compare a call with what is expected; ``args`` must be as before, and must not be shared with results."""
-        before = [(x.tobytes(), x.flags.writeable, x.strides) for x in args if isinstance(x, np.ndarray)]
+        """Compare a call with what is expected; ``args`` must be as before, and must not be shared
+        with results.
+        """
+        before = [
+            (x.tobytes(), x.flags.writeable, x.strides) for x in args if isinstance(x, np.ndarray)
+        ]
         got = attempted(run)
         self.counts["variants"] += 1
-        if [(x.tobytes(), x.flags.writeable, x.strides) for x in args if isinstance(x, np.ndarray)] != before:
+        if [
+            (x.tobytes(), x.flags.writeable, x.strides) for x in args if isinstance(x, np.ndarray)
+        ] != before:
             raise Failed("caller's array changed", label, "an argument is not as it was")
         if isinstance(got, Raised):
             return self._raised(label, got.error, expected)
         if isinstance(expected, Raised):
             self.counts["lenient"] += 1
             self.counts["lenient: " + message_head(expected.error)] += 1
-            if isinstance(expected.error, ValueError | TypeError | IndexError | np.linalg.LinAlgError):
+            if isinstance(
+                expected.error, ValueError | TypeError | IndexError | np.linalg.LinAlgError
+            ):
                 raise Failed("numpy raises, functrace does not", label, repr(expected.error)[:200])
             return got
         exact = exact and not self.picks
@@ -136,7 +157,12 @@ class Case:
             raise Failed("different", label, problem)
         leaves = [leaf for leaf in ft.tree.flatten(got)[0] if isinstance(leaf, np.ndarray)]
         for leaf in leaves:
-            if any(isinstance(x, np.ndarray) and np.may_share_memory(leaf, x) and np.shares_memory(leaf, x) for x in args):
+            if any(
+                isinstance(x, np.ndarray)
+                and np.may_share_memory(leaf, x)
+                and np.shares_memory(leaf, x)
+                for x in args
+            ):
                 raise Failed("result aliases an argument", label, "")
         self.counts["equal"] += 1
         return got
@@ -175,7 +201,9 @@ def _inside(error: BaseException) -> bool:
 
 def _place(error: BaseException) -> str:
     last = [t for t in _frames(error) if "functrace/" in t.tb_frame.f_code.co_filename][-1:]
-    return " ".join(f"{t.tb_frame.f_code.co_filename.split('functrace/')[-1]}:{t.tb_lineno}" for t in last)
+    return " ".join(
+        f"{t.tb_frame.f_code.co_filename.split('functrace/')[-1]}:{t.tb_lineno}" for t in last
+    )
 
 
 def attempted(run: Callable[[], Any]) -> Any:
@@ -211,7 +239,9 @@ def difference(got: Any, expected: Any, *, rtol: float, atol: float, exact: bool
             with np.errstate(all="ignore"):
                 scale = float(np.max(np.abs(y[np.isfinite(y)]), initial=0.0))
                 scale = scale if np.isfinite(scale) else 0.0
-                close = np.isclose(x, y, rtol=tolerance, atol=tolerance * min(scale, 1e6) + atol, equal_nan=True)
+                close = np.isclose(
+                    x, y, rtol=tolerance, atol=tolerance * min(scale, 1e6) + atol, equal_nan=True
+                )
             if not np.all(close):
                 return f"leaf {k}: {a!r} instead of {b!r}"
             if exact and np.any((x == 0) & (y == 0) & (_signs(x) != _signs(y))):
@@ -225,7 +255,7 @@ def _signs(x: np.ndarray[Any, Any]) -> Any:
     return np.signbit(x.real) + 2 * np.signbit(x.imag) if x.dtype.kind == "c" else np.signbit(x)
 
 
-# -- values ------------------------------------------------------------------------------------------
+# -- values ----------------------------------------------------------------------------------------
 
 
 def _spoil(tree: Any) -> None:
@@ -266,14 +296,23 @@ def vjp_value(case: Case) -> None:
     for k, j in ORDER:
         wrt, xs = _chosen(case, k)
         if wrt:
-            _spoil(case.check(f"vjp {k}{j}", lambda: ft.vjp(_partial(case, k, j, wrt), *xs)[0], case.expected(k, j), xs))
+            _spoil(
+                case.check(
+                    f"vjp {k}{j}",
+                    lambda: ft.vjp(_partial(case, k, j, wrt), *xs)[0],
+                    case.expected(k, j),
+                    xs,
+                )
+            )
 
 
 def jvp_value(case: Case) -> None:
     for k, j in ORDER:
         wrt, xs = _chosen(case, k)
         if wrt:
-            run = lambda: ft.jvp(_partial(case, k, j, wrt), tuple(xs), tuple(np.ones_like(x) for x in xs))[0]  # noqa: E731
+            run = lambda: ft.jvp(
+                _partial(case, k, j, wrt), tuple(xs), tuple(np.ones_like(x) for x in xs)
+            )[0]
             _spoil(case.check(f"jvp {k}{j}", run, case.expected(k, j), xs))
 
 
@@ -283,7 +322,10 @@ def linearize_value(case: Case) -> None:
         if wrt:
             _spoil(
                 case.check(
-                    f"linearize {k}{j}", lambda: ft.linearize(_partial(case, k, j, wrt), *xs)[0], case.expected(k, j), xs
+                    f"linearize {k}{j}",
+                    lambda: ft.linearize(_partial(case, k, j, wrt), *xs)[0],
+                    case.expected(k, j),
+                    xs,
                 )
             )
 
@@ -309,7 +351,11 @@ def jit_arguments(case: Case) -> None:
             continue
         if any(isinstance(n, int) and abs(n) > 2**62 for n in case.literals(j)):
             continue
-        _spoil(case.check(f"jit of all {k}{j}", lambda: jitted(args, closed, case.literals(j)), expected, args))
+        _spoil(
+            case.check(
+                f"jit of all {k}{j}", lambda: jitted(args, closed, case.literals(j)), expected, args
+            )
+        )
 
 
 def trace_value(case: Case) -> None:
@@ -327,10 +373,22 @@ def trace_value(case: Case) -> None:
         if not program:
             continue
         for times in range(2):
-            case.check(f"evaluate again {times}", lambda: ft.evaluate(program[0], *args), expected, args)
+            case.check(
+                f"evaluate again {times}", lambda: ft.evaluate(program[0], *args), expected, args
+            )
         if k == 0:
-            case.check("parsed", lambda: ft.evaluate(ft.Program.parse(str(program[0])), *args), expected, args)
-            case.check("json", lambda: ft.evaluate(ft.Program.from_json(program[0].to_json()), *args), expected, args)
+            case.check(
+                "parsed",
+                lambda: ft.evaluate(ft.Program.parse(str(program[0])), *args),
+                expected,
+                args,
+            )
+            case.check(
+                "json",
+                lambda: ft.evaluate(ft.Program.from_json(program[0].to_json()), *args),
+                expected,
+                args,
+            )
         case.check("as_python", lambda: copied(_as_python(program[0], args)), expected, args)
 
 
@@ -351,7 +409,7 @@ def checkpoint_value(case: Case) -> None:
     for k, j in ORDER[:4]:
         wrt, xs = _chosen(case, k)
         if wrt:
-            run = lambda: ft.vjp(ft.checkpoint(_partial(case, k, j, wrt)), *xs)[0]  # noqa: E731
+            run = lambda: ft.vjp(ft.checkpoint(_partial(case, k, j, wrt)), *xs)[0]
             _spoil(case.check(f"vjp of checkpoint {k}{j}", run, case.expected(k, j), xs))
 
 
@@ -368,7 +426,10 @@ def vjp_of_jit(case: Case) -> None:
         if wrt:
             _spoil(
                 case.check(
-                    f"vjp of jit {k}{j}", lambda: ft.vjp(ft.jit(_partial(case, k, j, wrt)), *xs)[0], case.expected(k, j), xs
+                    f"vjp of jit {k}{j}",
+                    lambda: ft.vjp(ft.jit(_partial(case, k, j, wrt)), *xs)[0],
+                    case.expected(k, j),
+                    xs,
                 )
             )
 
@@ -379,7 +440,7 @@ def cond_value(case: Case) -> None:
         return
     f = _partial(case, 0, 0, wrt)
     for name, wrap in (("vjp", lambda g: ft.vjp(g, *xs)[0]), ("jit", lambda g: ft.jit(g)(*xs))):
-        run = lambda wrap=wrap: wrap(lambda *d: ft.cond(np.sum(d[0]).real > -1e300, f, f, *d))  # noqa: E731
+        run = lambda wrap=wrap: wrap(lambda *d: ft.cond(np.sum(d[0]).real > -1e300, f, f, *d))
         _spoil(case.check(f"{name} of cond", run, case.expected(0), xs))
 
 
@@ -394,29 +455,41 @@ def outer_values(case: Case) -> None:
         "checkpoint": lambda x, rest: ft.checkpoint(lambda t: f(t, *rest))(x),
         "vjp": lambda x, rest: ft.vjp(lambda t: f(t, *rest), x)[0],
         "jvp": lambda x, rest: ft.jvp(lambda t: f(t, *rest), (x,), (np.ones_like(x),))[0],
-        "vmap": lambda x, rest: ft.tree.map_leaves(lambda t: t[0], ft.vmap(lambda t: f(t, *rest))(np.stack([x, x]))),
+        "vmap": lambda x, rest: ft.tree.map_leaves(
+            lambda t: t[0], ft.vmap(lambda t: f(t, *rest))(np.stack([x, x]))
+        ),
     }
-    solid = all(x.ndim for x in xs)  # an example of a batch with one axis is a scalar, and no 0-d array
+    solid = all(
+        x.ndim for x in xs
+    )  # an example of a batch with one axis is a scalar, and no 0-d array
     for name, call in inner.items():
         if name == "vmap" and not solid:
             continue
-        _spoil(case.check(f"vjp of inner {name}", lambda call=call: ft.vjp(lambda x, *rest: call(x, rest), *xs)[0], expected, xs,
+        _spoil(case.check(f"vjp of inner {name}", lambda call=call: ft.vjp(lambda x, *rest: call(x,
+        rest), *xs)[0], expected, xs,
                           exact=name != "vmap"))  # fmt: skip
     _spoil(
         case.check(
-            "jit of inner checkpoint", lambda: ft.jit(lambda x, *rest: inner["checkpoint"](x, rest))(*xs), expected, xs
+            "jit of inner checkpoint",
+            lambda: ft.jit(lambda x, *rest: inner["checkpoint"](x, rest))(*xs),
+            expected,
+            xs,
         )
     )
     if not solid:
         return
-    _spoil(case.check("vmap of inner vjp", lambda: ft.tree.map_leaves(lambda t: t[1], ft.vmap(lambda x, *rest: inner["vjp"](x, rest))(
+    _spoil(case.check("vmap of inner vjp", lambda: ft.tree.map_leaves(lambda t: t[1],
+    ft.vmap(lambda x, *rest: inner["vjp"](x, rest))(
         *[np.stack([x, x]) for x in xs])), expected, xs, exact=False))  # fmt: skip
 
 
 def _batches(case: Case, axes: Sequence[int | None]) -> tuple[list[Any], list[list[Any]]]:
     """Arguments for vmap, and by example: slices, as a loop over the batch takes them."""
     sets = [case.args(k) for k in range(3)]
-    args = [sets[0][i] if axis is None else np.stack([s[i] for s in sets], axis) for i, axis in enumerate(axes)]
+    args = [
+        sets[0][i] if axis is None else np.stack([s[i] for s in sets], axis)
+        for i, axis in enumerate(axes)
+    ]
     rows = [
         [
             x if axis is None else np.moveaxis(np.array(args[i]), axis, 0)[t]
@@ -449,15 +522,18 @@ def vmap_value(case: Case) -> None:
             mapped = [
                 x for x, axis in zip(args, axes) if axis is not None
             ]  # the others are plain arrays in f, which may write
-            run = lambda f=f, args=args: ft.vmap(f, in_axes=axes)(*args)  # noqa: E731
-            _spoil(case.check(f"vmap {axes} {times}", run, expected, mapped, exact=False, atol=1e-12))
+            run = lambda f=f, args=args: ft.vmap(f, in_axes=axes)(*args)
+            _spoil(
+                case.check(f"vmap {axes} {times}", run, expected, mapped, exact=False, atol=1e-12)
+            )
 
 
 def jit_of_vmap(case: Case) -> None:
     axes = _axes(case)[0]
     args, _ = _batches(case, axes)
     expected = _mapped(case, axes)
-    for name, f in (("jit of vmap", ft.jit(ft.vmap(case.traced(0)))), ("vmap of jit", ft.vmap(ft.jit(case.traced(0)))),
+    for name, f in (("jit of vmap", ft.jit(ft.vmap(case.traced(0)))), ("vmap of jit",
+    ft.vmap(ft.jit(case.traced(0)))),
                     ("vmap of checkpoint", ft.vmap(ft.checkpoint(case.traced(0))))):  # fmt: skip
         _spoil(case.check(name, lambda f=f: f(*args), expected, args, exact=False, atol=1e-12))
 
@@ -469,14 +545,15 @@ def vmap_of_vmap(case: Case) -> None:
     if isinstance(expected, Raised):
         return
     twice = [np.stack([x, x], 1) for x in args]
-    run = lambda: ft.tree.map_leaves(lambda t: t[:, 1], ft.vmap(ft.vmap(case.traced(0)))(*twice))  # noqa: E731
+    run = lambda: ft.tree.map_leaves(lambda t: t[:, 1], ft.vmap(ft.vmap(case.traced(0)))(*twice))
     case.check("vmap of vmap", run, expected, args, exact=False, atol=1e-12)
 
 
 VALUES: dict[str, Callable[[Case], None]] = {
     f.__name__: f
     for f in (
-        vjp_value, jvp_value, linearize_value, jit_value, jit_arguments, trace_value, checkpoint_value, jit_of_checkpoint,
+        vjp_value, jvp_value, linearize_value, jit_value, jit_arguments, trace_value,
+        checkpoint_value, jit_of_checkpoint,
         vjp_of_jit, cond_value, outer_values, vmap_value, jit_of_vmap, vmap_of_vmap,
     )
 }  # fmt: skip

@@ -14,7 +14,9 @@ from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops import PRIMITIVES
 
 
-def record(f: Callable[..., Any], *avals: ShapeDtype, name: str = "f", names: tuple[str, ...] = ()) -> Program:
+def record(
+    f: Callable[..., Any], *avals: ShapeDtype, name: str = "f", names: tuple[str, ...] = ()
+) -> Program:
     """Record ``f`` without values."""
     with ArrayRecording("test") as recording:
         out = f(*[recording.new_input(aval) for aval in avals])

@@ -30,7 +30,8 @@ def changed(**parts):
     """The sample with parts of its tape replaced; a function is applied to a list copy."""
     p = sample()
     fields = {
-        "ops": list(p.ops), "avals": list(p.avals), "literals": list(p.literals), "inputs": list(p.input_ids),
+        "ops": list(p.ops), "avals": list(p.avals), "literals": list(p.literals),
+        "inputs": list(p.input_ids),
         "constants": dict(p.constant_values), "outputs": list(p.output_ids),
     }  # fmt: skip
     for name, change in parts.items():
@@ -53,7 +54,11 @@ def replace(primitive, operands=None, params=None):
 
     def change(ops):
         k = next(k for k, op in enumerate(ops) if op[0] is primitive)
-        ops[k] = (primitive, ops[k][1] if operands is None else operands, ops[k][2] if params is None else params)
+        ops[k] = (
+            primitive,
+            ops[k][1] if operands is None else operands,
+            ops[k][2] if params is None else params,
+        )
 
     return change
 
@@ -99,7 +104,11 @@ def test_the_message_marks_the_equation_among_its_neighbours():
     (marked,) = [line for line in lines if line.startswith("  > ")]
     assert "z: f64[3] = sin" in marked
     around = [line for line in lines if line.startswith("    ")]
-    assert len(around) == 4 and any("mul" in line for line in around) and any("modf" in line for line in around)
+    assert (
+        len(around) == 4
+        and any("mul" in line for line in around)
+        and any("modf" in line for line in around)
+    )
     assert "test_check.py" in str(caught.value)
 
 

@@ -1,4 +1,6 @@
-"""Copies and pickles of programs, primitives, positions, errors and derivatives: equal, or one clear error."""
+"""Copies and pickles of programs, primitives, positions, errors and derivatives: equal, or one
+clear error.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,10 @@ from tests.oracles import outputs_of
 NONE = absent(because="for the tests", instead="nothing")
 HELD = Primitive("held", lambda x, p: x, lambda x, p: x, LINEAR, NONE, NONE, params=("p",))
 PARAMS = [
-    None, True, 1, 1.0, -0.0, 0.0, float("nan"), complex(-0.0, 0.0), complex("nan"), complex(1, float("inf")), 10**30,
-    "a\u2028", b"\x00", (), (1, (2.0, "x")), Ellipsis, np.dtype("f4"), np.float32, np.add, sin, aval(2, 3),
+    None, True, 1, 1.0, -0.0, 0.0, float("nan"), complex(-0.0, 0.0), complex("nan"), complex(1,
+    float("inf")), 10**30,
+    "a\u2028", b"\x00", (), (1, (2.0, "x")), Ellipsis, np.dtype("f4"), np.float32, np.add, sin,
+    aval(2, 3),
     ((None, 1, None),), record(sin, aval(2)), (record(sin, aval(2)), 3),
 ]  # fmt: skip
 
@@ -52,7 +56,9 @@ def test_copies_of_programs_are_equal_and_listed_alike(f):
         assert again == program and hash(again) == hash(program) and again is not program
         assert again.text() == program.text() and again.to_json() == program.to_json()
         assert again.check().as_python() == program.as_python()
-        for a, b in zip(outputs_of(ft.evaluate(again, X)), outputs_of(ft.evaluate(program, X)), strict=True):
+        for a, b in zip(
+            outputs_of(ft.evaluate(again, X)), outputs_of(ft.evaluate(program, X)), strict=True
+        ):
             np.testing.assert_array_equal(a, b)
 
 
@@ -64,7 +70,8 @@ def test_params_of_every_kind_are_copied(param):
 
 
 @pytest.mark.parametrize(
-    "literal", [True, 1, 1.0, -0.0, float("nan"), float("-inf"), complex(-0.0, 0.0), complex("nan+infj")]
+    "literal",
+    [True, 1, 1.0, -0.0, float("nan"), float("-inf"), complex(-0.0, 0.0), complex("nan+infj")],
 )
 def test_literals_of_every_kind_are_copied(literal):
     program = ft.trace(lambda x: np.where(x > 0.0, literal, x))(np.ones(2, complex))
@@ -84,8 +91,14 @@ def test_positions_are_pickled_as_lines():
     again = pickle.loads(pickle.dumps(program))
     for before, after in zip(program.equations, again.equations, strict=True):
         assert isinstance(after.source.code, Place)
-        assert (str(after.source) == str(before.source) and "z = " in str(program.equations[-1].source)) or after.source.line
-        assert pickle.loads(pickle.dumps(before)).source == copy.deepcopy(before.source) == after.source
+        assert (
+            str(after.source) == str(before.source) and "z = " in str(program.equations[-1].source)
+        ) or after.source.line
+        assert (
+            pickle.loads(pickle.dumps(before)).source
+            == copy.deepcopy(before.source)
+            == after.source
+        )
     assert pickle.loads(pickle.dumps(again)).text() == program.text()
 
 
@@ -145,7 +158,11 @@ def test_errors_are_pickled_with_the_message_that_they_have():
     with pytest.raises(ShapeError) as caught:
         ft.trace(lambda x: x @ x[:1])(np.ones((2, 3)))
     for again in list(ways(caught.value))[1:]:
-        assert type(again) is ShapeError and str(again) == str(caught.value) and again.fix == caught.value.fix
+        assert (
+            type(again) is ShapeError
+            and str(again) == str(caught.value)
+            and again.fix == caught.value.fix
+        )
 
 
 @ft.jit
@@ -182,11 +199,16 @@ def test_transposes_are_copied_and_pickled():
 def test_a_program_is_unpickled_in_another_process():
     program = ft.trace(next(iter(WRITTEN.values())))(X)
     code = "import pickle, sys; print(pickle.load(sys.stdin.buffer).check().text())"
-    done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(program), capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=pickle.dumps(program), capture_output=True, check=True
+    )
     assert done.stdout.decode().strip() == program.text()
 
 
 def test_an_unpickled_line_of_code_is_a_place():
     source = Source(compile("x\n", "a.py", "exec"), 0)
     again = pickle.loads(pickle.dumps(source))
-    assert again.code == Place("a.py", again.line, "<module>") and pickle.loads(pickle.dumps(again)) == again
+    assert (
+        again.code == Place("a.py", again.line, "<module>")
+        and pickle.loads(pickle.dumps(again)) == again
+    )

@@ -35,7 +35,9 @@ def test_literals_move_no_bytes_and_broadcasts_count_results():
 
 
 def test_moving_data_is_free_of_flops():
-    cost = record(lambda x: where(True, broadcast_to(reshape(x, (6, 1)), (6, 7)), 0.0), aval(2, 3)).cost()
+    cost = record(
+        lambda x: where(True, broadcast_to(reshape(x, (6, 1)), (6, 7)), 0.0), aval(2, 3)
+    ).cost()
     assert cost.flops == 0 and cost.bytes == 8 * (6 + 6 + 6 + 42 + 42 + 42)
 
 
@@ -78,4 +80,9 @@ def test_the_repr_of_a_cost_is_one_line():
 
 def test_an_empty_program_costs_nothing():
     cost = record(lambda x: x, aval(3)).cost()
-    assert (cost.flops, cost.bytes, cost.intensity, str(cost)) == (0, 0, 0.0, "0 flop, 0 B, 0 equations")
+    assert (cost.flops, cost.bytes, cost.intensity, str(cost)) == (
+        0,
+        0,
+        0.0,
+        "0 flop, 0 B, 0 equations",
+    )

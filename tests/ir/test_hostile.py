@@ -1,4 +1,6 @@
-"""Texts of anybody's: nothing in them becomes code, what is wrong is a ParseError, time is linear in their length."""
+"""Texts of anybody's: nothing in them becomes code, what is wrong is a ParseError, time is linear
+in their length.
+"""
 
 from __future__ import annotations
 
@@ -56,14 +58,24 @@ def test_a_file_name_that_ends_a_line_is_refused_by_the_reader(end):
         ft.Program.from_json(with_file(f"a{end}    raise SystemExit #.py"))
 
 
-@pytest.mark.parametrize("end", [end for end in LINE_ENDS if end != "\x00"])  # no file's name holds a NUL
+@pytest.mark.parametrize(
+    "end", [end for end in LINE_ENDS if end != "\x00"]
+)  # no file's name holds a NUL
 def test_a_file_name_that_ends_a_line_is_escaped_by_every_writer(end):
-    code = compile("def f(x):\n    return np.cos(np.sin(x))\n", f"/a{end}    CANARY.append(1) #.py", "exec")
+    code = compile(
+        "def f(x):\n    return np.cos(np.sin(x))\n", f"/a{end}    CANARY.append(1) #.py", "exec"
+    )
     scope = {"np": np, "CANARY": []}
     exec(code, scope)
     program = ft.trace(scope["f"])(np.ones(3))
     vars(program)["name"] = f"f{end}    CANARY.append(2)"
-    for source in (program.as_python(), generate(planned(program))[0], str(program), program.text(), program.to_json()):
+    for source in (
+        program.as_python(),
+        generate(planned(program))[0],
+        str(program),
+        program.text(),
+        program.to_json(),
+    ):
         assert len(source.splitlines()) == source.count("\n") + (not source.endswith("\n"))
     again = ft.Program.parse(program.text())
     assert again == program and ft.Program.from_json(program.to_json()) == program
@@ -89,7 +101,12 @@ def test_expressions_of_lines_that_a_text_names_are_not_read_from_other_files(tm
     assert not any(e.source.expression for e in program.equations)
     (tmp_path / "secret.py").write_text("password\n" * 60)
     (tmp_path / "root").mkdir()
-    for name in (str(tmp_path / "secret.py"), "../secret.py", "x/../../secret.py", "../root/../secret.py"):
+    for name in (
+        str(tmp_path / "secret.py"),
+        "../secret.py",
+        "x/../../secret.py",
+        "../root/../secret.py",
+    ):
         for root in (None, tmp_path / "root"):
             program = ft.Program.from_json(with_file(name), root=root)
             assert not any(e.source.expression for e in program.equations)
@@ -100,27 +117,38 @@ def test_expressions_of_lines_that_a_text_names_are_not_read_from_other_files(tm
 
 def test_files_are_named_relative_to_a_root_or_by_their_last_part(tmp_path):
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    assert os.path.dirname(here) not in NESTED.to_json() and '["test_hostile.py",' in NESTED.to_json()
+    assert (
+        os.path.dirname(here) not in NESTED.to_json() and '["test_hostile.py",' in NESTED.to_json()
+    )
     text = NESTED.to_json(root=here)
     assert '["ir/test_hostile.py",' in text and here not in text
     assert '["test_hostile.py",' in NESTED.to_json(root=tmp_path)
     again = ft.Program.from_json(text, root=here)
-    sources = [(e.source.file, e.source.line, e.source.function, e.source.expression) for e in NESTED.equations]
-    assert [(e.source.file, e.source.line, e.source.function, e.source.expression) for e in again.equations] == sources
+    sources = [
+        (e.source.file, e.source.line, e.source.function, e.source.expression)
+        for e in NESTED.equations
+    ]
+    assert [
+        (e.source.file, e.source.line, e.source.function, e.source.expression)
+        for e in again.equations
+    ] == sources
     assert again.to_json(root=here) == text
 
 
-# -- names ---------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------------------
 
 
 def named(names: str, name: str = "f") -> ft.Program:
     """A program whose variables have given names."""
     first, second = names.split()
-    return ft.Program.parse(f"{name}({first}: f64[2]) {{\n  {second}: f64[2] = sin {first}\n  return {second}\n}}")
+    return ft.Program.parse(
+        f"{name}({first}: f64[2]) {{\n  {second}: f64[2] = sin {first}\n  return {second}\n}}"
+    )
 
 
 @pytest.mark.parametrize(
-    "names", ["θ φ", "é e", "ñ n", "x é", "sum len", "np_ a", "print match", "math scipy", "_ __", "用 x"]
+    "names",
+    ["θ φ", "é e", "ñ n", "x é", "sum len", "np_ a", "print match", "math scipy", "_ __", "用 x"],
 )
 def test_emitted_names_are_ascii_and_shadow_nothing(names):
     program = named(names)
@@ -135,7 +163,9 @@ def test_emitted_names_are_ascii_and_shadow_nothing(names):
     np.testing.assert_array_equal(scope["f"](np.ones(2)), np.sin(np.ones(2)))
 
 
-@pytest.mark.parametrize("name", ["ﬁ", "ｎｐ", "𝐱", "ª", "\u212b", "ϑ", "a.b", "lambda", "np", "a·b", "inf"])
+@pytest.mark.parametrize(
+    "name", ["ﬁ", "ｎｐ", "𝐱", "ª", "\u212b", "ϑ", "a.b", "lambda", "np", "a·b", "inf"]
+)
 def test_names_that_python_would_read_as_others_are_refused(name):
     assert not is_name(name)
     with pytest.raises(ParseError):
@@ -146,13 +176,22 @@ def test_names_that_python_would_read_as_others_are_refused(name):
         ft.Program.from_json(json.dumps(data))
 
 
-@pytest.mark.parametrize("name", ["sum", "len", "print", "np", "math", "functools", "scipy", "match", "ﬁ", "float", "range"])
+@pytest.mark.parametrize(
+    "name",
+    ["sum", "len", "print", "np", "math", "functools", "scipy", "match", "ﬁ", "float", "range"],
+)
 def test_functions_of_emitted_source_shadow_nothing(name):
-    program = ft.trace(lambda x: ft.scan(lambda c, t: (c * np.nan, np.linalg.norm(x)), x[0], x)[1])(np.ones(2))
+    program = ft.trace(lambda x: ft.scan(lambda c, t: (c * np.nan, np.linalg.norm(x)), x[0], x)[1])(
+        np.ones(2)
+    )
     vars(program)["name"] = name
     scope = {}
     exec(program.as_python(), scope)
-    (function,) = [v for k, v in scope.items() if ascii_name(name) in k and callable(v) and k not in ("norm", "step")][:1]
+    (function,) = [
+        v
+        for k, v in scope.items()
+        if ascii_name(name) in k and callable(v) and k not in ("norm", "step")
+    ][:1]
     np.testing.assert_allclose(function(np.ones(2)), np.sqrt([2.0, 2.0]))
 
 
@@ -164,13 +203,22 @@ def test_an_unpack_without_a_pack_is_written_as_nothing():
 
 
 def test_a_closed_vocabulary_of_numpy_can_be_reached():
-    for name in ("load", "testing", "core", "__builtins__", "f2py", "frompyfunc", "ndarray", "save"):
+    for name in (
+        "load",
+        "testing",
+        "core",
+        "__builtins__",
+        "f2py",
+        "frompyfunc",
+        "ndarray",
+        "save",
+    ):
         text = f"f(x: f64[2]) {{\n  y: f64[2] = roll x {{shift=np.{name}, axis=0}}\n  return y\n}}"
         with pytest.raises(ParseError, match="no ufunc"):
             ft.Program.parse(text)
 
 
-# -- what is wrong is a ParseError ------------------------------------------------------------------------
+# -- what is wrong is a ParseError -----------------------------------------------------------------
 
 
 def line(equation: str, inputs: str = "x: f64[3]") -> str:
@@ -180,7 +228,9 @@ def line(equation: str, inputs: str = "x: f64[3]") -> str:
 
 TEXTS = {
     "deep tuple": line(f"y: f64[3] = roll x {{shift={'(' * 5000}, axis=0}}"),
-    "deep programs": line("y: f64[3] = call x {program=" + "{\nf(x: f64[3]) {\n  y: f64[3] = call x {program=" * 5000),
+    "deep programs": line(
+        "y: f64[3] = call x {program=" + "{\nf(x: f64[3]) {\n  y: f64[3] = call x {program=" * 5000
+    ),
     "deep elements": f"f() {{\n  const k: f64[1] = {'[' * 5000}\n",
     "long integer": line(f"y: f64[3] = mul x {'9' * 5000}"),
     "long integer in a constant": f"f() {{\n  const k: i64[] = {'9' * 5000}\n  return k\n}}",
@@ -195,7 +245,9 @@ TEXTS = {
     "string axis": line('y: f64[] = reduce_sum x {axes="a"}'),
     "no tuple": line("y: f64[] = reduce_sum x {axes=0}"),
     "negative sizes": line("y: f64[3] = reshape x {shape=(-3, -1)}"),
-    "too large": line("y: f64[9223372036854775807] = broadcast_to 1.0 {shape=(9223372036854775807,)}"),
+    "too large": line(
+        "y: f64[9223372036854775807] = broadcast_to 1.0 {shape=(9223372036854775807,)}"
+    ),
     "too many sizes": line("y: f64[3] = sin x", f"x: f64[{','.join('1' * 65)}]"),
     "huge gather": line(
         'y: f64[1000000,1000000,1000000,1000000] = gather x i {template=("array",)}',
@@ -203,15 +255,25 @@ TEXTS = {
     ),
     "too few index arrays": line('y: f64[3] = gather x {template=("array",)}'),
     "mask": line('y: f64[3] = gather x m {template=("array",)}', "x: f64[3], m: bool[3]"),
-    "no results": line("y: f64[3] = call x {program={\n  g(x: f64[3]) {\n    return\n  }\n}, policy=()}"),
-    "no results, written so": line("() = call x {program={\n  g(x: f64[3]) {\n    return\n  }\n}, policy=()}"),
-    "policy": line("y: f64[3] = call x {program={\n  g(x: f64[3]) {\n    return x\n  }\n}, policy=(1,)}"),
-    "rule": line("y: f64[3] = custom_jvp x {program={\n  g(x: f64[3]) {\n    return x\n  }\n}, rule=3, explicit=1}"),
+    "no results": line(
+        "y: f64[3] = call x {program={\n  g(x: f64[3]) {\n    return\n  }\n}, policy=()}"
+    ),
+    "no results, written so": line(
+        "() = call x {program={\n  g(x: f64[3]) {\n    return\n  }\n}, policy=()}"
+    ),
+    "policy": line(
+        "y: f64[3] = call x {program={\n  g(x: f64[3]) {\n    return x\n  }\n}, policy=(1,)}"
+    ),
+    "rule": line(
+        "y: f64[3] = custom_jvp x {program={\n  g(x: f64[3]) {\n    return x\n  }\n}, rule=3, explicit=1}"
+    ),
     "explicit": line(
         "y: f64[3] = custom_jvp x {program={\n  g(x: f64[3]) {\n    return x\n  }\n}, "
         "rule={\n  g(x: f64[3], t: f64[3]) {\n    return x, t\n  }\n}, explicit=7}"
     ),
-    "variable of another program": line("y: f64[3] = call x {program={\n  g(z: f64[3]) {\n    return x\n  }\n}, policy=()}"),
+    "variable of another program": line(
+        "y: f64[3] = call x {program={\n  g(z: f64[3]) {\n    return x\n  }\n}, policy=()}"
+    ),
     "carries": line(
         "(y: f64[], z: f64[]) = scan x {body={\n  g(x: f64[3]) {\n    return x\n  }\n}, "
         "length=3, reverse=False, constants=0, carries=2}"
@@ -237,12 +299,18 @@ TEXTS = {
     ),
     "a ufunc for a policy": line("y: f64[3] = pack x {policy=np.sin}"),
     "no points": line('y: c128[0] = fft x {n=0, axis=0, norm="ortho"}'),
-    "rfft of complex numbers": line('y: c128[2] = rfft x {n=3, axis=0, norm="ortho"}', "x: c128[3]"),
-    "triangle": line('y: f64[2,1] = solve_triangular a b {lower="L", unit=False}', "a: f64[2,2], b: f64[2,1]"),
+    "rfft of complex numbers": line(
+        'y: c128[2] = rfft x {n=3, axis=0, norm="ortho"}', "x: c128[3]"
+    ),
+    "triangle": line(
+        'y: f64[2,1] = solve_triangular a b {lower="L", unit=False}', "a: f64[2,2], b: f64[2,1]"
+    ),
     "right-hand sides that do not fit": line(
         "y: f64[3,1] = solve_triangular a b {lower=True, unit=False}", "a: f64[2,2], b: f64[3,1]"
     ),
-    "lstsq of a vector": line("(y: f64[2,1], r: i32[]) = lstsq a b {rcond=0.0}", "a: f64[2], b: f64[2,1]"),
+    "lstsq of a vector": line(
+        "(y: f64[2,1], r: i32[]) = lstsq a b {rcond=0.0}", "a: f64[2], b: f64[2,1]"
+    ),
     "string without end": line('y: f64[3] = name x {name="' + "\\a" * 20000),
     "lone surrogate": line("y: f64[3] = sin \ud800"),
     "NUL": line("y: f64[3] = sin x\x00"),
@@ -282,8 +350,14 @@ print(*sorted(set(events)))
 def test_reading_runs_no_code_imports_nothing_and_opens_no_file():
     """By Python's own audit events, of which there is one for each of these."""
     root = Path(__file__).parents[2]
-    found = subprocess.run([sys.executable, "-c", AUDITED], capture_output=True, text=True, check=True, cwd=root)
-    assert set(found.stdout.split()) <= {"builtins.id", "object.__getattr__", "sys._getframe"}  # (where an error stands)
+    found = subprocess.run(
+        [sys.executable, "-c", AUDITED], capture_output=True, text=True, check=True, cwd=root
+    )
+    assert set(found.stdout.split()) <= {
+        "builtins.id",
+        "object.__getattr__",
+        "sys._getframe",
+    }  # (where an error stands)
 
 
 @pytest.mark.parametrize("text", [None, 3, b"f() {\n}", ["f"]], ids=repr)
@@ -378,11 +452,13 @@ def test_a_comment_is_a_position_on_its_own_line_only():
     assert ft.Program.parse(text).equations[0].source.short == "a b.py:12"
 
 
-# -- time --------------------------------------------------------------------------------------------------
+# -- time ------------------------------------------------------------------------------------------
 
 LONG = {
     "comment": lambda n: f"f(x: f64[3]) {{\n  y: f64[3] = sin x  #{' ' * n}\n  return y\n}}",
-    "comment of colons": lambda n: f"f(x: f64[3]) {{\n  y: f64[3] = sin x  #{':1' * n} \n  return y\n}}",
+    "comment of colons": lambda n: (
+        f"f(x: f64[3]) {{\n  y: f64[3] = sin x  #{':1' * n} \n  return y\n}}"
+    ),
     "spaces": lambda n: f"f(x: f64[3]) {{{' ' * n}",
     "lines": lambda n: "\n" * n,
     "digits": lambda n: f"f(x: f64[3]) {{\n  y: f64[3] = mul x {'1' * n}x",
@@ -393,10 +469,18 @@ LONG = {
     "name": lambda n: f"{'a.' * n}",
     "angles": lambda n: "f() {\n  const k: f64[1] = " + "<f64[1] " * n,
     "sizes": lambda n: f"f(x: f64[{'1,' * n}",
-    "axes": lambda n: f"f(x: f64[3]) {{\n  y: f64[] = reduce_sum x {{axes=({'0, ' * n})}}\n  return y\n}}",
-    "operands": lambda n: f"f(x: f64[3]) {{\n  y: f64[3] = concatenate {'x ' * n} {{axis=1}}\n  return y\n}}",
+    "axes": lambda n: (
+        f"f(x: f64[3]) {{\n  y: f64[] = reduce_sum x {{axes=({'0, ' * n})}}\n  return y\n}}"
+    ),
+    "operands": lambda n: (
+        f"f(x: f64[3]) {{\n  y: f64[3] = concatenate {'x ' * n} {{axis=1}}\n  return y\n}}"
+    ),
     "elements": lambda n: f"f() {{\n  const k: f64[{n}] = [{'0.5, ' * n}]\n  return k\n}}",
-    "equations": lambda n: "f(x: f64[3]) {\n" + "".join(f"y{k}: f64[3] = sin x\n" for k in range(n // 9)) + "return x\n}",
+    "equations": lambda n: (
+        "f(x: f64[3]) {\n"
+        + "".join(f"y{k}: f64[3] = sin x\n" for k in range(n // 9))
+        + "return x\n}"
+    ),
 }
 
 
@@ -420,7 +504,9 @@ def test_time_is_linear_in_the_text(make):
 
 def test_every_param_of_the_library_has_a_kind():
     pytest.importorskip("scipy")
-    assert ft.Program.primitives["erf"].name == "erf"  # asked for, it brings in those that stand for SciPy's functions
+    assert (
+        ft.Program.primitives["erf"].name == "erf"
+    )  # asked for, it brings in those that stand for SciPy's functions
     wanted = {name for primitive in ft.Program.primitives.values() for name in primitive.params}
     assert wanted == {name for name in KINDS if "." not in name}
     owners = {name.partition(".")[::2] for name in KINDS if "." in name}

@@ -48,7 +48,9 @@ def test_source_keeps_names_lines_and_signature():
         scaled = mul(sin(x), w)
         return reduce_sum(scaled, (0,))
 
-    source = run(record(loss, aval(3), aval(3), name="loss", names=("x", "w")), np.ones(3), np.arange(3.0))
+    source = run(
+        record(loss, aval(3), aval(3), name="loss", names=("x", "w")), np.ones(3), np.arange(3.0)
+    )
     assert source.startswith("import numpy as np\n\n\ndef loss(x, w):\n")
     assert '"""(x: f64[3], w: f64[3]) -> f64[]"""' in source
     assert "scaled = np.multiply(" in source and "# test_numpy_source.py:" in source
@@ -66,12 +68,19 @@ def test_index_dtype_and_several_results():
     assert ".astype(np.float32)" in source
 
 
-@pytest.mark.parametrize("literal", [True, 3, -2, float("inf"), float("nan"), -0.0, 1j, complex(-0.0, np.inf), 10**18])
+@pytest.mark.parametrize(
+    "literal", [True, 3, -2, float("inf"), float("nan"), -0.0, 1j, complex(-0.0, np.inf), 10**18]
+)
 def test_literals(literal):
-    run(record(lambda x: (where(equal(x, 0), literal, x), add(x, literal)), aval(2)), np.array([0.0, 1.0]))
+    run(
+        record(lambda x: (where(equal(x, 0), literal, x), add(x, literal)), aval(2)),
+        np.array([0.0, 1.0]),
+    )
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "float32", "longdouble", "complex64", "clongdouble"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "float16", "float32", "longdouble", "complex64", "clongdouble"]
+)
 @pytest.mark.parametrize("shape", [(), (2, 2), (0, 3), (5, 7)])
 def test_constants(dtype, shape):
     constant = np.asarray(np.random.default_rng(1).uniform(0, 9, shape)).astype(dtype)[()]
@@ -120,8 +129,14 @@ def _closure(ufunc, number):
 
 def test_helpers_bring_what_they_refer_to_and_do_not_clash():
     one = primitive("one", _helper_eval, "k")
-    two, three = primitive("two", _closure(np.add, 1.0)), primitive("three", _closure(np.multiply, 3.0))
-    four, five = primitive("four", lambda x: x - 1.0), primitive("five", (lambda x: x + 1.0, lambda x: x / SCALE)[1])
+    two, three = (
+        primitive("two", _closure(np.add, 1.0)),
+        primitive("three", _closure(np.multiply, 3.0)),
+    )
+    four, five = (
+        primitive("four", lambda x: x - 1.0),
+        primitive("five", (lambda x: x + 1.0, lambda x: x / SCALE)[1]),
+    )
 
     def f(x):
         x = bind(one, (x,), (3,))
@@ -136,18 +151,26 @@ def test_helpers_bring_what_they_refer_to_and_do_not_clash():
 def test_programs_in_params_become_functions():
     body = record(lambda x: sin(x), aval(3), name="body")
     call = primitive("call", lambda x, body: np.sin(x), "body", written="{body}({0})")
-    source = run(record(lambda x: bind(call, (bind(call, (x,), (body,)),), (body,)), aval(3)), np.ones(3))
+    source = run(
+        record(lambda x: bind(call, (bind(call, (x,), (body,)),), (body,)), aval(3)), np.ones(3)
+    )
     assert source.count("def body(") == 1
 
 
 def test_templates_take_literals_in_parentheses():
-    less = Primitive("less", lambda x, y: x - y, lambda x, y: x, LINEAR, NONE, NONE, written="{0} - {1}")
-    assert "x - (-2.0)" in run(record(lambda x: bind(less, (x, -2.0)), aval(), names=("x",)), np.float64(2.0))
+    less = Primitive(
+        "less", lambda x, y: x - y, lambda x, y: x, LINEAR, NONE, NONE, written="{0} - {1}"
+    )
+    assert "x - (-2.0)" in run(
+        record(lambda x: bind(less, (x, -2.0)), aval(), names=("x",)), np.float64(2.0)
+    )
 
 
 def test_what_has_no_source_says_so():
     program = record(lambda x: bind(primitive("opaque", object()), (x,)), aval(2))
-    with pytest.raises(ProgramError, match=r"(?s)eval rule of opaque.*fix: give the primitive written="):
+    with pytest.raises(
+        ProgramError, match=r"(?s)eval rule of opaque.*fix: give the primitive written="
+    ):
         program.as_python()
 
 

@@ -44,7 +44,9 @@ def graph(text: str) -> tuple[set[str], list[tuple[str, str]], int]:
 
 def count(program: ft.Program) -> tuple[int, int]:
     """How many nodes and programs there are, held ones included."""
-    nodes = len(program.inputs) + len(program.constants) + len(program.equations) + len(program.outputs)
+    nodes = (
+        len(program.inputs) + len(program.constants) + len(program.equations) + len(program.outputs)
+    )
     programs = 1
     for equation in program.equations:
         for name, value in equation.params.items():
@@ -60,7 +62,9 @@ def loss(x):
     return q @ r, r
 
 
-@pytest.mark.parametrize("f", [loss, lambda x: (), lambda x: (x, x), *WRITTEN.values()], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f", [loss, lambda x: (), lambda x: (x, x), *WRITTEN.values()], ids=lambda f: f.__name__
+)
 def test_dot_has_a_node_for_everything_and_a_cluster_for_every_program(f):
     program = ft.trace(f)(X)
     nodes, edges, clusters = graph(program.to_dot())
@@ -71,7 +75,13 @@ def test_dot_has_a_node_for_everything_and_a_cluster_for_every_program(f):
 def test_dot_joins_what_reads_to_what_writes():
     program = ft.trace(lambda x: np.cos(np.sin(x)) * x)(X)
     _, edges, _ = graph(program.to_dot())
-    assert edges == [("p0_0", "p0_1"), ("p0_1", "p0_2"), ("p0_2", "p0_3"), ("p0_0", "p0_3"), ("p0_3", "p0_out0")]
+    assert edges == [
+        ("p0_0", "p0_1"),
+        ("p0_1", "p0_2"),
+        ("p0_2", "p0_3"),
+        ("p0_0", "p0_3"),
+        ("p0_3", "p0_out0"),
+    ]
 
 
 EVIL = '"]; evil [label="<script>alert(1)</script>\\'
@@ -121,7 +131,10 @@ def test_html_shows_the_listing_and_the_lines(f):
     for equation in program.equations:
         for line in str(equation).splitlines():
             assert re.sub(r"\s+", " ", line.partition("  # ")[0].strip()) in shown
-        assert equation.source.short in shown and re.sub(r"\s+", " ", equation.source.expression) in shown
+        assert (
+            equation.source.short in shown
+            and re.sub(r"\s+", " ", equation.source.expression) in shown
+        )
     assert program.text(full=False).splitlines()[-2].strip() in shown
 
 
@@ -135,9 +148,15 @@ def test_html_of_loops_has_a_row_per_line_beside_its_own_source():
         return carry + ys.sum()
 
     rows = ft.trace(f)(np.ones(3))._repr_html_().splitlines()[1:-1]
-    assert all(row.startswith("<tr>") and row.endswith("</tr>") for row in rows)  # no cell has several lines
+    assert all(
+        row.startswith("<tr>") and row.endswith("</tr>") for row in rows
+    )  # no cell has several lines
     inner = [row for row in rows if "tanh" in row.partition("</td>")[0]]
-    assert len(inner) == 1 and "c = np.tanh(c + x)" in inner[0].partition("</td>")[2] and "# " not in inner[0]
+    assert (
+        len(inner) == 1
+        and "c = np.tanh(c + x)" in inner[0].partition("</td>")[2]
+        and "# " not in inner[0]
+    )
     outer = [row for row in rows if "= scan" in row]
     assert len(outer) == 1 and "carry, ys = ft.scan(step, 0.0, np.sin(x))" in outer[0]
 

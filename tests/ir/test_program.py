@@ -36,7 +36,10 @@ def test_names_are_unique_and_never_reserved():
 
 
 def test_equality_ignores_names_and_sources():
-    first, second = record(double, aval(3), names=("x",)), record(lambda t: double(t), aval(3), name="g")
+    first, second = (
+        record(double, aval(3), names=("x",)),
+        record(lambda t: double(t), aval(3), name="g"),
+    )
     assert first == second and hash(first) == hash(second)
 
 
@@ -54,7 +57,9 @@ def test_equality_sees_constants_and_wiring():
 
     assert with_constant([1.0, 2.0]) == with_constant([1.0, 2.0]) != with_constant([1.0, 3.0])
     assert with_constant([0.0, 1.0]) != with_constant([-0.0, 1.0])
-    assert record(lambda x, y: mul(x, y), aval(), aval()) != record(lambda x, y: mul(y, x), aval(), aval())
+    assert record(lambda x, y: mul(x, y), aval(), aval()) != record(
+        lambda x, y: mul(y, x), aval(), aval()
+    )
 
 
 def test_build_from_equations_keeps_names_and_meaning():
@@ -89,7 +94,10 @@ def test_a_name_stays_with_the_first_run_of_its_line():
             x = sin(y)
         return x
 
-    assert [e.outputs[0].name for e in record(loop, aval(3), names=("a",)).equations][:2] == ["y", "x"]
+    assert [e.outputs[0].name for e in record(loop, aval(3), names=("a",)).equations][:2] == [
+        "y",
+        "x",
+    ]
 
 
 def test_a_program_is_frozen():

@@ -1,4 +1,6 @@
-"""Programs in files: constants that are repeated are written once, large ones stand beside the text."""
+"""Programs in files: constants that are repeated are written once, large ones stand beside the
+text.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,23 @@ from functrace.keys import exact_bytes
 from functrace.tracing.evaluate import evaluate_program
 
 LONG = np.linspace(0.0, 1.0, 700)
-DTYPES = ("bool", "int8", "uint64", "float16", "float32", "float64", "longdouble", "complex64", "complex128")
+DTYPES = (
+    "bool",
+    "int8",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "longdouble",
+    "complex64",
+    "complex128",
+)
 
 
 def of_constant(constant: Any) -> ft.Program:
-    return ft.trace(lambda x: x * constant)(np.zeros(np.shape(constant), np.asarray(constant).dtype))
+    return ft.trace(lambda x: x * constant)(
+        np.zeros(np.shape(constant), np.asarray(constant).dtype)
+    )
 
 
 def run(program: ft.Program, x: Any) -> Any:
@@ -35,12 +49,20 @@ def constants() -> list[Any]:
     for dtype in DTYPES:
         base = np.arange(24).reshape(4, 6).astype(dtype)
         made += [
-            np.broadcast_to(base[1, 1], (50, 40)), np.broadcast_to(base[0], (30, 6)), np.broadcast_to(base[:, :1], (4, 300)),
-            np.broadcast_to(base[:, None, :], (4, 70, 6)), np.broadcast_to(base[::-1, ::2].T[:, :, None], (3, 4, 9)),
-            np.broadcast_to(base[0, 0], (3, 3)), np.broadcast_to(base, (1, 4, 6)), base.repeat(20, axis=1), base[::2],
+            np.broadcast_to(base[1, 1], (50, 40)), np.broadcast_to(base[0], (30, 6)),
+            np.broadcast_to(base[:, :1], (4, 300)),
+            np.broadcast_to(base[:, None, :], (4, 70, 6)), np.broadcast_to(base[::-1, ::2].T[:, :,
+            None], (3, 4, 9)),
+            np.broadcast_to(base[0, 0], (3, 3)), np.broadcast_to(base, (1, 4, 6)), base.repeat(20,
+            axis=1), base[::2],
         ]  # fmt: skip
     special = np.array([np.nan, -0.0, np.inf])
-    return [*made, *[np.broadcast_to(x, (9, 9)) for x in special], np.broadcast_to(special, (9, 3)), np.zeros((0, 50))]
+    return [
+        *made,
+        *[np.broadcast_to(x, (9, 9)) for x in special],
+        np.broadcast_to(special, (9, 3)),
+        np.zeros((0, 50)),
+    ]
 
 
 def test_every_form_gives_the_program_back(tmp_path: Path) -> None:
@@ -55,7 +77,8 @@ def test_every_form_gives_the_program_back(tmp_path: Path) -> None:
         with np.errstate(all="ignore"):
             same = exact_bytes(namespace["again"](x)) == exact_bytes(run(program, x))
         forms = {
-            "text": ft.Program.parse(program.text()), "JSON": ft.Program.from_json(program.to_json()),
+            "text": ft.Program.parse(program.text()),
+            "JSON": ft.Program.from_json(program.to_json()),
             "files": ft.Program.load(path), "pickle": pickle.loads(pickle.dumps(program)),
         }  # fmt: skip
         wrong += [f"{name} of {constant!r}" for name, found in forms.items() if found != program]
@@ -85,7 +108,10 @@ def test_large_constants_stand_beside_the_text(tmp_path: Path) -> None:
     matrix, row = np.linspace(0.0, 1.0, 40 * 50).reshape(40, 50), np.arange(50.0)
 
     def f(x: Any) -> Any:
-        return ft.cond(x[0] > 0, lambda v: matrix @ v, lambda v: (matrix * 2.0) @ v, x) + np.broadcast_to(row, (40, 50)) @ x
+        return (
+            ft.cond(x[0] > 0, lambda v: matrix @ v, lambda v: (matrix * 2.0) @ v, x)
+            + np.broadcast_to(row, (40, 50)) @ x
+        )
 
     program = ft.trace(f)(np.ones(50))
     program.save(tmp_path / "step.json")
@@ -127,10 +153,14 @@ def test_another_file_of_constants_is_refused(tmp_path: Path) -> None:
 
     bad = {
         "missing": None, "empty": b"", "cut": good[: len(good) // 2], "no zip": b"PK" + bytes(100),
-        "other values": npz(constant0=LONG + 1.0), "other name": npz(other=LONG), "shape": npz(constant0=LONG[:-1]),
-        "dtype": npz(constant0=LONG.astype(np.float32)), "pickled": npz(constant0=np.array([Harmful()] * 700, object)),
-        "compressed": npz(np.savez_compressed, constant0=LONG), "no array": files(constant0=b"words"),
-        "huge": files(constant0=npz(constant0=np.zeros(3))[:200]), "empty member": files(constant0=b""),
+        "other values": npz(constant0=LONG + 1.0), "other name": npz(other=LONG),
+        "shape": npz(constant0=LONG[:-1]),
+        "dtype": npz(constant0=LONG.astype(np.float32)),
+        "pickled": npz(constant0=np.array([Harmful()] * 700, object)),
+        "compressed": npz(np.savez_compressed, constant0=LONG),
+        "no array": files(constant0=b"words"),
+        "huge": files(constant0=npz(constant0=np.zeros(3))[:200]),
+        "empty member": files(constant0=b""),
     }  # fmt: skip
     accepted: list[str] = []
     for name, data in bad.items():
@@ -152,8 +182,10 @@ def test_texts_that_broadcast_what_does_not_fit_are_refused() -> None:
     old = "broadcast f64[3] [0.0, 1.0, 2.0]"
     assert old in listing
     for new in (
-        "broadcast f32[3] [0.0, 1.0, 2.0]", "broadcast f64[4] [0.0, 1.0, 2.0, 3.0]", "broadcast f64[3] [0.0, 1.0]",
-        "broadcast [0.0, 1.0, 2.0]", "broadcast f64[20,3,1] 0.0", "broadcast", "broadcast f64[3] broadcast f64[] x",
+        "broadcast f32[3] [0.0, 1.0, 2.0]", "broadcast f64[4] [0.0, 1.0, 2.0, 3.0]",
+        "broadcast f64[3] [0.0, 1.0]",
+        "broadcast [0.0, 1.0, 2.0]", "broadcast f64[20,3,1] 0.0", "broadcast",
+        "broadcast f64[3] broadcast f64[] x",
     ):  # fmt: skip
         with pytest.raises(ft.errors.ParseError, match="line"):
             ft.Program.parse(listing.replace(old, new))

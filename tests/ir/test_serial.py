@@ -41,7 +41,10 @@ def test_json_is_versioned_and_strict():
         load(json.dumps(data))
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "{", '{"functrace_program": 1}', '{"functrace_program": 1, "inputs": 3}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", "{", '{"functrace_program": 1}', '{"functrace_program": 1, "inputs": 3}'],
+)
 def test_what_is_not_a_program_is_refused(text):
     with pytest.raises(ParseError, match="fix:"):
         load(text)
@@ -62,7 +65,10 @@ def damaged(change):
         (lambda d: d["equations"][0].update(inputs=[-1, 0]), "before it is written"),
         (lambda d: d["equations"][0]["outputs"][0].update(aval="f32[40]"), "gives"),
         (lambda d: d["equations"][0].update(params={"p": {"call": "os"}}), "takes the params"),
-        (lambda d: d["equations"][-1].update(params={"axes": {"call": "os"}}), "'call' is not a kind"),
+        (
+            lambda d: d["equations"][-1].update(params={"axes": {"call": "os"}}),
+            "'call' is not a kind",
+        ),
         (lambda d: d["constants"][0].update(data="AAAA"), "needs 320 bytes"),
         (lambda d: d["constants"][0].update(data="?"), "base64"),
         (lambda d: d.update(outputs=[77]), "before it is written"),

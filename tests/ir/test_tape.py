@@ -1,4 +1,6 @@
-"""The tape while it is written: what is kept of an operation, and what Python's cycle collector sees of it."""
+"""The tape while it is written: what is kept of an operation, and what Python's cycle collector
+sees of it.
+"""
 
 from __future__ import annotations
 
@@ -72,6 +74,11 @@ def test_columns_are_rows(name: str) -> None:
     assert tuple(columns) == program.ops == tuple(columns[k] for k in range(len(columns)))
     assert columns[1:-1] == list(program.ops[1:-1]) and len(columns) == len(program.ops)
     again = ft.Program(
-        columns, program.avals, program.literals, program.input_ids, program.constant_values, program.output_ids
+        columns,
+        program.avals,
+        program.literals,
+        program.input_ids,
+        program.constant_values,
+        program.output_ids,
     )
     assert again == program and again.ops == program.ops and again.kinds == program.kinds

@@ -34,7 +34,10 @@ def loss(x, w):
 def test_listing_is_typed_with_names_and_lines():
     lines = record(loss, aval(3), aval(3), name="loss", names=("x", "w")).text().splitlines()
     assert lines[0] == "loss(x: f64[3], w: f64[3]) {"
-    assert any(line.startswith("  const ") and line.endswith(": f64[3] = [1.0, 2.5, -0.0]") for line in lines)
+    assert any(
+        line.startswith("  const ") and line.endswith(": f64[3] = [1.0, 2.5, -0.0]")
+        for line in lines
+    )
     assert any(" = modf a  " in line and line.startswith("  (") for line in lines)
     assert any("= reduce_sum b {axes=(0,)}" in line and "# test_text.py:" in line for line in lines)
     assert len({line.index("#") for line in lines if "#" in line}) == 1
@@ -55,7 +58,9 @@ def test_parse_is_the_inverse_of_text_names_and_lines_included():
      complex(0.0, -0.0), complex(-0.0, 0.0), complex("nan"), complex(1, float("inf")), 5e22],
 )  # fmt: skip
 def test_literals_round_trip(literal):
-    program = record(lambda x: bind(PRIMITIVES["where"], (x, x, literal)), aval(2, dtype=np.complex128))
+    program = record(
+        lambda x: bind(PRIMITIVES["where"], (x, x, literal)), aval(2, dtype=np.complex128)
+    )
     again = parse(program.text())
     assert again == program
     (found,) = again.literals
@@ -99,7 +104,8 @@ def test_special_elements_round_trip():
 @pytest.mark.parametrize(
     "param",
     [None, True, 3, -2.5, float("nan"), 1 + 2j, "a \"b\"\n{#}", "", (), (1,), (1, (2, ("x", None))), Ellipsis,
-     np.dtype("float32"), np.dtype(bool), ((1, None, -1), None, 3, Ellipsis), aval(2, 3), b"\x00\xff", np.add, sin,
+     np.dtype("float32"), np.dtype(bool), ((1, None, -1), None, 3, Ellipsis), aval(2, 3),
+     b"\x00\xff", np.add, sin,
      np.float32],
 )  # fmt: skip
 def test_params_round_trip(param):
@@ -110,7 +116,10 @@ def test_params_round_trip(param):
 
 
 def test_numpy_numbers_in_params_are_written_as_python_numbers():
-    assert "{p=(1, 2.0)}" in record(lambda x: bind(HOLD, (x,), ((np.int64(1), np.float64(2.0)),)), aval(2)).text()
+    assert (
+        "{p=(1, 2.0)}"
+        in record(lambda x: bind(HOLD, (x,), ((np.int64(1), np.float64(2.0)),)), aval(2)).text()
+    )
 
 
 def test_programs_are_params():
@@ -137,20 +146,32 @@ def test_a_damaged_or_oversized_constant_is_refused():
     with pytest.raises(ParseError, match="damaged"):
         parse(text.replace("zlib:eJ", "zlib:eK"))
     with pytest.raises(ParseError, match="line 2"):
-        parse(text.replace("<f64[100] zlib", "<f64[99] zlib").replace(": f64[100] = <", ": f64[99] = <"))
+        parse(
+            text.replace("<f64[100] zlib", "<f64[99] zlib").replace(
+                ": f64[100] = <", ": f64[99] = <"
+            )
+        )
 
 
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
         ("f(x: f64[3]) {\n  y: f64[3] = sine x\n  return y\n}", 2, "no primitive named 'sine'"),
-        ("f(x: f64[3]) {\n\n  y: f64[3] = sin z\n  return y\n}", 3, "'z' is used before it is written"),
+        (
+            "f(x: f64[3]) {\n\n  y: f64[3] = sin z\n  return y\n}",
+            3,
+            "'z' is used before it is written",
+        ),
         ("f(x: f64[3]) {\n  y: f64[4] = sin x\n  return y\n}", 2, r"sin gives f64\[3\]"),
         ("f(x: f64[3]) {\n  x: f64[3] = sin x\n  return x\n}", 2, "written twice"),
         ("f(x: f99[3]) {\n  return x\n}", 1, "not an aval"),
         ("f(x: f64[3]) {\n  return x", 2, "expected '}'"),
         ("f(x: f64[3]) {\n  return x\n}\nmore", 4, "nothing can follow"),
-        ("f(x: f64[3]) {\n  y: f64[] = reduce_sum x {axis=(0,)}\n  return y\n}", 2, "takes the params"),
+        (
+            "f(x: f64[3]) {\n  y: f64[] = reduce_sum x {axis=(0,)}\n  return y\n}",
+            2,
+            "takes the params",
+        ),
         ("f(x: f64[3]) {\n  y: f64[3] = add x x x\n  return y\n}", 2, "add"),
         ("f(x: f64[3], y: f64[4]) {\n  z: f64[3] = add x y\n  return z\n}", 2, "cannot broadcast"),
         ("f(x: f64[3]) {\n  y: f64[3] = sin x $\n  return y\n}", 2, "cannot be read"),
@@ -184,8 +205,14 @@ def test_a_traced_constant_cannot_be_written():
 
 
 def test_index_and_dtype_params_of_the_library():
-    program = record(lambda x: convert(index_static(x, (Ellipsis, (1, None, None), None, 0)), np.float32), aval(2, 3, 4))
-    assert "{index=(..., (1, None, None), None, 0)}" in program.text() and "{dtype=f32}" in program.text()
+    program = record(
+        lambda x: convert(index_static(x, (Ellipsis, (1, None, None), None, 0)), np.float32),
+        aval(2, 3, 4),
+    )
+    assert (
+        "{index=(..., (1, None, None), None, 0)}" in program.text()
+        and "{dtype=f32}" in program.text()
+    )
     assert parse(program.text()) == program
 
 

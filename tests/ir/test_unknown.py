@@ -1,4 +1,6 @@
-"""Unknown numbers: what is asked of them is noted, and whoever needs the number itself does not get it."""
+"""Unknown numbers: what is asked of them is noted, and whoever needs the number itself does not get
+it.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,13 @@ from functrace.ops.shaping import broadcast_to
 from functrace.transforms import backward_program
 
 
-@pytest.mark.parametrize("relation", [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge])
+@pytest.mark.parametrize(
+    "relation", [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+)
 @pytest.mark.parametrize("other", [3, 4, 4.5])
-def test_a_question_holds_for_the_numbers_with_the_same_answer(relation: Callable[[Any, Any], bool], other: float) -> None:
+def test_a_question_holds_for_the_numbers_with_the_same_answer(
+    relation: Callable[[Any, Any], bool], other: float
+) -> None:
     questions = Questions()
     n = questions.number(0, 4)
     answer = relation(n, other)
@@ -54,8 +60,10 @@ def test_parameters_are_filled() -> None:
     n, m = questions.size(0, 4), questions.size(1, 6)
     assert filling((1, None, (2, "array"), slice(0, 3), ShapeDtype((2,)))) is None
     cases: list[tuple[Any, Any]] = [
-        ((n, m), (7, 9)), ((m,), (9,)), (m, 9), ((n, 1, m), (7, 1, 9)), (((n, m), (m, n), ...), ((7, 9), (9, 7), ...)),
-        (slice(None, n + m), slice(None, 16)), (ShapeDtype((n, n)), ShapeDtype((7, 7))), ((n * 2, 3), (14, 3)),
+        ((n, m), (7, 9)), ((m,), (9,)), (m, 9), ((n, 1, m), (7, 1, 9)), (((n, m), (m, n), ...),
+        ((7, 9), (9, 7), ...)),
+        (slice(None, n + m), slice(None, 16)), (ShapeDtype((n, n)), ShapeDtype((7, 7))), ((n * 2,
+        3), (14, 3)),
     ]  # fmt: skip
     for param, expected in cases:
         fill = filling(param)
@@ -66,7 +74,8 @@ def test_parameters_are_filled() -> None:
     "use",
     [
         int, float, complex, round, operator.index, range, np.asarray, np.float32, math.sqrt,
-        lambda n: [1, 2, 3][n], lambda n: np.zeros((n,)), lambda n: np.add(n, 1), lambda n: n * np.ones(2), lambda n: n.real,
+        lambda n: [1, 2, 3][n], lambda n: np.zeros((n,)), lambda n: np.add(n, 1),
+        lambda n: n * np.ones(2), lambda n: n.real,
         lambda n: np.broadcast_shapes((n,), (1,)), lambda n: n + 1j, lambda n: n.to_bytes(),
     ],
 )  # fmt: skip
@@ -88,13 +97,24 @@ def test_questions_end() -> None:
 
 @pytest.mark.parametrize(
     "shapes",
-    [[], [()], [(), (3,)], [(3, 1), (4,)], [(1, 4), (3, 1), ()], [(0,), (1,)], [(2, 0, 1), (1, 5)], [(7, 3), (7, 3)]],
+    [
+        [],
+        [()],
+        [(), (3,)],
+        [(3, 1), (4,)],
+        [(1, 4), (3, 1), ()],
+        [(0,), (1,)],
+        [(2, 0, 1), (1, 5)],
+        [(7, 3), (7, 3)],
+    ],
 )
 def test_shapes_broadcast_as_numpys(shapes: list[tuple[int, ...]]) -> None:
     assert broadcast_shapes(*shapes) == np.broadcast_shapes(*shapes)
 
 
-@pytest.mark.parametrize("shapes", [[(3,), (4,)], [(0,), (2,)], [(2, 3), (3, 2)], [(5, 1), (4, 5, 6), (2, 1)]])
+@pytest.mark.parametrize(
+    "shapes", [[(3,), (4,)], [(0,), (2,)], [(2, 3), (3, 2)], [(5, 1), (4, 5, 6), (2, 1)]]
+)
 def test_shapes_that_do_not_broadcast(shapes: list[tuple[int, ...]]) -> None:
     with pytest.raises(ValueError, match="cannot be broadcast"):
         np.broadcast_shapes(*shapes)
@@ -118,4 +138,6 @@ def test_a_derivative_by_unknown_sizes_is_that_by_known_ones() -> None:
     for given in ([4, 6, 2.5], [7, 2, -0.5], [2, 30, 4.0]):
         assert questions.fit(given)
         assert template.fill(given) == backward_of((given[0], 1, given[1]), given[2])
-    assert not questions.fit([4, 6, 2]) and not questions.fit([4, 6, 1.0]), "these derivatives are other ones"
+    assert not questions.fit([4, 6, 2]) and not questions.fit([4, 6, 1.0]), (
+        "these derivatives are other ones"
+    )

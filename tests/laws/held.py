@@ -1,7 +1,8 @@
-"""Steps of random programs that hold programs: scan, cond, checkpoint, jit, functions with their own rules; nested too.
+"""Steps of random programs that hold programs: scan, cond, checkpoint, jit, functions with their
+own rules; nested too.
 
-A step is drawn as a chain: a function of a value and of partners that broadcast into it, written as one expression. Each
-link knows itself in plain NumPy, which is the oracle, and through functrace.
+A step is drawn as a chain: a function of a value and of partners that broadcast into it, written as
+one expression. Each link knows itself in plain NumPy, which is the oracle, and through functrace.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ def arcsinh(x: Any) -> Any:
     return np.log(x + np.sqrt(x * x + 1.0))
 
 
-arcsinh.defvjp(lambda x: (np.log(x + np.sqrt(x * x + 1.0)), x), lambda x, y_bar: (y_bar / np.sqrt(x * x + 1.0),))
+arcsinh.defvjp(
+    lambda x: (np.log(x + np.sqrt(x * x + 1.0)), x),
+    lambda x, y_bar: (y_bar / np.sqrt(x * x + 1.0),),
+)
 
 LINKS: dict[str, Callable[[Any], Any]] = {
     "np.sin({0})": np.sin,
@@ -68,7 +72,9 @@ PAIRS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 _THRESHOLD = 0.137
-"""What choices compare with: far from the values that exact arithmetic makes, so that differences do not cross it."""
+"""What choices compare with: far from the values that exact arithmetic makes, so that differences
+do not cross it.
+"""
 
 
 def fits(partner: Shape, shape: Shape) -> bool:
@@ -114,7 +120,7 @@ def _links(draw: st.DrawFn, partners: int, depth: int) -> Chain:
     if kind == "pair":
         k = draw(st.integers(0, partners - 1))
         written, two = draw(st.sampled_from(sorted(PAIRS.items())))
-        run = lambda h, *others: two(h, others[k])  # noqa: E731
+        run = lambda h, *others: two(h, others[k])
         return Chain(written.format("{h}", f"p{k}"), run, run)
     if kind == "cond":
         return draw(choices(partners, depth=depth - 1))
@@ -123,14 +129,20 @@ def _links(draw: st.DrawFn, partners: int, depth: int) -> Chain:
         body = draw(chains(partners, most=2, depth=depth - 1))
 
         def looped(h: Any, *others: Any) -> Any:
-            return ft.scan(lambda h, _: (body.traced(h, *others), None), h, None, length, reverse)[0]
+            return ft.scan(lambda h, _: (body.traced(h, *others), None), h, None, length, reverse)[
+                0
+            ]
 
         def repeated(h: Any, *others: Any) -> Any:
             for _ in range(length):
                 h = body.plain(h, *others)
             return h
 
-        return Chain(f"ft.scan(lambda h, _: ({body.written}, None), {{h}}, None, {length})[0]", looped, repeated)
+        return Chain(
+            f"ft.scan(lambda h, _: ({body.written}, None), {{h}}, None, {length})[0]",
+            looped,
+            repeated,
+        )
     if kind == "while":
         return draw(whiles(partners, depth=depth - 1))
     if kind == "switch":
@@ -148,7 +160,12 @@ def choices(draw: st.DrawFn, partners: int, *, depth: int = 0) -> Chain:
     taken, other = draw(chains(partners, depth=depth)), draw(chains(partners, depth=depth))
 
     def traced(h: Any, *others: Any) -> Any:
-        return ft.cond(np.sum(h) > _THRESHOLD, lambda h: taken.traced(h, *others), lambda h: other.traced(h, *others), h)
+        return ft.cond(
+            np.sum(h) > _THRESHOLD,
+            lambda h: taken.traced(h, *others),
+            lambda h: other.traced(h, *others),
+            h,
+        )
 
     def plain(h: Any, *others: Any) -> Any:
         return taken.plain(h, *others) if np.sum(h) > _THRESHOLD else other.plain(h, *others)
@@ -168,8 +185,10 @@ def whiles(draw: st.DrawFn, partners: int, *, depth: int = 0) -> Chain:
 
     def traced(h: Any, *others: Any) -> Any:
         if form == "while":
-            step = lambda state: (state[0] + 1, body.traced(state[1], *others))  # noqa: E731
-            return ft.while_loop(lambda state: goes_on(state[1], state[0]), step, (np.int64(0), h))[1]
+            step = lambda state: (state[0] + 1, body.traced(state[1], *others))
+            return ft.while_loop(lambda state: goes_on(state[1], state[0]), step, (np.int64(0), h))[
+                1
+            ]
         bound = most if form == "fori" else most + (np.sum(h) > 1e300)
         return ft.fori_loop(0, bound, lambda _, h: body.traced(h, *others), h)
 
@@ -191,7 +210,9 @@ def whiles(draw: st.DrawFn, partners: int, *, depth: int = 0) -> Chain:
 
 @st.composite
 def switches(draw: st.DrawFn, partners: int, *, depth: int = 0) -> Chain:
-    """Draw a choice between three chains, by how many thresholds the value exceeds; the last is beyond the list."""
+    """Draw a choice between three chains, by how many thresholds the value exceeds; the last is
+    beyond the list.
+    """
     branches = [draw(chains(partners, most=2, depth=depth)) for _ in range(draw(st.integers(1, 3)))]
 
     def number(h: Any) -> Any:
@@ -204,12 +225,18 @@ def switches(draw: st.DrawFn, partners: int, *, depth: int = 0) -> Chain:
         return branches[int(np.clip(number(h), 0, len(branches) - 1))].plain(h, *others)
 
     index = f"(np.sum({{h}}) > {_THRESHOLD}) * 2 + (np.sum({{h}}) > {1.0 + _THRESHOLD}) - 1"
-    return Chain(f"ft.switch({index}, [{', '.join(f'lambda h: {b.written}' for b in branches)}], {{h}})", traced, plain)
+    return Chain(
+        f"ft.switch({index}, [{', '.join(f'lambda h: {b.written}' for b in branches)}], {{h}})",
+        traced,
+        plain,
+    )
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A scan over the first axis of an array: ``(h, xs, *partners) -> final carry or stacked results``."""
+    """A scan over the first axis of an array: ``(h, xs, *partners) -> final carry or stacked
+    results``.
+    """
 
     written: str
     traced: Callable[..., Any]
@@ -219,7 +246,9 @@ class Loop:
 
 @st.composite
 def loops(draw: st.DrawFn, partners: int) -> Loop:
-    """Draw a scan: chains for the carry and for the results, of the carry, the slice and what is closed over."""
+    """Draw a scan: chains for the carry and for the results, of the carry, the slice and what is
+    closed over.
+    """
     carry, result = draw(chains(1 + partners)), draw(chains(1 + partners, most=2, depth=0))
     reverse, stacks = draw(st.booleans()), draw(st.booleans())
 

@@ -1,9 +1,10 @@
 """`programs()`: random well-typed programs, drawn as plain NumPy calls on arrays or traced values.
 
-A drawn program is a list of steps. A step names an operation, the values that it reads and its static choices;
-`Recipe.__call__` runs the steps through NumPy's own functions, so the same recipe is the oracle on ndarrays and the
-subject on traced values. Steps that hold programs (held.py) go through functrace; `Recipe.plain` is the recipe without
-it, in NumPy and Python alone. Hypothesis shrinks recipes by dropping steps, and a recipe prints as Python.
+A drawn program is a list of steps. A step names an operation, the values that it reads and its
+static choices; `Recipe.__call__` runs the steps through NumPy's own functions, so the same recipe
+is the oracle on ndarrays and the subject on traced values. Steps that hold programs (held.py) go
+through functrace; `Recipe.plain` is the recipe without it, in NumPy and Python alone. Hypothesis
+shrinks recipes by dropping steps, and a recipe prints as Python.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from tests.laws.held import chains, choices, fits, loops
 
 Shape = tuple[int, ...]
 
-# Smooth everywhere, of moderate size and slope, so that differences are a fair oracle whatever the nesting.
+# Smooth everywhere, of moderate size and slope, so that differences are a fair oracle whatever the
+# nesting.
 UNARY: dict[str, Callable[[Any], Any]] = {
     "np.sin({0})": np.sin,
     "np.cos({0})": np.cos,
@@ -34,8 +36,12 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "0.5 * {0}": lambda x: 0.5 * x,
     "np.logaddexp({0}, 0.5)": lambda x: np.logaddexp(x, 0.5),
     # Python numbers of every kind, which NumPy promotes each in its own way.
-    "np.where((np.cos({0}) < 2) & True, {0}, False)": lambda x: np.where((np.cos(x) < 2) & True, x, False),
-    "np.where((np.sin({0}) > 2.0) | False, 7, np.sin({0}))": lambda x: np.where((np.sin(x) > 2.0) | False, 7, np.sin(x)),
+    "np.where((np.cos({0}) < 2) & True, {0}, False)": lambda x: np.where(
+        (np.cos(x) < 2) & True, x, False
+    ),
+    "np.where((np.sin({0}) > 2.0) | False, 7, np.sin({0}))": lambda x: np.where(
+        (np.sin(x) > 2.0) | False, 7, np.sin(x)
+    ),
     "np.real((0.5 + 2j) * {0} - (1 - 1j))": lambda x: np.real((0.5 + 2j) * x - (1 - 1j)),
     "True * np.sin({0}) - 2 * True": lambda x: True * np.sin(x) - 2 * True,
     "np.power(np.cos({0}) + 2, True)": lambda x: np.power(np.cos(x) + 2, True),
@@ -48,13 +54,17 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "{0} * np.tanh({1})": lambda x, y: x * np.tanh(y),
     "{0} / (1.0 + {1} ** 2)": lambda x, y: x / (1.0 + y**2),
     "np.hypot({0}, np.cos({1}) + 2.0)": lambda x, y: np.hypot(x, np.cos(y) + 2.0),
-    "np.where(np.cos({1}) > 2.0, {0}, np.sin({0}))": lambda x, y: np.where(np.cos(y) > 2.0, x, np.sin(x)),
+    "np.where(np.cos({1}) > 2.0, {0}, np.sin({0}))": lambda x, y: np.where(
+        np.cos(y) > 2.0, x, np.sin(x)
+    ),
 }
 
 
 @dataclass(frozen=True)
 class Step:
-    """One line of a recipe: what it does, written with ``{0}``, ``{1}`` for the values at ``reads``."""
+    """One line of a recipe: what it does, written with ``{0}``, ``{1}`` for the values at
+    ``reads``.
+    """
 
     written: str
     reads: tuple[int, ...]
@@ -91,7 +101,9 @@ class Recipe:
         for k, step in enumerate(self.steps, count):
             lines.append(f"    v{k} = " + step.written.format(*(f"v{i}" for i in step.reads)))
         total = count + len(self.steps)
-        lines.append(f"    return {', '.join(f'v{k}' for k in range(total - self.outputs, total))},")
+        lines.append(
+            f"    return {', '.join(f'v{k}' for k in range(total - self.outputs, total))},"
+        )
         return "\n" + "\n".join(lines)
 
     def arguments(self, seed: int) -> list[Any]:
@@ -135,18 +147,32 @@ def _reduction(draw: st.DrawFn, known: list[Shape]) -> Step:
 def _shaping(draw: st.DrawFn, known: list[Shape]) -> Step:
     i = draw(st.integers(0, len(known) - 1))
     shape = known[i]
-    kind = draw(st.sampled_from(["reshape", "transpose", "expand", "broadcast", "concatenate", "stack", "flip"]))
+    kind = draw(
+        st.sampled_from(
+            ["reshape", "transpose", "expand", "broadcast", "concatenate", "stack", "flip"]
+        )
+    )
     if kind == "transpose":
         axes = tuple(draw(st.permutations(range(len(shape)))))
-        return Step(f"np.transpose({{0}}, {axes})", (i,), lambda x: np.transpose(x, axes), tuple(shape[k] for k in axes))
+        return Step(
+            f"np.transpose({{0}}, {axes})",
+            (i,),
+            lambda x: np.transpose(x, axes),
+            tuple(shape[k] for k in axes),
+        )
     if kind == "expand" and len(shape) < 4:
         axis = draw(st.integers(0, len(shape)))
         return Step(
-            f"np.expand_dims({{0}}, {axis})", (i,), lambda x: np.expand_dims(x, axis), (*shape[:axis], 1, *shape[axis:])
+            f"np.expand_dims({{0}}, {axis})",
+            (i,),
+            lambda x: np.expand_dims(x, axis),
+            (*shape[:axis], 1, *shape[axis:]),
         )
     if kind == "broadcast" and len(shape) < 4:
         made = (2, *shape)
-        return Step(f"np.broadcast_to({{0}}, {made})", (i,), lambda x: np.broadcast_to(x, made), made)
+        return Step(
+            f"np.broadcast_to({{0}}, {made})", (i,), lambda x: np.broadcast_to(x, made), made
+        )
     if kind == "concatenate" and shape:
         axis = draw(st.integers(0, len(shape) - 1))
         made = tuple(2 * n if k == axis else n for k, n in enumerate(shape))
@@ -154,7 +180,9 @@ def _shaping(draw: st.DrawFn, known: list[Shape]) -> Step:
             written = f"np.concatenate([{{0}}, 2.0 * {{0}}], axis={axis})"
             return Step(written, (i,), lambda x: np.concatenate([x, 2.0 * x], axis=axis), made)
     if kind == "stack" and len(shape) < 4:
-        return Step("np.stack([np.sin({0}), {0}])", (i,), lambda x: np.stack([np.sin(x), x]), (2, *shape))
+        return Step(
+            "np.stack([np.sin({0}), {0}])", (i,), lambda x: np.stack([np.sin(x), x]), (2, *shape)
+        )
     if kind == "flip" and shape:
         return Step("np.flip({0}, 0)", (i,), lambda x: np.flip(x, 0), shape)
     flat = (int(np.prod(shape)),)
@@ -212,7 +240,9 @@ def _held(draw: st.DrawFn, known: list[Shape]) -> Step:
         written = re.sub(r"\bp(\d)\b", lambda found: f"{{{int(found[1]) + 2}}}", loop.written)
         shape = (known[j][0], *known[i]) if loop.stacks else known[i]
         return Step(written, (i, j, *others), loop.traced, shape, loop.plain)
-    chain = draw(choices(len(others), depth=1) if draw(st.booleans()) else chains(len(others), depth=2))
+    chain = draw(
+        choices(len(others), depth=1) if draw(st.booleans()) else chains(len(others), depth=2)
+    )
     written = f"(lambda h: {chain.written.replace('{h}', 'h')})({{0}})"
     written = re.sub(r"\bp(\d)\b", lambda found: f"{{{int(found[1]) + 1}}}", written)
     return Step(written, (i, *others), chain.traced, known[i], chain.plain)
@@ -226,7 +256,9 @@ def programs(draw: st.DrawFn, *, most_steps: int = 8, held: bool = True) -> Reci
     steps: list[Step] = []
     for _ in range(draw(st.integers(1, most_steps))):
         kinds = [_elementwise, _held, _reduction, _shaping, _indexing, _matmul, _held]
-        make = draw(st.sampled_from(kinds if held else [kind for kind in kinds if kind is not _held]))
+        make = draw(
+            st.sampled_from(kinds if held else [kind for kind in kinds if kind is not _held])
+        )
         step = make(draw, known)
         if int(np.prod(step.shape)) <= 200:
             steps.append(step)

@@ -1,6 +1,8 @@
-"""The fast paths of recording, which are written out in line, record exactly what `bind` records; and raise what it raises.
+"""The fast paths of recording, which are written out in line, record exactly what `bind` records;
+and raise what it raises.
 
-Every in-line operator is found in the class of traced arrays by itself, so that a new one is held to the law, too.
+Every in-line operator is found in the class of traced arrays by itself, so that a new one is held
+to the law, too.
 """
 
 from __future__ import annotations
@@ -35,8 +37,10 @@ AVALS = [
     for dtype in (bool, np.int8, np.uint64, np.int64, np.float32, np.float64, np.complex64)
 ]
 PLAIN: list[Any] = [
-    True, 0, -3, 300, 2**70, 1.5, -0.0, float("inf"), float("nan"), 1 - 2j, np.float32(2.5), np.int8(3), np.bool_(True),
-    np.float64(0.1), np.arange(3.0), np.arange(3), np.array(2.0), np.ones((2, 3), np.float32), np.zeros((4,)), "text", None,
+    True, 0, -3, 300, 2**70, 1.5, -0.0, float("inf"), float("nan"), 1 - 2j, np.float32(2.5),
+    np.int8(3), np.bool_(True),
+    np.float64(0.1), np.arange(3.0), np.arange(3), np.array(2.0), np.ones((2, 3), np.float32),
+    np.zeros((4,)), "text", None,
     [1.0, 2.0, 3.0], (1, 2, 3), np.ma.masked_array([1.0, 2.0, 3.0], [0, 1, 0]),
     np.ma.masked_array([1.0, 2.0, 3.0]), object(), np.array(["a"]), 1 << 63,
 ]  # fmt: skip
@@ -54,7 +58,10 @@ def _inline_operators() -> Iterator[Inline]:
     for name, value in vars(TracedArray).items():
         code = getattr(value, "__code__", None)
         if code is not None and {"primitive", "reflected"} <= {*code.co_freevars}:
-            held = {name: cell.cell_contents for name, cell in zip(code.co_freevars, value.__closure__, strict=True)}
+            held = {
+                name: cell.cell_contents
+                for name, cell in zip(code.co_freevars, value.__closure__, strict=True)
+            }
             yield Inline(name, held["primitive"], held["reflected"])
 
 
@@ -62,7 +69,9 @@ INLINE = list(_inline_operators())
 
 
 class Scene:
-    """Recordings inside one another, the innermost of which may be a body; the same ones every time it is made."""
+    """Recordings inside one another, the innermost of which may be a body; the same ones every time
+    it is made.
+    """
 
     def __init__(self, *, body: bool) -> None:
         self.outer = ArrayRecording("outer")
@@ -95,7 +104,12 @@ class Scene:
         for r in self.all:
             ops = [(p.name, id(p), operands, params) for p, operands, params in r.ops]
             constants = [
-                (k, (v._recording.owner, v._id) if isinstance(v, ft.Tracer) else np.asarray(v).tobytes())
+                (
+                    k,
+                    (v._recording.owner, v._id)
+                    if isinstance(v, ft.Tracer)
+                    else np.asarray(v).tobytes(),
+                )
                 for k, v in r.constants.items()
             ]
             lines = [p[0].co_filename for p in r.positions or () if isinstance(p, tuple)]
@@ -105,7 +119,9 @@ class Scene:
 
 
 def outcome(apply: Callable[[Any, Any], Any], left: Any, right: Any, *, body: bool) -> Any:
-    """What two applications record (the first of its kind takes the long way), and the errors that they raise."""
+    """What two applications record (the first of its kind takes the long way), and the errors that
+    they raise.
+    """
     with Scene(body=body) as scene, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         x, y = scene.operand(left), scene.operand(right)
@@ -114,7 +130,9 @@ def outcome(apply: Callable[[Any, Any], Any], left: Any, right: Any, *, body: bo
             try:
                 result = apply(x, y)
                 seen.append(
-                    result if result is NotImplemented else (str(getattr(result, "aval", None)), type(result).__name__)
+                    result
+                    if result is NotImplemented
+                    else (str(getattr(result, "aval", None)), type(result).__name__)
                 )
             except Exception as error:
                 seen.append((type(error), str(error).splitlines()[0]))
@@ -122,7 +140,15 @@ def outcome(apply: Callable[[Any, Any], Any], left: Any, right: Any, *, body: bo
 
 
 def test_there_are_operators_in_line() -> None:
-    assert {i.name for i in INLINE} >= {"__add__", "__rsub__", "__mul__", "__lt__", "__eq__", "__matmul__", "__and__"}
+    assert {i.name for i in INLINE} >= {
+        "__add__",
+        "__rsub__",
+        "__mul__",
+        "__lt__",
+        "__eq__",
+        "__matmul__",
+        "__and__",
+    }
 
 
 @pytest.mark.sampled(16)
@@ -131,17 +157,27 @@ def test_an_operator_in_line_records_what_bind_records(inline: Inline) -> None:
     operator = getattr(TracedArray, inline.name)
 
     def bound(x: Any, y: Any) -> Any:
-        if inline.primitive is ew.mul and type(y) in (list, tuple) and not x.aval.shape and repeats(x):
+        if (
+            inline.primitive is ew.mul
+            and type(y) in (list, tuple)
+            and not x.aval.shape
+            and repeats(x)
+        ):
             return NotImplemented  # NumPy's scalars repeat a sequence, as Python's numbers do, where np.multiply does not
         pair = (y, x) if inline.reflected else (x, y)
-        return bind(inline.primitive, operands_without_masks(inline.primitive, pair) if is_masked(type(y)) else pair)
+        return bind(
+            inline.primitive,
+            operands_without_masks(inline.primitive, pair) if is_masked(type(y)) else pair,
+        )
 
     traced = [(home, aval) for home in ("inner", "outer") for aval in AVALS[::3]]
     for left, right in itertools.chain(
         itertools.product([("inner", aval) for aval in AVALS], [*PLAIN, ("inner", AVALS[0])]),
         itertools.product(traced, [*traced, ("body", AVALS[5])]),
     ):
-        if right is None or type(right) is str:  # no operator for these, and == and != say no at once
+        if (
+            right is None or type(right) is str
+        ):  # no operator for these, and == and != say no at once
             continue
         for body in (False, True):
             fast, long = (outcome(f, left, right, body=body) for f in (operator, bound))
@@ -165,9 +201,14 @@ def test_a_ufunc_of_two_operands_records_what_bind_records(ufunc: np.ufunc) -> N
             assert fast == long, (ufunc, left, right, body)
 
 
-UNARY = [p for p in Program.primitives.values() if isinstance(p, ew.Elementwise) and getattr(p.eval, "nin", 0) == 1]
+UNARY = [
+    p
+    for p in Program.primitives.values()
+    if isinstance(p, ew.Elementwise) and getattr(p.eval, "nin", 0) == 1
+]
 WITH_PARAMS: list[tuple[Primitive, tuple[Any, ...]]] = [
-    (reduce_sum_p, ((0,),)), (reduce_max_p, ((0, 1),)), (reshape_p, ((3, 2),)), (permute_p, ((1, 0),)),
+    (reduce_sum_p, ((0,),)), (reduce_max_p, ((0, 1),)), (reshape_p, ((3, 2),)), (permute_p, ((1,
+    0),)),
     (broadcast_to_p, ((5, 2, 3),)), (name_p, ("y",)),
 ]  # fmt: skip
 
@@ -176,7 +217,11 @@ WITH_PARAMS: list[tuple[Primitive, tuple[Any, ...]]] = [
 @pytest.mark.parametrize("primitive", [*UNARY, *[p for p, _ in WITH_PARAMS]], ids=lambda p: p.name)
 def test_one_operand_in_line_records_what_bind_records(primitive: Primitive) -> None:
     params = dict(WITH_PARAMS).get(primitive, ())
-    for operand in [*[(home, aval) for home in ("inner", "outer", "body") for aval in AVALS], 1.5, np.ones((2, 3))]:
+    for operand in [
+        *[(home, aval) for home in ("inner", "outer", "body") for aval in AVALS],
+        1.5,
+        np.ones((2, 3)),
+    ]:
         for body in (False, True):
             fast = outcome(lambda x, _: record_one(primitive, x, params), operand, None, body=body)
             long = outcome(lambda x, _: bind(primitive, (x,), params), operand, None, body=body)
@@ -188,14 +233,26 @@ def test_one_operand_in_line_records_what_bind_records(primitive: Primitive) -> 
 
 @pytest.mark.parametrize("aval", AVALS[7:], ids=str)
 def test_reading_in_line_records_what_bind_records(aval: ShapeDtype) -> None:
-    indices: list[Any] = [0, -1, 2, 5, slice(None), slice(1, None), slice(None, None, -1), slice(0, 0), slice(-2, 9, 2)]
+    indices: list[Any] = [
+        0,
+        -1,
+        2,
+        5,
+        slice(None),
+        slice(1, None),
+        slice(None, None, -1),
+        slice(0, 0),
+        slice(-2, 9, 2),
+    ]
     for index in indices:
         form = index if type(index) is int else (index.start, index.stop, index.step)
         for body in (False, True):
             for home in ("inner", "outer"):
                 fast = outcome(lambda x, _: x[index], (home, aval), None, body=body)
                 long = outcome(lambda x, _: index_static(x, (form,)), (home, aval), None, body=body)
-                if any(type(seen[0]) is type and issubclass(seen[0], Exception) for seen in fast[0]):
+                if any(
+                    type(seen[0]) is type and issubclass(seen[0], Exception) for seen in fast[0]
+                ):
                     fast, long = ([seen[0] for seen in found[0]] for found in (fast, long))
                 assert fast == long, (index, home, body)
 
@@ -205,9 +262,13 @@ def test_a_program_made_in_line_is_the_one_made_by_bind() -> None:
         return -((x * 2.0 + y[1:] / 3) ** 2) @ x - abs(y[0])
 
     def bound(x: Any, y: Any) -> Any:
-        total = bind(ew.add, (bind(ew.mul, (x, 2.0)), bind(ew.div, (index_static(y, ((1, None, None),)), 3))))
+        total = bind(
+            ew.add, (bind(ew.mul, (x, 2.0)), bind(ew.div, (index_static(y, ((1, None, None),)), 3)))
+        )
         square = bind(ew.square, (total,))
-        return bind(ew.sub, (bind(ew.neg, (square,)) @ x, bind(ew.absolute, (index_static(y, (0,)),))))
+        return bind(
+            ew.sub, (bind(ew.neg, (square,)) @ x, bind(ew.absolute, (index_static(y, (0,)),)))
+        )
 
     x, y = np.ones(3), np.arange(4.0)
     assert ft.trace(f)(x, y) == ft.trace(bound)(x, y)

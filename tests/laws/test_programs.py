@@ -1,4 +1,6 @@
-"""Laws that hold for every program, on random well-typed ones. A failing law prints the shrunk program as Python."""
+"""Laws that hold for every program, on random well-typed ones. A failing law prints the shrunk
+program as Python.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def directions_for(arguments: list[Any], seed: int) -> list[Any]:
 def test_trace_means_what_numpy_means(recipe: Recipe, seed: int) -> None:
     arguments = recipe.arguments(seed)
     program = ft.trace(recipe)(*arguments)
-    for found, expected in zip(outputs_of(ft.evaluate(program, *arguments)), recipe.plain(*arguments), strict=True):
+    for found, expected in zip(
+        outputs_of(ft.evaluate(program, *arguments)), recipe.plain(*arguments), strict=True
+    ):
         assert_same(found, expected, rtol=1e-13, atol=1e-13)
 
 
@@ -61,7 +65,9 @@ def test_executor_equals_evaluator(recipe: Recipe, seed: int) -> None:
     arguments = recipe.arguments(seed)
     program = ft.trace(recipe)(*arguments)
     for subject in (program, jvp_program(program, [True] * len(arguments))):
-        given_values = arguments if subject is program else [*arguments, *directions_for(arguments, seed)]
+        given_values = (
+            arguments if subject is program else [*arguments, *directions_for(arguments, seed)]
+        )
         expected = outputs_of(ft.evaluate(subject, *given_values))
         runner = Runner(subject)
         compiled = [backend.compile(plan(runner.program, backend.policy)) for backend in BACKENDS]
@@ -91,13 +97,18 @@ def test_nothing_depends_on_passes_blocks_threads_or_what_is_written_later(
     for row in PIPELINE:
         if row.exact and row.name not in off:
             program = row.run(program)
-    with ft.config(threads=count, block=block), mock.patch.multiple(spread, LEAST_BYTES=least, SPAN=1):
+    with (
+        ft.config(threads=count, block=block),
+        mock.patch.multiple(spread, LEAST_BYTES=least, SPAN=1),
+    ):
         run = NUMPY.compile(planned(program))
         listed = instructions.listed(program)
         calls = []
         for interprets in (False, True, False, True):
             given_values = [np.copy(a) for a in arguments]
-            calls.append(instructions.run(listed, given_values, ()) if interprets else run(*given_values))
+            calls.append(
+                instructions.run(listed, given_values, ()) if interprets else run(*given_values)
+            )
             for other in (*given_values, *(value for found in calls[:-1] for value in found)):
                 if isinstance(other, np.ndarray):
                     other[...] = np.array(7).astype(other.dtype)
@@ -122,13 +133,21 @@ def test_the_evaluator_is_the_interpreter(recipe: Recipe, seed: int) -> None:
         assert set(env) >= set(program.output_ids)
         return [env[i] for i in program.output_ids]
 
-    for found, expected in zip(interpreted(arguments), evaluate_program(program, arguments), strict=True):
+    for found, expected in zip(
+        interpreted(arguments), evaluate_program(program, arguments), strict=True
+    ):
         np.testing.assert_array_equal(found, expected, strict=True)
     tapes = []
     for run in (interpreted, lambda values: evaluate_program(program, values)):
         with ArrayRecording("law", keeps_source=False) as recording:
             outs = run([recording.new_input(program.avals[i]) for i in program.input_ids])
-            tapes.append((list(recording.ops), list(recording.literals), [recording.operand(x)[0] for x in outs]))
+            tapes.append(
+                (
+                    list(recording.ops),
+                    list(recording.literals),
+                    [recording.operand(x)[0] for x in outs],
+                )
+            )
     assert tapes[0] == tapes[1]
 
 
@@ -166,7 +185,9 @@ def test_transpose_is_adjoint(recipe: Recipe, seed: int) -> None:
     bars = tuple(random_like(rng, y) for y in values)
     _, pullback = ft.vjp(recipe, *arguments)
     cotangents = pullback(bars)
-    np.testing.assert_allclose(inner(bars, tangents), inner(cotangents, directions), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        inner(bars, tangents), inner(cotangents, directions), rtol=1e-9, atol=1e-9
+    )
 
 
 @given(programs(), seeds())
@@ -175,20 +196,26 @@ def test_linearize_equals_jvp(recipe: Recipe, seed: int) -> None:
     directions = directions_for(arguments, seed)
     values, tangents = ft.jvp(recipe, tuple(arguments), tuple(directions))
     linear_values, f_jvp = ft.linearize(recipe, *arguments)
-    for found, expected in zip([*linear_values, *f_jvp(*directions)], [*values, *tangents], strict=True):
+    for found, expected in zip(
+        [*linear_values, *f_jvp(*directions)], [*values, *tangents], strict=True
+    ):
         assert_same(found, expected, rtol=1e-12, atol=1e-12)
 
 
 @given(programs(), seeds())
 def test_vmap_equals_loop(recipe: Recipe, seed: int) -> None:
-    batch = [np.stack(rows) for rows in zip(*(recipe.arguments(seed + k) for k in range(3)), strict=True)]
+    batch = [
+        np.stack(rows) for rows in zip(*(recipe.arguments(seed + k) for k in range(3)), strict=True)
+    ]
     for found, expected in zip(ft.vmap(recipe)(*batch), stacked(recipe.plain, batch), strict=True):
         assert_same(found, expected, rtol=1e-12, atol=1e-12)
 
 
 @given(programs(), seeds())
 def test_vmap_of_pullback_equals_loop(recipe: Recipe, seed: int) -> None:
-    batch = [np.stack(rows) for rows in zip(*(recipe.arguments(seed + k) for k in range(2)), strict=True)]
+    batch = [
+        np.stack(rows) for rows in zip(*(recipe.arguments(seed + k) for k in range(2)), strict=True)
+    ]
 
     def pulled(*arguments: Any) -> Any:
         values, pullback = ft.vjp(recipe, *arguments)
@@ -260,11 +287,15 @@ def test_checkpoint_changes_no_bit(recipe: Recipe, seed: int) -> None:
     directions = directions_for(arguments, seed)
     values, pullback = ft.vjp(recipe, *arguments)
     bars = tuple(np.cos(y) for y in values)
-    expected = outputs_of((values, pullback(bars), ft.jvp(recipe, tuple(arguments), tuple(directions))))
+    expected = outputs_of(
+        (values, pullback(bars), ft.jvp(recipe, tuple(arguments), tuple(directions)))
+    )
     for policy in (ft.policies.recompute, ft.policies.pack(np.copy, np.copy)):
         kept = ft.checkpoint(recipe, policy=policy)
         values, pullback = ft.vjp(kept, *arguments)
-        found = outputs_of((values, pullback(bars), ft.jvp(kept, tuple(arguments), tuple(directions))))
+        found = outputs_of(
+            (values, pullback(bars), ft.jvp(kept, tuple(arguments), tuple(directions)))
+        )
         for a, b in zip(found, expected, strict=True):
             assert_same(a, b)
 
@@ -288,15 +319,23 @@ def test_transforms_round_trip_and_run_as_python(recipe: Recipe, seed: int) -> N
     arguments = recipe.arguments(seed)
     program = ft.trace(recipe)(*arguments)
     forward, linear = linearize_program(program)
-    backward = transpose_program(linear, [k >= len(linear.inputs) - len(arguments) for k in range(len(linear.inputs))])
+    backward = transpose_program(
+        linear, [k >= len(linear.inputs) - len(arguments) for k in range(len(linear.inputs))]
+    )
     results = outputs_of(ft.evaluate(forward, *arguments))
     kept = results[len(program.outputs) :]
     given_values = [*kept, *[np.cos(y) for y in results[: len(program.outputs)]]]
-    for subject, values in ((forward, arguments), (backward, given_values), (vmap_program(program, 2), None)):
+    for subject, values in (
+        (forward, arguments),
+        (backward, given_values),
+        (vmap_program(program, 2), None),
+    ):
         assert ft.Program.parse(subject.text()) == subject
         assert ft.Program.from_json(subject.to_json()) == subject
         if values is None:
-            values = [np.stack([a, b]) for a, b in zip(arguments, recipe.arguments(seed + 1), strict=True)]
+            values = [
+                np.stack([a, b]) for a, b in zip(arguments, recipe.arguments(seed + 1), strict=True)
+            ]
         expected = outputs_of(ft.evaluate(subject, *values))
         for a, b in zip(outputs_of(emitted(subject)(*values)), expected, strict=True):
             assert_same(a, b, rtol=1e-13, atol=1e-13)

@@ -1,4 +1,6 @@
-"""Asking for values changes nothing: not the results, not a derivative, whatever is asked and whatever has been let go."""
+"""Asking for values changes nothing: not the results, not a derivative, whatever is asked and
+whatever has been let go.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def test_questions_change_nothing(recipe: Recipe, seed: int) -> None:
     for transform in transforms(arguments, seed):
         expected = flatten(transform(recipe))[0]
         for _ in range(3):
-            for found, value in zip(flatten(transform(asking(recipe, seed)))[0], expected, strict=True):
+            for found, value in zip(
+                flatten(transform(asking(recipe, seed)))[0], expected, strict=True
+            ):
                 np.testing.assert_array_equal(found, value)
 
 
@@ -69,5 +73,7 @@ def test_letting_go_changes_nothing(recipe: Recipe, seed: int) -> None:
         patch.setattr(values, "MOST_HELD", 0)
         for transform in transforms(arguments, seed):
             expected = flatten(transform(recipe))[0]
-            for found, value in zip(flatten(transform(asking(recipe, seed)))[0], expected, strict=True):
+            for found, value in zip(
+                flatten(transform(asking(recipe, seed)))[0], expected, strict=True
+            ):
                 np.testing.assert_array_equal(found, value)

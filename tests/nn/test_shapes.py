@@ -1,4 +1,5 @@
-"""The shapes in signatures of `functrace.nn` are checked by beartype, on arrays and on traced values.
+"""The shapes in signatures of `functrace.nn` are checked by beartype, on arrays and on traced
+values.
 
 The import hook acts when a package is imported, so the checks run in a Python process of their own.
 """

@@ -1,9 +1,11 @@
-"""What of NumPy acts on traced values, tried function by function: ``docs/numpy_coverage.md`` is written from here.
+"""What of NumPy acts on traced values, tried function by function: ``docs/numpy_coverage.md`` is
+written from here.
 
     python -m tests.numpy.coverage           # writes the page
     python -m tests.numpy.coverage --check   # says whether the page is what was found
 
-Reverse and forward mode are compared with central differences, a batch with a loop, a jitted call with NumPy.
+Reverse and forward mode are compared with central differences, a batch with a loop, a jitted call
+with NumPy.
 """
 
 from __future__ import annotations
@@ -39,7 +41,20 @@ i = np.array([3, 1, 4, 1])
 j = np.array([2, 7, 1, 8])
 b = np.array([True, False, True, True])
 x = np.array([0.1, 0.4, 0.2, 0.9])
-SAMPLES = {"v": v, "w": w, "m": m, "n": n, "s": s, "r": r, "c": c, "i": i, "j": j, "b": b, "x": x, "np": np}
+SAMPLES = {
+    "v": v,
+    "w": w,
+    "m": m,
+    "n": n,
+    "s": s,
+    "r": r,
+    "c": c,
+    "i": i,
+    "j": j,
+    "b": b,
+    "x": x,
+    "np": np,
+}
 
 ARGUMENTS = {
     "v": """
@@ -150,7 +165,9 @@ def cases() -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
             yield name, function, arguments
             if name in UNREACHED:
                 yield f"functrace.numpy.{name}", getattr(ft.numpy, name), arguments
-                plain = eval(f"lambda *given: np.{name}(*given)", {"np": np})  # as code reads it: attrgetter is compiled
+                plain = eval(
+                    f"lambda *given: np.{name}(*given)", {"np": np}
+                )  # as code reads it: attrgetter is compiled
                 yield f"{name}, under lift", ft.numpy.lift(plain), arguments
 
 
@@ -165,7 +182,8 @@ def _floats(arguments: tuple[Any, ...]) -> tuple[list[Any], Callable[[list[Any]]
 
     def arguments_of(values: list[Any]) -> tuple[Any, ...]:
         return ft.tree.unflatten(
-            structure, [values[places.index(k)] if k in places else leaf for k, leaf in enumerate(found)]
+            structure,
+            [values[places.index(k)] if k in places else leaf for k, leaf in enumerate(found)],
         )
 
     return [found[k] for k in places], arguments_of
@@ -191,11 +209,17 @@ def _along(function: Callable[..., Any], values: list[Any], directions: list[Any
 
     def difference(step: float) -> list[Any]:
         ends = [
-            _arrays(function(*[a + sign * step * d for a, d in zip(values, directions, strict=True)])) for sign in (1, -1)
+            _arrays(
+                function(*[a + sign * step * d for a, d in zip(values, directions, strict=True)])
+            )
+            for sign in (1, -1)
         ]
         return [(p - q) / (2 * step) for p, q in zip(*ends, strict=True) if p.dtype.kind in "fc"]
 
-    return [(4 * fine - rough) / 3 for fine, rough in zip(difference(1e-4), difference(2e-4), strict=True)]
+    return [
+        (4 * fine - rough) / 3
+        for fine, rough in zip(difference(1e-4), difference(2e-4), strict=True)
+    ]
 
 
 def tried(function: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, Callable[[], str]]:
@@ -213,14 +237,21 @@ def tried(function: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str,
         return [leaf for leaf in leaves(call(*given)) if is_float(leaf)]
 
     expected = call(*values)
-    if any(not isinstance(leaf, (np.ndarray, np.generic, int, float, complex)) for leaf in leaves(expected)):
+    if any(
+        not isinstance(leaf, (np.ndarray, np.generic, int, float, complex))
+        for leaf in leaves(expected)
+    ):
         return tried_facts(call, values, expected)
     slopes = _along(call, values, directions) if values and inexact(*values) else []
     is_flat = not any(np.any(slope) for slope in slopes)
 
     def forward() -> str:
         if not values or not slopes:
-            _same(ft.jvp(call, tuple(values), tuple(directions))[0] if values else call(), expected, 1e-12)
+            _same(
+                ft.jvp(call, tuple(values), tuple(directions))[0] if values else call(),
+                expected,
+                1e-12,
+            )
             return "–"
         _, tangents = ft.jvp(lambda *given: inexact(*given), tuple(values), tuple(directions))
         for found, slope in zip(tangents, slopes, strict=True):
@@ -232,8 +263,12 @@ def tried(function: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str,
             return forward()
         outputs, pullback = ft.vjp(lambda *given: inexact(*given), *values)
         weights = [random_like(generator, y) for y in outputs]
-        found = sum(np.sum(np.real(d * g)) for d, g in zip(directions, pullback(weights), strict=True))
-        wanted = sum(np.sum(np.real(weight * slope)) for weight, slope in zip(weights, slopes, strict=True))
+        found = sum(
+            np.sum(np.real(d * g)) for d, g in zip(directions, pullback(weights), strict=True)
+        )
+        wanted = sum(
+            np.sum(np.real(weight * slope)) for weight, slope in zip(weights, slopes, strict=True)
+        )
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
         return "0" if is_flat else "✓"
 
@@ -255,8 +290,12 @@ def tried(function: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str,
     return {"reverse": reverse, "forward": forward, "vmap": batch, "jit": staged}
 
 
-def tried_facts(call: Callable[..., Any], values: list[Any], expected: object) -> dict[str, Callable[[], str]]:
-    """Return, by column, what asks for a fact that is no array: it has to be the same of traced values."""
+def tried_facts(
+    call: Callable[..., Any], values: list[Any], expected: object
+) -> dict[str, Callable[[], str]]:
+    """Return, by column, what asks for a fact that is no array: it has to be the same of traced
+    values.
+    """
 
     def asked(transform: Callable[..., Any]) -> Callable[[], str]:
         def ask() -> str:
@@ -267,7 +306,9 @@ def tried_facts(call: Callable[..., Any], values: list[Any], expected: object) -
                 return given[0] * 1
 
             transform(function)
-            assert answers and all(answer == expected for answer in answers), f"{answers} in place of {expected}"
+            assert answers and all(answer == expected for answer in answers), (
+                f"{answers} in place of {expected}"
+            )
             return "–"
 
         return ask
@@ -292,11 +333,15 @@ def row(name: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> 
                 marks[column] = attempt()
             except AssertionError as error:
                 marks[column] = "wrong"
-                notes.setdefault((str(error).strip() or "other results").splitlines()[0], []).append(column)
+                notes.setdefault(
+                    (str(error).strip() or "other results").splitlines()[0], []
+                ).append(column)
             except Exception as error:
                 marks[column] = "raises" if isinstance(error, FunctraceError) else "breaks"
                 notes.setdefault(str(error).splitlines()[0].partition(";")[0], []).append(column)
-    return Row(name, marks, "; ".join(f"{', '.join(columns)}: {note}" for note, columns in notes.items()))
+    return Row(
+        name, marks, "; ".join(f"{', '.join(columns)}: {note}" for note, columns in notes.items())
+    )
 
 
 @functools.lru_cache(maxsize=1)
@@ -333,7 +378,9 @@ def table(found: Iterable[Row]) -> str:
 
 def page() -> str:
     """Return the page."""
-    return HEAD.format(unreached=", ".join(f"`{name}`" for name in sorted(UNREACHED))) + table(rows())
+    return HEAD.format(unreached=", ".join(f"`{name}`" for name in sorted(UNREACHED))) + table(
+        rows()
+    )
 
 
 def main(arguments: list[str], path: Path, made: Callable[[], str], module: str) -> int:

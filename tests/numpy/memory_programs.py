@@ -1,8 +1,9 @@
 """Random programs of views, copies and in-place writes, for arrays laid out in every way.
 
-A program is drawn by running it on plain NumPy arrays, so that every step has shapes that fit; it is a list of steps,
-functions of an environment (a list of arrays) that return the array they add, or ``None`` for a write. The same steps then
-run on traced values. Elements are small whole numbers, so that sums are exact in any order.
+A program is drawn by running it on plain NumPy arrays, so that every step has shapes that fit; it
+is a list of steps, functions of an environment (a list of arrays) that return the array they add,
+or ``None`` for a write. The same steps then run on traced values. Elements are small whole numbers,
+so that sums are exact in any order.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ def laid_out(a: np.ndarray[Any, Any], layout: str) -> np.ndarray[Any, Any]:
     if not a.ndim or layout in "CF":
         return np.array(a, order="F" if layout == "F" else "C")
     if layout == "moved":
-        return np.array(np.moveaxis(a, 0, -1), order="C").transpose((a.ndim - 1, *range(a.ndim - 1)))
+        return np.array(np.moveaxis(a, 0, -1), order="C").transpose(
+            (a.ndim - 1, *range(a.ndim - 1))
+        )
     if layout == "stepped":
         wide = np.zeros(tuple(2 * n for n in a.shape), a.dtype)
         view = wide[tuple(slice(None, None, 2) for _ in a.shape)]
@@ -65,7 +68,8 @@ def _order(rng: np.random.Generator, letters: str = "CFAK") -> Any:
 
 
 VIEWS: list[Callable[[np.random.Generator, Any, int], Step]] = []
-"""From a generator, the array and its place: a step that adds something that may share its memory."""
+"""From a generator, the array and its place: a step that adds something that may share its memory.
+"""
 NEW: list[Callable[[np.random.Generator, Any, int], Step]] = []
 """Likewise, something that does not."""
 WRITES: list[Callable[[np.random.Generator, Any, int], Step]] = []
@@ -89,7 +93,11 @@ def _basic(rng: Any, a: Any, k: int) -> Step:
 @_in(VIEWS)
 def _reshape(rng: Any, a: Any, k: int) -> Step:
     shape, order = _shapes(rng, a.size), _order(rng, "CCFA")
-    return (lambda env: env[k].reshape(shape)) if order == "C" else (lambda env: np.reshape(env[k], shape, order=order))
+    return (
+        (lambda env: env[k].reshape(shape))
+        if order == "C"
+        else (lambda env: np.reshape(env[k], shape, order=order))
+    )
 
 
 @_in(VIEWS)
@@ -101,7 +109,9 @@ def _ravel(rng: Any, a: Any, k: int) -> Step:
 @_in(VIEWS)
 def _transpose(rng: Any, a: Any, k: int) -> Step:
     axes = tuple(int(i) for i in rng.permutation(a.ndim))
-    return (lambda env: env[k].T) if rng.random() < 0.5 else (lambda env: np.transpose(env[k], axes))
+    return (
+        (lambda env: env[k].T) if rng.random() < 0.5 else (lambda env: np.transpose(env[k], axes))
+    )
 
 
 @_in(VIEWS)
@@ -116,7 +126,11 @@ def _grow(rng: Any, a: Any, k: int) -> Step:
 
 @_in(VIEWS)
 def _parts(rng: Any, a: Any, k: int) -> Step:
-    return (lambda env: env[k].real) if a.dtype.kind != "c" or rng.random() < 0.5 else (lambda env: env[k].imag)
+    return (
+        (lambda env: env[k].real)
+        if a.dtype.kind != "c" or rng.random() < 0.5
+        else (lambda env: env[k].imag)
+    )
 
 
 @_in(VIEWS)
@@ -126,7 +140,13 @@ def _flip(rng: Any, a: Any, k: int) -> Step:
 
 @_in(VIEWS)
 def _einsum(rng: Any, a: Any, k: int) -> Step:
-    text = "ii->i" if a.ndim == 2 and a.shape[0] == a.shape[1] else "...i->i..." if a.ndim > 1 else "...->..."
+    text = (
+        "ii->i"
+        if a.ndim == 2 and a.shape[0] == a.shape[1]
+        else "...i->i..."
+        if a.ndim > 1
+        else "...->..."
+    )
     return lambda env: np.einsum(text, env[k])
 
 
@@ -141,14 +161,20 @@ def _through(function: Any, x: Any) -> Any:
     """Conversions do not dispatch on traced values; those of functrace.numpy do."""
     import functrace.numpy as fnp
 
-    return function(x) if isinstance(x, np.ndarray | np.generic) else getattr(fnp, function.__name__)(x)
+    return (
+        function(x)
+        if isinstance(x, np.ndarray | np.generic)
+        else getattr(fnp, function.__name__)(x)
+    )
 
 
 @_in(VIEWS)
 def _read_only(rng: Any, a: Any, k: int) -> Step:
     if a.ndim >= 2 and rng.random() < 0.5:
         return lambda env: np.diagonal(env[k])
-    return lambda env: np.broadcast_to(env[k], (2, *env[k].shape)) if np.ndim(env[k]) < 3 else np.flip(env[k], 0)
+    return lambda env: (
+        np.broadcast_to(env[k], (2, *env[k].shape)) if np.ndim(env[k]) < 3 else np.flip(env[k], 0)
+    )
 
 
 @_in(VIEWS)
@@ -172,7 +198,11 @@ def _by_traced_integer(rng: Any, a: Any, k: int) -> Step:
 @_in(NEW)
 def _copy(rng: Any, a: Any, k: int) -> Step:
     order = _order(rng)
-    return (lambda env: env[k].copy(order)) if rng.random() < 0.5 else (lambda env: np.copy(env[k], order))
+    return (
+        (lambda env: env[k].copy(order))
+        if rng.random() < 0.5
+        else (lambda env: np.copy(env[k], order))
+    )
 
 
 @_in(NEW)
@@ -199,7 +229,9 @@ def _arithmetic(rng: Any, a: Any, k: int) -> Step:
     if kind == 0:
         return lambda env: env[k] + env[k]
     if kind == 1 and a.ndim >= 2 and a.shape[-1] == a.shape[-2]:
-        return lambda env: np.maximum(env[k], np.swapaxes(env[k], -1, -2)) if env[k].dtype.kind != "c" else +env[k]
+        return lambda env: (
+            np.maximum(env[k], np.swapaxes(env[k], -1, -2)) if env[k].dtype.kind != "c" else +env[k]
+        )
     if kind == 2 and a.ndim:
         return lambda env: np.where(env[k] == 0, env[k][:1], env[k])
     if kind == 3:
@@ -255,7 +287,9 @@ def _product(rng: Any, a: Any, k: int) -> Step:
 
 
 def _small(rng: Any, a: Any) -> Any:
-    return a.dtype.type(rng.integers(0, 4)).item() if a.dtype.kind != "b" else bool(rng.random() < 0.5)
+    return (
+        a.dtype.type(rng.integers(0, 4)).item() if a.dtype.kind != "b" else bool(rng.random() < 0.5)
+    )
 
 
 @_in(WRITES)
@@ -297,7 +331,9 @@ def _shift(rng: Any, a: Any, k: int) -> Step:
 
 @_in(WRITES)
 def _out(rng: Any, a: Any, k: int) -> Step:
-    return lambda env: _nothing(np.maximum(env[k].real, 1, out=env[k]) if env[k].dtype.kind != "c" else None)
+    return lambda env: _nothing(
+        np.maximum(env[k].real, 1, out=env[k]) if env[k].dtype.kind != "c" else None
+    )
 
 
 @_in(WRITES)

@@ -1,7 +1,9 @@
-"""The functions of the array API standard (2024.12) under jit, vmap and vjp: whatever plain NumPy passes, they pass.
+"""The functions of the array API standard (2024.12) under jit, vmap and vjp: whatever plain NumPy
+passes, they pass.
 
-Every function is called as the standard has it, on arrays of each of its dtypes and of many shapes, those without axes and
-without elements among them; values, dtypes and shapes are compared with plain NumPy.
+Every function is called as the standard has it, on arrays of each of its dtypes and of many shapes,
+those without axes and without elements among them; values, dtypes and shapes are compared with
+plain NumPy.
 """
 
 from __future__ import annotations
@@ -19,7 +21,11 @@ from functrace.errors import ConcretizationError
 from functrace.tree import leaves
 
 GRID = [(dtype, (2, 3)) for dtype in ("?", "i1", "u2", "f4", "c8", "c16")]
-GRID += [(dtype, shape) for dtype in ("i8", "f8") for shape in ((), (0,), (1,), (3,), (2, 0), (2, 3), (2, 1, 3))]
+GRID += [
+    (dtype, shape)
+    for dtype in ("i8", "f8")
+    for shape in ((), (0,), (1,), (3,), (2, 0), (2, 3), (2, 1, 3))
+]
 """Every dtype in one shape, and every shape in two dtypes."""
 
 Call = Callable[..., Any]
@@ -37,7 +43,9 @@ def _reduced(*names: str) -> dict[str, Call]:
     calls: dict[str, Call] = {}
     for name in names:
         calls[name] = lambda xp, x, y, name=name: getattr(xp, name)(x)
-        calls[f"{name} along the last"] = lambda xp, x, y, name=name: getattr(xp, name)(x, axis=-1, keepdims=True)
+        calls[f"{name} along the last"] = lambda xp, x, y, name=name: getattr(xp, name)(
+            x, axis=-1, keepdims=True
+        )
         calls[f"{name} along two"] = lambda xp, x, y, name=name: getattr(xp, name)(x, axis=(0, 1))
         calls[f"{name} along none"] = lambda xp, x, y, name=name: getattr(xp, name)(x, axis=())
     return calls
@@ -45,15 +53,21 @@ def _reduced(*names: str) -> dict[str, Call]:
 
 CALLS: dict[str, Call] = {
     **_unary(
-        "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_invert", "ceil", "conj", "cos", "cosh", "exp",
-        "expm1", "floor", "imag", "isfinite", "isinf", "isnan", "log", "log1p", "log2", "log10", "logical_not", "negative",
-        "positive", "real", "reciprocal", "round", "sign", "signbit", "sin", "sinh", "square", "sqrt", "tan", "tanh",
+        "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_invert", "ceil", "conj",
+        "cos", "cosh", "exp",
+        "expm1", "floor", "imag", "isfinite", "isinf", "isnan", "log", "log1p", "log2", "log10",
+        "logical_not", "negative",
+        "positive", "real", "reciprocal", "round", "sign", "signbit", "sin", "sinh", "square",
+        "sqrt", "tan", "tanh",
         "trunc",
     ),
     **_binary(
-        "add", "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "copysign",
-        "divide", "equal", "floor_divide", "greater", "greater_equal", "hypot", "less", "less_equal", "logaddexp",
-        "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "nextafter", "not_equal", "pow",
+        "add", "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift",
+        "bitwise_xor", "copysign",
+        "divide", "equal", "floor_divide", "greater", "greater_equal", "hypot", "less",
+        "less_equal", "logaddexp",
+        "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "nextafter",
+        "not_equal", "pow",
         "remainder", "subtract",
     ),
     **_reduced("max", "mean", "min", "prod", "std", "sum", "var", "all", "any", "count_nonzero"),
@@ -69,7 +83,8 @@ CALLS: dict[str, Call] = {
     "argmax along": lambda xp, x, y: xp.argmax(x, axis=-1, keepdims=True),
     "argmin": lambda xp, x, y: xp.argmin(x, axis=0),
     "nonzero": lambda xp, x, y: xp.nonzero(x),
-    "searchsorted": lambda xp, x, y: xp.searchsorted(xp.sort(xp.reshape(x, (-1,))), y, side="right"),
+    "searchsorted": lambda xp, x, y: xp.searchsorted(xp.sort(xp.reshape(x, (-1,))), y,
+    side="right"),
     "searchsorted with a sorter": lambda xp, x, y: xp.searchsorted(
         xp.reshape(x, (-1,)), y, sorter=xp.argsort(xp.reshape(x, (-1,)))
     ),
@@ -146,7 +161,8 @@ CALLS: dict[str, Call] = {
     "linalg.svdvals": lambda xp, x, y: xp.linalg.svdvals(x),
     "linalg.trace": lambda xp, x, y: xp.linalg.trace(x, offset=-1),
     "linalg.vector_norm": lambda xp, x, y: xp.linalg.vector_norm(x, axis=-1, ord=3),
-    "linalg.vector_norm of all": lambda xp, x, y: xp.linalg.vector_norm(x, keepdims=True, ord=np.inf),
+    "linalg.vector_norm of all": lambda xp, x, y: xp.linalg.vector_norm(x, keepdims=True,
+    ord=np.inf),
     # the array object
     "operators": lambda xp, x, y: [x + y, x * 2, 3 - x, x == y, x <= y, abs(x), +x],
     "division": lambda xp, x, y: [x / y, x // (y + 1), x % (y + 1)],
@@ -167,10 +183,14 @@ DEPEND_ON_VALUES = {"nonzero", "unique_all", "unique_counts", "unique_inverse", 
 NO_AXES = {
     name: lambda x, axis, name=name: getattr(np, name)(x, axis=axis)
     for name in (
-        "argsort", "sort", "cumsum", "cumprod", "nancumsum", "nancumprod", "argmax", "argmin", "sum", "mean", "max", "min",
-        "prod", "std", "var", "median", "all", "any", "ptp", "nansum", "nanmax", "nanmin", "nanmean", "nanmedian",
-        "nanargmax", "nanstd", "nanvar", "flip", "diff", "gradient", "unwrap", "trapezoid", "expand_dims", "squeeze",
-        "count_nonzero", "average", "unique", "stack", "concatenate", "cumulative_sum", "cumulative_prod",
+        "argsort", "sort", "cumsum", "cumprod", "nancumsum", "nancumprod", "argmax", "argmin",
+        "sum", "mean", "max", "min",
+        "prod", "std", "var", "median", "all", "any", "ptp", "nansum", "nanmax", "nanmin",
+        "nanmean", "nanmedian",
+        "nanargmax", "nanstd", "nanvar", "flip", "diff", "gradient", "unwrap", "trapezoid",
+        "expand_dims", "squeeze",
+        "count_nonzero", "average", "unique", "stack", "concatenate", "cumulative_sum",
+        "cumulative_prod",
     )
 } | {
     "repeat": lambda x, axis: np.repeat(x, 2, axis),
@@ -205,7 +225,7 @@ NO_AXES = {
 @pytest.mark.parametrize("name", NO_AXES)
 def test_axes_of_what_has_none_are_numpys(name: str, axis: Any) -> None:
     x = np.array(1.5)
-    call = lambda x: leaves(NO_AXES[name](x, axis))  # noqa: E731
+    call = lambda x: leaves(NO_AXES[name](x, axis))
     try:
         expected = [np.asarray(leaf) for leaf in call(x)]
     except (TypeError, ValueError, IndexError):
@@ -214,20 +234,33 @@ def test_axes_of_what_has_none_are_numpys(name: str, axis: Any) -> None:
         return
     for transform in (lambda: ft.vjp(call, x)[0], lambda: ft.jit(call)(x)):
         found = [np.asarray(leaf) for leaf in transform()]
-        assert [(leaf.dtype, leaf.shape) for leaf in found] == [(leaf.dtype, leaf.shape) for leaf in expected]
+        assert [(leaf.dtype, leaf.shape) for leaf in found] == [
+            (leaf.dtype, leaf.shape) for leaf in expected
+        ]
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("shape", [(0,), (3,), (2, 0), (0, 2), (0, 0), (2, 3), (0, 2, 3), (2, 0, 3)])
+@pytest.mark.parametrize(
+    "shape", [(0,), (3,), (2, 0), (0, 2), (0, 0), (2, 3), (0, 2, 3), (2, 0, 3)]
+)
 def test_norms_of_no_elements_are_numpys(shape: tuple[int, ...]) -> None:
     x = np.ones(shape)
     norms = (np.linalg.norm, np.linalg.vector_norm, np.linalg.matrix_norm)
-    options: list[dict[str, Any]] = [{}, {"axis": -1}, {"axis": (0, 1)}, {"axis": (-1, -2), "keepdims": True}]
+    options: list[dict[str, Any]] = [
+        {},
+        {"axis": -1},
+        {"axis": (0, 1)},
+        {"axis": (-1, -2), "keepdims": True},
+    ]
     passed = 0
-    for norm, ord, given in itertools.product(norms, (None, "fro", "nuc", 0, 1, -1, 2, -2, 3, np.inf, -np.inf), options):
-        kwargs = {key: given[key] for key in given if norm is not np.linalg.matrix_norm or key != "axis"}
-        call = lambda x, norm=norm, ord=ord, kwargs=kwargs: norm(x, ord=ord, **kwargs)  # noqa: E731
+    for norm, ord, given in itertools.product(
+        norms, (None, "fro", "nuc", 0, 1, -1, 2, -2, 3, np.inf, -np.inf), options
+    ):
+        kwargs = {
+            key: given[key] for key in given if norm is not np.linalg.matrix_norm or key != "axis"
+        }
+        call = lambda x, norm=norm, ord=ord, kwargs=kwargs: norm(x, ord=ord, **kwargs)
         with np.errstate(all="ignore"):
             try:
                 expected = call(x)
@@ -272,7 +305,10 @@ def _transforms(call: Any, x: Any, y: Any) -> Iterator[tuple[str, Callable[[], A
     yield "jit", lambda: ft.jit(call)(x, y)
     yield "vmap", lambda: [leaf[1] for leaf in ft.vmap(call)(np.stack([x, x]), np.stack([y, y]))]
     if x.shape == (2, 3):
-        yield "vmap of one", lambda: [leaf[1] for leaf in ft.vmap(call, in_axes=(None, 0))(x, np.stack([y, y]))]
+        yield (
+            "vmap of one",
+            lambda: [leaf[1] for leaf in ft.vmap(call, in_axes=(None, 0))(x, np.stack([y, y]))],
+        )
 
 
 @pytest.mark.sampled(24)
@@ -282,7 +318,9 @@ def test_what_numpy_passes_is_passed_under_transforms(name: str) -> None:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for dtype, shape in GRID:
-            if name != "fft.irfft" or 0 not in shape:  # of no elements NumPy reads memory that nobody has written
+            if (
+                name != "fft.irfft" or 0 not in shape
+            ):  # of no elements NumPy reads memory that nobody has written
                 passed += _compare(name, *_arrays(dtype, shape))
     assert passed
 
@@ -312,7 +350,9 @@ def _compare(name: str, x: Any, y: Any) -> bool:
         for one, other in zip(map(np.asarray, found), map(np.asarray, expected), strict=True):
             message = f"{where} under {transform}"
             assert (one.dtype, one.shape) == (other.dtype, other.shape), message
-            single = one.dtype.itemsize <= (8 if one.dtype.kind == "c" else 4) or x.dtype.char in "fF"
+            single = (
+                one.dtype.itemsize <= (8 if one.dtype.kind == "c" else 4) or x.dtype.char in "fF"
+            )
             rtol = 1e-4 if single else 1e-9
             np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol, err_msg=message)
     return True

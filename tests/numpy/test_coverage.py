@@ -1,4 +1,6 @@
-"""The page of coverage says what is so; no function gives a wrong result, or an exception from inside."""
+"""The page of coverage says what is so; no function gives a wrong result, or an exception from
+inside.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ pytestmark = pytest.mark.full  # tries every function; tests/test_cases.py has t
 
 def test_functions_are_right_or_raise_and_the_page_says_which() -> None:
     bad = {"wrong", "breaks"}
-    assert not [(found.name, found.note) for found in rows() if bad & {found.marks[c] for c in COLUMNS}]
+    assert not [
+        (found.name, found.note) for found in rows() if bad & {found.marks[c] for c in COLUMNS}
+    ]
     assert PAGE.read_text(encoding="utf-8") == page(), "run `python -m tests.numpy.coverage`"
 
 

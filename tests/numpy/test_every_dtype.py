@@ -1,5 +1,5 @@
-"""Every function of the page of coverage, on arrays of every dtype that NumPy takes: NumPy's values, dtypes and shapes, and
-no question for a value that shapes and dtypes answer."""
+"""Every function of the page of coverage, on arrays of every dtype that NumPy takes: NumPy's
+values, dtypes and shapes, and no question for a value that shapes and dtypes answer."""
 
 from __future__ import annotations
 
@@ -72,8 +72,10 @@ BESIDES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 """What is not on the page, because it makes nothing of values."""
 
 DEPENDS_ON_VALUES = {
-    "argwhere", "bincount", "compress", "extract", "flatnonzero", "intersect1d", "nonzero", "setdiff1d", "setxor1d",
-    "trim_zeros", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "argwhere", "bincount", "compress", "extract", "flatnonzero", "intersect1d", "nonzero",
+    "setdiff1d", "setxor1d",
+    "trim_zeros", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse",
+    "unique_values",
     "poly", "polydiv", "polymul", "roots", "real_if_close",
     "linalg.eig", "linalg.eigvals", "linalg.lstsq",
 }  # fmt: skip
@@ -82,7 +84,9 @@ DEPENDS_ON_VALUES = {
 CASES = {
     name: (function, arguments)
     for name, function, arguments in cases()
-    if name not in UNREACHED and not name.startswith("functrace.") and not name.endswith("under lift")
+    if name not in UNREACHED
+    and not name.startswith("functrace.")
+    and not name.endswith("under lift")
 } | {f"{name}, of shapes": case for name, case in BESIDES.items()}
 
 DTYPES: dict[str, Callable[[Any], Any]] = {
@@ -105,13 +109,17 @@ def _arrays(arguments: tuple[Any, ...]) -> tuple[list[Any], Callable[..., tuple[
     places = [k for k, leaf in enumerate(found) if _is_array(leaf) and leaf.dtype.kind in "biufc"]
 
     def filled(*values: Any) -> tuple[Any, ...]:
-        return ft.tree.unflatten(structure, [values[places.index(k)] if k in places else x for k, x in enumerate(found)])
+        return ft.tree.unflatten(
+            structure, [values[places.index(k)] if k in places else x for k, x in enumerate(found)]
+        )
 
     return [np.asarray(found[k]) for k in places], filled
 
 
 @pytest.mark.sampled(20)
-@pytest.mark.parametrize("name", [name for name, (_, arguments) in CASES.items() if _arrays(arguments)[0]])
+@pytest.mark.parametrize(
+    "name", [name for name, (_, arguments) in CASES.items() if _arrays(arguments)[0]]
+)
 def test_values_dtypes_and_shapes_are_numpys(name: str) -> None:
     function, arguments = CASES[name]
     plain, filled = _arrays(arguments)
@@ -119,7 +127,9 @@ def test_values_dtypes_and_shapes_are_numpys(name: str) -> None:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for convert in DTYPES.values():
-            taken += _compare(name, function, filled, [convert(x) if x.dtype.kind in "fc" else x for x in plain])
+            taken += _compare(
+                name, function, filled, [convert(x) if x.dtype.kind in "fc" else x for x in plain]
+            )
     assert taken
 
 
@@ -165,10 +175,14 @@ def test_what_depends_on_values_is_on_the_page() -> None:
     assert DEPENDS_ON_VALUES <= CASES.keys()
 
 
-@pytest.mark.parametrize("base", [np.bool_, np.int8, np.int64, np.float16, np.float32, np.complex64])
+@pytest.mark.parametrize(
+    "base", [np.bool_, np.int8, np.int64, np.float16, np.float32, np.complex64]
+)
 @pytest.mark.parametrize("shape", [(2,), ()])
 def test_powers_have_the_dtype_of_the_installed_numpy(base: type, shape: tuple[int, ...]) -> None:
-    """Whether an exponent is a Python number, a NumPy scalar or a 0-d array: NumPy's rules for these moved in 2.3."""
+    """Whether an exponent is a Python number, a NumPy scalar or a 0-d array: NumPy's rules for
+    these moved in 2.3.
+    """
     values = (
         0.0,
         0.5,
@@ -193,9 +207,20 @@ def test_powers_have_the_dtype_of_the_installed_numpy(base: type, shape: tuple[i
 @pytest.mark.parametrize("method", ["linear", "weibull", "hazen", "inverted_cdf", "lower"])
 @pytest.mark.parametrize("function", [np.quantile, np.nanquantile, np.percentile, np.nanpercentile])
 def test_quantiles_are_those_of_the_installed_numpy(function: Any, method: str) -> None:
-    """In dtypes, and in NaN between infinities: NumPy's rules for these moved in 2.4.0 and in 2.4.2."""
+    """In dtypes, and in NaN between infinities: NumPy's rules for these moved in 2.4.0 and in
+    2.4.2.
+    """
     scale = 100 if "percentile" in function.__name__ else 1
-    floats = (0.0, 1.0, 0.25, np.float16(0.5), np.float32(0.5), np.float64(0.5), np.array(0.5), np.array([0.5], np.float32))
+    floats = (
+        0.0,
+        1.0,
+        0.25,
+        np.float16(0.5),
+        np.float32(0.5),
+        np.float64(0.5),
+        np.array(0.5),
+        np.array([0.5], np.float32),
+    )
     integers = (0, 1, np.int8(1), np.int64(1), np.array([0, 1]), [0, 1])
     rows = ([0, 1, 2, 3], [0, 0, -2]), ([0.0, 1.0, 3.0], [np.inf, 1.0], [-np.inf, -np.inf, 1.0])
     data = [np.array(row, t) for row in rows[0] for t in (np.int8, np.int64)]

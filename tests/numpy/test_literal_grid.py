@@ -24,5 +24,7 @@ def test_only_integers_beyond_64_bits_are_refused() -> None:
     for operation in list(OPERATIONS)[::5]:
         assert run(Column(operation, "float64", AS_ARGUMENT), counts) == []
         assert run(Column(operation, "float64", "jit"), counts) == []
-    assert counts["refused"] <= 2 * sum(type(n) is int and not -(2**63) <= n < 2**63 for n in NUMBERS) * len(OPERATIONS)
+    assert counts["refused"] <= 2 * sum(
+        type(n) is int and not -(2**63) <= n < 2**63 for n in NUMBERS
+    ) * len(OPERATIONS)
     assert counts["values"] > counts["refused"] * 5

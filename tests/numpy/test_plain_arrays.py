@@ -1,4 +1,6 @@
-"""What is not a plain array of numbers raises at every entry, with the way out; what is traced says so, and stays."""
+"""What is not a plain array of numbers raises at every entry, with the way out; what is traced says
+so, and stays.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,9 @@ ENTRIES: dict[str, Callable[[Any], Any]] = {
     "saved_residuals": lambda v: ft.saved_residuals(lambda v: v * v)(v),
     "carry of scan": lambda v: ft.scan(lambda c, _: (c * 1.0, None), v, None, 2),
     "xs of scan": lambda v: ft.scan(lambda c, x: (c, x * 1.0), 0.0, v),
-    "operand of cond": lambda v: ft.jit(lambda p: ft.cond(p > 0.0, lambda v: v * 1.0, lambda v: v * 2.0, v))(1.0),
+    "operand of cond": lambda v: ft.jit(
+        lambda p: ft.cond(p > 0.0, lambda v: v * 1.0, lambda v: v * 2.0, v)
+    )(1.0),
     "predicate of cond": lambda v: ft.cond(v, lambda: 1.0, lambda: 2.0),
     "cotangents": PULLBACK,
     "tangents of f_jvp": F_JVP,
@@ -124,8 +128,14 @@ WITH_TRACED: dict[str, Callable[[Any, Any], Any]] = {
 }
 ALL: dict[str, Callable[[Any], Any]] = {
     **ENTRIES,
-    **{name: lambda v, f=f: ft.grad(lambda x: np.sum(f(x, v)))(X) for name, f in WITH_TRACED.items()},
-    **{f"{name} under jit": lambda v, f=f: ft.jit(lambda x: f(x, v))(X) for name, f in WITH_TRACED.items()},
+    **{
+        name: lambda v, f=f: ft.grad(lambda x: np.sum(f(x, v)))(X)
+        for name, f in WITH_TRACED.items()
+    },
+    **{
+        f"{name} under jit": lambda v, f=f: ft.jit(lambda x: f(x, v))(X)
+        for name, f in WITH_TRACED.items()
+    },
 }
 
 
@@ -162,7 +172,9 @@ def test_the_way_out_of_a_masked_array() -> None:
         ft.grad(np.sum)(masked)
     assert "np.ma.getmaskarray(x)" in str(caught.value) and "np.where" in str(caught.value)
     values, mask = np.ma.getdata(masked), np.ma.getmaskarray(masked)
-    np.testing.assert_array_equal(ft.grad(lambda x: np.sum(np.where(mask, 0.0, x * x)))(values), [2.0, 0.0, 6.0, 8.0])
+    np.testing.assert_array_equal(
+        ft.grad(lambda x: np.sum(np.where(mask, 0.0, x * x)))(values), [2.0, 0.0, 6.0, 8.0]
+    )
 
 
 @pytest.mark.parametrize("staged", [False, True], ids=["grad", "jit"])
@@ -171,7 +183,9 @@ def test_traced_values_stay_in_their_process(staged: bool) -> None:
         return ft.jit(f)(X) if staged else ft.grad(lambda x: np.sum(f(x)))(X)
 
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-        with pytest.raises(UnsupportedFunctionError, match="cannot be pickled, nor sent to another process"):
+        with pytest.raises(
+            UnsupportedFunctionError, match="cannot be pickled, nor sent to another process"
+        ):
             run(lambda x, protocol=protocol: (pickle.dumps({"x": [x]}, protocol), x)[1])
 
     def copies(x: Any) -> Any:
@@ -214,7 +228,9 @@ def test_shuffling_rows_of_a_traced_array_raises(staged: bool) -> None:
         return y
 
     order = [3, 1, 3, 2]
-    expected = matrix[order] if staged else np.stack([matrix[np.equal(order, k)].sum(0) for k in range(4)])
+    expected = (
+        matrix[order] if staged else np.stack([matrix[np.equal(order, k)].sum(0) for k in range(4)])
+    )
     np.testing.assert_array_equal(run(rows), expected)
 
 
@@ -222,7 +238,14 @@ def test_what_is_traced_says_so() -> None:
     seen: list[Any] = []
 
     def f(x: Any) -> Any:
-        seen.append((isinstance(x, ft.Tracer), ft.is_traced(x), ft.is_traced({"a": [1.0, x]}), ft.is_traced([X, 1.0, None])))
+        seen.append(
+            (
+                isinstance(x, ft.Tracer),
+                ft.is_traced(x),
+                ft.is_traced({"a": [1.0, x]}),
+                ft.is_traced([X, 1.0, None]),
+            )
+        )
         return np.sum(x)
 
     for call in (ft.grad(f), ft.jit(f), lambda x: ft.vmap(f)(x[None]), ft.trace(f)):

@@ -1,7 +1,9 @@
-"""Values that NumPy fills in, starts from, or writes: what it refuses is refused, and what it casts is cast alike.
+"""Values that NumPy fills in, starts from, or writes: what it refuses is refused, and what it casts
+is cast alike.
 
-A grid of functions x dtypes x values, under jit and under vjp, beside NumPy: where we return, NumPy does, with the same
-dtype and the same bits. Where NumPy returns we may raise, but not for ordinary numbers.
+A grid of functions x dtypes x values, under jit and under vjp, beside NumPy: where we return, NumPy
+does, with the same dtype and the same bits. Where NumPy returns we may raise, but not for ordinary
+numbers.
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ from functrace.errors import FunctraceError, UnsupportedFunctionError
 DTYPES = ["?", "i1", "u1", "i8", "u8", "f2", "f4", "f8", "c16"]
 ORDINARY: list[Any] = [0, 1, 3]
 ODD: list[Any] = [
-    True, -1, 300, 2**40, 2**63, 2**70, 0.5, -0.5, 1e300, float("nan"), float("inf"), 1j, np.float64(0.5), np.float32(2.0),
-    np.int8(3), np.int64(300), np.uint8(200), np.bool_(True), np.array(300), np.array([1.5]), np.array([7]),
+    True, -1, 300, 2**40, 2**63, 2**70, 0.5, -0.5, 1e300, float("nan"), float("inf"), 1j,
+    np.float64(0.5), np.float32(2.0),
+    np.int8(3), np.int64(300), np.uint8(200), np.bool_(True), np.array(300), np.array([1.5]),
+    np.array([7]),
     np.complex64(1j), None, "a", [1, 2, 3], [0.5, 1, 2],
 ]  # fmt: skip
 MASK = np.array([True, False, True])
@@ -148,7 +152,10 @@ def test_casting_is_refused_by_the_rule_that_numpy_takes(call: Any, casting: Any
         f = functools.partial(call, dtype=wanted, **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            expected, found = _outcome(lambda f=f, x=x: f(x)), _outcome(lambda f=f, x=x: ft.jit(f)(x))
+            expected, found = (
+                _outcome(lambda f=f, x=x: f(x)),
+                _outcome(lambda f=f, x=x: ft.jit(f)(x)),
+            )
         where = f"{given} to {wanted}: expected {expected!r}, found {found!r}"
         if isinstance(expected, Exception):
             assert isinstance(found, FunctraceError), where

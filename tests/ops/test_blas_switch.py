@@ -1,4 +1,6 @@
-"""``FUNCTRACE_NUMPY_BLAS=0``: nothing that NumPy does not document is looked up, and results are the same."""
+"""``FUNCTRACE_NUMPY_BLAS=0``: nothing that NumPy does not document is looked up, and results are
+the same.
+"""
 
 from __future__ import annotations
 
@@ -29,5 +31,11 @@ print("as ever")
 
 def test_the_switch_leaves_private_names_alone() -> None:
     environment = {**os.environ, "FUNCTRACE_NUMPY_BLAS": "0"}
-    run = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert run.stdout == "as ever\n", run.stderr

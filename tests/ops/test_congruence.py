@@ -1,4 +1,6 @@
-"""What Cholesky's rule is made of: every dtype, stack and memory order; with NumPy's BLAS, with SciPy's, with none."""
+"""What Cholesky's rule is made of: every dtype, stack and memory order; with NumPy's BLAS, with
+SciPy's, with none.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ from tests.ops.libraries import LIBRARIES, use_library
 from tests.oracles import differences
 
 DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
-STACKS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (((), ()), ((2,), (2,)), ((), (2,)), ((3, 1), (2,)))
+STACKS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
+    ((), ()),
+    ((2,), (2,)),
+    ((), (2,)),
+    ((3, 1), (2,)),
+)
 FORMS: dict[str, Any] = {
     "lower product": lambda a, b: multiply_triangular(a, b, lower=True),
     "upper product": lambda a, b: multiply_triangular(a, b, lower=False),
@@ -69,9 +76,13 @@ def test_values(form: str, dtype: Any) -> None:
         ):
             found = FORMS[form](given, b)
             assert found.dtype == dtype
-            np.testing.assert_allclose(found, expected, rtol=1e-4 if np.finfo(dtype).eps > 1e-10 else 1e-11, atol=1e-5)
+            np.testing.assert_allclose(
+                found, expected, rtol=1e-4 if np.finfo(dtype).eps > 1e-10 else 1e-11, atol=1e-5
+            )
             if not form.endswith(("product", "factor")):
-                np.testing.assert_allclose(found, np.conj(found.swapaxes(-1, -2)), rtol=1e-5, atol=1e-6)
+                np.testing.assert_allclose(
+                    found, np.conj(found.swapaxes(-1, -2)), rtol=1e-5, atol=1e-6
+                )
 
 
 def test_what_is_not_read_does_not_show() -> None:
@@ -104,7 +115,10 @@ def test_several_blocks(n: int, dtype: Any) -> None:
     kept = b.copy()
     found, expected = FORMS[form](a, b), expected_of(form, a.astype(np.complex128), b)
     assert found.dtype == dtype
-    assert np.abs(found - expected).max() < (1e-4 if dtype is np.float32 else 1e-12) * np.abs(expected).max()
+    assert (
+        np.abs(found - expected).max()
+        < (1e-4 if dtype is np.float32 else 1e-12) * np.abs(expected).max()
+    )
     np.testing.assert_array_equal(b, kept)
 
 
@@ -129,7 +143,9 @@ def test_triangles_in_any_layout_and_stacks_of_any_shape(dtype: Any) -> None:
                 triangle = np.tril(a, -1 if unit else 0) if lower else np.triu(a, 1 if unit else 0)
                 x = solve_triangular(a, b, lower=lower, unit=unit)
                 made = (triangle + np.eye(4) if unit else triangle) @ x
-                np.testing.assert_allclose(made, np.broadcast_to(b, made.shape), rtol=1e-3, atol=1e-3)
+                np.testing.assert_allclose(
+                    made, np.broadcast_to(b, made.shape), rtol=1e-3, atol=1e-3
+                )
                 assert x.dtype == dtype
 
 
@@ -144,7 +160,9 @@ def test_derivatives_equal_differences(form: str, dtype: Any) -> None:
 
     directions = [draw(3, 3, seed=7, dtype=dtype), draw(3, 3, seed=8, dtype=dtype)]
     (expected,) = differences(f, [a, b], directions)
-    np.testing.assert_allclose(ft.jvp(f, (a, b), tuple(directions))[1], expected, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(
+        ft.jvp(f, (a, b), tuple(directions))[1], expected, rtol=1e-7, atol=1e-7
+    )
     gradients = ft.grad(lambda x, y: np.sum(f(x, y)), argnums=(0, 1))(a, b)
     pulled = sum(np.sum(g * d).real for g, d in zip(gradients, directions, strict=True))
     np.testing.assert_allclose(pulled, np.sum(expected), rtol=1e-7, atol=1e-7)
@@ -153,7 +171,9 @@ def test_derivatives_equal_differences(form: str, dtype: Any) -> None:
         return np.sum(np.abs(ft.grad(lambda x: np.sum(f(x, b)))(x)) ** 2)
 
     (expected,) = differences(slope, [a], directions[:1])
-    np.testing.assert_allclose(ft.jvp(slope, (a,), (directions[0],))[1], expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        ft.jvp(slope, (a,), (directions[0],))[1], expected, rtol=1e-6, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -163,4 +183,6 @@ def test_mapped_equals_loop(form: str, mapped: tuple[int | None, int | None]) ->
     b = draw(4, 3, 3) if mapped[1] == 0 else draw(3, 3)
     f = FORMS[form]
     expected = [f(a[k] if mapped[0] == 0 else a, b[k] if mapped[1] == 0 else b) for k in range(4)]
-    np.testing.assert_allclose(ft.jit(ft.vmap(f, in_axes=mapped))(a, b), expected, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(
+        ft.jit(ft.vmap(f, in_axes=mapped))(a, b), expected, rtol=1e-11, atol=1e-13
+    )

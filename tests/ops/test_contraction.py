@@ -1,4 +1,6 @@
-"""Contractions of two operands: every arrangement of axes against NumPy's ``einsum``, products of matrices as ``matmul``."""
+"""Contractions of two operands: every arrangement of axes against NumPy's ``einsum``, products of
+matrices as ``matmul``.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ SIZES = {"a": 2, "b": 3, "c": 4, "d": 5}
 
 
 def subscripts_of(rank: int) -> list[str]:
-    """All contractions of two operands of ``rank`` axes, no letter twice in one, with each result of ``rank`` letters."""
+    """All contractions of two operands of ``rank`` axes, no letter twice in one, with each result
+    of ``rank`` letters.
+    """
     made = []
     for y in itertools.permutations("abcd", rank):
         x = "abc"[:rank]
@@ -37,11 +41,15 @@ def test_every_arrangement_of_axes_is_numpys(rank: int) -> None:
         left, _, right = subscripts.partition("->")[0].partition(",")
         x, y = draw(left, 0), draw(right, 1)
         expected = np.einsum(subscripts, x, y)
-        np.testing.assert_allclose(contract(subscripts, x, y), expected, rtol=1e-13, atol=1e-13, err_msg=subscripts)
+        np.testing.assert_allclose(
+            contract(subscripts, x, y), expected, rtol=1e-13, atol=1e-13, err_msg=subscripts
+        )
         program = ft.trace(lambda x, y, s=subscripts: np.einsum(s, x, y))(x, y)
         products += any(equation.primitive.name == "matmul" for equation in program.equations)
         weights = np.cos(np.arange(expected.size).reshape(expected.shape))
-        by_x, by_y = ft.grad(lambda x, y, s=subscripts, w=weights: np.sum(w * np.einsum(s, x, y)), argnums=(0, 1))(x, y)
+        by_x, by_y = ft.grad(
+            lambda x, y, s=subscripts, w=weights: np.sum(w * np.einsum(s, x, y)), argnums=(0, 1)
+        )(x, y)
         out = subscripts.partition("->")[2]
         if set(left) <= {*right, *out}:
             reference = np.einsum(f"{out},{right}->{left}", weights, y)
@@ -49,7 +57,8 @@ def test_every_arrangement_of_axes_is_numpys(rank: int) -> None:
         if set(right) <= {*left, *out}:
             reference = np.einsum(f"{out},{left}->{right}", weights, x)
             np.testing.assert_allclose(by_y, reference, rtol=1e-13, atol=1e-13, err_msg=subscripts)
-    # the shared letter is one of two, y and the result have two orders each; of rank 2 the new letter is one of two, too
+    # the shared letter is one of two, y and the result have two orders each; of rank 2 the new
+    # letter is one of two, too
     assert products == {1: 0, 2: 16, 3: 8}[rank]
 
 
@@ -57,7 +66,9 @@ def test_every_arrangement_of_axes_is_numpys(rank: int) -> None:
 def test_products_of_matrices_of_every_dtype_are_numpys(dtype: Any) -> None:
     rng = np.random.default_rng(0)
     for shape in ((7, 2, 3), (0, 2, 3), (7, 0, 3), (7, 2, 0)):
-        x, y = (rng.integers(-3, 4, size).astype(dtype) for size in (shape, (shape[0], shape[2], 5)))
+        x, y = (
+            rng.integers(-3, 4, size).astype(dtype) for size in (shape, (shape[0], shape[2], 5))
+        )
         for other in (y, y.astype(np.result_type(dtype, np.float64))):
             expected = np.einsum("abc,acd->abd", x, other)
             for found in (

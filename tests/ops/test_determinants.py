@@ -1,4 +1,6 @@
-"""Derivatives of determinants, to third order, against minors and differences: regular, singular, tiny and huge matrices."""
+"""Derivatives of determinants, to third order, against minors and differences: regular, singular,
+tiny and huge matrices.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def cofactors(x: Any) -> Any:
 
 
 def stacks(n: int, dtype: Any) -> list[Any]:
-    """A stack of regular matrices, and one with a singular, an ill-conditioned and a zero matrix in it."""
+    """A stack of regular matrices, and one with a singular, an ill-conditioned and a zero matrix in
+    it.
+    """
     regular = draw(4, n, n, dtype=dtype)
     mixed = regular.copy()
     if n > 1:
@@ -66,19 +70,32 @@ def test_second_and_third_derivatives_are_those_of_the_minors(n: int) -> None:
     for x in (regular, mixed):
         for direction in (first, second, x):
             along = np.sum(ft.grad(once)(x) * direction)
-            np.testing.assert_allclose(along, differences(once, (x,), (direction,))[0], rtol=1e-8, atol=1e-8)
-    x = mixed if n <= 3 else regular  # (higher derivatives of larger matrices need regular ones: see `det`)
+            np.testing.assert_allclose(
+                along, differences(once, (x,), (direction,))[0], rtol=1e-8, atol=1e-8
+            )
+    x = (
+        mixed if n <= 3 else regular
+    )  # (higher derivatives of larger matrices need regular ones: see `det`)
     for direction in (first, second, x):
         along = np.sum(ft.grad(twice)(x) * direction)
-        np.testing.assert_allclose(along, differences(twice, (x,), (direction,))[0], rtol=1e-7, atol=1e-7)
-    forward, reverse = ft.jacfwd(ft.jacfwd(ft.jacfwd(weighted)))(x), ft.jacrev(ft.jacrev(ft.jacrev(weighted)))(x)
+        np.testing.assert_allclose(
+            along, differences(twice, (x,), (direction,))[0], rtol=1e-7, atol=1e-7
+        )
+    forward, reverse = (
+        ft.jacfwd(ft.jacfwd(ft.jacfwd(weighted)))(x),
+        ft.jacrev(ft.jacrev(ft.jacrev(weighted)))(x),
+    )
     np.testing.assert_allclose(forward, reverse, rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_vmap_of_a_hessian_is_a_loop(n: int) -> None:
     for x in stacks(n, float):
-        for transform in (ft.hessian, lambda f: ft.jacfwd(ft.jacfwd(f)), lambda f: ft.jacrev(ft.jacrev(f))):
+        for transform in (
+            ft.hessian,
+            lambda f: ft.jacfwd(ft.jacfwd(f)),
+            lambda f: ft.jacrev(ft.jacrev(f)),
+        ):
             of_one = transform(np.linalg.det)
             expected = np.stack([of_one(matrix) for matrix in x])
             for found in (ft.vmap(of_one)(x), ft.jit(ft.vmap(of_one))(x)):
@@ -102,7 +119,9 @@ def test_large_matrices_with_singular_ones_among_them() -> None:
     np.testing.assert_allclose(found[1], only, rtol=1e-9, atol=1e-9 * np.abs(only).max())
     for k in (0, 2):
         expected = np.linalg.det(x[k]) * np.linalg.inv(x[k]).T
-        np.testing.assert_allclose(found[k], expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+        np.testing.assert_allclose(
+            found[k], expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max()
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])

@@ -1,4 +1,6 @@
-"""How gamma samples move with their shape: against SciPy's quantiles, differences, and asymptotic series."""
+"""How gamma samples move with their shape: against SciPy's quantiles, differences, and asymptotic
+series.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def log_quantile(a: Any, level: Any) -> Any:
 
 def far(function: Any, x: Any, step: float) -> Any:
     """A difference of fourth order."""
-    near, further = ((function(x + s * step) - function(x - s * step)) / (2 * s * step) for s in (1, 2))
+    near, further = (
+        (function(x + s * step) - function(x - s * step)) / (2 * s * step) for s in (1, 2)
+    )
     return (4 * near - further) / 3
 
 
@@ -51,7 +55,9 @@ def test_in_both_tails() -> None:
     for z in (-3.0, 0.0, 3.0):
         a = 1e10
         found = log_gamma_slope(np.array([a]), np.log([a + z * np.sqrt(a)]))
-        np.testing.assert_allclose(found, (1 + z / (2 * np.sqrt(a))) / (a + z * np.sqrt(a)), rtol=3e-5)
+        np.testing.assert_allclose(
+            found, (1 + z / (2 * np.sqrt(a))) / (a + z * np.sqrt(a)), rtol=3e-5
+        )
 
 
 def test_every_order() -> None:
@@ -66,8 +72,12 @@ def test_every_order() -> None:
     def by_log(log_x: Any) -> Any:
         return ft.jvp(lambda log_x: log_gamma_slope(a, log_x), (log_x,), (ones,))[1]
 
-    np.testing.assert_allclose(by_shape(a), far(lambda a: log_gamma_slope(a, log_x), a, 1e-3 * a), rtol=1e-6, atol=1e-12)
-    np.testing.assert_allclose(by_log(log_x), far(lambda y: log_gamma_slope(a, y), log_x, 1e-3), rtol=2e-5, atol=1e-9)
+    np.testing.assert_allclose(
+        by_shape(a), far(lambda a: log_gamma_slope(a, log_x), a, 1e-3 * a), rtol=1e-6, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        by_log(log_x), far(lambda y: log_gamma_slope(a, y), log_x, 1e-3), rtol=2e-5, atol=1e-9
+    )
     third = ft.jvp(by_shape, (a,), (ones,))[1]
     np.testing.assert_allclose(third, far(by_shape, a, 1e-3 * a), rtol=1e-5, atol=1e-10)
     third = ft.jvp(by_log, (log_x,), (ones,))[1]
@@ -77,17 +87,26 @@ def test_every_order() -> None:
 def test_dtypes_and_what_is_not_a_shape() -> None:
     found = log_gamma_slope(np.array([0.5, 2.0], np.float32), np.array([0.1, 0.3], np.float32))
     assert found.dtype == np.float32
-    assert_same(found, log_gamma_slope(np.array([0.5, 2.0]), np.array([0.1, 0.3])).astype(np.float32), rtol=1e-5, atol=0)
+    assert_same(
+        found,
+        log_gamma_slope(np.array([0.5, 2.0]), np.array([0.1, 0.3])).astype(np.float32),
+        rtol=1e-5,
+        atol=0,
+    )
     assert np.isnan(log_gamma_slope(np.array([np.nan, 1.0]), np.array([1.0, np.nan]))).all()
     assert log_gamma_slope(np.zeros((0, 3)), np.zeros((0, 3))).shape == (0, 3)
     large = log_gamma_slope(np.full((3, 5000), 1.5), np.zeros(5000))  # more than a block
-    np.testing.assert_array_equal(large, np.full((3, 5000), log_gamma_slope(np.array(1.5), np.array(0.0))))
+    np.testing.assert_array_equal(
+        large, np.full((3, 5000), log_gamma_slope(np.array(1.5), np.array(0.0)))
+    )
 
 
 @pytest.mark.parametrize("order", range(6))
 def test_polygamma(order: int) -> None:
     x = np.array([1e-3, 0.1, 0.5, 1.0, 1.4616321449683622, 3.0, 9.9, 40.0, 1e4, 1e8])
-    np.testing.assert_allclose(polygamma(x, order), special.polygamma(order, x), rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(
+        polygamma(x, order), special.polygamma(order, x), rtol=1e-13, atol=1e-15
+    )
     assert np.isnan(polygamma(np.array([-1.5, np.nan]), order)).all()
     slope = ft.jvp(lambda x: polygamma(x, order), (x,), (np.ones_like(x),))[1]
     np.testing.assert_allclose(slope, special.polygamma(order + 1, x), rtol=1e-13)

@@ -1,6 +1,8 @@
-"""Functions made of gamma at integers and half-integers, where gammas have poles: derivatives against differences.
+"""Functions made of gamma at integers and half-integers, where gammas have poles: derivatives
+against differences.
 
-SciPy's values beside a pole have all digits, so that differences of eight of them find the derivative at it to 1e-9.
+SciPy's values beside a pole have all digits, so that differences of eight of them find the
+derivative at it to 1e-9.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ FAMILIES = {
     "loggamma": _ufunc(lambda x: np.real(special.loggamma(x)), LINE),
     "psi": _ufunc(special.psi, LINE),
     "gammasgn": _ufunc(special.gammasgn, LINE[LINE % 1 != 0]),
-    "polygamma": Family(lambda x: made.polygamma(1, x), lambda x: special.polygamma(1, x), (LINE[LINE > 0],)),
+    "polygamma": Family(
+        lambda x: made.polygamma(1, x), lambda x: special.polygamma(1, x), (LINE[LINE > 0],)
+    ),
     "zeta": _ufunc(lambda q: special.zeta(3.0, q), LINE[LINE > 0]),
     "multigammaln": Family(
         lambda a: made.multigammaln(a, 3),
@@ -85,12 +89,21 @@ def differences(f: Callable[..., Any], at: list[Array], k: int) -> tuple[Array, 
         return f(*[x + step * (j == k) for j, x in enumerate(at)])
 
     steps = [(near(STEP * (j + 1)), near(-STEP * (j + 1))) for j in range(4)]
-    found = np.sum([w * (above - below) for w, (above, below) in zip(WEIGHTS, steps, strict=True)], axis=0) / STEP
+    found = (
+        np.sum(
+            [w * (above - below) for w, (above, below) in zip(WEIGHTS, steps, strict=True)], axis=0
+        )
+        / STEP
+    )
     middle = f(*at)
     (above, below), (further, before) = steps[:2]
-    bend = np.abs(4.0 * (above + below) - (further + before) - 6.0 * middle)  # of the order STEP^4, but where it jumps
+    bend = np.abs(
+        4.0 * (above + below) - (further + before) - 6.0 * middle
+    )  # of the order STEP^4, but where it jumps
     size = np.sum([np.abs(x) for pair in steps for x in pair], axis=0)
-    return found, np.isfinite(found) & np.isfinite(middle) & (bend < 1e-4 * (size + 1.0)) & (size < 1e4)
+    return found, np.isfinite(found) & np.isfinite(middle) & (bend < 1e-4 * (size + 1.0)) & (
+        size < 1e4
+    )
 
 
 @pytest.mark.sampled(4)
@@ -103,7 +116,9 @@ def test_derivatives_at_integers_and_half_integers(name: str) -> None:
     def compare(word: str, found: Any, expected: Any, where: Array, rtol: float) -> None:
         wrong = where & ~(np.abs(found - expected) <= rtol * np.maximum(1.0, np.abs(expected)))
         for n in np.flatnonzero(wrong):
-            failures.append(f"{word} at {[float(x[n]) for x in grid]}: {found[n]}, not {expected[n]}")
+            failures.append(
+                f"{word} at {[float(x[n]) for x in grid]}: {found[n]}, not {expected[n]}"
+            )
 
     with np.errstate(all="ignore"):
         for k in family.by:

@@ -30,7 +30,9 @@ def works(draw: Any) -> Any:
     both = tuple(draw(st.lists(st.integers(0, 6), max_size=2)))
     index: list[Any] = []
     for n in shape[: draw(st.integers(0, len(shape)))]:
-        kind = draw(st.sampled_from(["whole", "array", "array", "number", "part", "row", "mask", "outside"]))
+        kind = draw(
+            st.sampled_from(["whole", "array", "array", "number", "part", "row", "mask", "outside"])
+        )
         index.append(
             {
                 "whole": slice(None),

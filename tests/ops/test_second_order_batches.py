@@ -1,4 +1,6 @@
-"""vmap of second derivatives of linear algebra: primitives of two operands, of which either may have the batch axis."""
+"""vmap of second derivatives of linear algebra: primitives of two operands, of which either may
+have the batch axis.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Triangular systems: every triangle, dtype, stack and memory order; with NumPy's BLAS, with SciPy's, with none."""
+"""Triangular systems: every triangle, dtype, stack and memory order; with NumPy's BLAS, with
+SciPy's, with none.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ from tests.ops.libraries import LIBRARIES, use_library
 from tests.oracles import differences
 
 DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
-STACKS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (((), ()), ((2,), (2,)), ((), (2,)), ((3, 1), (2,)))
+STACKS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
+    ((), ()),
+    ((2,), (2,)),
+    ((), (2,)),
+    ((3, 1), (2,)),
+)
 
 
 @pytest.fixture(params=LIBRARIES, autouse=True)
@@ -39,7 +46,9 @@ def test_solves_what_numpy_solves(lower: bool, unit: bool, dtype: Any) -> None:
         for given in (a, np.asfortranarray(a), np.repeat(a, 2, axis=-1)[..., ::2]):
             found = solve_triangular(given, b, lower=lower, unit=unit)
             assert found.dtype == dtype
-            np.testing.assert_allclose(found, expected, rtol=1e-4 if np.finfo(dtype).eps > 1e-10 else 1e-12)
+            np.testing.assert_allclose(
+                found, expected, rtol=1e-4 if np.finfo(dtype).eps > 1e-10 else 1e-12
+            )
 
 
 @pytest.mark.parametrize("shape", [(0, 0, 2), (3, 3, 0), (1, 1, 1)])
@@ -51,12 +60,16 @@ def test_empty_and_small(shape: tuple[int, int, int]) -> None:
 def test_zero_on_the_diagonal_raises() -> None:
     with pytest.raises(np.linalg.LinAlgError, match="Singular"):
         solve_triangular(np.diag([1.0, 0.0]), np.ones((2, 1)), lower=True)
-    np.testing.assert_array_equal(solve_triangular(np.diag([1.0, 0.0]), np.ones((2, 1)), lower=True, unit=True), 1)
+    np.testing.assert_array_equal(
+        solve_triangular(np.diag([1.0, 0.0]), np.ones((2, 1)), lower=True, unit=True), 1
+    )
 
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("lower, unit", list(itertools.product((True, False), repeat=2)))
-@pytest.mark.parametrize("solver", [solve_triangular, right_solve, solve_adjoint], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "solver", [solve_triangular, right_solve, solve_adjoint], ids=lambda f: f.__name__
+)
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_derivatives_equal_differences(lower: bool, unit: bool, solver: Any, dtype: Any) -> None:
     a, b = regular(3, 3, dtype=dtype), draw(3, 3, dtype=dtype)
@@ -77,7 +90,9 @@ def test_derivatives_equal_differences(lower: bool, unit: bool, solver: Any, dty
         return np.sum(np.abs(ft.grad(lambda x: np.sum(f(x, second)))(x)) ** 2)
 
     (expected,) = differences(slope, [first], directions[:1])
-    np.testing.assert_allclose(ft.jvp(slope, (first,), (directions[0],))[1], expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        ft.jvp(slope, (first,), (directions[0],))[1], expected, rtol=1e-6, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("mapped", [(0, None), (None, 0), (0, 0)])

@@ -1,6 +1,8 @@
-"""No pass that says it is exact changes a bit, or how a result lies in memory: random chains in mixed dtypes and layouts.
+"""No pass that says it is exact changes a bit, or how a result lies in memory: random chains in
+mixed dtypes and layouts.
 
-Chains are of what the rows of `functrace.passes` rewrite: signs, factors, quotients, sums, ties, broadcasts, moves.
+Chains are of what the rows of `functrace.passes` rewrite: signs, factors, quotients, sums, ties,
+broadcasts, moves.
 """
 
 from __future__ import annotations
@@ -17,13 +19,33 @@ from functrace.tracing.evaluate import evaluate_program
 
 pytestmark = pytest.mark.bits
 
-SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, -3.0, 0.5, np.inf, -np.inf, np.nan, 1e-310, 6e4, -7e4, 3e38, 1.7e308, 1e-5, 1.1]
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    2.0,
+    -3.0,
+    0.5,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-310,
+    6e4,
+    -7e4,
+    3e38,
+    1.7e308,
+    1e-5,
+    1.1,
+]
 DTYPES = ["f8", "f4", "f2", "c8", "i8", "i1", "u1", "?"]
 ONES, NUMBERS = np.ones(()), [2, -2, 4.0, 0.5, 0.0, -0.0, 3, 1.0, -1, 1024, 3.7, np.inf]
 LAYOUTS: list[Callable[[Any, tuple[int, ...]], Any]] = [
     lambda make, shape: make(shape),
     lambda make, shape: make(shape[::-1]).T,
-    lambda make, shape: make(tuple([2 * n for n in shape]))[tuple([slice(None, None, 2)] * len(shape))],
+    lambda make, shape: make(tuple([2 * n for n in shape]))[
+        tuple([slice(None, None, 2)] * len(shape))
+    ],
     lambda make, shape: make(shape)[::-1],
     lambda make, shape: np.broadcast_to(make(shape[1:]), shape),
 ]
@@ -48,7 +70,9 @@ STEPS: dict[str, Callable[[Any, Any, Any, int], Any]] = {
     "x * y": lambda x, y, c, k: x * y,
     "x / y": lambda x, y, c, k: x / y,
     "a number": lambda x, y, c, k: (
-        lambda n: [x * n, n * x, x / n, n / x, x + n, n - x][k % 6] if x.dtype.kind in "fc" else x * 3
+        lambda n: (
+            [x * n, n * x, x / n, n / x, x + n, n - x][k % 6] if x.dtype.kind in "fc" else x * 3
+        )
     )(NUMBERS[k % len(NUMBERS)]),
     "abs": lambda x, y, c, k: abs(x),
     "square": lambda x, y, c, k: np.square(x),
@@ -59,7 +83,9 @@ STEPS: dict[str, Callable[[Any, Any, Any, int], Any]] = {
     "flat": lambda x, y, c, k: x.reshape(-1),
     "wider": lambda x, y, c, k: np.expand_dims(x, k % (x.ndim + 1)),
     "narrow": lambda x, y, c, k: np.squeeze(x),
-    "sum": lambda x, y, c, k: np.sum(x, axis=[None, (), *range(x.ndim)][k % (x.ndim + 2)], keepdims=k % 3 == 0),
+    "sum": lambda x, y, c, k: np.sum(
+        x, axis=[None, (), *range(x.ndim)][k % (x.ndim + 2)], keepdims=k % 3 == 0
+    ),
     "sum of -x": lambda x, y, c, k: np.sum(-x, axis=k % x.ndim),
     "zeros but first": lambda x, y, c, k: zeros_but_first(x) + zeros_but_first(y),
     "x @ y": lambda x, y, c, k: x @ y,
@@ -67,27 +93,40 @@ STEPS: dict[str, Callable[[Any, Any, Any, int], Any]] = {
     "three times": lambda x, y, c, k: x + x + x,
     "ties": lambda x, y, c, k: y * ties(x, k, k // 3, k % 5 > 0),
     "broadcast": lambda x, y, c, k: np.broadcast_to(x, (2, *x.shape)),
-    "constant": lambda x, y, c, k: [x * c, x + c, x * ONES.astype(c.dtype), np.zeros_like(x) + c][k % 4],
+    "constant": lambda x, y, c, k: [x * c, x + c, x * ONES.astype(c.dtype), np.zeros_like(x) + c][
+        k % 4
+    ],
     "ones": lambda x, y, c, k: x * np.ones_like(x),
 }
 
 
 def drawn(seed: int, layouts: int = 4) -> tuple[Callable[..., Any], list[Any]]:
-    """A function of arrays, and arrays; what NumPy refuses is skipped, by the shapes and dtypes alone."""
+    """A function of arrays, and arrays; what NumPy refuses is skipped, by the shapes and dtypes
+    alone.
+    """
     rng = np.random.default_rng(seed)
     base = tuple(rng.choice([1, 2, 3, 4, 9], size=rng.integers(1, 4)).tolist())
     count = int(rng.integers(1, 4))
-    shapes = [base, *[tuple([1 if rng.random() < 0.3 else n for n in base]) for _ in range(count - 1)]]
+    shapes = [
+        base,
+        *[tuple([1 if rng.random() < 0.3 else n for n in base]) for _ in range(count - 1)],
+    ]
     kinds = [DTYPES[k] for k in rng.integers(0, 3 if rng.random() < 0.5 else len(DTYPES), count)]
 
     def array(layouts: int, shape: tuple[int, ...], kind: str) -> Any:
         def make(shape: tuple[int, ...]) -> Any:
             x = rng.choice(SPECIAL, shape) if rng.random() < 0.5 else rng.normal(size=shape)
-            return x.astype(kind) if kind in "f8 f4 f2 c8" else rng.integers(-128, 256, shape).astype(kind)
+            return (
+                x.astype(kind)
+                if kind in "f8 f4 f2 c8"
+                else rng.integers(-128, 256, shape).astype(kind)
+            )
 
         return LAYOUTS[int(rng.integers(layouts))](make, shape)
 
-    args, constants = [[array(most, *each) for each in zip(shapes, kinds, strict=True)] for most in (layouts, 5)]
+    args, constants = [
+        [array(most, *each) for each in zip(shapes, kinds, strict=True)] for most in (layouts, 5)
+    ]
     names = rng.choice(list(STEPS), int(rng.integers(2, 12))).tolist()
     places = rng.integers(0, 1 << 30, (len(names), 4)).tolist()
 
@@ -110,7 +149,11 @@ def bits(x: Any) -> Any:
     """An array in which equal numbers are equal bytes: nans count as one."""
     x = np.ascontiguousarray(x)
     parts = x.view(x.real.dtype) if x.dtype.kind == "c" else x
-    return np.where(np.isnan(parts), np.nan, parts).astype(parts.dtype).tobytes() if x.dtype.kind in "fc" else x.tobytes()
+    return (
+        np.where(np.isnan(parts), np.nan, parts).astype(parts.dtype).tobytes()
+        if x.dtype.kind in "fc"
+        else x.tobytes()
+    )
 
 
 def lies(x: Any) -> list[int]:
@@ -143,7 +186,9 @@ def test_exact_rows_change_no_bit_and_no_layout(seed: int) -> None:
 @pytest.mark.sampled(8)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(10_000, 10_900, 30))
-def test_calls_that_are_interpreted_and_compiled_give_the_same_bits_in_the_same_layout(seed: int) -> None:
+def test_calls_that_are_interpreted_and_compiled_give_the_same_bits_in_the_same_layout(
+    seed: int,
+) -> None:
     whole = [without("batched matmul"), without("small matmul")]
     with np.errstate(all="ignore"):
         for each in range(seed, seed + 30):
@@ -184,7 +229,9 @@ def test_more_ties_than_float16_counts_share_nothing() -> None:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("f", [np.logaddexp, np.logaddexp2], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("c", [0.0, -0.0, 1.5, -800.0, np.inf, -np.inf, np.nan], ids=str)
-@pytest.mark.parametrize("kind", [float, np.float64, np.float32, np.array], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind", [float, np.float64, np.float32, np.array], ids=lambda kind: kind.__name__
+)
 @pytest.mark.parametrize("is_first", [False, True])
 def test_shares_beside_a_number(f: Any, c: float, kind: Any, is_first: bool) -> None:
     number = kind(c)
@@ -198,7 +245,12 @@ def test_shares_beside_a_number(f: Any, c: float, kind: Any, is_first: bool) -> 
             found = ft.jit(gradient)(points)
             expected = evaluate_program(ft.trace(gradient)(points), [points])[0]
             exact = 1 / (
-                1 + np.where(points == c, 1.0, np.power(np.e if f is np.logaddexp else 2.0, c - points.astype(float)))
+                1
+                + np.where(
+                    points == c,
+                    1.0,
+                    np.power(np.e if f is np.logaddexp else 2.0, c - points.astype(float)),
+                )
             )
         np.testing.assert_array_equal(found, expected)
         np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))

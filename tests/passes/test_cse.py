@@ -1,4 +1,6 @@
-"""Nothing is computed twice, but for what is computed again on purpose; savings change no bit, on random programs too."""
+"""Nothing is computed twice, but for what is computed again on purpose; savings change no bit, on
+random programs too.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def among_zeros(x: Any, first: int) -> Any:
 def merged(f: Callable[..., Any], *arguments: Any) -> Counter[str]:
     program = ft.trace(f)(*arguments)
     made = merge_common_subexpressions(program).check()
-    for found, expected in zip(evaluate_program(made, arguments), evaluate_program(program, arguments), strict=True):
+    for found, expected in zip(
+        evaluate_program(made, arguments), evaluate_program(program, arguments), strict=True
+    ):
         np.testing.assert_array_equal(found, expected, strict=True)
     return counted(made)
 
@@ -103,14 +107,34 @@ def test_large_arrays_are_not_kept_for_long() -> None:
     assert merged(f, x[:8, :8])["exp"] == 1
 
 
-SPECIAL = [0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 1.7e308, -1.7e308, 3.4e38, 1e-45, 65504.0, 6e-8]
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.5,
+    np.inf,
+    -np.inf,
+    np.nan,
+    5e-324,
+    -5e-324,
+    1.7e308,
+    -1.7e308,
+    3.4e38,
+    1e-45,
+    65504.0,
+    6e-8,
+]
 
 
 @pytest.mark.parametrize("kind", ["f2", "f4", "f8", "c8", "c16", "i1", "u1", "i8", "u8"])
 def test_savings_change_no_bit(kind: str) -> None:
     """Zeros with signs, infinities, nan, overflow and subnormal numbers, in all dtypes."""
     with np.errstate(all="ignore"):
-        values = np.array(SPECIAL).astype(kind) if kind[0] in "fc" else np.array([0, 1, 2, 127, 128, 255, 77]).astype(kind)
+        values = (
+            np.array(SPECIAL).astype(kind)
+            if kind[0] in "fc"
+            else np.array([0, 1, 2, 127, 128, 255, 77]).astype(kind)
+        )
     x, y = (a.ravel() for a in np.meshgrid(values, values))
     z = np.roll(x, 5)
     square = (len(values), len(values))
@@ -118,10 +142,24 @@ def test_savings_change_no_bit(kind: str) -> None:
     def rows(x: Any, y: Any, z: Any) -> Any:
         x, y, z = (np.reshape(part, square) for part in (x, y, z))
         c = z[:, :1]
-        made = [-(x * c), -(c * x), -(x * 3), np.sum(-(x * y), axis=1), np.sum(-np.abs(x), axis=0), x + x + x, y + (x + x)]
+        made = [
+            -(x * c),
+            -(c * x),
+            -(x * 3),
+            np.sum(-(x * y), axis=1),
+            np.sum(-np.abs(x), axis=0),
+            x + x + x,
+            y + (x + x),
+        ]
         if kind[0] == "f":
-            ties = [np.astype(a == np.max(a, axis=1, keepdims=True), x.dtype) for a in (x, y, np.abs(z))]
-            made += [b * (t / np.sum(t, axis=1, keepdims=True)) for t in ties for b in (c, x[:, 3:4], 2.5)]
+            ties = [
+                np.astype(a == np.max(a, axis=1, keepdims=True), x.dtype) for a in (x, y, np.abs(z))
+            ]
+            made += [
+                b * (t / np.sum(t, axis=1, keepdims=True))
+                for t in ties
+                for b in (c, x[:, 3:4], 2.5)
+            ]
             made += [-(x / c), -(c / x), -(x / 0.0), -(2.5 / x), z + (z + z)]
         return tuple(made)
 
@@ -138,7 +176,10 @@ def test_savings_change_no_bit(kind: str) -> None:
         lambda x, y, z: ((-x) * y + z, z + x * (-y), z - (-x) * y, z - x * (-y)),
         lambda x, y, z: (x + np.roll(-y, 3), x - np.roll(-y, -3), x + np.reshape(-y, (-1,))),
         lambda x, y, z: ((-x) * 3, 3 * (-x), -(x * 3), -(3 * x)),
-        lambda x, y, z: (among_zeros(x, 0) + among_zeros(y, 0), among_zeros(x, 1) + among_zeros(z, 0)),
+        lambda x, y, z: (
+            among_zeros(x, 0) + among_zeros(y, 0),
+            among_zeros(x, 1) + among_zeros(z, 0),
+        ),
         lambda x, y, z: (x / 2, x / 64, x / 3, x / 1, (x * 2) * 4, 4 * (x * 2), (x * 64) * 32),
     ]
     if kind[0] in "fc":
@@ -152,11 +193,40 @@ def test_savings_change_no_bit(kind: str) -> None:
                 (x * 0.5) * 3.0,
                 (x * 3.0) * 3.0,
             ),
-            lambda x, y, z: ((x * 2) * large, large * (-8 * x), (x * 3) * large, (x * 2) * small, (x * 16384) * large),
+            lambda x, y, z: (
+                (x * 2) * large,
+                large * (-8 * x),
+                (x * 3) * large,
+                (x * 2) * small,
+                (x * 16384) * large,
+            ),
             lambda x, y, z: ((-x) * (y * 2.5), (z * -0.5) * (-x), (-x) * (y * 0.0), (-x) * (y * z)),
-            lambda x, y, z: (x / 1024, y / 16384, x / 32768, (x * 8192) * 4, (x * 64) * 1024, x / -2),
-            lambda x, y, z: ((-x) * 2.5, -(x * 0.5), x / 2.0, x / -4.0, x / 0.25, x / 0.0, (x * 0.5) * 0.5, (x * 0.5) * 4.0),
-            lambda x, y, z: ((-x) * 0.0, (-x) * -0.0, -(x * 0), (-x) * np.inf, (x * -2.0) * 4.0, (-x) * np.nan),
+            lambda x, y, z: (
+                x / 1024,
+                y / 16384,
+                x / 32768,
+                (x * 8192) * 4,
+                (x * 64) * 1024,
+                x / -2,
+            ),
+            lambda x, y, z: (
+                (-x) * 2.5,
+                -(x * 0.5),
+                x / 2.0,
+                x / -4.0,
+                x / 0.25,
+                x / 0.0,
+                (x * 0.5) * 0.5,
+                (x * 0.5) * 4.0,
+            ),
+            lambda x, y, z: (
+                (-x) * 0.0,
+                (-x) * -0.0,
+                -(x * 0),
+                (-x) * np.inf,
+                (x * -2.0) * 4.0,
+                (-x) * np.nan,
+            ),
         ]
     for f in functions:
         with np.errstate(all="ignore"):
@@ -166,7 +236,11 @@ def test_savings_change_no_bit(kind: str) -> None:
                 made = row(program).check()
                 for found, value in zip(evaluate_program(made, [x, y, z]), expected, strict=True):
                     np.testing.assert_array_equal(found, value, strict=True)
-                    parts = [(found.real, value.real), (found.imag, value.imag)] if kind[0] == "c" else [(found, value)]
+                    parts = (
+                        [(found.real, value.real), (found.imag, value.imag)]
+                        if kind[0] == "c"
+                        else [(found, value)]
+                    )
                     for a, b in parts:
                         shown = ~np.isnan(a)
                         np.testing.assert_array_equal(
@@ -187,7 +261,10 @@ def test_any_passes_in_any_order_change_no_bit(recipe: Recipe, seed: int, rows: 
         program = ft.trace(function)(*arguments)
         expected = evaluate_program(program, arguments)
         made = optimized(program, rows).check()
-        for run in (lambda *a, made=made: evaluate_program(made, a), NUMPY.compile(planned(optimized(made)))):
+        for run in (
+            lambda *a, made=made: evaluate_program(made, a),
+            NUMPY.compile(planned(optimized(made))),
+        ):
             for found, value in zip(run(*arguments), expected, strict=True):
                 np.testing.assert_array_equal(found, value, strict=True)
 

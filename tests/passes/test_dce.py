@@ -1,4 +1,6 @@
-"""`drop_dead_results`: loops and choices compute only the results that somebody reads, and the numbers stay the same."""
+"""`drop_dead_results`: loops and choices compute only the results that somebody reads, and the
+numbers stay the same.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,14 @@ def test_carries_stay_though_only_the_stacks_are_read() -> None:
 
 def test_unused_results_of_a_choice_are_not_computed() -> None:
     def f(x: Any) -> Any:
-        return ft.cond(x > 0, lambda x: (np.sin(x), np.exp(x)), lambda x: (np.cos(x), np.tanh(x)), x)[0]
+        return ft.cond(
+            x > 0, lambda x: (np.sin(x), np.exp(x)), lambda x: (np.cos(x), np.tanh(x)), x
+        )[0]
 
     program = drop_dead_results(ft.trace(f)(np.float64(0.3))).check()
-    names = {e.primitive.name for branch in _held(program, "cond")["branches"] for e in branch.equations}
+    names = {
+        e.primitive.name for branch in _held(program, "cond")["branches"] for e in branch.equations
+    }
     assert names == {"sin", "cos"}
     assert ft.evaluate(program, 0.3) == np.sin(0.3)
     assert ft.evaluate(program, -0.3) == np.cos(-0.3)

@@ -24,9 +24,18 @@ def product_of(parts: list[Any]) -> Any:
 JOINED: dict[str, tuple[Function, str]] = {
     "numbers": (lambda x: np.sum(np.sin(x[0]) * np.cos(x[2]) * x[1]), "stack"),
     "numbers from the end": (lambda x: np.sum(np.sin(x[-3]) * np.cos(x[-1]) * x[1]), "stack"),
-    "numbers of an inner axis": (lambda x: np.sum(np.sin(x[:, 0] * x[:, 3]) * np.cos(x[:, 1] + x[:, 2] ** 2)), "stack"),
-    "numbers and whole axes": (lambda x: np.sum(np.sin(x[0, :, :]) * x[1, :, :] * x[2, :, :]), "stack"),
-    "slices": (lambda x: np.sum(np.sin(x[:, :1])) + np.sum(np.cos(x[:, 1:3])) + np.sum(x[:, 3:] ** 2), "concatenate"),
+    "numbers of an inner axis": (
+        lambda x: np.sum(np.sin(x[:, 0] * x[:, 3]) * np.cos(x[:, 1] + x[:, 2] ** 2)),
+        "stack",
+    ),
+    "numbers and whole axes": (
+        lambda x: np.sum(np.sin(x[0, :, :]) * x[1, :, :] * x[2, :, :]),
+        "stack",
+    ),
+    "slices": (
+        lambda x: np.sum(np.sin(x[:, :1])) + np.sum(np.cos(x[:, 1:3])) + np.sum(x[:, 3:] ** 2),
+        "concatenate",
+    ),
     "a split": (lambda x: np.sum(product_of(np.split(x, 3, axis=-1))), "concatenate"),
 }
 ADDED: dict[str, Function] = {

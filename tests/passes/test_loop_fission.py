@@ -1,4 +1,6 @@
-"""Loops in parts: equal to whole ones up to rounding, whatever the body does; what must stay in a loop does."""
+"""Loops in parts: equal to whole ones up to rounding, whatever the body does; what must stay in a
+loop does.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,10 @@ def steps_of(which: int, w: Any, b: Any) -> Callable[[Any, Any], Any]:
     def chosen(c: Any, x: Any) -> Any:
         h, s = c
         h = ft.cond(h[0] > 0.0, lambda h: h * x[0], lambda h: h - w @ x[0], h)
-        return (h, s + np.where(x[0] > 0, h, 1.0)), (np.linalg.solve(x[1] + 3 * np.eye(N), h), np.max(x[1], axis=0))
+        return (h, s + np.where(x[0] > 0, h, 1.0)), (
+            np.linalg.solve(x[1] + 3 * np.eye(N), h),
+            np.max(x[1], axis=0),
+        )
 
     def nested(c: Any, x: Any) -> Any:
         h, s = c
@@ -57,7 +62,10 @@ def steps_of(which: int, w: Any, b: Any) -> Callable[[Any, Any], Any]:
 
     def mixed(c: Any, x: Any) -> Any:
         h, s = c
-        return (np.sqrt(np.abs(h + x[0])) * x[1][0], s + h.astype(np.float32).astype(np.float64)), (np.argmax(h), h[1:3])
+        return (np.sqrt(np.abs(h + x[0])) * x[1][0], s + h.astype(np.float32).astype(np.float64)), (
+            np.argmax(h),
+            h[1:3],
+        )
 
     def algebra(c: Any, x: Any) -> Any:
         h, s = c
@@ -71,19 +79,25 @@ def steps_of(which: int, w: Any, b: Any) -> Callable[[Any, Any], Any]:
 
 def run(which: int, reverse: bool, steps: int) -> Callable[..., Any]:
     def f(w: Any, b: Any, h: Any, x: Any, m: Any) -> Any:
-        return ft.scan(steps_of(which, w, b), (h, np.zeros(N)), (x, m), reverse=reverse, length=steps)
+        return ft.scan(
+            steps_of(which, w, b), (h, np.zeros(N)), (x, m), reverse=reverse, length=steps
+        )
 
     return f
 
 
 def total(f: Callable[..., Any]) -> Callable[..., Any]:
     """One number of all results."""
-    return lambda *args: sum([np.sum(np.sin(leaf)) for leaf in ft.tree.flatten(f(*args))[0] if leaf.dtype.kind == "f"])
+    return lambda *args: sum(
+        [np.sum(np.sin(leaf)) for leaf in ft.tree.flatten(f(*args))[0] if leaf.dtype.kind == "f"]
+    )
 
 
 def given(steps: int, seed: int = 0) -> list[Any]:
     rng = np.random.default_rng(seed)
-    return [rng.normal(size=shape) * 0.5 for shape in ((N, N), (N,), (N,), (steps, N), (steps, N, N))]
+    return [
+        rng.normal(size=shape) * 0.5 for shape in ((N, N), (N,), (N,), (steps, N), (steps, N, N))
+    ]
 
 
 def assert_close(found: Any, expected: Any) -> None:
@@ -98,8 +112,12 @@ FORMS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "value": lambda f: f,
     "grad": lambda f: ft.grad(total(f), argnums=(0, 1, 2, 3, 4)),
     "jvp": lambda f: lambda *args: ft.jvp(f, args, tuple(map(np.cos, args))),
-    "second": lambda f: ft.grad(lambda *args: np.sum(ft.grad(total(f))(*args) ** 2), argnums=(0, 3)),
-    "vmap of grad": lambda f: ft.vmap(ft.grad(total(f), argnums=(0, 4)), in_axes=(None, None, 0, None, None)),
+    "second": lambda f: ft.grad(
+        lambda *args: np.sum(ft.grad(total(f))(*args) ** 2), argnums=(0, 3)
+    ),
+    "vmap of grad": lambda f: ft.vmap(
+        ft.grad(total(f), argnums=(0, 4)), in_axes=(None, None, 0, None, None)
+    ),
     "checkpoint": lambda f: ft.grad(ft.checkpoint(total(f)), argnums=(0, 1, 2)),
 }
 
@@ -119,7 +137,9 @@ def test_a_loop_in_parts_is_the_loop(which: int, form: str) -> None:
         parts = fission_loops(program).check()
         leaves = ft.tree.flatten(tuple(args))[0]
         parts = choose_dot(parts).check()
-        for x, y in zip(compile_at_once(program)(*leaves), evaluate_program(parts, leaves), strict=True):
+        for x, y in zip(
+            compile_at_once(program)(*leaves), evaluate_program(parts, leaves), strict=True
+        ):
             np.testing.assert_array_equal(x, y, strict=True)
 
 
@@ -205,7 +225,10 @@ def test_warnings_are_given_and_modes_hold() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         ft.jit(f)(xs)
-    assert {str(w.message).split(" encountered in ")[0] for w in caught} == {"divide by zero", "invalid value"}
+    assert {str(w.message).split(" encountered in ")[0] for w in caught} == {
+        "divide by zero",
+        "invalid value",
+    }
     assert {w.filename for w in caught} == {__file__}
     with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
         ft.jit(f)(xs)
@@ -217,7 +240,7 @@ def test_warnings_are_given_and_modes_hold() -> None:
 def test_sums_of_narrow_dtypes_and_integers_stay_in_the_loop() -> None:
     for dtype in (np.float16, np.int32, np.int64, bool):
         xs = np.ones((STEPS, 3)).astype(dtype)
-        f = lambda xs: ft.scan(lambda c, x: (c + x, c), np.zeros(3, xs.dtype), xs)  # noqa: E731
+        f = lambda xs: ft.scan(lambda c, x: (c + x, c), np.zeros(3, xs.dtype), xs)
         (found, rows), (expected, others) = ft.jit(f)(xs), f(xs)
         np.testing.assert_array_equal(found, expected, strict=True)
         np.testing.assert_array_equal(rows, others, strict=True)
@@ -227,7 +250,13 @@ def test_small_products_are_by_dot() -> None:
     """Of operands in C and Fortran order, it gives the bits that ``matmul`` gives."""
 
     def f(x: Any, y: Any, v: Any) -> Any:
-        return x @ y, y.T @ x.T, x @ v, v @ y, ft.cond(v[0] > 0, lambda: y @ v[: y.shape[1]], lambda: v)
+        return (
+            x @ y,
+            y.T @ x.T,
+            x @ v,
+            v @ y,
+            ft.cond(v[0] > 0, lambda: y @ v[: y.shape[1]], lambda: v),
+        )
 
     found = ft.debug.passes(f)(np.ones((3, 4)), np.ones((4, 4)), np.ones(4))
     made = next(step.after for step in found.steps if step.name == "small matmul")
@@ -235,18 +264,25 @@ def test_small_products_are_by_dot() -> None:
     rng = np.random.default_rng(0)
     for dtype in (np.float64, np.float32, np.complex64):
         for order in "CF":
-            x, y, v = [np.asarray(rng.normal(size=s).astype(dtype), order=order) for s in ((3, 4), (4, 4), 4)]
+            x, y, v = [
+                np.asarray(rng.normal(size=s).astype(dtype), order=order)
+                for s in ((3, 4), (4, 4), 4)
+            ]
             program = ft.trace(f)(x, y, v)
             for a, b in zip(ft.jit(f)(x, y, v), evaluate_program(program, [x, y, v]), strict=True):
                 np.testing.assert_array_equal(a, b, strict=True)
-    for x, y in ((np.ones((3, 1)), np.ones((1, 3))), (np.ones((2, 3, 4)), np.ones(4)), (np.ones((3, 3)), np.ones(3, int))):
+    for x, y in (
+        (np.ones((3, 1)), np.ones((1, 3))),
+        (np.ones((2, 3, 4)), np.ones(4)),
+        (np.ones((3, 3)), np.ones(3, int)),
+    ):
         assert "dot" not in words(choose_dot(ft.trace(np.matmul)(x, y)))
     with pytest.raises(ft.errors.ShapeError, match="vectors and matrices"):
         ft.trace(lambda x: bind(dot_p, (x, x)))(np.ones((2, 2, 2)))
 
 
 def test_the_pass_is_named_and_can_be_left_out() -> None:
-    f = lambda xs: ft.scan(lambda c, x: (c + x, None), 0.0, xs)[0]  # noqa: E731
+    f = lambda xs: ft.scan(lambda c, x: (c + x, None), 0.0, xs)[0]
     xs = np.full(8, 0.1)
     assert ft.jit(f, passes=WHOLE)(xs) == 0.1 + 0.1 + 0.1 + 0.1 + 0.1 + 0.1 + 0.1 + 0.1
     steps = {step.name: step for step in ft.debug.passes(f)(xs).steps}
@@ -261,7 +297,9 @@ BALANCES: dict[str, Callable[[Any, Any], Any]] = {
     "sums, the other way round": lambda c, s: np.exp(s[0]) + (c - np.exp(s[1])),
     "three": lambda c, s: c - np.exp(s[0]) + np.exp(s[1]) * 0.5 + np.exp(s[1]) * 0.5,
     "a number and an array": lambda c, s: c + np.max(np.exp(s[0])) - np.exp(s[1]),
-    "a product and a sum": lambda c, s: c + np.exp(s[0])[:, None] * np.ones_like(s[0]) - np.exp(s[1])[:, None],
+    "a product and a sum": lambda c, s: (
+        c + np.exp(s[0])[:, None] * np.ones_like(s[0]) - np.exp(s[1])[:, None]
+    ),
     "products": lambda c, s: c + np.outer(np.exp(s[0]), s[0]) - np.outer(np.exp(s[1]), s[1]),
     "a negative": lambda c, s: c + np.outer(np.exp(s[0]), s[0]) + (-np.outer(np.exp(s[1]), s[1])).T,
 }

@@ -33,7 +33,9 @@ def assert_becomes(before: str, after: str, made: ft.Program) -> None:
     assert str(made.check()) == str(parsed(after)), made
     assert str(source) != str(made)
     given = arguments(source)
-    for found, expected in zip(evaluate_program(made, given), evaluate_program(source, given), strict=True):
+    for found, expected in zip(
+        evaluate_program(made, given), evaluate_program(source, given), strict=True
+    ):
         np.testing.assert_array_equal(found, expected, strict=True)
 
 
@@ -49,7 +51,9 @@ def test_a_pass_that_rounds_differently_says_so_and_does_what_its_example_says(r
     assert not row.exact and row.stage == "jit"
     assert str(made) == str(parsed(row.after))
     given = arguments(source)
-    for found, expected in zip(evaluate_program(made, given), evaluate_program(source, given), strict=True):
+    for found, expected in zip(
+        evaluate_program(made, given), evaluate_program(source, given), strict=True
+    ):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 

@@ -39,7 +39,10 @@ def free(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(rematerialization, name, 0)
     patch.setattr(rematerialization, "MOST_PASSES", 1e9)
     patch.setattr(rematerialization, "LEAST_GAIN", -1e9)
-    every = dict.fromkeys(rematerialization.ONE_PASS | {p for row in rematerialization.SEVERAL.values() for p in row}, 1.0)
+    every = dict.fromkeys(
+        rematerialization.ONE_PASS | {p for row in rematerialization.SEVERAL.values() for p in row},
+        1.0,
+    )
     patch.setattr(rematerialization, "SEVERAL", {np.dtype(np.float64): every})
 
 

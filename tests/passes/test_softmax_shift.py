@@ -1,4 +1,6 @@
-"""What is subtracted in a softmax has no derivative: nothing is added for it where the program shows it, and only there."""
+"""What is subtracted in a softmax has no derivative: nothing is added for it where the program
+shows it, and only there.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def logsumexp(x: Any, axis: int) -> Any:
 
 def cross_entropy(x: Any, y: Any, axis: int) -> Any:
     z = x - np.max(x, axis=axis, keepdims=True)
-    return -np.mean(np.sum(y * (z - np.log(np.sum(np.exp(z), axis=axis, keepdims=True))), axis=axis))
+    return -np.mean(
+        np.sum(y * (z - np.log(np.sum(np.exp(z), axis=axis, keepdims=True))), axis=axis)
+    )
 
 
 FREE: dict[str, Function] = {
@@ -42,22 +46,31 @@ FREE: dict[str, Function] = {
     "of a softmax": lambda x, y, axis: np.sum(softmax(softmax(x, axis), axis) * y),
     "logsumexp": lambda x, y, axis: np.sum(logsumexp(x, axis) * y),
     "cross-entropy": cross_entropy,
-    "by the smallest": lambda x, y, axis: np.sum(logsumexp(-x, axis) * y) + np.sum(softmax(x, axis)[0]),
+    "by the smallest": lambda x, y, axis: (
+        np.sum(logsumexp(-x, axis) * y) + np.sum(softmax(x, axis)[0])
+    ),
     "nn": lambda x, y, axis: np.sum(ft.nn.softmax(x, axis=axis) * y),
 }
 BOUND: dict[str, Function] = {
     "no quotient": lambda x, y, axis: np.sum(np.exp(x - np.max(x, axis=axis, keepdims=True)) * y),
     "differences": lambda x, y, axis: np.sum((x - np.max(x, axis=axis, keepdims=True)) * y),
     "maxima": lambda x, y, axis: np.sum(np.max(x, axis=axis, keepdims=True) * y),
-    "half of it": lambda x, y, axis: np.sum(softmax(x, axis) * y) + np.sum(np.max(x, axis=axis) ** 2),
+    "half of it": lambda x, y, axis: (
+        np.sum(softmax(x, axis) * y) + np.sum(np.max(x, axis=axis) ** 2)
+    ),
     "another sum": lambda x, y, axis: np.sum(
-        np.exp(x - np.max(x, axis=axis, keepdims=True)) / np.sum(np.exp(x), axis=axis, keepdims=True) * y
+        np.exp(x - np.max(x, axis=axis, keepdims=True))
+        / np.sum(np.exp(x), axis=axis, keepdims=True)
+        * y
     ),
     "a part of the row": lambda x, y, axis: np.sum(
-        np.exp(x - np.max(x, axis=axis, keepdims=True)) / np.sum(np.exp(x - 1.0) * y, axis=axis, keepdims=True)
+        np.exp(x - np.max(x, axis=axis, keepdims=True))
+        / np.sum(np.exp(x - 1.0) * y, axis=axis, keepdims=True)
     ),
     "the sum over another axis": lambda x, y, axis: np.sum(
-        np.exp(x - np.max(x, axis=axis, keepdims=True)) / np.sum(np.exp(x), axis=axis - 1, keepdims=True) * y
+        np.exp(x - np.max(x, axis=axis, keepdims=True))
+        / np.sum(np.exp(x), axis=axis - 1, keepdims=True)
+        * y
     ),
 }
 
@@ -82,7 +95,9 @@ def test_what_only_shifts_adds_nothing(name: str, dtype: str, axis: int) -> None
     assert not has_masks(made)
     expected = ft.value_and_grad(lambda x, y: f(x, y, axis))(x, y)
     for a, b in zip(ft.evaluate(made, x, y), ft.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-3 if dtype == "f4" else 1e-11, atol=1e-5 if dtype == "f4" else 1e-13)
+        np.testing.assert_allclose(
+            a, b, rtol=1e-3 if dtype == "f4" else 1e-11, atol=1e-5 if dtype == "f4" else 1e-13
+        )
 
 
 @pytest.mark.parametrize("axis", [-1, 1, 0])
@@ -91,7 +106,9 @@ def test_other_maxima_keep_their_derivatives(name: str, axis: int) -> None:
     f = BOUND[name]
     program = of_gradient(f, X, LABELS, axis)
     assert has_masks(drop_softmax_shifts(program))
-    expected, found = (g(lambda x, y: f(x, y, axis)) for g in (ft.grad, lambda f: ft.jit(ft.grad(f))))
+    expected, found = (
+        g(lambda x, y: f(x, y, axis)) for g in (ft.grad, lambda f: ft.jit(ft.grad(f)))
+    )
     np.testing.assert_allclose(found(X, LABELS), expected(X, LABELS), rtol=1e-11, atol=1e-13)
 
 

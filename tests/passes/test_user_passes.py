@@ -22,7 +22,10 @@ def exchanged(program: ft.Program) -> ft.Program:
     for k, _ in program.schedule:
         primitive, operands, params = program.ops[k]
         if primitive is sin:
-            write.replace(k, [write.place(cos, tuple(map(write.operand, operands)), params, write.position(k))])
+            write.replace(
+                k,
+                [write.place(cos, tuple(map(write.operand, operands)), params, write.position(k))],
+            )
         else:
             write.keep(k)
     return write.finish()
@@ -37,7 +40,9 @@ def test_jit_takes_passes() -> None:
         run = ft.jit(f, passes=[own])
         for _ in range(3):
             np.testing.assert_array_equal(run(X), np.cos(X) * 2.0 + np.cos(X))
-    np.testing.assert_array_equal(ft.jit(f, passes=[exchanged, exchanged])(X), np.cos(X) * 2.0 + np.cos(X))
+    np.testing.assert_array_equal(
+        ft.jit(f, passes=[exchanged, exchanged])(X), np.cos(X) * 2.0 + np.cos(X)
+    )
     np.testing.assert_array_equal(ft.jit(f, passes=())(X), f(X))
 
     @ft.jit(passes=(exchanged,))
@@ -52,7 +57,9 @@ def test_passes_act_where_jit_compiles() -> None:
     inner = ft.jit(np.sin, passes=[exchanged])
     np.testing.assert_array_equal(ft.jit(lambda x: inner(x) + 0.0)(X), np.sin(X))
     np.testing.assert_array_equal(ft.grad(lambda x: np.sum(inner(x)))(X), np.cos(X))
-    np.testing.assert_array_equal(ft.jit(ft.grad(lambda x: np.sum(np.cos(x))), passes=[exchanged])(X), -np.cos(X))
+    np.testing.assert_array_equal(
+        ft.jit(ft.grad(lambda x: np.sum(np.cos(x))), passes=[exchanged])(X), -np.cos(X)
+    )
 
 
 def test_a_pass_reaches_bodies_where_it_says_so() -> None:
@@ -61,16 +68,31 @@ def test_a_pass_reaches_bodies_where_it_says_so() -> None:
         for k, _ in program.schedule:
             primitive, operands, params = program.ops[k]
             if primitive is sin:
-                write.replace(k, [write.place(cos, tuple(map(write.operand, operands)), params, write.position(k))])
+                write.replace(
+                    k,
+                    [
+                        write.place(
+                            cos, tuple(map(write.operand, operands)), params, write.position(k)
+                        )
+                    ],
+                )
             else:
                 write.keep(k, bodies=deep)
         return write.finish()
 
     def loop(x: Any, g: Any) -> Any:
-        return ft.scan(lambda c, t: (ft.cond(t > 0.0, g, lambda c: c * 2.0, c) + t, None), x, np.array([0.0, 1.0]))[0]
+        return ft.scan(
+            lambda c, t: (ft.cond(t > 0.0, g, lambda c: c * 2.0, c) + t, None),
+            x,
+            np.array([0.0, 1.0]),
+        )[0]
 
-    np.testing.assert_array_equal(ft.jit(loop, passes=[exchanged], static_argnums=1)(X, np.sin), loop(X, np.sin))
-    np.testing.assert_array_equal(ft.jit(loop, passes=[deep], static_argnums=1)(X, np.sin), loop(X, np.cos))
+    np.testing.assert_array_equal(
+        ft.jit(loop, passes=[exchanged], static_argnums=1)(X, np.sin), loop(X, np.sin)
+    )
+    np.testing.assert_array_equal(
+        ft.jit(loop, passes=[deep], static_argnums=1)(X, np.sin), loop(X, np.cos)
+    )
 
 
 def test_what_a_pass_returns_is_checked() -> None:
@@ -103,7 +125,12 @@ def test_the_trail_says_what_each_has_changed() -> None:
         *[row.name for row in PIPELINE if row.stage != "early"],
     ]
     changed = {step.name: list(step.changes()) for step in found.steps if list(step.changes())}
-    assert set(changed) == {"exchanged", "algebraic simplification", "sign elimination", "common subexpressions"}
+    assert set(changed) == {
+        "exchanged",
+        "algebraic simplification",
+        "sign elimination",
+        "common subexpressions",
+    }
     assert any("cos" in line for line in changed["exchanged"])
     assert all(step.seconds >= 0 for step in found.steps)
     assert len(found.program.equations) == 4

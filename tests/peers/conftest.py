@@ -1,4 +1,6 @@
-"""What the peers' tests share: JAX compiles quickly, and nothing that one file compiles is kept for the next."""
+"""What the peers' tests share: JAX compiles quickly, and nothing that one file compiles is kept for
+the next.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 # Most of what these tests take is JAX compiling what runs once.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,4 +1,6 @@
-"""The functions compared with peers. Each takes the peer's NumPy namespace first, so that one text runs in every library."""
+"""The functions compared with peers. Each takes the peer's NumPy namespace first, so that one text
+runs in every library.
+"""
 
 from __future__ import annotations
 
@@ -68,13 +70,16 @@ def cumulative(xp: Any, x: Any) -> Any:
 
 
 def hyperbolic(xp: Any, x: Any) -> Any:
-    return xp.sum(xp.sinh(x) * xp.arctan(x) + xp.log1p(x**2) * xp.expm1(0.1 * x) + xp.logaddexp(x, 0.3))
+    return xp.sum(
+        xp.sinh(x) * xp.arctan(x) + xp.log1p(x**2) * xp.expm1(0.1 * x) + xp.logaddexp(x, 0.3)
+    )
 
 
 SCALAR: dict[str, Callable[[Any, Any], Any]] = {
     f.__name__: f
     for f in (
-        rosenbrock, network, softmax_entropy, polynomial, ties_and_kinks, statistics, quadratic, shaped, einsums, solved,
+        rosenbrock, network, softmax_entropy, polynomial, ties_and_kinks, statistics, quadratic,
+        shaped, einsums, solved,
         determinant, norms, cumulative, hyperbolic,
     )
 }  # fmt: skip

@@ -1,4 +1,6 @@
-"""Differential tests against HIPS autograd: gradients, Jacobians, Hessians, and its convention for complex arguments."""
+"""Differential tests against HIPS autograd: gradients, Jacobians, Hessians, and its convention for
+complex arguments.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +44,16 @@ def test_grad_of_function_that_calls_grad(f: Any) -> None:
 
 
 def test_jacobian() -> None:
-    np.testing.assert_allclose(ft.jacrev(partial(vector, np))(X), autograd.jacobian(partial(vector, anp))(X), **TOL)
+    np.testing.assert_allclose(
+        ft.jacrev(partial(vector, np))(X), autograd.jacobian(partial(vector, anp))(X), **TOL
+    )
 
 
 def test_elementwise_grad() -> None:
     found = ft.elementwise_grad(lambda x: np.tanh(x) * x)(X)
-    np.testing.assert_allclose(found, autograd.elementwise_grad(lambda x: anp.tanh(x) * x)(X), **TOL)
+    np.testing.assert_allclose(
+        found, autograd.elementwise_grad(lambda x: anp.tanh(x) * x)(X), **TOL
+    )
 
 
 @pytest.mark.parametrize("f", HOLOMORPHIC.values(), ids=HOLOMORPHIC)

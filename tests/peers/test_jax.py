@@ -1,4 +1,6 @@
-"""Differential tests against JAX in double precision: values, derivatives, conventions of complex ones, mapping."""
+"""Differential tests against JAX in double precision: values, derivatives, conventions of complex
+ones, mapping.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,16 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from tests.peers.functions import COMPLEX_OF_REAL, HOLOMORPHIC, REAL_OF_COMPLEX, SCALAR, A, X, Z, vector
+from tests.peers.functions import (
+    COMPLEX_OF_REAL,
+    HOLOMORPHIC,
+    REAL_OF_COMPLEX,
+    SCALAR,
+    A,
+    X,
+    Z,
+    vector,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 jax = pytest.importorskip("jax")
@@ -48,7 +59,12 @@ def test_jvp(f: Any) -> None:
 
 @scalar
 def test_hessian(f: Any) -> None:
-    np.testing.assert_allclose(ft.hessian(partial(f, np))(X), jax.jit(jax.hessian(partial(f, jnp)))(X), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(
+        ft.hessian(partial(f, np))(X),
+        jax.jit(jax.hessian(partial(f, jnp)))(X),
+        rtol=1e-8,
+        atol=1e-8,
+    )
 
 
 @scalar
@@ -67,28 +83,42 @@ def test_grad_of_vmap(f: Any) -> None:
 @scalar
 def test_jvp_of_grad_and_grad_of_grad(f: Any) -> None:
     expected = jax.jit(lambda x, v: jax.jvp(jax.grad(partial(f, jnp)), (x,), (v,))[1])(X, V)
-    np.testing.assert_allclose(ft.jvp(ft.grad(partial(f, np)), (X,), (V,))[1], expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(
+        ft.jvp(ft.grad(partial(f, np)), (X,), (V,))[1], expected, rtol=1e-8, atol=1e-8
+    )
     found = ft.grad(lambda x: np.sum(ft.grad(partial(f, np))(x) * V))(X)
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
 
 
 def test_jacobians_and_pullback() -> None:
-    np.testing.assert_allclose(ft.jacfwd(partial(vector, np))(X), jax.jacfwd(partial(vector, jnp))(X), **TOL)
-    np.testing.assert_allclose(ft.jacrev(partial(vector, np))(X), jax.jacrev(partial(vector, jnp))(X), **TOL)
+    np.testing.assert_allclose(
+        ft.jacfwd(partial(vector, np))(X), jax.jacfwd(partial(vector, jnp))(X), **TOL
+    )
+    np.testing.assert_allclose(
+        ft.jacrev(partial(vector, np))(X), jax.jacrev(partial(vector, jnp))(X), **TOL
+    )
     _, pullback = ft.vjp(partial(vector, np), X)
     _, expected = jax.vjp(partial(vector, jnp), X)
     np.testing.assert_allclose(pullback(V)[0], expected(V)[0], **TOL)
 
 
-@pytest.mark.parametrize("in_axes, out_axes", [((0, None), 0), ((None, 0), 1), ((1, 0), 0), ((-1, 1), -1)])
+@pytest.mark.parametrize(
+    "in_axes, out_axes", [((0, None), 0), ((None, 0), 1), ((1, 0), 0), ((-1, 1), -1)]
+)
 def test_vmap_axes(in_axes: Any, out_axes: int) -> None:
     def f(xp: Any, w: Any, x: Any) -> Any:
         return xp.tanh(xp.sum(w * 2.0, axis=0) + xp.cos(x))
 
-    w = np.arange(9.0).reshape(3, 3) if in_axes[0] is None else np.arange(27.0).reshape(3, 3, 3) / 10
+    w = (
+        np.arange(9.0).reshape(3, 3)
+        if in_axes[0] is None
+        else np.arange(27.0).reshape(3, 3, 3) / 10
+    )
     x = X if in_axes[1] is None else np.stack([X, V, X - V])
     found = ft.vmap(partial(f, np), in_axes=in_axes, out_axes=out_axes)(w, x)
-    np.testing.assert_allclose(found, jax.vmap(partial(f, jnp), in_axes=in_axes, out_axes=out_axes)(w, x), **TOL)
+    np.testing.assert_allclose(
+        found, jax.vmap(partial(f, jnp), in_axes=in_axes, out_axes=out_axes)(w, x), **TOL
+    )
 
 
 def test_argnums_has_aux_and_pytrees() -> None:
@@ -98,14 +128,16 @@ def test_argnums_has_aux_and_pytrees() -> None:
 
     p = {"w": A, "b": V}
     (found_p, found_x), aux = ft.grad(partial(f, np), argnums=(0, 1), has_aux=True)(p, X)
-    (expected_p, expected_x), expected_aux = jax.grad(partial(f, jnp), argnums=(0, 1), has_aux=True)(p, X)
+    (expected_p, expected_x), expected_aux = jax.grad(
+        partial(f, jnp), argnums=(0, 1), has_aux=True
+    )(p, X)
     np.testing.assert_allclose(found_p["w"], expected_p["w"], **TOL)
     np.testing.assert_allclose(found_p["b"], expected_p["b"], **TOL)
     np.testing.assert_allclose(found_x, expected_x, **TOL)
     np.testing.assert_allclose(aux["hidden"], expected_aux["hidden"], **TOL)
 
 
-# -- conventions of complex derivatives ------------------------------------------------------------------
+# -- conventions of complex derivatives ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("f", HOLOMORPHIC.values(), ids=HOLOMORPHIC)
@@ -136,10 +168,15 @@ def test_gradient_of_real_function_of_complex_arguments(f: Any) -> None:
 @pytest.mark.parametrize("f", COMPLEX_OF_REAL.values(), ids=COMPLEX_OF_REAL)
 def test_real_function_through_complex_values(f: Any) -> None:
     np.testing.assert_allclose(ft.grad(partial(f, np))(X), jax.grad(partial(f, jnp))(X), **TOL)
-    np.testing.assert_allclose(ft.hessian(partial(f, np))(X), jax.jit(jax.hessian(partial(f, jnp)))(X), rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(
+        ft.hessian(partial(f, np))(X),
+        jax.jit(jax.hessian(partial(f, jnp)))(X),
+        rtol=1e-8,
+        atol=1e-9,
+    )
 
 
-# -- choices at kinks and ties (abs'(0) is not among them: 1 in JAX, 0 in PyTorch and here) ------------------
+# -- choices at kinks and ties (abs'(0) is not among them: 1 in JAX, 0 in PyTorch and here) --------
 
 
 @pytest.mark.parametrize(
@@ -148,7 +185,9 @@ def test_real_function_through_complex_values(f: Any) -> None:
 )
 def test_kinks_and_ties(name: str, x: list[float]) -> None:
     found = ft.grad(lambda x: np.sum(getattr(np, name)(x)))(np.array(x))
-    np.testing.assert_allclose(found, jax.grad(lambda x: jnp.sum(getattr(jnp, name)(x)))(np.array(x)), **TOL)
+    np.testing.assert_allclose(
+        found, jax.grad(lambda x: jnp.sum(getattr(jnp, name)(x)))(np.array(x)), **TOL
+    )
 
 
 @pytest.mark.parametrize("name", ["maximum", "minimum"])

@@ -1,4 +1,6 @@
-"""Differential tests against JAX in double precision: cond, scan, and the transforms nested in and around them."""
+"""Differential tests against JAX in double precision: cond, scan, and the transforms nested in and
+around them.
+"""
 
 from __future__ import annotations
 
@@ -33,19 +35,23 @@ def double_precision() -> Iterator[None]:
 
 
 OURS = SimpleNamespace(
-    np=np, scan=ft.scan, cond=ft.cond, while_loop=ft.while_loop, fori_loop=ft.fori_loop, switch=ft.switch, map=ft.map,
-    checkpoint=ft.checkpoint, grad=ft.grad, vmap=ft.vmap, jit=ft.jit, hessian=ft.hessian, jvp=ft.jvp,
+    np=np, scan=ft.scan, cond=ft.cond, while_loop=ft.while_loop, fori_loop=ft.fori_loop,
+    switch=ft.switch, map=ft.map,
+    checkpoint=ft.checkpoint, grad=ft.grad, vmap=ft.vmap, jit=ft.jit, hessian=ft.hessian,
+    jvp=ft.jvp,
     vjp=ft.vjp, jacfwd=ft.jacfwd, jacrev=ft.jacrev, linearize=ft.linearize,
 )  # fmt: skip
 
 
 MOST = 9
-"""Steps that any loop below takes at most: JAX has no reverse derivative of a while loop, but of a scan that stays."""
+"""Steps that any loop below takes at most: JAX has no reverse derivative of a while loop, but of a
+scan that stays.
+"""
 
 
 def _bounded_while(jax: Any) -> Any:
     def while_loop(cond: Any, body: Any, init: Any) -> Any:
-        step = lambda c, _: (jax.lax.cond(cond(c), body, lambda c: c, c), None)  # noqa: E731
+        step = lambda c, _: (jax.lax.cond(cond(c), body, lambda c: c, c), None)
         return jax.lax.scan(step, init, None, MOST)[0]
 
     return while_loop
@@ -54,7 +60,9 @@ def _bounded_while(jax: Any) -> Any:
 def _bounded_fori(jax: Any) -> Any:
     def fori_loop(lower: Any, upper: Any, body: Any, init: Any) -> Any:
         start = (jax.numpy.asarray(lower), init)
-        return _bounded_while(jax)(lambda s: s[0] < upper, lambda s: (s[0] + 1, body(s[0], s[1])), start)[1]
+        return _bounded_while(jax)(
+            lambda s: s[0] < upper, lambda s: (s[0] + 1, body(s[0], s[1])), start
+        )[1]
 
     return fori_loop
 
@@ -62,9 +70,12 @@ def _bounded_fori(jax: Any) -> Any:
 @pytest.fixture(scope="module")
 def theirs() -> Any:
     return SimpleNamespace(
-        np=jnp, scan=jax.lax.scan, cond=jax.lax.cond, while_loop=_bounded_while(jax), fori_loop=_bounded_fori(jax),
-        switch=jax.lax.switch, map=jax.lax.map, checkpoint=jax.checkpoint, grad=jax.grad, vmap=jax.vmap, jit=jax.jit,
-        hessian=jax.hessian, jvp=jax.jvp, vjp=jax.vjp, jacfwd=jax.jacfwd, jacrev=jax.jacrev, linearize=jax.linearize,
+        np=jnp, scan=jax.lax.scan, cond=jax.lax.cond, while_loop=_bounded_while(jax),
+        fori_loop=_bounded_fori(jax),
+        switch=jax.lax.switch, map=jax.lax.map, checkpoint=jax.checkpoint, grad=jax.grad,
+        vmap=jax.vmap, jit=jax.jit,
+        hessian=jax.hessian, jvp=jax.jvp, vjp=jax.vjp, jacfwd=jax.jacfwd, jacrev=jax.jacrev,
+        linearize=jax.linearize,
     )  # fmt: skip
 
 
@@ -93,7 +104,9 @@ def rnn(lib: Any) -> Any:
 
 def rnn_with_checkpoint(lib: Any) -> Any:
     def f(x: Any) -> Any:
-        step = lib.checkpoint(lambda h, s: (lib.np.tanh(lib.np.asarray(W) @ h + s * x), lib.np.sum(h * s)))
+        step = lib.checkpoint(
+            lambda h, s: (lib.np.tanh(lib.np.asarray(W) @ h + s * x), lib.np.sum(h * s))
+        )
         h, ys = lib.scan(step, x, lib.np.asarray(XS), reverse=True)
         return lib.np.sum(h**2) + lib.np.sum(lib.np.sin(ys))
 
@@ -103,7 +116,9 @@ def rnn_with_checkpoint(lib: Any) -> Any:
 def choice(lib: Any) -> Any:
     def f(x: Any) -> Any:
         scale = lib.np.exp(x)
-        return lib.cond(x[0] > 0.0, lambda x: lib.np.sum(lib.np.sin(x) * scale), lambda x: lib.np.sum(x**3), x)
+        return lib.cond(
+            x[0] > 0.0, lambda x: lib.np.sum(lib.np.sin(x) * scale), lambda x: lib.np.sum(x**3), x
+        )
 
     return f
 
@@ -127,7 +142,9 @@ def choice_in_scan_in_choice(lib: Any) -> Any:
 def scan_in_scan(lib: Any) -> Any:
     def f(x: Any) -> Any:
         def outer(c: Any, row: Any) -> Any:
-            d, ys = lib.scan(lambda d, s: (lib.np.cos(d * s) + c["a"], d * x[1]), c["b"], row, reverse=True)
+            d, ys = lib.scan(
+                lambda d, s: (lib.np.cos(d * s) + c["a"], d * x[1]), c["b"], row, reverse=True
+            )
             return {"a": c["a"] * 0.5 + d, "b": d}, lib.np.sum(ys)
 
         c, ys = lib.scan(outer, {"a": x[0], "b": x[2]}, lib.np.asarray(W))
@@ -138,7 +155,7 @@ def scan_in_scan(lib: Any) -> Any:
 
 def growing_activity(lib: Any) -> Any:
     def f(x: Any) -> Any:
-        step = lambda c, s: ((c[0] + s, c[1] + c[0] ** 2, c[1] * c[2]), c[2])  # noqa: E731
+        step = lambda c, s: ((c[0] + s, c[1] + c[0] ** 2, c[1] * c[2]), c[2])
         (a, b, c), ys = lib.scan(step, (0.0, 1.0, 0.5), x)
         return a * b + c + lib.np.sum(ys)
 
@@ -151,7 +168,9 @@ def until(lib: Any) -> Any:
             n, v = state
             return n + 1, lib.np.sin(v) * 1.7 + x * 0.4
 
-        n, v = lib.while_loop(lambda s: (lib.np.sum(s[1] ** 2) < 3.0) & (s[0] < 7), step, (lib.np.asarray(0), x))
+        n, v = lib.while_loop(
+            lambda s: (lib.np.sum(s[1] ** 2) < 3.0) & (s[0] < 7), step, (lib.np.asarray(0), x)
+        )
         return lib.np.sum(v**2) * (n + 1)
 
     return f
@@ -176,7 +195,9 @@ def counted(lib: Any) -> Any:
     def f(x: Any) -> Any:
         n = (x[0] > 0.0) * 3 + 1
         table = lib.np.asarray(XS)
-        v = lib.fori_loop(0, n, lambda i, v: lib.np.sin(v) * 1.3 + lib.np.sum(table[0] * x) + x * i, x)
+        v = lib.fori_loop(
+            0, n, lambda i, v: lib.np.sin(v) * 1.3 + lib.np.sum(table[0] * x) + x * i, x
+        )
         return lib.np.sum(lib.fori_loop(1, 4, lambda i, v: v * lib.np.cos(x) + i, v))
 
     return f
@@ -184,18 +205,28 @@ def counted(lib: Any) -> Any:
 
 def switched(lib: Any) -> Any:
     def f(x: Any) -> Any:
-        branches = [lambda v: lib.np.sin(v) * x[0], lambda v: v * v, lambda v: lib.np.exp(-v * v) + x[2], lambda v: -v]
-        number = lambda v: (v[1] > 0.2) * 2 + (v[0] > 0.0) * 3 - 1  # noqa: E731
-        return lib.np.sum(lib.fori_loop(0, 3, lambda _, v: lib.switch(number(v), branches, v) + 0.1 * v, x))
+        branches = [
+            lambda v: lib.np.sin(v) * x[0],
+            lambda v: v * v,
+            lambda v: lib.np.exp(-v * v) + x[2],
+            lambda v: -v,
+        ]
+        number = lambda v: (v[1] > 0.2) * 2 + (v[0] > 0.0) * 3 - 1
+        return lib.np.sum(
+            lib.fori_loop(0, 3, lambda _, v: lib.switch(number(v), branches, v) + 0.1 * v, x)
+        )
 
     return f
 
 
 def mapped(lib: Any) -> Any:
     def f(x: Any) -> Any:
-        one = lambda s: lib.while_loop(lambda v: lib.np.sum(v) < 2.0, lambda v: v * 0.7 + 0.9, s * x)  # noqa: E731
+        one = lambda s: lib.while_loop(
+            lambda v: lib.np.sum(v) < 2.0, lambda v: v * 0.7 + 0.9, s * x
+        )
         return lib.np.sum(
-            lib.np.sin(lib.map(one, lib.np.asarray(XS))) * lib.map(lib.np.cos, lib.np.asarray(XS), batch_size=2)
+            lib.np.sin(lib.map(one, lib.np.asarray(XS)))
+            * lib.map(lib.np.cos, lib.np.asarray(XS), batch_size=2)
         )
 
     return f
@@ -236,8 +267,12 @@ COMPOSITIONS: dict[str, Callable[[Any, Any], Any]] = {
     "jit of vmap of grad": lambda lib, f: lib.jit(lib.vmap(lib.grad(f))),
     "vmap of grad of checkpoint": lambda lib, f: lib.vmap(lib.grad(lib.checkpoint(f))),
     "hessian of checkpoint": lambda lib, f: lambda b: lib.hessian(lib.checkpoint(f))(b[0]),
-    "grad of jit of vmap": lambda lib, f: lib.grad(lambda b: lib.np.sum(lib.jit(lib.vmap(f))(b) ** 2)),
-    "pullback of vmap": lambda lib, f: lambda b: lib.vjp(lib.vmap(f), b)[1](lib.np.asarray(np.arange(5.0)))[0],
+    "grad of jit of vmap": lambda lib, f: lib.grad(
+        lambda b: lib.np.sum(lib.jit(lib.vmap(f))(b) ** 2)
+    ),
+    "pullback of vmap": lambda lib, f: (
+        lambda b: lib.vjp(lib.vmap(f), b)[1](lib.np.asarray(np.arange(5.0)))[0]
+    ),
 }
 
 
@@ -248,7 +283,7 @@ def test_composition_equals_jax(make: Any, composition: Any, theirs: Any) -> Non
     assert_close(found, theirs.jit(composition(theirs, make(theirs)))(jnp.asarray(BATCH)))
 
 
-# -- NaN in the branch that is not taken ---------------------------------------------------------------------------------
+# -- NaN in the branch that is not taken -----------------------------------------------------------
 
 
 def root_or_square(lib: Any) -> Any:
@@ -276,7 +311,7 @@ def test_nan_in_the_branch_not_taken_under_grad_of_vmap(theirs: Any) -> None:
     assert_close(ft.hessian(lambda xs: np.sum(ft.vmap(f)(xs)))(POINTS), second)
 
 
-# -- values and types ------------------------------------------------------------------------------------------------------
+# -- values and types ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -284,7 +319,11 @@ def test_nan_in_the_branch_not_taken_under_grad_of_vmap(theirs: Any) -> None:
 def test_scan_returns_what_jax_returns(theirs: Any, length: int, reverse: bool) -> None:
     def f(lib: Any) -> Any:
         def step(c: Any, s: Any) -> Any:
-            return {"n": c["n"] + 1, "v": c["v"] * 0.5 + s["a"]}, (c["n"] * 2, s["b"][0] > c["v"][0], None)
+            return {"n": c["n"] + 1, "v": c["v"] * 0.5 + s["a"]}, (
+                c["n"] * 2,
+                s["b"][0] > c["v"][0],
+                None,
+            )
 
         xs = {"a": lib.np.asarray(XS[:length]), "b": [lib.np.asarray(XS[:length, 0])]}
         return lib.scan(step, {"n": 3, "v": lib.np.asarray(X)}, xs, reverse=reverse)
@@ -297,7 +336,9 @@ def test_python_numbers_of_a_carry_take_the_same_dtype(theirs: Any, dtype: Any) 
     for start in (0, 0.0) if dtype is not np.int32 else (0,):
 
         def f(lib: Any) -> Any:
-            return lib.scan(lambda c, s: (c * 2 + s, c), start, lib.np.asarray(np.arange(4).astype(dtype)))
+            return lib.scan(
+                lambda c, s: (c * 2 + s, c), start, lib.np.asarray(np.arange(4).astype(dtype))
+            )
 
         found, expected = f(OURS), f(theirs)
         assert [np.asarray(v).dtype for v in found] == [np.asarray(v).dtype for v in expected]
@@ -316,4 +357,7 @@ def test_vmap_of_some_operands(theirs: Any) -> None:
     for axes in ((0, None, None), (None, 0, None), (None, None, 0), (0, 0, None), (0, 0, 0)):
         arguments = [m if axis == 0 else m[0] for m, axis in zip(many, axes, strict=True)]
         found = ft.vmap(ft.grad(f(OURS), argnums=(0, 1, 2)), in_axes=axes)(*arguments)
-        assert_close(found, jax.jit(jax.vmap(jax.grad(f(theirs), argnums=(0, 1, 2)), in_axes=axes))(*arguments))
+        assert_close(
+            found,
+            jax.jit(jax.vmap(jax.grad(f(theirs), argnums=(0, 1, 2)), in_axes=axes))(*arguments),
+        )

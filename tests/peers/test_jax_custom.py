@@ -42,7 +42,8 @@ def assert_close(found: Any, expected: Any) -> None:
         assert np.asarray(a).dtype == np.asarray(b).dtype
 
 
-# Each takes the library (functrace or JAX) and its NumPy, and returns a function of a vector to a vector.
+# Each takes the library (functrace or JAX) and its NumPy, and returns a function of a vector to a
+# vector.
 
 
 def checkpointed(lib: Any, xp: Any) -> Any:
@@ -227,7 +228,7 @@ def test_vmap_in_axes_of_custom_rules() -> None:
             )
 
 
-# -- custom_vmap, symbolic zeros, parameters by name ---------------------------------------------------------------------
+# -- custom_vmap, symbolic zeros, parameters by name -----------------------------------------------
 
 
 def mapped_by_rule(lib: Any, xp: Any) -> Any:
@@ -257,8 +258,12 @@ MAPS: dict[str, Callable[[Any, Any], Any]] = {
     "jit": lambda lib, f: lib.jit(lib.vmap(f))(BATCH, {"w": BATCH}),
     "of jit": lambda lib, f: lib.vmap(lib.jit(f))(BATCH, {"w": BATCH}),
     "another axis": lambda lib, f: lib.vmap(f, (1, 0))(BATCH.T, {"w": BATCH}),
-    "twice": lambda lib, f: lib.vmap(lib.vmap(f), (0, None))(np.stack([BATCH, -BATCH]), {"w": BATCH}),
-    "jvp of map": lambda lib, f: lib.jvp(lambda x: lib.vmap(f)(x, {"w": BATCH}), (BATCH,), (BATCH + 1.0,)),
+    "twice": lambda lib, f: lib.vmap(lib.vmap(f), (0, None))(
+        np.stack([BATCH, -BATCH]), {"w": BATCH}
+    ),
+    "jvp of map": lambda lib, f: lib.jvp(
+        lambda x: lib.vmap(f)(x, {"w": BATCH}), (BATCH,), (BATCH + 1.0,)
+    ),
 }
 
 
@@ -297,7 +302,11 @@ def symbolic_vjp(lib: Any, xp: Any, seen: list[Any]) -> Any:
         seen.append((not x.perturbed, not y.perturbed))
         return f(x.value, y.value), (x.value, y.value)
 
-    f.defvjp(forward, lambda k, ct: (2.0 * ct * xp.cos(k[0]) * k[1], 3.0 * ct * xp.sin(k[0])), symbolic_zeros=True)
+    f.defvjp(
+        forward,
+        lambda k, ct: (2.0 * ct * xp.cos(k[0]) * k[1], 3.0 * ct * xp.sin(k[0])),
+        symbolic_zeros=True,
+    )
     return f
 
 
@@ -316,7 +325,9 @@ SYMBOLIC: dict[str, Callable[[Any, Any], Any]] = {
 def test_symbolic_zeros(name: str, make: Any) -> None:
     ours: list[Any] = []
     theirs: list[Any] = []
-    assert_close(SYMBOLIC[name](ft, make(ft, np, ours)), SYMBOLIC[name](jax, make(jax, jnp, theirs)))
+    assert_close(
+        SYMBOLIC[name](ft, make(ft, np, ours)), SYMBOLIC[name](jax, make(jax, jnp, theirs))
+    )
     assert ours[-1] in theirs
 
 
@@ -329,7 +340,7 @@ def test_parameters_without_derivative_by_name() -> None:
     assert_close(make(ft), make(jax))
 
 
-# -- random programs -------------------------------------------------------------------------------------------------------
+# -- random programs -------------------------------------------------------------------------------
 
 
 def derivative_in_jax(f: Any, way: str, directions: Any) -> Any:
@@ -347,17 +358,23 @@ def pulled_in_jax(f: Any, v: Any) -> Any:
 
 
 def test_derivatives_of_random_rules_are_as_in_jax() -> None:
-    """JAX runs the programs without their sub-programs: it loses rules in loops (a ``custom_jvp`` under ``lax.map``)."""
+    """JAX runs the programs without their sub-programs: it loses rules in loops (a ``custom_jvp``
+    under ``lax.map``).
+    """
     wrong = []
     for seed in range(30):
         rng = Random(f"jax:{seed}")
         style = rng.choice(("vjp", "jvp"))
         program = random_program(rng, styles=(style,), holders=list(HOLDERS), arounds=list(AROUND))
-        way = rng.choice([way for way in WAYS if style == "jvp" or "P" not in way])  # JAX pushes through no custom_vjp
+        way = rng.choice(
+            [way for way in WAYS if style == "jvp" or "P" not in way]
+        )  # JAX pushes through no custom_vjp
         itself = rng.random() < 0.5
         ours = Library(ft, np, ft, calls_itself=itself)
         theirs = Library(jax, jnp, jax.lax, calls_itself=itself, flat=True)
-        wanted = derivative_in_jax(lambda x: jnp.sum(program.run(theirs, x)), way, ALONG)(jnp.asarray(X))
+        wanted = derivative_in_jax(lambda x: jnp.sum(program.run(theirs, x)), way, ALONG)(
+            jnp.asarray(X)
+        )
         found = derivative(lambda x: np.sum(program.run(ours, x)), way)(X)
         if not np.allclose(found, wanted, rtol=1e-9, atol=1e-10):
             wrong.append(f"{way}: {found}, not {wanted}, of {program}")

@@ -1,4 +1,6 @@
-"""The generated family of transforms of transforms against JAX; what JAX refuses is compared with differences elsewhere."""
+"""The generated family of transforms of transforms against JAX; what JAX refuses is compared with
+differences elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,20 @@ jax = pytest.importorskip("jax")
 jnp = pytest.importorskip("jax.numpy")
 
 NAMES = [
-    "grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "hessian", "vmap", "jit", "checkpoint",
+    "grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "hessian", "vmap",
+    "jit", "checkpoint",
     "custom_jvp", "custom_vjp",
 ]  # fmt: skip
 FLOAT0 = np.zeros((), jax.dtypes.float0)
-OURS = SimpleNamespace(np=np, zero=FLOAT0, cond=ft.cond, scan=ft.scan, **{name: getattr(ft, name) for name in NAMES})
+OURS = SimpleNamespace(
+    np=np, zero=FLOAT0, cond=ft.cond, scan=ft.scan, **{name: getattr(ft, name) for name in NAMES}
+)
 THEIRS = SimpleNamespace(
-    np=jnp, zero=FLOAT0, cond=jax.lax.cond, scan=jax.lax.scan, **{name: getattr(jax, name) for name in NAMES}
+    np=jnp,
+    zero=FLOAT0,
+    cond=jax.lax.cond,
+    scan=jax.lax.scan,
+    **{name: getattr(jax, name) for name in NAMES},
 )
 CASES = [case for case in drawn(150, seed=2) if not forward_through_backward_rule(*case)]
 

@@ -84,12 +84,14 @@ def test_custom_rules_around(transform: str) -> None:
     for lib, xp in ((ft, np), (jax, jnp)):
 
         def sine(f: Callable[[Any], Any], lib: Any = lib) -> Callable[[Any], Any]:
-            return lambda x: callback(lib, "expand_dims", lambda x: f(np.asarray(x)), like(lib, x), x)
+            return lambda x: callback(
+                lib, "expand_dims", lambda x: f(np.asarray(x)), like(lib, x), x
+            )
 
         sin, cos = lib.custom_vjp(sine(np.sin)), lib.custom_vjp(sine(np.cos))
         sin.defvjp(lambda x, sin=sin: (sin(x), x), lambda x, ct, cos=cos: (ct * cos(x),))
         cos.defvjp(lambda x, cos=cos: (cos(x), x), lambda x, ct, sin=sin: (-ct * sin(x),))
-        g = lambda x, sin=sin, xp=xp: xp.sum(sin(x) * x)  # noqa: E731
+        g = lambda x, sin=sin, xp=xp: xp.sum(sin(x) * x)
         if transform == "grad of grad":
             h = lib.grad(lambda x, g=g, lib=lib, xp=xp: xp.sum(lib.grad(g)(x) ** 2))
         else:
@@ -101,6 +103,6 @@ def test_custom_rules_around(transform: str) -> None:
 
 def test_no_derivative() -> None:
     for lib in (ft, jax):
-        f = lambda x, lib=lib: callback(lib, "sequential", np.sin, like(lib, x), x)[0]  # noqa: E731
+        f = lambda x, lib=lib: callback(lib, "sequential", np.sin, like(lib, x), x)[0]
         with pytest.raises((NotImplementedError, ValueError)):
             lib.grad(f)(X)

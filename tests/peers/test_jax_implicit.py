@@ -1,4 +1,6 @@
-"""Differential tests against JAX in double precision: custom_root, custom_linear_solve and closure_convert."""
+"""Differential tests against JAX in double precision: custom_root, custom_linear_solve and
+closure_convert.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ def double_precision() -> Iterator[None]:
     jax.config.update("jax_enable_x64", before)
 
 
-# Each takes the library (functrace or JAX) and its NumPy, and returns a function of a vector to a vector.
+# Each takes the library (functrace or JAX) and its NumPy, and returns a function of a vector to a
+# vector.
 
 
 def _lax(lib: Any) -> Any:
@@ -44,7 +47,7 @@ def root(lib: Any, xp: Any) -> Any:
             return W @ x + xp.sin(x * a) - a**2
 
         def solve(zero: Any, x: Any) -> Any:
-            step = lambda x, _: (x - xp.linalg.solve(lib.jacfwd(zero)(x), zero(x)), None)  # noqa: E731
+            step = lambda x, _: (x - xp.linalg.solve(lib.jacfwd(zero)(x), zero(x)), None)
             return _lax(lib).scan(step, x, None, 10)[0]
 
         return _lax(lib).custom_root(zero, xp.zeros(3), solve, _dense(lib, xp))
@@ -101,19 +104,32 @@ def converted_closure(lib: Any, xp: Any) -> Any:
     return f
 
 
-CASES = {f.__name__: f for f in (root, root_of_a_nest, linear_solve, symmetric_linear_solve, converted_closure)}
+CASES = {
+    f.__name__: f
+    for f in (root, root_of_a_nest, linear_solve, symmetric_linear_solve, converted_closure)
+}
 
-TRANSFORMS = ["value", "jacrev", "jacfwd", "hessian", "jit", "vmap", "vmap of jacrev", "jit of hessian"]
+TRANSFORMS = [
+    "value",
+    "jacrev",
+    "jacfwd",
+    "hessian",
+    "jit",
+    "vmap",
+    "vmap of jacrev",
+    "jit of hessian",
+]
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @pytest.mark.parametrize(
-    "transform", ["value", "jacrev", "jacfwd", "hessian", "jit", "vmap", "vmap of jacrev", "jit of hessian"]
+    "transform",
+    ["value", "jacrev", "jacfwd", "hessian", "jit", "vmap", "vmap of jacrev", "jit of hessian"],
 )
 def test_agrees_with_jax(case: Any, transform: str) -> None:
     def of(lib: Any, xp: Any) -> Any:
         f = case(lib, xp)
-        scalar = lambda a: xp.sum(xp.tanh(f(a)))  # noqa: E731
+        scalar = lambda a: xp.sum(xp.tanh(f(a)))
         return {
             "value": lambda: f(X if lib is ft else jnp.asarray(X)),
             "jacrev": lambda: lib.jacrev(f)(X),

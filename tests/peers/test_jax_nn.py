@@ -1,5 +1,5 @@
-"""`functrace.nn` against ``jax.nn``: values, dtypes, derivatives of two orders, `vmap` and `jit`, on a grid of functions and
-keywords; at kinks and at infinity, too."""
+"""`functrace.nn` against ``jax.nn``: values, dtypes, derivatives of two orders, `vmap` and `jit`,
+on a grid of functions and keywords; at kinks and at infinity, too."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ ELEMENTWISE: dict[str, Callable[[Any, Any], Any]] = {
     **{
         name: (lambda nn, x, name=name: getattr(nn, name)(x))
         for name in (
-            "relu", "relu6", "leaky_relu", "elu", "celu", "selu", "gelu", "silu", "swish", "sigmoid", "log_sigmoid",
-            "softplus", "soft_sign", "hard_tanh", "hard_sigmoid", "hard_silu", "hard_swish", "mish", "squareplus",
+            "relu", "relu6", "leaky_relu", "elu", "celu", "selu", "gelu", "silu", "swish",
+            "sigmoid", "log_sigmoid",
+            "softplus", "soft_sign", "hard_tanh", "hard_sigmoid", "hard_silu", "hard_swish",
+            "mish", "squareplus",
         )
     },
     "leaky_relu(0.3)": lambda nn, x: nn.leaky_relu(x, 0.3),
@@ -61,7 +63,9 @@ ALONG: dict[str, Callable[[Any, Any], Any]] = {
     "logsumexp axis": lambda nn, x: nn.logsumexp(x, axis=1),
     "logsumexp keepdims": lambda nn, x: nn.logsumexp(x, axis=(0,), keepdims=True),
     "logsumexp b": lambda nn, x: nn.logsumexp(x, axis=1, b=np.array([1.0, 0.0, 2.0, 3.0])),
-    "logsumexp sign": lambda nn, x: nn.logsumexp(x, axis=1, b=np.array([1.0, 0.0, -9.0, 3.0]), return_sign=True),
+    "logsumexp sign": lambda nn, x: nn.logsumexp(
+        x, axis=1, b=np.array([1.0, 0.0, -9.0, 3.0]), return_sign=True
+    ),
     "logsumexp where": lambda nn, x: nn.logsumexp(x, axis=1, where=MASK),
     "standardize": lambda nn, x: nn.standardize(x),
     "standardize axis=0": lambda nn, x: nn.standardize(x, axis=0, epsilon=0.1),
@@ -69,9 +73,13 @@ ALONG: dict[str, Callable[[Any, Any], Any]] = {
     "standardize where": lambda nn, x: nn.standardize(x, axis=(0, 1), where=MASK),
     "standardize mean": lambda nn, x: nn.standardize(x, mean=x * 0.1, variance=x * x),
     "attention": lambda nn, x: nn.dot_product_attention(*heads(x)),
-    "attention causal": lambda nn, x: nn.dot_product_attention(*heads(x), is_causal=True, scale=0.5),
+    "attention causal": lambda nn, x: nn.dot_product_attention(
+        *heads(x), is_causal=True, scale=0.5
+    ),
     "attention window": lambda nn, x: nn.dot_product_attention(*heads(x), local_window_size=(1, 0)),
-    "attention mask": lambda nn, x: nn.dot_product_attention(*heads(x), mask=(MASK[:, :3] | (np.eye(3) > 0))[None, None]),
+    "attention mask": lambda nn, x: nn.dot_product_attention(
+        *heads(x), mask=(MASK[:, :3] | (np.eye(3) > 0))[None, None]
+    ),
     "attention bias": lambda nn, x: nn.dot_product_attention(*heads(x), bias=x[None, None, :, :3]),
 }
 
@@ -88,7 +96,9 @@ def loss_of(f: Callable[[Any], Any], module: Any) -> Callable[[Any], Any]:
 
     def loss(x: Any) -> Any:
         leaves = ft.tree.leaves(f(x))
-        return sum(module.sum(y * module.cos(module.arange(y.size).reshape(y.shape))) for y in leaves)
+        return sum(
+            module.sum(y * module.cos(module.arange(y.size).reshape(y.shape))) for y in leaves
+        )
 
     return loss
 
@@ -111,14 +121,19 @@ def test_values_and_derivatives(case: str) -> None:
     np.testing.assert_allclose(
         *(
             np.asarray(ft.tree.leaves(y)[0])
-            for y in (ft.jit(ft.vmap(mine))(batch), ft.tree.map(lambda *rows: np.stack(rows), mine(X), mine(batch[1])))
+            for y in (
+                ft.jit(ft.vmap(mine))(batch),
+                ft.tree.map(lambda *rows: np.stack(rows), mine(X), mine(batch[1])),
+            )
         )
     )
     first, second = loss_of(mine, np), loss_of(theirs, jnp)
     slope, along = jax.jvp(jax.grad(second), (X,), (batch[1],))
     assert_close(ft.grad(first)(X), slope, tolerance)
     assert_close(ft.hvp(first, (X,), (batch[1],)), along, tolerance)
-    np.testing.assert_allclose(ft.vmap(ft.grad(first))(batch)[0], slope, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(
+        ft.vmap(ft.grad(first))(batch)[0], slope, rtol=tolerance, atol=tolerance
+    )
 
 
 @pytest.mark.parametrize("case", ELEMENTWISE)
@@ -149,7 +164,9 @@ def test_integers(case: str) -> None:
 @pytest.mark.parametrize("dtype", [None, np.float32, np.int64, bool])
 def test_one_hot(axis: int, dtype: Any) -> None:
     x = np.array([[0, 2, 3], [-1, 1, 1]])
-    assert_close(ft.nn.one_hot(x, 3, dtype=dtype, axis=axis), jax.nn.one_hot(x, 3, dtype=dtype, axis=axis))
+    assert_close(
+        ft.nn.one_hot(x, 3, dtype=dtype, axis=axis), jax.nn.one_hot(x, 3, dtype=dtype, axis=axis)
+    )
     assert_close(ft.vmap(lambda row: ft.nn.one_hot(row, 3))(x), jax.nn.one_hot(x, 3))
 
 

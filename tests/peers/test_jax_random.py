@@ -1,4 +1,6 @@
-"""functrace.random against jax.random: derivatives of samples by parameters, shapes, dtypes and signatures."""
+"""functrace.random against jax.random: derivatives of samples by parameters, shapes, dtypes and
+signatures.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def test_gamma_samples_move_as_jax_says() -> None:
     kept = x > 1e-200
     expected = np.asarray(jax.lax.random_gamma_grad(a[kept], x[kept]))
     np.testing.assert_allclose(slope[kept], expected, rtol=2e-8)
-    np.testing.assert_allclose(log_gamma_slope(a[kept], np.log(x[kept])) * x[kept], expected, rtol=2e-8)
+    np.testing.assert_allclose(
+        log_gamma_slope(a[kept], np.log(x[kept])) * x[kept], expected, rtol=2e-8
+    )
 
 
 NOT_TAKEN = {"clone", "key_data", "key_dtype", "key_impl", "wrap_key_data", "PRNGKey", "Array"}
@@ -42,7 +46,11 @@ OF_XLA = ("out_sharding", "mode", "impl", "unroll")
 """Arguments that say how XLA is to compute it."""
 
 
-NAMES = [name for name, x in vars(jax.random).items() if inspect.isfunction(x) and name not in NOT_TAKEN and name[0] != "_"]
+NAMES = [
+    name
+    for name, x in vars(jax.random).items()
+    if inspect.isfunction(x) and name not in NOT_TAKEN and name[0] != "_"
+]
 
 
 def test_all_of_jax_is_here() -> None:
@@ -51,7 +59,9 @@ def test_all_of_jax_is_here() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_signatures(name: str) -> None:
-    """Each of JAX's functions is here, with JAX's arguments in JAX's order, but for what says how XLA is to compute it."""
+    """Each of JAX's functions is here, with JAX's arguments in JAX's order, but for what says how
+    XLA is to compute it.
+    """
     ours = inspect.signature(getattr(rnd, name)).parameters
     theirs = inspect.signature(getattr(jax.random, name)).parameters
     wanted = [k for k in theirs if k not in OF_XLA and (name, k) != ("key", "dtype")]
@@ -64,8 +74,13 @@ def test_signatures(name: str) -> None:
             assert ours[k].default == default, k
 
 
-# JAX's binomial and wald take other arguments, or have no derivative by these; the tails of others are ours.
-ALIKE = [f for f in FAMILIES if f.like and f.at and not re.search("^(binomial|wald)(/|$)|tail|open", f.name)]
+# JAX's binomial and wald take other arguments, or have no derivative by these; the tails of others
+# are ours.
+ALIKE = [
+    f
+    for f in FAMILIES
+    if f.like and f.at and not re.search("^(binomial|wald)(/|$)|tail|open", f.name)
+]
 
 
 @pytest.mark.parametrize("family", ALIKE, ids=lambda family: family.name)

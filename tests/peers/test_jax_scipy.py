@@ -34,7 +34,12 @@ class Ours:
 
 CALLS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
     "logsumexp": (lambda s, x: s.special.logsumexp(x, axis=1), X),
-    "softmax": (lambda s, x: s.special.softmax(x, axis=0) if hasattr(s.special, "softmax") else jax.nn.softmax(x, 0), X),
+    "softmax": (
+        lambda s, x: (
+            s.special.softmax(x, axis=0) if hasattr(s.special, "softmax") else jax.nn.softmax(x, 0)
+        ),
+        X,
+    ),
     "multigammaln": (lambda s, x: s.special.multigammaln(x, 2), UNIT + 1.5),
     "expm": (lambda s, x: s.linalg.expm(x), A),
     "solve_triangular": (lambda s, x: s.linalg.solve_triangular(x, V, lower=True), A + NEAR),
@@ -47,7 +52,10 @@ CALLS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
     "beta": (lambda s, x: s.stats.beta.logpdf(0.3, x, 1.7), UNIT + 0.5),
     "poisson": (lambda s, x: s.stats.poisson.logpmf(3, x), UNIT + 0.5),
     "nbinom": (lambda s, x: s.stats.nbinom.logpmf(3, 2.5, x), UNIT),
-    "dirichlet": (lambda s, x: s.stats.dirichlet.logpdf(np.array([0.2, 0.3, 0.5]), x), UNIT[0] + 0.5),
+    "dirichlet": (
+        lambda s, x: s.stats.dirichlet.logpdf(np.array([0.2, 0.3, 0.5]), x),
+        UNIT[0] + 0.5,
+    ),
     "multivariate_normal": (lambda s, x: s.stats.multivariate_normal.logpdf(x, V, P), X),
     "laplace": (lambda s, x: s.stats.laplace.logpdf(x, 0.3, 1.2), X),
     "cauchy": (lambda s, x: s.stats.cauchy.logpdf(x, 0.3, 1.2), X),
@@ -61,7 +69,10 @@ def loss(xp: Any, s: Any, f: Callable[[Any, Any], Any], x: Any) -> Any:
 @pytest.mark.parametrize("name", CALLS)
 def test_gradient_and_its_tangent(name: str) -> None:
     f, x = CALLS[name]
-    ours, theirs = ft.grad(lambda x: loss(np, Ours, f, x)), jax.grad(lambda x: loss(jax.numpy, peer, f, x))
+    ours, theirs = (
+        ft.grad(lambda x: loss(np, Ours, f, x)),
+        jax.grad(lambda x: loss(jax.numpy, peer, f, x)),
+    )
     np.testing.assert_allclose(ours(x), theirs(x), rtol=1e-8, atol=1e-9)
     t = np.cos(np.arange(x.size)).reshape(x.shape)
     found, expected = ft.jvp(ft.jit(ours), (x,), (t,))[1], jax.jvp(theirs, (x,), (t,))[1]

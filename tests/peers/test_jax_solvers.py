@@ -1,4 +1,6 @@
-"""Differential tests against JAX in double precision: a neural ODE by both gradients, and solutions against unrolling."""
+"""Differential tests against JAX in double precision: a neural ODE by both gradients, and solutions
+against unrolling.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def network(xp: Any, w: Any, y: Any) -> Any:
 
 def loss_of_jax(w: Any, y0: Any) -> Any:
     """The loss by JAX's solver and its adjoint."""
-    path = ode.odeint(lambda y, t: network(jnp, w, y), y0, jnp.asarray(TIMES), rtol=1e-10, atol=1e-10)
+    path = ode.odeint(
+        lambda y, t: network(jnp, w, y), y0, jnp.asarray(TIMES), rtol=1e-10, atol=1e-10
+    )
     return jnp.mean((path - TARGET) ** 2)
 
 
@@ -53,18 +57,25 @@ def loss(w: Any, y0: Any, how: Any) -> Any:
         path = integrate.odeint(lambda y, t: network(np, w, y), y0, TIMES, rtol=1e-10, atol=1e-10)
     else:
         gradient, method = how
-        rate = lambda t, y: network(np, w, y)  # noqa: E731
+        rate = lambda t, y: network(np, w, y)
         span = (TIMES[0], TIMES[-1])
         path = integrate.solve_ivp(rate, span, y0, method, TIMES, gradient=gradient, **TIGHT).y.T
     return np.mean((path - TARGET) ** 2)
 
 
-HOW = [("adjoint", "RK45"), ("direct", "RK45"), ("direct", "DOP853"), ("adjoint", "LSODA"), "odeint"]
+HOW = [
+    ("adjoint", "RK45"),
+    ("direct", "RK45"),
+    ("direct", "DOP853"),
+    ("adjoint", "LSODA"),
+    "odeint",
+]
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, ft.jit], ids=["eager", "jit"])
 @pytest.mark.parametrize(
-    "how", [("adjoint", "RK45"), ("direct", "RK45"), ("direct", "DOP853"), ("adjoint", "LSODA"), "odeint"]
+    "how",
+    [("adjoint", "RK45"), ("direct", "RK45"), ("direct", "DOP853"), ("adjoint", "LSODA"), "odeint"],
 )
 def test_a_neural_ode(how: Any, wrap: Any) -> None:
     expected = jax.grad(loss_of_jax, (0, 1))(WEIGHTS, START)
@@ -87,7 +98,7 @@ def test_second_derivatives_of_a_neural_ode(gradient: str) -> None:
 
     def unrolled(y0: Any) -> Any:
         def step(y: Any, h: Any) -> Any:
-            f = lambda y: network(jnp, WEIGHTS, y)  # noqa: E731
+            f = lambda y: network(jnp, WEIGHTS, y)
             k1 = f(y)
             k2 = f(y + h / 2 * k1)
             k3 = f(y + h / 2 * k2)
@@ -111,11 +122,13 @@ def test_solutions_against_unrolling_in_jax() -> None:
         slope = jax.grad(lambda x: objective(jnp, x, a))
         return jax.lax.fori_loop(0, 600, lambda _, x: x - 0.1 * slope(x), jnp.zeros(3))
 
-    minimum = lambda a: optimize.minimize(lambda x: objective(np, x, a), np.zeros(3), tol=1e-10).x  # noqa: E731
-    np.testing.assert_allclose(ft.jacrev(minimum)(A), jax.jacfwd(descended)(A), rtol=1e-6, atol=1e-7)
+    minimum = lambda a: optimize.minimize(lambda x: objective(np, x, a), np.zeros(3), tol=1e-10).x
+    np.testing.assert_allclose(
+        ft.jacrev(minimum)(A), jax.jacfwd(descended)(A), rtol=1e-6, atol=1e-7
+    )
 
     def iterated(a: Any) -> Any:
         return jax.lax.fori_loop(0, 200, lambda _, x: jnp.cos(x * a) / 2, jnp.ones(3))
 
-    fixed = lambda a: optimize.fixed_point(lambda x: np.cos(x * a) / 2, np.ones(3), xtol=1e-13)  # noqa: E731
+    fixed = lambda a: optimize.fixed_point(lambda x: np.cos(x * a) / 2, np.ones(3), xtol=1e-13)
     np.testing.assert_allclose(ft.jacrev(fixed)(A), jax.jacfwd(iterated)(A), rtol=1e-8, atol=1e-10)

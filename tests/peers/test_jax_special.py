@@ -1,4 +1,6 @@
-"""SciPy's special functions against jax.scipy.special, in double precision: values, first and second derivatives."""
+"""SciPy's special functions against jax.scipy.special, in double precision: values, first and
+second derivatives.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ def double_precision() -> Iterator[None]:
 
 
 ONE = (
-    "gammaln", "gamma", "digamma", "erf", "erfc", "erfinv", "ndtr", "log_ndtr", "ndtri", "expit", "log_expit", "logit",
+    "gammaln", "gamma", "digamma", "erf", "erfc", "erfinv", "ndtr", "log_ndtr", "ndtri", "expit",
+    "log_expit", "logit",
     "entr", "i0", "i0e", "i1", "i1e", "expi", "spence",
 )  # fmt: skip
 TWO = ("betaln", "beta", "xlogy", "xlog1py", "rel_entr", "kl_div", "poch")
@@ -35,11 +38,17 @@ X, Y = np.array([0.15, 0.4, 0.85]), np.array([0.7, 1.3, 2.5])
 
 @pytest.mark.parametrize("name", ONE)
 def test_one_argument(name: str) -> None:
-    ours, theirs = getattr(special, name), jax.nn.log_sigmoid if name == "log_expit" else getattr(peer, name, None)
+    ours, theirs = (
+        getattr(special, name),
+        jax.nn.log_sigmoid if name == "log_expit" else getattr(peer, name, None),
+    )
     if theirs is None:
         pytest.skip(f"this JAX has no {name}")
     np.testing.assert_allclose(ft.vmap(ft.grad(ours))(X), jax.vmap(jax.grad(theirs))(X), rtol=1e-9)
-    twice, expected = ft.jit(ft.vmap(ft.grad(ft.grad(ours))))(X), jax.vmap(jax.grad(jax.grad(theirs)))(X)
+    twice, expected = (
+        ft.jit(ft.vmap(ft.grad(ft.grad(ours))))(X),
+        jax.vmap(jax.grad(jax.grad(theirs)))(X),
+    )
     np.testing.assert_allclose(twice, expected, rtol=1e-8, atol=1e-10)
 
 
@@ -70,4 +79,6 @@ def test_incomplete_gamma_functions_by_their_shape() -> None:
 def test_samples_of_gamma_move_as_jaxs_do() -> None:
     shapes = np.array([0.1, 0.7, 2.5, 30.0])
     samples = np.array([1e-4, 0.9, 7.0, 28.0])
-    np.testing.assert_allclose(-by_shapes((1,), shapes, samples), jax.lax.random_gamma_grad(shapes, samples), rtol=1e-9)
+    np.testing.assert_allclose(
+        -by_shapes((1,), shapes, samples), jax.lax.random_gamma_grad(shapes, samples), rtol=1e-9
+    )

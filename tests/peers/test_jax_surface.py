@@ -1,4 +1,6 @@
-"""NumPy's functions against JAX's, in double precision: gradients, Jacobians and Hessians of what both have."""
+"""NumPy's functions against JAX's, in double precision: gradients, Jacobians and Hessians of what
+both have.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,11 @@ def loss(xp: Any, f: Callable[[Any, Any], Any], x: Any) -> Any:
     total = 0.0
     for y in results if isinstance(results, tuple | list) else (results,):
         weights = np.cos(np.arange(y.size)).reshape(y.shape)
-        total = total + xp.sum(xp.sin(xp.real(y)) * weights) + xp.sum(xp.cos(xp.imag(y)) * weights[::-1])
+        total = (
+            total
+            + xp.sum(xp.sin(xp.real(y)) * weights)
+            + xp.sum(xp.cos(xp.imag(y)) * weights[::-1])
+        )
     return total
 
 
@@ -59,11 +65,17 @@ LINEAR_ALGEBRA: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
     "lstsq, wide": (lambda xp, x: xp.linalg.lstsq(x, np.arange(3.0))[0], draw(3, 5)),
     "pinv": (lambda xp, x: xp.linalg.pinv(x), draw(4, 3)),
     "cholesky": (lambda xp, x: xp.linalg.cholesky(x @ x.T + 2.0 * np.eye(4)), draw(4, 4)),
-    "logdet": (lambda xp, x: xp.linalg.slogdet(x @ x.T + 2.0 * np.eye(4))[1].reshape(1), draw(4, 4)),
+    "logdet": (
+        lambda xp, x: xp.linalg.slogdet(x @ x.T + 2.0 * np.eye(4))[1].reshape(1),
+        draw(4, 4),
+    ),
     "cond": (lambda xp, x: xp.linalg.cond(x, 1).reshape(1), draw(3, 3)),
     "svd": (lambda xp, x: xp.abs(xp.linalg.svd(x, full_matrices=False)[0]), draw(4, 3)),
     "matrix_power": (lambda xp, x: xp.linalg.matrix_power(x, -3), draw(3, 3)),
-    "tensorsolve": (lambda xp, x: xp.linalg.tensorsolve(x.reshape(2, 2, 4), np.arange(4.0).reshape(2, 2)), draw(4, 4)),
+    "tensorsolve": (
+        lambda xp, x: xp.linalg.tensorsolve(x.reshape(2, 2, 4), np.arange(4.0).reshape(2, 2)),
+        draw(4, 4),
+    ),
     "norm inf": (lambda xp, x: xp.linalg.norm(x, np.inf).reshape(1), draw(4, 4)),
 }
 
@@ -72,25 +84,43 @@ OTHERS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
     "poly": (lambda xp, x: xp.poly(x), draw(4)),
     "polyval": (lambda xp, x: xp.polyval(x, x[:2]), draw(4)),
     "polyfit": (lambda xp, x: xp.polyfit(np.linspace(0.1, 1.0, 6), x, 2), draw(6)),
-    "polyfit, weights": (lambda xp, x: xp.polyfit(np.linspace(0.1, 1.0, 6), np.arange(6.0), 2, w=x), POSITIVE),
+    "polyfit, weights": (
+        lambda xp, x: xp.polyfit(np.linspace(0.1, 1.0, 6), np.arange(6.0), 2, w=x),
+        POSITIVE,
+    ),
     "polyadd": (lambda xp, x: xp.polyadd(x, x[:2]), draw(4)),
     "polymul": (lambda xp, x: xp.polymul(x, x[:2]), draw(4)),
     "polydiv": (lambda xp, x: xp.polydiv(x, np.array([1.0, 0.5]))[0], draw(4)),
     "polyder": (lambda xp, x: xp.polyder(x, 2), draw(5)),
     "polyint": (lambda xp, x: xp.polyint(x, 2), draw(5)),
-    "roots": (lambda xp, x: xp.sort(xp.real(xp.roots(x + np.array([1.0, -6.0, 11.0, -6.0])))), 0.01 * draw(4)),
+    "roots": (
+        lambda xp, x: xp.sort(xp.real(xp.roots(x + np.array([1.0, -6.0, 11.0, -6.0])))),
+        0.01 * draw(4),
+    ),
     "histogram, weights": (lambda xp, x: xp.histogram(POSITIVE, 4, weights=x)[0], draw(6)),
     "histogram, density": (lambda xp, x: xp.histogram(x, 3, density=True)[0], POSITIVE),
-    "histogram2d": (lambda xp, x: xp.histogram2d(POSITIVE, POSITIVE[::-1], 3, weights=x)[0], draw(6)),
+    "histogram2d": (
+        lambda xp, x: xp.histogram2d(POSITIVE, POSITIVE[::-1], 3, weights=x)[0],
+        draw(6),
+    ),
     "bincount": (lambda xp, x: xp.bincount(np.array([0, 2, 2, 1, 4, 0]), x), draw(6)),
-    "piecewise": (lambda xp, x: xp.piecewise(x, [x < 0, x > 0.5], [lambda t: t**2, xp.sin, 1.0]), draw(6)),
+    "piecewise": (
+        lambda xp, x: xp.piecewise(x, [x < 0, x > 0.5], [lambda t: t**2, xp.sin, 1.0]),
+        draw(6),
+    ),
     "unwrap": (lambda xp, x: xp.unwrap(4.0 * x), draw(6)),
     "i0": (lambda xp, x: xp.i0(x), draw(6)),
-    "apply_along_axis": (lambda xp, x: xp.apply_along_axis(lambda r: xp.cumsum(r * r), 0, x), draw(4, 3)),
+    "apply_along_axis": (
+        lambda xp, x: xp.apply_along_axis(lambda r: xp.cumsum(r * r), 0, x),
+        draw(4, 3),
+    ),
     "apply_over_axes": (lambda xp, x: xp.apply_over_axes(xp.sum, x, [0, 1]), draw(4, 3)),
     "geomspace": (lambda xp, x: xp.geomspace(x[0], x[1], 5), POSITIVE),
     "trim_zeros": (lambda xp, x: xp.trim_zeros(x), np.array([0.0, 1.0, 2.0, 0.0])),
-    "quantile, inverted": (lambda xp, x: xp.quantile(x, np.array([0.3]), method="inverted_cdf"), draw(6)),
+    "quantile, inverted": (
+        lambda xp, x: xp.quantile(x, np.array([0.3]), method="inverted_cdf"),
+        draw(6),
+    ),
     "interp": (lambda xp, x: xp.interp(x, np.linspace(-2, 2, 5), np.arange(5.0) ** 2), draw(6)),
 }
 SURFACE = FOURIER | LINEAR_ALGEBRA | OTHERS
@@ -105,7 +135,9 @@ def test_gradient_equals_jax(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in FOURIER | LINEAR_ALGEBRA if name != "eigvals"])
-def test_tangent_of_the_gradient_equals_jax(name: str) -> None:  # JAX has no second derivative of eigenvalues
+def test_tangent_of_the_gradient_equals_jax(
+    name: str,
+) -> None:  # JAX has no second derivative of eigenvalues
     f, x = SURFACE[name]
     t = np.asarray(draw(*x.shape, seed=9), x.dtype)
     found = ft.jvp(ft.jit(ft.grad(partial(loss, np, f))), (x,), (t,))[1]

@@ -1,4 +1,6 @@
-"""Nests against JAX: classes that are registered there, and what the functions of `jax.tree` return."""
+"""Nests against JAX: classes that are registered there, and what the functions of `jax.tree`
+return.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,13 @@ def test_classes_that_jax_knows_are_nests(kind: Any, power: int) -> None:
         return loss(p)
 
     jitted = ft.jit(ft.grad(f))
-    for transform in (ft.grad(loss), jitted, jitted, ft.grad(ft.checkpoint(loss)), lambda p: ft.vjp(loss, p)[1](1.0)[0]):
+    for transform in (
+        ft.grad(loss),
+        jitted,
+        jitted,
+        ft.grad(ft.checkpoint(loss)),
+        lambda p: ft.vjp(loss, p)[1](1.0)[0],
+    ):
         found = transform(p)
         assert type(found) is kind and found.power == power
         np.testing.assert_allclose(found.w, expected.w, rtol=1e-14)
@@ -91,7 +99,10 @@ def test_classes_that_jax_knows_are_nests(kind: Any, power: int) -> None:
     jitted(kind(X, B, power + 1))
     assert recorded == [power, power + 1]
     assert ft.vmap(loss)(kind(np.stack([X, X]), np.stack([B, B]), power)).shape == (2,)
-    assert [len(ft.tree.leaves(t)) for t in (p, kind(1.0, None))] == [len(jax.tree.leaves(known)), 1]
+    assert [len(ft.tree.leaves(t)) for t in (p, kind(1.0, None))] == [
+        len(jax.tree.leaves(known)),
+        1,
+    ]
 
 
 NEST = {"w": [1.0, (2.0, None)], "b": ByFields(3.0, [4.0, 5.0]), "a": ()}
@@ -106,7 +117,9 @@ FUNCTIONS: dict[str, Any] = {
     "broadcast": lambda t: t.broadcast({"w": [1, 2], "b": 3, "a": ()}, NEST),
     "unflatten": lambda t: t.unflatten(t.structure(NEST), range(5)),
     "flatten": lambda t: t.flatten(NEST)[0],
-    "transpose": lambda t: t.transpose(t.structure([0, 0]), t.structure(ByFields(0, 0)), [ByFields(1, 2), ByFields(3, 4)]),
+    "transpose": lambda t: t.transpose(
+        t.structure([0, 0]), t.structure(ByFields(0, 0)), [ByFields(1, 2), ByFields(3, 4)]
+    ),
     "static": lambda t: dict(t.static(default=3).metadata),
     "leaves_with_path": lambda t: [leaf for _, leaf in t.leaves_with_path(NEST)],
     "map_with_path": lambda t: t.map_with_path(lambda path, x: (len(path), x), NEST),
@@ -123,7 +136,7 @@ def test_every_function_of_jax_tree_is_there() -> None:
 
 
 def test_none_takes_the_place_of_float0() -> None:
-    f = lambda p: (p["w"] ** 2).sum() * p["n"]  # noqa: E731
+    f = lambda p: (p["w"] ** 2).sum() * p["n"]
     found = ft.grad(f, allow_int=True)({"w": X, "n": 3})
     with jax.enable_x64(True):
         expected = jax.grad(f, allow_int=True)({"w": X, "n": 3})

@@ -1,4 +1,6 @@
-"""docs/migration: every name that the tables give for another library is there, in the version that is installed."""
+"""docs/migration: every name that the tables give for another library is there, in the version that
+is installed.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ import pytest
 from tests.migration import resolved, rows
 
 
-@pytest.mark.parametrize(("library", "module"), [("jax", "jax"), ("autograd", "autograd"), ("pytorch", "torch")])
+@pytest.mark.parametrize(
+    ("library", "module"), [("jax", "jax"), ("autograd", "autograd"), ("pytorch", "torch")]
+)
 def test_tables_name_what_is_there(library: str, module: str) -> None:
     pytest.importorskip(module)
     for row in rows(library):

@@ -1,4 +1,6 @@
-"""Kernels that numba compiles, which take plain arrays only: primitives of ours inside every transform."""
+"""Kernels that numba compiles, which take plain arrays only: primitives of ours inside every
+transform.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,10 @@ RATE = 0.3
 def smoothed() -> Callable[[Any], Any]:
     """An exponential average of cubes, whose first derivative is compiled, too."""
     cubes = ft.primitive(lambda x: _smoothed(np.ascontiguousarray(x), RATE), results=like)
-    back = ft.primitive(lambda ct, x: _smoothed_back(np.ascontiguousarray(ct), np.ascontiguousarray(x), RATE), results=like)
+    back = ft.primitive(
+        lambda ct, x: _smoothed_back(np.ascontiguousarray(ct), np.ascontiguousarray(x), RATE),
+        results=like,
+    )
     cubes.defvjp(lambda ct, y, x: (back(ct, x),))
     back.defvjp(lambda ct, y, g, x: (_along(ct, x), ct * y * 2.0 / x))
     return cubes
@@ -88,10 +93,15 @@ def test_a_kernel_is_a_primitive(transform: str) -> None:
 def test_a_kernel_without_rules_is_called_as_it_is() -> None:
     averages = ft.pure_callback(lambda x: _smoothed(np.ascontiguousarray(x), RATE), X, X)
     np.testing.assert_allclose(averages, written_out(X))
-    staged = ft.jit(lambda x: ft.pure_callback(lambda x: _smoothed(np.ascontiguousarray(x), RATE), x, x) * 2.0)
+    staged = ft.jit(
+        lambda x: ft.pure_callback(lambda x: _smoothed(np.ascontiguousarray(x), RATE), x, x) * 2.0
+    )
     np.testing.assert_allclose(staged(X), 2.0 * written_out(X))
 
 
 def test_a_kernel_that_is_given_traced_values_says_so() -> None:
-    with pytest.raises(UnsupportedFunctionError, match=r"TracedArray[\s\S]*test_numba\.py[\s\S]*functrace\.primitive"):
+    with pytest.raises(
+        UnsupportedFunctionError,
+        match=r"TracedArray[\s\S]*test_numba\.py[\s\S]*functrace\.primitive",
+    ):
         ft.grad(lambda x: np.sum(_smoothed(x, RATE)))(X)

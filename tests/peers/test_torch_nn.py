@@ -1,4 +1,6 @@
-"""``functrace.nn`` against PyTorch at the edges: kinks, far out, masked rows, rows far from 0; and where they differ."""
+"""``functrace.nn`` against PyTorch at the edges: kinks, far out, masked rows, rows far from 0; and
+where they differ.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,23 @@ import functrace as ft
 
 torch: Any = pytest.importorskip("torch")
 functional: Any = torch.nn.functional
-EDGES = np.array([-800.0, -40.0, -6.0, -3.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 3.0, 6.0, 19.0, 40.0, 800.0])
+EDGES = np.array(
+    [-800.0, -40.0, -6.0, -3.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 3.0, 6.0, 19.0, 40.0, 800.0]
+)
 ACTIVATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "relu": (ft.nn.relu, functional.relu), "relu6": (ft.nn.relu6, functional.relu6),
     "leaky_relu": (ft.nn.leaky_relu, functional.leaky_relu),
-    "leaky_relu(0.3)": (lambda x: ft.nn.leaky_relu(x, 0.3), lambda x: functional.leaky_relu(x, 0.3)),
-    "hard_tanh": (ft.nn.hard_tanh, functional.hardtanh), "hard_silu": (ft.nn.hard_silu, functional.hardswish),
+    "leaky_relu(0.3)": (lambda x: ft.nn.leaky_relu(x, 0.3), lambda x: functional.leaky_relu(x,
+    0.3)),
+    "hard_tanh": (ft.nn.hard_tanh, functional.hardtanh), "hard_silu": (ft.nn.hard_silu,
+    functional.hardswish),
     "hard_sigmoid": (ft.nn.hard_sigmoid, lambda x: functional.relu6(x + 3.0) / 6.0),  # its own has 1 / 6 in single precision
-    "elu": (ft.nn.elu, functional.elu), "celu": (ft.nn.celu, functional.celu), "selu": (ft.nn.selu, functional.selu),
-    "silu": (ft.nn.silu, functional.silu), "mish": (ft.nn.mish, functional.mish), "sigmoid": (ft.nn.sigmoid, torch.sigmoid),
-    "log_sigmoid": (ft.nn.log_sigmoid, functional.logsigmoid), "soft_sign": (ft.nn.soft_sign, functional.softsign),
+    "elu": (ft.nn.elu, functional.elu), "celu": (ft.nn.celu, functional.celu), "selu": (ft.nn.selu,
+    functional.selu),
+    "silu": (ft.nn.silu, functional.silu), "mish": (ft.nn.mish, functional.mish),
+    "sigmoid": (ft.nn.sigmoid, torch.sigmoid),
+    "log_sigmoid": (ft.nn.log_sigmoid, functional.logsigmoid), "soft_sign": (ft.nn.soft_sign,
+    functional.softsign),
     "gelu": (ft.nn.gelu, lambda x: functional.gelu(x, approximate="tanh")),
     "gelu exact": (lambda x: ft.nn.gelu(x, approximate=False), functional.gelu),
 }  # fmt: skip
@@ -40,8 +49,12 @@ def test_activations_at_kinks_and_far_out(name: str) -> None:
     mine, theirs = ACTIVATIONS[name]
     value, slope = gradient(theirs, EDGES)
     np.testing.assert_allclose(mine(EDGES), value, rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(ft.grad(lambda x: np.sum(mine(x)))(EDGES), slope, rtol=1e-9, atol=2e-15)
-    np.testing.assert_allclose(ft.jvp(mine, (EDGES,), (np.ones_like(EDGES),))[1], slope, rtol=1e-9, atol=2e-15)
+    np.testing.assert_allclose(
+        ft.grad(lambda x: np.sum(mine(x)))(EDGES), slope, rtol=1e-9, atol=2e-15
+    )
+    np.testing.assert_allclose(
+        ft.jvp(mine, (EDGES,), (np.ones_like(EDGES),))[1], slope, rtol=1e-9, atol=2e-15
+    )
 
 
 def test_second_derivative_of_mish() -> None:
@@ -70,7 +83,9 @@ def test_attention_of_rows_that_are_masked_altogether(form: str) -> None:
     given = mask if form == "mask" else np.where(mask, 0.3, -np.inf)
 
     def theirs(q: Any, k: Any, v: Any) -> Any:
-        found = functional.scaled_dot_product_attention(heads(q), heads(k), heads(v), attn_mask=torch.tensor(given))
+        found = functional.scaled_dot_product_attention(
+            heads(q), heads(k), heads(v), attn_mask=torch.tensor(given)
+        )
         return heads(found) ** 2
 
     def mine(*xs: Any) -> Any:
@@ -84,7 +99,9 @@ def test_attention_of_rows_that_are_masked_altogether(form: str) -> None:
     assert not np.any(found[0][:, 1]) and not np.any(found[1][:, 1])
 
 
-@pytest.mark.parametrize("center, spread", [(1e8, 30.0), (1e8, 1e3), (1e4, 1e-2), (-1e6, 1.0), (0.0, 1.0)])
+@pytest.mark.parametrize(
+    "center, spread", [(1e8, 30.0), (1e8, 1e3), (1e4, 1e-2), (-1e6, 1.0), (0.0, 1.0)]
+)
 @pytest.mark.parametrize("size", [4, 1000])
 def test_layer_norm_of_rows_far_from_0(center: float, spread: float, size: int) -> None:
     """In double precision PyTorch's; in single precision nearer to these than PyTorch's own."""
@@ -98,13 +115,19 @@ def test_layer_norm_of_rows_far_from_0(center: float, spread: float, size: int) 
     exact, narrow = (gradient(norm, single.astype(dtype)) for dtype in (np.float64, np.float32))
     for dtype in (np.float64, np.float32):
         x = single.astype(dtype)
-        f = lambda x: ft.nn.layer_norm(x) * weights.astype(x.dtype)  # noqa: E731
+        f = lambda x: ft.nn.layer_norm(x) * weights.astype(x.dtype)
         found = f(x), ft.grad(lambda x, f=f: np.sum(f(x)))(x)
         for one, other, theirs in zip(found, exact, narrow, strict=True):
             assert one.dtype == dtype
             scale = np.max(np.abs(other))
-            error, their_error = np.max(np.abs(one - other)) / scale, np.max(np.abs(theirs - other)) / scale
-            assert error < (1e-6 if dtype == np.float64 else max(2e-6, their_error / 100)), (error, their_error)
+            error, their_error = (
+                np.max(np.abs(one - other)) / scale,
+                np.max(np.abs(theirs - other)) / scale,
+            )
+            assert error < (1e-6 if dtype == np.float64 else max(2e-6, their_error / 100)), (
+                error,
+                their_error,
+            )
 
 
 def test_layer_norm_of_constant_rows() -> None:
@@ -112,7 +135,9 @@ def test_layer_norm_of_constant_rows() -> None:
     weights = np.array([1.0, 2.0, 3.0, 5.0], np.float32)
     value, slope = gradient(lambda x: functional.layer_norm(x, (4,)) * torch.tensor(weights), x)
     np.testing.assert_array_equal(ft.nn.layer_norm(x) * weights, value)
-    np.testing.assert_allclose(ft.grad(lambda x: np.sum(ft.nn.layer_norm(x) * weights))(x), slope, rtol=1e-5)
+    np.testing.assert_allclose(
+        ft.grad(lambda x: np.sum(ft.nn.layer_norm(x) * weights))(x), slope, rtol=1e-5
+    )
 
 
 def test_rows_of_minus_infinity() -> None:

@@ -1,4 +1,6 @@
-"""Functions that a peer gets wrong, or refuses: ours beside differences, theirs recorded, so that a change is seen."""
+"""Functions that a peer gets wrong, or refuses: ours beside differences, theirs recorded, so that a
+change is seen.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,13 @@ def _pad(mode: str, **options: Any) -> Callable[[Any, Any], Any]:
     """A sum over what is padded; what "empty" leaves as it is does not count."""
 
     def f(xp: Any, x: Any) -> Any:
-        padded = xp.pad(x, (2, 1), mode=mode, **options) if mode else xp.pad(x, (2, 1), _pad_by_function)
-        return xp.sum(xp.sin(padded[2:-1] if mode == "empty" else padded) * (WEIGHTS[2:-1] if mode == "empty" else WEIGHTS))
+        padded = (
+            xp.pad(x, (2, 1), mode=mode, **options) if mode else xp.pad(x, (2, 1), _pad_by_function)
+        )
+        return xp.sum(
+            xp.sin(padded[2:-1] if mode == "empty" else padded)
+            * (WEIGHTS[2:-1] if mode == "empty" else WEIGHTS)
+        )
 
     return f
 
@@ -65,28 +72,89 @@ ROWS: dict[str, tuple[Callable[[Any, Any], Any], Any, str, str]] = {
     "pad, constant": (_pad("constant", constant_values=0.5), X, RIGHT, RIGHT),
     **{
         f"pad, {mode}": (_pad(mode), X, RIGHT, REFUSED)
-        for mode in ("edge", "linear_ramp", "maximum", "mean", "median", "minimum", "reflect", "symmetric", "wrap", "empty")
+        for mode in (
+            "edge",
+            "linear_ramp",
+            "maximum",
+            "mean",
+            "median",
+            "minimum",
+            "reflect",
+            "symmetric",
+            "wrap",
+            "empty",
+        )
     },
     "pad, reflect odd": (_pad("reflect", reflect_type="odd"), X, RIGHT, REFUSED),
     "pad, a function": (_pad(""), X, REFUSED, REFUSED),
-    "irfft, odd": (lambda xp, x: xp.sum(xp.sin(xp.fft.irfft(xp.fft.rfft(x), 5)) ** 2), X, RIGHT, REFUSED),
-    "interp, by values": (lambda xp, x: xp.interp(0.4, xp.linspace(0.0, 1.0, 5), x), X, RIGHT, REFUSED),
-    "interp, by points": (lambda xp, x: xp.interp(0.1, xp.sort(x), xp.arange(5.0)), X, RIGHT, REFUSED),
-    "interp, by where": (lambda xp, x: xp.interp(x[0], xp.linspace(0.0, 1.0, 5), WEIGHTS[:5]), X, RIGHT, REFUSED),
+    "irfft, odd": (
+        lambda xp, x: xp.sum(xp.sin(xp.fft.irfft(xp.fft.rfft(x), 5)) ** 2),
+        X,
+        RIGHT,
+        REFUSED,
+    ),
+    "interp, by values": (
+        lambda xp, x: xp.interp(0.4, xp.linspace(0.0, 1.0, 5), x),
+        X,
+        RIGHT,
+        REFUSED,
+    ),
+    "interp, by points": (
+        lambda xp, x: xp.interp(0.1, xp.sort(x), xp.arange(5.0)),
+        X,
+        RIGHT,
+        REFUSED,
+    ),
+    "interp, by where": (
+        lambda xp, x: xp.interp(x[0], xp.linspace(0.0, 1.0, 5), WEIGHTS[:5]),
+        X,
+        RIGHT,
+        REFUSED,
+    ),
     "repeated eigenvalues, symmetric": (
         lambda xp, x: xp.sum(xp.linalg.eigvalsh((x + x.T) / 2) ** 3),
         REPEATED,
         RIGHT,
         REFUSED,
     ),
-    "repeated eigenvalues, eigh": (lambda xp, x: xp.sum(xp.linalg.eigh((x + x.T) / 2)[0] ** 3), REPEATED, RIGHT, RIGHT),
-    "repeated eigenvalues": (lambda xp, x: xp.sum(xp.real(xp.linalg.eigvals(x)) ** 3), DEFECTIVE, RIGHT, REFUSED),
-    "repeated eigenvalues, eig": (lambda xp, x: xp.sum(xp.real(xp.linalg.eig(x)[0]) ** 3), DEFECTIVE, REFUSED, RIGHT),
-    "repeated singular values": (lambda xp, x: xp.sum(xp.linalg.svd(x, compute_uv=False) ** 3), REPEATED, RIGHT, RIGHT),
-    "det of a singular matrix": (lambda xp, x: xp.linalg.det(x), np.array([[1.0, 2.0], [2.0, 4.0]]), RIGHT, REFUSED),
+    "repeated eigenvalues, eigh": (
+        lambda xp, x: xp.sum(xp.linalg.eigh((x + x.T) / 2)[0] ** 3),
+        REPEATED,
+        RIGHT,
+        RIGHT,
+    ),
+    "repeated eigenvalues": (
+        lambda xp, x: xp.sum(xp.real(xp.linalg.eigvals(x)) ** 3),
+        DEFECTIVE,
+        RIGHT,
+        REFUSED,
+    ),
+    "repeated eigenvalues, eig": (
+        lambda xp, x: xp.sum(xp.real(xp.linalg.eig(x)[0]) ** 3),
+        DEFECTIVE,
+        REFUSED,
+        RIGHT,
+    ),
+    "repeated singular values": (
+        lambda xp, x: xp.sum(xp.linalg.svd(x, compute_uv=False) ** 3),
+        REPEATED,
+        RIGHT,
+        RIGHT,
+    ),
+    "det of a singular matrix": (
+        lambda xp, x: xp.linalg.det(x),
+        np.array([[1.0, 2.0], [2.0, 4.0]]),
+        RIGHT,
+        REFUSED,
+    ),
     "prod with a zero": (lambda xp, x: xp.prod(x), np.array([0.0, 2.0, 3.0]), RIGHT, WRONG),
     "std of one": (lambda xp, x: x[1] ** 2 + xp.std(x[:1]), X, WRONG, RIGHT),
-    "polyfit, by points": (lambda xp, x: xp.sum(xp.polyfit(x, WEIGHTS[:5], 1) ** 2), X, RIGHT, REFUSED),
+    "polyfit, by points": (
+        lambda xp, x: xp.sum(xp.polyfit(x, WEIGHTS[:5], 1) ** 2),
+        X,
+        RIGHT,
+        REFUSED,
+    ),
 }
 
 
@@ -98,12 +166,18 @@ def _directions(x: Any) -> Iterator[Any]:
 @pytest.mark.parametrize("name", ROWS)
 def test_ours_is_right(name: str) -> None:
     f, x, _, _ = ROWS[name]
-    plain = lambda x: f(np, x)  # noqa: E731
+    plain = lambda x: f(np, x)
     expected = np.array([differences(plain, [x], [d])[0] for d in _directions(x)]).reshape(x.shape)
     np.testing.assert_allclose(ft.grad(plain)(x), expected, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(ft.jacfwd(plain)(x), expected, rtol=1e-6, atol=1e-8)
-    if not name.startswith("unique") and name != "repeated eigenvalues" and "eig" not in name.split():
-        np.testing.assert_allclose(ft.jit(ft.vmap(ft.grad(plain)))(np.stack([x, x]))[1], expected, rtol=1e-6, atol=1e-8)
+    if (
+        not name.startswith("unique")
+        and name != "repeated eigenvalues"
+        and "eig" not in name.split()
+    ):
+        np.testing.assert_allclose(
+            ft.jit(ft.vmap(ft.grad(plain)))(np.stack([x, x]))[1], expected, rtol=1e-6, atol=1e-8
+        )
 
 
 def _verdict(gradient: Callable[[], Any], expected: Any) -> str:
@@ -123,6 +197,6 @@ def test_theirs_is_what_is_recorded(name: str) -> None:
 
 
 def test_what_is_equal_shares_its_derivative() -> None:
-    f = lambda xp, x: xp.sum(xp.unique(x) ** 2)  # noqa: E731
+    f = lambda xp, x: xp.sum(xp.unique(x) ** 2)
     np.testing.assert_allclose(ft.grad(lambda x: f(np, x))(EQUAL), [0.3, -2.4, 1.4, 1.8, 0.3])
     np.testing.assert_allclose(jax.grad(lambda x: f(jnp, x))(EQUAL), np.zeros(5))

@@ -23,8 +23,8 @@ class Family:
         draw: of a key, a shape and the parameters.
         at: the parameters.
         smooth: whether it is reparameterised: a sample has a derivative by the parameters.
-        exact: whether that derivative is also that of the sample at a fixed key, as differences see it; not for what is
-            drawn by rejection, where the draw itself jumps.
+        exact: whether that derivative is also that of the sample at a fixed key, as differences see
+            it; not for what is drawn by rejection, where the draw itself jumps.
         like: SciPy's name for it, and its arguments there, for those that SciPy has.
         tail: the shape of one sample.
     """
@@ -60,16 +60,32 @@ FAMILIES = [
     Family("laplace", lambda key, shape: rnd.laplace(key, shape), like=("laplace", ())),
     Family("cauchy", lambda key, shape: rnd.cauchy(key, shape), like=("cauchy", ())),
     Family("maxwell", lambda key, shape: rnd.maxwell(key, shape), like=("maxwell", ())),
-    Family("double_sided_maxwell", lambda key, shape, a, b: rnd.double_sided_maxwell(key, a, b, shape), (0.3, 1.5)),
-    Family("rayleigh", lambda key, shape, a: rnd.rayleigh(key, a, shape), (1.5,), like=("rayleigh", (0, 1.5))),
-    Family("pareto", lambda key, shape, a: rnd.pareto(key, a, shape), (2.5,), like=("pareto", (2.5,))),
+    Family(
+        "double_sided_maxwell",
+        lambda key, shape, a, b: rnd.double_sided_maxwell(key, a, b, shape),
+        (0.3, 1.5),
+    ),
+    Family(
+        "rayleigh",
+        lambda key, shape, a: rnd.rayleigh(key, a, shape),
+        (1.5,),
+        like=("rayleigh", (0, 1.5)),
+    ),
+    Family(
+        "pareto", lambda key, shape, a: rnd.pareto(key, a, shape), (2.5,), like=("pareto", (2.5,))
+    ),
     Family(
         "weibull_min",
         lambda key, shape, a, b: rnd.weibull_min(key, a, b, shape),
         (1.5, 0.8),
         like=("weibull_min", (0.8, 0, 1.5)),
     ),
-    Family("lognormal", lambda key, shape, a: rnd.lognormal(key, a, shape), (0.6,), like=("lognorm", (0.6,))),
+    Family(
+        "lognormal",
+        lambda key, shape, a: rnd.lognormal(key, a, shape),
+        (0.6,),
+        like=("lognorm", (0.6,)),
+    ),
     Family(
         "triangular",
         lambda key, shape, a, b, c: rnd.triangular(key, a, b, c, shape),
@@ -94,14 +110,58 @@ FAMILIES = [
         (0.7,),
         like=("truncnorm", (0.7, np.inf)),
     ),
-    Family("wald", lambda key, shape, a: rnd.wald(key, a, shape), (1.3,), exact=False, like=("invgauss", (1.3,))),
-    Family("gamma", lambda key, shape, a: rnd.gamma(key, a, shape), (2.3,), exact=False, like=("gamma", (2.3,))),
-    Family("gamma/small", lambda key, shape, a: rnd.gamma(key, a, shape), (0.3,), exact=False, like=("gamma", (0.3,))),
-    Family("loggamma", lambda key, shape, a: rnd.loggamma(key, a, shape), (0.3,), exact=False, like=("loggamma", (0.3,))),
-    Family("chisquare", lambda key, shape, a: rnd.chisquare(key, a, shape), (3.0,), exact=False, like=("chi2", (3.0,))),
-    Family("f", lambda key, shape, a, b: rnd.f(key, a, b, shape), (3.0, 7.0), exact=False, like=("f", (3.0, 7.0))),
-    Family("t", lambda key, shape, a: rnd.t(key, a, shape), (4.0,), exact=False, like=("t", (4.0,))),
-    Family("beta", lambda key, shape, a, b: rnd.beta(key, a, b, shape), (0.7, 1.9), exact=False, like=("beta", (0.7, 1.9))),
+    Family(
+        "wald",
+        lambda key, shape, a: rnd.wald(key, a, shape),
+        (1.3,),
+        exact=False,
+        like=("invgauss", (1.3,)),
+    ),
+    Family(
+        "gamma",
+        lambda key, shape, a: rnd.gamma(key, a, shape),
+        (2.3,),
+        exact=False,
+        like=("gamma", (2.3,)),
+    ),
+    Family(
+        "gamma/small",
+        lambda key, shape, a: rnd.gamma(key, a, shape),
+        (0.3,),
+        exact=False,
+        like=("gamma", (0.3,)),
+    ),
+    Family(
+        "loggamma",
+        lambda key, shape, a: rnd.loggamma(key, a, shape),
+        (0.3,),
+        exact=False,
+        like=("loggamma", (0.3,)),
+    ),
+    Family(
+        "chisquare",
+        lambda key, shape, a: rnd.chisquare(key, a, shape),
+        (3.0,),
+        exact=False,
+        like=("chi2", (3.0,)),
+    ),
+    Family(
+        "f",
+        lambda key, shape, a, b: rnd.f(key, a, b, shape),
+        (3.0, 7.0),
+        exact=False,
+        like=("f", (3.0, 7.0)),
+    ),
+    Family(
+        "t", lambda key, shape, a: rnd.t(key, a, shape), (4.0,), exact=False, like=("t", (4.0,))
+    ),
+    Family(
+        "beta",
+        lambda key, shape, a, b: rnd.beta(key, a, b, shape),
+        (0.7, 1.9),
+        exact=False,
+        like=("beta", (0.7, 1.9)),
+    ),
     Family(
         "dirichlet",
         lambda key, shape, a: rnd.dirichlet(key, a * np.array([1.0, 2.0, 0.5]), shape),
@@ -119,19 +179,25 @@ FAMILIES = [
     Family("ball", lambda key, shape: rnd.ball(key, 3, 2.0, shape), tail=(3,)),
     Family(
         "multivariate_normal",
-        lambda key, shape, a, b: rnd.multivariate_normal(key, a * np.ones(2), b * COVARIANCE, shape),
+        lambda key, shape, a, b: rnd.multivariate_normal(
+            key, a * np.ones(2), b * COVARIANCE, shape
+        ),
         (0.5, 1.5),
         tail=(2,),
     ),
     Family(
         "multivariate_normal/eigh",
-        lambda key, shape, a: rnd.multivariate_normal(key, np.ones(2), a * COVARIANCE, shape, method="eigh"),
+        lambda key, shape, a: rnd.multivariate_normal(
+            key, np.ones(2), a * COVARIANCE, shape, method="eigh"
+        ),
         (1.5,),
         tail=(2,),
     ),
     Family(
         "multivariate_normal/svd",
-        lambda key, shape, a: rnd.multivariate_normal(key, np.ones(2), a * COVARIANCE, shape, method="svd"),
+        lambda key, shape, a: rnd.multivariate_normal(
+            key, np.ones(2), a * COVARIANCE, shape, method="svd"
+        ),
         (1.5,),
         tail=(2,),
     ),
@@ -139,19 +205,48 @@ FAMILIES = [
     Family("orthogonal/wide", lambda key, shape: rnd.orthogonal(key, 2, shape, m=3), tail=(2, 3)),
     Family("bits", lambda key, shape: rnd.bits(key, shape), smooth=False),
     Family("bits/uint16", lambda key, shape: rnd.bits(key, shape, "uint16"), smooth=False),
-    Family("randint", lambda key, shape: rnd.randint(key, shape, -3, 10), smooth=False, like=("randint", (-3, 10))),
+    Family(
+        "randint",
+        lambda key, shape: rnd.randint(key, shape, -3, 10),
+        smooth=False,
+        like=("randint", (-3, 10)),
+    ),
     Family("rademacher", lambda key, shape: rnd.rademacher(key, shape), smooth=False),
     Family(
-        "bernoulli", lambda key, shape, a: rnd.bernoulli(key, a, shape), (0.3,), smooth=False, like=("bernoulli", (0.3,))
+        "bernoulli",
+        lambda key, shape, a: rnd.bernoulli(key, a, shape),
+        (0.3,),
+        smooth=False,
+        like=("bernoulli", (0.3,)),
     ),
-    Family("poisson", lambda key, shape, a: rnd.poisson(key, a, shape), (3.7,), smooth=False, like=("poisson", (3.7,))),
     Family(
-        "poisson/large", lambda key, shape, a: rnd.poisson(key, a, shape), (370.0,), smooth=False, like=("poisson", (370.0,))
+        "poisson",
+        lambda key, shape, a: rnd.poisson(key, a, shape),
+        (3.7,),
+        smooth=False,
+        like=("poisson", (3.7,)),
     ),
     Family(
-        "binomial", lambda key, shape, a: rnd.binomial(key, 12, a, shape), (0.3,), smooth=False, like=("binom", (12, 0.3))
+        "poisson/large",
+        lambda key, shape, a: rnd.poisson(key, a, shape),
+        (370.0,),
+        smooth=False,
+        like=("poisson", (370.0,)),
     ),
-    Family("geometric", lambda key, shape, a: rnd.geometric(key, a, shape), (0.3,), smooth=False, like=("geom", (0.3,))),
+    Family(
+        "binomial",
+        lambda key, shape, a: rnd.binomial(key, 12, a, shape),
+        (0.3,),
+        smooth=False,
+        like=("binom", (12, 0.3)),
+    ),
+    Family(
+        "geometric",
+        lambda key, shape, a: rnd.geometric(key, a, shape),
+        (0.3,),
+        smooth=False,
+        like=("geom", (0.3,)),
+    ),
     Family(
         "multinomial",
         lambda key, shape, a: rnd.multinomial(key, 9, a * ONES, shape=(*np.atleast_1d(shape), 4)),
@@ -159,7 +254,12 @@ FAMILIES = [
         smooth=False,
         tail=(4,),
     ),
-    Family("categorical", lambda key, shape, a: rnd.categorical(key, a * np.arange(4.0), shape=shape), (0.5,), smooth=False),
+    Family(
+        "categorical",
+        lambda key, shape, a: rnd.categorical(key, a * np.arange(4.0), shape=shape),
+        (0.5,),
+        smooth=False,
+    ),
     Family(
         "categorical/stack",
         lambda key, shape, a: rnd.categorical(key, a * THINGS, 0, (*np.atleast_1d(shape), 3)),
@@ -175,11 +275,22 @@ FAMILIES = [
     ),
     Family("permutation", lambda key, shape: rnd.permutation(key, 5), smooth=False),
     Family("permutation/things", lambda key, shape, a: rnd.permutation(key, a * THINGS), (1.5,)),
-    Family("permutation/independent", lambda key, shape, a: rnd.permutation(key, a * THINGS, 1, independent=True), (1.5,)),
-    Family("choice", lambda key, shape, a: rnd.choice(key, a * THINGS, shape), (1.5,), tail=(3,)),
-    Family("choice/different", lambda key, shape, a: rnd.choice(key, a * np.arange(9.0), shape, replace=False), (1.5,)),
     Family(
-        "choice/p", lambda key, shape, a: rnd.choice(key, 3, shape, p=a * np.array([0.1, 0.0, 0.9])), (1.0,), smooth=False
+        "permutation/independent",
+        lambda key, shape, a: rnd.permutation(key, a * THINGS, 1, independent=True),
+        (1.5,),
+    ),
+    Family("choice", lambda key, shape, a: rnd.choice(key, a * THINGS, shape), (1.5,), tail=(3,)),
+    Family(
+        "choice/different",
+        lambda key, shape, a: rnd.choice(key, a * np.arange(9.0), shape, replace=False),
+        (1.5,),
+    ),
+    Family(
+        "choice/p",
+        lambda key, shape, a: rnd.choice(key, 3, shape, p=a * np.array([0.1, 0.0, 0.9])),
+        (1.0,),
+        smooth=False,
     ),
     Family(
         "choice/p different",

@@ -1,4 +1,6 @@
-"""Samples as functions of parameters: differences where the draw does not jump, and expectations in closed form."""
+"""Samples as functions of parameters: differences where the draw does not jump, and expectations in
+closed form.
+"""
 
 from __future__ import annotations
 
@@ -33,28 +35,57 @@ def test_derivatives_are_those_of_differences(family: Family) -> None:
     gradient = ft.grad(loss)(at)
     hessian = ft.hessian(loss)(at)
     for k, step in enumerate(1e-6 * np.eye(len(at)) if family.exact else ()):
-        np.testing.assert_allclose(gradient[k], (loss(at + step) - loss(at - step)) / 2e-6, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(
+            gradient[k], (loss(at + step) - loss(at - step)) / 2e-6, rtol=1e-6, atol=1e-7
+        )
         rows = (ft.grad(loss)(at + step) - ft.grad(loss)(at - step)) / 2e-6
         np.testing.assert_allclose(hessian[k], rows, rtol=1e-5, atol=1e-6)
     for e in np.eye(len(at)):
-        np.testing.assert_allclose(ft.jvp(loss, (at,), (e,))[1], gradient @ e, rtol=1e-10, atol=1e-13)
-        np.testing.assert_allclose(ft.jvp(ft.grad(loss), (at,), (e,))[1], hessian @ e, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            ft.jvp(loss, (at,), (e,))[1], gradient @ e, rtol=1e-10, atol=1e-13
+        )
+        np.testing.assert_allclose(
+            ft.jvp(ft.grad(loss), (at,), (e,))[1], hessian @ e, rtol=1e-9, atol=1e-12
+        )
     np.testing.assert_allclose(hessian, hessian.T, rtol=1e-8, atol=1e-11)
     np.testing.assert_allclose(ft.jit(ft.grad(loss))(at), gradient, rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(ft.jit(ft.hessian(loss))(at), hessian, rtol=1e-10, atol=1e-12)
     stacked = np.stack([at, at * 0.99])
-    np.testing.assert_allclose(ft.vmap(ft.grad(loss))(stacked), [ft.grad(loss)(p) for p in stacked], rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(
+        ft.vmap(ft.grad(loss))(stacked), [ft.grad(loss)(p) for p in stacked], rtol=1e-11, atol=1e-13
+    )
 
 
 QUANTILES: dict[str, tuple[Callable[[Any, float], Any], Callable[[Any, float], Any], float]] = {
-    "gamma": (lambda key, a: rnd.gamma(key, a, (40,)), lambda level, a: special.gammaincinv(a, level), 2.3),
-    "gamma/small": (lambda key, a: rnd.gamma(key, a, (40,)), lambda level, a: special.gammaincinv(a, level), 0.3),
-    "chisquare": (lambda key, a: rnd.chisquare(key, a, (40,)), lambda level, a: special.chdtri(a, 1 - level), 5.0),
-    "wald": (lambda key, a: rnd.wald(key, a, (40,)), lambda level, a: stats.invgauss(a).ppf(level), 1.3),
-    "wald/large": (lambda key, a: rnd.wald(key, a, (40,)), lambda level, a: stats.invgauss(a).ppf(level), 6.0),
+    "gamma": (
+        lambda key, a: rnd.gamma(key, a, (40,)),
+        lambda level, a: special.gammaincinv(a, level),
+        2.3,
+    ),
+    "gamma/small": (
+        lambda key, a: rnd.gamma(key, a, (40,)),
+        lambda level, a: special.gammaincinv(a, level),
+        0.3,
+    ),
+    "chisquare": (
+        lambda key, a: rnd.chisquare(key, a, (40,)),
+        lambda level, a: special.chdtri(a, 1 - level),
+        5.0,
+    ),
+    "wald": (
+        lambda key, a: rnd.wald(key, a, (40,)),
+        lambda level, a: stats.invgauss(a).ppf(level),
+        1.3,
+    ),
+    "wald/large": (
+        lambda key, a: rnd.wald(key, a, (40,)),
+        lambda level, a: stats.invgauss(a).ppf(level),
+        6.0,
+    ),
 }
 LEVELS = {
-    "gamma": lambda x, a: special.gammainc(a, x), "gamma/small": lambda x, a: special.gammainc(a, x),
+    "gamma": lambda x, a: special.gammainc(a, x), "gamma/small": lambda x, a: special.gammainc(a,
+    x),
     "chisquare": lambda x, a: special.chdtr(a, x), "wald": lambda x, a: stats.invgauss(a).cdf(x),
     "wald/large": lambda x, a: stats.invgauss(a).cdf(x),
 }  # fmt: skip
@@ -72,8 +103,12 @@ def test_what_is_drawn_by_rejection_moves_as_a_quantile(name: str) -> None:
     np.testing.assert_allclose(slope[kept], expected[kept], rtol=1e-5)
     curved = ft.jvp(lambda a: ft.jvp(lambda a: draw(KEY, a), (a,), (1.0,))[1], (a,), (1.0,))[1]
     step = 1e-2 * a
-    expected = (quantile(level, a + step) - 2 * quantile(level, a) + quantile(level, a - step)) / step**2
-    np.testing.assert_allclose(curved[kept], expected[kept], rtol=5e-3, atol=5e-3 * np.abs(expected[kept]).max())
+    expected = (
+        quantile(level, a + step) - 2 * quantile(level, a) + quantile(level, a - step)
+    ) / step**2
+    np.testing.assert_allclose(
+        curved[kept], expected[kept], rtol=5e-3, atol=5e-3 * np.abs(expected[kept]).max()
+    )
 
 
 EXPECTATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[float, ...]]] = {
@@ -92,7 +127,13 @@ EXPECTATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[floa
     ),
     "t": (
         lambda key, n, v: np.abs(rnd.t(key, v, (n,))),
-        lambda v: 2 * np.sqrt(v) / (np.sqrt(np.pi) * (v - 1)) * special.gamma((v + 1) / 2) / special.gamma(v / 2),
+        lambda v: (
+            2
+            * np.sqrt(v)
+            / (np.sqrt(np.pi) * (v - 1))
+            * special.gamma((v + 1) / 2)
+            / special.gamma(v / 2)
+        ),
         (6.0,),
     ),
     "chisquare": (
@@ -102,7 +143,9 @@ EXPECTATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[floa
     ),
     "f": (
         lambda key, n, a, b: rnd.f(key, a, b, (n,)) ** 0.5,
-        lambda a, b: np.sqrt(b / a) * special.beta((a + 1) / 2, (b - 1) / 2) / special.beta(a / 2, b / 2),
+        lambda a, b: (
+            np.sqrt(b / a) * special.beta((a + 1) / 2, (b - 1) / 2) / special.beta(a / 2, b / 2)
+        ),
         (4.0, 9.0),
     ),
     "wald": (lambda key, n, m: rnd.wald(key, m, (n,)) ** 2, lambda m: m**3 + m**2, (0.8,)),
@@ -112,7 +155,11 @@ EXPECTATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[floa
         (1.5, 1.8),
     ),
     "pareto": (lambda key, n, b: np.log(rnd.pareto(key, b, (n,))), lambda b: 1 / b, (2.5,)),
-    "lognormal": (lambda key, n, s: rnd.lognormal(key, s, (n,)), lambda s: np.exp(s * s / 2), (0.4,)),
+    "lognormal": (
+        lambda key, n, s: rnd.lognormal(key, s, (n,)),
+        lambda s: np.exp(s * s / 2),
+        (0.4,),
+    ),
     "generalized_normal": (
         lambda key, n, p: np.abs(rnd.generalized_normal(key, p, (n,))),
         lambda p: special.gamma(2 / p) / special.gamma(1 / p),
@@ -142,11 +189,19 @@ def test_gradients_of_expectations(name: str) -> None:
 
         slopes = ft.jvp(one, (x,), (1.0,))[1]
         expected = (exactly(x + 1e-5) - exactly(x - 1e-5)) / 2e-5
-        assert abs(slopes.mean() - expected) < 4 * slopes.std() / math.sqrt(count), (k, slopes.mean(), expected)
+        assert abs(slopes.mean() - expected) < 4 * slopes.std() / math.sqrt(count), (
+            k,
+            slopes.mean(),
+            expected,
+        )
         assert slopes.std() / math.sqrt(count) < 0.1 * abs(expected) + 0.02
         curved = ft.jvp(lambda x: ft.jvp(one, (x,), (1.0,))[1], (x,), (1.0,))[1]
         expected = (exactly(x + 1e-3) - 2 * exactly(x) + exactly(x - 1e-3)) / 1e-6
-        assert abs(curved.mean() - expected) < 4 * curved.std() / math.sqrt(count) + 1e-4, (k, curved.mean(), expected)
+        assert abs(curved.mean() - expected) < 4 * curved.std() / math.sqrt(count) + 1e-4, (
+            k,
+            curved.mean(),
+            expected,
+        )
 
 
 def test_small_shapes_have_derivatives() -> None:
@@ -161,14 +216,20 @@ def test_small_shapes_have_derivatives() -> None:
 
 def test_discrete_samples_are_piecewise_constant() -> None:
     assert ft.grad(lambda p: np.sum(rnd.bernoulli(KEY, p, (9,)) * 1.0))(0.3) == 0.0
-    assert ft.grad(lambda m: np.sum(rnd.poisson(KEY, m, (9,)) * m))(3.0) == np.sum(rnd.poisson(KEY, 3.0, (9,)))
+    assert ft.grad(lambda m: np.sum(rnd.poisson(KEY, m, (9,)) * m))(3.0) == np.sum(
+        rnd.poisson(KEY, 3.0, (9,))
+    )
     weights = np.arange(4.0)
     by_logits = ft.grad(lambda w: np.sum(w[rnd.categorical(KEY, w, shape=(9,))]))(weights)
-    np.testing.assert_array_equal(by_logits, np.bincount(rnd.categorical(KEY, weights, shape=(9,)), minlength=4))
+    np.testing.assert_array_equal(
+        by_logits, np.bincount(rnd.categorical(KEY, weights, shape=(9,)), minlength=4)
+    )
 
 
 def test_float32_parameters() -> None:
     gradient = ft.grad(lambda a: np.sum(rnd.gamma(KEY, a, (5,), np.float32)))(np.float32(1.5))
     assert gradient.dtype == np.float32
-    np.testing.assert_allclose(gradient, ft.grad(lambda a: np.sum(rnd.gamma(KEY, a, (5,))))(1.5), rtol=1e-5)
+    np.testing.assert_allclose(
+        gradient, ft.grad(lambda a: np.sum(rnd.gamma(KEY, a, (5,))))(1.5), rtol=1e-5
+    )
     assert rnd.gamma(KEY, np.float32(1.5)).dtype == np.float64

@@ -1,4 +1,6 @@
-"""What is drawn has the distribution that it should: against SciPy's, with fixed keys, and by moments."""
+"""What is drawn has the distribution that it should: against SciPy's, with fixed keys, and by
+moments.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,10 @@ def test_discrete_distributions(family: Family) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "longdouble"])
-@pytest.mark.parametrize("name", ["uniform", "normal", "exponential", "gumbel", "logistic", "laplace", "cauchy", "maxwell"])
+@pytest.mark.parametrize(
+    "name",
+    ["uniform", "normal", "exponential", "gumbel", "logistic", "laplace", "cauchy", "maxwell"],
+)
 def test_dtypes(name: str, dtype: str) -> None:
     drawn = getattr(rnd, name)(rnd.key(0), (2000,), dtype)
     assert drawn.dtype == np.dtype(dtype)
@@ -90,7 +95,9 @@ def test_bits(dtype: str) -> None:
     words = np.random.Philox(0).random_raw(COUNT * size // 64 + 1)
     for k in range(64 // size):  # the lowest bits of every word come first
         of_word = (words >> np.uint64(k * size)) & np.uint64(2**size - 1)
-        np.testing.assert_array_equal(drawn[k :: 64 // size], of_word[: len(drawn[k :: 64 // size])].astype(dtype))
+        np.testing.assert_array_equal(
+            drawn[k :: 64 // size], of_word[: len(drawn[k :: 64 // size])].astype(dtype)
+        )
 
 
 def test_correlated_normal_vectors() -> None:
@@ -111,8 +118,13 @@ def test_dirichlet() -> None:
     drawn = rnd.dirichlet(rnd.key(0), alpha, (COUNT,))
     np.testing.assert_allclose(drawn.sum(axis=-1), 1.0, rtol=1e-12)
     for k in range(3):
-        assert stats.kstest(drawn[:, k], stats.beta(alpha[k], alpha.sum() - alpha[k]).cdf).pvalue > 0.01
-    tiny = rnd.dirichlet(rnd.key(0), np.full(4, 1e-4), (1000,))  # as good as one of the corners, each as often
+        assert (
+            stats.kstest(drawn[:, k], stats.beta(alpha[k], alpha.sum() - alpha[k]).cdf).pvalue
+            > 0.01
+        )
+    tiny = rnd.dirichlet(
+        rnd.key(0), np.full(4, 1e-4), (1000,)
+    )  # as good as one of the corners, each as often
     np.testing.assert_allclose(tiny.sum(axis=-1), 1.0, rtol=1e-12)
     assert np.all(np.abs(np.sum(tiny > 0.5, axis=0) - 250) < 60)
 
@@ -129,7 +141,9 @@ def test_orthogonal(n: int, m: int, dtype: Any) -> None:
         else np.matmul(drawn, np.conj(drawn.swapaxes(-1, -2)))
     )
     np.testing.assert_allclose(gram, np.broadcast_to(np.eye(least), gram.shape), atol=1e-5)
-    assert np.all(np.abs(drawn.mean(axis=0)) < 0.2)  # without the signs of R, the diagonal would be one-sided
+    assert np.all(
+        np.abs(drawn.mean(axis=0)) < 0.2
+    )  # without the signs of R, the diagonal would be one-sided
 
 
 def test_points_of_balls() -> None:
@@ -173,7 +187,9 @@ def test_without_replacement() -> None:
     drawn = ft.vmap(lambda key: rnd.choice(key, 4, (2,), replace=False))(keys)
     assert without_replacement(np.full(4, 0.25), drawn) > 0.01
     many = rnd.categorical(rnd.key(0), np.zeros((3, 5)), shape=(5, 3), replace=False)
-    np.testing.assert_array_equal(np.sort(many, axis=0), np.repeat(np.arange(5)[:, None], 3, axis=1))
+    np.testing.assert_array_equal(
+        np.sort(many, axis=0), np.repeat(np.arange(5)[:, None], 3, axis=1)
+    )
 
 
 def test_permutations() -> None:
@@ -200,7 +216,9 @@ def test_choices_of_things() -> None:
 
 
 def test_bounds_of_integers() -> None:
-    np.testing.assert_array_equal(np.unique(rnd.randint(rnd.key(0), (3000,), 0, 256, "uint8")), np.arange(256))
+    np.testing.assert_array_equal(
+        np.unique(rnd.randint(rnd.key(0), (3000,), 0, 256, "uint8")), np.arange(256)
+    )
     assert rnd.randint(rnd.key(0), (4,), 2**64 - 2, 2**64 - 1, "uint64").tolist() == [2**64 - 2] * 4
     for nothing in (np.uint64(0), np.int64(-(2**63)), np.array([3, 0])):
         with pytest.raises(ValueError):
@@ -210,7 +228,11 @@ def test_bounds_of_integers() -> None:
     assert whole.dtype == np.int64
     assert whole.min() < -(2**62) < 2**62 < whole.max()
     rows = rnd.randint(rnd.key(0), (1000, 3), np.array([0, 10, -5]), np.array([1, 12, 0]))
-    assert [sorted(set(column)) for column in rows.T.tolist()] == [[0], [10, 11], [-5, -4, -3, -2, -1]]
+    assert [sorted(set(column)) for column in rows.T.tolist()] == [
+        [0],
+        [10, 11],
+        [-5, -4, -3, -2, -1],
+    ]
 
 
 def test_small_shapes_stay_in_range() -> None:
@@ -242,7 +264,7 @@ def test_no_index_is_drawn_where_there_are_no_probabilities(replace: bool) -> No
     good = np.zeros(3)
     for bad in ([0.0, np.nan, 0.0], [np.nan] * 3, [-np.inf] * 3, [-np.inf, np.nan, 1.0]):
         logits = np.array(bad)
-        draw = lambda x: rnd.categorical(rnd.key(0), x, shape=(2,), replace=replace)  # noqa: E731
+        draw = lambda x: rnd.categorical(rnd.key(0), x, shape=(2,), replace=replace)
         rows = np.stack([good, logits])
         for run in (
             lambda draw=draw, logits=logits: draw(logits),
@@ -258,7 +280,10 @@ def test_no_index_is_drawn_where_there_are_no_probabilities(replace: bool) -> No
     for bad in ([0.5, -0.1, 0.1], [np.nan, 1.0, 0.0], [0.0, 0.0, 0.0], [np.inf, 1.0, 1.0]):
         with pytest.raises(ValueError, match="p is not probabilities"):
             ft.jit(lambda p: rnd.choice(rnd.key(0), 3, (2,), replace=replace, p=p))(np.array(bad))
-    assert ft.jit(lambda p: rnd.choice(rnd.key(0), 3, (4,), p=p))(np.array([0.0, 2.0, 0.0])).tolist() == [1] * 4
+    assert (
+        ft.jit(lambda p: rnd.choice(rnd.key(0), 3, (4,), p=p))(np.array([0.0, 2.0, 0.0])).tolist()
+        == [1] * 4
+    )
 
 
 def test_certain_events() -> None:
@@ -268,5 +293,6 @@ def test_certain_events() -> None:
     assert rnd.bernoulli(rnd.key(0), 1.0, (1000,)).all()
     assert rnd.poisson(rnd.key(0), 0.0) == 0
     np.testing.assert_array_equal(
-        rnd.multinomial(rnd.key(0), np.array([5, 9]), np.array([0.0, 2.0, 0.0])), [[0, 5, 0], [0, 9, 0]]
+        rnd.multinomial(rnd.key(0), np.array([5, 9]), np.array([0.0, 2.0, 0.0])),
+        [[0, 5, 0], [0, 9, 0]],
     )

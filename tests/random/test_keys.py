@@ -32,9 +32,13 @@ def families_of_keys() -> dict[str, Any]:
     return {
         "adjacent seeds": np.stack([rnd.key(seed) for seed in range(count)]),
         "split": rnd.split(KEY, count),
-        "split of adjacent seeds": np.concatenate([rnd.split(rnd.key(seed)) for seed in range(count // 2)]),
+        "split of adjacent seeds": np.concatenate(
+            [rnd.split(rnd.key(seed)) for seed in range(count // 2)]
+        ),
         "fold_in": ft.vmap(rnd.fold_in, in_axes=(None, 0))(KEY, np.arange(count)),
-        "fold_in of multiples": ft.vmap(rnd.fold_in, in_axes=(None, 0))(KEY, np.arange(count) * 2**32),
+        "fold_in of multiples": ft.vmap(rnd.fold_in, in_axes=(None, 0))(
+            KEY, np.arange(count) * 2**32
+        ),
         "chain": np.stack(list(chain(count))),
         "adjacent keys": np.stack([np.arange(count), np.zeros(count)], axis=1).astype(np.uint64),
     }
@@ -55,7 +59,9 @@ def test_streams_are_independent(name: str, keys: Any) -> None:
     assert stats.kstest(drawn.ravel(), "uniform").pvalue > 0.01
     assert stats.kstest(drawn[:, 0], "uniform").pvalue > 0.01
     normal = stats.norm.ppf(drawn)
-    correlations = np.corrcoef(normal)[np.triu_indices(len(keys), 1)] * 8.0  # standard normal, nearly
+    correlations = (
+        np.corrcoef(normal)[np.triu_indices(len(keys), 1)] * 8.0
+    )  # standard normal, nearly
     assert abs(correlations.std() - 1) < 0.02
     assert abs(correlations.mean()) < 0.02
     neighbours = np.sum(normal[1:] * normal[:-1], axis=1) / 8.0
@@ -63,7 +69,10 @@ def test_streams_are_independent(name: str, keys: Any) -> None:
 
 
 def test_new_keys_are_uniform_bits() -> None:
-    for keys in (rnd.split(KEY, 5000), ft.vmap(rnd.fold_in, in_axes=(None, 0))(KEY, np.arange(5000))):
+    for keys in (
+        rnd.split(KEY, 5000),
+        ft.vmap(rnd.fold_in, in_axes=(None, 0))(KEY, np.arange(5000)),
+    ):
         bits = (keys[:, :, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
         assert np.all(np.abs(bits.mean(axis=0) - 0.5) < 4.5 * 0.5 / np.sqrt(5000))
         assert stats.kstest((keys[:, 0] >> np.uint64(11)) * 2.0**-53, "uniform").pvalue > 0.01
@@ -71,7 +80,9 @@ def test_new_keys_are_uniform_bits() -> None:
 
 def test_what_is_drawn_shares_nothing_with_what_is_split() -> None:
     words = rnd.bits(KEY, (10_000,))
-    made = np.concatenate([rnd.split(KEY, 1000).ravel(), *[rnd.fold_in(KEY, k) for k in range(100)]])
+    made = np.concatenate(
+        [rnd.split(KEY, 1000).ravel(), *[rnd.fold_in(KEY, k) for k in range(100)]]
+    )
     assert len(np.unique(np.concatenate([words, made, KEY]))) == words.size + made.size + 2
 
 
@@ -108,7 +119,8 @@ BAD: dict[str, tuple[Callable[[], Any], type[FunctraceError], str]] = {
     "floats": (lambda: rnd.normal(np.zeros(2)), DtypeError, r"f64\[2\], not two uint64"),
     "signed": (lambda: rnd.split(np.zeros(2, np.int64)), DtypeError, "not two uint64"),
     "jax's words": (lambda: rnd.normal(np.zeros(2, np.uint32)), DtypeError, "not two uint64"),
-    "several": (lambda: rnd.normal(rnd.split(KEY)), ShapeError, r"several keys[\s\S]*functrace.vmap"),
+    "several": (lambda: rnd.normal(rnd.split(KEY)), ShapeError,
+    r"several keys[\s\S]*functrace.vmap"),
     "three words": (lambda: rnd.normal(np.zeros(3, np.uint64)), ShapeError, "not two uint64"),
     "one word": (lambda: rnd.normal(np.uint64(3)), DtypeError, "the key is a uint64"),  # type: ignore[arg-type]
     "swapped": (lambda: rnd.normal((3,), KEY), DtypeError, "the key is a tuple"),  # type: ignore[arg-type]
@@ -121,23 +133,30 @@ BAD: dict[str, tuple[Callable[[], Any], type[FunctraceError], str]] = {
     "a negative size": (lambda: rnd.normal(KEY, (-1,)), ShapeError, "negative sizes"),
     "no shape": (lambda: rnd.normal(KEY, (2.5,)), ShapeError, "not a tuple of integers"),  # type: ignore[arg-type]
     "an integer dtype": (lambda: rnd.normal(KEY, (), int), DtypeError, "does not draw int64"),
-    "a complex dtype": (lambda: rnd.uniform(KEY, (), complex), DtypeError, "does not draw complex128"),
+    "a complex dtype": (lambda: rnd.uniform(KEY, (), complex), DtypeError,
+    "does not draw complex128"),
     "signed bits": (lambda: rnd.bits(KEY, (), int), DtypeError, "random.randint"),
     "complex parameters": (lambda: rnd.gamma(KEY, 1j), DtypeError, r"a parameter is c128\[\]"),
-    "shapes that do not fit": (lambda: rnd.beta(KEY, np.ones(3), np.ones(2)), ShapeError, "do not broadcast"),
-    "a shape that does not fit": (lambda: rnd.gamma(KEY, np.ones(3), (2,)), ShapeError, "do not broadcast to"),
-    "a parameter of more axes": (lambda: rnd.uniform(KEY, (3,), minval=np.zeros((2, 3))), ShapeError, "do not broadcast to"),
+    "shapes that do not fit": (lambda: rnd.beta(KEY, np.ones(3), np.ones(2)), ShapeError,
+    "do not broadcast"),
+    "a shape that does not fit": (lambda: rnd.gamma(KEY, np.ones(3), (2,)), ShapeError,
+    "do not broadcast to"),
+    "a parameter of more axes": (lambda: rnd.uniform(KEY, (3,), minval=np.zeros((2, 3))),
+    ShapeError, "do not broadcast to"),
     "float bounds": (lambda: rnd.randint(KEY, (), 0.0, 3.0), DtypeError, "not integers"),
     "far bounds": (lambda: rnd.randint(KEY, (), 0, 2**64), ArgumentError, "more than 64 bits"),
-    "too few": (lambda: rnd.choice(KEY, 3, (4,), replace=False), ShapeError, "4 draws without replacement from 3"),
+    "too few": (lambda: rnd.choice(KEY, 3, (4,), replace=False), ShapeError,
+    "4 draws without replacement from 3"),
     "nothing": (lambda: rnd.choice(KEY, 0, (2,)), ShapeError, "nothing to choose from"),
-    "p that does not fit": (lambda: rnd.choice(KEY, 3, (2,), p=np.ones(2)), ShapeError, "one per element"),
+    "p that does not fit": (lambda: rnd.choice(KEY, 3, (2,), p=np.ones(2)), ShapeError,
+    "one per element"),
     "a scalar to choose from": (lambda: rnd.choice(KEY, 2.5), ShapeError, "a scalar"),
     "a scalar to permute": (lambda: rnd.permutation(KEY, 2.5), ShapeError, "a scalar"),
     "scalar logits": (lambda: rnd.categorical(KEY, 0.5), ShapeError, "a scalar"),
     "no logits": (lambda: rnd.categorical(KEY, np.zeros(0)), ShapeError, "no categories"),
     "a scalar alpha": (lambda: rnd.dirichlet(KEY, 0.5), ShapeError, "a scalar"),
-    "a covariance that does not fit": (lambda: rnd.multivariate_normal(KEY, np.zeros(2), np.eye(3)), ShapeError, "n, n"),
+    "a covariance that does not fit": (lambda: rnd.multivariate_normal(KEY, np.zeros(2),
+    np.eye(3)), ShapeError, "n, n"),
     "no method": (lambda: rnd.multivariate_normal(KEY, np.zeros(2), np.eye(2), method="lu"), ArgumentError, "'lu'"),  # type: ignore[arg-type]
 }  # fmt: skip
 
@@ -153,7 +172,8 @@ def test_misuse_raises(name: str) -> None:
 
 @pytest.mark.parametrize("draw", [
     lambda a: rnd.gamma(KEY, a), lambda a: rnd.poisson(KEY, a), lambda a: rnd.wald(KEY, a),
-    lambda a: rnd.randint(KEY, (), 0, a.astype(int)), lambda a: rnd.binomial(KEY, 3, a), lambda a: rnd.binomial(KEY, a, 0.5),
+    lambda a: rnd.randint(KEY, (), 0, a.astype(int)), lambda a: rnd.binomial(KEY, 3, a),
+    lambda a: rnd.binomial(KEY, a, 0.5),
 ])  # fmt: skip
 def test_what_numpy_refuses(draw: Any) -> None:
     for call in (draw, ft.jit(draw), lambda a: ft.grad(lambda a: draw(a) * 1.0)(a)):

@@ -1,4 +1,6 @@
-"""A key draws the same numbers wherever it is drawn from: eagerly, staged, mapped, looped, recomputed, in any thread."""
+"""A key draws the same numbers wherever it is drawn from: eagerly, staged, mapped, looped,
+recomputed, in any thread.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from tests.random.families import FAMILIES, Family
 
 rnd = ft.random
 every = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-with_parameters = pytest.mark.parametrize("family", [f for f in FAMILIES if f.at], ids=lambda family: family.name)
+with_parameters = pytest.mark.parametrize(
+    "family", [f for f in FAMILIES if f.at], ids=lambda family: family.name
+)
 KEY = rnd.key(11)
 KEYS = rnd.split(KEY, 4)
 
@@ -70,7 +74,9 @@ def test_scan(family: Family) -> None:
     assert_same(found, np.stack([family(key) for key in KEYS]))
 
 
-@pytest.mark.parametrize("family", [f for f in FAMILIES if f(KEY).dtype.kind == "f"], ids=lambda family: family.name)
+@pytest.mark.parametrize(
+    "family", [f for f in FAMILIES if f(KEY).dtype.kind == "f"], ids=lambda family: family.name
+)
 def test_nobody_is_traced_under_grad_of_another(family: Family) -> None:
     """Draws of plain keys are plain operations of the program of a gradient, and as eager."""
     expected = np.sum(family(KEY))
@@ -119,10 +125,14 @@ def test_the_show() -> None:
     seen["jit of checkpoint"] = ft.jit(ft.value_and_grad(ft.checkpoint(loss)))(W, key)
     mapped = ft.vmap(ft.value_and_grad(loss), in_axes=(None, 0))(W, np.stack([key, rnd.key(6)]))
     seen["vmap"] = (mapped[0][0], mapped[1][0])
-    looped = ft.scan(lambda total, k: (total, ft.value_and_grad(loss)(W, k)), 0.0, np.stack([rnd.key(6), key]))[1]
+    looped = ft.scan(
+        lambda total, k: (total, ft.value_and_grad(loss)(W, k)), 0.0, np.stack([rnd.key(6), key])
+    )[1]
     seen["scan"] = (looped[0][1], looped[1][1])
     seen["checkpoint in scan"] = ft.value_and_grad(
-        lambda w: ft.scan(lambda total, k: (total + ft.checkpoint(loss)(w, k), None), 0.0, key[None])[0]
+        lambda w: ft.scan(
+            lambda total, k: (total + ft.checkpoint(loss)(w, k), None), 0.0, key[None]
+        )[0]
     )(W)
     for name, (y, g) in seen.items():
         np.testing.assert_allclose(y, value, rtol=1e-13, err_msg=name)
@@ -147,7 +157,9 @@ def test_threads() -> None:
 
 
 def test_a_draw_inside_of_a_draw() -> None:
-    """An array-like that draws itself when NumPy reads it, as a signal handler might, gets a generator of its own."""
+    """An array-like that draws itself when NumPy reads it, as a signal handler might, gets a
+    generator of its own.
+    """
     from functrace.ops import random as ops
 
     def draw(generator: np.random.Generator, shape: Any, _dtype: Any) -> Any:
@@ -163,7 +175,7 @@ def test_a_draw_inside_of_a_draw() -> None:
 def test_python_numbers_as_parameters() -> None:
     for draw, x in ((rnd.gamma, 2.5), (rnd.poisson, 3), (rnd.lognormal, 1), (rnd.binomial, 7)):
         rest = (0.3,) if draw is rnd.binomial else ()
-        call: Any = lambda x, draw=draw, rest=rest: draw(KEY, x, *rest)  # noqa: E731
+        call: Any = lambda x, draw=draw, rest=rest: draw(KEY, x, *rest)
         assert_same(ft.jit(call)(x), call(x))
         _, found = ft.scan(lambda carry, key, call=call: (carry, call(carry)), x, KEYS)
         assert_same(found, np.stack([call(x)] * 4))
@@ -187,11 +199,15 @@ def digest(family: Family) -> str:
 
 
 def test_numbers_stay_what_they_are() -> None:
-    """With every version of NumPy: who publishes a key publishes these numbers. A change here is a change for users."""
+    """With every version of NumPy: who publishes a key publishes these numbers. A change here is a
+    change for users.
+    """
     key = rnd.key(0)
     generator = np.random.Generator(np.random.Philox(0))
     np.testing.assert_array_equal(rnd.normal(key, (9,)), generator.standard_normal(9))
-    np.testing.assert_array_equal(rnd.uniform(key, (9,)), np.random.Generator(np.random.Philox(0)).random(9))
+    np.testing.assert_array_equal(
+        rnd.uniform(key, (9,)), np.random.Generator(np.random.Philox(0)).random(9)
+    )
     words = np.random.Philox(0).random_raw(9)
     np.testing.assert_array_equal(rnd.bits(key, (9,)), words)
     np.testing.assert_array_equal(rnd.uniform(key, (9,)), (words >> np.uint64(11)) * 2.0**-53)
@@ -199,25 +215,35 @@ def test_numbers_stay_what_they_are() -> None:
 
 
 NUMBERS = {
-    "uniform": "9977b895", "uniform/bounds": "b165bcf2", "normal": "43299199", "exponential": "203286dc",
-    "gumbel": "12402c80", "logistic": "460287bc", "laplace": "93672923", "cauchy": "5070faed", "maxwell": "e4757a0a",
-    "double_sided_maxwell": "cab3033b", "rayleigh": "46ccf480", "pareto": "4249a85f", "weibull_min": "91337dcd",
+    "uniform": "9977b895", "uniform/bounds": "b165bcf2", "normal": "43299199",
+    "exponential": "203286dc",
+    "gumbel": "12402c80", "logistic": "460287bc", "laplace": "93672923", "cauchy": "5070faed",
+    "maxwell": "e4757a0a",
+    "double_sided_maxwell": "cab3033b", "rayleigh": "46ccf480", "pareto": "4249a85f",
+    "weibull_min": "91337dcd",
     "lognormal": "989df8c8", "triangular": "8d8edb33", "truncated_normal": "42041156",
-    "truncated_normal/tail": "51270796", "truncated_normal/open": "a5ae7934", "wald": "fcc46414", "gamma": "b551eb03",
-    "gamma/small": "8f7a4565", "loggamma": "ddf11e8a", "chisquare": "a792fb8a", "f": "dff46665", "t": "46d0a732",
-    "beta": "d4041da6", "dirichlet": "924bd6a9", "generalized_normal": "b476af69", "ball": "20816fb5",
-    "multivariate_normal": "190a545d", "multivariate_normal/eigh": "1b254344", "multivariate_normal/svd": "fc813c8e",
-    "orthogonal": "9bdc9916", "orthogonal/wide": "661e66ba", "bits": "0ac0a476", "bits/uint16": "fe7edb18",
+    "truncated_normal/tail": "51270796", "truncated_normal/open": "a5ae7934", "wald": "fcc46414",
+    "gamma": "b551eb03",
+    "gamma/small": "8f7a4565", "loggamma": "ddf11e8a", "chisquare": "a792fb8a", "f": "dff46665",
+    "t": "46d0a732",
+    "beta": "d4041da6", "dirichlet": "924bd6a9", "generalized_normal": "b476af69",
+    "ball": "20816fb5",
+    "multivariate_normal": "190a545d", "multivariate_normal/eigh": "1b254344",
+    "multivariate_normal/svd": "fc813c8e",
+    "orthogonal": "9bdc9916", "orthogonal/wide": "661e66ba", "bits": "0ac0a476",
+    "bits/uint16": "fe7edb18",
     "randint": "46217fce", "rademacher": "19e8bcd7", "bernoulli": "8855508a", "poisson": "18c6b7b6",
-    "poisson/large": "fd843be2", "binomial": "7f35a42c", "geometric": "2f9d4922", "multinomial": "d96c9599",
+    "poisson/large": "fd843be2", "binomial": "7f35a42c", "geometric": "2f9d4922",
+    "multinomial": "d96c9599",
     "categorical": "fbd81d3c", "categorical/stack": "d30f23b9", "categorical/different": "c2535e7e",
-    "permutation": "1fdca0df", "permutation/things": "2cca0353", "permutation/independent": "3ff69e1f",
-    "choice": "039383d9", "choice/different": "99a52254", "choice/p": "c8a4ea9e", "choice/p different": "10c7ba3b",
+    "permutation": "1fdca0df", "permutation/things": "2cca0353",
+    "permutation/independent": "3ff69e1f",
+    "choice": "039383d9", "choice/different": "99a52254", "choice/p": "c8a4ea9e",
+    "choice/p different": "10c7ba3b",
     "split": "e168fd93", "fold_in": "afd76072",
 }  # fmt: skip
 
 
-@pytest.mark.sampled(2)
 def test_another_process_draws_the_same() -> None:
     code = "import functrace as ft; print(ft.random.gamma(ft.random.key(3), 0.4, (3,)).tolist())"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

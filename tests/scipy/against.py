@@ -12,7 +12,9 @@ from functrace.errors import FunctraceError
 from functrace.tree import leaves
 
 
-def found_and_expected(ours: ModuleType, theirs: ModuleType, name: str, *args: Any, **options: Any) -> Any:
+def found_and_expected(
+    ours: ModuleType, theirs: ModuleType, name: str, *args: Any, **options: Any
+) -> Any:
     """What both return, or raise."""
     places = [k for k, x in enumerate(args) if isinstance(x, np.ndarray) and x.dtype.kind in "fc"]
 
@@ -35,7 +37,8 @@ def found_and_expected(ours: ModuleType, theirs: ModuleType, name: str, *args: A
 def assert_as_scipy(
     ours: ModuleType, theirs: ModuleType, name: str, *args: Any, rtol: float = 1e-12, **options: Any
 ) -> None:
-    """Equal values, shapes and dtypes; or an error of ours, that names the function, where SciPy has one.
+    """Equal values, shapes and dtypes; or an error of ours, that names the function, where SciPy
+    has one.
 
     Args:
         rtol: relative to the largest element.
@@ -43,7 +46,9 @@ def assert_as_scipy(
     found, expected = found_and_expected(ours, theirs, name, *args, **options)
     what = f"{name} of {[np.shape(x) for x in args]} with {options}"
     if isinstance(expected, Exception):
-        assert isinstance(found, FunctraceError), f"{what}: {found!r}, but SciPy raises {expected!r}"
+        assert isinstance(found, FunctraceError), (
+            f"{what}: {found!r}, but SciPy raises {expected!r}"
+        )
         assert "fix:" in str(found)
         return
     if isinstance(found, Exception):
@@ -51,7 +56,11 @@ def assert_as_scipy(
     assert len(leaves(found)) == len(leaves(expected)), what
     for y, z in zip(leaves(found), leaves(expected), strict=True):
         y, z = np.asarray(y), np.asarray(z)
-        assert (y.shape, y.dtype) == (z.shape, z.dtype), f"{what}: {y.dtype}{y.shape}, expected {z.dtype}{z.shape}"
+        assert (y.shape, y.dtype) == (z.shape, z.dtype), (
+            f"{what}: {y.dtype}{y.shape}, expected {z.dtype}{z.shape}"
+        )
         single = z.dtype in (np.float32, np.complex64)
         tol = max(rtol, 2e-6 if single else 0.0)
-        np.testing.assert_allclose(y, z, rtol=tol, atol=tol * np.max(np.abs(z), initial=1e-300), err_msg=what)
+        np.testing.assert_allclose(
+            y, z, rtol=tol, atol=tol * np.max(np.abs(z), initial=1e-300), err_msg=what
+        )

@@ -1,10 +1,12 @@
-"""What of SciPy acts on traced values, tried function by function: ``docs/scipy_coverage.md`` is written from here.
+"""What of SciPy acts on traced values, tried function by function: ``docs/scipy_coverage.md`` is
+written from here.
 
     python -m tests.scipy.coverage           # writes the page
     python -m tests.scipy.coverage --check   # says whether the page is what was found
 
-A function is tried as its first case in tests/cases calls it; a distribution, as the first case of each of its methods
-does. Functions are those that modules of functrace.scipy name in ``__all__``, and SciPy's ufuncs: one without a case shows.
+A function is tried as its first case in tests/cases calls it; a distribution, as the first case of
+each of its methods does. Functions are those that modules of functrace.scipy name in ``__all__``,
+and SciPy's ufuncs: one without a case shows.
 """
 
 from __future__ import annotations
@@ -28,15 +30,35 @@ from functrace.ops.special.rows import TABLE
 from functrace.scipy import linalg
 from tests.cases.case import Case
 from tests.numpy.coverage import COLUMNS, Row, main, n, row, table
-from tests.scipy import test_integrate, test_missed, test_optimize, test_quadrature, test_riccati, test_sparse_factors
+from tests.scipy import (
+    test_integrate,
+    test_missed,
+    test_optimize,
+    test_quadrature,
+    test_riccati,
+    test_sparse_factors,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "scipy_coverage.md"
 REFUSED: dict[str, Callable[..., Any]] = {
-    **{name: getattr(linalg, name) for name in ("hessenberg", "ldl", "null_space", "orth", "schur")},
+    **{
+        name: getattr(linalg, name) for name in ("hessenberg", "ldl", "null_space", "orth", "schur")
+    },
     "funm": lambda a: linalg.funm(a, np.exp),
 }
 """What has no derivative, and no case."""
-ITERATIVE = ("bicg", "bicgstab", "cg", "cgs", "gcrotmk", "gmres", "lgmres", "minres", "qmr", "tfqmr")
+ITERATIVE = (
+    "bicg",
+    "bicgstab",
+    "cg",
+    "cgs",
+    "gcrotmk",
+    "gmres",
+    "lgmres",
+    "minres",
+    "qmr",
+    "tfqmr",
+)
 
 
 def _solved_by(name: str) -> Callable[..., Any]:
@@ -63,15 +85,27 @@ def _tridiagonal(x: Any) -> Any:
 
 SOLVED: dict[str, tuple[Callable[..., Any], Any]] = {
     **{f"optimize.{name}": (f, test_optimize.A) for name, f in test_optimize.CASES.items()},
-    **{f"integrate.{name.split(',')[0]}": (f, test_quadrature.Z) for name, f in reversed(test_quadrature.ALL.items())},
+    **{
+        f"integrate.{name.split(',')[0]}": (f, test_quadrature.Z)
+        for name, f in reversed(test_quadrature.ALL.items())
+    },
     "optimize.minimize": (test_optimize.by_hand_minimum, test_optimize.A),
     "optimize.least_squares": (test_optimize.by_hand_squares, test_optimize.A),
     "optimize.curve_fit": (test_optimize.by_hand_fit, test_optimize.A),
-    **{f"sparse.linalg.{name}": (_solved_by(name), np.array([0.3, -0.7, 0.5])) for name in ITERATIVE},
+    **{
+        f"sparse.linalg.{name}": (_solved_by(name), np.array([0.3, -0.7, 0.5]))
+        for name in ITERATIVE
+    },
     "integrate.solve_ivp": (test_integrate.swung, test_integrate.Z),
     "integrate.odeint": (test_integrate.swung_by_odeint, test_integrate.Z),
-    **{f"linalg.{name}": (test_riccati.by_feedback(name), np.array([0.3, -0.7])) for name in test_riccati.NAMES},
-    "integrate.solve_bvp": (test_missed.by_result(test_missed.bratu, functrace.scipy.integrate), np.array([1.2, 0.3])),
+    **{
+        f"linalg.{name}": (test_riccati.by_feedback(name), np.array([0.3, -0.7]))
+        for name in test_riccati.NAMES
+    },
+    "integrate.solve_bvp": (
+        test_missed.by_result(test_missed.bratu, functrace.scipy.integrate),
+        np.array([1.2, 0.3]),
+    ),
     "optimize.leastsq": (
         lambda y: functrace.scipy.optimize.leastsq(
             lambda p: p[0] + p[1] * test_missed.XS - y,
@@ -89,20 +123,35 @@ SOLVED: dict[str, tuple[Callable[..., Any], Any]] = {
     ),
     **{
         f"sparse.{name}": (
-            lambda x, build=build: build(functrace.scipy.sparse, _tridiagonal(x), test_sparse_factors.OTHER).toarray(),
+            lambda x, build=build: build(
+                functrace.scipy.sparse, _tridiagonal(x), test_sparse_factors.OTHER
+            ).toarray(),
             test_missed.XS,
         )
         for name, (build, _) in test_sparse_factors.COMPOSED.items()
     },
-    "sparse.linalg.splu": (lambda x: functrace.scipy.sparse.linalg.splu(_tridiagonal(x)).solve(x), test_missed.XS),
-    "sparse.linalg.factorized": (lambda x: functrace.scipy.sparse.linalg.factorized(_tridiagonal(x))(x), test_missed.XS),
-    "sparse.linalg.eigsh": (
-        lambda x: functrace.scipy.sparse.linalg.eigsh(_tridiagonal(x), 2, v0=np.ones(12), tol=1e-14)[0],
+    "sparse.linalg.splu": (
+        lambda x: functrace.scipy.sparse.linalg.splu(_tridiagonal(x)).solve(x),
         test_missed.XS,
     ),
-    "stats.gaussian_kde": (lambda x: functrace.scipy.stats.gaussian_kde(x)(np.array([0.1, 0.5])), test_missed.SAMPLES[0]),
+    "sparse.linalg.factorized": (
+        lambda x: functrace.scipy.sparse.linalg.factorized(_tridiagonal(x))(x),
+        test_missed.XS,
+    ),
+    "sparse.linalg.eigsh": (
+        lambda x: functrace.scipy.sparse.linalg.eigsh(
+            _tridiagonal(x), 2, v0=np.ones(12), tol=1e-14
+        )[0],
+        test_missed.XS,
+    ),
+    "stats.gaussian_kde": (
+        lambda x: functrace.scipy.stats.gaussian_kde(x)(np.array([0.1, 0.5])),
+        test_missed.SAMPLES[0],
+    ),
 }
-"""How solvers are tried: as in their own tests; where SciPy takes differences, with derivatives by hand."""
+"""How solvers are tried: as in their own tests; where SciPy takes differences, with derivatives by
+hand.
+"""
 RANK = ("wrong", "breaks", "raises", "no case", "0", "✓", "–")
 """Marks, what is worse first."""
 
@@ -115,21 +164,31 @@ def rooms() -> dict[str, list[str]]:
             continue
         module = importlib.import_module(f"functrace.scipy.{name}")
         own = [
-            key for key, value in vars(module).items() if str(getattr(value, "__module__", "")).startswith(module.__name__)
+            key
+            for key, value in vars(module).items()
+            if str(getattr(value, "__module__", "")).startswith(module.__name__)
         ]
         names = vars(module).get("__all__", own)
         listed = [key for key in names if key[0] != "_" and callable(getattr(module, key))]
         if listed:
             found[name] = sorted(listed)
-    found["sparse"] += [f"linalg.{name}" for name in sorted([*ITERATIVE, "eigsh", "factorized", "splu", "spsolve"])]
-    found["special"] = sorted({*found["special"], *[row.eval.__name__.lstrip("_") for row in TABLE.values()]})
+    found["sparse"] += [
+        f"linalg.{name}" for name in sorted([*ITERATIVE, "eigsh", "factorized", "splu", "spsolve"])
+    ]
+    found["special"] = sorted(
+        {*found["special"], *[row.eval.__name__.lstrip("_") for row in TABLE.values()]}
+    )
     return found
 
 
 def without_row() -> list[str]:
     """Return the ufuncs of scipy.special that have no derivative by anything."""
     rows = {id(row.eval) for row in TABLE.values()}
-    ufuncs = {name: f for name in dir(scipy.special) if isinstance(f := getattr(scipy.special, name), np.ufunc)}
+    ufuncs = {
+        name: f
+        for name in dir(scipy.special)
+        if isinstance(f := getattr(scipy.special, name), np.ufunc)
+    }
     own = {id(f) for f in (_ufuncs._lambertw, _ufuncs._zeta, _ufuncs._riemann_zeta)}
     return sorted(name for name, f in ufuncs.items() if id(f) not in rows | own and name[0] != "_")
 
@@ -152,7 +211,9 @@ def cases() -> dict[str, list[Case]]:
 
 def _tried(name: str, case: Case) -> Row:
     """Try a case, by the arguments that it differentiates."""
-    places = case.diff or tuple(k for k, a in enumerate(case.args) if np.asarray(a).dtype.kind not in "fc")
+    places = case.diff or tuple(
+        k for k, a in enumerate(case.args) if np.asarray(a).dtype.kind not in "fc"
+    )
 
     def call(*given: Any) -> Any:
         whole = [np.asarray(a)[()] for a in case.args]
@@ -168,16 +229,24 @@ def _tried(name: str, case: Case) -> Row:
 
 def _methods(name: str) -> list[Case]:
     """Return the first case of each method of a distribution that is differentiated."""
-    methods = {key: listed[0] for key, listed in cases().items() if key.startswith(f"{name}.") and listed[0].diff}
+    methods = {
+        key: listed[0]
+        for key, listed in cases().items()
+        if key.startswith(f"{name}.") and listed[0].diff
+    }
     return list(methods.values())
 
 
 def _joined(name: str, listed: list[Case]) -> Row:
     found = [_tried(name, case) for case in listed]
-    marks = {column: min((one.marks[column] for one in found), key=RANK.index) for column in COLUMNS}
+    marks = {
+        column: min((one.marks[column] for one in found), key=RANK.index) for column in COLUMNS
+    }
     notes = [one.note for one in found if one.note and one.note != "no derivative by this"]
     tried = [case.name.partition(".")[2].partition(",")[0] for case in listed if "." in case.name]
-    return Row(name, marks, "; ".join([*dict.fromkeys(notes), " ".join(dict.fromkeys(tried))]).strip("; "))
+    return Row(
+        name, marks, "; ".join([*dict.fromkeys(notes), " ".join(dict.fromkeys(tried))]).strip("; ")
+    )
 
 
 @functools.lru_cache(maxsize=1)
@@ -190,13 +259,17 @@ def _rows() -> Iterator[Row]:
     known = cases()
     for room, names in rooms().items():
         for name in names:
-            listed = known.get(f"{room}.{name}", [])[:1] or _methods(name) or known.get(name, [])[:1]
+            listed = (
+                known.get(f"{room}.{name}", [])[:1] or _methods(name) or known.get(name, [])[:1]
+            )
             if listed and f"{room}.{name}" not in SOLVED:
                 yield _joined(f"{room}.{name}", listed)
             elif f"{room}.{name}" in SOLVED:
                 f, at = SOLVED[f"{room}.{name}"]
                 yield row(f"{room}.{name}", f, (at,))
-            elif room == "sparse":  # another kind of matrix, which does what those do that are tried
+            elif (
+                room == "sparse"
+            ):  # another kind of matrix, which does what those do that are tried
                 continue
             elif name in REFUSED:
                 yield row(f"{room}.{name}", REFUSED[name], (n + n.T,))

@@ -1,6 +1,8 @@
-"""Record logarithms of densities and probabilities in both tails, and their derivatives: `tails.json`, by mpmath.
+"""Record logarithms of densities and probabilities in both tails, and their derivatives:
+`tails.json`, by mpmath.
 
-Run by hand: ``python -m tests.scipy.record_tails``. mpmath is no dependency; the file says with which version it was made.
+Run by hand: ``python -m tests.scipy.record_tails``. mpmath is no dependency; the file says with
+which version it was made.
 """
 
 from __future__ import annotations
@@ -99,7 +101,8 @@ CONTINUOUS: dict[str, tuple[Formula, Formula, Sequence[float], list[tuple[float,
     "norm": (normal, lambda x: -x * x / 2 - mp.log(2 * mp.pi) / 2, LINE, [()]),
     "t": (
         _student,
-        lambda x, v: -mp.log(mp.sqrt(v) * mp.beta(v / 2, mp.mpf(1) / 2)) - (v + 1) / 2 * mp.log1p(x * x / v),
+        lambda x, v: -mp.log(mp.sqrt(v) * mp.beta(v / 2,
+        mp.mpf(1) / 2)) - (v + 1) / 2 * mp.log1p(x * x / v),
         [-1e200, *LINE, 1e200], [(2.5,), (0.7,), (40.0,)],
     ),
     "laplace": (
@@ -111,13 +114,16 @@ CONTINUOUS: dict[str, tuple[Formula, Formula, Sequence[float], list[tuple[float,
         [x for x in LINE if x], [(1.3,), (0.2,)],
     ),
     "cauchy": (
-        lambda x: mp.atan2(1, -x) / mp.pi, lambda x: -mp.log(mp.pi) - mp.log1p(x * x), [-1e200, *LINE, 1e200], [()],
+        lambda x: mp.atan2(1, -x) / mp.pi, lambda x: -mp.log(mp.pi) - mp.log1p(x * x), [-1e200,
+        *LINE, 1e200], [()],
     ),
-    "logistic": (lambda x: 1 / (1 + mp.exp(-x)), lambda x: -abs(x) - 2 * mp.log1p(mp.exp(-abs(x))), LINE, [()]),
+    "logistic": (lambda x: 1 / (1 + mp.exp(-x)), lambda x: -abs(x) - 2 * mp.log1p(mp.exp(-abs(x))),
+    LINE, [()]),
     "gumbel_r": (lambda x: mp.exp(-mp.exp(-x)), lambda x: -x - mp.exp(-x), FALLING, [()]),
     "gumbel_l": (lambda x: -mp.expm1(-mp.exp(x)), lambda x: x - mp.exp(x), RISING, [()]),
     "gennorm": (
-        _generalized, lambda x, b: mp.log(b / 2) - mp.loggamma(1 / b) - abs(x) ** b, [x for x in LINE if x],
+        _generalized, lambda x, b: mp.log(b / 2) - mp.loggamma(1 / b) - abs(x) ** b,
+        [x for x in LINE if x],
         [(1.6,), (0.5,), (8.0,)],
     ),
     "loggamma": (
@@ -127,43 +133,54 @@ CONTINUOUS: dict[str, tuple[Formula, Formula, Sequence[float], list[tuple[float,
     "uniform": (lambda x: x, lambda x: mp.mpf(0), UNIT, [()]),
     "beta": (
         lambda x, a, b: incomplete_beta(a, b, x),
-        lambda x, a, b: _times_log(a - 1, x) + _times_log(b - 1, 1 - x) - mp.log(mp.beta(a, b)), UNIT,
+        lambda x, a, b: _times_log(a - 1, x) + _times_log(b - 1, 1 - x) - mp.log(mp.beta(a, b)),
+        UNIT,
         [(1.5, 2.3), (0.4, 0.6), (30.0, 5.0)],
     ),
     "truncnorm": (
-        _truncated, lambda x, a, b: -x * x / 2 - mp.log(2 * mp.pi) / 2 - mp.log(normal(b) - normal(a)),
+        _truncated, lambda x, a,
+        b: -x * x / 2 - mp.log(2 * mp.pi) / 2 - mp.log(normal(b) - normal(a)),
         [-0.499, -0.3, 0.4, 1.5, 1.89, 6.001, 7.0, 8.99], [(-0.5, 1.9), (6.0, 9.0)],
     ),
     "vonmises": (
-        _circular, lambda x, k: k * mp.cos(x) - mp.log(2 * mp.pi * mp.besseli(0, k)), CIRCLE, [(2.3,)],
+        _circular, lambda x, k: k * mp.cos(x) - mp.log(2 * mp.pi * mp.besseli(0, k)), CIRCLE,
+        [(2.3,)],
     ),
     "wrapcauchy": (
-        _wrapped, lambda x, c: mp.log((1 - c * c) / (2 * mp.pi * (1 + c * c - 2 * c * mp.cos(x)))), TURN, [(0.4,), (0.95,)],
+        _wrapped, lambda x, c: mp.log((1 - c * c) / (2 * mp.pi * (1 + c * c - 2 * c * mp.cos(x)))),
+        TURN, [(0.4,), (0.95,)],
     ),
     "gamma": (
-        lambda x, a: lower_gamma(a, x), lambda x, a: _times_log(a - 1, x) - x - mp.loggamma(a), POSITIVE,
+        lambda x, a: lower_gamma(a, x), lambda x, a: _times_log(a - 1, x) - x - mp.loggamma(a),
+        POSITIVE,
         [(1.7,), (0.3,), (60.0,)],
     ),
     "chi2": (
         lambda x, v: lower_gamma(v / 2, x / 2),
-        lambda x, v: _times_log(v / 2 - 1, x) - x / 2 - mp.loggamma(v / 2) - v / 2 * mp.log(2), POSITIVE, [(3.3,), (0.4,)],
+        lambda x, v: _times_log(v / 2 - 1, x) - x / 2 - mp.loggamma(v / 2) - v / 2 * mp.log(2),
+        POSITIVE, [(3.3,), (0.4,)],
     ),
     "invgamma": (
-        lambda x, a: upper_gamma(a, 1 / x), lambda x, a: -(a + 1) * mp.log(x) - 1 / x - mp.loggamma(a), POSITIVE,
+        lambda x, a: upper_gamma(a, 1 / x), lambda x,
+        a: -(a + 1) * mp.log(x) - 1 / x - mp.loggamma(a), POSITIVE,
         [(4.6,), (0.3,)],
     ),
     "expon": (lambda x: -mp.expm1(-x), lambda x: -x, POSITIVE, [()]),
     "lognorm": (
         lambda x, s: normal(mp.log(x) / s),
-        lambda x, s: -((mp.log(x) / s) ** 2) / 2 - mp.log(s * x * mp.sqrt(2 * mp.pi)), POSITIVE, [(0.7,), (8.0,)],
+        lambda x, s: -((mp.log(x) / s) ** 2) / 2 - mp.log(s * x * mp.sqrt(2 * mp.pi)), POSITIVE,
+        [(0.7,), (8.0,)],
     ),
-    "pareto": (lambda x, b: 1 - x**-b, lambda x, b: mp.log(b) - (b + 1) * mp.log(x), ABOVE, [(5.3,), (0.2,)]),
+    "pareto": (lambda x, b: 1 - x**-b, lambda x, b: mp.log(b) - (b + 1) * mp.log(x), ABOVE,
+    [(5.3,), (0.2,)]),
     "weibull_min": (
-        lambda x, c: -mp.expm1(-(x**c)), lambda x, c: mp.log(c) + _times_log(c - 1, x) - x**c, POSITIVE, [(1.8,), (0.3,)],
+        lambda x, c: -mp.expm1(-(x**c)), lambda x, c: mp.log(c) + _times_log(c - 1, x) - x**c,
+        POSITIVE, [(1.8,), (0.3,)],
     ),
     "f": (
         _fisher,
-        lambda x, n, d: n / 2 * mp.log(n) + d / 2 * mp.log(d) + (n / 2 - 1) * mp.log(x) - (n + d) / 2 * mp.log(d + n * x)
+        lambda x, n,
+        d: n / 2 * mp.log(n) + d / 2 * mp.log(d) + (n / 2 - 1) * mp.log(x) - (n + d) / 2 * mp.log(d + n * x)
         - mp.log(mp.beta(n / 2, d / 2)), POSITIVE, [(3.2, 6.5), (0.6, 30.0)],
     ),
     "invgauss": (
@@ -182,15 +199,18 @@ DISCRETE: dict[str, tuple[Formula, Formula, list[float], list[tuple[float, ...]]
         [0.0, 1.0, 4.0, 100.0, 900.0, 2900.0], [(6.0, 0.3), (3000.0, 0.3)],
     ),
     "bernoulli": (
-        lambda k, p: mp.mpf(1) if k else 1 - p, lambda k, p: mp.log(p if k else 1 - p), [0.0, 1.0], [(0.4,), (1e-30,)],
+        lambda k, p: mp.mpf(1) if k else 1 - p, lambda k, p: mp.log(p if k else 1 - p), [0.0, 1.0],
+        [(0.4,), (1e-30,)],
     ),
     "nbinom": (
         lambda k, n, p: incomplete_beta(n, k + 1, p),
-        lambda k, n, p: mp.loggamma(n + k) - mp.loggamma(k + 1) - mp.loggamma(n) + n * mp.log(p) + k * mp.log1p(-p),
+        lambda k, n,
+        p: mp.loggamma(n + k) - mp.loggamma(k + 1) - mp.loggamma(n) + n * mp.log(p) + k * mp.log1p(-p),
         [0.0, 1.0, 5.0, 60.0, 2000.0, 20000.0], [(3.5, 0.4), (500.0, 0.1)],
     ),
     "geom": (
-        lambda k, p: 1 - (1 - p) ** k, lambda k, p: (k - 1) * mp.log1p(-p) + mp.log(p), [1.0, 2.0, 9.0, 80.0, 3000.0],
+        lambda k, p: 1 - (1 - p) ** k, lambda k, p: (k - 1) * mp.log1p(-p) + mp.log(p), [1.0, 2.0,
+        9.0, 80.0, 3000.0],
         [(0.3,), (1e-20,), (0.8,)],
     ),
     "betabinom": (
@@ -203,7 +223,9 @@ COMPLEMENT: dict[str, Formula] = {
     "norm": lambda x: normal(-x),
     "t": lambda x, v: _student(-x, v),
     "laplace": lambda x: mp.exp(-x) / 2 if x > 0 else 1 - mp.exp(x) / 2,
-    "laplace_asymmetric": lambda x, k: mp.exp(-x * k) / (1 + k * k) if x >= 0 else 1 - mp.exp(x / k) * k * k / (1 + k * k),
+    "laplace_asymmetric": lambda x, k: (
+        mp.exp(-x * k) / (1 + k * k) if x >= 0 else 1 - mp.exp(x / k) * k * k / (1 + k * k)
+    ),
     "cauchy": lambda x: mp.atan2(1, x) / mp.pi,
     "logistic": lambda x: 1 / (1 + mp.exp(x)),
     "gumbel_r": lambda x: -mp.expm1(-mp.exp(-x)),
@@ -228,8 +250,16 @@ COMPLEMENT: dict[str, Formula] = {
     "geom": lambda k, p: (1 - p) ** k,
 }
 """Complements that are not taken from 1: in the upper tail, nothing would remain."""
-WITHOUT = {"binom": (1,), "betabinom": (1,), "poisson": (), "nbinom": (), "geom": (), "bernoulli": ()}
-"""Shapes that are integers: there is no derivative by them; nor is there one by what is observed."""
+WITHOUT = {
+    "binom": (1,),
+    "betabinom": (1,),
+    "poisson": (),
+    "nbinom": (),
+    "geom": (),
+    "bernoulli": (),
+}
+"""Shapes that are integers: there is no derivative by them; nor is there one by what is observed.
+"""
 
 
 def derivative(f: Formula, at: list[Any], k: int) -> Any:
@@ -243,14 +273,18 @@ def derivative(f: Formula, at: list[Any], k: int) -> Any:
 
 
 def rows() -> list[list[Any]]:
-    """One row each: distribution, method, shapes, place, value, derivatives; what is out of range is left out."""
+    """One row each: distribution, method, shapes, place, value, derivatives; what is out of range
+    is left out.
+    """
     found: list[list[Any]] = []
     for name, (cdf, density, places, shapes) in (CONTINUOUS | DISCRETE).items():
         is_counted = name in DISCRETE
         methods: dict[str, Formula] = {
             "logpmf" if is_counted else "logpdf": density,
             "logcdf": lambda *given, cdf=cdf: mp.log(cdf(*given)),
-            "logsf": lambda *given, upper=COMPLEMENT.get(name, lambda *x, cdf=cdf: 1 - cdf(*x)): mp.log(upper(*given)),
+            "logsf": lambda *given, upper=COMPLEMENT.get(name, lambda *x, cdf=cdf: 1 - cdf(*x)): (
+                mp.log(upper(*given))
+            ),
         }
         mp.mp.dps = 60 if name == "vonmises" else 400
         for given in shapes:
@@ -266,7 +300,11 @@ def rows() -> list[list[Any]]:
                         continue
                     if method == "logsf" and name not in COMPLEMENT and value < -550:
                         continue
-                    moving = [k for k in range(len(at)) if not is_counted or (k and k not in WITHOUT[name])]
+                    moving = [
+                        k
+                        for k in range(len(at))
+                        if not is_counted or (k and k not in WITHOUT[name])
+                    ]
                     slopes = {k: derivative(f, at, k) for k in moving}
                     kept = {str(k): float(s) for k, s in slopes.items() if _fits(s)}
                     found.append([name, method, list(given), x, float(value), kept])

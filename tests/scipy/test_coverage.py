@@ -1,4 +1,6 @@
-"""The page of what SciPy's functions do says what is so; no function gives a wrong result, or an exception from inside."""
+"""The page of what SciPy's functions do says what is so; no function gives a wrong result, or an
+exception from inside.
+"""
 
 from __future__ import annotations
 
@@ -12,5 +14,7 @@ pytestmark = pytest.mark.full  # tries every function; tests/test_cases.py has t
 
 def test_functions_are_right_or_raise_and_the_page_says_which() -> None:
     bad = {"wrong", "breaks", "no case"}
-    assert not [(found.name, found.note) for found in rows() if bad & {found.marks[c] for c in COLUMNS}]
+    assert not [
+        (found.name, found.note) for found in rows() if bad & {found.marks[c] for c in COLUMNS}
+    ]
     assert PAGE.read_text(encoding="utf-8") == page(), "run `python -m tests.scipy.coverage`"

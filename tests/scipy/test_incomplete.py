@@ -1,4 +1,6 @@
-"""The incomplete gamma and beta functions by their shapes: against 60 digits, differences, and in the far tails."""
+"""The incomplete gamma and beta functions by their shapes: against 60 digits, differences, and in
+the far tails.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def test_gamma_equals_many_digits(a: float, x: float, n: int, expected: float) -
 
 
 @pytest.mark.parametrize("a, b, x, n, expected", BETA)
-def test_beta_equals_many_digits(a: float, b: float, x: float, n: tuple[int, int], expected: float) -> None:
+def test_beta_equals_many_digits(
+    a: float, b: float, x: float, n: tuple[int, int], expected: float
+) -> None:
     np.testing.assert_allclose(by_shapes(n, a, b, x), expected, rtol=1e-11)
 
 
@@ -47,7 +51,9 @@ def test_ends_and_what_is_outside() -> None:
     for f in (special.gammainc, special.gammaincc):
         for x in (0.0, np.inf):
             with np.errstate(all="ignore"):
-                np.testing.assert_array_equal(ft.vmap(ft.grad(lambda a, f=f, x=x: f(a, x)))(a), np.zeros(3))
+                np.testing.assert_array_equal(
+                    ft.vmap(ft.grad(lambda a, f=f, x=x: f(a, x)))(a), np.zeros(3)
+                )
     np.testing.assert_array_equal(by_shapes((1,), a, 0.0), np.zeros(3))
     np.testing.assert_array_equal(by_shapes((1, 0), a, 2.0, np.array([0.0, 1.0, 0.0])), np.zeros(3))
     assert np.isnan(by_shapes((1,), -1.0, 2.0)) and np.isnan(by_shapes((1,), 2.0, -1.0))
@@ -68,6 +74,10 @@ def test_students_tails_keep_their_digits() -> None:
     df = 3.5
     found = ft.vmap(lambda t: ft.grad(lambda df: special.stdtr(df, t))(df))(t)
     step = 1e-4
-    rough, fine = ((special.stdtr(df + h, t) - special.stdtr(df - h, t)) / (2 * h) for h in (2 * step, step))
+    rough, fine = (
+        (special.stdtr(df + h, t) - special.stdtr(df - h, t)) / (2 * h) for h in (2 * step, step)
+    )
     np.testing.assert_allclose(found[:4], ((4 * fine - rough) / 3)[:4], rtol=1e-7, atol=1e-14)
-    np.testing.assert_allclose(found, -ft.vmap(lambda t: ft.grad(lambda df: special.stdtr(df, -t))(df))(t), rtol=1e-12)
+    np.testing.assert_allclose(
+        found, -ft.vmap(lambda t: ft.grad(lambda df: special.stdtr(df, -t))(df))(t), rtol=1e-12
+    )

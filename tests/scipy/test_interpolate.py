@@ -1,4 +1,6 @@
-"""functrace.scipy.interpolate against SciPy: conditions, methods, orders; with points traced, places traced, and both."""
+"""functrace.scipy.interpolate against SciPy: conditions, methods, orders; with points traced,
+places traced, and both.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,11 @@ def assert_same(found: Any, expected: Any, rtol: float, what: str) -> None:
 
 
 def same(
-    name: str, *args: Any, call: Callable[[Any, Any], Any] = lambda s, at: s(at), rtol: float = 1e-9, **options: Any
+    name: str,
+    *args: Any,
+    call: Callable[[Any, Any], Any] = lambda s, at: s(at),
+    rtol: float = 1e-9,
+    **options: Any,
 ) -> None:
     """Make it of traced and of plain points, and ask it at traced and at plain places."""
     expected = attempt(lambda: call(getattr(scipy.interpolate, name)(*args, **options), AT))
@@ -50,8 +56,18 @@ def same(
 
     what = f"{name} of {[np.shape(x) for x in args]} with {options}"
     assert_same(attempt(lambda: ft.jit(asked)(AT, *args)), expected, rtol, f"{what}, all traced")
-    assert_same(attempt(lambda: ft.jit(lambda *points: asked(AT, *points))(*args)), expected, rtol, f"{what}, points traced")
-    assert_same(attempt(lambda: ft.jit(lambda at: asked(at, *args))(AT)), expected, rtol, f"{what}, places traced")
+    assert_same(
+        attempt(lambda: ft.jit(lambda *points: asked(AT, *points))(*args)),
+        expected,
+        rtol,
+        f"{what}, points traced",
+    )
+    assert_same(
+        attempt(lambda: ft.jit(lambda at: asked(at, *args))(AT)),
+        expected,
+        rtol,
+        f"{what}, places traced",
+    )
     assert_same(attempt(lambda: asked(AT, *args)), expected, 0.0, f"{what}, plain")
 
 
@@ -81,7 +97,9 @@ def test_cubic_splines(n: int, rest: tuple[int, ...]) -> None:
             same("CubicSpline", x, y, call=lambda s, at, nu=nu: s(at, nu), bc_type=bc_type)
         same("CubicSpline", x, y, call=lambda s, at: s.derivative()(at), bc_type=bc_type)
         same("CubicSpline", x, y, call=lambda s, at: s.antiderivative(2)(at), bc_type=bc_type)
-        same("CubicSpline", x, y, call=lambda s, at: s.integrate(at[0, 0], at[0, 1]), bc_type=bc_type)
+        same(
+            "CubicSpline", x, y, call=lambda s, at: s.integrate(at[0, 0], at[0, 1]), bc_type=bc_type
+        )
         for extrapolate in (True, False, "periodic"):
             same("CubicSpline", x, y, bc_type=bc_type, extrapolate=extrapolate)
 
@@ -116,7 +134,14 @@ def test_splines_through_points(k: int, n: int) -> None:
         same("make_interp_spline", x, y, call=lambda s, at: s.derivative()(at), k=k)
         same("make_interp_spline", x, y, call=lambda s, at: s.antiderivative()(at), k=k)
         for extrapolate in (True, False, "periodic"):
-            same("make_interp_spline", x, y, call=lambda s, at, e=extrapolate: s(at, 0, e), k=k, rtol=1e-8)
+            same(
+                "make_interp_spline",
+                x,
+                y,
+                call=lambda s, at, e=extrapolate: s(at, 0, e),
+                k=k,
+                rtol=1e-8,
+            )
             same(
                 "make_interp_spline",
                 x,
@@ -129,7 +154,6 @@ def test_splines_through_points(k: int, n: int) -> None:
         same("make_interp_spline", x, y, k=k, bc_type="periodic", rtol=1e-8)
 
 
-@pytest.mark.sampled(2)
 def test_conditions_of_splines() -> None:
     for rest in ((), (2,)):
         x, y, one = positions(6), rng.normal(size=(6, *rest)), np.ones(rest)
@@ -147,7 +171,20 @@ def test_conditions_of_splines() -> None:
 
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize(
-    "kind", ["linear", "nearest", "nearest-up", "zero", "slinear", "quadratic", "cubic", "previous", "next", 4, "wrong"]
+    "kind",
+    [
+        "linear",
+        "nearest",
+        "nearest-up",
+        "zero",
+        "slinear",
+        "quadratic",
+        "cubic",
+        "previous",
+        "next",
+        4,
+        "wrong",
+    ],
 )
 def test_interp1d(kind: Any) -> None:
     fills: list[dict[str, Any]] = [
@@ -161,17 +198,23 @@ def test_interp1d(kind: Any) -> None:
         order = rng.permutation(n)
         same("interp1d", x[order], y[..., order], kind=kind, **options)
         first, last = x[0], x[-1]
-        inside = lambda s, at, first=first, last=last: s(first + (last - first) * np.abs(np.sin(at)))  # noqa: E731
+        inside = lambda s, at, first=first, last=last: s(
+            first + (last - first) * np.abs(np.sin(at))
+        )
         same("interp1d", x, y, call=inside, kind=kind, **options)
 
 
 @pytest.mark.sampled(8)
-@pytest.mark.parametrize("method", ["linear", "nearest", "slinear", "cubic", "quintic", "pchip", "cubic_legacy", "wrong"])
+@pytest.mark.parametrize(
+    "method", ["linear", "nearest", "slinear", "cubic", "quintic", "pchip", "cubic_legacy", "wrong"]
+)
 def test_values_on_grids(method: str) -> None:
     first, second = positions(6), positions(7)
     wide = rng.uniform(-1, 7, (3, 5, 2))
     inside = np.stack([rng.uniform(p[0], p[-1], 9) for p in (first, second)], -1)
-    solver: Any = {"solver": scipy.sparse.linalg.spsolve} if method in ("slinear", "cubic", "quintic") else {}
+    solver: Any = (
+        {"solver": scipy.sparse.linalg.spsolve} if method in ("slinear", "cubic", "quintic") else {}
+    )
     shapes: list[Any] = [
         rng.normal(size=(6, 7)),
         rng.normal(size=(6, 7, 2)),
@@ -180,9 +223,15 @@ def test_values_on_grids(method: str) -> None:
     for values, (bounds_error, fill), at in itertools.product(
         shapes, ((True, np.nan), (False, np.nan), (False, None), (False, 0.5)), (wide, inside)
     ):
-        options: dict[str, Any] = {"method": method, "bounds_error": bounds_error, "fill_value": fill}
+        options: dict[str, Any] = {
+            "method": method,
+            "bounds_error": bounds_error,
+            "fill_value": fill,
+        }
         expected = attempt(
-            lambda: scipy.interpolate.RegularGridInterpolator((first, second), values, **options, **solver)(at)
+            lambda: scipy.interpolate.RegularGridInterpolator(
+                (first, second), values, **options, **solver
+            )(at)
         )
 
         def call(p: Any, q: Any, v: Any, x: Any) -> Any:
@@ -201,25 +250,41 @@ def test_values_on_grids(method: str) -> None:
             loose = solver and traced == (3,)
             assert_same(found, expected, 1e-4 if loose else 1e-9, f"{options} at {traced}")
     if solver:
-        expected = scipy.interpolate.RegularGridInterpolator((first, second), shapes[0], method, **solver)(inside, nu=(1, 0))
-        found = ft.jit(lambda v: interpolate.RegularGridInterpolator((first, second), v, method)(inside, nu=(1, 0)))(
-            shapes[0]
-        )
+        expected = scipy.interpolate.RegularGridInterpolator(
+            (first, second), shapes[0], method, **solver
+        )(inside, nu=(1, 0))
+        found = ft.jit(
+            lambda v: interpolate.RegularGridInterpolator((first, second), v, method)(
+                inside, nu=(1, 0)
+            )
+        )(shapes[0])
         np.testing.assert_allclose(found, expected, rtol=1e-8)
     elif method != "wrong":
         expected = scipy.interpolate.interpn((first, second), shapes[0], inside, method)
         np.testing.assert_allclose(
-            ft.jit(lambda v, x: interpolate.interpn((first, second), v, x, method))(shapes[0], inside), expected, rtol=1e-9
+            ft.jit(lambda v, x: interpolate.interpn((first, second), v, x, method))(
+                shapes[0], inside
+            ),
+            expected,
+            rtol=1e-9,
         )
 
 
 def test_what_is_made_of_plain_points_is_scipys() -> None:
     x, y = positions(6), rng.normal(size=6)
-    for name in ("CubicSpline", "PchipInterpolator", "Akima1DInterpolator", "make_interp_spline", "interp1d"):
+    for name in (
+        "CubicSpline",
+        "PchipInterpolator",
+        "Akima1DInterpolator",
+        "make_interp_spline",
+        "interp1d",
+    ):
         made, theirs = getattr(interpolate, name)(x, y), getattr(scipy.interpolate, name)(x, y)
         assert isinstance(made, type(theirs))
         np.testing.assert_array_equal(made(x[2]), theirs(x[2]))
-    assert isinstance(interpolate.RegularGridInterpolator((x,), y), scipy.interpolate.RegularGridInterpolator)
+    assert isinstance(
+        interpolate.RegularGridInterpolator((x,), y), scipy.interpolate.RegularGridInterpolator
+    )
     assert interpolate.griddata is scipy.interpolate.griddata
 
 

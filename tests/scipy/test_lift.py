@@ -66,7 +66,9 @@ def test_plain_code_that_calls_scipy_is_differentiated(name: str) -> None:
     np.testing.assert_allclose(ft.jvp(lifted, (X,), (direction,))[1], expected, rtol=1e-6)
     np.testing.assert_allclose(lifted(X), f(X), rtol=1e-13)
     if name != "of SciPy's own code":  # which looks at the eigenvalues
-        np.testing.assert_allclose(ft.jit(ft.vmap(ft.grad(lifted)))(np.stack([X, X]))[1] @ direction, expected, rtol=1e-6)
+        np.testing.assert_allclose(
+            ft.jit(ft.vmap(ft.grad(lifted)))(np.stack([X, X]))[1] @ direction, expected, rtol=1e-6
+        )
 
 
 def test_who_is_not_inside_gets_scipys_own() -> None:
@@ -93,7 +95,6 @@ def test_modules_can_be_patched_meanwhile(monkeypatch: pytest.MonkeyPatch) -> No
         assert scipy.linalg.inv is ft.scipy.linalg.inv
 
 
-@pytest.mark.sampled(2)
 def test_nothing_is_imported_before_a_name_is_read() -> None:
     code = """
 import sys

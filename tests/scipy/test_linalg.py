@@ -1,4 +1,6 @@
-"""scipy.linalg on traced values: what has no derivative raises by name, and what SciPy says of corners and options holds."""
+"""scipy.linalg on traced values: what has no derivative raises by name, and what SciPy says of
+corners and options holds.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,12 @@ A = np.random.default_rng(3).normal(size=(4, 4))
 @pytest.mark.parametrize("name", ["null_space", "orth", "schur", "hessenberg", "ldl"])
 def test_what_is_not_determined_raises(name: str) -> None:
     plain = getattr(linalg, name)(A)
-    np.testing.assert_array_equal(ft.tree.leaves(plain)[0], ft.tree.leaves(getattr(scipy.linalg, name)(A))[0])
-    with pytest.raises(NotDifferentiableError, match=rf"scipy\.linalg\.{name} has no derivative here") as caught:
+    np.testing.assert_array_equal(
+        ft.tree.leaves(plain)[0], ft.tree.leaves(getattr(scipy.linalg, name)(A))[0]
+    )
+    with pytest.raises(
+        NotDifferentiableError, match=rf"scipy\.linalg\.{name} has no derivative here"
+    ) as caught:
         ft.vjp(getattr(linalg, name), A)
     assert "test_linalg.py" in str(caught.value) and "fix: " in str(caught.value)
 
@@ -49,13 +55,20 @@ def test_banded_systems_are_solved_as_dense_ones() -> None:
     rng = np.random.default_rng(0)
     n = 7
     for below, above in ((0, 2), (2, 0), (3, 1), (8, 1)):
-        ab = rng.normal(size=(below + above + 1, n)) + 5.0 * (np.arange(below + above + 1) == above)[:, None]
+        ab = (
+            rng.normal(size=(below + above + 1, n))
+            + 5.0 * (np.arange(below + above + 1) == above)[:, None]
+        )
         b = rng.normal(size=(n, 2))
         i, j = np.arange(n)[:, None], np.arange(n)
         row = above + i - j
         inside = (row >= 0) & (row <= below + above)
-        whole = lambda ab, inside=inside, row=row: np.where(inside, ab[np.where(inside, row, 0), j], 0.0)  # noqa: E731
-        loss = lambda ab, b, k=(below, above): np.sum(np.sin(linalg.solve_banded(k, ab, b)))  # noqa: E731
-        dense = lambda ab, b, whole=whole: np.sum(np.sin(np.linalg.solve(whole(ab), b)))  # noqa: E731
-        for one, other in zip(ft.grad(loss, argnums=(0, 1))(ab, b), ft.grad(dense, argnums=(0, 1))(ab, b), strict=True):
+        whole = lambda ab, inside=inside, row=row: np.where(
+            inside, ab[np.where(inside, row, 0), j], 0.0
+        )
+        loss = lambda ab, b, k=(below, above): np.sum(np.sin(linalg.solve_banded(k, ab, b)))
+        dense = lambda ab, b, whole=whole: np.sum(np.sin(np.linalg.solve(whole(ab), b)))
+        for one, other in zip(
+            ft.grad(loss, argnums=(0, 1))(ab, b), ft.grad(dense, argnums=(0, 1))(ab, b), strict=True
+        ):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)

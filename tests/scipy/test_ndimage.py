@@ -17,7 +17,16 @@ from tests.scipy.against import assert_as_scipy
 
 same = functools.partial(assert_as_scipy, ndimage, scipy.ndimage)
 rng = np.random.default_rng(32)
-MODES = ("reflect", "constant", "nearest", "mirror", "wrap", "grid-mirror", "grid-constant", "grid-wrap")
+MODES = (
+    "reflect",
+    "constant",
+    "nearest",
+    "mirror",
+    "wrap",
+    "grid-mirror",
+    "grid-constant",
+    "grid-wrap",
+)
 
 
 def draw(*shape: int, kind: str = "d") -> Any:
@@ -37,7 +46,15 @@ def test_weights_along_an_axis(kind: str, mode: str) -> None:
     for name, n, other, origin, axis in itertools.product(
         ("correlate1d", "convolve1d"), (1, 2, 3, 4, 13), "dD", (0, -1, 1), (0, -1)
     ):
-        same(name, draw(6, 7, kind=kind), draw(n, kind=other), axis=axis, mode=mode, cval=0.3, origin=origin)
+        same(
+            name,
+            draw(6, 7, kind=kind),
+            draw(n, kind=other),
+            axis=axis,
+            mode=mode,
+            cval=0.3,
+            origin=origin,
+        )
     for n in (1, 2, 3, 4):
         same("uniform_filter1d", draw(6, 7, kind=kind), n, mode=mode, cval=0.3)
 
@@ -49,7 +66,9 @@ def test_weights(kind: str, mode: str) -> None:
     for name, size, other, origin in itertools.product(
         ("correlate", "convolve"), ((2, 3), (3, 3), (1, 4), (4, 2)), "dD", (0, (-1, 0))
     ):
-        same(name, draw(6, 7, kind=kind), draw(*size, kind=other), mode=mode, cval=0.3, origin=origin)
+        same(
+            name, draw(6, 7, kind=kind), draw(*size, kind=other), mode=mode, cval=0.3, origin=origin
+        )
     same("correlate", draw(6, 7, kind=kind), draw(3), mode=mode, axes=1)
     same("convolve", draw(6, 7, kind=kind), draw(3, 2), mode=mode, axes=(1, 0))
     same("uniform_filter", draw(6, 7, kind=kind), (2, 3), mode=mode, cval=0.3)
@@ -76,7 +95,12 @@ def test_filters_of_a_shape(mode: str) -> None:
 
 
 def test_dtypes_of_results() -> None:
-    for name, args in (("gaussian_filter", (1.0,)), ("laplace", ()), ("zoom", (1.5,)), ("shift", (0.5,))):
+    for name, args in (
+        ("gaussian_filter", (1.0,)),
+        ("laplace", ()),
+        ("zoom", (1.5,)),
+        ("shift", (0.5,)),
+    ):
         for kind, output in itertools.product("fd", (None, np.float32, float, complex, "f4")):
             same(name, draw(5, 4, kind=kind), *args, output=output)
     at = rng.uniform(0, 4, (2, 30))
@@ -84,7 +108,9 @@ def test_dtypes_of_results() -> None:
         same("map_coordinates", draw(5, 6, kind=kind), at, order=1)
     same("map_coordinates", draw(5, 6), at, output=int)
     with pytest.raises(ShapeError, match="output shape not correct"):
-        ft.grad(lambda x: np.sum(ndimage.laplace(x, output=np.zeros_like(x, shape=(2, 2)))))(draw(3, 3))
+        ft.grad(lambda x: np.sum(ndimage.laplace(x, output=np.zeros_like(x, shape=(2, 2)))))(
+            draw(3, 3)
+        )
     out = ft.jit(lambda x: ndimage.laplace(x, output=np.zeros_like(x)))
     x = draw(3, 3)
     np.testing.assert_allclose(out(x), scipy.ndimage.laplace(x))
@@ -113,9 +139,20 @@ WHOLE = rng.integers(-14, 20, (2, 60)).astype(float)
 @pytest.mark.parametrize("order", range(7))
 @pytest.mark.parametrize("shape", [(6, 7), (1, 1), (2, 2), (1, 5)])
 def test_places_between_elements(shape: tuple[int, int], order: int, mode: str) -> None:
-    for kind, prefilter, at in itertools.product("dD" if shape == (6, 7) else "d", (True, False), (FAR, WHOLE, WHOLE + 0.5)):
+    for kind, prefilter, at in itertools.product(
+        "dD" if shape == (6, 7) else "d", (True, False), (FAR, WHOLE, WHOLE + 0.5)
+    ):
         x = draw(*shape, kind=kind)
-        same("map_coordinates", x, at, order=order, mode=mode, cval=0.3, prefilter=prefilter, rtol=1e-11)
+        same(
+            "map_coordinates",
+            x,
+            at,
+            order=order,
+            mode=mode,
+            cval=0.3,
+            prefilter=prefilter,
+            rtol=1e-11,
+        )
     same("spline_filter1d", draw(*shape), order, 0, mode=mode, rtol=1e-11)
     same("spline_filter", draw(*shape), order, mode=mode, rtol=1e-11)
 
@@ -154,7 +191,9 @@ def test_what_depends_on_values_says_so() -> None:
     with pytest.raises(ShapeError, match="fix: pass reshape=False"):
         ft.grad(lambda angle: np.sum(ndimage.rotate(x, angle)))(20.0)
     blurred = ft.jit(lambda sigma: ndimage.gaussian_filter(x, sigma, radius=4))
-    np.testing.assert_allclose(blurred(1.0), scipy.ndimage.gaussian_filter(x, 1.0, radius=4), rtol=1e-12)
+    np.testing.assert_allclose(
+        blurred(1.0), scipy.ndimage.gaussian_filter(x, 1.0, radius=4), rtol=1e-12
+    )
 
 
 def test_coordinates_of_a_plain_image() -> None:
@@ -167,26 +206,37 @@ def test_coordinates_of_a_plain_image() -> None:
 def test_geometric_transform() -> None:
     x = draw(4, 3)
     expected = scipy.ndimage.geometric_transform(x, lambda place: (place[0] - 0.5, place[1] * 0.8))
-    found = ft.vjp(lambda x, by: ndimage.geometric_transform(x, lambda p: (p[0] - by, p[1] * 0.8)), x, 0.5)[0]
+    found = ft.vjp(
+        lambda x, by: ndimage.geometric_transform(x, lambda p: (p[0] - by, p[1] * 0.8)), x, 0.5
+    )[0]
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
 
 
 _HOLES = np.array([[1, 0, 1], [0, 1, 1]], bool)
 WINDOWS: list[dict[str, Any]] = [
-    {"size": 3}, {"size": (2, 3)}, {"size": 9}, {"footprint": _HOLES}, {"size": (3, 4), "origin": (1, -1)},
-    {"size": 3, "axes": 1}, {"size": (2, 3), "axes": (1, 0)}, {"footprint": [1, 0, 1], "axes": (1,)},
+    {"size": 3}, {"size": (2, 3)}, {"size": 9}, {"footprint": _HOLES}, {"size": (3, 4),
+    "origin": (1, -1)},
+    {"size": 3, "axes": 1}, {"size": (2, 3), "axes": (1, 0)}, {"footprint": [1, 0, 1],
+    "axes": (1,)},
     {"footprint": _HOLES, "axes": (1, 0)}, {},
 ]  # fmt: skip
 RANKED: list[tuple[Any, ...]] = [
-    ("maximum_filter",), ("minimum_filter",), ("median_filter",), ("rank_filter", 1), ("rank_filter", -1),
+    ("maximum_filter",), ("minimum_filter",), ("median_filter",), ("rank_filter", 1),
+    ("rank_filter", -1),
     ("rank_filter", 99),
-    ("percentile_filter", 30), ("percentile_filter", -20), ("percentile_filter", 100), ("percentile_filter", 101),
+    ("percentile_filter", 30), ("percentile_filter", -20), ("percentile_filter", 100),
+    ("percentile_filter", 101),
 ]  # fmt: skip
 
 
 # Where a rank is that of the largest, SciPy takes several modes, too; here they raise.
 MODES: list[Any] = ["reflect", "constant", "nearest", "mirror", "wrap", ["reflect", "wrap"]]
-CALLS = [(call, mode) for call in RANKED for mode in MODES if isinstance(mode, str) or call[1:] not in ((-1,), (100,))]
+CALLS = [
+    (call, mode)
+    for call in RANKED
+    for mode in MODES
+    if isinstance(mode, str) or call[1:] not in ((-1,), (100,))
+]
 
 
 @pytest.mark.sampled(8)
@@ -196,7 +246,9 @@ def test_elements_of_a_rank(call: tuple[Any, ...], mode: Any) -> None:
     for kind in (np.float64, np.float32):
         x = (10 * np.random.default_rng(0).normal(size=(5, 6))).astype(kind)
         for window in WINDOWS:
-            assert_as_scipy(ndimage, scipy.ndimage, call[0], x, *call[1:], mode=mode, cval=2.5, rtol=0, **window)
+            assert_as_scipy(
+                ndimage, scipy.ndimage, call[0], x, *call[1:], mode=mode, cval=2.5, rtol=0, **window
+            )
 
 
 @pytest.mark.parametrize("name", ["maximum_filter1d", "minimum_filter1d"])
@@ -209,7 +261,15 @@ def test_extremes_along_an_axis(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["gaussian_filter", "uniform_filter", "sobel", "prewitt", "laplace", "gaussian_laplace", "gaussian_gradient_magnitude"],
+    [
+        "gaussian_filter",
+        "uniform_filter",
+        "sobel",
+        "prewitt",
+        "laplace",
+        "gaussian_laplace",
+        "gaussian_gradient_magnitude",
+    ],
 )
 def test_integers_of_several_passes_are_as_scipy_or_refused(name: str) -> None:
     for kind in ("u1", "i2", "i8", "?"):

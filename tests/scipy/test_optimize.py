@@ -1,4 +1,6 @@
-"""``functrace.scipy.optimize``: SciPy's values, derivatives against differences, every transform, and refusals."""
+"""``functrace.scipy.optimize``: SciPy's values, derivatives against differences, every transform,
+and refusals.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ def constrained(method: str) -> Callable[[Any], Any]:
             {"type": "ineq", "fun": lambda x, a: x[1] - 0.4 - a[1] ** 2 / 2, "args": (a,)},
         ]
         return optimize.minimize(
-            lambda x: np.sum((x - a) ** 2 * np.arange(1.0, 4.0)), np.ones(3), bounds=[(0.05, 2.0)] * 3, method=method,
+            lambda x: np.sum((x - a) ** 2 * np.arange(1.0, 4.0)), np.ones(3), bounds=[(0.05,
+            2.0)] * 3, method=method,
             constraints=constraints, tol=1e-10,
         ).x  # fmt: skip
 
@@ -48,7 +51,9 @@ def of_forms(a: Any) -> Any:
     """A minimum under SciPy's objects for constraints."""
     ring = scipy.optimize.NonlinearConstraint(lambda x: np.sum(x**2) - a[0], -np.inf, 0.5)
     plane = scipy.optimize.LinearConstraint(np.array([[1.0, 1.0, 0.0]]), 0.1, 0.1)
-    found = optimize.minimize(lambda x: np.sum((x - 2.0 * a) ** 2), np.zeros(3), constraints=[ring, plane], tol=1e-12)
+    found = optimize.minimize(
+        lambda x: np.sum((x - 2.0 * a) ** 2), np.zeros(3), constraints=[ring, plane], tol=1e-12
+    )
     return found.x
 
 
@@ -60,7 +65,9 @@ def curve(t: Any, b: Any, c: Any) -> Any:
 def fitted(a: Any, **how: Any) -> Any:
     """Its parameters and their covariance."""
     y = 2.0 * np.exp(-0.7 * LINE) + 0.1 * np.sin(9.0 * LINE * a[0])
-    p, covariance = optimize.curve_fit(curve, LINE, y + 0.1 * a[1] * LINE, [1.0, 1.0], ftol=1e-13, xtol=1e-13, **how)
+    p, covariance = optimize.curve_fit(
+        curve, LINE, y + 0.1 * a[1] * LINE, [1.0, 1.0], ftol=1e-13, xtol=1e-13, **how
+    )
     return np.concatenate([p, 100.0 * np.reshape(covariance, (-1,))])
 
 
@@ -69,7 +76,7 @@ def squares(**how: Any) -> Callable[[Any], Any]:
 
     def f(a: Any) -> Any:
         options = {"ftol": 1e-14, "xtol": 1e-14, "gtol": 1e-14, **how}
-        made = lambda x, a: np.stack([x[0] - a[0], x[1] * x[0] - a[1], x[0] + x[1] - a[2] - 1.0])  # noqa: E731
+        made = lambda x, a: np.stack([x[0] - a[0], x[1] * x[0] - a[1], x[0] + x[1] - a[2] - 1.0])
         found = optimize.least_squares(made, np.full(2, 0.4), args=(a,), **options)
         return np.concatenate([found.x, found.fun, np.reshape(found.cost, (1,))])
 
@@ -89,65 +96,85 @@ def by_hand_minimum(a: Any) -> Any:
     """A minimum by a gradient that is given, so that SciPy finds the same numbers on plain values."""
     scale = np.array([1.0, 2.0, 3.0])
     return optimize.minimize(
-        lambda x: np.sum(scale * (x - a) ** 2), np.zeros(3), jac=lambda x: 2.0 * scale * (x - a), tol=1e-12
+        lambda x: np.sum(scale * (x - a) ** 2),
+        np.zeros(3),
+        jac=lambda x: 2.0 * scale * (x - a),
+        tol=1e-12,
     ).x
 
 
 def by_hand_squares(a: Any) -> Any:
     """A fit with its Jacobian."""
-    return optimize.least_squares(lambda x: MATRIX @ x - RIGHT * a[0], a, jac=lambda x: MATRIX, gtol=1e-13).x
+    return optimize.least_squares(
+        lambda x: MATRIX @ x - RIGHT * a[0], a, jac=lambda x: MATRIX, gtol=1e-13
+    ).x
 
 
 def by_hand_fit(a: Any) -> Any:
     """A line through points."""
-    slope = lambda t, b, c: np.stack([t, np.ones_like(t)], 1)  # noqa: E731
-    return optimize.curve_fit(lambda t, b, c: b * t + c, LINE, np.sin(LINE * a[0]) * a[1], [0.5, 0.5], jac=slope)[0]
+    slope = lambda t, b, c: np.stack([t, np.ones_like(t)], 1)
+    return optimize.curve_fit(
+        lambda t, b, c: b * t + c, LINE, np.sin(LINE * a[0]) * a[1], [0.5, 0.5], jac=slope
+    )[0]
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
     "minimize": minimum(),
     "minimize, gradient given": minimum(jac=lambda x, a: ft.grad(bowl)(x, a)),
     "minimize, both": lambda a: (
-        optimize.minimize(lambda x: ft.value_and_grad(bowl)(x, a), np.zeros(3), jac=True, tol=1e-10).x
+        optimize.minimize(lambda x: ft.value_and_grad(bowl)(x, a), np.zeros(3), jac=True,
+        tol=1e-10).x
     ),
     "minimize, limits": lambda a: optimize.minimize(
-        lambda x: np.sum((x - a) ** 2) + x[0] * x[1] / 4, np.zeros(3), bounds=[(None, None), (None, a[2] ** 2), (0, 0.5)],
+        lambda x: np.sum((x - a) ** 2) + x[0] * x[1] / 4, np.zeros(3), bounds=[(None, None), (None,
+        a[2] ** 2), (0, 0.5)],
         tol=1e-14,
     ).x,
     "minimize, Bounds": lambda a: optimize.minimize(
-        lambda x: np.sum((x - a) ** 4 + x**2), np.ones(3), bounds=scipy.optimize.Bounds(0.3, 1.0), tol=1e-14
+        lambda x: np.sum((x - a) ** 4 + x**2), np.ones(3), bounds=scipy.optimize.Bounds(0.3, 1.0),
+        tol=1e-14
     ).x,
     "minimize, SLSQP": constrained("SLSQP"),
     "minimize, forms of constraints": of_forms,
-    "minimize, value": lambda a: np.reshape(optimize.minimize(bowl, np.zeros(3), args=(a,), tol=1e-10).fun, (1,)),
+    "minimize, value": lambda a: np.reshape(optimize.minimize(bowl, np.zeros(3), args=(a,),
+    tol=1e-10).fun, (1,)),
     "minimize_scalar": lambda a: np.reshape(optimize.minimize_scalar(lambda x: (x - a[0]) ** 2 + x**4 * a[1]).x, (1,)),
     "minimize_scalar, bracket": lambda a: np.reshape(
-        optimize.minimize_scalar(lambda x, b: (x - b) ** 2 + x**4, (-1.0, 0.1, 2.0), args=(a[1],)).x, (1,)
+        optimize.minimize_scalar(lambda x, b: (x - b) ** 2 + x**4, (-1.0, 0.1, 2.0),
+        args=(a[1],)).x, (1,)
     ),
     "minimize_scalar, bounded": lambda a: np.reshape(
-        optimize.minimize_scalar(lambda x: (x - a[0]) ** 2, bounds=(-1, 2.0), method="bounded", options={"xatol": 1e-9}).x,
+        optimize.minimize_scalar(lambda x: (x - a[0]) ** 2, bounds=(-1, 2.0), method="bounded",
+        options={"xatol": 1e-9}).x,
         (1,),
     ),
-    "root": lambda a: optimize.root(lambda x, a: x + 0.2 * np.sin(x[::-1] * a) - a, np.zeros(3), args=(a,)).x,
-    "root, lm": lambda a: optimize.root(lambda x: x**3 + x - a, np.zeros(3), method="lm", tol=1e-13).x,
+    "root": lambda a: optimize.root(lambda x, a: x + 0.2 * np.sin(x[::-1] * a) - a, np.zeros(3),
+    args=(a,)).x,
+    "root, lm": lambda a: optimize.root(lambda x: x**3 + x - a, np.zeros(3), method="lm",
+    tol=1e-13).x,
     "root, more equations": lambda a: optimize.root(
         lambda x: np.concatenate([x - a, x * a - 1.0]), np.ones(3), method="lm", tol=1e-13
     ).x,
-    "root, broyden1": lambda a: optimize.root(quiet(a), np.zeros(3), method="broyden1", tol=1e-11).x,
+    "root, broyden1": lambda a: optimize.root(quiet(a), np.zeros(3), method="broyden1",
+    tol=1e-11).x,
     "root, krylov": lambda a: optimize.root(quiet(a), np.zeros(3), method="krylov", tol=1e-11).x,
     "root, df-sane": lambda a: optimize.root(quiet(a), np.zeros(3), method="df-sane", tol=1e-11).x,
-    "root, jacobian": lambda a: optimize.root(lambda x: x**3 + x - a, np.zeros(3), jac=lambda x: np.diag(3 * x**2 + 1)).x,
+    "root, jacobian": lambda a: optimize.root(lambda x: x**3 + x - a, np.zeros(3),
+    jac=lambda x: np.diag(3 * x**2 + 1)).x,
     "fsolve": lambda a: optimize.fsolve(lambda x, a, b: x**3 + b * x - a, np.zeros(3), (a, a[1])),
-    "root_scalar": lambda a: np.reshape(optimize.root_scalar(lambda x: x**3 - a[0], bracket=(0, 2)).root, (1,)),
+    "root_scalar": lambda a: np.reshape(optimize.root_scalar(lambda x: x**3 - a[0], bracket=(0,
+    2)).root, (1,)),
     "root_scalar, newton": lambda a: np.reshape(
         optimize.root_scalar(lambda x, b: x**3 - b, (a[1],), "newton", x0=1.0).root, (1,)
     ),
     "root_scalar, halley": lambda a: np.reshape(
         optimize.root_scalar(
-            lambda x: x**3 - a[1], (), "halley", fprime=lambda x: 3 * x**2, fprime2=lambda x: 6 * x, x0=1.0
+            lambda x: x**3 - a[1], (), "halley", fprime=lambda x: 3 * x**2,
+            fprime2=lambda x: 6 * x, x0=1.0
         ).root, (1,)
     ),
-    "root_scalar, secant": lambda a: np.reshape(optimize.root_scalar(lambda x: x**3 - a[1], x0=1.0, x1=1.1).root, (1,)),
+    "root_scalar, secant": lambda a: np.reshape(optimize.root_scalar(lambda x: x**3 - a[1], x0=1.0,
+    x1=1.1).root, (1,)),
     "root_scalar, derivative": lambda a: np.reshape(
         optimize.root_scalar(lambda x: (x**3 - a[1], 3 * x**2), fprime=True, x0=1.0).root, (1,)
     ),
@@ -157,27 +184,34 @@ CASES: dict[str, Callable[[Any], Any]] = {
         )
         for name in ("brentq", "brenth", "bisect", "ridder", "toms748")
     },
-    "brentq, all of it": lambda a: np.reshape(optimize.brentq(lambda x: x**3 - a[0], 0.0, 2.0, full_output=True)[0], (1,)),
+    "brentq, all of it": lambda a: np.reshape(optimize.brentq(lambda x: x**3 - a[0], 0.0, 2.0,
+    full_output=True)[0], (1,)),
     "newton": lambda a: optimize.newton(lambda x, a: x**3 - a, np.ones(3), args=(a,), tol=1e-13),
     "newton, derivative": lambda a: np.reshape(
-        optimize.newton(lambda x: x**3 - a[0], 1.0, lambda x: 3 * x**2, fprime2=lambda x: 6 * x), (1,)
+        optimize.newton(lambda x: x**3 - a[0], 1.0, lambda x: 3 * x**2, fprime2=lambda x: 6 * x),
+        (1,)
     ),
-    "fixed_point": lambda a: optimize.fixed_point(lambda x, a: np.cos(x * a) / 2, np.ones(3), (a,), xtol=1e-12),
+    "fixed_point": lambda a: optimize.fixed_point(lambda x, a: np.cos(x * a) / 2, np.ones(3), (a,),
+    xtol=1e-12),
     "fixed_point, iteration": lambda a: np.reshape(
-        optimize.fixed_point(lambda x: np.cos(x * a[1]) / 2, 1.0, xtol=1e-13, method="iteration"), (1,)
+        optimize.fixed_point(lambda x: np.cos(x * a[1]) / 2, 1.0, xtol=1e-13, method="iteration"),
+        (1,)
     ),
     "least_squares": squares(),
     "least_squares, lm": squares(method="lm"),
-    "least_squares, dogbox within limits": squares(method="dogbox", bounds=([0.0, 0.0], [0.5, 3.0])),
+    "least_squares, dogbox within limits": squares(method="dogbox", bounds=([0.0, 0.0], [0.5,
+    3.0])),
     "least_squares, trf within limits": squares(bounds=([0.0, 0.0], [0.5, 3.0])),
-    **{f"least_squares, {loss}": squares(loss=loss, f_scale=0.3) for loss in ("soft_l1", "huber", "cauchy", "arctan")},
+    **{f"least_squares, {loss}": squares(loss=loss, f_scale=0.3) for loss in ("soft_l1", "huber",
+    "cauchy", "arctan")},
     "curve_fit": fitted,
     "curve_fit, weights": lambda a: fitted(a, sigma=0.2 + LINE, absolute_sigma=True),
     "curve_fit, covariance": lambda a: fitted(a, sigma=np.eye(7) + 0.2),
     "curve_fit, limits": lambda a: fitted(a, bounds=([0.0, 0.0], [9.0, 9.0]), gtol=1e-13)[:2],
     "nnls": lambda a: optimize.nnls(MATRIX + 0.1 * np.sin(a), RIGHT)[0],
     "nnls, the norm": lambda a: np.reshape(optimize.nnls(MATRIX, RIGHT + np.cos(a[0]))[1], (1,)),
-    "lsq_linear": lambda a: optimize.lsq_linear(MATRIX * np.cos(a / 3), RIGHT, (-0.5, a[1]), method="bvls").x,
+    "lsq_linear": lambda a: optimize.lsq_linear(MATRIX * np.cos(a / 3), RIGHT, (-0.5, a[1]),
+    method="bvls").x,
 }  # fmt: skip
 cases = pytest.mark.parametrize("f", CASES.values(), ids=CASES)
 quick = pytest.mark.parametrize(
@@ -190,7 +224,9 @@ quick = pytest.mark.parametrize(
 def test_derivatives_equal_differences(f: Any) -> None:
     value, found = f(A), ft.jacrev(f)(A)
     expected = jacobian_by_differences(f, A)
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=3e-4 * (1.0 + np.max(np.abs(value))))
+    np.testing.assert_allclose(
+        found, expected, rtol=1e-3, atol=3e-4 * (1.0 + np.max(np.abs(value)))
+    )
     np.testing.assert_allclose(ft.jacfwd(f)(A), found, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(ft.vjp(f, A)[0], value, rtol=1e-5, atol=1e-6)
 
@@ -200,16 +236,20 @@ def test_derivatives_equal_differences(f: Any) -> None:
 def test_staged_is_eager(f: Any) -> None:
     np.testing.assert_allclose(ft.jit(ft.jacrev(f))(A), ft.jacrev(f)(A), rtol=1e-10, atol=1e-12)
     batch = np.stack([A, A / 1.1])
-    np.testing.assert_allclose(ft.vmap(f)(batch), np.stack([f(row) for row in batch]), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        ft.vmap(f)(batch), np.stack([f(row) for row in batch]), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.sampled(8)
 @quick
 def test_second_derivatives_and_nested_transforms(name: str) -> None:
     f = CASES[name]
-    loss = lambda a: np.sum(f(a) ** 2)  # noqa: E731
+    loss = lambda a: np.sum(f(a) ** 2)
     found = ft.hessian(loss)(A)
-    np.testing.assert_allclose(found, jacobian_by_differences(ft.grad(loss), A), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        found, jacobian_by_differences(ft.grad(loss), A), rtol=1e-3, atol=1e-3
+    )
     np.testing.assert_allclose(ft.jit(ft.hessian(loss))(A), found, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(ft.jacrev(ft.grad(loss))(A), found, rtol=1e-6, atol=1e-8)
     batch = np.stack([A, A / 1.1])
@@ -218,7 +258,8 @@ def test_second_derivatives_and_nested_transforms(name: str) -> None:
         np.testing.assert_allclose(both(batch), expected, rtol=1e-7, atol=1e-9)
 
 
-METHODS = ["Nelder-Mead", "Powell", "CG", "BFGS", "Newton-CG", "L-BFGS-B", "TNC", "COBYLA", "COBYQA", "SLSQP",
+METHODS = ["Nelder-Mead", "Powell", "CG", "BFGS", "Newton-CG", "L-BFGS-B", "TNC", "COBYLA",
+"COBYQA", "SLSQP",
            "trust-constr", "dogleg", "trust-ncg", "trust-exact", "trust-krylov"]  # fmt: skip
 
 
@@ -226,7 +267,10 @@ METHODS = ["Nelder-Mead", "Powell", "CG", "BFGS", "Newton-CG", "L-BFGS-B", "TNC"
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore:delta_grad:UserWarning")
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_of_minimize(method: str) -> None:
-    how = {"method": method, "tol": None if method in ("dogleg", "trust-exact", "trust-krylov") else 1e-9}
+    how = {
+        "method": method,
+        "tol": None if method in ("dogleg", "trust-exact", "trust-krylov") else 1e-9,
+    }
     expected = ft.jacrev(minimum())(A)
     np.testing.assert_allclose(ft.jacrev(minimum(**how))(A), expected, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(ft.jit(ft.jacfwd(minimum(**how)))(A), expected, rtol=1e-3, atol=1e-4)
@@ -235,7 +279,9 @@ def test_every_method_of_minimize(method: str) -> None:
 @pytest.mark.filterwarnings("ignore:delta_grad:UserWarning", "ignore:Singular Jacobian:UserWarning")
 @pytest.mark.parametrize("method", ["trust-constr", "COBYQA"])
 def test_other_methods_under_constraints(method: str) -> None:
-    np.testing.assert_allclose(ft.jacrev(constrained(method))(A), ft.jacrev(constrained("SLSQP"))(A), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        ft.jacrev(constrained(method))(A), ft.jacrev(constrained("SLSQP"))(A), rtol=1e-4, atol=1e-4
+    )
 
 
 def test_solutions_depend_on_what_functions_close_over_and_not_on_starts() -> None:
@@ -244,16 +290,22 @@ def test_solutions_depend_on_what_functions_close_over_and_not_on_starts() -> No
         return np.sum(optimize.root(lambda x: x**3 + x - scale, start).x)
 
     by_a, by_start = ft.grad(f, (0, 1))(A, np.ones(3))
-    np.testing.assert_allclose(by_a, jacobian_by_differences(lambda a: np.asarray(f(a, np.ones(3))), A), rtol=1e-6)
+    np.testing.assert_allclose(
+        by_a, jacobian_by_differences(lambda a: np.asarray(f(a, np.ones(3))), A), rtol=1e-6
+    )
     assert not by_start.any()
     assert ft.grad(lambda b: optimize.brentq(lambda x: x - 1.0, 0.0, b))(3.0) == 0.0
 
 
 def test_an_optimizers_solution_against_unrolling() -> None:
     def unrolled(a: Any) -> Any:
-        return ft.scan(lambda x, _: (x - 0.05 * ft.grad(bowl)(x, a), None), np.zeros(3), None, 400)[0]
+        return ft.scan(lambda x, _: (x - 0.05 * ft.grad(bowl)(x, a), None), np.zeros(3), None, 400)[
+            0
+        ]
 
-    np.testing.assert_allclose(ft.jacrev(minimum())(A), ft.jacrev(unrolled)(A), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        ft.jacrev(minimum())(A), ft.jacrev(unrolled)(A), rtol=1e-6, atol=1e-7
+    )
 
 
 def test_python_control_flow_in_what_is_solved() -> None:
@@ -297,7 +349,11 @@ def test_what_is_no_solution_has_a_value_and_no_derivative(wrap: Any) -> None:
 
 def test_the_solvers_message_is_told() -> None:
     with pytest.raises(NotDifferentiableError, match="Maximum number of iterations"):
-        ft.grad(lambda a: np.sum(optimize.minimize(bowl, np.ones(3), args=(a,), options={"maxiter": 1}).x))(A)
+        ft.grad(
+            lambda a: np.sum(
+                optimize.minimize(bowl, np.ones(3), args=(a,), options={"maxiter": 1}).x
+            )
+        )(A)
 
 
 def test_fields_without_derivative() -> None:
@@ -305,12 +361,20 @@ def test_fields_without_derivative() -> None:
         return np.sum(optimize.minimize(bowl, np.zeros(3), args=(a,)).hess_inv)
 
     assert not ft.grad(lambda a: ft.stop_gradient(inverse(a)))(A).any()
-    with pytest.raises(NotDifferentiableError, match=r"hess_inv of scipy\.optimize\.minimize has no derivative"):
+    with pytest.raises(
+        NotDifferentiableError, match=r"hess_inv of scipy\.optimize\.minimize has no derivative"
+    ):
         ft.grad(inverse)(A)
     results = []
-    ft.grad(lambda a: (results.append(r := optimize.root(lambda x: x - a, np.zeros(3))), np.sum(r.x))[1])(A)
-    assert results[0].success is True and isinstance(results[0].message, str) and results[0].nfev > 0
-    with pytest.raises(AttributeError, match=r"hess_inv of scipy\.optimize\.minimize is not there on traced values"):
+    ft.grad(
+        lambda a: (results.append(r := optimize.root(lambda x: x - a, np.zeros(3))), np.sum(r.x))[1]
+    )(A)
+    assert (
+        results[0].success is True and isinstance(results[0].message, str) and results[0].nfev > 0
+    )
+    with pytest.raises(
+        AttributeError, match=r"hess_inv of scipy\.optimize\.minimize is not there on traced values"
+    ):
         ft.jit(inverse)(A)
 
 
@@ -325,7 +389,9 @@ def test_singular_equations_and_errors_of_scipys() -> None:
 
 def test_a_name_that_is_scipys_refuses_traced_values() -> None:
     assert optimize.linprog([1.0], bounds=[(0, 1)]).success
-    with pytest.raises(UnsupportedFunctionError, match=r"scipy\.optimize\.linprog does not take traced values"):
+    with pytest.raises(
+        UnsupportedFunctionError, match=r"scipy\.optimize\.linprog does not take traced values"
+    ):
         ft.grad(lambda c: optimize.linprog(c, bounds=[(0, 1)] * 3).fun)(A)
     with pytest.raises(AttributeError):
         optimize.nothing_of_the_sort

@@ -1,4 +1,6 @@
-"""Algebraic Riccati equations against SciPy and differences: real and complex, generalized, to second order, mapped."""
+"""Algebraic Riccati equations against SciPy and differences: real and complex, generalized, to
+second order, mapped.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,9 @@ def test_one_argument_moves_alone_and_stacks_are_mapped(name: str) -> None:
 
         direction = random_like(np.random.default_rng(place), args[place])
         expected = differences(loss, (args[place],), (direction,))[0]
-        np.testing.assert_allclose(np.sum(ft.grad(loss)(args[place]) * direction), expected, rtol=1e-7)
+        np.testing.assert_allclose(
+            np.sum(ft.grad(loss)(args[place]) * direction), expected, rtol=1e-7
+        )
         stack = np.stack([args[place], 1.1 * args[place]])
         mapped = ft.vmap(ft.grad(loss))(stack)
         np.testing.assert_allclose(mapped, np.stack([ft.grad(loss)(x) for x in stack]), rtol=1e-9)

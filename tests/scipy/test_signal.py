@@ -28,7 +28,8 @@ def draw(*shape: int, kind: str = "d") -> Any:
 
 
 SHAPES = [
-    ((5,), (3,)), ((3,), (5,)), ((6,), (4,)), ((3,), (6,)), ((5, 4), (2, 3)), ((2, 3), (5, 4)), ((4, 5, 3), (2, 2, 2)),
+    ((5,), (3,)), ((3,), (5,)), ((6,), (4,)), ((3,), (6,)), ((5, 4), (2, 3)), ((2, 3), (5, 4)),
+    ((4, 5, 3), (2, 2, 2)),
     ((2, 5), (3, 2)), ((), ()), ((4,), (2, 2)),
 ]  # fmt: skip
 MODES = ("full", "same", "valid", "wrong")
@@ -38,14 +39,25 @@ MODES = ("full", "same", "valid", "wrong")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["convolve", "correlate"])
 def test_convolution(name: str, mode: str) -> None:
-    for (first, second), method, kind in itertools.product(SHAPES, ("direct", "fft", "auto"), "dDf"):
+    for (first, second), method, kind in itertools.product(
+        SHAPES, ("direct", "fft", "auto"), "dDf"
+    ):
         same(name, draw(*first, kind=kind), draw(*second, kind=kind), mode=mode, method=method)
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_convolution_along_axes(mode: str) -> None:
-    shapes = [((50, 4), (5, 4)), ((5, 4), (50, 4)), ((50, 1), (5, 4)), ((50, 4), (7, 3)), ((1, 4), (3, 4)), ((90,), (3,))]
-    for name, axes, (first, second) in itertools.product(("fftconvolve", "oaconvolve"), (None, 0, -1), shapes):
+    shapes = [
+        ((50, 4), (5, 4)),
+        ((5, 4), (50, 4)),
+        ((50, 1), (5, 4)),
+        ((50, 4), (7, 3)),
+        ((1, 4), (3, 4)),
+        ((90,), (3,)),
+    ]
+    for name, axes, (first, second) in itertools.product(
+        ("fftconvolve", "oaconvolve"), (None, 0, -1), shapes
+    ):
         same(name, draw(*first), draw(*second), mode=mode, axes=axes)
     same("oaconvolve", draw(50, 3, kind="D"), draw(5, 3), mode=mode, axes=0)
 
@@ -64,7 +76,14 @@ def test_convolution_with_edges(name: str, boundary: str, mode: str) -> None:
         ((3, 3), (4, 5)),
     ):
         for kind in "dD":
-            same(name, draw(*first, kind=kind), draw(*second, kind=kind), mode=mode, boundary=boundary, fillvalue=0.3)
+            same(
+                name,
+                draw(*first, kind=kind),
+                draw(*second, kind=kind),
+                mode=mode,
+                boundary=boundary,
+                fillvalue=0.3,
+            )
 
 
 B, A = scipy.signal.butter(4, 0.3)
@@ -117,7 +136,9 @@ def test_gustafssons_filter() -> None:
 
 def test_how_far_samples_are_continued_depends_on_values() -> None:
     x = draw(40)
-    np.testing.assert_allclose(ft.vjp(lambda sos: signal.sosfiltfilt(sos, x), SOS)[0], scipy.signal.sosfiltfilt(SOS, x))
+    np.testing.assert_allclose(
+        ft.vjp(lambda sos: signal.sosfiltfilt(sos, x), SOS)[0], scipy.signal.sosfiltfilt(SOS, x)
+    )
     with pytest.raises(ConcretizationError, match="fix: pass padlen="):
         ft.jit(lambda sos: signal.sosfiltfilt(sos, x))(SOS)
 
@@ -127,7 +148,12 @@ def test_how_far_samples_are_continued_depends_on_values() -> None:
 def test_resampling(kind: str) -> None:
     x = draw(7, 40, kind=kind)
     for axis in (0, 1):
-        windows: list[Any] = [None, "hann", np.abs(draw(x.shape[axis])), lambda f: 1 / (1 + np.abs(f))]
+        windows: list[Any] = [
+            None,
+            "hann",
+            np.abs(draw(x.shape[axis])),
+            lambda f: 1 / (1 + np.abs(f)),
+        ]
         for num, window in itertools.product((5, 6, 7, 8, 20, 39, 40, 41, 79, 80, 90), windows):
             same("resample", x, num, axis=axis, window=window, rtol=1e-11)
     same("resample", x, 20, axis=1, domain="freq")
@@ -149,7 +175,15 @@ def test_backgrounds_of_resampling() -> None:
 @pytest.mark.parametrize("kind", ["d", "D"])
 def test_trends(kind: str) -> None:
     x = draw(6, 40, kind=kind)
-    for options in ({}, {"axis": 0}, {"type": "constant"}, {"bp": [7, 20]}, {"bp": [1, 39]}, {"bp": 50}, {"type": "wrong"}):
+    for options in (
+        {},
+        {"axis": 0},
+        {"type": "constant"},
+        {"bp": [7, 20]},
+        {"bp": [1, 39]},
+        {"bp": 50},
+        {"type": "wrong"},
+    ):
         same("detrend", x, rtol=1e-11, **options)  # type: ignore[arg-type]
     for options in ({}, {"N": 50, "axis": 0}, {"N": 39}, {"N": 0}):
         same("hilbert", x, **options)
@@ -159,8 +193,20 @@ def test_trends(kind: str) -> None:
 
 @pytest.mark.parametrize("mode", ["interp", "mirror", "constant", "nearest", "wrap", "wrong"])
 def test_smoothing(mode: str) -> None:
-    for (size, order), deriv in itertools.product(((5, 2), (7, 3), (4, 2), (6, 1), (5, 0), (1, 0)), (0, 1, 2)):
-        same("savgol_filter", draw(3, 20), size, order, deriv=deriv, delta=0.3, mode=mode, cval=0.3, rtol=1e-9)
+    for (size, order), deriv in itertools.product(
+        ((5, 2), (7, 3), (4, 2), (6, 1), (5, 0), (1, 0)), (0, 1, 2)
+    ):
+        same(
+            "savgol_filter",
+            draw(3, 20),
+            size,
+            order,
+            deriv=deriv,
+            delta=0.3,
+            mode=mode,
+            cval=0.3,
+            rtol=1e-9,
+        )
     same("savgol_filter", draw(20, 3), 5, 2, axis=0, mode=mode, rtol=1e-9)
 
 
@@ -170,10 +216,21 @@ def test_smoothing(mode: str) -> None:
 @pytest.mark.parametrize("kind", ["d", "D"])
 def test_spectra(kind: str, detrend: Any) -> None:
     window = np.abs(draw(10))
-    options = itertools.product(((("hann", 16)), ("hann", 15), (window, None)), (None, 5), (None, 20, 21), (True, False))
+    options = itertools.product(
+        ((("hann", 16)), ("hann", 15), (window, None)), (None, 5), (None, 20, 21), (True, False)
+    )
     for axis, ((shape, nperseg), noverlap, nfft, one_sided) in itertools.product((0, -1), options):
-        x, y = draw(*((40, 3) if axis == 0 else (3, 40)), kind=kind), draw(*((40, 3) if axis == 0 else (3, 40)))
-        given: dict[str, Any] = {"window": shape, "nperseg": nperseg, "noverlap": noverlap, "nfft": nfft, "axis": axis}
+        x, y = (
+            draw(*((40, 3) if axis == 0 else (3, 40)), kind=kind),
+            draw(*((40, 3) if axis == 0 else (3, 40))),
+        )
+        given: dict[str, Any] = {
+            "window": shape,
+            "nperseg": nperseg,
+            "noverlap": noverlap,
+            "nfft": nfft,
+            "axis": axis,
+        }
         given |= {"detrend": detrend, "return_onesided": one_sided}
         same("welch", x, scaling="spectrum", **given)
         same("spectrogram", x, **given)
@@ -199,7 +256,9 @@ def test_transforms_over_time() -> None:
         "dD", ("zeros", "even", "odd", "constant", None, "wrong"), (True, False), (0, -1)
     ):
         x = draw(*((40, 3) if axis == 0 else (3, 40)), kind=kind)
-        same("stft", x, nperseg=15, noverlap=9, nfft=20, boundary=boundary, padded=padded, axis=axis)
+        same(
+            "stft", x, nperseg=15, noverlap=9, nfft=20, boundary=boundary, padded=padded, axis=axis
+        )
     for size, scaling in itertools.product((16, 15), ("spectrum", "psd", "wrong")):
         half = size // 2 + 1
         given: dict[str, Any] = {"nperseg": size, "noverlap": size - 4, "scaling": scaling}
@@ -210,7 +269,7 @@ def test_transforms_over_time() -> None:
         same("istft", draw(3, size, 9, kind="D"), input_onesided=False, **given)
 
 
-# -- scipy.fft -----------------------------------------------------------------------------------------------------------
+# -- scipy.fft -------------------------------------------------------------------------------------
 
 transformed = functools.partial(assert_as_scipy, fft, scipy.fft)
 
@@ -218,13 +277,23 @@ transformed = functools.partial(assert_as_scipy, fft, scipy.fft)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
 def test_fourier_transforms(name: str) -> None:
-    for kind, n, axis, norm in itertools.product("dDfF", (None, 3, 6), (0, -1), (None, "ortho", "forward", "wrong")):
+    for kind, n, axis, norm in itertools.product(
+        "dDfF", (None, 3, 6), (0, -1), (None, "ortho", "forward", "wrong")
+    ):
         transformed(name, draw(4, 5, kind=kind), n=n, axis=axis, norm=norm)
 
 
-@pytest.mark.parametrize("name", [f + n for f in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft") for n in "2n"])
+@pytest.mark.parametrize(
+    "name", [f + n for f in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft") for n in "2n"]
+)
 def test_fourier_transforms_of_several_axes(name: str) -> None:
-    places: list[dict[str, Any]] = [{}, {"s": (3, 6)}, {"s": (3, 6), "axes": (0, 1)}, {"axes": (2, 0)}, {"s": (-1, 4)}]
+    places: list[dict[str, Any]] = [
+        {},
+        {"s": (3, 6)},
+        {"s": (3, 6), "axes": (0, 1)},
+        {"axes": (2, 0)},
+        {"s": (-1, 4)},
+    ]
     places += [{"s": (3,)}, {"s": (2, 2, 2, 2)}]
     for kind, options, norm in itertools.product("dD", places, (None, "forward")):
         transformed(name, draw(4, 5, 3, kind=kind), norm=norm, **options)
@@ -238,7 +307,14 @@ def test_cosine_transforms(name: str, type: int) -> None:
     for kind, options, norm, orthogonalize in itertools.product(
         "dD", ({}, sizes), (None, "ortho", "forward"), (None, True, False)
     ):
-        transformed(name, draw(3, 4, kind=kind), type=type, norm=norm, orthogonalize=orthogonalize, **options)
+        transformed(
+            name,
+            draw(3, 4, kind=kind),
+            type=type,
+            norm=norm,
+            orthogonalize=orthogonalize,
+            **options,
+        )
 
 
 def test_hankel_transforms() -> None:

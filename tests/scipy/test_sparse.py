@@ -1,4 +1,6 @@
-"""functrace.scipy.sparse: SciPy's matrices with traced operands, matrices of traced elements, systems of equations."""
+"""functrace.scipy.sparse: SciPy's matrices with traced operands, matrices of traced elements,
+systems of equations.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,16 @@ from tests.oracles import differences
 rng = np.random.default_rng(35)
 M = scipy.sparse.random_array((5, 4), density=0.5, rng=rng).tocsr()
 D = M.toarray()
-Q = (scipy.sparse.random_array((5, 5), density=0.4, rng=rng) + 4 * scipy.sparse.eye_array(5)).tocsr()
+Q = (
+    scipy.sparse.random_array((5, 5), density=0.4, rng=rng) + 4 * scipy.sparse.eye_array(5)
+).tocsr()
 H = (Q + Q.T).tocsr()
-COLUMN, COLUMNS, ROW, ROWS, WHOLE = (rng.normal(size=s) for s in ((4,), (4, 3), (5,), (3, 5), (5, 4)))
-KINDS = [f"{kind}_{end}" for kind in ("csr", "csc", "coo", "bsr", "dia") for end in ("array", "matrix")]
+COLUMN, COLUMNS, ROW, ROWS, WHOLE = (
+    rng.normal(size=s) for s in ((4,), (4, 3), (5,), (3, 5), (5, 4))
+)
+KINDS = [
+    f"{kind}_{end}" for kind in ("csr", "csc", "coo", "bsr", "dia") for end in ("array", "matrix")
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -61,20 +69,30 @@ PLACES = {
 }
 ELEMENTS = np.array([0.5, -1.5, 2.0, 0.75])
 METHODS: dict[str, Any] = {
-    "tocsr": lambda a: a.tocsr(), "tocsc": lambda a: a.tocsc(), "tocoo": lambda a: a.tocoo(), "copy": lambda a: a.copy(),
-    "astype": lambda a: a.astype(np.float32), "power": lambda a: a.power(3), "abs": abs, "mean": lambda a: a.mean(),
-    "columns": lambda a: a.mean(axis=0), "rows": lambda a: a.mean(axis=1), "sum": lambda a: a.sum(axis=-1),
-    "times itself": lambda a: a.multiply(a), "times another": lambda a: a.multiply(OTHER), "by two": lambda a: a * 2.0,
+    "tocsr": lambda a: a.tocsr(), "tocsc": lambda a: a.tocsc(), "tocoo": lambda a: a.tocoo(),
+    "copy": lambda a: a.copy(),
+    "astype": lambda a: a.astype(np.float32), "power": lambda a: a.power(3), "abs": abs,
+    "mean": lambda a: a.mean(),
+    "columns": lambda a: a.mean(axis=0), "rows": lambda a: a.mean(axis=1),
+    "sum": lambda a: a.sum(axis=-1),
+    "times itself": lambda a: a.multiply(a), "times another": lambda a: a.multiply(OTHER),
+    "by two": lambda a: a * 2.0,
     "transposed": lambda a: a.tocsc().T.multiply(a.T),
 }  # fmt: skip
-OTHER = scipy.sparse.csc_array(np.arange(12.0).reshape(3, 4) * (np.arange(12).reshape(3, 4) % 3 > 0))
+OTHER = scipy.sparse.csc_array(
+    np.arange(12.0).reshape(3, 4) * (np.arange(12).reshape(3, 4) % 3 > 0)
+)
 
 
 def made(kind: str, data: Any, of: Any = sparse) -> Any:
-    """A matrix of 3 rows and 4 columns; of the elements of csc two stand at one place. SciPy adds such, in place."""
+    """A matrix of 3 rows and 4 columns; of the elements of csc two stand at one place. SciPy adds
+    such, in place.
+    """
     data = data.copy()
     if kind.startswith("coo"):
-        return getattr(of, kind)((data, (np.array([0, 2, 2, 1]), np.array([3, 1, 1, 0]))), shape=(3, 4))
+        return getattr(of, kind)(
+            (data, (np.array([0, 2, 2, 1]), np.array([3, 1, 1, 0]))), shape=(3, 4)
+        )
     return getattr(of, kind)((data, *[x.copy() for x in PLACES[kind[:3]]]), shape=(3, 4))
 
 
@@ -88,15 +106,21 @@ def plain(found: Any) -> Any:
 def test_methods_of_matrices_of_traced_elements_are_scipys(kind: str, method: str) -> None:
     call = METHODS[method]
     expected = plain(call(made(kind, ELEMENTS, scipy.sparse)))
-    for transform in (ft.jit, lambda f: lambda d: ft.vmap(f)(np.stack([d, d]))[1], lambda f: lambda d: ft.vjp(f, d)[0]):
+    for transform in (
+        ft.jit,
+        lambda f: lambda d: ft.vmap(f)(np.stack([d, d]))[1],
+        lambda f: lambda d: ft.vjp(f, d)[0],
+    ):
         found = transform(lambda d: plain_traced(call(made(kind, d))))(ELEMENTS)
         assert found.shape == expected.shape and found.dtype == expected.dtype
         np.testing.assert_allclose(found, expected, rtol=1e-6)
     if method != "astype":
-        f = lambda d: np.sum(np.sin(plain_traced(call(made(kind, d)))))  # noqa: E731
-        theirs = lambda d: np.sum(np.sin(plain(call(made(kind, d, scipy.sparse)))))  # noqa: E731
+        f = lambda d: np.sum(np.sin(plain_traced(call(made(kind, d)))))
+        theirs = lambda d: np.sum(np.sin(plain(call(made(kind, d, scipy.sparse)))))
         along = np.array([0.3, -1.0, 0.6, 2.0])
-        np.testing.assert_allclose(ft.grad(f)(ELEMENTS) @ along, differences(theirs, [ELEMENTS], [along])[0], rtol=1e-7)
+        np.testing.assert_allclose(
+            ft.grad(f)(ELEMENTS) @ along, differences(theirs, [ELEMENTS], [along])[0], rtol=1e-7
+        )
 
 
 def plain_traced(found: Any) -> Any:
@@ -107,16 +131,24 @@ def plain_traced(found: Any) -> Any:
 def test_times_and_power_are_those_of_arrays_or_of_matrices(kind: str) -> None:
     theirs = made(kind, ELEMENTS, scipy.sparse)
     x = COLUMN if kind.endswith("matrix") else WHOLE[:3]
-    np.testing.assert_allclose(ft.jit(lambda d: plain_traced(made(kind, d) * x))(ELEMENTS), plain(theirs * x), rtol=1e-14)
+    np.testing.assert_allclose(
+        ft.jit(lambda d: plain_traced(made(kind, d) * x))(ELEMENTS), plain(theirs * x), rtol=1e-14
+    )
     if kind.endswith("matrix"):
-        np.testing.assert_allclose(ft.jit(lambda d: ROW[:3] * made(kind, d))(ELEMENTS), ROW[:3] * theirs, rtol=1e-14)
+        np.testing.assert_allclose(
+            ft.jit(lambda d: ROW[:3] * made(kind, d))(ELEMENTS), ROW[:3] * theirs, rtol=1e-14
+        )
         with pytest.raises(UnsupportedFunctionError, match=r"A\.power\(n\)"):
             ft.grad(lambda d: (made(kind, d) ** 2).sum())(ELEMENTS)
         with pytest.raises(UnsupportedFunctionError, match=r"numpy\.matrix"):
             ft.grad(lambda d: made(kind, d).todense().sum())(ELEMENTS)
     else:
-        np.testing.assert_allclose(ft.jit(lambda d: (made(kind, d) ** 2).toarray())(ELEMENTS), plain(theirs**2))
-        np.testing.assert_allclose(ft.jit(lambda d: made(kind, d).todense())(ELEMENTS), theirs.todense())
+        np.testing.assert_allclose(
+            ft.jit(lambda d: (made(kind, d) ** 2).toarray())(ELEMENTS), plain(theirs**2)
+        )
+        np.testing.assert_allclose(
+            ft.jit(lambda d: made(kind, d).todense())(ELEMENTS), theirs.todense()
+        )
 
 
 def test_errors_say_what_to_do() -> None:
@@ -124,8 +156,10 @@ def test_errors_say_what_to_do() -> None:
     with pytest.raises(ShapeError, match="dimension mismatch"):
         ft.grad(lambda x: np.sum(sparse.csr_array(M) @ x))(ROW)
     with pytest.raises(UnsupportedFunctionError, match=r"fix: apply one after the other"):
-        ft.grad(lambda d: (sparse.csr_array((d, M.indices, M.indptr), shape=(5, 4)) @ M.T).sum())(data)
-    a = lambda d: sparse.csr_array((d, M.indices, M.indptr), shape=(5, 4))  # noqa: E731
+        ft.grad(lambda d: (sparse.csr_array((d, M.indices, M.indptr), shape=(5, 4)) @ M.T).sum())(
+            data
+        )
+    a = lambda d: sparse.csr_array((d, M.indices, M.indptr), shape=(5, 4))
     for call, message in (
         (lambda a: a.max(), r"a matrix with traced elements has no max(.|\n)*fix: use A\.toarray"),
         (lambda a: a.tolil(), "has no tolil"),
@@ -147,16 +181,25 @@ def test_errors_say_what_to_do() -> None:
 
 
 REFUSED: dict[str, Any] = {
-    "element": lambda a: a[0, 0], "row": lambda a: a[0], "rows": list, "in": lambda a: 1.0 in a, "==": lambda a: a == 1.0,
-    "!=": lambda a: a != a, "<": lambda a: np.ones((5, 4)) < a, "<=": lambda a: a <= a, ">": lambda a: a > 1.0,
-    ">=": lambda a: 1.0 >= a, "== of SciPy's": lambda a: M == a, "bool": lambda a: 1.0 if a else 2.0, "len": len,
-    "round": round, "asarray": np.asarray, "dot": lambda a: np.dot(a, ROW[:4]), "SciPy's @": lambda a: M.T @ a,
+    "element": lambda a: a[0, 0], "row": lambda a: a[0], "rows": list, "in": lambda a: 1.0 in a,
+    "==": lambda a: a == 1.0,
+    "!=": lambda a: a != a, "<": lambda a: np.ones((5, 4)) < a, "<=": lambda a: a <= a,
+    ">": lambda a: a > 1.0,
+    ">=": lambda a: 1.0 >= a, "== of SciPy's": lambda a: M == a,
+    "bool": lambda a: 1.0 if a else 2.0, "len": len,
+    "round": round, "asarray": np.asarray, "dot": lambda a: np.dot(a, ROW[:4]),
+    "SciPy's @": lambda a: M.T @ a,
     "set": lambda a: operator.setitem(a, (0, 0), 1.0), "delete": lambda a: operator.delitem(a, 0),
-    "sin": np.sin, "matmul": lambda a: np.matmul(a, ROW[:4]), "multiply": lambda a: np.multiply(a, 2.0), "max": np.max,
-    "//": lambda a: a // 2, "// of it": lambda a: 2 // a, "%": lambda a: a % 2, "divmod": lambda a: divmod(a, 2),
-    "/ of it": lambda a: 1.0 / a, "/ of it and an array": lambda a: np.ones((5, 4)) / a, "** of it": lambda a: 2.0**a,
-    "+a": operator.pos, "~": operator.invert, "&": lambda a: a & a, "|": lambda a: a | a, "^": lambda a: a ^ a,
-    "<<": lambda a: a << 1, ">>": lambda a: a >> 1, "float": float, "hypot": lambda a: np.hypot(np.ones((5, 4)), a),
+    "sin": np.sin, "matmul": lambda a: np.matmul(a, ROW[:4]), "multiply": lambda a: np.multiply(a,
+    2.0), "max": np.max,
+    "//": lambda a: a // 2, "// of it": lambda a: 2 // a, "%": lambda a: a % 2,
+    "divmod": lambda a: divmod(a, 2),
+    "/ of it": lambda a: 1.0 / a, "/ of it and an array": lambda a: np.ones((5, 4)) / a,
+    "** of it": lambda a: 2.0**a,
+    "+a": operator.pos, "~": operator.invert, "&": lambda a: a & a, "|": lambda a: a | a,
+    "^": lambda a: a ^ a,
+    "<<": lambda a: a << 1, ">>": lambda a: a >> 1, "float": float,
+    "hypot": lambda a: np.hypot(np.ones((5, 4)), a),
     "out": lambda a: a.sum(out=1.0), "mean out": lambda a: a.mean(0, out=1.0),
 }  # fmt: skip
 
@@ -173,8 +216,10 @@ def test_operators_that_there_are_not_are_refused(name: str) -> None:
 
 
 UFUNCS: dict[str, Any] = {
-    "sin": np.sin, "sqrt": np.sqrt, "abs": np.abs, "add": lambda a: np.add(a, a), "2 *": lambda a: np.multiply(2, a),
-    "* 2": lambda a: np.multiply(a, 2), "/ 2": lambda a: np.true_divide(a, 2), "x + a": lambda a: np.ones((5, 4)) + a,
+    "sin": np.sin, "sqrt": np.sqrt, "abs": np.abs, "add": lambda a: np.add(a, a),
+    "2 *": lambda a: np.multiply(2, a),
+    "* 2": lambda a: np.multiply(a, 2), "/ 2": lambda a: np.true_divide(a, 2),
+    "x + a": lambda a: np.ones((5, 4)) + a,
     "x @ a": lambda a: np.ones(5) @ a, "x - a": lambda a: np.ones((5, 4)) - a, "max": np.max,
 }  # fmt: skip
 
@@ -187,10 +232,12 @@ def test_ufuncs_of_plain_matrices_are_those_of_scipy(name: str) -> None:
 
 
 def test_sums_take_what_numpy_passes_on() -> None:
-    a = lambda d: sparse.csr_array((d, M.indices, M.indptr), shape=(5, 4))  # noqa: E731
+    a = lambda d: sparse.csr_array((d, M.indices, M.indptr), shape=(5, 4))
     for axis in (None, 0, 1, -1, -2):
         for sums in (np.sum, np.mean):
-            found = ft.jit(lambda d, sums=sums, axis=axis: sums(a(d), axis=axis, dtype=np.float32))(M.data)
+            found = ft.jit(lambda d, sums=sums, axis=axis: sums(a(d), axis=axis, dtype=np.float32))(
+                M.data
+            )
             expected = sums(M, axis=axis, dtype=np.float32)
             np.testing.assert_allclose(found, expected, rtol=1e-6)
             assert found.dtype == expected.dtype
@@ -211,19 +258,33 @@ def test_iterative_solvers(name: str) -> None:
 
     def solved(scale: Any, b: Any) -> Any:
         data = H.data * scale
-        return np.sum(np.sin(solver(sparse.csr_array((data, H.indices, H.indptr), shape=(5, 5)), b, rtol=1e-13)[0]))
+        return np.sum(
+            np.sin(
+                solver(sparse.csr_array((data, H.indices, H.indptr), shape=(5, 5)), b, rtol=1e-13)[
+                    0
+                ]
+            )
+        )
 
     def exact(scale: Any, b: Any) -> Any:
         return np.sum(np.sin(np.linalg.solve(H.toarray() * scale, b)))
 
     scale, b = np.array(1.3), ROW
-    for order in (lambda f: f, lambda f: lambda *xs: ft.grad(f)(*xs), lambda f: lambda *xs: ft.grad(ft.grad(f))(*xs)):
+    for order in (
+        lambda f: f,
+        lambda f: lambda *xs: ft.grad(f)(*xs),
+        lambda f: lambda *xs: ft.grad(ft.grad(f))(*xs),
+    ):
         np.testing.assert_allclose(order(solved)(scale, b), order(exact)(scale, b), rtol=1e-8)
     np.testing.assert_allclose(ft.grad(solved, 1)(scale, b), ft.grad(exact, 1)(scale, b), rtol=1e-8)
     stack = np.stack([b, 2 * b])
-    np.testing.assert_allclose(ft.vmap(lambda b: solved(scale, b))(stack), [exact(scale, x) for x in stack], rtol=1e-8)
+    np.testing.assert_allclose(
+        ft.vmap(lambda b: solved(scale, b))(stack), [exact(scale, x) for x in stack], rtol=1e-8
+    )
     (expected,) = differences(lambda s: exact(s, b), (scale,), (np.array(1.0),))
-    np.testing.assert_allclose(ft.jvp(lambda s: solved(s, b), (scale,), (np.array(1.0),))[1], expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        ft.jvp(lambda s: solved(s, b), (scale,), (np.array(1.0),))[1], expected, rtol=1e-6
+    )
 
 
 def test_a_singular_matrix_warns_as_scipys() -> None:
@@ -234,7 +295,9 @@ def test_a_singular_matrix_warns_as_scipys() -> None:
 
 
 def test_plain_systems_are_scipys() -> None:
-    np.testing.assert_array_equal(sparse.linalg.spsolve(Q.tocsc(), ROW), scipy.sparse.linalg.spsolve(Q.tocsc(), ROW))
+    np.testing.assert_array_equal(
+        sparse.linalg.spsolve(Q.tocsc(), ROW), scipy.sparse.linalg.spsolve(Q.tocsc(), ROW)
+    )
     assert sparse.linalg.eigs is scipy.sparse.linalg.eigs
     assert sparse.eye_array is scipy.sparse.eye_array
 
@@ -256,7 +319,11 @@ PRODUCTS: dict[str, tuple[Any, Any, Any]] = {
     "W * A": (lambda a, w: w * a, lambda d, w: w * d, WHOLE),
     "A * W": (lambda a, w: a * w, lambda d, w: w * d, WHOLE),
 }
-FORMATS = [f"{kind}_{end}" for kind in ("csr", "csc", "coo", "bsr", "dia", "lil", "dok") for end in ("array", "matrix")]
+FORMATS = [
+    f"{kind}_{end}"
+    for kind in ("csr", "csc", "coo", "bsr", "dia", "lil", "dok")
+    for end in ("array", "matrix")
+]
 
 
 @pytest.mark.sampled(8)
@@ -283,11 +350,18 @@ def test_scipys_own_matrices_with_traced_operands(kind: str, what: str) -> None:
             expected = np.asarray(dense(whole, given))
             assert ft.jit(found)(given).dtype == expected.dtype
             np.testing.assert_allclose(ft.jit(found)(given), expected, rtol=1e-13, atol=1e-14)
-        one, other = (ft.grad(lambda x, f=f: np.sum(np.sin(f(x))))(x) for f in (found, lambda x, d=whole: dense(d, x)))
+        one, other = (
+            ft.grad(lambda x, f=f: np.sum(np.sin(f(x))))(x)
+            for f in (found, lambda x, d=whole: dense(d, x))
+        )
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)
 
 
 def test_methods_of_scipys_own_matrices_name_ours() -> None:
-    for call, x in ((lambda x: M.multiply(x), COLUMN), (lambda x: M.maximum(x), WHOLE), (lambda s: M * s, 1.5)):
+    for call, x in (
+        (lambda x: M.multiply(x), COLUMN),
+        (lambda x: M.maximum(x), WHOLE),
+        (lambda s: M * s, 1.5),
+    ):
         with pytest.raises(LostGradientError, match=r"functrace\.scipy\.sparse\.csr_array"):
             ft.jit(call)(x)

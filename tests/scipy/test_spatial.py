@@ -28,7 +28,10 @@ WEIGHTED = [
     "canberra",
 ]
 METRICS: dict[str, tuple[Any, dict[str, Any]]] = {
-    **{name: (name, {}) for name in [*WEIGHTED, "seuclidean", "mahalanobis", "cblock", "cos", "E", "mahal"]},
+    **{
+        name: (name, {})
+        for name in [*WEIGHTED, "seuclidean", "mahalanobis", "cblock", "cos", "E", "mahal"]
+    },
     **{f"{name}, weights": (name, {"w": W}) for name in WEIGHTED},
     "cubic": ("minkowski", {"p": 3.0}),
     "infinite": ("minkowski", {"p": np.inf}),
@@ -43,7 +46,9 @@ def check(f: Callable[..., Any], own: Callable[..., Any], *args: Any) -> None:
     np.testing.assert_allclose(ft.jit(f)(*args), own(*args), rtol=1e-12, atol=1e-14)
     for k, arg in enumerate(args):
         direction = rng.normal(size=arg.shape)
-        (expected,) = differences(lambda x, k=k: own(*args[:k], x, *args[k + 1 :]), [arg], [direction])
+        (expected,) = differences(
+            lambda x, k=k: own(*args[:k], x, *args[k + 1 :]), [arg], [direction]
+        )
         found = ft.jvp(lambda x, k=k: f(*args[:k], x, *args[k + 1 :]), (arg,), (direction,))[1]
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
         cotangent = rng.normal(size=np.shape(expected))
@@ -73,16 +78,25 @@ def test_squareform() -> None:
     check(distance.squareform, scipy.spatial.distance.squareform, pairs)
     check(
         lambda x: distance.squareform(x + x.T - 2 * np.diag(np.diag(x))),
-        lambda x: scipy.spatial.distance.squareform(x + x.T - 2 * np.diag(np.diag(x)), checks=False),
+        lambda x: scipy.spatial.distance.squareform(
+            x + x.T - 2 * np.diag(np.diag(x)), checks=False
+        ),
         rng.normal(size=(4, 4)),
     )
-    assert ft.jit(distance.squareform)(np.zeros(0)).shape == scipy.spatial.distance.squareform(np.zeros(0)).shape
+    assert (
+        ft.jit(distance.squareform)(np.zeros(0)).shape
+        == scipy.spatial.distance.squareform(np.zeros(0)).shape
+    )
 
 
 def test_points_that_coincide() -> None:
     for metric in ("euclidean", "minkowski", "seuclidean", "mahalanobis"):
         options = {"seuclidean": {"V": W}, "mahalanobis": {"VI": np.eye(3)}}.get(metric, {})
-        found = ft.grad(lambda x, metric=metric, options=options: np.sum(distance.cdist(x, X, metric, **options)))(X)
+        found = ft.grad(
+            lambda x, metric=metric, options=options: np.sum(
+                distance.cdist(x, X, metric, **options)
+            )
+        )(X)
         assert np.all(np.isfinite(found))
 
 
@@ -105,7 +119,9 @@ def test_names_are_scipys() -> None:
 
 
 def test_under_lift() -> None:
-    f = lambda x: np.sum(np.exp(-scipy.spatial.distance.cdist(x, Y)))  # noqa: E731
+    f = lambda x: np.sum(np.exp(-scipy.spatial.distance.cdist(x, Y)))
     direction = rng.normal(size=X.shape)
     (expected,) = differences(f, [X], [direction])
-    np.testing.assert_allclose(np.sum(ft.grad(ft.numpy.lift(f))(X) * direction), expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        np.sum(ft.grad(ft.numpy.lift(f))(X) * direction), expected, rtol=1e-6
+    )

@@ -1,4 +1,6 @@
-"""Logarithms of densities and probabilities in both tails, and their derivatives, against many digits (`tails.json`)."""
+"""Logarithms of densities and probabilities in both tails, and their derivatives, against many
+digits (`tails.json`).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ for _row in json.loads(Path(__file__).with_name("tails.json").read_text())["rows
 
 def test_every_distribution_is_recorded() -> None:
     made = {
-        name for name in stats.__all__ if isinstance(getattr(stats, name), stats.norm.__class__ | stats.poisson.__class__)
+        name
+        for name in stats.__all__
+        if isinstance(getattr(stats, name), stats.norm.__class__ | stats.poisson.__class__)
     }
     assert made == set(RECORDED)
 
@@ -31,14 +35,24 @@ def test_every_distribution_is_recorded() -> None:
 def test_logarithms_and_their_derivatives_in_both_tails(name: str) -> None:
     failures: list[str] = []
 
-    noise = {"vonmises": 1e-14, "binom": 1e-11}.get(name, 1e-120)  # where differences are 0 but for rounding
+    noise = {"vonmises": 1e-14, "binom": 1e-11}.get(
+        name, 1e-120
+    )  # where differences are 0 but for rounding
 
-    def compare(word: str, x: Any, found: Any, expected: Any, rtol: float, least: Any = 0.0) -> None:
+    def compare(
+        word: str, x: Any, found: Any, expected: Any, rtol: float, least: Any = 0.0
+    ) -> None:
         bad = ~(np.abs(found - expected) <= rtol * np.abs(expected) + least + noise)
-        failures.extend(f"{word} at {x[n]}: {found[n]}, not {expected[n]}" for n in np.flatnonzero(bad))
+        failures.extend(
+            f"{word} at {x[n]}: {found[n]}, not {expected[n]}" for n in np.flatnonzero(bad)
+        )
 
-    for (method, given), group in itertools.groupby(RECORDED[name], key=lambda row: (row[0], tuple(row[1]))):
-        rows = [row for row in group if name != "wrapcauchy" or row[2] < 6.282]  # beyond, the end of the support is rounded
+    for (method, given), group in itertools.groupby(
+        RECORDED[name], key=lambda row: (row[0], tuple(row[1]))
+    ):
+        rows = [
+            row for row in group if name != "wrapcauchy" or row[2] < 6.282
+        ]  # beyond, the end of the support is rounded
         x, values = np.array([row[2] for row in rows]), np.array([row[3] for row in rows])
         word = f"{method}{given}"
         at = [x, *[np.full(x.shape, s) for s in given]]
@@ -47,15 +61,23 @@ def test_logarithms_and_their_derivatives_in_both_tails(name: str) -> None:
         places = [k for k, s in enumerate(slopes) if np.any(np.isfinite(s))]
         with np.errstate(all="ignore"):
             compare(word, x, ft.vjp(lambda x, f=f, at=at: f(x, *at[1:]), x)[0], values, 1e-10)
-            pulled: Any = ft.grad(lambda *xs, f=f: np.sum(f(*xs)), argnums=tuple(places))(*at) if places else ()
+            pulled: Any = (
+                ft.grad(lambda *xs, f=f: np.sum(f(*xs)), argnums=tuple(places))(*at)
+                if places
+                else ()
+            )
             for k, back in zip(places, pulled, strict=True):
-                by = lambda v, k=k, f=f, at=at: f(*[v if j == k else y for j, y in enumerate(at)])  # noqa: E731
+                by = lambda v, k=k, f=f, at=at: f(*[v if j == k else y for j, y in enumerate(at)])
                 forth = ft.jvp(by, (at[k],), (np.ones_like(x),))[1]
                 some = np.isfinite(slopes[k])
-                least = 1e-15 * np.abs(values[some]) * (k > 0)  # the logarithms that cancel have these digits
+                least = (
+                    1e-15 * np.abs(values[some]) * (k > 0)
+                )  # the logarithms that cancel have these digits
                 compare(f"jvp by {k} of {word}", x[some], forth[some], slopes[k][some], 1e-7, least)
                 compare(f"grad by {k} of {word}", x[some], back[some], slopes[k][some], 1e-7, least)
-    assert not failures, "\n".join([f"{len(failures)} of {len(RECORDED[name])} values", *failures[:30]])
+    assert not failures, "\n".join(
+        [f"{len(failures)} of {len(RECORDED[name])} values", *failures[:30]]
+    )
 
 
 @pytest.mark.sampled(2)
@@ -63,9 +85,11 @@ def test_logarithms_and_their_derivatives_in_both_tails(name: str) -> None:
 def test_student_s_t_falls_like_a_power_far_out(df: float) -> None:
     x = np.array([1e25, 1e30, 1e31, 1e77, 1e90, 1e99, 1e100, 1e101, 1e150])
     for f in (lambda x: stats.t.logcdf(-x, df), lambda x: stats.t.logsf(x, df)):
-        first = lambda x, f=f: ft.grad(lambda x: np.sum(f(x)))(x)  # noqa: E731
+        first = lambda x, f=f: ft.grad(lambda x: np.sum(f(x)))(x)
         np.testing.assert_allclose(first(x), -df / x, rtol=1e-8)
-        np.testing.assert_allclose(ft.grad(lambda x, first=first: np.sum(first(x)))(x), df / x**2, rtol=1e-8)
+        np.testing.assert_allclose(
+            ft.grad(lambda x, first=first: np.sum(first(x)))(x), df / x**2, rtol=1e-8
+        )
         steps = np.diff(ft.vjp(f, x)[0])
         np.testing.assert_allclose(steps, -df * np.diff(np.log(x)), rtol=1e-8)
 

@@ -25,7 +25,9 @@ class ErrorMode:
         if not kept:
             return "no program was kept"
         before = dict(kept[-1])
-        return ", ".join([f"{kind} is {mode}, not {before[kind]}" for kind, mode in now if before[kind] != mode])
+        return ", ".join(
+            [f"{kind} is {mode}, not {before[kind]}" for kind, mode in now if before[kind] != mode]
+        )
 
     def merged(self, other: Guard[Any]) -> ErrorMode | None:
         return self if isinstance(other, ErrorMode) else None
@@ -48,7 +50,9 @@ class Flag:
 
 
 class Unset:
-    """Guard: which of some globals is set; specializations are made where none is. Two merge to one that reads all."""
+    """Guard: which of some globals is set; specializations are made where none is. Two merge to one
+    that reads all.
+    """
 
     def __init__(self, *names: str) -> None:
         self.names = names
@@ -171,8 +175,12 @@ def test_a_path_that_nothing_could_find_is_refused() -> None:
     assert not table.root.next
 
 
-def test_a_guard_that_takes_the_place_of_another_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The specialization that goes is the only one on the path: the nodes that led to it stay where the new one stands."""
+def test_a_guard_that_takes_the_place_of_another_one_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The specialization that goes is the only one on the path: the nodes that led to it stay where
+    the new one stands.
+    """
     table = table_of()
     root = table.root.guard
     answer = root.answer(None)
@@ -184,7 +192,9 @@ def test_a_guard_that_takes_the_place_of_another_one_is_found(monkeypatch: pytes
     assert found_in(table) == 3 and len(table) == 1
 
 
-def test_an_interrupted_insert_leaves_no_node_without_a_specialization(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_insert_leaves_no_node_without_a_specialization(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     table = table_of()
     root = table.root.guard
     path = [(root, root.answer(None)), (Flag("ROUNDS"), False), (Flag("CLIPS"), False)]

@@ -1,4 +1,6 @@
-"""`check_grads` passes what is right, and says of what is wrong which element, which equation and which line it is."""
+"""`check_grads` passes what is right, and says of what is wrong which element, which equation and
+which line it is.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ def wrong_jvp(factor: Any) -> Any:
 
 
 def wrong_foreign(factor: Any) -> Any:
-    return ft.primitive(lambda x: np.sin(x), vjp=lambda ct, y, x: (ct * np.cos(x) * factor,), results=lambda x: x)
+    return ft.primitive(
+        lambda x: np.sin(x), vjp=lambda ct, y, x: (ct * np.cos(x) * factor,), results=lambda x: x
+    )
 
 
 FACTOR = np.array([1.0, 1.0, 1.5, 1.0])
@@ -73,7 +77,10 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "in jit": (ft.jit(wrong_jvp(FACTOR)), "custom_jvp"),
     "in checkpoint": (ft.checkpoint(wrong_vjp(FACTOR)), "custom_vjp"),
     "behind a choice": (lambda x: wrong_jvp(FACTOR)(x) if x[0] > 0 else x, "custom_jvp"),
-    "stop_gradient": (lambda x: x * np.where(np.arange(4) == 2, ft.stop_gradient(x), 1.0), "stop_gradient"),
+    "stop_gradient": (
+        lambda x: x * np.where(np.arange(4) == 2, ft.stop_gradient(x), 1.0),
+        "stop_gradient",
+    ),
 }
 
 
@@ -92,7 +99,9 @@ def test_what_is_wrong_is_found(case: str, mode: str) -> None:
     assert "of result[2] by args[0]['x'][2] is" in text
     assert re.search(rf"in equation \d+ of \w+: .* = {primitive}", text)
     assert f"at {__file__.rsplit('/', 1)[-1]}" in text
-    found, expected = (float(word) for word in re.findall(r"is ([-\d.e]+), but .* gives? ([-\d.e]+)\n", text)[0])
+    found, expected = (
+        float(word) for word in re.findall(r"is ([-\d.e]+), but .* gives? ([-\d.e]+)\n", text)[0]
+    )
     truth = ft.jacfwd(lambda x: np.exp(np.sin(x) * 2.0))(X)[2, 2]
     if case != "stop_gradient":
         assert expected == pytest.approx(truth, rel=1e-6)
@@ -116,7 +125,8 @@ def test_a_wrong_second_derivative_is_found_by_the_second_order_only() -> None:
     sine.defjvps(lambda t, y, x: t * cosine(x))
     check_grads(sine, (X,), order=1)
     with pytest.raises(
-        CheckError, match=r"forward mode of the jvp of .*the derivative of the tangent of result\[\d\] by args\[0\]"
+        CheckError,
+        match=r"forward mode of the jvp of .*the derivative of the tangent of result\[\d\] by args\[0\]",
     ):
         check_grads(sine, (X,), order=2)
     with pytest.raises(CheckError, match="reverse mode of the vjp of"):
@@ -135,8 +145,15 @@ def test_rules_that_do_not_agree_with_each_other() -> None:
 def test_complex_elements_and_the_imaginary_direction() -> None:
     f = ft.custom_jvp(lambda z: np.imag(z))
     f.defjvps(lambda t, y, z: np.imag(t) * 2.0)
-    with pytest.raises(CheckError, match=r"result\[1\] by args\[0\]\[1\] is 2, but differences give 1"):
-        check_grads(lambda z: f(z) * np.array([0.0, 1.0]), (np.array([1.0 + 2j, 3.0 - 1j]),), order=1, modes="fwd")
+    with pytest.raises(
+        CheckError, match=r"result\[1\] by args\[0\]\[1\] is 2, but differences give 1"
+    ):
+        check_grads(
+            lambda z: f(z) * np.array([0.0, 1.0]),
+            (np.array([1.0 + 2j, 3.0 - 1j]),),
+            order=1,
+            modes="fwd",
+        )
 
 
 def test_complex_steps_are_exact() -> None:
@@ -171,7 +188,12 @@ def test_bad_calls(call: Callable[[], Any], message: str) -> None:
 def test_nan_is_what_differences_give_too() -> None:
     check_grads(lambda x: x * np.nan, (X,), order=1)
     with pytest.raises(CheckError, match=r"is 1, but .* gives? nan"):
-        check_grads(lambda x: x * np.array([1.0, 0.0, 1.0, 1.0]) + ft.stop_gradient(x) * np.nan, (X,), order=1, modes="fwd")
+        check_grads(
+            lambda x: x * np.array([1.0, 0.0, 1.0, 1.0]) + ft.stop_gradient(x) * np.nan,
+            (X,),
+            order=1,
+            modes="fwd",
+        )
 
 
 def test_arguments_stay_as_they_are() -> None:

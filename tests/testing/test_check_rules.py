@@ -1,4 +1,6 @@
-"""`check_rules` passes operations that are right, and names the rule that is wrong: a mutant for each."""
+"""`check_rules` passes operations that are right, and names the rule that is wrong: a mutant for
+each.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,13 @@ def power(n: float, x: Any) -> Any:
     return x**n
 
 
-power.defjvp(lambda n, primals, tangents: (primals[0] ** n, n * primals[0] ** (n - 1) * tangents[0]))
+power.defjvp(
+    lambda n, primals, tangents: (primals[0] ** n, n * primals[0] ** (n - 1) * tangents[0])
+)
 
-library_sine = ft.primitive(lambda x: np.sin(x), vjp=lambda ct, y, x: (ct * np.cos(x),), results=lambda x: x)
+library_sine = ft.primitive(
+    lambda x: np.sin(x), vjp=lambda ct, y, x: (ct * np.cos(x),), results=lambda x: x
+)
 
 RIGHT: dict[str, Callable[[], None]] = {
     "a row": lambda: check_rules(ew.tanh, X),
@@ -83,7 +89,8 @@ def counting() -> Any:
 
 def flattening(method: str) -> Any:
     """A foreign function that takes no batch axis, though it says so."""
-    return ft.primitive(lambda x: np.sin(x) - x.sum(), vjp=lambda ct, y, x: (ct * np.cos(x) - np.sum(ct),),
+    return ft.primitive(lambda x: np.sin(x) - x.sum(), vjp=lambda ct, y,
+    x: (ct * np.cos(x) - np.sum(ct),),
                         results=lambda x: x, vmap=method)  # fmt: skip
 
 
@@ -93,14 +100,16 @@ WRONG: dict[str, tuple[Callable[[], None], str]] = {
         r"mutant is predicted to return f32\[4\], and returns f64\[4\]",
     ),
     "jvp": (
-        lambda: check_rules(mutant(jvp=lambda p, o, t: mul(p[0], t[1]) if t[0] is None else mul(t[0], p[0])), X, 2 * X),
+        lambda: check_rules(mutant(jvp=lambda p, o, t: mul(p[0],
+        t[1]) if t[0] is None else mul(t[0], p[0])), X, 2 * X),
         "forward mode of mutant",
     ),
     "transpose": (
         lambda: check_rules(
             mutant(
                 jvp=lambda p, o, t: ew.plus(
-                    None if t[0] is None else bound(t[0], p[1]), None if t[1] is None else mul(p[0], t[1])
+                    None if t[0] is None else bound(t[0], p[1]),
+                    None if t[1] is None else mul(p[0], t[1])
                 )
             ),
             X,
@@ -109,10 +118,12 @@ WRONG: dict[str, tuple[Callable[[], None], str]] = {
         "reverse mode of mutant",
     ),
     "batch": (
-        lambda: check_rules(mutant(batch=lambda xs, flags: ew.mul(xs[0], 0.0 * xs[1] if all(flags) else xs[1])), X, X),
+        lambda: check_rules(mutant(batch=lambda xs, flags: ew.mul(xs[0],
+        0.0 * xs[1] if all(flags) else xs[1])), X, X),
         "vmap of mutant|vmap over argument 0, 1 of mutant",
     ),
-    "the value of fwd": (lambda: check_rules(other_value(), X), r"the value under a derivative of .* is 1.2, and should be"),
+    "the value of fwd": (lambda: check_rules(other_value(), X),
+    r"the value under a derivative of .* is 1.2, and should be"),
     "state": (lambda: check_rules(counting(), X, order=0), "jit of count is"),
     "the method of a foreign batch": (
         lambda: check_rules(flattening("broadcast_all"), X),
@@ -124,7 +135,10 @@ WRONG: dict[str, tuple[Callable[[], None], str]] = {
 def bound(x: Any, y: Any) -> Any:
     from functrace.tracing.binding import bind
 
-    return bind(dataclasses.replace(ew.mul, name="wrong", transpose=lambda ct, a, b: (mul(ct, 3.0), None)), (x, y))
+    return bind(
+        dataclasses.replace(ew.mul, name="wrong", transpose=lambda ct, a, b: (mul(ct, 3.0), None)),
+        (x, y),
+    )
 
 
 @pytest.mark.parametrize("case", WRONG)

@@ -1,9 +1,10 @@
-"""What of PyTorch's autograd surface is here, asked of the code: ``python -m tests.torch.coverage``.
+"""What of PyTorch's autograd surface is here, asked of the code: ``python -m
+tests.torch.coverage``.
 
-PyTorch's names, and the parameters of its Python functions, were recorded from an installed PyTorch into coverage.json (by
-``python -m tests.peers.torch.surface``). Each is looked for in the shim; the page docs/torch_coverage.md says of every name
-whether it is there, and of each that is not, or behaves otherwise, why (differences.py). With ``--check`` the page is only
-compared.
+PyTorch's names, and the parameters of its Python functions, were recorded from an installed PyTorch
+into coverage.json (by ``python -m tests.peers.torch.surface``). Each is looked for in the shim; the
+page docs/torch_coverage.md says of every name whether it is there, and of each that is not, or
+behaves otherwise, why (differences.py). With ``--check`` the page is only compared.
 
 Layer: 9.
 """
@@ -28,9 +29,12 @@ from tests.torch.differences import ABSENT, DIFFERENCES
 RECORD = Path(__file__).with_suffix(".json")
 PAGE = Path(__file__).parents[2] / "docs" / "torch_coverage.md"
 AREAS = (
-    "torch.autograd", "torch.autograd.function", "torch.autograd.graph", "torch.autograd.functional",
-    "torch.autograd.gradcheck", "torch.autograd.forward_ad", "torch.autograd.grad_mode", "torch.autograd.anomaly_mode",
-    "torch.utils.checkpoint", "torch.utils.hooks", "torch.func", "ctx", "node", "node of a Function",
+    "torch.autograd", "torch.autograd.function", "torch.autograd.graph",
+    "torch.autograd.functional",
+    "torch.autograd.gradcheck", "torch.autograd.forward_ad", "torch.autograd.grad_mode",
+    "torch.autograd.anomaly_mode",
+    "torch.utils.checkpoint", "torch.utils.hooks", "torch.func", "ctx", "node",
+    "node of a Function",
     "torch.Tensor", "torch", "torch._C", "torch._C._autograd", "torch._C._functions",
 )  # fmt: skip
 """In the order of the page; those that are no module are made by `place`."""
@@ -41,7 +45,9 @@ Surface: TypeAlias = Mapping[str, Mapping[str, Parameters]]
 
 
 def place(torch: ModuleType, area: str) -> object:
-    """Return what is asked for the names of an area, of PyTorch or of the shim; None if it is not there."""
+    """Return what is asked for the names of an area, of PyTorch or of the shim; None if it is not
+    there.
+    """
     if area == "node":
         return torch.ones(2, requires_grad=True).exp().grad_fn
     if area in ("ctx", "node of a Function"):
@@ -78,7 +84,9 @@ def has(owner: object, name: str) -> bool:
 
 
 def parameters(owner: object, name: str) -> Parameters:
-    """Return the names of the parameters of a function or class; None where Python does not know them."""
+    """Return the names of the parameters of a function or class; None where Python does not know
+    them.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -96,7 +104,9 @@ def parameters(owner: object, name: str) -> Parameters:
 @final
 @dataclass(frozen=True)
 class Found:
-    """What there is of an area: names that are here, names that are not, keyword arguments that are not."""
+    """What there is of an area: names that are here, names that are not, keyword arguments that are
+    not.
+    """
 
     here: tuple[str, ...]
     absent: tuple[str, ...]
@@ -111,7 +121,9 @@ def record() -> tuple[str, Surface]:
 
 @functools.lru_cache(maxsize=1)
 def coverage() -> Mapping[str, Found]:
-    """Return by area what is here, and what is not; a keyword argument is called ``name(argument=)``."""
+    """Return by area what is here, and what is not; a keyword argument is called
+    ``name(argument=)``.
+    """
     torch, result = importlib.import_module("functrace.torch"), {}
     for area, names in record()[1].items():
         owner, here, absent = place(torch, area), [], []
@@ -155,12 +167,18 @@ def page() -> str:
     for area, found in coverage().items():
         lines += ["", f"## {area}", ""]
         lines += _wrapped(
-            [f"`{name}`" + "".join(f" ({k})" for k in numbers.get(f"{area}.{name}", ())) for name in found.here]
+            [
+                f"`{name}`" + "".join(f" ({k})" for k in numbers.get(f"{area}.{name}", ()))
+                for name in found.here
+            ]
         )
         if found.absent:
             lines += ["", "| not here | because |", "|---|---|"]
             because = reasons()
-            lines += [f"| `{name}` | {because.get(f'{area}.{name}', 'no reason is given')} |" for name in found.absent]
+            lines += [
+                f"| `{name}` | {because.get(f'{area}.{name}', 'no reason is given')} |"
+                for name in found.absent
+            ]
     lines += [
         "",
         "## What is different",
@@ -170,7 +188,13 @@ def page() -> str:
     ]
     for k, difference in enumerate(DIFFERENCES, 1):
         example = difference.example.strip().splitlines()
-        lines += [f"### {k}. {difference.what}", "", *_paragraph(difference.because), "", "```python"]
+        lines += [
+            f"### {k}. {difference.what}",
+            "",
+            *_paragraph(difference.because),
+            "",
+            "```python",
+        ]
         lines += [
             "from functrace import torch",
             "",
@@ -181,7 +205,13 @@ def page() -> str:
             "```text",
             "PyTorch:",
         ]
-        lines += [*difference.pytorch.strip().splitlines(), "here:", *difference.here.strip().splitlines(), "```", ""]
+        lines += [
+            *difference.pytorch.strip().splitlines(),
+            "here:",
+            *difference.here.strip().splitlines(),
+            "```",
+            "",
+        ]
     return "\n".join(lines).rstrip() + "\n"
 
 

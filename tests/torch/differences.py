@@ -1,7 +1,9 @@
-"""Where the shim is not PyTorch, each with its reason: names that are absent, and behaviour that differs, with an example.
+"""Where the shim is not PyTorch, each with its reason: names that are absent, and behaviour that
+differs, with an example.
 
-The page ``docs/torch_coverage.md`` is made of it (coverage.py). Tests run every example: here it prints what stands under
-``here``, on PyTorch what stands under ``pytorch``; a reason for a name that is there is an error.
+The page ``docs/torch_coverage.md`` is made of it (coverage.py). Tests run every example: here it
+prints what stands under ``here``, on PyTorch what stands under ``pytorch``; a reason for a name
+that is there is an error.
 
 Layer: 9.
 """
@@ -56,7 +58,8 @@ print(x.grad)
     ),
     Difference(
         what="What may not be written to is not written to",
-        names=("torch.autograd.inference_mode", "torch.autograd.grad_mode.inference_mode", "torch.inference_mode"),
+        names=("torch.autograd.inference_mode", "torch.autograd.grad_mode.inference_mode",
+        "torch.inference_mode"),
         because="PyTorch writes to an inference tensor outside of inference mode, and raises afterwards.",
         example="""
 with torch.inference_mode():
@@ -71,7 +74,8 @@ except RuntimeError:
     ),
     Difference(
         what="One `inference_mode` object may be entered twice",
-        names=("torch.autograd.inference_mode", "torch.autograd.grad_mode.inference_mode", "torch.inference_mode"),
+        names=("torch.autograd.inference_mode", "torch.autograd.grad_mode.inference_mode",
+        "torch.inference_mode"),
         because="""In PyTorch the inner entry forgets what the outer one has to restore: the thread stays in inference mode,
             and nothing has a gradient any more.""",
         example="""
@@ -86,7 +90,8 @@ print(torch.is_inference_mode_enabled(), torch.is_grad_enabled())
     ),
     Difference(
         what="Operations on leaves that were made in inference mode are recorded",
-        names=("torch.autograd.inference_mode", "torch.autograd.grad_mode.inference_mode", "torch.inference_mode"),
+        names=("torch.autograd.inference_mode", "torch.autograd.grad_mode.inference_mode",
+        "torch.inference_mode"),
         because="""PyTorch records an operation only if one of its operands is no inference tensor: `p * 2` is recorded and
             `p.sum()` is not, although `p` wants a gradient. Here both are. What would have to save such a tensor raises.""",
         example="""
@@ -99,7 +104,8 @@ print((p * 2).requires_grad, p.sum().requires_grad)
     ),
     Difference(
         what="View replay is chosen when a history is made again",
-        names=("torch.autograd._force_original_view_tracking", "torch.autograd.is_view_replay_enabled"),
+        names=("torch.autograd._force_original_view_tracking",
+        "torch.autograd.is_view_replay_enabled"),
         because="""PyTorch decides when the view is made whether its history is made again by its own operation or by
             `as_strided`; here that is decided when it is made again. The gradients are the same.""",
         example="""
@@ -168,7 +174,8 @@ print(torch.autograd.grad(gradient.sum(), x))
     ),
     Difference(
         what="Inside a Function, `detach` and `no_grad` make no constants for transforms",
-        names=("torch.autograd.Function", "torch.func.grad", "torch.func.vjp", "torch.func.hessian"),
+        names=("torch.autograd.Function", "torch.func.grad", "torch.func.vjp",
+        "torch.func.hessian"),
         because="""A backward that runs its forward again must detach, to have a graph of its own; it says nothing about what
             is constant. A transform differentiates it as the program that it is, so that second derivatives are right.
             `torch.check_function` finds Functions that PyTorch differentiates to something else.""",
@@ -279,7 +286,8 @@ print(torch.func.grad(f)(torch.tensor(1.0)))
     ),
     Difference(
         what="Inside a transform `requires_grad` and `grad_fn` say nothing of the transform",
-        names=("torch.Tensor.requires_grad", "torch.Tensor.grad_fn", "torch.func.grad", "torch.func.vjp"),
+        names=("torch.Tensor.requires_grad", "torch.Tensor.grad_fn", "torch.func.grad",
+        "torch.func.vjp"),
         because="""There is no graph: the function is recorded as a program, which is differentiated
             when it has ended. In PyTorch they are set for the innermost transform alone.""",
         example="""
@@ -340,7 +348,8 @@ except (AttributeError, TypeError) as error:
         what="A forward traceback of anomaly mode ends at the user's line",
         names=(
             "torch.autograd.detect_anomaly", "torch.autograd.set_detect_anomaly",
-            "torch.autograd.anomaly_mode.detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly",
+            "torch.autograd.anomaly_mode.detect_anomaly",
+            "torch.autograd.anomaly_mode.set_detect_anomaly",
         ),
         because="PyTorch shows its own Python lines below it, and the place in its C++ sources.",
         example="""
@@ -513,7 +522,8 @@ with Names():
     ),
     Difference(
         what="Random numbers are NumPy's",
-        names=("torch.rand", "torch.randn", "torch.randint", "torch.Tensor.uniform_", "torch.Tensor.bernoulli"),
+        names=("torch.rand", "torch.randn", "torch.randint", "torch.Tensor.uniform_",
+        "torch.Tensor.bernoulli"),
         because="The same seed gives other numbers, from the same distributions.",
         example="""
 torch.manual_seed(0)
@@ -527,30 +537,39 @@ print(torch.randint(100, (4,)).tolist() == [44, 39, 33, 60])
 ABSENT: Mapping[str, tuple[str, ...]] = {
     "deprecated, in favour of `grad_tensors`": ("torch.autograd.backward(grad_variables=)",),
     "there is no device but the CPU, no stream, and no layout of gradients that a device would need": (
-        "torch.autograd.enforce_grad_layout_policy", "torch.autograd.grad_mode.enforce_grad_layout_policy",
+        "torch.autograd.enforce_grad_layout_policy",
+        "torch.autograd.grad_mode.enforce_grad_layout_policy",
         "torch._C._is_grad_layout_enforcement_enabled", "torch._C._register_py_class_for_device",
-        "torch._C._set_grad_layout_enforcement_enabled", "torch._C._set_override_stale_capture_stream",
+        "torch._C._set_grad_layout_enforcement_enabled",
+        "torch._C._set_override_stale_capture_stream",
         "torch._C._set_warn_on_accumulate_grad_stream_mismatch",
     ),
     "nothing compiles graphs, and there is no TorchScript": (
-        "node of a Function._autograd_function_id", "node of a Function._compiled_autograd_backward_state",
-        "node of a Function._compiled_autograd_key", "node of a Function._get_compiled_autograd_symints",
+        "node of a Function._autograd_function_id",
+        "node of a Function._compiled_autograd_backward_state",
+        "node of a Function._compiled_autograd_key",
+        "node of a Function._get_compiled_autograd_symints",
         "node of a Function._get_user_fn", "torch._C.Value", "torch._C._dynamo",
     ),
     "a helper of PyTorch's own Python code, which is other code here": (
-        "torch.autograd._calculate_shape", "torch.autograd._make_grads", "torch.autograd.function._iter_tensors",
-        "torch.autograd.function._nested_map", "torch.autograd.functional._construct_standard_basis_for",
+        "torch.autograd._calculate_shape", "torch.autograd._make_grads",
+        "torch.autograd.function._iter_tensors",
+        "torch.autograd.function._nested_map",
+        "torch.autograd.functional._construct_standard_basis_for",
         "node of a Function._register_hook",
     ),
     "deprecated, and of no use but in PyTorch's own `gradcheck`": (
-        "torch.autograd.gradcheck.get_analytical_jacobian", "torch.autograd.gradcheck.get_numerical_jacobian",
+        "torch.autograd.gradcheck.get_analytical_jacobian",
+        "torch.autograd.gradcheck.get_numerical_jacobian",
         "torch.autograd.gradcheck.get_numerical_jacobian_wrt_specific_input",
     ),
     "what it sets up is made by `import` here": (
-        "torch._C._add_docstr", "torch._C._autograd_init", "torch._C._debug_only_display_vmap_fallback_warnings",
+        "torch._C._add_docstr", "torch._C._autograd_init",
+        "torch._C._debug_only_display_vmap_fallback_warnings",
         "torch._C._profiler",
     ),
-    "states of threads are Python's here": ("torch._C._remove_obj_from_tls", "torch._C._stash_obj_in_tls"),
+    "states of threads are Python's here": ("torch._C._remove_obj_from_tls",
+    "torch._C._stash_obj_in_tls"),
     "there are no dispatch keys": ("torch._C.DispatchKey", "torch._C._SetExcludeDispatchKeyGuard"),
     "there are no layers here: PyTorch looks for its own batch norms": ("torch.func.replace_all_batch_norm_modules_",),
     "it removes writes for a compiler: nothing here needs that": ("torch.func.functionalize",),
@@ -564,7 +583,8 @@ ABSENT: Mapping[str, tuple[str, ...]] = {
     "it is for subclasses that print themselves": ("torch.Tensor.__repr__(tensor_contents=)",),
     "files of PyTorch's are not read: `numpy.save`, or `pickle`": ("torch.load", "torch.save"),
     "whether an output is a view is said by the output": ("node of a Function._is_pure_view",),
-    "dispatch modes stand in a list of Python's": ("torch._C._TorchDispatchModeKey", "torch._C._get_dispatch_mode"),
+    "dispatch modes stand in a list of Python's": ("torch._C._TorchDispatchModeKey",
+    "torch._C._get_dispatch_mode"),
     "`clear_saved_tensors_on_access` of the class does it": ("ctx.maybe_clear_saved_tensors",),
 }  # fmt: skip
 """Reason by reason the names that are not here, as ``area.name`` of coverage.py."""

@@ -1,8 +1,9 @@
 """What type checkers see of the shim, written from its rows: ``python -m tests.torch.stubs``.
 
-The functions of ``torch`` and the methods of `Tensor` go to namespace.pyi, those of ``torch.nn.functional`` to
-nn/functional.pyi. Parameters are those of the functions, as their source annotates them; a `Value` that a method returns is
-a `Tensor`, since it was given one. With ``--check`` the files are only compared.
+The functions of ``torch`` and the methods of `Tensor` go to namespace.pyi, those of
+``torch.nn.functional`` to nn/functional.pyi. Parameters are those of the functions, as their source
+annotates them; a `Value` that a method returns is a `Tensor`, since it was given one. With
+``--check`` the files are only compared.
 
 Layer: 9.
 """
@@ -48,7 +49,10 @@ class Stub:
         lines = ["import builtins"]
         for k, section in enumerate(sections):
             lines += [""] * (k > 0 and bool(section))
-            lines += [f"{begin} import {', '.join(names)}" if begin else names[0] for begin, names in section.items()]
+            lines += [
+                f"{begin} import {', '.join(names)}" if begin else names[0]
+                for begin, names in section.items()
+            ]
         head = f"# Written by `python -m tests.torch.stubs` from the rows: {self.doc}\n"
         return "\n".join([head, *lines, "", *self.parts]).rstrip() + "\n"
 
@@ -86,7 +90,9 @@ class Stub:
         return text
 
     def import_(self, name: str, value: Any, module: str) -> None:
-        """Import what an annotation names: a class from where it is defined, an alias from where it stands."""
+        """Import what an annotation names: a class from where it is defined, an alias from where it
+        stands.
+        """
         assert self._meant.setdefault(name, value) is value, f"{name} means two things in one stub"
         if isinstance(value, ModuleType):
             self.imports[name] = f"import {value.__name__} as {name}"
@@ -96,7 +102,9 @@ class Stub:
         self.imports[name] = f"from {home} import {name}"
 
     def _annotation(self, annotation: str, function: Callable[..., Any]) -> str:
-        """Return an annotation as it is right in the stub: builtins by their full names, everything else imported."""
+        """Return an annotation as it is right in the stub: builtins by their full names, everything
+        else imported.
+        """
         tree = ast.parse(annotation, mode="eval")
         return ast.unparse(_Names(self, inspect.unwrap(function).__globals__).visit(tree))
 
@@ -107,7 +115,9 @@ class _Names(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id not in self.scope:
-            return ast.Attribute(ast.Name("builtins"), node.id) if hasattr(builtins, node.id) else node
+            return (
+                ast.Attribute(ast.Name("builtins"), node.id) if hasattr(builtins, node.id) else node
+            )
         self.stub.import_(node.id, self.scope[node.id], self.scope["__name__"])
         return node
 
@@ -142,7 +152,10 @@ def stubs() -> dict[Path, str]:
     functional.parts += _all(ENTRIES[FUNCTIONAL])
     for name, (_, function) in sorted(ENTRIES[FUNCTIONAL].items()):
         functional.define(name, function)
-    return {PACKAGE / "namespace.pyi": torch.text(), PACKAGE / "nn" / "functional.pyi": functional.text()}
+    return {
+        PACKAGE / "namespace.pyi": torch.text(),
+        PACKAGE / "nn" / "functional.pyi": functional.text(),
+    }
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,4 +1,6 @@
-"""``check_function``: one faulty Function per rule, and right ones of every style in which nothing is found."""
+"""``check_function``: one faulty Function per rule, and right ones of every style in which nothing
+is found.
+"""
 
 from __future__ import annotations
 
@@ -232,7 +234,8 @@ def test_every_rule_finds_what_it_is_for(function: Any, inputs: Any, rule: str) 
 
 
 @pytest.mark.parametrize("function, inputs", [
-    (Square, (X,)), (Square, (M,)), (RightJvp, (X,)), (RightVmap, (X,)), (Once, (X,)), (TwoOutputs, (X, X)),
+    (Square, (X,)), (Square, (M,)), (RightJvp, (X,)), (RightVmap, (X,)), (Once, (X,)), (TwoOutputs,
+    (X, X)),
     (TwoOutputs, (X, X, 3)), (InPlace, (X,)), (Exp, (X,)),
 ], ids=lambda x: x.__name__ if isinstance(x, type) else "")  # fmt: skip
 def test_nothing_is_found_in_what_is_right(function: Any, inputs: Any) -> None:

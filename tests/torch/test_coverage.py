@@ -49,7 +49,9 @@ def test_differences_concern_names_that_are_here() -> None:
 
 def test_what_is_absent_has_a_reason_and_nothing_else_has() -> None:
     absent = {f"{area}.{name}" for area, found in coverage().items() for name in found.absent}
-    assert not absent - set(reasons()), f"say why in ABSENT of functrace/torch/differences.py, {UPDATE}"
+    assert not absent - set(reasons()), (
+        f"say why in ABSENT of functrace/torch/differences.py, {UPDATE}"
+    )
     assert not set(reasons()) - absent, f"they are here now: take them out of ABSENT, {UPDATE}"
     assert len(reasons()) == sum(len(names) for names in ABSENT.values())
 

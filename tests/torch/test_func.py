@@ -1,4 +1,6 @@
-"""``torch.func`` among functrace's own transforms, its numbers against differences, and what it leaves behind."""
+"""``torch.func`` among functrace's own transforms, its numbers against differences, and what it
+leaves behind.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def test_jacobians_equal_differences() -> None:
 
 def test_a_transform_of_tensors_inside_one_of_arrays() -> None:
     def slope(x: Any) -> Any:
-        return func.grad(lambda t: (t**3).sum())(torch.as_tensor(x) if not isinstance(x, torch.Tensor) else x)
+        return func.grad(lambda t: (t**3).sum())(
+            torch.as_tensor(x) if not isinstance(x, torch.Tensor) else x
+        )
 
     def on_arrays(x: Any) -> Any:
         from functrace.torch.tensors.tensor import wrap
@@ -38,7 +42,9 @@ def test_a_transform_of_tensors_inside_one_of_arrays() -> None:
         return slope(wrap(x))._array.sum()
 
     np.testing.assert_allclose(ft.grad(on_arrays)(X), 6 * X)
-    np.testing.assert_allclose(ft.jit(ft.vmap(ft.grad(on_arrays)))(np.stack([X, X])), np.stack([6 * X, 6 * X]))
+    np.testing.assert_allclose(
+        ft.jit(ft.vmap(ft.grad(on_arrays)))(np.stack([X, X])), np.stack([6 * X, 6 * X])
+    )
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -51,7 +57,9 @@ def test_the_graph_reaches_arguments_and_closures_in_any_order(order: int) -> No
         found = torch.autograd.grad(y.sum(), (x, w), create_graph=True)
         expected = torch.autograd.grad(z.sum(), (x, w), create_graph=True)
         for a, b in zip(found, expected, strict=True):
-            np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(
+                a.detach().numpy(), b.detach().numpy(), rtol=1e-9, atol=1e-12
+            )
         y, z = sum(g.sum() for g in found), sum(g.sum() for g in expected)
 
 
@@ -70,7 +78,12 @@ def test_what_is_raised_leaves_nothing_behind() -> None:
     def broken(x: torch.Tensor) -> torch.Tensor:
         raise KeyError("mine")
 
-    for transform in (func.grad(broken), func.vmap(broken), func.jacrev(broken), lambda x: func.vjp(broken, x)):
+    for transform in (
+        func.grad(broken),
+        func.vmap(broken),
+        func.jacrev(broken),
+        lambda x: func.vjp(broken, x),
+    ):
         with pytest.raises(KeyError, match="mine"):
             transform(torch.ones(3, requires_grad=True))
     assert MODES.lift is None and MODES.randomness == "same" and MODES.recording
@@ -121,8 +134,12 @@ def test_constants_are_constants_under_the_cores_transforms(transform: Any) -> N
 
     expected = np.exp(X) * X**2
     np.testing.assert_allclose(ft.grad(transform(_on_tensors(f)))(X), expected)
-    np.testing.assert_allclose(ft.jvp(transform(_on_tensors(f)), (X,), (np.ones(3),))[1], expected.sum())
-    np.testing.assert_allclose(ft.vmap(ft.grad(transform(_on_tensors(f))))(np.stack([X, X])), [expected, expected])
+    np.testing.assert_allclose(
+        ft.jvp(transform(_on_tensors(f)), (X,), (np.ones(3),))[1], expected.sum()
+    )
+    np.testing.assert_allclose(
+        ft.vmap(ft.grad(transform(_on_tensors(f))))(np.stack([X, X])), [expected, expected]
+    )
 
     def in_place(x: Any) -> Any:
         y = x * 2
@@ -130,7 +147,9 @@ def test_constants_are_constants_under_the_cores_transforms(transform: Any) -> N
 
     np.testing.assert_allclose(ft.grad(transform(_on_tensors(in_place)))(X), 2 * X)
     with torch.no_grad():
-        np.testing.assert_allclose(ft.grad(transform(_on_tensors(lambda x: (x**3).sum())))(X), 3 * X**2)
+        np.testing.assert_allclose(
+            ft.grad(transform(_on_tensors(lambda x: (x**3).sum())))(X), 3 * X**2
+        )
 
 
 def test_a_hook_sees_the_gradient_of_a_traced_value() -> None:
@@ -144,7 +163,9 @@ def test_a_hook_sees_the_gradient_of_a_traced_value() -> None:
     np.testing.assert_allclose(ft.grad(_on_tensors(f))(X), 36 * X)
     assert len(seen) == 1 and isinstance(seen[0], torch.Tensor)
     np.testing.assert_allclose(ft.jit(ft.grad(_on_tensors(f)))(X), 36 * X)
-    np.testing.assert_allclose(ft.vmap(ft.grad(ft.checkpoint(_on_tensors(f))))(np.stack([X, X])), [36 * X, 36 * X])
+    np.testing.assert_allclose(
+        ft.vmap(ft.grad(ft.checkpoint(_on_tensors(f))))(np.stack([X, X])), [36 * X, 36 * X]
+    )
 
 
 def test_a_hook_that_would_not_see_all_of_the_gradient_is_refused() -> None:

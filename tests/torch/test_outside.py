@@ -1,4 +1,6 @@
-"""A traced value is not left in a tensor from outside of the transform: the write raises, in the user's line."""
+"""A traced value is not left in a tensor from outside of the transform: the write raises, in the
+user's line.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +137,9 @@ def test_backward_writes_to_what_forward_has_made_and_to_nothing_older() -> None
 
     x = torch.tensor([1.0, 2.0, 3.0])
     assert torch.func.grad(lambda x: Buffered.apply(x, None).sum())(x).tolist() == [2, 2, 2]
-    assert torch.func.hessian(lambda x: (Buffered.apply(x, None) ** 2).sum())(x).diagonal().tolist() == [8, 8, 8]
+    assert torch.func.hessian(lambda x: (Buffered.apply(x, None) ** 2).sum())(
+        x
+    ).diagonal().tolist() == [8, 8, 8]
     with pytest.raises(LostGradientError, match="outside"):
         torch.func.grad(lambda x: Buffered.apply(x, [outside][0]).sum())(x)
     assert outside.tolist() == [0, 0, 0]

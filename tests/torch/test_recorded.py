@@ -1,4 +1,6 @@
-"""Every parity script logs on `functrace.torch` the lines recorded from PyTorch, which need not be installed for it."""
+"""Every parity script logs on `functrace.torch` the lines recorded from PyTorch, which need not be
+installed for it.
+"""
 
 from __future__ import annotations
 

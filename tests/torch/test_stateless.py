@@ -1,4 +1,6 @@
-"""``functional_call`` inside functrace's transforms: a module has its tensors back when it is traced, and when it raises."""
+"""``functional_call`` inside functrace's transforms: a module has its tensors back when it is
+traced, and when it raises.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ WEIGHT, X = np.array([0.5, -1.0], np.float32), np.array([1.0, 2.0], np.float32)
 
 def loss(module: Scale, weight: Any, x: Any) -> Any:
     state = {"weight": torch.as_tensor(weight)}
-    return torch.func.functional_call(module, (state, {"calls": torch.zeros(())}), torch.as_tensor(x))._array
+    return torch.func.functional_call(
+        module, (state, {"calls": torch.zeros(())}), torch.as_tensor(x)
+    )._array
 
 
 def test_the_cores_transforms_differentiate_by_what_is_given() -> None:
@@ -47,8 +51,12 @@ def test_the_cores_transforms_differentiate_by_what_is_given() -> None:
     before = module._parameters["weight"], module._buffers["calls"]
     gradient = ft.grad(lambda weight: loss(module, weight, X))(WEIGHT)
     np.testing.assert_allclose(gradient, X * np.exp(WEIGHT * X), rtol=1e-6)
-    each = ft.vmap(ft.grad(lambda weight, x: loss(module, weight, x)), in_axes=(None, 0))(WEIGHT, np.stack([X, 2 * X]))
-    np.testing.assert_allclose(each, [X * np.exp(WEIGHT * X), 2 * X * np.exp(WEIGHT * 2 * X)], rtol=1e-6)
+    each = ft.vmap(ft.grad(lambda weight, x: loss(module, weight, x)), in_axes=(None, 0))(
+        WEIGHT, np.stack([X, 2 * X])
+    )
+    np.testing.assert_allclose(
+        each, [X * np.exp(WEIGHT * X), 2 * X * np.exp(WEIGHT * 2 * X)], rtol=1e-6
+    )
     assert (module._parameters["weight"], module._buffers["calls"]) == before
     assert float(module._buffers["calls"]) == 0
 

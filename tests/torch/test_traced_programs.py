@@ -1,6 +1,8 @@
-"""Random programs of operations, views, writes and aliases compute under every transform what they compute without one.
+"""Random programs of operations, views, writes and aliases compute under every transform what they
+compute without one.
 
-The oracle is the shim's own eager engine, which is compared with PyTorch step by step elsewhere (tests/peers/torch).
+The oracle is the shim's own eager engine, which is compared with PyTorch step by step elsewhere
+(tests/peers/torch).
 
     python -m tests.torch.test_traced_programs --seed 0 --count 5000
 
@@ -39,29 +41,41 @@ def _reassigned(x: Any, y: Any) -> Any:
 
 
 UNARY: tuple[Callable[[Any], Any], ...] = (
-    lambda x: x.sin(), lambda x: x.tanh(), lambda x: x * 0.5, lambda x: x + 1, lambda x: 1 - x, lambda x: x**2,
-    lambda x: x.clone(), lambda x: (x * 0.1).exp(), lambda x: x.contiguous(), lambda x: x.softmax(0), lambda x: x.sigmoid(),
+    lambda x: x.sin(), lambda x: x.tanh(), lambda x: x * 0.5, lambda x: x + 1, lambda x: 1 - x,
+    lambda x: x**2,
+    lambda x: x.clone(), lambda x: (x * 0.1).exp(), lambda x: x.contiguous(),
+    lambda x: x.softmax(0), lambda x: x.sigmoid(),
 )  # fmt: skip
 BINARY: tuple[Callable[[Any, Any], Any], ...] = (
-    lambda x, y: x + y, lambda x, y: x * y, lambda x, y: x / (y * y + 1), lambda x, y: torch.where(x > y, x, y),
-    lambda x, y: torch.stack([x, y], -1), lambda x, y: torch.cat([x, y]), lambda x, y: _reassigned(x, y),
+    lambda x, y: x + y, lambda x, y: x * y, lambda x, y: x / (y * y + 1), lambda x,
+    y: torch.where(x > y, x, y),
+    lambda x, y: torch.stack([x, y], -1), lambda x, y: torch.cat([x, y]), lambda x,
+    y: _reassigned(x, y),
 )  # fmt: skip
 VIEWS: tuple[Callable[[Any], Any], ...] = (
-    lambda x: x[0], lambda x: x[1:], lambda x: x[..., -1], lambda x: x[:, 1], lambda x: x.t(), lambda x: x.reshape(-1),
-    lambda x: x.unsqueeze(0), lambda x: x.squeeze(), lambda x: x.view(x.shape), lambda x: x[None], lambda x: x[:],
-    lambda x: x.transpose(0, -1), lambda x: x[::2], lambda x: x.diagonal(), lambda x: x.detach(), lambda x: x.unbind(0)[-1],
+    lambda x: x[0], lambda x: x[1:], lambda x: x[..., -1], lambda x: x[:, 1], lambda x: x.t(),
+    lambda x: x.reshape(-1),
+    lambda x: x.unsqueeze(0), lambda x: x.squeeze(), lambda x: x.view(x.shape), lambda x: x[None],
+    lambda x: x[:],
+    lambda x: x.transpose(0, -1), lambda x: x[::2], lambda x: x.diagonal(), lambda x: x.detach(),
+    lambda x: x.unbind(0)[-1],
 )  # fmt: skip
 WRITES: tuple[Callable[[Any, Any], Any], ...] = (
-    lambda x, y: x.mul_(0.5), lambda x, y: x.add_(1), lambda x, y: x.add_(y), lambda x, y: x.mul_(y), lambda x, y: x.zero_(),
-    lambda x, y: x.copy_(y), lambda x, y: x.fill_(0.25), lambda x, y: x.tanh_(), lambda x, y: x.__setitem__(0, 0.5),
-    lambda x, y: x.__setitem__(0, y), lambda x, y: x.__setitem__(slice(1, None), y), lambda x, y: x.__setitem__(..., y),
+    lambda x, y: x.mul_(0.5), lambda x, y: x.add_(1), lambda x, y: x.add_(y), lambda x,
+    y: x.mul_(y), lambda x, y: x.zero_(),
+    lambda x, y: x.copy_(y), lambda x, y: x.fill_(0.25), lambda x, y: x.tanh_(), lambda x,
+    y: x.__setitem__(0, 0.5),
+    lambda x, y: x.__setitem__(0, y), lambda x, y: x.__setitem__(slice(1, None), y), lambda x,
+    y: x.__setitem__(..., y),
     lambda x, y: x.pow_(2), lambda x, y: x[0].add_(y), lambda x, y: x.clamp_(-0.5, 0.5),
 )  # fmt: skip
 IN_PLACE_VIEWS: tuple[Callable[[Any], Any], ...] = (
-    lambda x: x.t_(), lambda x: x.transpose_(0, -1), lambda x: x.unsqueeze_(0), lambda x: x.squeeze_(),
+    lambda x: x.t_(), lambda x: x.transpose_(0, -1), lambda x: x.unsqueeze_(0),
+    lambda x: x.squeeze_(),
 )  # fmt: skip
 MADE: tuple[Callable[[Any], Any], ...] = (
-    torch.zeros_like, torch.ones_like, torch.empty_like, lambda x: torch.zeros(x.shape, dtype=x.dtype),
+    torch.zeros_like, torch.ones_like, torch.empty_like, lambda x: torch.zeros(x.shape,
+    dtype=x.dtype),
     lambda x: x.new_zeros(3),
 )  # fmt: skip
 KINDS = {
@@ -204,7 +218,9 @@ def values(rng: random.Random) -> list[np.ndarray]:
 
 
 def difference(seed: int) -> str | None:
-    """Compare one program; returns what differs, None if nothing does or the program is not to be compared."""
+    """Compare one program; returns what differs, None if nothing does or the program is not to be
+    compared.
+    """
     rng = random.Random(seed)
     steps, arrays = program(rng), values(rng)
     refused: list[bool] = []
@@ -215,7 +231,10 @@ def difference(seed: int) -> str | None:
         expected.backward()
     except RuntimeError:
         return None  # a write that backward finds, or that is refused later
-    wanted = [np.zeros(a.shape) if x.grad is None else x.grad.numpy() for x, a in zip(leaves, arrays, strict=True)]
+    wanted = [
+        np.zeros(a.shape) if x.grad is None else x.grad.numpy()
+        for x, a in zip(leaves, arrays, strict=True)
+    ]
 
     def f(*traced: Any) -> Any:
         return run(steps, [x.clone() for x in traced], refused)
@@ -229,7 +248,9 @@ def difference(seed: int) -> str | None:
         "value_and_grad": lambda: ft.value_and_grad(of_arrays, argnums=argnums)(*arrays),
         "jit": lambda: ft.jit(ft.value_and_grad(of_arrays, argnums=argnums))(*arrays),
         "checkpoint": lambda: ft.value_and_grad(ft.checkpoint(of_arrays), argnums=argnums)(*arrays),
-        "vmap": lambda: ft.tree.map(lambda x: x[2], ft.vmap(ft.value_and_grad(of_arrays, argnums=argnums))(*stacked)),
+        "vmap": lambda: ft.tree.map(
+            lambda x: x[2], ft.vmap(ft.value_and_grad(of_arrays, argnums=argnums))(*stacked)
+        ),
         "func": lambda: _func(f, arrays),
         "hooks": lambda: _with_hooks(ft.value_and_grad(of_arrays, argnums=argnums), arrays),
     }
@@ -279,8 +300,13 @@ def second_difference(seed: int) -> str | None:
 
 
 def _is_told(error: Exception) -> bool:
-    """Whether what is refused depends on who shares memory, which is not known of all values of a program."""
-    return any(word in str(error) for word in ("another object shares", "may share memory", "depends on the memory layout"))
+    """Whether what is refused depends on who shares memory, which is not known of all values of a
+    program.
+    """
+    return any(
+        word in str(error)
+        for word in ("another object shares", "may share memory", "depends on the memory layout")
+    )
 
 
 def _func(f: Callable[..., Any], arrays: list[np.ndarray]) -> Any:
@@ -289,7 +315,9 @@ def _func(f: Callable[..., Any], arrays: list[np.ndarray]) -> Any:
 
 
 def _with_hooks(transformed: Callable[..., Any], arrays: list[np.ndarray]) -> Any:
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: (t.double() * 2,), lambda packed: packed[0] * 0.5):
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda t: (t.double() * 2,), lambda packed: packed[0] * 0.5
+    ):
         return transformed(*arrays)
 
 
@@ -332,7 +360,7 @@ def test_data_assigned_keeps_the_history_of_the_tensor(function: Callable[[Any],
     array = np.array([[0.3, -0.7], [1.2, 0.5]])
     leaf = torch.tensor(array, requires_grad=True)
     function(leaf.clone()).backward()
-    of_array = lambda a: function(torch.as_tensor(a).clone()).numpy()  # noqa: E731
+    of_array = lambda a: function(torch.as_tensor(a).clone()).numpy()
     np.testing.assert_allclose(ft.grad(of_array)(array), leaf.grad.numpy(), rtol=1e-12)
     np.testing.assert_allclose(ft.jit(ft.grad(of_array))(array), leaf.grad.numpy(), rtol=1e-12)
 

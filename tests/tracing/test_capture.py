@@ -1,7 +1,8 @@
-"""The caller's arrays: whatever an array is a view of, and whoever writes to it when, the result is NumPy's or an error.
+"""The caller's arrays: whatever an array is a view of, and whoever writes to it when, the result is
+NumPy's or an error.
 
-The grid: layouts x sizes x how the function gets at the array x who overwrites it, and when x transforms. The expected
-values are those of the same formulas on copies made at the right moment.
+The grid: layouts x sizes x how the function gets at the array x who overwrites it, and when x
+transforms. The expected values are those of the same formulas on copies made at the right moment.
 """
 
 from __future__ import annotations
@@ -83,12 +84,16 @@ LAYOUTS: dict[str, Callable[[int], Case]] = {
     "reversed": lambda n: _of(_numbers(n), lambda x: x[::-1]),
     "reversed steps": lambda n: _of(_numbers(2 * n), lambda x: x[::-2]),
     "transposed": lambda n: _of(_numbers(n).reshape(-1, 4), lambda x: x.T),
-    "axes moved": lambda n: _of(_numbers(n).reshape(2, -1, 2), lambda x: x.transpose(1, 2, 0)[:, ::-1]),
+    "axes moved": lambda n: _of(
+        _numbers(n).reshape(2, -1, 2), lambda x: x.transpose(1, 2, 0)[:, ::-1]
+    ),
     "Fortran": lambda n: _of(np.asfortranarray(_numbers(n).reshape(4, -1)), lambda x: x),
     "columns": lambda n: _of(_numbers(2 * n).reshape(-1, 4), lambda x: x[:, 1:3]),
     "broadcast": lambda n: _of(_numbers(4), lambda x: np.broadcast_to(x[:, None], (4, n // 4))),
     "broadcast number": lambda n: _of(_numbers(1), lambda x: np.broadcast_to(x, (4, n // 4))),
-    "windows": lambda n: _of(_numbers(n // 4 + 3), lambda x: np.lib.stride_tricks.sliding_window_view(x, 4)),
+    "windows": lambda n: _of(
+        _numbers(n // 4 + 3), lambda x: np.lib.stride_tricks.sliding_window_view(x, 4)
+    ),
     "read-only view": lambda n: _of(_numbers(n), _read_only),
     "view of a read-only view": lambda n: _of(_numbers(n), lambda x: _read_only(x)[2:]),
     "float32": lambda n: _of(_numbers(2 * n, np.float32), lambda x: x),
@@ -113,11 +118,13 @@ class OwnError(Exception):
 
 
 class Function:
-    """``f`` reads an array, something happens, and it reads the array again; expected values come by formula.
+    """``f`` reads an array, something happens, and it reads the array again; expected values come
+    by formula.
 
     Args:
         case: the array, and what it is a view of.
-        role: how ``f`` gets at the array: ``argument``, ``captured``, ``both``, or ``base and view``.
+        role: how ``f`` gets at the array: ``argument``, ``captured``, ``both``, or ``base and
+            view``.
         event: when the array is overwritten.
     """
 
@@ -203,7 +210,9 @@ def _grad_of_checkpoint(f: Function) -> Iterator[tuple[Any, Any]]:
 
 
 def _vmap(f: Function) -> Iterator[tuple[Any, Any]]:
-    if np.ndim(f.argument) or f.role == "captured":  # a 0-d array that is not mapped is passed as it is
+    if (
+        np.ndim(f.argument) or f.role == "captured"
+    ):  # a 0-d array that is not mapped is passed as it is
         yield ft.vmap(f, in_axes=None, out_axes=None, axis_size=2)(f.argument), f.value()
 
 
@@ -235,7 +244,9 @@ def _trace(f: Function) -> Iterator[tuple[Any, Any]]:
 def _scan(f: Function) -> Iterator[tuple[Any, Any]]:
     if f.role in ("captured", "base and view"):
         start = np.zeros((), np.result_type(np.float64, f.case.array.dtype).newbyteorder("="))[()]
-        carry = ft.jit(lambda s: ft.scan(lambda c, _: (c + f(c * 0 + f.argument), None), s, None, length=2)[0])(start)
+        carry = ft.jit(
+            lambda s: ft.scan(lambda c, _: (c + f(c * 0 + f.argument), None), s, None, length=2)[0]
+        )(start)
         yield carry, 2 * f.value()
 
 
@@ -247,7 +258,7 @@ def _scan_of_argument(f: Function) -> Iterator[tuple[Any, Any]]:
 
 
 def _cond(f: Function) -> Iterator[tuple[Any, Any]]:
-    other = lambda x: np.longdouble(0.0) if f.at_call.dtype == np.longdouble else 0.0  # noqa: E731
+    other = lambda x: np.longdouble(0.0) if f.at_call.dtype == np.longdouble else 0.0
     yield ft.jit(lambda choice: ft.cond(choice, f, other, f.argument))(True), f.value()
 
 
@@ -262,7 +273,8 @@ def _custom(f: Function) -> Iterator[tuple[Any, Any]]:
 
 
 TRANSFORMS = [
-    _grad, _grad_of_grad, _vjp, _jvp, _linearize, _grad_of_checkpoint, _vmap, _vmap_over_captured, _jit, _trace,
+    _grad, _grad_of_grad, _vjp, _jvp, _linearize, _grad_of_checkpoint, _vmap, _vmap_over_captured,
+    _jit, _trace,
     _scan, _scan_of_argument, _cond, _custom,
 ]  # fmt: skip
 RUN_ONCE = {
@@ -276,7 +288,9 @@ RUN_ONCE = {
     _custom,
     _grad_of_checkpoint,
 }
-"""Where what the function does beside computing is not done at every run: to overwrite what it reads may raise there."""
+"""Where what the function does beside computing is not done at every run: to overwrite what it
+reads may raise there.
+"""
 
 
 def _flags(case: Case) -> list[bool]:
@@ -291,19 +305,26 @@ def _flags(case: Case) -> list[bool]:
 @pytest.mark.sampled(24)
 @pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: t.__name__.strip("_"))
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_an_array_is_read_as_it_was_when_it_was_met(layout: str, transform: Callable[[Function], Any]) -> None:
+def test_an_array_is_read_as_it_was_when_it_was_met(
+    layout: str, transform: Callable[[Function], Any]
+) -> None:
     for size in SIZES.values():
         for role in ("argument", "captured", "both", "base and view"):
             for event in EVENTS:
                 case = LAYOUTS[layout](size)
-                if role == "base and view" and (not case.memory.dtype.isnative or case.memory.dtype.kind != "f"):
+                if role == "base and view" and (
+                    not case.memory.dtype.isnative or case.memory.dtype.kind != "f"
+                ):
                     continue
                 before = _flags(case)
                 f = Function(case, role, event)
                 try:
                     for found, expected in transform(f):
                         np.testing.assert_allclose(
-                            np.asarray(found, np.longdouble), expected, rtol=2e-6, err_msg=f"{size} {role} {event}"
+                            np.asarray(found, np.longdouble),
+                            expected,
+                            rtol=2e-6,
+                            err_msg=f"{size} {role} {event}",
                         )
                 except OwnError:
                     assert event == "raises"
@@ -314,7 +335,7 @@ def test_an_array_is_read_as_it_was_when_it_was_met(layout: str, transform: Call
                     case.overwrite()
 
 
-# -- what is shared, and what is not ---------------------------------------------------------------------------------------
+# -- what is shared, and what is not ---------------------------------------------------------------
 
 
 def test_two_slices_of_one_base_and_a_view_taken_inside() -> None:
@@ -373,7 +394,9 @@ def test_a_jitted_function_that_writes_into_what_it_reads_through_a_gradient_rai
             table[0] += 1.0
             return slope
 
-        with pytest.raises(CapturedArrayError, match="jit of f writes into an array that it also reads"):
+        with pytest.raises(
+            CapturedArrayError, match="jit of f writes into an array that it also reads"
+        ):
             ft.jit(f)(2.0)
         assert ft.grad(f)(2.0) == 0.0
 
@@ -411,7 +434,10 @@ def test_read_only_memory_is_shared_and_nothing_else() -> None:
     for shared in (x, view, x[::2], np.frombuffer(bytes(8 * SMALL))):
         assert is_read_only(shared)
         assert np.shares_memory(Held(shared).array, shared)
-    for copied in (np.frombuffer(memoryview(bytearray(8 * SMALL)).toreadonly()), np.broadcast_to(np.ones(4), (SMALL, 4))):
+    for copied in (
+        np.frombuffer(memoryview(bytearray(8 * SMALL)).toreadonly()),
+        np.broadcast_to(np.ones(4), (SMALL, 4)),
+    ):
         assert not copied.flags.writeable
         assert not is_read_only(copied)
         assert not np.shares_memory(Held(copied).array, copied)
@@ -443,7 +469,8 @@ def test_what_outlives_the_call_owns_its_arrays_though_read_only_ones_are_shared
         _, of_argument = ft.vjp(lambda x: x * x, x)
         _, f_jvp = ft.linearize(lambda x: x * x, x)
         calls = [
-            lambda: ft.evaluate(program, 2.0), lambda: jitted(2.0), lambda: transposed(2.0)[0], lambda: pullback(2.0)[0],
+            lambda: ft.evaluate(program, 2.0), lambda: jitted(2.0), lambda: transposed(2.0)[0],
+            lambda: pullback(2.0)[0],
             lambda: of_argument(np.ones(size))[0], lambda: f_jvp(np.ones(size)),
         ]  # fmt: skip
         expected = [call() for call in calls]
@@ -460,8 +487,17 @@ def test_results_are_the_callers_own() -> None:
     for size in SIZES.values():
         x = np.ones(size)
         y, pullback = ft.vjp(lambda x: x, x)
-        results = [y, pullback(x)[0], ft.grad(np.sum)(x), ft.jvp(lambda x: (x, x), (x,), (x,))[1][0], ft.jit(lambda x: x)(x)]
-        results += [ft.vmap(lambda x: x)(x), ft.jit(lambda c: ft.cond(c, lambda x: x, lambda x: x, x))(True)]
+        results = [
+            y,
+            pullback(x)[0],
+            ft.grad(np.sum)(x),
+            ft.jvp(lambda x: (x, x), (x,), (x,))[1][0],
+            ft.jit(lambda x: x)(x),
+        ]
+        results += [
+            ft.vmap(lambda x: x)(x),
+            ft.jit(lambda c: ft.cond(c, lambda x: x, lambda x: x, x))(True),
+        ]
         results += [ft.scan(lambda c, _: (c, c), x, None, 1)[0], ft.value(x.copy())]
         for k, result in enumerate(results):
             assert result.flags.writeable

@@ -1,4 +1,6 @@
-"""A copy that a recording holds lies in memory as the array does, so that what NumPy computes of it has the same bits."""
+"""A copy that a recording holds lies in memory as the array does, so that what NumPy computes of it
+has the same bits.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,21 @@ import pytest
 import functrace as ft
 from functrace.tracing.copies import own
 
-PARTS: list[Any] = [slice(None), slice(None, None, -1), slice(None, None, 2), slice(3, None, -2), slice(0, 1), slice(1, 1)]
+PARTS: list[Any] = [
+    slice(None),
+    slice(None, None, -1),
+    slice(None, None, 2),
+    slice(3, None, -2),
+    slice(0, 1),
+    slice(1, 1),
+]
 WHOLE = np.arange(4 * 3 * 4).reshape(4, 3, 4)
 
 
 def shape_of_memory(x: Any) -> list[tuple[int, int, bool]]:
-    """Axes by their strides: which, in which direction, and whether they follow on the one before without a gap."""
+    """Axes by their strides: which, in which direction, and whether they follow on the one before
+    without a gap.
+    """
     found: list[tuple[int, int, bool]] = []
     end = x.itemsize
     for k in sorted(range(x.ndim), key=lambda k: abs(x.strides[k])):
@@ -29,7 +40,9 @@ def shape_of_memory(x: Any) -> list[tuple[int, int, bool]]:
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "c8", "i2", "?", ">f8"])
 def test_copies_lie_as_the_array_does(dtype: str) -> None:
-    for parts, axes in itertools.product(itertools.product(PARTS, repeat=3), [(0, 1, 2), (2, 0, 1), (1, 0, 2)]):
+    for parts, axes in itertools.product(
+        itertools.product(PARTS, repeat=3), [(0, 1, 2), (2, 0, 1), (1, 0, 2)]
+    ):
         x = WHOLE.astype(dtype)[parts].transpose(axes)
         for value in (
             x,
@@ -39,9 +52,15 @@ def test_copies_lie_as_the_array_does(dtype: str) -> None:
         ):
             copied = own(value)
             np.testing.assert_array_equal(copied, value)
-            assert copied.dtype == value.dtype.newbyteorder("=") and not np.shares_memory(copied, value)
+            assert copied.dtype == value.dtype.newbyteorder("=") and not np.shares_memory(
+                copied, value
+            )
             if value.size:
-                assert shape_of_memory(copied) == shape_of_memory(value), (value.shape, value.strides, copied.strides)
+                assert shape_of_memory(copied) == shape_of_memory(value), (
+                    value.shape,
+                    value.strides,
+                    copied.strides,
+                )
 
 
 def test_windows_and_objects_are_copied() -> None:
@@ -60,8 +79,15 @@ def test_complex_numbers_in_any_layout_round_alike_in_every_call() -> None:
     rng = np.random.default_rng(0)
     x = (rng.normal(size=(9, 7)) + 1j * rng.normal(size=(9, 7))).astype(np.complex64)
     for value in (x[:, 0], x[::-1], x.T[::2], x[:, :3], np.broadcast_to(x[0], (5, 7))):
-        f = ft.jit(lambda x: (abs(x), x * x, np.sum(x * np.conj(x)), x[..., None] @ x[..., None, :]))
-        plain = (abs(value), value * value, np.sum(value * np.conj(value)), value[..., None] @ value[..., None, :])
+        f = ft.jit(
+            lambda x: (abs(x), x * x, np.sum(x * np.conj(x)), x[..., None] @ x[..., None, :])
+        )
+        plain = (
+            abs(value),
+            value * value,
+            np.sum(value * np.conj(value)),
+            value[..., None] @ value[..., None, :],
+        )
         for _ in range(3):
             for found, expected in zip(f(value), plain, strict=True):
                 np.testing.assert_array_equal(found, expected, strict=True)

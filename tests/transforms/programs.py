@@ -36,7 +36,9 @@ class Example:
     def of_primals(self, *primals: Any) -> list[Any]:
         """The outputs as a function of the active arguments only."""
         found = iter(primals)
-        values = [next(found) if flag else x for x, flag in zip(self.args, self.active, strict=True)]
+        values = [
+            next(found) if flag else x for x, flag in zip(self.args, self.active, strict=True)
+        ]
         return outputs_of(self.f(*values))
 
     def directions(self, seed: int = 0) -> list[Any]:
@@ -63,15 +65,21 @@ EXAMPLES = [
     Example("elementwise", lambda x: np.exp(-np.sin(x)) * x, (X,), ONE),
     Example("a value read twice", lambda x: (y := x * x) * np.cos(y) + y, (X,), ONE),
     Example("two arguments", lambda a, x: a * np.sin(x), (np.float64(0.7), X), TWO),
-    Example("one of two arguments", lambda a, x: a * np.sin(x), (np.float64(0.7), X), (False, True)),
+    Example(
+        "one of two arguments", lambda a, x: a * np.sin(x), (np.float64(0.7), X), (False, True)
+    ),
     Example("several outputs", lambda x: (np.sum(x**2), np.cos(x)), (X,), ONE),
     Example("an output that is an input", lambda x, y: (y, x * y), (X, X[::-1].copy()), TWO),
     Example("an output that is constant", lambda x: (np.sin(x), np.arange(2.0)), (X,), ONE),
     Example("an argument that is not read", lambda x, y: np.sum(x), (X, X), TWO),
     Example("a constant", lambda x: TABLE @ x, (X,), ONE),
     Example("products", lambda a, x: np.einsum("ij,j->i", a, x) * (a @ x), (TABLE, X), TWO),
-    Example("moved elements", lambda x: np.concatenate([x[::-1], x[:2] * 2.0]).reshape(5, 1), (X,), ONE),
-    Example("integers beside", lambda x, k: x[k] * np.float64(2.0), (X, np.array([2, 0])), (True, False)),
+    Example(
+        "moved elements", lambda x: np.concatenate([x[::-1], x[:2] * 2.0]).reshape(5, 1), (X,), ONE
+    ),
+    Example(
+        "integers beside", lambda x, k: x[k] * np.float64(2.0), (X, np.array([2, 0])), (True, False)
+    ),
     Example("a loop", _loop, (X,), ONE),
     Example("a choice", _choice, (X, X + 1.0), TWO),
     Example("a call", lambda x: ft.jit(lambda y: np.sin(y) * x)(x * 2.0), (X,), ONE),

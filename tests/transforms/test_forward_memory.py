@@ -1,4 +1,6 @@
-"""Forward mode, and forward parts, hold no more than they need: what an operation adds stands right behind it."""
+"""Forward mode, and forward parts, hold no more than they need: what an operation adds stands right
+behind it.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +46,23 @@ FEW: dict[str, tuple[Callable[[], Any], float]] = {
     "jvp of jvp": (lambda: ft.jvp(along(loop), (START,), (DIRECTION,)), 24),
     "jit of jvp": (lambda: ft.jit(along(loop))(START), 10),
     "jacfwd by one number": (lambda: ft.jacfwd(lambda s: loop(s * START))(1.0), 8),
-    "jvp of vmap": (lambda: ft.jvp(ft.vmap(loop), (START.reshape(8, -1),), (DIRECTION.reshape(8, -1),)), 8),
-    "vmap of jvp": (lambda: ft.vmap(lambda x: ft.jvp(loop, (x,), (x,))[1])(START.reshape(8, -1)), 8),
+    "jvp of vmap": (
+        lambda: ft.jvp(ft.vmap(loop), (START.reshape(8, -1),), (DIRECTION.reshape(8, -1),)),
+        8,
+    ),
+    "vmap of jvp": (
+        lambda: ft.vmap(lambda x: ft.jvp(loop, (x,), (x,))[1])(START.reshape(8, -1)),
+        8,
+    ),
     "vjp that keeps bools": (lambda: ft.vjp(rectified, START), 2 * STEPS / 8 + 8),
-    "grad that keeps bools": (lambda: ft.grad(lambda x: np.sum(rectified(x)))(START), 2 * STEPS / 8 + 10),
-    "forward over reverse": (lambda: ft.hvp(lambda x: np.sum(loop(x)), (START,), (DIRECTION,)), 2 * STEPS + 12),
+    "grad that keeps bools": (
+        lambda: ft.grad(lambda x: np.sum(rectified(x)))(START),
+        2 * STEPS / 8 + 10,
+    ),
+    "forward over reverse": (
+        lambda: ft.hvp(lambda x: np.sum(loop(x)), (START,), (DIRECTION,)),
+        2 * STEPS + 12,
+    ),
 }
 
 
@@ -71,8 +85,17 @@ def test_peak_memory(name: str) -> None:
 @pytest.mark.parametrize("f", ALL.values(), ids=ALL)
 def test_tangents_stand_behind_their_primals(f: Any, by_rules: bool) -> None:
     traced = ft.trace(f)(X)
-    tape = (traced.ops, traced.avals, traced.literals, traced.input_ids, traced.constant_values, traced.output_ids)
-    program = ft.Program(*tape, positions=range(len(traced.ops)))  # numbers of variables, as cached programs have them
+    tape = (
+        traced.ops,
+        traced.avals,
+        traced.literals,
+        traced.input_ids,
+        traced.constant_values,
+        traced.output_ids,
+    )
+    program = ft.Program(
+        *tape, positions=range(len(traced.ops))
+    )  # numbers of variables, as cached programs have them
     made = jvp_program(program, by_rules=by_rules)
     operations = zip(made.positions, made.ops, strict=True)
     origins: Any = [o for o, op in operations if op[0] is not INPUT and op[0] is not CONSTANT]

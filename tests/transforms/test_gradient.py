@@ -1,4 +1,6 @@
-"""`gradient` on both of its sinks, a tape (`grad_program`) and an instruction list; `pullback_programs`."""
+"""`gradient` on both of its sinks, a tape (`grad_program`) and an instruction list;
+`pullback_programs`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,12 @@ import pytest
 
 import functrace as ft
 from functrace.executor.runner import Runner
-from functrace.transforms import grad_program, linearize_program, pullback_programs, transpose_program
+from functrace.transforms import (
+    grad_program,
+    linearize_program,
+    pullback_programs,
+    transpose_program,
+)
 from tests.oracles import inner
 from tests.transforms.programs import Example, X, assert_close, every, rules_and_templates, scalar
 
@@ -46,7 +53,9 @@ def test_both_sinks_hold_the_same_walk(example: Example) -> None:
 @every
 def test_templates_write_what_rules_write(example: Example) -> None:
     loss = scalar(example)
-    assert grad_program(loss.program, loss.active) == grad_program(loss.program, loss.active, by_rules=True)
+    assert grad_program(loss.program, loss.active) == grad_program(
+        loss.program, loss.active, by_rules=True
+    )
 
 
 def test_work_of_the_value_alone_is_left_out() -> None:
@@ -73,11 +82,15 @@ def test_pullbacks_pass_the_dot_test(example: Example, by_rules: bool) -> None:
     assert_close(found, by_transposing(example, bars))
     directions = example.directions()
     pushed = ft.jvp(example.of_primals, tuple(example.primals), tuple(directions))[1]
-    np.testing.assert_allclose(inner(bars, pushed), inner(found, directions), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        inner(bars, pushed), inner(found, directions), rtol=1e-10, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_pullbacks_of_the_first_outputs(count: int) -> None:
-    forward, backward = pullback_programs(ft.trace(lambda x: (np.sum(x * x), np.sin(x)))(X), [True], count)
+    forward, backward = pullback_programs(
+        ft.trace(lambda x: (np.sum(x * x), np.sin(x)))(X), [True], count
+    )
     residuals = ft.tree.leaves(ft.evaluate(forward, X))[2:]
     assert_close(ft.evaluate(backward, *residuals, *[1.0] * count), 2.0 * X * count)

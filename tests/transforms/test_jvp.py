@@ -26,13 +26,21 @@ def test_tangents_are_differences(example: Example, by_rules: bool) -> None:
 
 @every
 def test_templates_write_what_rules_write(example: Example) -> None:
-    by_templates, by_rules = (jvp_program(example.program, example.active, by_rules=flag) for flag in (False, True))
+    by_templates, by_rules = (
+        jvp_program(example.program, example.active, by_rules=flag) for flag in (False, True)
+    )
     assert by_templates == by_rules
 
 
 def test_inputs_and_outputs_are_the_programs_then_tangents() -> None:
     made = jvp_program(ft.trace(lambda a, k, x: (a * x, k))(2.0, 3, X))
-    assert [str(made.avals[i]) for i in made.input_ids] == ["f64[]", "i64[]", "f64[3]", "f64[]", "f64[3]"]
+    assert [str(made.avals[i]) for i in made.input_ids] == [
+        "f64[]",
+        "i64[]",
+        "f64[3]",
+        "f64[]",
+        "f64[3]",
+    ]
     assert [str(made.avals[i]) for i in made.output_ids][:2] == ["f64[3]", "i64[]"]
 
 

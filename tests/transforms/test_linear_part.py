@@ -1,5 +1,6 @@
-"""What is linear in some of its inputs, and computes what it likes of the others, is transposed, whatever sub-programs it
-computes both in; what is not linear is refused, and never transposed as its derivative at zero."""
+"""What is linear in some of its inputs, and computes what it likes of the others, is transposed,
+whatever sub-programs it computes both in; what is not linear is refused, and never transposed as
+its derivative at zero."""
 
 from __future__ import annotations
 
@@ -30,19 +31,27 @@ def solved(holder: str, w: Any) -> Any:
     def by_ones(matvec: Any, b: Any) -> Any:
         return b / matvec(np.ones(3))
 
-    return ft.custom_linear_solve(lambda x: scaled(holder, w, x), Y * w, by_ones, transpose_solve=by_ones)
+    return ft.custom_linear_solve(
+        lambda x: scaled(holder, w, x), Y * w, by_ones, transpose_solve=by_ones
+    )
 
 
 def root(holder: str, w: Any) -> Any:
     def by_slope(linear: Any, y: Any) -> Any:
         return scaled(holder, np.arcsin(1.0 / linear(np.ones(3))), y)
 
-    return ft.custom_root(lambda x: x**3 - w * 8.0, np.ones(3), lambda _f, _x: 2.0 * np.cbrt(w), by_slope)
+    return ft.custom_root(
+        lambda x: x**3 - w * 8.0, np.ones(3), lambda _f, _x: 2.0 * np.cbrt(w), by_slope
+    )
 
 
 CASES: dict[str, tuple[Callable[[str, Any], Any], Any, Any]] = {
     "linear_transpose": (transposed, np.sin(W) * Y, np.cos(W) * Y),
-    "custom_linear_solve": (solved, Y * W / np.sin(W), Y / np.sin(W) - Y * W * np.cos(W) / np.sin(W) ** 2),
+    "custom_linear_solve": (
+        solved,
+        Y * W / np.sin(W),
+        Y / np.sin(W) - Y * W * np.cos(W) / np.sin(W) ** 2,
+    ),
     "custom_root": (root, 2.0 * np.cbrt(W), 2.0 / 3.0 * W ** (-2.0 / 3.0)),
 }
 
@@ -77,7 +86,9 @@ AROUND: dict[str, Callable[[Any], Any]] = {
     "scan": lambda f: lambda t: ft.scan(lambda c, _: (f(c), None), t, None, 2)[0],
     "map": lambda f: lambda t: ft.map(f, t),
     "fori_loop": lambda f: lambda t: ft.fori_loop(0, 2, lambda _, c: f(c), t),
-    "while_loop": lambda f: lambda t: ft.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, f(s[1])), (0, t))[1],
+    "while_loop": lambda f: (
+        lambda t: ft.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, f(s[1])), (0, t))[1]
+    ),
     "steps": lambda f: lambda t: ft.while_loop(lambda t: np.sum(t) > 1.0, lambda t: 0.5 * t, t),
     "jit of scan": lambda f: ft.jit(lambda t: ft.scan(lambda c, _: (f(c), None), t, None, 2)[0]),
 }
@@ -95,7 +106,9 @@ def by_jvp(f: Any) -> Any:
     return ft.grad(lambda x: np.sum(g(x)))(W)
 
 
-@pytest.mark.parametrize("use", [by_vjp, by_jvp, lambda f: ft.linear_transpose(f, Y)(Y)], ids=["vjp", "jvp", "transpose"])
+@pytest.mark.parametrize(
+    "use", [by_vjp, by_jvp, lambda f: ft.linear_transpose(f, Y)(Y)], ids=["vjp", "jvp", "transpose"]
+)
 def test_rules_that_are_not_linear_are_refused_whatever_holds_them(use: Any) -> None:
     passed = []
     for crooked, f in CROOKED.items():

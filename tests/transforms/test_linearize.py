@@ -1,4 +1,6 @@
-"""`linearize_program` and `split_program`: a forward program with residuals, and one that is linear."""
+"""`linearize_program` and `split_program`: a forward program with residuals, and one that is
+linear.
+"""
 
 from __future__ import annotations
 

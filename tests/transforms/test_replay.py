@@ -10,10 +10,18 @@ from tests.oracles import inner
 from tests.transforms.programs import Example, X, assert_close, every
 
 
-def values_of(program: ft.Program, args: tuple[object, ...], saved: tuple[int, ...]) -> list[object]:
+def values_of(
+    program: ft.Program, args: tuple[object, ...], saved: tuple[int, ...]
+) -> list[object]:
     """What variables of a program are."""
     shown = ft.Program(
-        program.ops, program.avals, program.literals, program.input_ids, program.constant_values, saved, name="saved"
+        program.ops,
+        program.avals,
+        program.literals,
+        program.input_ids,
+        program.constant_values,
+        saved,
+        name="saved",
     )
     return ft.tree.leaves(ft.evaluate(shown, *args))
 
@@ -32,9 +40,13 @@ def test_tangents_from_inputs_alone(example: Example) -> None:
 def test_cotangents_from_inputs_alone(example: Example) -> None:
     program, directions, bars = example.program, example.directions(), example.weights()
     made, saved = backward_program(program, example.active)
-    found = ft.tree.leaves(ft.evaluate(made.check(), *values_of(program, example.args, saved), *bars))
+    found = ft.tree.leaves(
+        ft.evaluate(made.check(), *values_of(program, example.args, saved), *bars)
+    )
     pushed = ft.jvp(example.of_primals, tuple(example.primals), tuple(directions))[1]
-    np.testing.assert_allclose(inner(bars, pushed), inner(found, directions), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        inner(bars, pushed), inner(found, directions), rtol=1e-10, atol=1e-12
+    )
 
 
 def test_saved_results_spare_what_made_them() -> None:

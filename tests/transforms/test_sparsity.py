@@ -1,4 +1,6 @@
-"""Jacobians from fewer tangents: the pattern misses nothing, and elements are what they are with a tangent each."""
+"""Jacobians from fewer tangents: the pattern misses nothing, and elements are what they are with a
+tangent each.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +47,26 @@ def jacobians(transform: Any, f: Any, args: Any) -> list[tuple[Any, Any]]:
     return list(zip(*made, strict=True))
 
 
-MODULES = [m.name for m in pkgutil.iter_modules(tests.cases.__path__, "tests.cases.") if m.name != "tests.cases.case"]
+MODULES = [
+    m.name
+    for m in pkgutil.iter_modules(tests.cases.__path__, "tests.cases.")
+    if m.name != "tests.cases.case"
+]
 
 
-def small_cases(module: str) -> Iterator[tuple[str, Callable[..., Any], list[np.ndarray[Any, Any]]]]:
-    """The differentiable cases of a module on few numbers: names, functions of just these, and the numbers."""
+def small_cases(
+    module: str,
+) -> Iterator[tuple[str, Callable[..., Any], list[np.ndarray[Any, Any]]]]:
+    """The differentiable cases of a module on few numbers: names, functions of just these, and the
+    numbers.
+    """
     for case in importlib.import_module(module).CASES:
         args = [np.asarray(case.args[k]) for k in case.diff]
-        if case.diff and case.order >= 1 and all(a.dtype == np.float64 and a.size <= 64 for a in args):
+        if (
+            case.diff
+            and case.order >= 1
+            and all(a.dtype == np.float64 and a.size <= 64 for a in args)
+        ):
             yield case.name, restricted(case.call, case.args, case.diff), args
 
 
@@ -81,7 +95,13 @@ def test_no_operation_depends_on_what_its_pattern_leaves_out(module: str) -> Non
                     assert not jacobian[~reached].any(), name
                 start += size
         seen += 1
-    assert seen or module.rpartition(".")[2] in ("counting", "sets", "edges", "distributions", "emath")
+    assert seen or module.rpartition(".")[2] in (
+        "counting",
+        "sets",
+        "edges",
+        "distributions",
+        "emath",
+    )
 
 
 def bands(n: int) -> Any:
@@ -147,10 +167,14 @@ def test_a_banded_hessian_takes_as_many_tangents_as_it_has_bands(jitted: bool) -
         return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
 
     x = bands(50)
-    for sparse, dense in jacobians(lambda f, argnums: ft.jit(ft.hessian(f)) if jitted else ft.hessian(f), rosenbrock, (x,)):
+    for sparse, dense in jacobians(
+        lambda f, argnums: ft.jit(ft.hessian(f)) if jitted else ft.hessian(f), rosenbrock, (x,)
+    ):
         np.testing.assert_array_equal(sparse, dense)
     batches = {
-        shape[0] for aval in ft.trace(ft.hessian(rosenbrock))(x).avals if len(shape := aval.shape) == 2 and shape[1] == 49
+        shape[0]
+        for aval in ft.trace(ft.hessian(rosenbrock))(x).avals
+        if len(shape := aval.shape) == 2 and shape[1] == 49
     }
     assert batches == {3}
 
@@ -173,15 +197,23 @@ def reverse_rule(x: Any) -> Any:
     return f(x)
 
 
-@pytest.mark.parametrize("wrapped", [lambda f: f, ft.jit, ft.checkpoint], ids=["plain", "jit", "checkpoint"])
-@pytest.mark.parametrize(("jac", "rule"), [(ft.jacfwd, forward_rule), (ft.jacrev, forward_rule), (ft.jacrev, reverse_rule)])
+@pytest.mark.parametrize(
+    "wrapped", [lambda f: f, ft.jit, ft.checkpoint], ids=["plain", "jit", "checkpoint"]
+)
+@pytest.mark.parametrize(
+    ("jac", "rule"),
+    [(ft.jacfwd, forward_rule), (ft.jacrev, forward_rule), (ft.jacrev, reverse_rule)],
+)
 def test_derivatives_of_ones_own_depend_on_what_they_say(jac: Any, rule: Any, wrapped: Any) -> None:
     x = bands(20)
     found = jac(wrapped(lambda x: np.sin(rule(x)) * x))(x)
-    # Row k of sin(y) * x, where y[k] moves with x[k - 1], or x[k + 1] as the cotangent goes the other way.
+    # Row k of sin(y) * x, where y[k] moves with x[k - 1], or x[k + 1] as the cotangent goes the
+    # other way.
     expected = np.diag(np.sin(2.0 * x))
     for k in range(20):
-        expected[k, (k - 1 if rule is forward_rule else k + 1) % 20] += 3.0 * np.cos(2.0 * x[k]) * x[k]
+        expected[k, (k - 1 if rule is forward_rule else k + 1) % 20] += (
+            3.0 * np.cos(2.0 * x[k]) * x[k]
+        )
     np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
 
 
@@ -202,25 +234,43 @@ def test_rows_are_pullbacks_of_unit_vectors(module: str) -> None:
                         units = [np.zeros_like(other) for other in flat]
                         units[k] = np.asarray(units[k])
                         units[k].flat[place] = 1.0
-                        rows.append(np.concatenate([np.ravel(ct) for ct in pullback(ft.tree.unflatten(treedef, units))]))
+                        rows.append(
+                            np.concatenate(
+                                [np.ravel(ct) for ct in pullback(ft.tree.unflatten(treedef, units))]
+                            )
+                        )
                 with always_sought(True):
                     found = ft.tree.leaves(ft.jacrev(f, argnums=tuple(range(len(args))))(*args))
             except FunctraceError:  # has no reverse derivative, or asks for values
                 continue
         given = iter(found)
-        made = [np.hstack([np.reshape(next(given), (np.size(leaf), a.size)) for a in args]) for leaf in flat]
+        made = [
+            np.hstack([np.reshape(next(given), (np.size(leaf), a.size)) for a in args])
+            for leaf in flat
+        ]
         for row, expected in zip([row for block in made for row in block], rows, strict=True):
             finite = np.isfinite(expected)
-            np.testing.assert_allclose(row[finite], expected[finite], rtol=1e-12, atol=1e-14, err_msg=name)
+            np.testing.assert_allclose(
+                row[finite], expected[finite], rtol=1e-12, atol=1e-14, err_msg=name
+            )
 
 
 @pytest.mark.parametrize(
-    ("f", "count"), [(lambda x: np.tanh(x) * x, 1), (lambda x: x[:-2] * x[1:-1] ** 2 - np.sin(x[2:]), 3), (np.cumsum, 50)]
+    ("f", "count"),
+    [
+        (lambda x: np.tanh(x) * x, 1),
+        (lambda x: x[:-2] * x[1:-1] ** 2 - np.sin(x[2:]), 3),
+        (np.cumsum, 50),
+    ],
 )
 def test_a_banded_jacobian_takes_as_many_cotangents_as_it_has_bands(f: Any, count: int) -> None:
     x = bands(50)
     program = ft.trace(ft.jacrev(f))(x)
-    assert {aval.shape[0] for aval in program.avals if len(aval.shape) == 2 and aval.shape != (len(f(x)), 50)} <= {count}
+    assert {
+        aval.shape[0]
+        for aval in program.avals
+        if len(aval.shape) == 2 and aval.shape != (len(f(x)), 50)
+    } <= {count}
     np.testing.assert_array_equal(ft.evaluate(program, x), ft.jacfwd(f)(x))
 
 
@@ -240,7 +290,9 @@ def test_small_empty_and_complex_results_are_pulled_one_by_one() -> None:
     assert ft.jacrev(lambda x: x * 2.0)(np.zeros(0)).shape == (0, 0)
     z = bands(20) * (1 + 2j)
     np.testing.assert_array_equal(ft.jacrev(lambda z: z**2, holomorphic=True)(z), np.diag(2 * z))
-    np.testing.assert_array_equal(ft.jacrev(lambda z: np.real(z * 2.0))(z), np.diag(np.full(20, 2 + 0j)))
+    np.testing.assert_array_equal(
+        ft.jacrev(lambda z: np.real(z * 2.0))(z), np.diag(np.full(20, 2 + 0j))
+    )
     with pytest.raises(ft.errors.DtypeError):
         ft.jacrev(lambda x: np.floor(x).astype(int))(bands(20))
 
@@ -307,10 +359,14 @@ POSITIONS: dict[str, Any] = {
     "converted": lambda x: at(x, x.astype(int) % 6),
     "an element": lambda x: at(x, x[0].astype(int)),
     "cond": lambda x: at(x, ft.cond(x[0] > 9.0, lambda: 1, lambda: x[1].astype(int) + 2)),
-    "switch": lambda x: at(x, ft.switch(x[2].astype(int), [lambda: np.arange(6), lambda: np.arange(6)[::-1] * 1])),
+    "switch": lambda x: at(
+        x, ft.switch(x[2].astype(int), [lambda: np.arange(6), lambda: np.arange(6)[::-1] * 1])
+    ),
     "scan": lambda x: at(x, ft.scan(lambda c, _: (c + 1, None), 0, x)[0] - 3),
     "while_loop": lambda x: at(x, ft.while_loop(lambda i: i < x[3], lambda i: i + 1, 0)),
-    "beside": lambda x: at(x, ft.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, s[1] * x), (0, x))[0]),
+    "beside": lambda x: at(
+        x, ft.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, s[1] * x), (0, x))[0]
+    ),
     "argsort": lambda x: at(x, np.argsort(-x)),
     "argmax": lambda x: at(x, np.argmax(x)),
     "count": lambda x: at(np.cumsum(x), np.sum(x > 1.0)),
@@ -324,7 +380,12 @@ FORWARD_ONLY = ("while_loop", "beside")
 
 @pytest.mark.parametrize(
     ("name", "jac"),
-    [(name, jac) for name in POSITIONS for jac in (ft.jacfwd, ft.jacrev) if jac is ft.jacfwd or name not in FORWARD_ONLY],
+    [
+        (name, jac)
+        for name in POSITIONS
+        for jac in (ft.jacfwd, ft.jacrev)
+        if jac is ft.jacfwd or name not in FORWARD_ONLY
+    ],
 )
 def test_positions_that_are_computed_of_the_arguments(name: str, jac: Any) -> None:
     x = np.linspace(0.1, 3.9, 6)

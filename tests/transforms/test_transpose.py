@@ -47,7 +47,9 @@ def test_the_transpose_is_the_adjoint(f: Callable[[Any], Any]) -> None:
 @pytest.mark.parametrize("f", LINEAR.values(), ids=LINEAR)
 def test_transposed_twice_it_is_the_program_again(f: Callable[[Any], Any]) -> None:
     again = transpose_program(transpose_program(ft.trace(f)(X)))
-    assert_close(ft.tree.leaves(ft.evaluate(again, X)), [np.asarray(y)[()] for y in ft.tree.leaves(f(X))])
+    assert_close(
+        ft.tree.leaves(ft.evaluate(again, X)), [np.asarray(y)[()] for y in ft.tree.leaves(f(X))]
+    )
 
 
 def test_other_inputs_come_first() -> None:
@@ -65,7 +67,9 @@ def test_an_input_that_no_output_depends_on_has_zeros() -> None:
     assert_close(ft.evaluate(made, X), [2.0 * X, np.zeros(3)])
 
 
-@pytest.mark.parametrize("f", [np.sin, lambda x: x * x, lambda x: 1.0 / x], ids=["sin", "square", "quotient"])
+@pytest.mark.parametrize(
+    "f", [np.sin, lambda x: x * x, lambda x: 1.0 / x], ids=["sin", "square", "quotient"]
+)
 def test_what_is_not_linear_is_refused(f: Callable[[Any], Any]) -> None:
     with pytest.raises(NotDifferentiableError):
         transpose_program(ft.trace(f)(X))

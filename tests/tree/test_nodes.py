@@ -1,4 +1,6 @@
-"""Classes as nests: dataclasses at sight, registered classes, JAX's and optree's; under every transform."""
+"""Classes as nests: dataclasses at sight, registered classes, JAX's and optree's; under every
+transform.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ class ByFunctions:
         self.w, self.b, self.name = w, b, name
 
 
-ft.tree.register(ByFunctions, lambda x: ([x.w, x.b], x.name), lambda name, parts: ByFunctions(*parts, name))
+ft.tree.register(
+    ByFunctions, lambda x: ([x.w, x.b], x.name), lambda name, parts: ByFunctions(*parts, name)
+)
 
 
 class Optrees(ByFunctions):
@@ -102,7 +106,9 @@ def same(found: Any, kind: type, expected: dict[str, Any], name: str = "dense") 
     assert type(found) is kind and found.name == name
     for part in ("w", "b"):
         assert ft.tree.structure(getattr(found, part)) == ft.tree.structure(expected[part])
-        for x, y in zip(ft.tree.leaves(getattr(found, part)), ft.tree.leaves(expected[part]), strict=True):
+        for x, y in zip(
+            ft.tree.leaves(getattr(found, part)), ft.tree.leaves(expected[part]), strict=True
+        ):
             np.testing.assert_allclose(x, y, rtol=1e-13, atol=1e-15)
 
 
@@ -120,9 +126,13 @@ TRANSFORMS: dict[str, Callable[[Any, Any], Any]] = {
     "gradients of examples": lambda f, p: ft.tree.map(
         lambda x: np.sum(x, 0), ft.vmap(ft.grad(f), in_axes=(None, 0))(p, np.stack([X, 0 * X]))
     ),
-    "scan": lambda f, p: ft.grad(lambda p: ft.scan(lambda q, _: (q, f(q, X) / 3), p, None, length=3)[1].sum())(p),
+    "scan": lambda f, p: ft.grad(
+        lambda p: ft.scan(lambda q, _: (q, f(q, X) / 3), p, None, length=3)[1].sum()
+    )(p),
     "fori_loop": lambda f, p: ft.grad(lambda p: f(ft.fori_loop(0, 2, lambda k, q: q, p), X))(p),
-    "cond": lambda f, p: ft.grad(lambda p: f(ft.cond(np.sum(X) < 9, lambda q: q, lambda q: q, p), X))(p),
+    "cond": lambda f, p: ft.grad(
+        lambda p: f(ft.cond(np.sum(X) < 9, lambda q: q, lambda q: q, p), X)
+    )(p),
     "result of jit": lambda f, p: ft.grad(lambda p: f(ft.jit(lambda q: q)(p), X))(p),
 }
 
@@ -144,7 +154,9 @@ def test_second_derivatives_and_batches_of_a_class(kind: Any) -> None:
     many = kind(w=np.stack([W, 2 * W]), b=B)
     found = ft.vmap(lambda p: ft.grad(loss)(p, X), in_axes=(kind(w=0, b=None),))(many)
     for k in range(2):
-        np.testing.assert_allclose(found.w[k], ft.grad(by_dict)({"w": many.w[k], "b": B}, X)["w"], rtol=1e-13)
+        np.testing.assert_allclose(
+            found.w[k], ft.grad(by_dict)({"w": many.w[k], "b": B}, X)["w"], rtol=1e-13
+        )
     out = ft.vmap(lambda x: kind(w=x, b=X), out_axes=kind(w=1, b=None))(W)
     np.testing.assert_array_equal(out.w, W.T)
     np.testing.assert_array_equal(out.b, X)
@@ -171,7 +183,12 @@ def test_what_is_static_belongs_to_the_signature(kind: Any) -> None:
     assert calls == ["double", "dense"]
     assert ft.tree.structure(single) != ft.tree.structure(double)
     with pytest.raises(TreeError, match=r"carry(.|\n)*the structure that it has before"):
-        ft.scan(lambda c, _: (kind(w=c.w, b=c.b, name="other"), None), kind(w=1.0, b=2.0), None, length=2)
+        ft.scan(
+            lambda c, _: (kind(w=c.w, b=c.b, name="other"), None),
+            kind(w=1.0, b=2.0),
+            None,
+            length=2,
+        )
     with pytest.raises(TreeError):
         ft.vjp(lambda p: p, single)[1](double)
 
@@ -193,7 +210,8 @@ def test_static_values_are_the_same_only_exactly(kind: Any, pair: tuple[Any, Any
 @pytest.mark.parametrize("kind", [Layer, Registered], ids=lambda kind: kind.__name__)
 def test_a_static_value_without_hash_is_refused(kind: Any, name: Any) -> None:
     with pytest.raises(
-        TreeError, match=rf"{kind.__name__}.* static, and is a {type(name).__name__}, which cannot be hashed"
+        TreeError,
+        match=rf"{kind.__name__}.* static, and is a {type(name).__name__}, which cannot be hashed",
     ):
         ft.jit(lambda p: p.w)(kind(w=W, b=B, name=name))
 
@@ -209,8 +227,19 @@ def test_what_a_function_writes_stays_there() -> None:
         f(c)
         return dataclasses.replace(c, name="dense"), None
 
-    transforms: list[Any] = [ft.grad(f), ft.jit(f), ft.vmap(f), ft.checkpoint(f), ft.jacrev(f), ft.trace(f)]
-    transforms += [lambda p: ft.vjp(f, p), lambda p: ft.jvp(f, (p,), (p,)), lambda p: ft.eval_shape(f, p)]
+    transforms: list[Any] = [
+        ft.grad(f),
+        ft.jit(f),
+        ft.vmap(f),
+        ft.checkpoint(f),
+        ft.jacrev(f),
+        ft.trace(f),
+    ]
+    transforms += [
+        lambda p: ft.vjp(f, p),
+        lambda p: ft.jvp(f, (p,), (p,)),
+        lambda p: ft.eval_shape(f, p),
+    ]
     for kind in (Layer, Slotted):
         for transform in transforms:
             p = kind(W.copy(), B.copy())
@@ -218,7 +247,11 @@ def test_what_a_function_writes_stays_there() -> None:
             assert p.name == "dense" and isinstance(p.b, np.ndarray)
             np.testing.assert_array_equal(p.w, W)
         p = kind(2.0, 1.0)
-        assert ft.scan(again, p, None, length=2)[0].w == ft.fori_loop(0, 2, lambda k, c: again(c)[0], p).w == 8.0
+        assert (
+            ft.scan(again, p, None, length=2)[0].w
+            == ft.fori_loop(0, 2, lambda k, c: again(c)[0], p).w
+            == 8.0
+        )
         assert p == kind(2.0, 1.0)
 
 
@@ -266,11 +299,24 @@ def test_an_attribute_that_is_no_field_is_refused_but_cached_properties_are_made
 def test_errors_name_the_leaf_and_the_way_out() -> None:
     nest = {"net": [Layer(1.0, 2.0), Layer(1.0, "high")]}
     path = r"args\[0\]\['net'\]\[1\]\.b is a str"
-    for transform in (ft.grad, ft.value_and_grad, ft.jacrev, ft.jacfwd, ft.hessian, ft.jit, ft.vmap, ft.trace):
+    for transform in (
+        ft.grad,
+        ft.value_and_grad,
+        ft.jacrev,
+        ft.jacfwd,
+        ft.hessian,
+        ft.jit,
+        ft.vmap,
+        ft.trace,
+    ):
         with pytest.raises((DtypeError, ArgumentError), match=path) as caught:
             transform(lambda p: p["net"][0].w)(nest)
         assert "functrace.tree.partition" in str(caught.value)
-    for call in (lambda f: ft.vjp(f, nest), lambda f: ft.linearize(f, nest), lambda f: ft.jvp(f, (nest,), (nest,))):
+    for call in (
+        lambda f: ft.vjp(f, nest),
+        lambda f: ft.linearize(f, nest),
+        lambda f: ft.jvp(f, (nest,), (nest,)),
+    ):
         with pytest.raises(DtypeError, match=path):
             call(lambda p: p["net"][0].w)
     with pytest.raises(DtypeError, match=r"carry\['net'\]\[1\]\.b is a str"):
@@ -282,10 +328,16 @@ def test_errors_name_the_leaf_and_the_way_out() -> None:
             owner(lambda x: {"a": [x, Layer(x, "high")]})(X)
 
 
-@pytest.mark.parametrize("leaf", [3, True, np.arange(2), np.int32(1)], ids=lambda x: type(x).__name__)
-@pytest.mark.parametrize("transform", [ft.grad, ft.value_and_grad, ft.jacrev, ft.jacfwd, ft.hessian])
+@pytest.mark.parametrize(
+    "leaf", [3, True, np.arange(2), np.int32(1)], ids=lambda x: type(x).__name__
+)
+@pytest.mark.parametrize(
+    "transform", [ft.grad, ft.value_and_grad, ft.jacrev, ft.jacfwd, ft.hessian]
+)
 def test_integers_among_parameters_are_named(transform: Any, leaf: Any) -> None:
-    with pytest.raises(DtypeError, match=r"args\[1\]\.b is .*integers and bools have no derivative") as caught:
+    with pytest.raises(
+        DtypeError, match=r"args\[1\]\.b is .*integers and bools have no derivative"
+    ) as caught:
         transform(lambda x, p: np.sum(p.w * x), 1)(X, Layer(X, leaf))
     assert "functrace.tree.partition" in str(caught.value) and "argnums" in str(caught.value)
     assert "\n  at test_nodes.py" in str(caught.value)
@@ -293,9 +345,13 @@ def test_integers_among_parameters_are_named(transform: Any, leaf: Any) -> None:
 
 def test_allow_int_gives_none_for_integers() -> None:
     p = {"w": X, "steps": 3, "on": True, "table": np.arange(2), "none": None}
-    f = lambda p, k: np.sum(p["w"] ** p["steps"]) * k + p["table"][1]  # noqa: E731
+    f = lambda p, k: np.sum(p["w"] ** p["steps"]) * k + p["table"][1]
     expected = {"w": 3 * X**2 * 2, "steps": None, "on": None, "table": None, "none": None}
-    for transform in (ft.grad, lambda f, **o: ft.jit(ft.grad(f, **o)), lambda f, **o: ft.grad(ft.jit(f), **o)):
+    for transform in (
+        ft.grad,
+        lambda f, **o: ft.jit(ft.grad(f, **o)),
+        lambda f, **o: ft.grad(ft.jit(f), **o),
+    ):
         found = transform(f, allow_int=True)(p, 2)
         np.testing.assert_allclose(found.pop("w"), expected["w"])
         assert found == {k: None for k in expected if k != "w"}
@@ -304,10 +360,15 @@ def test_allow_int_gives_none_for_integers() -> None:
     np.testing.assert_allclose(found["w"], expected["w"])
     assert none is None
     assert ft.grad(lambda n: n * 1.0, allow_int=True)(3) is None
-    (found, aux) = ft.grad(lambda p: (np.sum(p["w"]), p["steps"] + 1), has_aux=True, allow_int=True)(p)
+    (found, aux) = ft.grad(
+        lambda p: (np.sum(p["w"]), p["steps"] + 1), has_aux=True, allow_int=True
+    )(p)
     np.testing.assert_array_equal(found["w"], [1.0, 1.0])
     assert aux == 4
-    for bad, path in (({"w": X, "s": "a"}, r"\['s'\] is a str"), ({"w": X, "s": np.array(["a"])}, r"\['s'\] has dtype <U1")):
+    for bad, path in (
+        ({"w": X, "s": "a"}, r"\['s'\] is a str"),
+        ({"w": X, "s": np.array(["a"])}, r"\['s'\] has dtype <U1"),
+    ):
         with pytest.raises(DtypeError, match=r"args\[0\]" + path):
             ft.grad(lambda p: np.sum(p["w"]), allow_int=True)(bad)
     with pytest.raises(DtypeError, match=r"args\[0\]\['w'\] is f64\[2\]"):
@@ -317,7 +378,11 @@ def test_allow_int_gives_none_for_integers() -> None:
 def test_partition_and_combine_of_a_class() -> None:
     net = [Frozen(W, B), Frozen(3, None, "last")]
     arrays, rest = ft.tree.partition(lambda leaf: isinstance(leaf, np.ndarray), net)
-    assert arrays[1] == Frozen(None, None, "last") and rest[1] == Frozen(3, None, "last") and rest[0].w is None
+    assert (
+        arrays[1] == Frozen(None, None, "last")
+        and rest[1] == Frozen(3, None, "last")
+        and rest[0].w is None
+    )
     found = ft.grad(lambda arrays: loss(ft.tree.combine(arrays, rest)[0], X) * rest[1].w)(arrays)
     np.testing.assert_allclose(found[0].b, 3 * ft.grad(by_dict)({"w": W, "b": B}, X)["b"])
 
@@ -328,10 +393,19 @@ def test_paths_and_leaves_of_classes() -> None:
         b: Any
 
     nest = {"n": [Layer(1, Pair(2, 3))], "r": Registered(4, Frozen(5, None))}
-    assert ft.tree.paths(nest) == ["['n'][0].w", "['n'][0].b[0]", "['n'][0].b[1]", "['r'][0]", "['r'][1].w"]
+    assert ft.tree.paths(nest) == [
+        "['n'][0].w",
+        "['n'][0].b[0]",
+        "['n'][0].b[1]",
+        "['r'][0]",
+        "['r'][1].w",
+    ]
     assert ft.tree.paths(ft.tree.structure(nest)) == ft.tree.paths(nest)
     assert ft.tree.leaves(nest) == [1, 2, 3, 4, 5]
-    assert ft.tree.leaves(nest, is_leaf=lambda x: isinstance(x, Layer | Registered)) == [nest["n"][0], nest["r"]]
+    assert ft.tree.leaves(nest, is_leaf=lambda x: isinstance(x, Layer | Registered)) == [
+        nest["n"][0],
+        nest["r"],
+    ]
     assert ft.tree.leaves_with_path(nest)[0] == (("n", 0, "w"), 1)
     assert ft.tree.map(lambda x, y: x + y, nest, nest)["n"][0] == Layer(2, Pair(4, 6))
     assert ft.tree.map_with_path(lambda keys, x: keys[-1], Layer(1, 2)) == Layer("w", "b")
@@ -355,7 +429,10 @@ def test_a_class_that_cannot_be_a_nest_is_refused() -> None:
         (lambda: ft.tree.register(Other()), "register takes a class, not a Other"),
         (lambda: ft.tree.register(Other, lambda x: ((), None)), "one of flatten and unflatten"),
         (lambda: ft.tree.register(Registered), "registered already"),
-        (lambda: ft.tree.register(tuple, lambda x: (x, None), lambda _, x: x), "tuple is a pytree node already"),
+        (
+            lambda: ft.tree.register(tuple, lambda x: (x, None), lambda _, x: x),
+            "tuple is a pytree node already",
+        ),
     ):
         with pytest.raises(ArgumentError, match=message):
             call()
@@ -476,7 +553,13 @@ def loops() -> dict[str, Any]:
     deep: Any = X
     for _ in range(1500):
         deep = [deep]
-    return {"dataclass": link, "list": listed, "dict": mapped, "registered": registered, "depth": deep}
+    return {
+        "dataclass": link,
+        "list": listed,
+        "dict": mapped,
+        "registered": registered,
+        "depth": deep,
+    }
 
 
 @pytest.mark.parametrize("name", loops())
@@ -484,8 +567,10 @@ def test_a_nest_without_end_is_refused(name: str) -> None:
     tree = loops()[name]
     says = "levels deep" if name == "depth" else "contains itself: the object at .* is the"
     for run in (
-        ft.tree.leaves, ft.jit(lambda t: X), ft.grad(lambda t: 0.0), ft.vmap(lambda t: X), lambda t: ft.jit(lambda: t)(),
-        lambda t: ft.scan(lambda c, _: (c, None), t, length=2), lambda t: ft.tree.partition(callable, t),
+        ft.tree.leaves, ft.jit(lambda t: X), ft.grad(lambda t: 0.0), ft.vmap(lambda t: X),
+        lambda t: ft.jit(lambda: t)(),
+        lambda t: ft.scan(lambda c, _: (c, None), t, length=2),
+        lambda t: ft.tree.partition(callable, t),
     ):  # fmt: skip
         with pytest.raises(TreeError, match=says):
             run(tree)
@@ -517,15 +602,21 @@ class OwnDict(dict[str, Any]):
     pass
 
 
-@pytest.mark.parametrize("made", [OwnList([X, X]), OwnTuple((X, X)), OwnDict(w=X), {1.0}], ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize(
+    "made", [OwnList([X, X]), OwnTuple((X, X)), OwnDict(w=X), {1.0}], ids=lambda x: type(x).__name__
+)
 def test_classes_derived_from_nests_are_no_arrays(made: Any) -> None:
     for run in (
-        ft.grad(lambda t: 0.0), ft.jit(lambda t: X), ft.vmap(lambda t: X), lambda t: ft.jit(lambda: t)(),
-        lambda t: ft.scan(lambda c, _: (c, None), t, length=2), lambda t: ft.jvp(lambda t: X, (t,), (t,)),
+        ft.grad(lambda t: 0.0), ft.jit(lambda t: X), ft.vmap(lambda t: X),
+        lambda t: ft.jit(lambda: t)(),
+        lambda t: ft.scan(lambda c, _: (c, None), t, length=2), lambda t: ft.jvp(lambda t: X, (t,),
+        (t,)),
         lambda t: ft.jit(lambda p: ft.cond(p, lambda: X, lambda: t))(True), ft.trace(lambda t: X),
         lambda t: ft.vjp(lambda x: [t], X),
     ):  # fmt: skip
-        with pytest.raises((ArgumentError, DtypeError), match=r"(?s)is a|returned a.*functrace\.tree\.register"):
+        with pytest.raises(
+            (ArgumentError, DtypeError), match=r"(?s)is a|returned a.*functrace\.tree\.register"
+        ):
             run([made])
     with pytest.raises(DtypeError, match="not an array or a number"):
         ft.tree.ravel([made])

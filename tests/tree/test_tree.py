@@ -1,4 +1,6 @@
-"""`functrace.tree`: nests taken apart and put together, on plain and on traced values; `eval_shape`."""
+"""`functrace.tree`: nests taken apart and put together, on plain and on traced values;
+`eval_shape`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,11 @@ import pytest
 import functrace as ft
 from functrace.errors import ArgumentError, ShapeError, TreeError
 
-TREE = {"w": [np.arange(6.0).reshape(2, 3), np.float32(2.0)], "n": None, "b": (3.0, np.zeros((0, 2)))}
+TREE = {
+    "w": [np.arange(6.0).reshape(2, 3), np.float32(2.0)],
+    "n": None,
+    "b": (3.0, np.zeros((0, 2))),
+}
 
 
 def same(a: Any, b: Any) -> None:
@@ -38,7 +44,9 @@ def test_ravel_under_transforms() -> None:
     for transform in (ft.grad(loss), ft.jit(ft.grad(loss))):
         same(transform(tree), {"w": [3 * tree["w"][0] ** 2 + 2, np.float64(3 * 1.5**2)]})
     vector, unravel = ft.tree.ravel(tree)
-    np.testing.assert_array_equal(ft.grad(lambda v: loss(unravel(v)))(vector), ft.tree.ravel(ft.grad(loss)(tree))[0])
+    np.testing.assert_array_equal(
+        ft.grad(lambda v: loss(unravel(v)))(vector), ft.tree.ravel(ft.grad(loss)(tree))[0]
+    )
 
 
 def test_partition_and_combine() -> None:
@@ -58,17 +66,25 @@ def test_paths_folds_and_transposition() -> None:
     found, treedef = ft.tree.flatten_with_path(TREE)
     assert [keys for keys, _ in found] == [("b", 0), ("b", 1), ("w", 0), ("w", 1)]
     same(ft.tree.unflatten(treedef, [leaf for _, leaf in found]), TREE)
-    assert ft.tree.map_with_path(lambda keys, x: (keys[0], x), {"a": 1, "b": [2]}) == {"a": ("a", 1), "b": [("b", 2)]}
+    assert ft.tree.map_with_path(lambda keys, x: (keys[0], x), {"a": 1, "b": [2]}) == {
+        "a": ("a", 1),
+        "b": [("b", 2)],
+    }
     assert ft.tree.reduce(lambda a, b: a + b, [1, (2, 3)]) == 6
     assert ft.tree.reduce(lambda a, b: a + b, [], 5) == 5
     outer, inner = ft.tree.structure([0, 0]), ft.tree.structure({"a": 0, "b": 0})
-    assert ft.tree.transpose(outer, inner, [{"a": 1, "b": 2}, {"a": 3, "b": 4}]) == {"a": [1, 3], "b": [2, 4]}
+    assert ft.tree.transpose(outer, inner, [{"a": 1, "b": 2}, {"a": 3, "b": 4}]) == {
+        "a": [1, 3],
+        "b": [2, 4],
+    }
 
 
 def test_a_function_and_a_nest_in_the_wrong_order_are_told() -> None:
-    keep = lambda leaf: isinstance(leaf, np.ndarray)  # noqa: E731
+    keep = lambda leaf: isinstance(leaf, np.ndarray)
     for name in ("partition", "map", "map_with_path", "reduce", "reduce_associative"):
-        with pytest.raises(ArgumentError, match=f"{name}: the first argument is a dict, not a function of leaves") as caught:
+        with pytest.raises(
+            ArgumentError, match=f"{name}: the first argument is a dict, not a function of leaves"
+        ) as caught:
             getattr(ft.tree, name)(TREE, keep)
         assert f"{name}(function, tree)" in str(caught.value)
 
@@ -81,9 +97,16 @@ def test_a_function_and_a_nest_in_the_wrong_order_are_told() -> None:
 
 
 def test_all_broadcast_and_balanced_folds() -> None:
-    assert ft.tree.all({"a": np.True_, "b": (1, "x")}) and not ft.tree.all([1, [0]]) and ft.tree.all(None)
+    assert (
+        ft.tree.all({"a": np.True_, "b": (1, "x")})
+        and not ft.tree.all([1, [0]])
+        and ft.tree.all(None)
+    )
     assert ft.tree.all([(), []], is_leaf=lambda x: x == ()) is False
-    assert ft.tree.broadcast((1, {"a": 2}), ([0, 0], {"a": (0, None)})) == ([1, 1], {"a": (2, None)})
+    assert ft.tree.broadcast((1, {"a": 2}), ([0, 0], {"a": (0, None)})) == (
+        [1, 1],
+        {"a": (2, None)},
+    )
     for prefix in ((1,), (1, {"b": 2}), [1, 2]):
         with pytest.raises(TreeError, match="is not a prefix of"):
             ft.tree.broadcast(prefix, ([0, 0], {"a": 0}))

@@ -361,13 +361,14 @@ def _boxed(arguments: PyTree) -> Callable[..., Any] | None:
     )
 
 
+def _aval_or_leaf(leaf: Any) -> Any:
+    return aval_of(leaf) if isinstance(leaf, Tracer | np.ndarray | np.generic) else leaf
+
+
 def _declared(shapes: PyTree, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PyTree:
     """Return the declared results as a pytree of avals."""
     if callable(shapes) and not hasattr(shapes, "shape"):
-        known = lambda leaf: (
-            aval_of(leaf) if isinstance(leaf, Tracer | np.ndarray | np.generic) else leaf
-        )  # noqa: E731
-        placed, named = map_leaves(known, (args, kwargs))
+        placed, named = map_leaves(_aval_or_leaf, (args, kwargs))
         shapes = shapes(*placed, **named)
     return map_leaves(_aval, shapes)
 

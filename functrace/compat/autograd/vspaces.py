@@ -68,10 +68,9 @@ class VSpace:
 
         def draw(aval: ShapeDtype) -> Any:
             real = np.random.randn(*aval.shape)  # noqa: NPY002
-            return np.asarray(
-                real + 1j * np.random.randn(*aval.shape) if aval.dtype.kind == "c" else real,
-                aval.dtype,
-            )  # noqa: NPY002
+            if aval.dtype.kind == "c":
+                real = real + 1j * np.random.randn(*aval.shape)  # noqa: NPY002
+            return np.asarray(real, aval.dtype)
 
         return self._made([draw(aval) for aval in self.avals])
 

@@ -62,7 +62,10 @@ def naming_modules() -> str:
     """Return the hint for messages in lifted code: how to lift names that a module bound before."""
     if not is_lifted():
         return ""
-    return ". Here it is lifted: if a package has bound the name before, name it, functrace.numpy.lift(f, modules=['package'])"
+    return (
+        ". Here it is lifted: if a package has bound the name before, name it, "
+        "functrace.numpy.lift(f, modules=['package'])"
+    )
 
 
 def class_asked_for(x: Tracer, frame: FrameType | None) -> type:

@@ -507,7 +507,10 @@ def _jacobian_of(
 ) -> list[Tensor]:
     """Return the Jacobians of one output by all inputs."""
     columns: list[list[Tensor]] = [[] for _ in inputs]
-    refused = f"Output {place} of the user-provided function is independent of input {{}}. This is not allowed in strict mode."
+    refused = (
+        f"Output {place} of the user-provided function is independent of input {{}}. "
+        "This is not allowed in strict mode."
+    )
     for k in range(output.numel()):
         seed = zeros(output.numel(), dtype=output.dtype)
         seed._array[k] = 1

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - broken where the message allows it, not at a column
 """Messages about indexing, splitting and joining tensors.
 
 Layer: 9.

@@ -1,4 +1,5 @@
-"""Python's own ``if`` and ``while`` under `vmap`: what examples answer differently splits the batch.
+"""Python's own ``if`` and ``while`` under `vmap`: what examples answer differently splits the
+batch.
 
 No peer does this, so the oracle is the Python loop over examples.
 """
@@ -13,7 +14,14 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.errors import ArgumentError, ConcretizationError, DtypeError, ShapeError, TooManyPathsError, TreeError
+from functrace.errors import (
+    ArgumentError,
+    ConcretizationError,
+    DtypeError,
+    ShapeError,
+    TooManyPathsError,
+    TreeError,
+)
 from functrace.tracing.binding import is_recording
 from functrace.tracing.recording import Recording
 from functrace.transforms.examples import distinct
@@ -70,14 +78,20 @@ def in_place(x: Any) -> Any:
 SCALARS = np.concatenate([np.linspace(0.3, 40.0, 37), [2.0, 2.0, 1e-3]])
 VECTORS = np.random.default_rng(3).normal(size=(17, 3))
 FUNCTIONS: dict[str, tuple[Function, Any]] = {
-    "newton": (newton_sqrt, SCALARS), "collatz": (collatz, SCALARS), "nested choice": (nested_choice, VECTORS),
+    "newton": (newton_sqrt, SCALARS), "collatz": (collatz, SCALARS),
+    "nested choice": (nested_choice, VECTORS),
     "index": (by_index, VECTORS), "in place": (in_place, VECTORS),
 }  # fmt: skip
 every = pytest.mark.parametrize("f, batch", FUNCTIONS.values(), ids=FUNCTIONS)
 
 
 def looped(f: Callable[..., Any], *batches: Any) -> Any:
-    return np.stack([np.asarray(f(*[x.copy() if np.ndim(x) else x for x in xs])) for xs in zip(*batches, strict=True)])
+    return np.stack(
+        [
+            np.asarray(f(*[x.copy() if np.ndim(x) else x for x in xs]))
+            for xs in zip(*batches, strict=True)
+        ]
+    )
 
 
 def total(f: Function) -> Function:
@@ -103,7 +117,9 @@ def test_derivatives_are_those_of_the_loop(f: Function, batch: Any) -> None:
         np.testing.assert_allclose(ft.grad(total(f))(batch), weights * gradients, rtol=1e-11)
     tangent = np.cos(np.arange(batch.size).reshape(batch.shape))
     _, pushed = ft.jvp(ft.vmap(f), (batch,), (tangent,))
-    np.testing.assert_allclose(pushed, (gradients * tangent).reshape(len(batch), -1).sum(1), rtol=1e-10)
+    np.testing.assert_allclose(
+        pushed, (gradients * tangent).reshape(len(batch), -1).sum(1), rtol=1e-10
+    )
 
 
 @every
@@ -113,7 +129,10 @@ def test_second_derivatives_are_those_of_the_loop(f: Function, batch: Any) -> No
     found = ft.hessian(lambda batch: np.sum(ft.vmap(f)(batch)))(batch[:5])
     for k in range(5):
         np.testing.assert_allclose(
-            found[k][..., k, :] if batch.ndim > 1 else found[k, k], hessians[k], rtol=1e-9, atol=1e-11
+            found[k][..., k, :] if batch.ndim > 1 else found[k, k],
+            hessians[k],
+            rtol=1e-9,
+            atol=1e-11,
         )
 
 
@@ -122,21 +141,30 @@ def test_nested_maps_are_nested_loops(f: Function, batch: Any) -> None:
     stacked = np.stack([batch[:7], batch[7:14]])
     expected = np.stack([looped(f, part) for part in stacked])
     np.testing.assert_allclose(ft.vmap(ft.vmap(f))(stacked), expected, rtol=1e-13)
-    np.testing.assert_allclose(ft.vmap(ft.vmap(f), in_axes=1, out_axes=1)(stacked), expected, rtol=1e-13)
+    np.testing.assert_allclose(
+        ft.vmap(ft.vmap(f), in_axes=1, out_axes=1)(stacked), expected, rtol=1e-13
+    )
     gradient = ft.vmap(ft.grad(lambda part: np.sum(ft.vmap(f)(part))))(stacked)
-    np.testing.assert_allclose(gradient, np.stack([looped(ft.grad(f), part) for part in stacked]), rtol=1e-11)
+    np.testing.assert_allclose(
+        gradient, np.stack([looped(ft.grad(f), part) for part in stacked]), rtol=1e-11
+    )
 
 
-# -- random programs -------------------------------------------------------------------------------------------------------
+# -- random programs -------------------------------------------------------------------------------
 
 
 def program(rng: np.random.Generator, depth: int = 3) -> Function:
-    """A random function of a vector and a state, with branches and loops on values, as nested closures."""
-    kind = rng.choice(["op", "then", "then", "if", "while", "for", "write", "mask"]) if depth else "op"
+    """A random function of a vector and a state, with branches and loops on values, as nested
+    closures.
+    """
+    kind = (
+        rng.choice(["op", "then", "then", "if", "while", "for", "write", "mask"]) if depth else "op"
+    )
     c, k = float(rng.normal()), int(rng.integers(3))
     if kind == "op":
         ops: list[Function] = [
-            lambda x: np.sin(x) + c, lambda x: x * c, lambda x: np.tanh(x[::-1]) * x, lambda x: x - np.mean(x) * 0.5,
+            lambda x: np.sin(x) + c, lambda x: x * c, lambda x: np.tanh(x[::-1]) * x,
+            lambda x: x - np.mean(x) * 0.5,
             lambda x: np.concatenate([x[1:], x[:1]]) * 0.8, lambda x: np.where(x > c, x, -x),
         ]  # fmt: skip
         return ops[rng.integers(len(ops))]
@@ -171,7 +199,14 @@ def program(rng: np.random.Generator, depth: int = 3) -> Function:
         chosen = x[x > 0.3 * c]
         return x * np.sum(chosen) if len(chosen) > 1 else body(x)
 
-    return {"then": then, "if": choose, "while": loop, "for": count, "write": write, "mask": masked}[kind]
+    return {
+        "then": then,
+        "if": choose,
+        "while": loop,
+        "for": count,
+        "write": write,
+        "mask": masked,
+    }[kind]
 
 
 @pytest.mark.sampled(4)
@@ -184,19 +219,27 @@ def test_random_programs_are_the_loop(seed: int) -> None:
     def f(x: Any) -> Any:
         return np.sum(step(x) * np.array([1.0, 0.5, -0.3]))
 
-    mapped = lambda x: ft.vmap(f, max_paths=1000)(x)  # noqa: E731
+    mapped = lambda x: ft.vmap(f, max_paths=1000)(x)
     np.testing.assert_allclose(mapped(batch), looped(f, batch), rtol=1e-12, atol=1e-13)
     gradients = looped(ft.grad(f), batch)
-    np.testing.assert_allclose(ft.vmap(ft.grad(f), max_paths=1000)(batch), gradients, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(ft.grad(lambda x: np.sum(mapped(x)))(batch), gradients, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        ft.vmap(ft.grad(f), max_paths=1000)(batch), gradients, rtol=1e-10, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        ft.grad(lambda x: np.sum(mapped(x)))(batch), gradients, rtol=1e-10, atol=1e-12
+    )
     pair = np.stack([batch, batch[::-1]])
     found = ft.vmap(lambda part: np.sum(ft.vmap(f, max_paths=1000)(part)), max_paths=1000)(pair)
-    np.testing.assert_allclose(found, [looped(f, part).sum() for part in pair], rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(
+        found, [looped(f, part).sum() for part in pair], rtol=1e-11, atol=1e-12
+    )
     second = looped(ft.hessian(f), batch[:3])
-    np.testing.assert_allclose(ft.vmap(ft.hessian(f), max_paths=1000)(batch[:3]), second, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(
+        ft.vmap(ft.hessian(f), max_paths=1000)(batch[:3]), second, rtol=1e-8, atol=1e-9
+    )
 
 
-# -- what a call takes and returns -----------------------------------------------------------------------------------------
+# -- what a call takes and returns -----------------------------------------------------------------
 
 
 def test_pytrees_axes_and_keywords() -> None:
@@ -207,7 +250,9 @@ def test_pytrees_axes_and_keywords() -> None:
 
     p = {"limit": 0.1, "w": np.array([1.0, 2.0, 3.0])}
     shift = np.arange(17.0)
-    run = ft.vmap(f, in_axes=({"limit": None, "w": None}, 1, None), out_axes=({"y": -1, "w": None}, 0))
+    run = ft.vmap(
+        f, in_axes=({"limit": None, "w": None}, 1, None), out_axes=({"y": -1, "w": None}, 0)
+    )
     found, sums = run(p, VECTORS.T, 2.0, shift=shift)
     expected = [f(p, x, 2.0, shift=s) for x, s in zip(VECTORS, shift, strict=True)]
     np.testing.assert_allclose(found["y"], np.stack([e[0]["y"] for e in expected], -1))
@@ -225,12 +270,12 @@ def test_results_that_one_path_has_for_all_examples_alike() -> None:
     np.testing.assert_array_equal(gradient, [0.0, 0.0])
     signs = np.array([1.0, -1.0])
     for number, expected in ((0, [1.0, 0.0]), (0.0, [1.0, 0.0]), (True, [1.0, 1.0])):
-        positive: Function = lambda x, number=number: x if x > 0.0 else number  # noqa: E731
+        positive: Function = lambda x, number=number: x if x > 0.0 else number
         found = ft.vmap(positive)(signs)
         np.testing.assert_array_equal(found, expected)
         assert found.dtype == np.float64
         assert ft.vmap(positive)(signs.astype(np.float32)).dtype == np.float32
-    counts: Function = lambda x: 1 if x > 0 else 2  # noqa: E731
+    counts: Function = lambda x: 1 if x > 0 else 2
     assert ft.vmap(counts)(signs).tolist() == [1, 2]
 
 
@@ -240,7 +285,9 @@ def test_numbers_split_by_distinct_value() -> None:
 
     x = np.array([1.0, -0.0, 2.0, 0.0, 1.0, np.nan])
     np.testing.assert_array_equal(ft.vmap(f)(x), x * x)
-    np.testing.assert_array_equal(ft.vmap(lambda x: x + len(ft.value(x).tolist()))(VECTORS), VECTORS + 3)
+    np.testing.assert_array_equal(
+        ft.vmap(lambda x: x + len(ft.value(x).tolist()))(VECTORS), VECTORS + 3
+    )
 
 
 def test_distinct_rows_are_numbered_as_they_appear() -> None:
@@ -251,7 +298,7 @@ def test_distinct_rows_are_numbered_as_they_appear() -> None:
     assert distinct(np.zeros((3, 0)))[1] == 1
 
 
-# -- cost ------------------------------------------------------------------------------------------------------------------
+# -- cost ------------------------------------------------------------------------------------------
 
 
 def counted(f: Function) -> tuple[Function, list[int]]:
@@ -264,7 +311,9 @@ def counted(f: Function) -> tuple[Function, list[int]]:
     return run, runs
 
 
-@pytest.mark.parametrize("transform", [ft.vmap, lambda f: ft.grad(total(f)), lambda f: ft.vmap(ft.grad(f))])
+@pytest.mark.parametrize(
+    "transform", [ft.vmap, lambda f: ft.grad(total(f)), lambda f: ft.vmap(ft.grad(f))]
+)
 def test_the_function_runs_once_per_path(transform: Callable[[Function], Function]) -> None:
     run, runs = counted(newton_sqrt)
     turns: set[int] = set()
@@ -322,7 +371,7 @@ def test_values_that_nothing_reads_are_let_go(monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_allclose(ft.vmap(ft.grad(f))(x), looped(ft.grad(f), x), rtol=1e-10)
 
 
-# -- what goes wrong -------------------------------------------------------------------------------------------------------
+# -- what goes wrong -------------------------------------------------------------------------------
 
 
 def test_too_many_paths_say_how_many_and_which_line() -> None:
@@ -335,7 +384,9 @@ def test_too_many_paths_say_how_many_and_which_line() -> None:
         ft.vmap(newton_sqrt, max_paths=2)(SCALARS)
     with pytest.raises(TooManyPathsError, match="max_paths is 1"):
         ft.vmap(nested_choice, max_paths=1)(VECTORS)
-    np.testing.assert_array_equal(ft.vmap(lambda x: x if x > -9.0 else x * 2.0, max_paths=1)(SCALARS), SCALARS)
+    np.testing.assert_array_equal(
+        ft.vmap(lambda x: x if x > -9.0 else x * 2.0, max_paths=1)(SCALARS), SCALARS
+    )
     with pytest.raises(ConcretizationError):
         ft.vmap(newton_sqrt, max_paths=0)(SCALARS)
     with pytest.raises(ArgumentError, match="max_paths=-1"):
@@ -358,9 +409,14 @@ def test_results_that_do_not_go_together_name_the_lines() -> None:
         return np.rint(x).astype(np.int64) if x > 0.0 else 0.5
 
     batch = np.array([1.0, -1.0])
-    with pytest.raises(ShapeError, match=r"f64\[2\], another f64\[3\](.|\n)*if x > 0.0(.|\n)*np.stack\(\[x, x, x\]\)"):
+    with pytest.raises(
+        ShapeError,
+        match=r"f64\[2\], another f64\[3\](.|\n)*if x > 0.0(.|\n)*np.stack\(\[x, x, x\]\)",
+    ):
         ft.vmap(shapes)(batch)
-    with pytest.raises(DtypeError, match=r"f64\[\], another i64\[\](.|\n)*test_divergent_paths.py:\d+ in dtypes"):
+    with pytest.raises(
+        DtypeError, match=r"f64\[\], another i64\[\](.|\n)*test_divergent_paths.py:\d+ in dtypes"
+    ):
         ft.vmap(dtypes)(batch)
     with pytest.raises(TreeError, match=r"they diverge at test_divergent_paths.py:\d+ in trees"):
         ft.vmap(trees)(batch)
@@ -384,7 +440,9 @@ def test_an_exception_of_one_path_is_the_users_and_leaves_nothing_active() -> No
 
     with pytest.raises(KeyError, match="too large") as caught:
         ft.grad(lambda x: np.sum(ft.vmap(f)(x)))(np.array([1.0, 3.0, 4.0]))
-    assert "examples 1, 2" in caught.value.__notes__[0] and "if x > 2.0" in caught.value.__notes__[0]
+    assert (
+        "examples 1, 2" in caught.value.__notes__[0] and "if x > 2.0" in caught.value.__notes__[0]
+    )
     assert not is_recording()
     np.testing.assert_array_equal(ft.vmap(f)(np.array([1.0, 2.0])), [2.0, 4.0])
 
@@ -455,7 +513,7 @@ def test_masks_wait_with_their_question() -> None:
         return x
 
     np.testing.assert_array_equal(ft.vmap(cut, max_paths=0)(rows), looped(cut, rows))
-    chosen = lambda x: np.sum(x[x > 0.5] ** 2) + x[x > 0.5].size  # noqa: E731
+    chosen = lambda x: np.sum(x[x > 0.5] ** 2) + x[x > 0.5].size
     np.testing.assert_allclose(ft.vmap(chosen, max_paths=300)(rows), looped(chosen, rows))
 
 
@@ -473,4 +531,6 @@ def test_a_traced_value_prints_without_a_question() -> None:
 def test_recordings_are_collected() -> None:
     ft.vmap(newton_sqrt)(SCALARS)
     gc.collect()
-    assert not [x for x in gc.get_objects() if isinstance(x, Recording) and x.owner == "vmap of newton_sqrt"]
+    assert not [
+        x for x in gc.get_objects() if isinstance(x, Recording) and x.owner == "vmap of newton_sqrt"
+    ]

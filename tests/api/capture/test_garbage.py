@@ -1,4 +1,6 @@
-"""Transforms leave no cycles: what a call has recorded is gone when it returns, without the cycle collector."""
+"""Transforms leave no cycles: what a call has recorded is gone when it returns, without the cycle
+collector.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ def nested(tree: dict[str, np.ndarray]) -> np.ndarray:
     return tree["a"] * tree["b"].sum()
 
 
-jitted, checkpointed = ft.jit(f), ft.checkpoint(f)  # what is made of a function refers to itself; calls of it do not
+jitted, checkpointed = (
+    ft.jit(f),
+    ft.checkpoint(f),
+)  # what is made of a function refers to itself; calls of it do not
 
 
 CALLS: dict[str, Callable[[], object]] = {

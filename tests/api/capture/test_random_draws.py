@@ -60,7 +60,14 @@ def _closing() -> Any:
     return closing_over
 
 
-DRAWING = [of_global_state, of_module_generator, of_random_state, of_imported_function, in_a_lambda, _closing()]
+DRAWING = [
+    of_global_state,
+    of_module_generator,
+    of_random_state,
+    of_imported_function,
+    in_a_lambda,
+    _closing(),
+]
 
 
 @pytest.fixture(autouse=True)

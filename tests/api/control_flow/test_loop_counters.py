@@ -1,4 +1,6 @@
-"""The number of a step of ``fori_loop``, for bounds of every pair of integer dtypes, against Python's ``range``."""
+"""The number of a step of ``fori_loop``, for bounds of every pair of integer dtypes, against
+Python's ``range``.
+"""
 
 import itertools
 import signal
@@ -18,7 +20,18 @@ DTYPES = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32,
 def numbers(dtype: type[np.integer[Any]]) -> list[np.integer[Any]]:
     """Both ends of a dtype, and what is near zero."""
     info = np.iinfo(dtype)
-    return [dtype(x) for x in {int(info.min), max(int(info.min), -3), 0, 5, 100, int(info.max) - 2, int(info.max)}]
+    return [
+        dtype(x)
+        for x in {
+            int(info.min),
+            max(int(info.min), -3),
+            0,
+            5,
+            100,
+            int(info.max) - 2,
+            int(info.max),
+        }
+    ]
 
 
 def bounds() -> Iterator[tuple[Any, Any]]:
@@ -26,7 +39,9 @@ def bounds() -> Iterator[tuple[Any, Any]]:
     every = [x for dtype in DTYPES for x in numbers(dtype)]
     every += [np.array(x) for x in every[::3]] + [-200, -3, 0, 5, 200, 2**31, 2**62]
     for lower, upper in itertools.product(every, every):
-        if int(upper) - int(lower) <= 300 and (int(upper) >= int(lower) or int(lower) - int(upper) in (1, 3, 5, 100, 255)):
+        if int(upper) - int(lower) <= 300 and (
+            int(upper) >= int(lower) or int(lower) - int(upper) in (1, 3, 5, 100, 255)
+        ):
             yield lower, upper
 
 
@@ -51,7 +66,9 @@ def limit(seconds: int) -> Iterator[None]:
 
 def steps(lower: Any, upper: Any) -> Any:
     """Count the steps, and mix their numbers in their order; the last one shows the dtype."""
-    return ft.fori_loop(lower, upper, lambda i, s: (s[0] + 1, s[1] * 0.5 + 1.0 * i), (0, np.float64(0.0)))
+    return ft.fori_loop(
+        lower, upper, lambda i, s: (s[0] + 1, s[1] * 0.5 + 1.0 * i), (0, np.float64(0.0))
+    )
 
 
 def expected(lower: Any, upper: Any) -> tuple[int, float]:
@@ -68,8 +85,12 @@ WAYS: dict[str, Callable[[Any, Any], Any]] = {
     "jit": jitted,
     "jit, lower known": lambda lower, upper: ft.jit(lambda upper: steps(lower, upper))(upper),
     "jit, upper known": lambda lower, upper: ft.jit(lambda lower: steps(lower, upper))(lower),
-    "vmap": lambda lower, upper: [y[0] for y in ft.vmap(steps)(np.asarray(lower)[None], np.asarray(upper)[None])],
-    "jvp": lambda lower, upper: ft.jvp(lambda x: (steps(lower, upper)[0], x * steps(lower, upper)[1]), (1.0,), (0.0,))[0],
+    "vmap": lambda lower, upper: [
+        y[0] for y in ft.vmap(steps)(np.asarray(lower)[None], np.asarray(upper)[None])
+    ],
+    "jvp": lambda lower, upper: ft.jvp(
+        lambda x: (steps(lower, upper)[0], x * steps(lower, upper)[1]), (1.0,), (0.0,)
+    )[0],
 }
 
 
@@ -102,5 +123,9 @@ def test_dtype_of_a_step_holds_both_bounds_and_is_the_same_in_every_way() -> Non
             assert seen[:2] == [int, int]
             continue
         promoted = np.result_type(*[np.int64 if kind is int else kind for kind in (one, other)])
-        wanted = promoted if promoted.kind != "f" else np.dtype(np.uint64 if one is np.uint64 else np.int64)
+        wanted = (
+            promoted
+            if promoted.kind != "f"
+            else np.dtype(np.uint64 if one is np.uint64 else np.int64)
+        )
         assert set(seen) == {wanted}, (one, other, seen)

@@ -41,8 +41,10 @@ def in_root(a: Any) -> Any:
 
 def in_linear_solve(a: Any) -> Any:
     matrix = np.array([[4.0, 1.0], [1.0, 3.0]])
-    way = lambda _, b: np.linalg.solve(matrix * a, b)  # noqa: E731
-    return np.sum(ft.custom_linear_solve(lambda x: a * (matrix @ x), np.ones(2), way, symmetric=True))
+    way = lambda _, b: np.linalg.solve(matrix * a, b)
+    return np.sum(
+        ft.custom_linear_solve(lambda x: a * (matrix @ x), np.ones(2), way, symmetric=True)
+    )
 
 
 def in_custom_vmap(a: Any) -> Any:
@@ -107,10 +109,12 @@ def in_vmap_rule(a: Any) -> Any:
 
 
 FOUND = [
-    in_checkpoint, in_scan, in_while, in_cond, in_root, in_linear_solve, in_custom_vmap, in_jit, in_vmap, in_closure_convert,
+    in_checkpoint, in_scan, in_while, in_cond, in_root, in_linear_solve, in_custom_vmap, in_jit,
+    in_vmap, in_closure_convert,
 ]  # fmt: skip
 REFUSED = [
-    in_custom_vjp, in_backward_alone, in_custom_jvp, in_jvp_rule_alone, in_an_argument_that_is_a_function, in_symbolic_rule,
+    in_custom_vjp, in_backward_alone, in_custom_jvp, in_jvp_rule_alone,
+    in_an_argument_that_is_a_function, in_symbolic_rule,
     in_vmap_rule,
 ]  # fmt: skip
 DERIVATIVES: dict[str, Callable[[Any], Any]] = {

@@ -1,4 +1,6 @@
-"""A function with rules of its own returns a plain argument as it is: a write to it is seen as in NumPy, or refused."""
+"""A function with rules of its own returns a plain argument as it is: a write to it is seen as in
+NumPy, or refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a tangent, a cotangent and a position may be: dtypes are those of the function, and a bool is no position."""
+"""What a tangent, a cotangent and a position may be: dtypes are those of the function, and a bool
+is no position.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ OTHERS = ("bool", "int8", "int64", *FLOATS)
 
 
 def given(f: Callable[..., Any], x: Any, direction: Any) -> list[Callable[[], Any]]:
-    """Return every way to give a function a tangent or a cotangent (its result has the shape and dtype of its argument)."""
+    """Return every way to give a function a tangent or a cotangent (its result has the shape and
+    dtype of its argument).
+    """
     return [
         lambda: ft.jvp(f, (x,), (direction,)),
         lambda: ft.linearize(f, x)[1](direction),
@@ -35,7 +39,9 @@ def test_tangents_and_cotangents_have_the_dtype_of_the_function(kind: str) -> No
             if other == kind:
                 call()
             else:
-                with pytest.raises(DtypeError, match=rf"fix: convert them, e\.g\. with \.astype\(np\.{kind}\)"):
+                with pytest.raises(
+                    DtypeError, match=rf"fix: convert them, e\.g\. with \.astype\(np\.{kind}\)"
+                ):
                     call()
         for call in given(np.sin, x[0], direction[0]):
             if other == kind:

@@ -27,7 +27,14 @@ def layers(ws: Any, h: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("words", "nbytes"),
-    [("300 MB", 300 * 10**6), ("1.5GiB", 3 << 29), ("20 kb", 20_000), ("7 KiB", 7168), ("12 B", 12), (4096, 4096)],
+    [
+        ("300 MB", 300 * 10**6),
+        ("1.5GiB", 3 << 29),
+        ("20 kb", 20_000),
+        ("7 KiB", 7168),
+        ("12 B", 12),
+        (4096, 4096),
+    ],
 )
 def test_sizes_are_numbers_or_words(words: Any, nbytes: int) -> None:
     assert parsed_bytes(words) == nbytes
@@ -93,8 +100,12 @@ def test_derivatives_are_the_same_under_every_transform(f: Any) -> None:
         np.testing.assert_array_equal(found, ft.grad(f)(X))
         np.testing.assert_array_equal(bounded(X), f(X))
         np.testing.assert_allclose(ft.hessian(bounded)(X), ft.hessian(f)(X), rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(ft.vmap(ft.grad(bounded))(BATCH), ft.vmap(ft.grad(f))(BATCH), rtol=1e-13, atol=1e-13)
-        np.testing.assert_allclose(ft.jvp(bounded, (X,), (X,))[1], ft.jvp(f, (X,), (X,))[1], rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(
+            ft.vmap(ft.grad(bounded))(BATCH), ft.vmap(ft.grad(f))(BATCH), rtol=1e-13, atol=1e-13
+        )
+        np.testing.assert_allclose(
+            ft.jvp(bounded, (X,), (X,))[1], ft.jvp(f, (X,), (X,))[1], rtol=1e-13, atol=1e-13
+        )
 
 
 def test_inner_policies_and_what_is_printed_stay(capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,7 +133,7 @@ def test_inner_policies_and_what_is_printed_stay(capsys: pytest.CaptureFixture[s
     np.testing.assert_array_equal(found, ft.grad(f)(x))
 
 
-# -- control flow --------------------------------------------------------------------------------------------------------
+# -- control flow ----------------------------------------------------------------------------------
 
 
 def turn(v: Any) -> Any:
@@ -131,7 +142,9 @@ def turn(v: Any) -> Any:
 
 def counted(body: Any, v: Any, steps: int, most: int | None) -> Any:
     """Take steps of a `while_loop`."""
-    return ft.while_loop(lambda s: s[0] < steps, lambda s: (s[0] + 1, body(s[1])), (0, v), max_steps=most)[1]
+    return ft.while_loop(
+        lambda s: s[0] < steps, lambda s: (s[0] + 1, body(s[1])), (0, v), max_steps=most
+    )[1]
 
 
 SCALES = np.linspace(0.5, 1.0, 8)
@@ -143,11 +156,15 @@ LOOPS: dict[str, Any] = {
     "while_loop, fewer steps": lambda x: counted(turn, x, 8, 20),
     "while_loop, twice": lambda x: counted(turn, counted(lambda v: np.sin(v) * v, x, 6, 6), 8, 8),
     "while_loop of numbers": lambda x: counted(np.sin, np.sum(x), 2000, 2000),
-    "while_loop in scan": lambda x: ft.scan(lambda c, s: (counted(turn, c, 4, 4) * s, None), x, SCALES)[0],
+    "while_loop in scan": lambda x: ft.scan(
+        lambda c, s: (counted(turn, c, 4, 4) * s, None), x, SCALES
+    )[0],
     "while_loop in while_loop": lambda x: counted(lambda v: counted(turn, v, 4, 4), x, 3, 3),
     "while_loop in cond": lambda x: ft.cond(x[0] > 0, lambda v: counted(turn, v, 8, 8), turn, x),
     "while_loop of checkpoints": lambda x: counted(ft.checkpoint(lambda v: turn(turn(v))), x, 8, 8),
-    "cond in scan": lambda x: ft.scan(lambda c, s: (ft.cond(s > 0.7, turn, np.sin, c), None), x, SCALES)[0],
+    "cond in scan": lambda x: ft.scan(
+        lambda c, s: (ft.cond(s > 0.7, turn, np.sin, c), None), x, SCALES
+    )[0],
     "map": lambda x: ft.map(lambda row: turn(turn(row)), x.reshape(40, -1)),
     "chain": lambda x: turn(turn(turn(turn(x)))),
 }
@@ -168,7 +185,7 @@ def measured(run: Any, x: Any) -> int:
 @pytest.mark.parametrize("name", LOOPS)
 def test_budget_of_control_flow_holds_as_measured(name: str) -> None:
     x = np.linspace(0.1, 1.0, 40_000)
-    f = lambda x: np.sum(LOOPS[name](x))  # noqa: E731
+    f = lambda x: np.sum(LOOPS[name](x))
     expected = ft.grad(f)(x)
     with pytest.raises(ArgumentError, match=r"needs [0-9,]+ bytes") as caught:
         ft.jit(ft.grad(ft.checkpoint(f, policy=ft.policies.budget(1))))(x)
@@ -198,10 +215,15 @@ def test_budget_of_a_loop_that_nothing_limits_raises(loop: Any) -> None:
 
 def test_budget_of_a_loop_that_keeps_nothing_does_not_depend_on_its_steps() -> None:
     def f(x: Any) -> Any:
-        k = ft.while_loop(lambda k: k < 100, lambda k: 2 * k, ft.stop_gradient(np.sum(x)).astype(int) + 1)
+        k = ft.while_loop(
+            lambda k: k < 100, lambda k: 2 * k, ft.stop_gradient(np.sum(x)).astype(int) + 1
+        )
         return np.sum(np.sin(x)) * k
 
     x = np.linspace(0.0, 1.0, 5)
     np.testing.assert_allclose(
-        ft.grad(ft.checkpoint(f, policy=ft.policies.budget(4000)))(x), ft.grad(f)(x), rtol=1e-15, atol=0.0
+        ft.grad(ft.checkpoint(f, policy=ft.policies.budget(4000)))(x),
+        ft.grad(f)(x),
+        rtol=1e-15,
+        atol=0.0,
     )

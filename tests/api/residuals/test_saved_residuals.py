@@ -1,4 +1,6 @@
-"""``saved_residuals`` lists what a derivative keeps, with bytes, lines and reasons, and computes nothing."""
+"""``saved_residuals`` lists what a derivative keeps, with bytes, lines and reasons, and computes
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -50,14 +52,19 @@ def test_rows_of_a_plain_function() -> None:
         "result of exp": "derivative of exp",
         "result of sub, for the derivative only": "derivative of tanh",
     }
-    lines = {"result of sin": "np.sin", "argument p_w": "np.exp", "result of sub, for the derivative only": "np.tanh"}
+    lines = {
+        "result of sin": "np.sin",
+        "argument p_w": "np.exp",
+        "result of sub, for the derivative only": "np.tanh",
+    }
     for made, text in lines.items():
         source = found[made].source
         assert os.path.basename(source.file) == HERE and source.line == line_of(layer, text), made
 
 
 def test_what_is_listed_is_what_the_pullback_keeps() -> None:
-    # The linear part of a hand-written derivative: cos(x) for sin, and both operands of the product.
+    # The linear part of a hand-written derivative: cos(x) for sin, and both operands of the
+    # product.
     assert {r.aval.shape for r in ft.saved_residuals(lambda x: np.sin(x))(X)} == {(3,)}
     assert len(ft.saved_residuals(lambda x: x * 2.0 + 1.0)(X)) == 0
     assert len(ft.saved_residuals(lambda x: np.sum(np.cumsum(x)))(X)) == 0
@@ -72,7 +79,9 @@ def test_a_value_that_is_needed_twice_is_kept_once() -> None:
     assert sorted(r.made for r in kept) == ["argument x", "result of exp", "result of mul"]
 
 
-@pytest.mark.parametrize("wrap", [ft.jit, lambda f: ft.checkpoint(f, policy=ft.policies.save), ft.checkpoint])
+@pytest.mark.parametrize(
+    "wrap", [ft.jit, lambda f: ft.checkpoint(f, policy=ft.policies.save), ft.checkpoint]
+)
 def test_functions_that_are_called_as_one_are_looked_into(wrap: Any) -> None:
     found = rows(lambda x: np.sum(wrap(lambda x: np.tanh(W @ x))(x)), X)
     if wrap is ft.checkpoint:
@@ -86,7 +95,9 @@ def test_checkpoint_keeps_operands_only() -> None:
     p = {"w": V}
     assert set(rows(ft.checkpoint(layer), X, p)) == {"argument x", "captured array", "argument p_w"}
     h = np.zeros((4096, 32))
-    plain, checkpointed = (ft.saved_residuals(chain(w))(h).nbytes for w in (lambda f: f, ft.checkpoint))
+    plain, checkpointed = (
+        ft.saved_residuals(chain(w))(h).nbytes for w in (lambda f: f, ft.checkpoint)
+    )
     assert checkpointed <= 0.2 * plain
 
 
@@ -98,7 +109,9 @@ PACKED_IN: dict[str, Any] = {
     "map": lambda f: lambda x: ft.map(f, x),
     "vmap": lambda f: lambda x: ft.vmap(f)(x),
     "cond": lambda f: lambda x: ft.jit(lambda x: ft.cond(x[0] > 0, f, np.cos, x))(x),
-    "cond in scan": lambda f: lambda x: ft.scan(lambda c, s: (ft.cond(s > 0, f, lambda v: f(v) * 2.0, c), None), x, x)[0],
+    "cond in scan": lambda f: (
+        lambda x: ft.scan(lambda c, s: (ft.cond(s > 0, f, lambda v: f(v) * 2.0, c), None), x, x)[0]
+    ),
     "choice per example": lambda f: lambda x: ft.vmap(lambda v: ft.cond(v > 0.5, f, np.cos, v))(x),
 }
 
@@ -111,7 +124,9 @@ def test_packed_bytes_are_those_that_pack_gets_and_no_others(name: str) -> None:
         handed.append(x.nbytes)
         return x.astype(np.float32)
 
-    layer = ft.checkpoint(lambda x: np.sin(np.sin(x)), policy=ft.policies.pack(pack, lambda x: x.astype(np.float64)))
+    layer = ft.checkpoint(
+        lambda x: np.sin(np.sin(x)), policy=ft.policies.pack(pack, lambda x: x.astype(np.float64))
+    )
     f, x = PACKED_IN[name](layer), np.linspace(0.1, 1.0, 8)
     kept = ft.saved_residuals(lambda x: np.sum(f(x)))(x)
     assert not handed, "nothing is computed"
@@ -125,7 +140,10 @@ def test_packed_bytes_are_those_that_pack_gets_and_no_others(name: str) -> None:
 
 
 def test_packed_values_of_each_step_are_not_counted_as_arrays() -> None:
-    layer = ft.checkpoint(np.sin, policy=ft.policies.pack(lambda x: x.astype(np.float32), lambda x: x.astype(np.float64)))
+    layer = ft.checkpoint(
+        np.sin,
+        policy=ft.policies.pack(lambda x: x.astype(np.float32), lambda x: x.astype(np.float64)),
+    )
     kept = ft.saved_residuals(lambda x: counted(lambda v: layer(v) * v, x))(X)
     packed = [r for r in kept if r.is_packed]
     assert packed and all(r.each and ", packed" in r.made for r in packed)
@@ -142,7 +160,9 @@ def test_packed_and_named_values() -> None:
     found = rows(ft.checkpoint(lambda x: x * ft.checkpoint_name(np.sinh(x), "e"), policy=policy), X)
     assert "argument x, packed" in found and "named 'e', packed" in found
     assert all(made.endswith(", packed") for made in found)
-    named = ft.checkpoint(lambda x: np.sin(ft.checkpoint_name(np.exp(x), "e")), policy=ft.policies.save_names("e"))
+    named = ft.checkpoint(
+        lambda x: np.sin(ft.checkpoint_name(np.exp(x), "e")), policy=ft.policies.save_names("e")
+    )
     found = rows(named, X)
     assert "named 'e'" in found and "np.exp(x)" in found["named 'e'"].source.expression
 
@@ -158,7 +178,11 @@ def test_loop_lists_stacks_with_the_lines_of_its_body() -> None:
 
     found = rows(loop, X)
     # The carry itself is not: only its product with a slice that has no derivative.
-    assert set(found) == {"captured array", "result of sub of each of 4 steps", "result of cos of each of 4 steps"}
+    assert set(found) == {
+        "captured array",
+        "result of sub of each of 4 steps",
+        "result of cos of each of 4 steps",
+    }
     stack = found["result of cos of each of 4 steps"]
     assert stack.aval.shape == (4, 3) and stack.nbytes == 96
     assert stack.why == "derivative of sin" and stack.source.line == line_of(body, "np.sin")
@@ -167,8 +191,16 @@ def test_loop_lists_stacks_with_the_lines_of_its_body() -> None:
 
 
 def test_choice() -> None:
-    found = rows(ft.jit(lambda x: np.sum(ft.cond(x[0] > 0, lambda x: np.sin(x) * x, lambda x: np.exp(x), x))), X)
-    assert found["result of greater"].nbytes == 1 and found["result of greater"].why == "derivative of cond"
+    found = rows(
+        ft.jit(
+            lambda x: np.sum(ft.cond(x[0] > 0, lambda x: np.sin(x) * x, lambda x: np.exp(x), x))
+        ),
+        X,
+    )
+    assert (
+        found["result of greater"].nbytes == 1
+        and found["result of greater"].why == "derivative of cond"
+    )
     assert "argument x" in found
     assert any(made.startswith("result of cond") for made in found)
 
@@ -203,7 +235,11 @@ def test_nothing_is_kept_of_a_function_without_derivative() -> None:
 def test_nothing_is_computed_unless_the_function_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     original = Recording.value
-    monkeypatch.setattr(Recording, "value", lambda self, variable: (asked.append(variable), original(self, variable))[1])
+    monkeypatch.setattr(
+        Recording,
+        "value",
+        lambda self, variable: (asked.append(variable), original(self, variable))[1],
+    )
     with np.errstate(all="raise"):
         ft.saved_residuals(lambda x: np.log(x))(np.zeros(3))
     assert asked == []

@@ -21,7 +21,9 @@ def scanned(x: Any) -> Any:
 
 
 def backwards(x: Any) -> Any:
-    carry, ys = ft.scan(lambda c, a: (c + a, c * a), x[0], np.stack([x, x * 2.0]).T[0], reverse=True)
+    carry, ys = ft.scan(
+        lambda c, a: (c + a, c * a), x[0], np.stack([x, x * 2.0]).T[0], reverse=True
+    )
     return np.sum(ys) * carry
 
 
@@ -38,7 +40,9 @@ def to_a_traced_bound(x: Any) -> Any:
 
 
 def halved(x: Any) -> Any:
-    return ft.while_loop(lambda v: v[0] < 50.0, lambda v: (v[0] * 2.0 + x[0], v[1] + 1), (x[1], 0))[0]
+    return ft.while_loop(lambda v: v[0] < 50.0, lambda v: (v[0] * 2.0 + x[0], v[1] + 1), (x[1], 0))[
+        0
+    ]
 
 
 def not_at_all(x: Any) -> Any:
@@ -58,7 +62,9 @@ def associative(x: Any) -> Any:
 
 
 def jitted(x: Any) -> Any:
-    return np.sum(ft.jit(lambda x, n: x**n, static_argnums=1)(x, 3)) + ft.jit(np.sum, guards=True)(x)
+    return np.sum(ft.jit(lambda x, n: x**n, static_argnums=1)(x, 3)) + ft.jit(np.sum, guards=True)(
+        x
+    )
 
 
 def numbers(x: Any) -> Any:
@@ -66,7 +72,8 @@ def numbers(x: Any) -> Any:
 
 
 PROGRAMS = [
-    scanned, backwards, without_inputs, counted, to_a_traced_bound, halved, not_at_all, mapped, chosen, associative, jitted,
+    scanned, backwards, without_inputs, counted, to_a_traced_bound, halved, not_at_all, mapped,
+    chosen, associative, jitted,
     numbers,
 ]  # fmt: skip
 TRANSFORMS: dict[str, Callable[[Any], Any]] = {
@@ -173,7 +180,9 @@ def test_mistakes_in_loops_are_told() -> None:
             with pytest.raises(error):
                 loop(body)
         with pytest.raises(ft.errors.ArgumentError, match="max_steps"):
-            ft.grad(lambda x: ft.while_loop(lambda v: v > 0.0, lambda v: v + x, x, max_steps=5))(1.0)
+            ft.grad(lambda x: ft.while_loop(lambda v: v > 0.0, lambda v: v + x, x, max_steps=5))(
+                1.0
+            )
 
 
 def test_tensors() -> None:

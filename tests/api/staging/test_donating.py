@@ -82,7 +82,9 @@ def assert_same(found: Any, expected: Any) -> None:
 @pytest.mark.parametrize("shape", [(6,), (3, 4), (1, 5), (0, 2), (2, 3, 4)], ids=str)
 @pytest.mark.parametrize("both", [False, True], ids=["one", "both"])
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
-def test_results_are_those_without_donation(f: Callable[..., Any], both: bool, shape: Any, order: Any) -> None:
+def test_results_are_those_without_donation(
+    f: Callable[..., Any], both: bool, shape: Any, order: Any
+) -> None:
     if f is written and 0 in shape:
         shape = tuple([n or 1 for n in shape])  # so that there is something to write to
     p, g = (np.asarray(rng.normal(size=shape), order=order) for _ in "pg")
@@ -130,9 +132,12 @@ def test_what_has_been_donated_raises() -> None:
     step = ft.jit(sgd, donate_argnums=0)
     q = step(p, g)
     uses: list[Callable[[], Any]] = [
-        lambda: p + 1.0, lambda: np.sum(p), lambda: p @ g, lambda: np.exp(p), lambda: p > 0, lambda: float(p[0]),
-        lambda: np.asarray(p, float), lambda: np.linalg.norm(p), lambda: g.__iadd__(p), lambda: ft.grad(np.sum)(p),
-        lambda: ft.jit(np.sum)(p), lambda: step(p, g), lambda: p.sum(), lambda: np.concatenate([p, g]) + 1,
+        lambda: p + 1.0, lambda: np.sum(p), lambda: p @ g, lambda: np.exp(p), lambda: p > 0,
+        lambda: float(p[0]),
+        lambda: np.asarray(p, float), lambda: np.linalg.norm(p), lambda: g.__iadd__(p),
+        lambda: ft.grad(np.sum)(p),
+        lambda: ft.jit(np.sum)(p), lambda: step(p, g), lambda: p.sum(), lambda: np.concatenate([p,
+        g]) + 1,
     ]  # fmt: skip
     for use in uses:
         with pytest.raises((TypeError, ValueError)):
@@ -185,7 +190,9 @@ def test_inside_of_transforms_nothing_is_donated() -> None:
     p, g = np.ones(3), np.ones(3)
     np.testing.assert_array_equal(ft.grad(lambda p: np.sum(step(p, g)))(p), np.ones(3))
     np.testing.assert_array_equal(ft.grad(lambda g: np.sum(step(p, g)))(g), np.full(3, -0.1))
-    np.testing.assert_array_equal(ft.vmap(step)(np.ones((2, 3)), np.ones((2, 3))), np.full((2, 3), 0.9))
+    np.testing.assert_array_equal(
+        ft.vmap(step)(np.ones((2, 3)), np.ones((2, 3))), np.full((2, 3), 0.9)
+    )
     with ft.disable_jit():
         np.testing.assert_array_equal(step(p, g), np.full(3, 0.9))
     np.testing.assert_array_equal(p, np.ones(3))
@@ -223,13 +230,22 @@ def test_array_that_another_thread_has_donated_is_refused() -> None:
         assert leave.wait(60)
         return x
 
-    f = ft.jit(lambda x: ft.pure_callback(wait, ft.ShapeDtype((3,), float), x) + x, donate_argnums=0)
+    f = ft.jit(
+        lambda x: ft.pure_callback(wait, ft.ShapeDtype((3,), float), x) + x, donate_argnums=0
+    )
     g = ft.jit(lambda x, y: x * y, donate_argnums=(0, 1))
     leave.set()
     f(np.ones(3))
     g(np.ones(3), np.ones(3))
     for fresh in (False, True):  # a call that runs, and one that is recorded
-        run = ft.jit(lambda x: ft.pure_callback(wait, ft.ShapeDtype((3,), float), x) + x, donate_argnums=0) if fresh else f
+        run = (
+            ft.jit(
+                lambda x: ft.pure_callback(wait, ft.ShapeDtype((3,), float), x) + x,
+                donate_argnums=0,
+            )
+            if fresh
+            else f
+        )
         entered.clear()
         leave.clear()
         x, y, found = np.ones(3), np.ones(3), list[Any]()
@@ -246,6 +262,8 @@ def test_array_that_another_thread_has_donated_is_refused() -> None:
         leave.set()
         thread.join()
         np.testing.assert_array_equal(found[0], [2.0, 2.0, 2.0])
-        np.testing.assert_array_equal(g(y, np.full(3, 5.0)), [5.0, 5.0, 5.0])  # a refused call has let it go
+        np.testing.assert_array_equal(
+            g(y, np.full(3, 5.0)), [5.0, 5.0, 5.0]
+        )  # a refused call has let it go
         with pytest.raises((TypeError, ArgumentError)):
             f(x)

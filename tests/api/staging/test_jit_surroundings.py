@@ -1,4 +1,6 @@
-"""Arrays that a jitted function reads from its surroundings, changed in place between calls, are what they are now."""
+"""Arrays that a jitted function reads from its surroundings, changed in place between calls, are
+what they are now.
+"""
 
 from __future__ import annotations
 
@@ -133,8 +135,12 @@ READERS: dict[str, Callable[[], Reader]] = {
     "view": with_array(lambda w: lambda x: x[:2] * w[1:]),
     "view made before": with_array(lambda w: functools.partial(lambda v, x: x * v, w[::-1])),
     "list": with_array(lambda w: (lambda held: lambda x: x * held[0][0])([[w]])),
-    "dictionary": with_array(lambda w: (lambda held: lambda x: x * held["a"]["b"].max())({"a": {"b": w}})),
-    "attribute": with_array(lambda w: (lambda held: lambda x: x * held.w)(types.SimpleNamespace(w=w))),
+    "dictionary": with_array(
+        lambda w: (lambda held: lambda x: x * held["a"]["b"].max())({"a": {"b": w}})
+    ),
+    "attribute": with_array(
+        lambda w: (lambda held: lambda x: x * held.w)(types.SimpleNamespace(w=w))
+    ),
     "slot": with_array(lambda w: (lambda held: lambda x: x * float(held.w[0]))(Slotted(w))),
     "default": with_array(default),
     "keyword default": with_array(keyword_default),
@@ -145,7 +151,9 @@ READERS: dict[str, Callable[[], Reader]] = {
     "property": with_array(lambda w: Model(w).by_property),
     "layers": with_array(lambda w: Model(w).by_layers),
     "called object": with_array(lambda w: Model(w)),
-    "object": with_array(lambda w: (lambda model: lambda x: model.by_property(x) + model(x))(Model(w))),
+    "object": with_array(
+        lambda w: (lambda model: lambda x: model.by_property(x) + model(x))(Model(w))
+    ),
     "function": with_array(lambda w: (lambda g: lambda x: g() * x)(lambda: w.mean())),
     "grad": with_array(lambda w: ft.grad(lambda x: np.sum(x * x * w.max()))),
     "vmap": with_array(lambda w: ft.vmap(lambda x: x * w.sum())),
@@ -181,7 +189,12 @@ def test_changes_in_place_are_seen(name: str, guards: bool) -> None:
 
 @examples(60)
 @given(
-    st.lists(st.tuples(st.integers(0, len(READERS) - 1), st.sampled_from(["write", "call", "grad", "map"])), max_size=25),
+    st.lists(
+        st.tuples(
+            st.integers(0, len(READERS) - 1), st.sampled_from(["write", "call", "grad", "map"])
+        ),
+        max_size=25,
+    ),
     st.data(),
 )
 def test_random_programs_of_writes_and_calls(steps: list[tuple[int, str]], data: Any) -> None:
@@ -191,7 +204,10 @@ def test_random_programs_of_writes_and_calls(steps: list[tuple[int, str]], data:
         if action == "write":
             w[data.draw(st.integers(0, 2))] = data.draw(st.sampled_from([-1.0, 0.5, 2.0]))
         elif action == "grad":
-            same(ft.grad(lambda x, jitted=jitted: np.sum(jitted(x)))(X), ft.grad(lambda x, f=f: np.sum(f(x)))(X))
+            same(
+                ft.grad(lambda x, jitted=jitted: np.sum(jitted(x)))(X),
+                ft.grad(lambda x, f=f: np.sum(f(x)))(X),
+            )
         elif action == "map" and f is not made[list(READERS).index("vmap")][0]:
             same(ft.vmap(jitted)(np.stack([X, -X])), ft.vmap(f)(np.stack([X, -X])))
         else:
@@ -204,7 +220,7 @@ def test_random_programs_of_writes_and_calls(steps: list[tuple[int, str]], data:
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (300, 200)])
 def test_dtypes_and_sizes(dtype: Any, shape: tuple[int, ...]) -> None:
     w = np.ones(shape, dtype)
-    f = lambda x: x * w + w.sum()  # noqa: E731
+    f = lambda x: x * w + w.sum()
     jitted = ft.jit(f)
     for number in (1, 0, 1):
         w[...] = number
@@ -214,7 +230,7 @@ def test_dtypes_and_sizes(dtype: Any, shape: tuple[int, ...]) -> None:
 
 def test_large_views_and_their_owners() -> None:
     data = np.ones((1000, 50))
-    f = lambda x: x @ data[10:20] + data.T[3][:50]  # noqa: E731
+    f = lambda x: x @ data[10:20] + data.T[3][:50]
     jitted = ft.jit(f)
     x = np.ones(10)
     same(jitted(x), f(x))
@@ -228,7 +244,7 @@ def test_large_views_and_their_owners() -> None:
 
 def test_another_shape_of_the_same_array() -> None:
     w = np.arange(6.0).reshape(2, 3)
-    f = lambda x: x * w.shape[0] + w.sum(0)[0]  # noqa: E731
+    f = lambda x: x * w.shape[0] + w.sum(0)[0]
     jitted = ft.jit(f)
     same(jitted(1.0), f(1.0))
     with warnings.catch_warnings():
@@ -242,7 +258,11 @@ def test_what_has_changed_is_recorded_but_compiled_once(monkeypatch: pytest.Monk
 
     compiled: list[Any] = []
     whole = compilation.planned
-    monkeypatch.setattr(compilation, "planned", lambda *args, **kwargs: (compiled.append(args), whole(*args, **kwargs))[1])
+    monkeypatch.setattr(
+        compilation,
+        "planned",
+        lambda *args, **kwargs: (compiled.append(args), whole(*args, **kwargs))[1],
+    )
     w = np.ones(3)
     jitted = ft.jit(lambda x: np.sin(x) * w)
     for k in range(6):

@@ -1,4 +1,6 @@
-"""One jitted function in several threads, with a cache too small for them that is cleared meanwhile; and what is dropped."""
+"""One jitted function in several threads, with a cache too small for them that is cleared
+meanwhile; and what is dropped.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,11 @@ def with_a_choice(x: Any, y: Any) -> Any:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "options",
-    [{"maxsize": 3}, {"maxsize": 2, "guards": True, "max_paths": 1}, {"maxsize": 2, "donate_argnums": 0}],
+    [
+        {"maxsize": 3},
+        {"maxsize": 2, "guards": True, "max_paths": 1},
+        {"maxsize": 2, "donate_argnums": 0},
+    ],
     ids=str,
 )
 def test_threads_that_fill_and_clear_a_small_cache(options: dict[str, Any]) -> None:
@@ -80,7 +86,9 @@ def test_keywords_and_nests_while_the_cache_is_cleared() -> None:
     def work(rng: random.Random) -> None:
         nest = {"a": np.arange(1.0, rng.randint(2, 4)), "b": np.ones(rng.randint(1, 3))}
         k = rng.choice([1.0, 2.5])
-        np.testing.assert_allclose(f(nest, k=k), np.sin(nest["a"]) * k + nest["b"].sum(), rtol=1e-15)
+        np.testing.assert_allclose(
+            f(nest, k=k), np.sin(nest["a"]) * k + nest["b"].sum(), rtol=1e-15
+        )
         f.why_retraced()
         if rng.random() < 0.1:
             f.cache_clear()
@@ -107,7 +115,9 @@ def test_the_number_of_threads_changes_while_others_compute() -> None:
 def test_a_program_with_large_constants_serves_all_memory_orders(
     donated: tuple[int, ...], megabytes: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is kept, also where it takes more than all programs may; the same program runs in place and beside the argument."""
+    """It is kept, also where it takes more than all programs may; the same program runs in place
+    and beside the argument.
+    """
     monkeypatch.setattr(staged, "MOST_BYTES", 1 << 20)
     weights = np.ones(int(megabytes * (1 << 17)))
     weights.flags.writeable = False
@@ -121,7 +131,9 @@ def test_a_program_with_large_constants_serves_all_memory_orders(
 
 
 @pytest.mark.parametrize("donated", [(), (0,)], ids=["plain", "donated"])
-def test_a_program_that_is_used_stays_while_others_go(donated: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_is_used_stays_while_others_go(
+    donated: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(staged, "MOST_BYTES", 1 << 20)
     captured = {n: np.arange(float(n)) for n in range(10_000, 10_030)}  # 78 KiB each
     recorded: list[int] = []

@@ -24,19 +24,37 @@ def f(x: Any, y: Any = 1.0, *, n: Any = 2, scale: Any = None) -> Any:
     return total * y + (0.0 if scale is None else np.sum(scale))
 
 
-CALLS: list[tuple[tuple[tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]], list[str]]] = [
+CALLS: list[
+    tuple[tuple[tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]], list[str]]
+] = [
     (((X,), {}), ((X.astype(np.float32),), {}), ["args[0] is f32[3], instead of f64[3]"]),
     (((X,), {}), ((np.ones((3, 1)),), {}), ["args[0] is f64[3,1], instead of f64[3]"]),
     (((1.0,), {}), ((1,), {}), ["args[0] is a Python int, instead of a Python float"]),
-    (((X,), {}), ((X, 2.0), {}), ["2 positional arguments, instead of 1", "args[1] is there: a Python float"]),
-    (((X,), {"scale": X}), ((X,), {}), ["scale is not passed by keyword", "kwargs['scale'] is missing: it was f64[3]"]),
+    (
+        ((X,), {}),
+        ((X, 2.0), {}),
+        ["2 positional arguments, instead of 1", "args[1] is there: a Python float"],
+    ),
+    (
+        ((X,), {"scale": X}),
+        ((X,), {}),
+        ["scale is not passed by keyword", "kwargs['scale'] is missing: it was f64[3]"],
+    ),
     (((X,), {}), ((X,), {"scale": X}), ["scale is passed by keyword"]),
     (((X,), {"n": 2}), ((X,), {"n": 3}), ["the static argument n is 3, instead of 2"]),
     (((X,), {"n": 2}), ((X,), {"n": 2.0}), ["the static argument n is 2.0, instead of 2"]),
-    (((X,), {"n": Config(1)}), ((X,), {"n": Config(1, 2.0)}), ["the static argument n is Config(n=1, scale=2.0)"]),
+    (
+        ((X,), {"n": Config(1)}),
+        ((X,), {"n": Config(1, 2.0)}),
+        ["the static argument n is Config(n=1, scale=2.0)"],
+    ),
     ((({"a": X},), {}), (({"a": X, "b": X},), {}), ["args[0]['b'] is there: f64[3]"]),
     ((([X, X],), {}), (((X, X),), {}), ["the structure is "]),
-    ((({"a": [X, X]},), {}), (({"a": [X, X.astype(int)]},), {}), ["args[0]['a'][1] is i64[3], instead of f64[3]"]),
+    (
+        (({"a": [X, X]},), {}),
+        (({"a": [X, X.astype(int)]},), {}),
+        ["args[0]['a'][1] is i64[3], instead of f64[3]"],
+    ),
 ]
 
 
@@ -93,7 +111,10 @@ def test_arrays_that_have_changed() -> None:
         jitted(X)
         weights[0] += 1.0
         jitted(X)
-        assert "weights, which it reads from its closure or globals, has been changed in place" in jitted.why_retraced()
+        assert (
+            "weights, which it reads from its closure or globals, has been changed in place"
+            in jitted.why_retraced()
+        )
 
 
 def test_captured_traced_values() -> None:
@@ -136,9 +157,12 @@ def test_memory_is_bounded() -> None:
 def test_reason_is_found_for_every_pair_of_arguments() -> None:
     """A recording is never said to be needed for a program that is kept."""
     arguments: list[Any] = [
-        np.ones(3), np.ones(3, ">f8"), np.ones(3, "f4"), np.ones(3, ">f4"), np.ones(3, "i2"), np.ones(3, ">i2"),
-        np.ones(3, ">c16"), np.ones(4), np.ones((2, 2)), np.asfortranarray(np.ones((2, 2))), np.ones(3)[::-1], np.zeros(0),
-        np.float64(1.0), np.array(1.0), np.array(1.0, ">f8"), np.bool_(1), np.int32(2), 1.0, 1, True, 1j, None, (1.0, 2.0),
+        np.ones(3), np.ones(3, ">f8"), np.ones(3, "f4"), np.ones(3, ">f4"), np.ones(3, "i2"),
+        np.ones(3, ">i2"),
+        np.ones(3, ">c16"), np.ones(4), np.ones((2, 2)), np.asfortranarray(np.ones((2, 2))),
+        np.ones(3)[::-1], np.zeros(0),
+        np.float64(1.0), np.array(1.0), np.array(1.0, ">f8"), np.bool_(1), np.int32(2), 1.0, 1,
+        True, 1j, None, (1.0, 2.0),
         [1.0, 2.0], {"a": 1.0}, {"b": 1.0}, ((1.0,), 2.0),
     ]  # fmt: skip
     wrong = []

@@ -1,4 +1,6 @@
-"""Written checks of signatures answer as the long way does: for calls that are alike, and for all that differ a little."""
+"""Written checks of signatures answer as the long way does: for calls that are alike, and for all
+that differ a little.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +41,21 @@ class Slotted:
 
 
 LEAVES: list[Any] = [
-    np.ones(2), np.ones(3), np.ones(3, np.float32), np.ones((1, 3)), np.arange(3), np.ones(()), np.ones(0), np.ones(3, bool),
-    np.ma.masked_array([1.0, 2.0]), np.array(["a"]), np.float64(2.0), np.float32(2.0), np.int64(2), np.bool_(True),
+    np.ones(2), np.ones(3), np.ones(3, np.float32), np.ones((1, 3)), np.arange(3), np.ones(()),
+    np.ones(0), np.ones(3, bool),
+    np.ma.masked_array([1.0, 2.0]), np.array(["a"]), np.float64(2.0), np.float32(2.0), np.int64(2),
+    np.bool_(True),
     2.0, -0.0, float("nan"), 2, 1 << 70, True, 2j, "word", None, object(),
 ]  # fmt: skip
 
 leaves = st.sampled_from(LEAVES)
-known = st.sampled_from([x for x in LEAVES if type(x) in (np.ndarray, float, np.float64, np.int64, int) and np.ndim(x) < 3])
+known = st.sampled_from(
+    [
+        x
+        for x in LEAVES
+        if type(x) in (np.ndarray, float, np.float64, np.int64, int) and np.ndim(x) < 3
+    ]
+)
 keys = st.sampled_from(["a", "b", "c"])
 
 
@@ -68,16 +78,38 @@ def changed(nest: Any) -> list[Any]:
     """Nests that differ from one in something small."""
     found: list[Any] = []
     values, tree = flatten(nest)
-    found += [unflatten(tree, [*values[:k], other, *values[k + 1 :]]) for k in range(len(values)) for other in LEAVES]
+    found += [
+        unflatten(tree, [*values[:k], other, *values[k + 1 :]])
+        for k in range(len(values))
+        for other in LEAVES
+    ]
     found += [[nest], (nest,), {"a": nest}, None]
     if isinstance(nest, dict):
-        found += [{**nest, "d": 1.0}, OrderedDict(nest), dict(reversed(nest.items())), {k: nest[k] for k in list(nest)[1:]}]
+        found += [
+            {**nest, "d": 1.0},
+            OrderedDict(nest),
+            dict(reversed(nest.items())),
+            {k: nest[k] for k in list(nest)[1:]},
+        ]
         found += [{(k + "x" if n == 0 else k): v for n, (k, v) in enumerate(nest.items())}]
     if isinstance(nest, list | tuple):
         found += [list(nest), tuple(nest), [*nest, 1.0], nest[1:]]
         found += [Pair(*nest)] if len(nest) == 2 else []
     if isinstance(nest, Layer):
-        others = ["sparse", "den" + "".join("se"), 1.0, 1, True, (1, 2), (1, 2.0), [1], -0.0, 0.0, None, Layer]
+        others = [
+            "sparse",
+            "den" + "".join("se"),
+            1.0,
+            1,
+            True,
+            (1, 2),
+            (1, 2.0),
+            [1],
+            -0.0,
+            0.0,
+            None,
+            Layer,
+        ]
         found += [dataclasses.replace(nest, name=other) for other in others]
         more, without, twin = copy.copy(nest), copy.copy(nest), Twin(nest.a, nest.b, nest.name)
         more.more = 1.0
@@ -161,7 +193,10 @@ def test_static_arguments_and_methods_take_the_long_way() -> None:
     assert f([np.ones(2)], 4)[0] == 4.0
 
 
-@pytest.mark.parametrize("nest", [Pair(1.0, 2.0), OrderedDict(a=1.0), {1: 1.0}, {"a": {2: 1.0}}, np.ma.masked_array([1.0])])
+@pytest.mark.parametrize(
+    "nest",
+    [Pair(1.0, 2.0), OrderedDict(a=1.0), {1: 1.0}, {"a": {2: 1.0}}, np.ma.masked_array([1.0])],
+)
 def test_no_check_is_written_for_nodes_and_leaves_of_other_kinds(nest: Any) -> None:
     values, tree = flatten(((nest,), {}))
     assert written_check(tree, values) is None

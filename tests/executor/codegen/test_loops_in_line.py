@@ -1,4 +1,6 @@
-"""Loops in line: random loops equal Python's own, bit for bit, and what the caller has never changes afterwards."""
+"""Loops in line: random loops equal Python's own, bit for bit, and what the caller has never
+changes afterwards.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Python:
     """Control flow as Python has it."""
 
     @staticmethod
-    def scan(f: Any, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False) -> Any:
+    def scan(
+        f: Any, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False
+    ) -> Any:
         n = len(xs[0]) if xs else length
         assert n is not None
         rows: list[Any] = [None] * n
@@ -46,7 +50,12 @@ KINDS = ("vector", "matrix", "square", "single", "float", "int", "bool")
 
 
 def example(kind: str, rng: np.random.Generator) -> Any:
-    shape: tuple[int, ...] = {"vector": (5,), "matrix": (4, 5), "square": (3, 3), "single": (5,)}.get(kind, ())
+    shape: tuple[int, ...] = {
+        "vector": (5,),
+        "matrix": (4, 5),
+        "square": (3, 3),
+        "single": (5,),
+    }.get(kind, ())
     if kind == "int":
         return np.int64(rng.integers(-3, 4))
     if kind == "bool":
@@ -66,7 +75,9 @@ def step_of(kind: str, kinds: tuple[str, ...], draw: random.Random) -> Callable[
     floats = [k for k, other in enumerate(kinds) if other == "float"]
     ints = [k for k, other in enumerate(kinds) if other == "int"]
     bools = [k for k, other in enumerate(kinds) if other == "bool"]
-    v, f, i, q = [draw.choice(places) if places else None for places in (vectors, floats, ints, bools)]
+    v, f, i, q = [
+        draw.choice(places) if places else None for places in (vectors, floats, ints, bools)
+    ]
     if kind == "int":
         options = [
             lambda s: s[a] + 1,
@@ -79,13 +90,22 @@ def step_of(kind: str, kinds: tuple[str, ...], draw: random.Random) -> Callable[
         if q is not None:
             options.append(lambda s: np.where(s[q], s[a], s[b]))
     elif kind == "bool":
-        options = [lambda s: np.logical_not(s[a]), lambda s: np.logical_and(s[a], s[b]), lambda s: s[b]]
+        options = [
+            lambda s: np.logical_not(s[a]),
+            lambda s: np.logical_and(s[a], s[b]),
+            lambda s: s[b],
+        ]
         if i is not None:
             options += [lambda s: s[i] < 2, lambda s: np.logical_or(s[i] == 1, s[a])]
         if f is not None:
             options.append(lambda s: s[f] > 0.25)
     elif kind == "float":
-        options = [lambda s: s[a] * 0.5 + s[b], lambda s: np.sin(s[a]), lambda s: -s[a] / 3.0, lambda s: s[b]]
+        options = [
+            lambda s: s[a] * 0.5 + s[b],
+            lambda s: np.sin(s[a]),
+            lambda s: -s[a] / 3.0,
+            lambda s: s[b],
+        ]
         if v is not None:
             options += [lambda s: np.sum(s[v]), lambda s: s[v][1], lambda s: s[v] @ s[v]]
         if i is not None:
@@ -102,7 +122,10 @@ def step_of(kind: str, kinds: tuple[str, ...], draw: random.Random) -> Callable[
             lambda s: -s[a],
         ]
         if kind == "vector":
-            options += [lambda s: np.concatenate([s[a][1:], s[b][:1]]), lambda s: np.where(s[a] > 0, s[a], s[b])]
+            options += [
+                lambda s: np.concatenate([s[a][1:], s[b][:1]]),
+                lambda s: np.where(s[a] > 0, s[a], s[b]),
+            ]
             if "matrix" in kinds:
                 m = kinds.index("matrix")
                 options += [lambda s: np.tanh((s[m] @ s[a]) @ s[m]) * 0.1, lambda s: s[m][2]]
@@ -120,10 +143,18 @@ def step_of(kind: str, kinds: tuple[str, ...], draw: random.Random) -> Callable[
     return draw.choice(options)
 
 
-def loop_of(kinds: tuple[str, ...], draw: random.Random, depth: int) -> Callable[[Any, Leaves], Leaves]:
-    """A function from control flow and values of given kinds to such values: a loop, perhaps of loops and choices."""
+def loop_of(
+    kinds: tuple[str, ...], draw: random.Random, depth: int
+) -> Callable[[Any, Leaves], Leaves]:
+    """A function from control flow and values of given kinds to such values: a loop, perhaps of
+    loops and choices.
+    """
     inside = [body_of(kinds, draw, depth) for _ in range(2)]
-    reverse, length, most = draw.random() < 0.5, draw.choice([0, 1, 2, 5, 7]), draw.choice([0, 1, 4, 6])
+    reverse, length, most = (
+        draw.random() < 0.5,
+        draw.choice([0, 1, 2, 5, 7]),
+        draw.choice([0, 1, 4, 6]),
+    )
     shown = draw.sample(range(len(kinds)), draw.randint(0, min(2, len(kinds))))
     can_walk = not {"matrix", "vector", "int"}.isdisjoint(kinds)
     kind = draw.choice(["scan", "scan", "while", "cond", *["walk"] * can_walk])
@@ -135,7 +166,9 @@ def loop_of(kinds: tuple[str, ...], draw: random.Random, depth: int) -> Callable
 
         after, rows = flow.scan(step, s, None, length=length or 1, reverse=reverse)
         return tuple(
-            x if kinds[k] not in ("vector", "float") or k not in shown else x + np.sum(rows[shown.index(k)], axis=0)
+            x
+            if kinds[k] not in ("vector", "float") or k not in shown
+            else x + np.sum(rows[shown.index(k)], axis=0)
             for k, x in enumerate(after)
         )
 
@@ -177,7 +210,9 @@ def loop_of(kinds: tuple[str, ...], draw: random.Random, depth: int) -> Callable
     return {"scan": scan, "while": loop, "cond": choice, "walk": walk}[kind]
 
 
-def body_of(kinds: tuple[str, ...], draw: random.Random, depth: int) -> Callable[[Any, Leaves], Leaves]:
+def body_of(
+    kinds: tuple[str, ...], draw: random.Random, depth: int
+) -> Callable[[Any, Leaves], Leaves]:
     """A function from control flow and values of given kinds to such values."""
     steps = [step_of(kind, kinds, draw) for kind in kinds]
     order = list(range(len(kinds)))
@@ -208,7 +243,9 @@ def same(found: Any, expected: Any) -> None:
         assert a.tobytes() == b.tobytes(), (a, b)
 
 
-def drawn(seed: int) -> tuple[Callable[[Any, Leaves], Leaves], tuple[str, ...], np.random.Generator]:
+def drawn(
+    seed: int,
+) -> tuple[Callable[[Any, Leaves], Leaves], tuple[str, ...], np.random.Generator]:
     draw = random.Random(seed)
     among = KINDS if draw.random() < 0.5 else draw.sample(KINDS, 2)
     kinds = tuple(draw.choices(among, k=draw.randint(1, 5)))
@@ -228,7 +265,9 @@ def check(seed: int) -> None:
         same(values, kept)
         same(found, evaluate_program(program, values))
         for a, b in zip(found, expected, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-12 if np.asarray(a).dtype != np.float32 else 1e-5)
+            np.testing.assert_allclose(
+                a, b, rtol=1e-12 if np.asarray(a).dtype != np.float32 else 1e-5
+            )
         held = [np.array(x, copy=True) for x in found]
         others = tuple(example(kind, rng) for kind in kinds)
         again = run(*others)
@@ -268,7 +307,9 @@ def check_derivative(seed: int) -> None:
     points = [values[k] for k in floats]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        program = ft.trace(ft.value_and_grad(lambda *x: value(ft, *x), argnums=tuple(range(len(floats)))))(*points)
+        program = ft.trace(
+            ft.value_and_grad(lambda *x: value(ft, *x), argnums=tuple(range(len(floats))))
+        )(*points)
         expected = evaluate_program(program, points)
         runner = Runner(program)
         same(runner.interpret(points), expected)
@@ -277,7 +318,9 @@ def check_derivative(seed: int) -> None:
         slopes = ft.grad(lambda *x: value(Python, *x), argnums=tuple(range(len(floats))))(*points)
     single = any(kinds[k] == "single" for k in floats)
     for a, b in zip(found[1:], slopes, strict=True):
-        np.testing.assert_allclose(a, b, rtol=2e-4 if single else 1e-9, atol=1e-5 if single else 1e-12)
+        np.testing.assert_allclose(
+            a, b, rtol=2e-4 if single else 1e-9, atol=1e-5 if single else 1e-12
+        )
 
 
 @pytest.mark.sampled(5)

@@ -1,4 +1,6 @@
-"""Structures: loops and choices run from their description alone, without a function of functrace's."""
+"""Structures: loops and choices run from their description alone, without a function of
+functrace's.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ def test_random_loops_and_their_derivatives_run_from_their_description(seed: int
 
 def loops(plan: Plan) -> list[tuple[Loop, tuple[Stack, ...]]]:
     steps = [step for step in plan.steps if isinstance(step.structure, Loop)]
-    return [(step.structure, step.structure.stacks([body.program for body in step.bodies])) for step in steps]
+    return [
+        (step.structure, step.structure.stacks([body.program for body in step.bodies]))
+        for step in steps
+    ]
 
 
 VECTOR = ShapeDtype((3,), np.dtype(np.float64))
@@ -59,17 +64,25 @@ def doubled(x: Any, most: int | None = None) -> Any:
 
 
 def test_what_a_while_loop_keeps_is_described() -> None:
-    (forward, kept), (backward, read) = loops(plan(Runner(ft.trace(ft.value_and_grad(doubled))(X)).flat))
+    (forward, kept), (backward, read) = loops(
+        plan(Runner(ft.trace(ft.value_and_grad(doubled))(X)).flat)
+    )
     assert forward.asks and forward.gives and forward.most is None
-    assert kept == (Stack(VECTOR, 0, 3, (), 2),)  # the last result holds it; before it stand whether to go on, and the carry
+    assert kept == (
+        Stack(VECTOR, 0, 3, (), 2),
+    )  # the last result holds it; before it stand whether to go on, and the carry
     assert backward.takes == (1, 0) and backward.reverse == (True,) and not backward.asks
-    assert [(s.aval, s.phase, s.readers) for s in read] == [(VECTOR, None, ((0, backward.constants + 1),))]
+    assert [(s.aval, s.phase, s.readers) for s in read] == [
+        (VECTOR, None, ((0, backward.constants + 1),))
+    ]
 
 
 def test_what_phases_of_one_loop_keep_is_described() -> None:
     ((loop, kept),) = loops(plan(ft.trace(ft.grad(doubled))(X)))
     assert loop.asks and loop.hidden == 1 and loop.reverse == (False, True)
-    assert [(s.aval, s.phase, s.readers, s.result) for s in kept] == [(VECTOR, 0, ((1, loop.constants + 1),), None)]
+    assert [(s.aval, s.phase, s.readers, s.result) for s in kept] == [
+        (VECTOR, 0, ((1, loop.constants + 1),), None)
+    ]
 
 
 def test_what_a_scan_keeps_is_its_results() -> None:
@@ -78,7 +91,10 @@ def test_what_a_scan_keeps_is_its_results() -> None:
 
     ((loop, kept),) = loops(plan(ft.trace(f)(X)))
     assert loop.length == 4 and not loop.asks
-    assert [(s.aval.shape, s.phase, s.output, s.readers, s.result) for s in kept] == [((3,), 0, 1, (), 1), ((), 0, 2, (), 2)]
+    assert [(s.aval.shape, s.phase, s.output, s.readers, s.result) for s in kept] == [
+        ((3,), 0, 1, (), 1),
+        ((), 0, 2, (), 2),
+    ]
 
 
 def test_a_step_too_many_raises_what_the_loop_says() -> None:

@@ -1,4 +1,6 @@
-"""Elementwise programs on large arrays in blocks, over any number of threads: bit for bit what NumPy computes whole."""
+"""Elementwise programs on large arrays in blocks, over any number of threads: bit for bit what
+NumPy computes whole.
+"""
 
 from __future__ import annotations
 
@@ -165,7 +167,11 @@ def test_a_fork_makes_threads_of_its_own() -> None:
 
 def test_blocks_that_threads_share_are_larger_unless_somebody_has_set_them() -> None:
     pool = Threads(2)
-    assert [pool.block_of(size) for size in (1000, BLOCK * 8 - 1, BLOCK * 8)] == [BLOCK, BLOCK, 2 * BLOCK]
+    assert [pool.block_of(size) for size in (1000, BLOCK * 8 - 1, BLOCK * 8)] == [
+        BLOCK,
+        BLOCK,
+        2 * BLOCK,
+    ]
     assert Threads(1).block_of(BLOCK * 100) == BLOCK
     assert Threads(2, 1000).block_of(BLOCK * 100) == 1000
 
@@ -181,7 +187,9 @@ def test_threads_are_counted() -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ["bool", "int8", "int64", "float32", "float64", "complex128"])
 def test_python_numbers_of_every_kind_in_blocks(kind: str) -> None:
-    """Of 1,024 elements in blocks of 4: any operation, beside any kind of number, and then another operation."""
+    """Of 1,024 elements in blocks of 4: any operation, beside any kind of number, and then another
+    operation.
+    """
     x = (np.arange(1024) % 5).astype(kind)
     wrong: list[str] = []
     checked = 0
@@ -193,7 +201,10 @@ def test_python_numbers_of_every_kind_in_blocks(kind: str) -> None:
                     found = operation(v, number)
                     return np.where((found == 3) & True, v, found) * found
 
-                plain, jitted = outcome(lambda twice=twice: twice(x)), outcome(lambda twice=twice: ft.jit(twice)(x))
+                plain, jitted = (
+                    outcome(lambda twice=twice: twice(x)),
+                    outcome(lambda twice=twice: ft.jit(twice)(x)),
+                )
                 if plain[0] == "value":
                     checked += 1
                     fits = jitted[0] == "value" and are_equal(plain[1], jitted[1])
@@ -206,8 +217,12 @@ def test_python_numbers_of_every_kind_in_blocks(kind: str) -> None:
 
 
 def are_equal(a: Any, b: Any) -> bool:
-    """Whether two arrays have one dtype and the same elements; their powers by integers are products in compiled code."""
-    return a.dtype == b.dtype and np.allclose(a, b, rtol=4 * np.finfo(np.float32).eps, atol=0, equal_nan=True)
+    """Whether two arrays have one dtype and the same elements; their powers by integers are
+    products in compiled code.
+    """
+    return a.dtype == b.dtype and np.allclose(
+        a, b, rtol=4 * np.finfo(np.float32).eps, atol=0, equal_nan=True
+    )
 
 
 @pytest.mark.parametrize("size", [262_143, 300_000])

@@ -1,4 +1,6 @@
-"""Large products in functrace's threads: NumPy's values, the same bits for any number of threads, groups with products."""
+"""Large products in functrace's threads: NumPy's values, the same bits for any number of threads,
+groups with products.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ from functrace.passes.matmul_selection import divide_products, parts_of
 from functrace.tracing.evaluate import evaluate_program
 
 RNG = np.random.default_rng(0)
-needs_openblas = pytest.mark.skipif(one_thread() is None, reason="NumPy's BLAS cannot be kept to one thread")
+needs_openblas = pytest.mark.skipif(
+    one_thread() is None, reason="NumPy's BLAS cannot be kept to one thread"
+)
 
 
 @pytest.fixture
@@ -44,7 +48,7 @@ def threaded(count: int, block: int = 32) -> Any:
     return ft.config(threads=count, block=block)
 
 
-# -- products --------------------------------------------------------------------------------------------------------------
+# -- products --------------------------------------------------------------------------------------
 
 LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "in order": np.ascontiguousarray,
@@ -54,7 +58,8 @@ LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "turned stack": lambda x: np.ascontiguousarray(x.swapaxes(0, -2)).swapaxes(0, -2),
 }
 SHAPES = [
-    ((40, 9), (9, 7)), ((7, 9), (9, 40)), ((5, 6, 7), (5, 7, 4)), ((5, 1, 6, 7), (1, 3, 7, 4)), ((5, 6, 7), (7, 4)),
+    ((40, 9), (9, 7)), ((7, 9), (9, 40)), ((5, 6, 7), (5, 7, 4)), ((5, 1, 6, 7), (1, 3, 7, 4)),
+    ((5, 6, 7), (7, 4)),
     ((6, 7), (5, 7, 4)), ((2, 3, 4, 5), (3, 5, 2)), ((1, 3, 6, 7), (1, 3, 7, 4)),
 ]  # fmt: skip
 
@@ -71,7 +76,9 @@ def test_a_product_in_parts_is_numpys(shapes: tuple[Any, Any], dtype: str) -> No
         for count in (1, 2, 3):
             with threaded(count):
                 found.append(in_parts(x, y))
-        np.testing.assert_allclose(found[0], expected, rtol=1e-4 if dtype in ("f4", "c8") else 1e-12, atol=1e-5)
+        np.testing.assert_allclose(
+            found[0], expected, rtol=1e-4 if dtype in ("f4", "c8") else 1e-12, atol=1e-5
+        )
         assert (found[0].dtype, found[0].shape) == (expected.dtype, expected.shape)
         assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
         out = np.empty_like(found[0])
@@ -79,7 +86,9 @@ def test_a_product_in_parts_is_numpys(shapes: tuple[Any, Any], dtype: str) -> No
         assert out.tobytes() == found[0].tobytes()
 
 
-@pytest.mark.parametrize("sizes", [*itertools.product((2, 100, 256, 1000, 5000), repeat=3)], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [*itertools.product((2, 100, 256, 1000, 5000), repeat=3)], ids=str
+)
 def test_parts_are_of_many_rows_or_columns_and_much_work(sizes: tuple[int, int, int]) -> None:
     by_columns, count = parts_of(*sizes)
     longer = max(sizes[0], sizes[2])
@@ -121,7 +130,7 @@ def test_warnings_and_errors_are_numpys() -> None:
                 run(x)
 
 
-# -- the pass --------------------------------------------------------------------------------------------------------------
+# -- the pass --------------------------------------------------------------------------------------
 
 
 def words(program: ft.Program) -> list[str]:
@@ -129,8 +138,14 @@ def words(program: ft.Program) -> list[str]:
 
 
 def test_what_is_small_or_has_no_other_threads_beside_it_stays_as_it_is() -> None:
-    """BLAS's own threads begin sooner: only where groups need the cores are single products kept from them."""
-    x, w, stack = np.zeros((1024, 256), "f"), np.zeros((256, 256), "f"), np.zeros((32, 128, 64), "f")
+    """BLAS's own threads begin sooner: only where groups need the cores are single products kept
+    from them.
+    """
+    x, w, stack = (
+        np.zeros((1024, 256), "f"),
+        np.zeros((256, 256), "f"),
+        np.zeros((32, 128, 64), "f"),
+    )
     for f, args in (
         (lambda x, w: np.tanh(x[:64] @ w), (x, w)),
         (lambda x, w: x @ w, (x, w)),
@@ -141,12 +156,17 @@ def test_what_is_small_or_has_no_other_threads_beside_it_stays_as_it_is() -> Non
     ):
         program = ft.trace(f)(*args)
         assert divide_products(program) is program
-    for f, args in ((lambda x, w: np.tanh(x) @ w, (x, w)), (lambda x: x @ np.swapaxes(x, 1, 2), (stack,))):
+    for f, args in (
+        (lambda x, w: np.tanh(x) @ w, (x, w)),
+        (lambda x: x @ np.swapaxes(x, 1, 2), (stack,)),
+    ):
         assert words(divide_products(ft.trace(f)(*args)).check()).count("matmul_in_parts") == 1
 
 
 def test_beside_a_stack_in_parts_single_products_are_in_parts() -> None:
-    """BLAS's number of threads is the process's: a product left to it would round as other threads' stacks begin and end."""
+    """BLAS's number of threads is the process's: a product left to it would round as other threads'
+    stacks begin and end.
+    """
     x, w, b = np.zeros((32, 128, 64), "f"), np.zeros((64, 64), "f"), np.zeros((8, 8), "f")
     program = ft.trace(lambda x, w, b: (x @ np.swapaxes(x, 1, 2), x @ w, w @ w, b @ b))(x, w, b)
     assert words(divide_products(program).check()).count("matmul_in_parts") == 3
@@ -160,7 +180,7 @@ def test_the_pass_can_be_left_out() -> None:
     np.testing.assert_allclose(b, d, rtol=1e-4, atol=1e-4)
 
 
-# -- groups ----------------------------------------------------------------------------------------------------------------
+# -- groups ----------------------------------------------------------------------------------------
 
 BATCH, TOKENS, HEADS, EACH = 6, 4, 2, 3
 WIDTH = HEADS * EACH
@@ -194,14 +214,28 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "a stack, turned before": (lambda x: np.exp(-(np.swapaxes(np.tanh(x), 1, 2) @ x)), (X,)),
     "attention": (attention, (X, W)),
     "block": (block_of_transformer, (X, W, WO, W1, W2)),
-    "elementwise in another order": (lambda x, w: np.tanh(np.swapaxes(np.tanh(x) @ w, 1, 2)), (X, W)),
+    "elementwise in another order": (
+        lambda x, w: np.tanh(np.swapaxes(np.tanh(x) @ w, 1, 2)),
+        (X, W),
+    ),
     "parts of a product": (lambda x, w: np.tanh((np.tanh(x) @ w)[:, :, 1:5]) * 2.0, (X, W)),
     "a matrix of the rows' size": (lambda x, w: np.tanh(np.tanh(x) @ w), (X, W[:, :BATCH])),
     "rows times what depends on rows": (lambda x, w: np.tanh(x) @ (w * np.sum(np.tanh(x))), (X, W)),
-    "joined": (lambda x, w: np.tanh(np.concatenate([np.tanh(np.tanh(x) @ w)[:, 1:], np.tanh(x) @ w], axis=1)), (X, W)),
-    "split": (lambda x, w: np.prod(np.stack(np.split(np.tanh(np.tanh(x) @ w), 3, axis=-1)), axis=0), (X, W)),
+    "joined": (
+        lambda x, w: np.tanh(
+            np.concatenate([np.tanh(np.tanh(x) @ w)[:, 1:], np.tanh(x) @ w], axis=1)
+        ),
+        (X, W),
+    ),
+    "split": (
+        lambda x, w: np.prod(np.stack(np.split(np.tanh(np.tanh(x) @ w), 3, axis=-1)), axis=0),
+        (X, W),
+    ),
     "a total": (lambda x, w: np.sum(np.tanh(np.tanh(x) @ w) ** 2), (X, W)),
-    "one matrix from the left": (lambda x, w: np.tanh(w @ np.tanh(x)), (X, RNG.normal(size=(5, TOKENS)))),
+    "one matrix from the left": (
+        lambda x, w: np.tanh(w @ np.tanh(x)),
+        (X, RNG.normal(size=(5, TOKENS))),
+    ),
 }
 
 
@@ -217,14 +251,18 @@ def planned_in_parts(program: ft.Program) -> Plan:
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("of", ["value", "gradient"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_groups_with_products_have_the_evaluators_values(name: str, of: str, dtype: str, is_turned: bool) -> None:
+def test_groups_with_products_have_the_evaluators_values(
+    name: str, of: str, dtype: str, is_turned: bool
+) -> None:
     function, arguments = FUNCTIONS[name]
     given = [x.astype(dtype) for x in arguments]
     if is_turned:
         given = [np.ascontiguousarray(x.T).T for x in given]
     if of == "gradient":
         value = function
-        function = ft.value_and_grad(lambda *xs: np.sum(value(*xs) ** 2), argnums=tuple(range(len(given))))
+        function = ft.value_and_grad(
+            lambda *xs: np.sum(value(*xs) ** 2), argnums=tuple(range(len(given)))
+        )
     program = ft.trace(lambda *xs: ft.tree.leaves(function(*xs)))(*given)
     expected = evaluate_program(program, given)
     plan = planned_in_parts(program)
@@ -238,7 +276,12 @@ def test_groups_with_products_have_the_evaluators_values(name: str, of: str, dty
                 np.testing.assert_array_equal(x, y)
             for a, b in zip(results, expected, strict=True):
                 assert (np.asarray(a).dtype, np.shape(a)) == (np.asarray(b).dtype, np.shape(b))
-                np.testing.assert_allclose(a, b, rtol=2e-3 if dtype == "f4" else 1e-10, atol=1e-3 if dtype == "f4" else 1e-9)
+                np.testing.assert_allclose(
+                    a,
+                    b,
+                    rtol=2e-3 if dtype == "f4" else 1e-10,
+                    atol=1e-3 if dtype == "f4" else 1e-9,
+                )
             for a, b in itertools.combinations([*results, *given], 2):
                 assert not np.shares_memory(a, b)
             found.append([np.ascontiguousarray(x).tobytes() for x in results])
@@ -252,18 +295,26 @@ def test_a_block_of_a_transformer_is_one_group() -> None:
     function, arguments = FUNCTIONS["block"]
     grad = ft.value_and_grad(lambda *xs: np.sum(function(*xs) ** 2), argnums=(1, 2, 3, 4))
     plan = planned_in_parts(ft.trace(grad)(*arguments))
-    (group,) = [step for step in plan.steps if isinstance(step.structure, Blocks) and step.structure.rows]
+    (group,) = [
+        step for step in plan.steps if isinstance(step.structure, Blocks) and step.structure.rows
+    ]
     names = words(group.bodies[0].program)
-    assert names.count("matmul_in_parts") == 6 + 3 + 4  # forward; backward by a matrix, and by stacks
+    assert (
+        names.count("matmul_in_parts") == 6 + 3 + 4
+    )  # forward; backward by a matrix, and by stacks
     assert words(side_by_side(plan)).count("matmul_in_parts") == 4  # the gradients of the matrices
 
 
-# -- side by side ----------------------------------------------------------------------------------------------------------
+# -- side by side ----------------------------------------------------------------------------------
 
 
 def side_by_side(plan: Plan) -> ft.Program:
     """The operations that a plan has side by side, which is to be at one place."""
-    (step,) = [step for step in plan.steps if isinstance(step.structure, Blocks) and not step.structure.rows]
+    (step,) = [
+        step
+        for step in plan.steps
+        if isinstance(step.structure, Blocks) and not step.structure.rows
+    ]
     assert "side by side" in str(plan)
     return step.bodies[0].program
 
@@ -271,7 +322,9 @@ def side_by_side(plan: Plan) -> ft.Program:
 @needs_openblas
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_products_and_sums_that_do_not_need_each_other_run_side_by_side(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_and_sums_that_do_not_need_each_other_run_side_by_side(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(beside, "LEAST_SUMMED", 16)
     xs = [RNG.normal(size=(40, n)).astype(dtype) for n in (6, 8, 10)]
 
@@ -310,7 +363,9 @@ def test_what_somebody_reads_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> N
         for a, b in zip(NUMPY.compile(plan)(x, y), ft.tree.leaves(f(x, y)), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-10)
         groups = [
-            step.bodies[0].program for step in plan.steps if isinstance(step.structure, Blocks) and not step.structure.rows
+            step.bodies[0].program
+            for step in plan.steps
+            if isinstance(step.structure, Blocks) and not step.structure.rows
         ]
         return [words(group).count("matmul_in_parts") for group in groups]
 
@@ -341,7 +396,7 @@ def test_what_is_side_by_side_warns_and_raises_as_numpy_does() -> None:
             run(x)
 
 
-# -- BLAS's threads --------------------------------------------------------------------------------------------------------
+# -- BLAS's threads --------------------------------------------------------------------------------
 
 
 class Count:
@@ -442,10 +497,17 @@ def test_an_interruption_while_entering_leaves_the_number_as_it_was(late: int) -
     assert library.count == 4
 
 
-@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals reach the main thread")
-@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="the system cannot send a signal to a thread")
+@pytest.mark.skipif(
+    threading.current_thread() is not threading.main_thread(),
+    reason="signals reach the main thread",
+)
+@pytest.mark.skipif(
+    not hasattr(signal, "pthread_kill"), reason="the system cannot send a signal to a thread"
+)
 def test_an_interruption_is_raised_once_all_threads_have_ended() -> None:
-    """Work reads and writes arrays of the caller's: it must not go on after a call has ended, and nor is a thread lost."""
+    """Work reads and writes arrays of the caller's: it must not go on after a call has ended, and
+    nor is a thread lost.
+    """
     threads, done = Threads(2), threading.Event()
     both = threading.Barrier(2)
     interrupts = True
@@ -501,7 +563,9 @@ def test_what_work_raises_is_raised_when_all_of_it_has_ended() -> None:
         assert len(ended) == count
 
 
-def test_an_interruption_between_two_submissions_waits_for_those_that_have_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_between_two_submissions_waits_for_those_that_have_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     threads, begun, ended = Threads(3), threading.Event(), threading.Event()
 
     def work(start: int, _stop: int) -> None:

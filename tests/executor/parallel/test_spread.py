@@ -1,4 +1,6 @@
-"""Single operations on large arrays over any number of threads: bit for bit what NumPy computes, and warns of, whole."""
+"""Single operations on large arrays over any number of threads: bit for bit what NumPy computes,
+and warns of, whole.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,14 @@ from functrace.ir.primitive import Primitive
 from functrace.ops import elementwise as ew
 from tests.executor.parallel.test_blocks import same
 
-UFUNCS = sorted({p.eval for p in vars(ew).values() if isinstance(p, Primitive) and p.is_ufunc and p.eval.nout == 1}, key=str)
+UFUNCS = sorted(
+    {
+        p.eval
+        for p in vars(ew).values()
+        if isinstance(p, Primitive) and p.is_ufunc and p.eval.nout == 1
+    },
+    key=str,
+)
 DTYPES = ("float16", "float32", "float64", "complex64", "complex128", "int32", "uint8", "bool")
 
 
@@ -41,19 +50,33 @@ def operands_of(ufunc: np.ufunc, dtype: str, size: int, offset: int) -> tuple[An
     generator = np.random.default_rng(size)
     made: list[Any] = []
     for n in range(ufunc.nin):
-        x = generator.uniform(-4.0, 4.0, size + offset) * 10.0 ** generator.integers(-2, 3, size + offset)
+        x = generator.uniform(-4.0, 4.0, size + offset) * 10.0 ** generator.integers(
+            -2, 3, size + offset
+        )
         if dtype.startswith("complex"):
             x = x + 1j * x[::-1]
-        made.append((np.abs(x) if dtype == "uint8" or (n and dtype == "int32") else x).astype(dtype)[offset:])
+        made.append(
+            (np.abs(x) if dtype == "uint8" or (n and dtype == "int32") else x).astype(dtype)[
+                offset:
+            ]
+        )
     return tuple(made)
 
 
 @pytest.mark.sampled(12)
 @pytest.mark.usefixtures("everything")
-@pytest.mark.parametrize(("ufunc", "dtype"), [(f, d) for f in UFUNCS for d in DTYPES if takes(f, d)])
+@pytest.mark.parametrize(
+    ("ufunc", "dtype"), [(f, d) for f in UFUNCS for d in DTYPES if takes(f, d)]
+)
 def test_every_ufunc_at_every_alignment(ufunc: np.ufunc, dtype: str) -> None:
     with np.errstate(all="ignore"), ft.config(threads=3):
-        for size, offset in ((3 * SPAN + 1, 0), (2 * SPAN + 1234, 1), (5 * SPAN - 3, 3), (SPAN + 17, 2), (7, 0)):
+        for size, offset in (
+            (3 * SPAN + 1, 0),
+            (2 * SPAN + 1234, 1),
+            (5 * SPAN - 3, 3),
+            (SPAN + 17, 2),
+            (7, 0),
+        ):
             given = operands_of(ufunc, dtype, size, offset)
             expected = ufunc(*given)
             compute = spread_ufunc(ufunc, [aval_of(x) for x in given])
@@ -71,7 +94,9 @@ SIZE = LEAST_BYTES // 4 + 12_346
 
 
 @pytest.mark.usefixtures("everything")
-@pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.divide, np.greater, np.maximum, np.power])
+@pytest.mark.parametrize(
+    "ufunc", [np.add, np.multiply, np.divide, np.greater, np.maximum, np.power]
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
 def test_numbers_and_shapes(count: int, ufunc: np.ufunc, dtype: str) -> None:
     x, y = (np.random.default_rng(k).integers(1, 5, 59 * 747).astype(dtype) for k in (0, 1))
@@ -126,7 +151,9 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("jitted", [False, True])
-def test_operations_of_programs_are_spread(count: int, jitted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operations_of_programs_are_spread(
+    count: int, jitted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = shared(monkeypatch)
     x = np.linspace(0.5, 1.5, SIZE, dtype=np.float32)
 
@@ -142,9 +169,12 @@ def test_operations_of_programs_are_spread(count: int, jitted: bool, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("f", "expected"), [(lambda x: x * 3.0, True), (lambda x: (x * 3.0, x[:3] @ np.ones((3, 2))), False)]
+    ("f", "expected"),
+    [(lambda x: x * 3.0, True), (lambda x: (x * 3.0, x[:3] @ np.ones((3, 2))), False)],
 )
-def test_beside_products_that_blas_shares_cores_are_left_to_it(f: Callable[[Any], Any], expected: bool) -> None:
+def test_beside_products_that_blas_shares_cores_are_left_to_it(
+    f: Callable[[Any], Any], expected: bool
+) -> None:
     program = ft.trace(f)(np.linspace(0.5, 1.5, SIZE))
     assert bool(spread.spread_operations(program)) is expected
 
@@ -203,12 +233,16 @@ def test_other_error_modes(count: int, mode: Any, capfd: pytest.CaptureFixture[s
     assert ("invalid value" in capfd.readouterr().err) == (mode == "print")
 
 
-def test_large_operations_among_many_small_ones_run_on_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_operations_among_many_small_ones_run_on_all_cores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Also un-jitted, where most operations are of single numbers."""
     calls: list[object] = []
     together = Threads._together
     monkeypatch.setattr(THREADS, "count", 2)
-    monkeypatch.setattr(Threads, "_together", lambda self, *given: (calls.append(1), together(self, *given))[1])
+    monkeypatch.setattr(
+        Threads, "_together", lambda self, *given: (calls.append(1), together(self, *given))[1]
+    )
     large = np.linspace(0.0, 1.0, 1 << 20)
 
     def f(x: Any) -> Any:
@@ -219,4 +253,6 @@ def test_large_operations_among_many_small_ones_run_on_all_cores(monkeypatch: py
 
     found = ft.grad(f)(large)
     assert len(calls) >= 2
-    np.testing.assert_allclose(found[2:], np.cos(large[2:]) * f(large) / np.sum(np.sin(large)), rtol=1e-9)
+    np.testing.assert_allclose(
+        found[2:], np.cos(large[2:]) * f(large) / np.sum(np.sin(large)), rtol=1e-9
+    )

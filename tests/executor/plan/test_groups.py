@@ -1,4 +1,6 @@
-"""Groups of operations on large arrays: found where they are, and the evaluator's bits, however they are divided."""
+"""Groups of operations on large arrays: found where they are, and the evaluator's bits, however
+they are divided.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def whole(program: ft.Program) -> Callable[..., Any]:
 def check(function: Callable[..., Any], *arguments: Any, block: int = 16) -> list[list[str]]:
     """Compare with the evaluator, for one to four threads; returns the groups."""
     program = ft.trace(function)(*arguments)
-    for found, value in zip(whole(program)(*arguments), evaluate_program(program, list(arguments)), strict=True):
+    for found, value in zip(
+        whole(program)(*arguments), evaluate_program(program, list(arguments)), strict=True
+    ):
         np.testing.assert_array_equal(found, value, strict=True)
     expected = [np.asarray(x) for x in whole(program)(*arguments)]
     with divided(block):
@@ -122,12 +126,16 @@ def test_rows_are_one_group() -> None:
         assert len(check(f, ROWS)) == 1
         check(ft.value_and_grad(lambda x, f=f: np.sum(f(x) ** 3)), ROWS)
         check(f, DEEP)
-    found = check(ft.value_and_grad(lambda x: np.sum(normalized(softmax(x)) ** 3)), ROWS[:, :8], block=32)
+    found = check(
+        ft.value_and_grad(lambda x: np.sum(normalized(softmax(x)) ** 3)), ROWS[:, :8], block=32
+    )
     assert len(found) == 1
 
 
 def test_rows_pass_over_a_block_no_more_often_than_is_needed() -> None:
-    """Not twice through what was to be computed again, and signs, shares of ties and threefold values at what is small."""
+    """Not twice through what was to be computed again, and signs, shares of ties and threefold
+    values at what is small.
+    """
     rows = np.random.default_rng(0).normal(size=(4096, 8)).astype(np.float32)
     rows[7, 3], rows[8] = rows[7].max(), 2.0
     with divided(16):
@@ -136,7 +144,11 @@ def test_rows_pass_over_a_block_no_more_often_than_is_needed() -> None:
     (names,) = check(lambda x: ft.evaluate(program, x), rows)
     counts = {name: names.count(name) for name in ("exp", "equal", "convert")}
     assert counts == {"exp": 1, "equal": 1, "convert": 1}
-    body = next(step.bodies[0].program for step in planned_in_blocks(program) if isinstance(step.structure, Blocks))
+    body = next(
+        step.bodies[0].program
+        for step in planned_in_blocks(program)
+        if isinstance(step.structure, Blocks)
+    )
     full = [body.ops[k][0].name for k, _ in body.schedule if body.avals[k].shape == rows.shape]
     assert full.count("neg") == 0
     assert full.count("div") == 6
@@ -164,7 +176,9 @@ def test_numpys_buffers_are_the_callers_afterwards() -> None:
     before = np.setbufsize(4096)
     try:
         check(lambda x, n: np.tanh(x) * n + x, ROWS, np.arange(10, dtype=np.float32))
-        check(lambda x, n: np.tanh(x) * n + x, ROWS, np.arange(10))  # which are converted within the buffers
+        check(
+            lambda x, n: np.tanh(x) * n + x, ROWS, np.arange(10)
+        )  # which are converted within the buffers
         assert np.getbufsize() == 4096
     finally:
         np.setbufsize(before)
@@ -183,7 +197,11 @@ def test_what_is_broadcast_along_rows_is_taken_whole() -> None:
 
 def test_one_array_in_two_roles() -> None:
     square = np.random.default_rng(0).normal(size=(12, 12))
-    check(lambda x, w: (np.tanh(x * w) + np.tanh(np.sin(x) * w[:, None]), x * np.exp(w)), square, square[0])
+    check(
+        lambda x, w: (np.tanh(x * w) + np.tanh(np.sin(x) * w[:, None]), x * np.exp(w)),
+        square,
+        square[0],
+    )
 
 
 def test_arguments_that_lie_otherwise() -> None:
@@ -196,7 +214,11 @@ def test_arguments_that_lie_otherwise() -> None:
         lambda x: np.frombuffer(b"\0" + x.tobytes(), x.dtype, offset=1).reshape(x.shape),
     ]
     for arrange in arrangements:
-        for f in (softmax, lambda x: np.sum(np.tanh(x) * np.exp(-x * x)), lambda x: (np.tanh(x) * 2 + np.sin(x), np.sum(x))):
+        for f in (
+            softmax,
+            lambda x: np.sum(np.tanh(x) * np.exp(-x * x)),
+            lambda x: (np.tanh(x) * 2 + np.sin(x), np.sum(x)),
+        ):
             check(f, arrange(ROWS))
             check(lambda x, y, f=f: (f(x), np.exp(np.sin(x + y))), arrange(ROWS), ROWS)
 
@@ -204,10 +226,31 @@ def test_arguments_that_lie_otherwise() -> None:
 def test_mixed_dtypes_and_choices() -> None:
     k = np.arange(24 * 10).reshape(24, 10)
     check(lambda x: np.where(x > 0, np.sin(x), np.exp(-x * x)) * (k % 3), ROWS)
-    check(lambda x: (np.max(x * 2 + 1, axis=1), np.min(x % 7, axis=1), np.sum(x * x), np.prod(x % 5 + 1, axis=1)), k)
-    check(lambda x: (np.any(np.sin(x) > 0.5, axis=1), np.all(np.cos(x) < 0.99, axis=1), (x > 0) & (x < 1)), ROWS)
+    check(
+        lambda x: (
+            np.max(x * 2 + 1, axis=1),
+            np.min(x % 7, axis=1),
+            np.sum(x * x),
+            np.prod(x % 5 + 1, axis=1),
+        ),
+        k,
+    )
+    check(
+        lambda x: (
+            np.any(np.sin(x) > 0.5, axis=1),
+            np.all(np.cos(x) < 0.99, axis=1),
+            (x > 0) & (x < 1),
+        ),
+        ROWS,
+    )
     check(lambda x: np.sum(np.sin(x.astype(np.float16)) * np.cos(x), axis=1), ROWS)
-    check(lambda x: (np.sum(np.sin(x).astype(np.float16)), np.sum(np.sin(x).astype(np.longdouble) * 2)), ROWS)
+    check(
+        lambda x: (
+            np.sum(np.sin(x).astype(np.float16)),
+            np.sum(np.sin(x).astype(np.longdouble) * 2),
+        ),
+        ROWS,
+    )
 
 
 def test_reductions_of_other_axes() -> None:
@@ -274,7 +317,9 @@ def test_error_modes_of_the_caller_hold() -> None:
         with np.errstate(invalid="call", call=lambda kind, _: seen.append(kind)):
             run(FLAT)
         assert seen
-        assert run(np.abs(FLAT)) == ft.evaluate(ft.trace(lambda x: np.sum(np.exp(np.log(x)) + x))(FLAT), np.abs(FLAT))
+        assert run(np.abs(FLAT)) == ft.evaluate(
+            ft.trace(lambda x: np.sum(np.exp(np.log(x)) + x))(FLAT), np.abs(FLAT)
+        )
 
 
 def test_results_stay_what_they_are() -> None:
@@ -307,8 +352,12 @@ def test_a_plans_program_differentiates() -> None:
         program = planned_of(lambda x: np.sum(np.tanh(x) * np.sin(x)), FLAT).program
     assert program.ops[-1][0] is blocks_p or any(op[0] is blocks_p for op in program.ops)
     expected = ft.grad(lambda x: np.sum(np.tanh(x) * np.sin(x)))
-    np.testing.assert_allclose(ft.grad(lambda x: ft.evaluate(program, x))(FLAT), expected(FLAT), rtol=1e-13)
-    np.testing.assert_allclose(ft.vmap(lambda x: ft.evaluate(program, x))(np.stack([FLAT, -FLAT])).shape, (2,))
+    np.testing.assert_allclose(
+        ft.grad(lambda x: ft.evaluate(program, x))(FLAT), expected(FLAT), rtol=1e-13
+    )
+    np.testing.assert_allclose(
+        ft.vmap(lambda x: ft.evaluate(program, x))(np.stack([FLAT, -FLAT])).shape, (2,)
+    )
     _, found = ft.jvp(lambda x: ft.evaluate(program, x), (FLAT,), (np.ones_like(FLAT),))
     np.testing.assert_allclose(found, np.sum(expected(FLAT)), rtol=1e-12)
 
@@ -342,7 +391,7 @@ def test_settings_are_checked_and_put_back() -> None:
     assert (ft.config.threads, ft.config.block) == before
 
 
-# -- sums ----------------------------------------------------------------------------------------------------------------
+# -- sums ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["f4", "f8", "c8", "c16"])
@@ -359,7 +408,7 @@ def test_sums_are_added_as_numpy_does(kind: str, most: int) -> None:
         assert added_up(parts, size, kind[0] == "c", most) == np.add.reduce(x)
 
 
-# -- laws ----------------------------------------------------------------------------------------------------------------
+# -- laws ------------------------------------------------------------------------------------------
 
 
 @given(programs(), seeds(), st.sampled_from([1, 2, 3, 8]), st.integers(1, 4))
@@ -382,7 +431,14 @@ def test_groups_equal_the_evaluator(recipe: Recipe, seed: int, block: int, count
 
 
 SHAPES = [(6, 5), (6, 1), (5,), (1, 5), (), (6, 5)]
-UNARY = [np.sin, np.exp, np.negative, np.square, lambda x: x + 0.5, lambda x: np.where(x > 0, x, 0.1 * x)]
+UNARY = [
+    np.sin,
+    np.exp,
+    np.negative,
+    np.square,
+    lambda x: x + 0.5,
+    lambda x: np.where(x > 0, x, 0.1 * x),
+]
 BINARY = [np.add, np.multiply, np.subtract, np.maximum, lambda x, y: np.where(x > y, x, y * 2.0)]
 
 
@@ -401,9 +457,17 @@ def test_programs_of_rows_equal_the_evaluator(data: st.DataObject, block: int, k
                 made = data.draw(st.sampled_from(UNARY))(x)
             elif way == 1 and x.ndim == 2:
                 reduce = data.draw(st.sampled_from([np.sum, np.max, np.mean]))
-                made = reduce(x, axis=data.draw(st.sampled_from([1, -1, 0, None])), keepdims=data.draw(st.booleans()))
+                made = reduce(
+                    x,
+                    axis=data.draw(st.sampled_from([1, -1, 0, None])),
+                    keepdims=data.draw(st.booleans()),
+                )
             elif way == 2 and x.ndim:
-                made = np.reshape(x, (x.shape[0], -1, 1)) if data.draw(st.booleans()) else np.broadcast_to(x, (6, *x.shape))
+                made = (
+                    np.reshape(x, (x.shape[0], -1, 1))
+                    if data.draw(st.booleans())
+                    else np.broadcast_to(x, (6, *x.shape))
+                )
                 made = made * 2 if made.size < 400 else np.sum(made)
             else:
                 try:
@@ -456,7 +520,9 @@ def test_results_are_written_into_donated_memory() -> None:
 
 
 def test_what_is_read_later_is_not_written_over() -> None:
-    program = ft.trace(lambda x, y: (np.exp(y) * 0.5, np.tanh(x) + np.cumsum(y) * x, np.sin(x) * np.exp(y)))(FLAT, FLAT)
+    program = ft.trace(
+        lambda x, y: (np.exp(y) * 0.5, np.tanh(x) + np.cumsum(y) * x, np.sin(x) * np.exp(y))
+    )(FLAT, FLAT)
     arguments = [FLAT, np.ascontiguousarray(FLAT[::-1])]
     expected = evaluate_program(program, arguments)
     with divided(16):

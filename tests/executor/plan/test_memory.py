@@ -1,4 +1,6 @@
-"""Memory laid out by a plan: views are NumPy's, arrays that are alive at once do not overlap, donated ones serve."""
+"""Memory laid out by a plan: views are NumPy's, arrays that are alive at once do not overlap,
+donated ones serve.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def pulled(recipe: Recipe, arguments: Sequence[Any]) -> list[ft.Program]:
     return [ft.trace(f)(*arguments) for f in (recipe, backwards)]
 
 
-# -- views ---------------------------------------------------------------------------------------------------------------
+# -- views -----------------------------------------------------------------------------------------
 
 
 class Shown(Closures):
@@ -45,10 +47,16 @@ class Shown(Closures):
         program = plan.program
 
         def run(*arguments: Any) -> tuple[Any, ...]:
-            values: dict[int, Any] = {**program.constant_values, **dict(zip(program.input_ids, arguments, strict=True))}
+            values: dict[int, Any] = {
+                **program.constant_values,
+                **dict(zip(program.input_ids, arguments, strict=True)),
+            }
             values = {i: np.require(x, requirements="C") for i, x in values.items()}
             for step in plan.steps:
-                given = [values[i] if i >= 0 else program.literals[~i] for i in program.ops[step.first][1]]
+                given = [
+                    values[i] if i >= 0 else program.literals[~i]
+                    for i in program.ops[step.first][1]
+                ]
                 made = self.function(plan, step)(*given)
                 values.update(zip(plan.results(step), made, strict=True))
                 view = plan.views.get(step.first)
@@ -58,7 +66,9 @@ class Shown(Closures):
                 root, aval = values[view.root], program.avals[step.first]
                 found = np.ndarray(aval.shape, aval.dtype, root, view.offset, view.strides)
                 np.testing.assert_array_equal(found, made[0])
-                if found.size and found.ndim and isinstance(root, np.ndarray):  # (scalars have no memory)
+                if (
+                    found.size and found.ndim and isinstance(root, np.ndarray)
+                ):  # (scalars have no memory)
                     assert np.shares_memory(found, root)
                 values[step.first] = found
             return tuple([np.copy(values[i]) for i in program.output_ids])
@@ -107,14 +117,18 @@ def test_what_is_no_static_view_is_none() -> None:
     assert [view is None for view in copied.views.values()] == [False, True]
     gathered = planned(ft.trace(lambda x, k: x[k] + x.imag[0])(X, np.array([0, 2])))
     assert None in gathered.views.values()
-    assert set(planned(ft.trace(lambda x: x.T * 2.0)(ft.ShapeDtype((3, 2), "f8"))).views.values()) != {None}
+    assert set(
+        planned(ft.trace(lambda x: x.T * 2.0)(ft.ShapeDtype((3, 2), "f8"))).views.values()
+    ) != {None}
 
 
-# -- one arena -------------------------------------------------------------------------------------------------------------
+# -- one arena -------------------------------------------------------------------------------------
 
 
 class InArena(Closures):
-    """Runs in one piece of memory: that of a program, and behind it that of the programs that its operations hold."""
+    """Runs in one piece of memory: that of a program, and behind it that of the programs that its
+    operations hold.
+    """
 
     def __init__(self, buffer: Any = None) -> None:
         self.buffer = buffer
@@ -186,7 +200,9 @@ def test_random_loops_run_in_an_arena(seed: int) -> None:
     def total(*given: Any) -> Any:
         return sum([np.sum(np.sin(loop(ft, given)[k])) for k in floats], 0.0)
 
-    program = ft.trace(ft.grad(total, argnums=tuple(floats)) if floats else lambda *s: loop(ft, s))(*values)
+    program = ft.trace(ft.grad(total, argnums=tuple(floats)) if floats else lambda *s: loop(ft, s))(
+        *values
+    )
     with np.errstate(all="ignore"):
         made = plan(Runner(program).flat)
         check_arena(made)
@@ -202,7 +218,11 @@ def chain(x: Any) -> Any:
 
 
 def test_an_arena_is_about_as_large_as_the_peak() -> None:
-    for f in (chain, ft.grad(chain), ft.value_and_grad(lambda x: np.sum(np.exp(x) @ np.ones((x.size, 64))))):
+    for f in (
+        chain,
+        ft.grad(chain),
+        ft.value_and_grad(lambda x: np.sum(np.exp(x) @ np.ones((x.size, 64)))),
+    ):
         made = plan(ft.trace(f)(np.linspace(0.0, 1.0, 4096)))
         check_arena(made)
         assert made.arena.nbytes <= 1.1 * made.peak_bytes
@@ -232,11 +252,13 @@ def test_packed_values_are_in_no_arena() -> None:
     np.testing.assert_array_equal(InArena().compile(made)(X)[0], evaluate_program(program, [X])[0])
 
 
-# -- donated inputs --------------------------------------------------------------------------------------------------------
+# -- donated inputs --------------------------------------------------------------------------------
 
 
 def donating(f: Any, *args: Any) -> tuple[Plan, list[Any], list[Any]]:
-    """A plan that may write into all inputs; what two backends return, and the arguments that they were given."""
+    """A plan that may write into all inputs; what two backends return, and the arguments that they
+    were given.
+    """
     program = ft.trace(f)(*args)
     made = planned(optimized(program), donated=range(len(args)))
     expected = evaluate_program(program, [np.copy(x) for x in args])

@@ -1,4 +1,6 @@
-"""Loop nests: a backend that fuses in its own way runs groups, and whole programs, from their description alone."""
+"""Loop nests: a backend that fuses in its own way runs groups, and whole programs, from their
+description alone.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,27 @@ from tests.laws.programs import Recipe, programs, seeds
 
 
 def fused(program: Program) -> Program:
-    """A policy of its own: what follows each other, elementwise operations, reductions and views, is one group."""
+    """A policy of its own: what follows each other, elementwise operations, reductions and views,
+    is one group.
+    """
     write, order = Rewrite(program), list[int]()
     schedule = [k for k, _ in program.schedule]
 
     def end() -> None:
-        read = {i for k in schedule if k not in order for i in program.ops[k][1]} | {*program.output_ids}
-        operands = dict.fromkeys([i for k in order for i in program.ops[k][1] if i >= 0 and i not in order])
+        read = {i for k in schedule if k not in order for i in program.ops[k][1]} | {
+            *program.output_ids
+        }
+        operands = dict.fromkeys(
+            [i for k in order for i in program.ops[k][1] if i >= 0 and i not in order]
+        )
         if len(order) > 1:
-            write_group(write, order, [*operands], [k for k in order if k in read], Blocks(program.avals[order[0]].shape))
+            write_group(
+                write,
+                order,
+                [*operands],
+                [k for k in order if k in read],
+                Blocks(program.avals[order[0]].shape),
+            )
         else:
             for k in order:
                 write.keep(k)
@@ -42,7 +56,11 @@ def fused(program: Program) -> Program:
 
     for k in schedule:
         primitive = program.ops[k][0]
-        if is_pointwise(program, k) or primitive in REDUCTIONS or (primitive.view and not primitive.effects):
+        if (
+            is_pointwise(program, k)
+            or primitive in REDUCTIONS
+            or (primitive.view and not primitive.effects)
+        ):
             order.append(k)
         else:
             end()
@@ -101,7 +119,9 @@ class Points(InOrder):
                 self.counts.append(len(part.statements))
                 run_nest(plan, part, memory)
                 continue
-            operands = [value(i) if i >= 0 else program.literals[~i] for i in program.ops[part.first][1]]
+            operands = [
+                value(i) if i >= 0 else program.literals[~i] for i in program.ops[part.first][1]
+            ]
             made = super().function(plan, part)(*operands)
             for j, x in zip(plan.results(part), made, strict=True):
                 memory[j] = np.array(x, order="C").reshape(-1)
@@ -111,12 +131,17 @@ class Points(InOrder):
 def run_nest(plan: Plan, nest: Nest, memory: dict[int, Any]) -> None:
     for statement in nest.statements:
         aval = plan.program.avals[statement.first]
-        start = 0 if statement.by is None or statement.by.identity is None else statement.by.identity
+        start = (
+            0 if statement.by is None or statement.by.identity is None else statement.by.identity
+        )
         memory[statement.result.variable] = np.full(math.prod(aval.shape), start, aval.dtype)
     for point in np.ndindex(nest.space):
         for statement in nest.statements:
             typed = plan.typed[statement.first]
-            values = [element(memory, x, point) if isinstance(x, Access) else x for x in statement.operands]
+            values = [
+                element(memory, x, point) if isinstance(x, Access) else x
+                for x in statement.operands
+            ]
             values = [x.astype(dtype) for x, dtype in zip(values, typed.dtypes, strict=True)]
             primitive, _, params = plan.program.ops[statement.first]
             result = values[0] if statement.by is not None else primitive.eval(*values, *params)
@@ -134,13 +159,18 @@ def place(access: Access, point: tuple[int, ...]) -> int:
 
 
 def check(f: Any, *args: Any) -> list[int]:
-    """Run in groups, and as one; returns how many statements stand in the nests of the program as one."""
+    """Run in groups, and as one; returns how many statements stand in the nests of the program as
+    one.
+    """
     program = ft.trace(f)(*args)
     expected = InOrder().compile(plan(program, Policy()))(*args)
     for found, value in zip(expected, evaluate_program(program, args), strict=True):
         np.testing.assert_allclose(found, value, 1e-9, 1e-9)
     backend = Points()
-    runs = [backend.compile(plan(program, backend.policy)), lambda *x: backend.by_nests(plan(program, Policy()), *x)]
+    runs = [
+        backend.compile(plan(program, backend.policy)),
+        lambda *x: backend.by_nests(plan(program, Policy()), *x),
+    ]
     for run in runs:
         backend.counts.clear()
         for found, value in zip(run(*args), expected, strict=True):
@@ -156,7 +186,9 @@ ROW = np.array([0.5, -1.0, 2.0, 0.25])
 
 
 def test_a_chain_is_one_nest() -> None:
-    assert check(lambda x, row: (np.tanh(x * row + 2) ** 2 / np.arange(1, 4)[:, None]) > 0.25, X, ROW) == [6]
+    assert check(
+        lambda x, row: (np.tanh(x * row + 2) ** 2 / np.arange(1, 4)[:, None]) > 0.25, X, ROW
+    ) == [6]
 
 
 def test_what_reads_a_reduction_begins_another_nest() -> None:
@@ -170,7 +202,14 @@ def test_what_reads_a_reduction_begins_another_nest() -> None:
 def test_reductions_stand_in_the_nest_that_makes_their_operands() -> None:
     def f(x: Any) -> Any:
         y = np.sin(x) * 2.0
-        return np.sum(y, axis=0), np.min(y, axis=1), np.sum(y > 0), np.prod(y), np.any(y > 1.9, axis=0), y
+        return (
+            np.sum(y, axis=0),
+            np.min(y, axis=1),
+            np.sum(y > 0),
+            np.prod(y),
+            np.any(y > 1.9, axis=0),
+            y,
+        )
 
     (count,) = {*check(f, X)} - {1}
     assert count == 9
@@ -180,7 +219,10 @@ def test_views_are_index_maps() -> None:
     assert check(lambda x: x.T * 2.0 + x.reshape(4, 3) - x[::-1, ::-1].T[:, :1] + x[1, 2], X) == [4]
     assert check(lambda z: np.real(z[1:]) * z.imag[:-1] + 1.0, X + 1j * X[::-1]) == [2]
     y = np.arange(6.0).reshape(2, 3)
-    assert check(lambda x: (lambda a: a + a[::-1] * 2.0)(np.sin(x)), y) == [1, 2]  # another element: another nest
+    assert check(lambda x: (lambda a: a + a[::-1] * 2.0)(np.sin(x)), y) == [
+        1,
+        2,
+    ]  # another element: another nest
 
 
 def test_steps_that_are_no_nests_stay_steps() -> None:
@@ -199,14 +241,23 @@ def test_a_nest_of_a_group_of_numpys_is_described_too() -> None:
     (group,) = [step for step in made.steps if isinstance(step.structure, Blocks)]
     (nest,) = group.bodies[0].nests
     assert isinstance(nest, Nest) and nest.space == x.shape
-    assert all(access.strides == (1,) for s in nest.statements for access in s.operands if isinstance(access, Access))
+    assert all(
+        access.strides == (1,)
+        for s in nest.statements
+        for access in s.operands
+        if isinstance(access, Access)
+    )
 
 
 def test_literals_are_typed_elements() -> None:
-    made = planned(ft.trace(lambda x: np.where(x > 1, 2, x) * np.float32(0.5))(np.ones(3, np.float32)))
+    made = planned(
+        ft.trace(lambda x: np.where(x > 1, 2, x) * np.float32(0.5))(np.ones(3, np.float32))
+    )
     (nest,) = made.nests
     assert isinstance(nest, Nest)
-    assert [type(x) for s in nest.statements for x in s.operands if not isinstance(x, Access)] == [np.float32] * 2
+    assert [type(x) for s in nest.statements for x in s.operands if not isinstance(x, Access)] == [
+        np.float32
+    ] * 2
     assert made.program.ops[nest.statements[1].first][0] is ew.where
 
 

@@ -34,7 +34,9 @@ def random_program(seed: int, operations: int) -> Program:
 
 
 def most_alive(program: Program, order: tuple[int, ...]) -> int:
-    """The most results that are alive at a time, by their definition; an operation writes into what dies with it."""
+    """The most results that are alive at a time, by their definition; an operation writes into what
+    dies with it.
+    """
     operands = {k: set(program.ops[k][1]) for k in order}
     last = {i: n for n, k in enumerate(order) for i in operands[k]}
     alive: set[int] = set()
@@ -55,11 +57,19 @@ def test_an_order_is_equal_and_keeps_as_few_alive_as_any(seed: int) -> None:
     program = random_program(seed, 4 + seed % 4)
     found = in_least_cache(program, 1, CHEAP, VIEWS)
     arguments = [*np.linspace(0.2, 0.9, 12).reshape(2, 6)]
-    for a, b in zip(evaluate_program(program, arguments), evaluate_program(found, arguments), strict=True):
+    for a, b in zip(
+        evaluate_program(program, arguments), evaluate_program(found, arguments), strict=True
+    ):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
     schedule = [k for k, _ in program.schedule]
-    best = min(most_alive(program, order) for order in itertools.permutations(schedule) if is_order(program, order))
-    assert most_alive(found, tuple([k for k, _ in found.schedule])) <= best + 1  # copies of arguments count, too
+    best = min(
+        most_alive(program, order)
+        for order in itertools.permutations(schedule)
+        if is_order(program, order)
+    )
+    assert (
+        most_alive(found, tuple([k for k, _ in found.schedule])) <= best + 1
+    )  # copies of arguments count, too
 
 
 @pytest.mark.parametrize("operations", [20, 40])

@@ -1,4 +1,6 @@
-"""The peak that a plan predicts is what is measured, to 10 %: loops, views, linear algebra; in the first run, too."""
+"""The peak that a plan predicts is what is measured, to 10 %: loops, views, linear algebra; in the
+first run, too.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,9 @@ def test_a_second_backend_of_the_same_plan_is_equal(f: Any) -> None:
             for a, b in zip(found, expected, strict=True):
                 np.testing.assert_array_equal(a, b)
             arrays = [a for a in (*found, x) if isinstance(a, np.ndarray)]
-            assert not any(np.shares_memory(a, b) for k, a in enumerate(arrays) for b in arrays[k + 1 :])
+            assert not any(
+                np.shares_memory(a, b) for k, a in enumerate(arrays) for b in arrays[k + 1 :]
+            )
 
 
 def test_loops_and_choices_are_plans_of_their_own() -> None:
@@ -63,23 +65,32 @@ def test_loops_and_choices_are_plans_of_their_own() -> None:
 
 
 class Watching:
-    """A backend that looks, after every operation, which memory there is, and compares it with what the plan says."""
+    """A backend that looks, after every operation, which memory there is, and compares it with what
+    the plan says.
+    """
 
     def compile(self, plan: Plan) -> Any:
         program = plan.program
 
         def run(*arguments: Any) -> tuple[Any, ...]:
-            values: dict[int, Any] = {**program.constant_values, **dict(zip(program.input_ids, arguments, strict=True))}
+            values: dict[int, Any] = {
+                **program.constant_values,
+                **dict(zip(program.input_ids, arguments, strict=True)),
+            }
             alive = []
             for step in plan.steps:
                 primitive, operands, params = program.ops[step.first]
                 given = [values[i] if i >= 0 else program.literals[~i] for i in operands]
-                made = primitive.eval(*given, *params, **({} if step.into is None else {"out": values[step.into]}))
+                made = primitive.eval(
+                    *given, *params, **({} if step.into is None else {"out": values[step.into]})
+                )
                 for i in step.dies:
                     if i != step.into:
                         assert i in values, "it dies once"
                     alive.append(i)
-                for j, value in zip(plan.results(step), made if primitive.many else (made,), strict=True):
+                for j, value in zip(
+                    plan.results(step), made if primitive.many else (made,), strict=True
+                ):
                     values[j] = value
                     assert_owner(plan, values, j)
                 for i in step.dies:
@@ -117,7 +128,12 @@ def test_the_peak_is_what_is_measured(n: int) -> None:
         return np.sum(x)
 
     x = np.linspace(0.0, 1.0, n)
-    for f in (chain, ft.grad(chain), ft.grad(ft.checkpoint(chain)), lambda x: (np.cos(x)[::2], x[1:])):
+    for f in (
+        chain,
+        ft.grad(chain),
+        ft.grad(ft.checkpoint(chain)),
+        lambda x: (np.cos(x)[::2], x[1:]),
+    ):
         made = plan(ft.trace(f)(x))
         for backend in (NUMPY, Closures()):
             run = backend.compile(made)
@@ -131,7 +147,12 @@ def test_the_peak_is_what_is_measured(n: int) -> None:
 
 
 def test_a_plan_prints() -> None:
-    lines = ["a: f64[1000] = tanh x", "b: f64[1000] = square a", "c: f64[1000] = sub 1.0 b", "return a, c, x"]
+    lines = [
+        "a: f64[1000] = tanh x",
+        "b: f64[1000] = square a",
+        "c: f64[1000] = sub 1.0 b",
+        "return a, c, x",
+    ]
     program = ft.Program.parse("\n  ".join(["f(x: f64[1000]) {", *lines]) + "\n}")
     assert str(planned(program)) == (
         "f(x: f64[1000])  # at most 24,000 bytes\n"

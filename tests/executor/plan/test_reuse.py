@@ -1,4 +1,6 @@
-"""Results written in place, and outputs that need no copy: the same bits and layouts as the reference evaluator's."""
+"""Results written in place, and outputs that need no copy: the same bits and layouts as the
+reference evaluator's.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def in_place_count(program: ft.Program) -> int:
 
 
 def assert_same(f: Callable[..., Any], *args: Any) -> ft.Program:
-    """The compiled form returns the evaluator's results: bits and layout; arguments keep their values."""
+    """The compiled form returns the evaluator's results: bits and layout; arguments keep their
+    values.
+    """
     program = ft.trace(f)(*args)
     before = [np.array(x) for x in args]
     found = NUMPY.compile(planned(program))(*args)
@@ -85,7 +89,11 @@ def test_operations_in_place_happen() -> None:
     assert in_place_count(program) == 2
 
 
-UFUNCS = [p.eval for p in TABLE if isinstance(p.eval, np.ufunc) and p.eval.signature is None and p.eval.nout == 1]
+UFUNCS = [
+    p.eval
+    for p in TABLE
+    if isinstance(p.eval, np.ufunc) and p.eval.signature is None and p.eval.nout == 1
+]
 DTYPES = [np.dtype(d) for d in (np.float32, np.float64, np.int64, np.complex128, bool)]
 
 
@@ -103,7 +111,8 @@ CASES = [(ufunc, dtype) for ufunc in UFUNCS for dtype in DTYPES if keeps_dtype(u
 def test_every_ufunc_gives_the_same_bits_in_place(ufunc: np.ufunc, dtype: np.dtype[Any]) -> None:
     low = 1.1 if ufunc is np.arccosh else 0.1
     operands = [
-        (RNG.uniform(low, low + 0.8, size=203) * (9 if dtype.kind == "i" else 1)).astype(dtype) for _ in range(ufunc.nin)
+        (RNG.uniform(low, low + 0.8, size=203) * (9 if dtype.kind == "i" else 1)).astype(dtype)
+        for _ in range(ufunc.nin)
     ]
     if dtype.kind == "i":
         operands[-1] = operands[-1] % 5 + 1
@@ -160,7 +169,9 @@ def test_residuals_given_to_the_user_are_not_overwritten() -> None:
         kept.append((x, np.array(x)))
         return x
 
-    f = ft.checkpoint(lambda x: np.sum(np.sin(np.exp(x) * 2.0) ** 2), policy=ft.policies.pack(pack, lambda x: x))
+    f = ft.checkpoint(
+        lambda x: np.sum(np.sin(np.exp(x) * 2.0) ** 2), policy=ft.policies.pack(pack, lambda x: x)
+    )
     plain = ft.grad(lambda x: np.sum(np.sin(np.exp(x) * 2.0) ** 2))
     jitted = ft.jit(ft.grad(f))
     for _ in range(3):
@@ -170,7 +181,9 @@ def test_residuals_given_to_the_user_are_not_overwritten() -> None:
         np.testing.assert_array_equal(x, copy)
 
 
-@pytest.mark.parametrize("index", [np.s_[1:], np.s_[:-2], np.s_[2:-2, 1:], np.s_[:, :, 3:9], np.s_[::2], np.s_[:0]])
+@pytest.mark.parametrize(
+    "index", [np.s_[1:], np.s_[:-2], np.s_[2:-2, 1:], np.s_[:, :, 3:9], np.s_[::2], np.s_[:0]]
+)
 def test_large_embeddings_are_the_evaluators(index: Any) -> None:
     x = RNG.normal(size=(20, 30, 40))
     assert_same(ft.grad(lambda x: np.sum(np.sin(x[index]))), x)
@@ -179,7 +192,9 @@ def test_large_embeddings_are_the_evaluators(index: Any) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("shift", [0, 1, -1, 3, 1000])
-def test_rolls_are_laid_out_like_their_operand_and_written_into(layout: str, shape: tuple[int, ...], shift: int) -> None:
+def test_rolls_are_laid_out_like_their_operand_and_written_into(
+    layout: str, shape: tuple[int, ...], shift: int
+) -> None:
     x = LAYOUTS[layout](shaped(shape))
     y = LAYOUTS["F" if layout == "C" else "C"](shaped(shape) * 0.5)
     last = len(shape) - 1
@@ -187,7 +202,13 @@ def test_rolls_are_laid_out_like_their_operand_and_written_into(layout: str, sha
     def f(x: Any, y: Any) -> Any:
         a, b = np.roll(x, shift, 0), np.roll(y, -shift, last)
         c = np.roll(a, 2, last) * 2.0
-        return a, (a + c) - np.roll(x, 1, last), b * x, np.roll(b + y, 1, 0), np.sum(np.roll(c, 1, 0) * 3.0)
+        return (
+            a,
+            (a + c) - np.roll(x, 1, last),
+            b * x,
+            np.roll(b + y, 1, 0),
+            np.sum(np.roll(c, 1, 0) * 3.0),
+        )
 
     assert_same(f, x, y)
     assert_same(lambda x, y: np.roll(x, shift, 0), x, y)

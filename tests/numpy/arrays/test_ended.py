@@ -1,6 +1,8 @@
-"""Traced values after their transform has ended: what is asked of them is right, or raises LeakedTracerError.
+"""Traced values after their transform has ended: what is asked of them is right, or raises
+LeakedTracerError.
 
-What depends on no input stands for its plain value then, in whatever transform it was made from what an earlier one left.
+What depends on no input stands for its plain value then, in whatever transform it was made from
+what an earlier one left.
 """
 
 from __future__ import annotations
@@ -51,21 +53,33 @@ VALUES: dict[str, Callable[[Any], Any]] = {
 }
 
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
-    "take": (0,), "repeat": (2,), "reshape": (-1,), "astype": (np.float32,), "swapaxes": (0, 0), "searchsorted": (0.5,),
-    "partition": (0,), "argpartition": (0,), "compress": ([True],), "choose": ([1.0],), "dot": (1.0,), "fill": (0.0,),
-    "put": (0, 1.0), "itemset": (0, 1.0), "resize": ((1,),), "to_device": ("cpu",), "view": (np.int64,), "clip": (0.0, 1.0),
-    "setfield": (0.0, np.float64), "getfield": (np.float64,), "setflags": (), "tofile": (os.devnull,),
+    "take": (0,), "repeat": (2,), "reshape": (-1,), "astype": (np.float32,), "swapaxes": (0, 0),
+    "searchsorted": (0.5,),
+    "partition": (0,), "argpartition": (0,), "compress": ([True],), "choose": ([1.0],),
+    "dot": (1.0,), "fill": (0.0,),
+    "put": (0, 1.0), "itemset": (0, 1.0), "resize": ((1,),), "to_device": ("cpu",),
+    "view": (np.int64,), "clip": (0.0, 1.0),
+    "setfield": (0.0, np.float64), "getfield": (np.float64,), "setflags": (),
+    "tofile": (os.devnull,),
     "dump": (os.devnull,),
-    "byteswap": (), "__getitem__": (0,), "__setitem__": (0, 1.0), "__contains__": (1.0,), "__array__": (),
-    "__array_ufunc__": (np.sin, "__call__"), "__array_function__": (np.sum, (), (), {}), "__format__": (".2f",),
-    "__reduce_ex__": (2,), "__deepcopy__": ({},), "__pow__": (2.0,), "__round__": (), "__setattr__": ("shape", (-1,)),
+    "byteswap": (), "__getitem__": (0,), "__setitem__": (0, 1.0), "__contains__": (1.0,),
+    "__array__": (),
+    "__array_ufunc__": (np.sin, "__call__"), "__array_function__": (np.sum, (), (), {}),
+    "__format__": (".2f",),
+    "__reduce_ex__": (2,), "__deepcopy__": ({},), "__pow__": (2.0,), "__round__": (),
+    "__setattr__": ("shape", (-1,)),
 }  # fmt: skip
 _LEFT_OUT = frozenset({
-    "__class__", "__delattr__", "__dir__", "__doc__", "__getattribute__", "__getstate__", "__init__", "__init_subclass__",
-    "__module__", "__new__", "__slots__", "__subclasshook__", "__sizeof__", "__weakref__", "__repr__", "__str__",
-    "__class_getitem__", "__setstate__", "__annotations__", "__abstractmethods__", "__array_ufunc__",
-    "__array_function__", "__array_wrap__", "__array_finalize__", "__array_interface__", "__array_struct__",
-    "__array_priority__", "__array_namespace__", "__ne__", "__eq__", "__dict__", "__static_attributes__",
+    "__class__", "__delattr__", "__dir__", "__doc__", "__getattribute__", "__getstate__",
+    "__init__", "__init_subclass__",
+    "__module__", "__new__", "__slots__", "__subclasshook__", "__sizeof__", "__weakref__",
+    "__repr__", "__str__",
+    "__class_getitem__", "__setstate__", "__annotations__", "__abstractmethods__",
+    "__array_ufunc__",
+    "__array_function__", "__array_wrap__", "__array_finalize__", "__array_interface__",
+    "__array_struct__",
+    "__array_priority__", "__array_namespace__", "__ne__", "__eq__", "__dict__",
+    "__static_attributes__",
     "__firstlineno__",
 })  # fmt: skip
 
@@ -73,12 +87,15 @@ _OPERATORS: dict[str, Callable[[Any], Any]] = {
     **{
         f"{name}, {side}": (lambda k, f=getattr(operator, name): f(k, 2)) if side == "left"
         else (lambda k, f=getattr(operator, name): f(2, k))
-        for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lt", "ge", "eq", "ne")
+        for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lt", "ge", "eq",
+        "ne")
         for side in ("left", "right")
     },
-    **{name: lambda k, f=getattr(operator, name): f(k, 1) for name in ("iadd", "imul", "isub", "itruediv", "ipow")},
+    **{name: lambda k, f=getattr(operator, name): f(k, 1) for name in ("iadd", "imul", "isub",
+    "itruediv", "ipow")},
     **{name: getattr(operator, name) for name in ("neg", "pos", "abs", "invert", "index", "truth")},
-    **{kind.__name__: kind for kind in (float, int, complex, bool, bytes, list, str, repr, hash, len, round, math.floor)},
+    **{kind.__name__: kind for kind in (float, int, complex, bool, bytes, list, str, repr, hash,
+    len, round, math.floor)},
     "in a dict": lambda k: k in {1.0: 2},
     "in a list": lambda k: k in [1.0],
     "set": lambda k: {k},
@@ -122,10 +139,15 @@ def _attributes(kind: type) -> dict[str, Callable[[Any], Any]]:
         def use(k: Any, name: str = name) -> Any:
             member = getattr(k, name)
             binary = name.startswith("__") and name.strip("_").removeprefix("r").removeprefix("i") in (
-                "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "divmod",
+                "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor",
+                "lshift", "rshift", "divmod",
                 "matmul", "lt", "le", "gt", "ge", "shift",
             )  # fmt: skip
-            return member(*_ARGUMENTS.get(name, (1,) if binary else ())) if callable(member) else member
+            return (
+                member(*_ARGUMENTS.get(name, (1,) if binary else ()))
+                if callable(member)
+                else member
+            )
 
         found[name] = use
     return found
@@ -174,10 +196,14 @@ def test_everything_asked_of_an_ended_value_is_right_or_raises(transform: str, k
             continue
         if isinstance(got, Exception):
             same = (
-                isinstance(before, _SAME_AS_EVER) and not isinstance(before, _NOT_AFTERWARDS) and type(got) is type(before)
+                isinstance(before, _SAME_AS_EVER)
+                and not isinstance(before, _NOT_AFTERWARDS)
+                and type(got) is type(before)
             )
             if not same or (type(got).__module__ == "builtins" and str(got) != str(before)):
-                problems.append(f"{name}: {type(got).__name__}: {str(got).splitlines()[0]} (before: {before!r:.60})")
+                problems.append(
+                    f"{name}: {type(got).__name__}: {str(got).splitlines()[0]} (before: {before!r:.60})"
+                )
         elif isinstance(got, ft.Tracer):
             problems.append(f"{name}: {got!r}")
         elif name not in ("repr", "str", "__hash__") and not isinstance(got, type(before)):
@@ -207,13 +233,19 @@ def test_everything_asked_of_an_ended_number_is_right_or_raises(kind: str) -> No
         if not hasattr(plain, name) and name not in _OPERATORS:
             continue
         got, expected = _outcome(use, k), _outcome(use, plain)
-        if isinstance(got, LeakedTracerError) or (isinstance(got, Exception) and _is_refused(expected)):
+        if isinstance(got, LeakedTracerError) or (
+            isinstance(got, Exception) and _is_refused(expected)
+        ):
             continue
         assert not isinstance(got, (Exception, ft.Tracer)), (name, got, expected)
-        assert name in ("repr", "str", "__hash__", "functrace.stop_gradient") or got == expected, (name, got, expected)
+        assert name in ("repr", "str", "__hash__", "functrace.stop_gradient") or got == expected, (
+            name,
+            got,
+            expected,
+        )
 
 
-# -- what depends on no input, kept by plain code from one transform to the next ----------------------------------------
+# -- what depends on no input, kept by plain code from one transform to the next -------------------
 
 MAKERS: dict[str, Callable[[Any], Any]] = {
     "array": lambda k: np.array([k + 1]).sum(),
@@ -289,16 +321,26 @@ def test_what_depends_on_no_input_goes_on_as_its_plain_value(maker: str, transfo
     plain = [0]
     for _ in range(round(counts[-1])):
         plain[0] = MAKERS[maker](plain[0])
-    assert counts[0] >= 1 and counts == sorted(set(counts)) and counts[-1] == plain[0]  # one more by every call of f
+    assert (
+        counts[0] >= 1 and counts == sorted(set(counts)) and counts[-1] == plain[0]
+    )  # one more by every call of f
     for name, use in USES.items():
         expected, got = use(np.asarray(counts[-1])[()]), use(kept[0])
-        assert got == expected and not isinstance(np.asarray(got).dtype, np.dtypes.ObjectDType), name
+        assert got == expected and not isinstance(np.asarray(got).dtype, np.dtypes.ObjectDType), (
+            name
+        )
     x = np.ones((2, 2))
-    np.testing.assert_allclose(ft.grad(lambda x: np.sum(x * kept[0]))(x), counts[-1] * x)  # in later transforms, too
+    np.testing.assert_allclose(
+        ft.grad(lambda x: np.sum(x * kept[0]))(x), counts[-1] * x
+    )  # in later transforms, too
 
 
-def test_a_registry_that_compares_and_drops_what_it_keeps_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As chaospy's: arrays of an earlier transform are keys and entries, compared and dropped in later ones."""
+def test_a_registry_that_compares_and_drops_what_it_keeps_is_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As chaospy's: arrays of an earlier transform are keys and entries, compared and dropped in
+    later ones.
+    """
     unraisable: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
     seen: dict[Any, Any] = {}

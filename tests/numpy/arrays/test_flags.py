@@ -30,18 +30,22 @@ WAYS: list[Callable[[Any], Any]] = [
     lambda x: np.lib.stride_tricks.sliding_window_view(x, 2, 0),
 ]
 ATTRIBUTES = [
-    "c_contiguous", "f_contiguous", "contiguous", "fortran", "fnc", "forc", "writeable", "aligned", "writebackifcopy",
+    "c_contiguous", "f_contiguous", "contiguous", "fortran", "fnc", "forc", "writeable", "aligned",
+    "writebackifcopy",
     "behaved", "carray",
 ]  # fmt: skip  # NumPy's "farray" is true of what is not in Fortran's order
 KEYS = [
-    "C", "CONTIGUOUS", "C_CONTIGUOUS", "F", "FORTRAN", "F_CONTIGUOUS", "W", "WRITEABLE", "A", "ALIGNED",
+    "C", "CONTIGUOUS", "C_CONTIGUOUS", "F", "FORTRAN", "F_CONTIGUOUS", "W", "WRITEABLE", "A",
+    "ALIGNED",
     "X", "WRITEBACKIFCOPY", "B", "BEHAVED", "CA", "CARRAY", "FNC", "FORC",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("way", range(len(WAYS)))
 @pytest.mark.parametrize(
-    "x", [np.arange(9.0).reshape(3, 3), np.asfortranarray(np.arange(12.0).reshape(3, 4))], ids=["C", "F"]
+    "x",
+    [np.arange(9.0).reshape(3, 3), np.asfortranarray(np.arange(12.0).reshape(3, 4))],
+    ids=["C", "F"],
 )
 def test_flags_are_numpys(x: Any, way: int) -> None:
     expected = WAYS[way](x).flags
@@ -49,7 +53,9 @@ def test_flags_are_numpys(x: Any, way: int) -> None:
 
     def f(x: Any) -> Any:
         made = WAYS[way](x)
-        assert [getattr(made.flags, name) for name in ATTRIBUTES] == [getattr(expected, name) for name in ATTRIBUTES]
+        assert [getattr(made.flags, name) for name in ATTRIBUTES] == [
+            getattr(expected, name) for name in ATTRIBUTES
+        ]
         assert [made.flags[key] for key in KEYS] == [expected[key] for key in KEYS]
         seen.append(np.isfortran(made))
         return x * 1.0
@@ -62,7 +68,10 @@ def test_what_is_not_known_raises_and_shapes_answer_what_they_can() -> None:
     x = np.ones((3, 3))
     for transform in (ft.jit, ft.vmap):
         given = x if transform is ft.jit else np.stack([x, x])
-        assert np.all(transform(lambda x: x * (not np.isfortran(x[0])) * x.copy().flags.c_contiguous)(given) == given)
+        assert np.all(
+            transform(lambda x: x * (not np.isfortran(x[0])) * x.copy().flags.c_contiguous)(given)
+            == given
+        )
     with pytest.raises(UnsupportedFunctionError, match=r"x\.copy\(\)\.flags"):
         ft.jit(lambda x: x * np.isfortran(x))(x)
     with pytest.raises(UnsupportedFunctionError, match="memory ownership"):

@@ -1,7 +1,9 @@
-"""In-place operations on traced values mean what they mean in NumPy: the same function runs on plain copies.
+"""In-place operations on traced values mean what they mean in NumPy: the same function runs on
+plain copies.
 
-Every function here changes its argument (or a view of it), so that the caller's array must be found unchanged, and is
-checked under vjp (value), grad (against differences), trace and vmap. `test_random_views_and_writes` draws them.
+Every function here changes its argument (or a view of it), so that the caller's array must be found
+unchanged, and is checked under vjp (value), grad (against differences), trace and vmap.
+`test_random_views_and_writes` draws them.
 """
 
 from __future__ import annotations
@@ -15,7 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import functrace as ft
-from functrace.errors import DtypeError, FunctraceError, LeakedTracerError, LostGradientError, ShapeError
+from functrace.errors import (
+    DtypeError,
+    FunctraceError,
+    LeakedTracerError,
+    LostGradientError,
+    ShapeError,
+)
 from tests.sampling import examples
 
 
@@ -36,10 +44,14 @@ def _check(f: Callable[[Any], Any], x: np.ndarray[Any, Any], *, linear_tol: floa
 
     direction = np.random.default_rng(3).normal(size=x.shape)
     slope = _slope(lambda y: np.asarray(f(y.copy())), x, direction)
-    np.testing.assert_allclose(ft.jvp(f, (x,), (direction,))[1], slope, rtol=linear_tol, atol=linear_tol)
+    np.testing.assert_allclose(
+        ft.jvp(f, (x,), (direction,))[1], slope, rtol=linear_tol, atol=linear_tol
+    )
     weight = np.random.default_rng(4).normal(size=expected.shape)
     (x_bar,) = pullback(weight)
-    np.testing.assert_allclose(np.sum(x_bar * direction), np.sum(weight * slope), rtol=linear_tol, atol=linear_tol)
+    np.testing.assert_allclose(
+        np.sum(x_bar * direction), np.sum(weight * slope), rtol=linear_tol, atol=linear_tol
+    )
 
     np.testing.assert_allclose(ft.evaluate(ft.trace(f)(x), x), expected, rtol=1e-12, atol=1e-12)
     batch = np.stack([x, 2 * x, x - 1])
@@ -339,7 +351,7 @@ def test_temporary_views_do_not_pile_up() -> None:
     ft.vjp(f, np.ones(3))
 
 
-# -- random programs of views and writes ---------------------------------------------------------------------
+# -- random programs of views and writes -----------------------------------------------------------
 
 _SHAPE = (3, 4)
 
@@ -361,7 +373,21 @@ def _steps(draw: Any) -> list[tuple[Any, ...]]:
     for _ in range(draw(st.integers(2, 9))):
         k = draw(st.integers(0, len(shapes) - 1))
         shape = shapes[k]
-        kind = draw(st.sampled_from(["index", "reshape", "transpose", "number", "scale", "from", "fancy", "mask", "copy"]))
+        kind = draw(
+            st.sampled_from(
+                [
+                    "index",
+                    "reshape",
+                    "transpose",
+                    "number",
+                    "scale",
+                    "from",
+                    "fancy",
+                    "mask",
+                    "copy",
+                ]
+            )
+        )
         probe = np.empty(shape)
         if kind == "index":
             index = tuple(_part(draw, n) for n in shape[: draw(st.integers(0, len(shape)))])
@@ -384,7 +410,9 @@ def _steps(draw: Any) -> list[tuple[Any, ...]]:
             steps.append((kind, k, draw(st.integers(0, len(shapes) - 1))))
         elif kind == "fancy":
             if shape and shape[0]:
-                steps.append((kind, k, draw(st.lists(st.integers(-shape[0], shape[0] - 1), max_size=4))))
+                steps.append(
+                    (kind, k, draw(st.lists(st.integers(-shape[0], shape[0] - 1), max_size=4)))
+                )
         else:
             steps.append((kind, k, draw(st.sampled_from([-1.5, 0.5, 2.0]))))
     return steps
@@ -438,7 +466,9 @@ def test_random_views_and_writes(steps: list[tuple[Any, ...]], seed: int) -> Non
     np.testing.assert_allclose(ft.vjp(f, x)[0], expected, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(ft.evaluate(ft.trace(f)(x), x), expected, rtol=1e-10, atol=1e-10)
     batch = np.stack([x, x[::-1]])
-    np.testing.assert_allclose(ft.vmap(f)(batch), np.stack([f(y.copy()) for y in batch]), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(
+        ft.vmap(f)(batch), np.stack([f(y.copy()) for y in batch]), rtol=1e-10, atol=1e-10
+    )
     direction = np.random.default_rng(1).normal(size=_SHAPE)
     _, tangent = ft.jvp(f, (x,), (direction,))
     slope = _slope(lambda y: f(y.copy()), x, direction)
@@ -455,7 +485,8 @@ def test_random_views_and_writes(steps: list[tuple[Any, ...]], seed: int) -> Non
 
 
 @pytest.mark.parametrize(
-    "view", ["v.T", "v.reshape(3)", "v[...]", "v[:]", "np.squeeze(v)", "v.ravel()", "v.real", "v.view()"]
+    "view",
+    ["v.T", "v.reshape(3)", "v[...]", "v[:]", "np.squeeze(v)", "v.ravel()", "v.real", "v.view()"],
 )
 def test_views_of_outer_values_in_a_mapped_function_are_views(view: str) -> None:
     def f(y: Any) -> Any:

@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import functrace as ft
-from functrace.errors import ConcretizationError, DtypeError, FunctraceError, TracedIndexError, UnsupportedFunctionError
+from functrace.errors import (
+    ConcretizationError,
+    DtypeError,
+    FunctraceError,
+    TracedIndexError,
+    UnsupportedFunctionError,
+)
 from functrace.ir.tape import inferred
 from functrace.ops.indexing import index_p
 from tests.sampling import examples
@@ -52,7 +58,7 @@ def test_reading_basic_indices_gives_views_and_arrays_give_copies() -> None:
     np.testing.assert_array_equal(ft.vjp(f, X)[0], f(X.copy()))
 
 
-# -- indices that are traced --------------------------------------------------------------------------------
+# -- indices that are traced -----------------------------------------------------------------------
 
 
 def test_a_traced_index_is_an_operand_and_needs_no_value() -> None:
@@ -68,7 +74,9 @@ def test_a_traced_index_reads_another_place_for_each_example() -> None:
     np.testing.assert_array_equal(ft.vmap(lambda i: ft.numpy.take(TABLE, i))(places), TABLE[places])
     found = ft.vmap(lambda i: np.array(X, like=i)[i, ::-1])(places)
     np.testing.assert_array_equal(found, X[places, ::-1])
-    gradient = ft.vmap(ft.grad(lambda x, i: x[i] ** 2), in_axes=(None, 0))(TABLE, places)  # grad traces x
+    gradient = ft.vmap(ft.grad(lambda x, i: x[i] ** 2), in_axes=(None, 0))(
+        TABLE, places
+    )  # grad traces x
     np.testing.assert_array_equal(gradient, np.eye(4)[places] * 2 * TABLE)
 
 
@@ -79,14 +87,25 @@ def test_a_plain_array_is_indexed_by_a_traced_integer_where_its_value_is_known()
         assert np.shape(value) == np.shape(index)
 
 
-@pytest.mark.parametrize("read", [lambda i: TABLE[i], lambda i: np.take(TABLE, i), lambda i: TABLE[i[None]]])
+@pytest.mark.parametrize(
+    "read", [lambda i: TABLE[i], lambda i: np.take(TABLE, i), lambda i: TABLE[i[None]]]
+)
 def test_a_plain_array_indexed_while_staging_says_what_to_do(read: Callable[[Any], Any]) -> None:
     with pytest.raises(ConcretizationError, match=r"functrace\.numpy\.take"):
         ft.trace(read)(np.array(1))
 
 
 def test_float_and_wrong_indices_raise_index_errors() -> None:
-    for index in (1.0, np.array([0.5]), (0, 0, 0), 4, -5, [0, 4], (slice(None), [3]), np.ones(3, bool)):
+    for index in (
+        1.0,
+        np.array([0.5]),
+        (0, 0, 0),
+        4,
+        -5,
+        [0, 4],
+        (slice(None), [3]),
+        np.ones(3, bool),
+    ):
         with pytest.raises(IndexError):
             X[index]
         with pytest.raises(TracedIndexError, match="fix:"):
@@ -95,7 +114,7 @@ def test_float_and_wrong_indices_raise_index_errors() -> None:
             ft.vjp(lambda x, k=index: x.__setitem__(k, 0.0), X)
 
 
-# -- masks and slices that depend on values ----------------------------------------------------------------
+# -- masks and slices that depend on values --------------------------------------------------------
 
 
 def test_what_depends_on_values_works_where_they_are_known() -> None:
@@ -129,7 +148,9 @@ def test_shapes_that_depend_on_values_raise_while_staging(f: Callable[[Any], Any
 def test_a_slice_with_a_traced_bound_says_what_to_do_while_staging() -> None:
     with pytest.raises(ConcretizationError, match=r"np\.arange"):
         ft.trace(lambda x, n: x[n : n + 2])(X, 1)
-    np.testing.assert_array_equal(ft.trace(lambda x, n: x[n + np.arange(2)])(X, 1).outputs[0].aval.shape, (2, 3))
+    np.testing.assert_array_equal(
+        ft.trace(lambda x, n: x[n + np.arange(2)])(X, 1).outputs[0].aval.shape, (2, 3)
+    )
 
 
 def test_masked_writes_record_a_choice_whatever_the_mask() -> None:
@@ -158,7 +179,7 @@ def test_elements_that_a_mask_does_not_select_have_no_nan_derivative() -> None:
     np.testing.assert_allclose(tangent, [[1.0, 1.0, 0.125]])
 
 
-# -- at ----------------------------------------------------------------------------------------------------
+# -- at --------------------------------------------------------------------------------------------
 
 
 def test_at_leaves_the_array_alone_and_refuses_what_it_cannot_do() -> None:
@@ -174,7 +195,7 @@ def test_at_leaves_the_array_alone_and_refuses_what_it_cannot_do() -> None:
         ft.trace(lambda x, i: x.at[i].multiply(2.0))(np.ones(3), np.zeros(100, int))
 
 
-# -- random indices -------------------------------------------------------------------------------------------
+# -- random indices --------------------------------------------------------------------------------
 
 _SHAPE = (3, 4, 2)
 
@@ -192,10 +213,18 @@ def _indices(draw: Any) -> tuple[Any, ...]:
         if kind == "int":
             entries.append(draw(st.integers(-n, n - 1)))
         elif kind == "slice":
-            entries.append(slice(draw(st.integers(0, n - 1)), None, draw(st.sampled_from([1, 2, None]))))
+            entries.append(
+                slice(draw(st.integers(0, n - 1)), None, draw(st.sampled_from([1, 2, None])))
+            )
         else:
             shape = [draw(st.sampled_from([1, size])) for size in sizes]
-            values = draw(st.lists(st.integers(-n, n - 1), min_size=int(np.prod(shape)), max_size=int(np.prod(shape))))
+            values = draw(
+                st.lists(
+                    st.integers(-n, n - 1),
+                    min_size=int(np.prod(shape)),
+                    max_size=int(np.prod(shape)),
+                )
+            )
             entries.append(np.array(values, int).reshape(shape))
     if draw(st.booleans()):  # an empty one may stand anywhere, but then separates index arrays
         complete = sum(k is not None for k in entries) == len(_SHAPE)
@@ -222,18 +251,24 @@ def test_random_indices_equal_numpy_in_every_batching(index: tuple[Any, ...], wh
 
     x = np.random.default_rng(1).normal(size=_SHAPE)
     for f in (read, write):
-        np.testing.assert_array_equal(ft.evaluate(ft.trace(f)(x, *arrays), x, *arrays), f(x, *arrays))
+        np.testing.assert_array_equal(
+            ft.evaluate(ft.trace(f)(x, *arrays), x, *arrays), f(x, *arrays)
+        )
         mapped = [bool(which >> k & 1) for k in range(1 + len(arrays))]
         operands = [x, *arrays]
-        batch = [np.stack([a, np.flip(a), a]) if m else a for a, m in zip(operands, mapped, strict=True)]
+        batch = [
+            np.stack([a, np.flip(a), a]) if m else a for a, m in zip(operands, mapped, strict=True)
+        ]
         if any(mapped):
             axes = tuple(0 if m else None for m in mapped)
-            single = lambda k: f(*(b[k] if m else b for b, m in zip(batch, mapped, strict=True)))  # noqa: E731
+            single = lambda k: f(*(b[k] if m else b for b, m in zip(batch, mapped, strict=True)))
             if f is write and not mapped[0]:
                 continue  # the target would be a plain array
             if f is read and not mapped[0]:
                 which_array = mapped[1:].index(True)
-                found = ft.vmap(lambda *g: np.array(x, like=g[1 + which_array])[full(g[1:])], in_axes=axes)(*batch)
+                found = ft.vmap(
+                    lambda *g: np.array(x, like=g[1 + which_array])[full(g[1:])], in_axes=axes
+                )(*batch)
             else:
                 found = ft.vmap(f, in_axes=axes)(*batch)
             np.testing.assert_array_equal(found, np.stack([single(k) for k in range(3)]))
@@ -241,7 +276,9 @@ def test_random_indices_equal_numpy_in_every_batching(index: tuple[Any, ...], wh
         direction = np.random.default_rng(3).normal(size=_SHAPE)
         _, tangent = ft.jvp(lambda y: f(y, *arrays), (x,), (direction,))
         (x_bar,) = ft.vjp(lambda y: f(y, *arrays), x)[1](weight)
-        np.testing.assert_allclose(np.sum(x_bar * direction), np.sum(weight * tangent), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            np.sum(x_bar * direction), np.sum(weight * tangent), rtol=1e-9, atol=1e-9
+        )
         h = 1e-6
         slope = (f(x + h * direction, *arrays) - f(x - h * direction, *arrays)) / (2 * h)
         np.testing.assert_allclose(tangent, slope, rtol=1e-6, atol=1e-6)
@@ -254,12 +291,18 @@ def test_the_hot_path_infers_each_index_once() -> None:
         return x
 
     ft.vjp(f, X)
-    keys = [key for key in inferred if key[0] is index_p and key[2] == (((1, None, None),),) and key[1][0].shape == X.shape]
+    keys = [
+        key
+        for key in inferred
+        if key[0] is index_p and key[2] == (((1, None, None),),) and key[1][0].shape == X.shape
+    ]
     assert len(keys) == 1
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("value", [-1, 1.5, 0.25, 300, True, 1j, np.float32(1.5), np.uint8(200), np.array([2.0])])
+@pytest.mark.parametrize(
+    "value", [-1, 1.5, 0.25, 300, True, 1j, np.float32(1.5), np.uint8(200), np.array([2.0])]
+)
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64, bool, np.float32, np.float64, complex])
 @pytest.mark.parametrize("ufunc", [np.add, np.subtract, np.multiply, np.divide])
 def test_ufunc_at_is_as_numpy_or_refused(ufunc: np.ufunc, dtype: Any, value: Any) -> None:
@@ -289,8 +332,12 @@ def test_ufunc_at_is_as_numpy_or_refused(ufunc: np.ufunc, dtype: Any, value: Any
 
 def test_methods_that_differ_from_the_function_of_their_name() -> None:
     x = np.arange(4.0).reshape(2, 2)
-    np.testing.assert_array_equal(ft.jit(lambda x: x.compress([True, False], axis=1))(x), x.compress([True, False], axis=1))
-    with pytest.raises(UnsupportedFunctionError, match="resize"):  # np.resize repeats, ndarray.resize fills up with zeros
+    np.testing.assert_array_equal(
+        ft.jit(lambda x: x.compress([True, False], axis=1))(x), x.compress([True, False], axis=1)
+    )
+    with pytest.raises(
+        UnsupportedFunctionError, match="resize"
+    ):  # np.resize repeats, ndarray.resize fills up with zeros
         ft.jit(lambda x: x.resize(3))(x)
 
 
@@ -321,7 +368,9 @@ def test_in_place_operators_of_a_selection_are_numpys() -> None:
 
 @pytest.mark.parametrize("number", [300, -1, 0.5, 1e-300, 2**40, 1j, True, -0.0])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64, bool, np.float32, np.float64, complex])
-def test_python_numbers_among_choices_are_weak_and_cut_as_numpy_cuts_them(dtype: Any, number: Any) -> None:
+def test_python_numbers_among_choices_are_weak_and_cut_as_numpy_cuts_them(
+    dtype: Any, number: Any
+) -> None:
     x = np.array([1, 0, 1]).astype(dtype)
     for f in (
         lambda x: np.choose((x.real > 0).astype(int), [number, x]),

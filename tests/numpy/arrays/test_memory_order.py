@@ -1,7 +1,8 @@
-"""Views, copies and memory order are NumPy's, or an error: checked on every function, and on random programs.
+"""Views, copies and memory order are NumPy's, or an error: checked on every function, and on random
+programs.
 
-The oracle is NumPy on arrays that are laid out in the same way. `FunctraceError` is always an allowed answer here; how often
-the random programs get it is bounded.
+The oracle is NumPy on arrays that are laid out in the same way. `FunctraceError` is always an
+allowed answer here; how often the random programs get it is bounded.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from tests.cases.case import Case
 from tests.numpy.memory_programs import LAYOUTS, draw, laid_out, run
 from tests.test_cases import CASES
 
-# ``x.at`` is not NumPy's, and what broadcast_arrays returns can be written with a warning. functrace.scipy's functions
-# compute what SciPy's do, and lay it out otherwise: LAPACK's results are in Fortran order.
+# ``x.at`` is not NumPy's, and what broadcast_arrays returns can be written with a warning.
+# functrace.scipy's functions compute what SciPy's do, and lay it out otherwise: LAPACK's results
+# are in Fortran order.
 SCIPYS = ("scipy", "stats/", "special/", "signal.", "ndimage.", "interpolate.", "sparse")
 NUMPYS = [case for case in CASES if not case.name.startswith(("at/", "broadcast_arrays", *SCIPYS))]
 every = pytest.mark.parametrize("case", NUMPYS, ids=lambda case: case.name)
@@ -59,7 +61,14 @@ def _expected(case: Case, arrays: list[Any]) -> list[Any] | None:
     """NumPy's results; ``None`` where it refuses (some cases are there for that)."""
     try:
         return list(_leaves(case.call(*arrays)))
-    except (ValueError, TypeError, IndexError, AttributeError, OverflowError, np.linalg.LinAlgError):
+    except (
+        ValueError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        OverflowError,
+        np.linalg.LinAlgError,
+    ):
         return None
 
 
@@ -95,7 +104,11 @@ def _check_layouts(case: Case, expected: list[Any], traced: list[Any], way: str)
         operations = [lambda a: a] if e.dtype.kind == "b" else [lambda a: a, np.negative]
         for operation in operations:
             layout, wanted = layout_of(operation(x)), operation(e)
-            assert layout is None or _steps(layout) == _steps(wanted), (way, layout.strides, wanted.strides)
+            assert layout is None or _steps(layout) == _steps(wanted), (
+                way,
+                layout.strides,
+                wanted.strides,
+            )
 
 
 @pytest.mark.sampled(24)
@@ -115,7 +128,9 @@ def test_writes_reach_what_they_reach_in_numpy(case: Case) -> None:
 
 
 def _check_aliasing(case: Case, make: Callable[[], list[Any]], k: int) -> None:
-    """Write into the k-th result, or into all arguments (-1), and compare all arguments and results."""
+    """Write into the k-th result, or into all arguments (-1), and compare all arguments and
+    results.
+    """
     arrays = make()
     expected = list(_leaves(case.call(*arrays)))
     with ArrayRecording("test") as recording:
@@ -125,7 +140,9 @@ def _check_aliasing(case: Case, make: Callable[[], list[Any]], k: int) -> None:
         except FunctraceError:
             return
         both = list(zip(arrays, traced, strict=True)) if k < 0 else [(expected[k], found[k])]
-        pairs: list[Any] = [(a, t) for a, t in both if isinstance(a, np.ndarray) and isinstance(t, Tracer)]
+        pairs: list[Any] = [
+            (a, t) for a, t in both if isinstance(a, np.ndarray) and isinstance(t, Tracer)
+        ]
         try:
             for a, _ in pairs:
                 a[...] = 3
@@ -141,17 +158,23 @@ def _check_aliasing(case: Case, make: Callable[[], list[Any]], k: int) -> None:
         np.testing.assert_allclose(np.asarray(value), np.asarray(wanted), rtol=1e-4, atol=1e-6)
 
 
-# -- random programs ------------------------------------------------------------------------------------------------------
+# -- random programs -------------------------------------------------------------------------------
 
 
 def _base(rng: np.random.Generator) -> np.ndarray[Any, Any]:
     dtype = [np.float64, np.float32, np.complex128, np.int64, np.bool_][rng.integers(0, 5)]
-    shape = [(2, 3), (3, 3), (4,), (2, 1, 3), (), (0, 3), (2, 2, 2), (1,), (3, 2)][rng.integers(0, 9)]
+    shape = [(2, 3), (3, 3), (4,), (2, 1, 3), (), (0, 3), (2, 2, 2), (1,), (3, 2)][
+        rng.integers(0, 9)
+    ]
     base = np.asarray(rng.integers(0, 3, size=shape)).astype(dtype)
-    return np.asarray(base + 1j * rng.integers(0, 3, size=shape)) if dtype is np.complex128 else base
+    return (
+        np.asarray(base + 1j * rng.integers(0, 3, size=shape)) if dtype is np.complex128 else base
+    )
 
 
-def _ways(f: Callable[..., Any], make: Callable[[], Any], layout: str) -> dict[str, Callable[[], Any]]:
+def _ways(
+    f: Callable[..., Any], make: Callable[[], Any], layout: str
+) -> dict[str, Callable[[], Any]]:
     def mapped() -> Any:
         one = make()
         batch = np.stack([one, one])
@@ -172,7 +195,9 @@ def _ways(f: Callable[..., Any], make: Callable[[], Any], layout: str) -> dict[s
 
 
 def check_program(seed: int) -> Counter[str]:
-    """Check one random program in every way; returns how often each ran, and how often it raised one of our errors."""
+    """Check one random program in every way; returns how often each ran, and how often it raised
+    one of our errors.
+    """
     rng = np.random.default_rng(seed)
     base, layout, scalar = _base(rng), LAYOUTS[rng.integers(0, len(LAYOUTS))], rng.random() < 0.5
 
@@ -208,7 +233,7 @@ def test_random_programs_equal_numpy_or_raise(block: int) -> None:
     assert seen["jit raised"] <= seen["jit"], seen
 
 
-# -- the snippets that found it ---------------------------------------------------------------------------------------------
+# -- the snippets that found it --------------------------------------------------------------------
 
 
 def _f_view_of_an_element(x: Any) -> Any:
@@ -238,7 +263,13 @@ def _f_reshape_of_f_order(x: Any) -> Any:
 
 
 def _f_orders(x: Any) -> Any:
-    parts = [x.ravel("K"), x.T.ravel("K"), x.T.ravel("A"), x[:, ::-1].T.ravel("K"), x.T.reshape(-1, order="A")]
+    parts = [
+        x.ravel("K"),
+        x.T.ravel("K"),
+        x.T.ravel("A"),
+        x[:, ::-1].T.ravel("K"),
+        x.T.reshape(-1, order="A"),
+    ]
     parts += [
         (x.T + 1.0).flatten("K"),
         np.copy(x.T).ravel("A"),
@@ -325,7 +356,9 @@ def test_what_a_vmapped_function_sees_is_a_slice_of_the_batch() -> None:
 
     batch = np.arange(12.0).reshape(2, 2, 3)
     np.testing.assert_array_equal(ft.vmap(f)(batch), [f(x.copy()) for x in batch])
-    turned = np.moveaxis(np.arange(12.0).reshape(2, 3, 2), 2, 0)  # its slices are not contiguous: ravel() copies
+    turned = np.moveaxis(
+        np.arange(12.0).reshape(2, 3, 2), 2, 0
+    )  # its slices are not contiguous: ravel() copies
     np.testing.assert_array_equal(ft.vmap(f)(turned), turned)
 
 
@@ -471,13 +504,25 @@ def test_a_layout_that_depends_on_itself_is_not_known():
 
     y = 2.0 + np.arange(9.0).reshape(3, 3)
     expected = f(y)
-    for transformed in (ft.jit(f), lambda y: ft.vjp(f, y)[0], lambda y: ft.vmap(ft.checkpoint(f))(np.stack([y, y]))[0]):
+    for transformed in (
+        ft.jit(f),
+        lambda y: ft.vjp(f, y)[0],
+        lambda y: ft.vmap(ft.checkpoint(f))(np.stack([y, y]))[0],
+    ):
         np.testing.assert_array_equal(transformed(y), expected)
 
 
 @pytest.mark.parametrize(
     "read",
-    [np.array, np.asarray, np.ascontiguousarray, np.sum, lambda x: x.tolist(), lambda x: x.tobytes(), lambda x: x.item(0)],
+    [
+        np.array,
+        np.asarray,
+        np.ascontiguousarray,
+        np.sum,
+        lambda x: x.tolist(),
+        lambda x: x.tobytes(),
+        lambda x: x.item(0),
+    ],
     ids=["array", "asarray", "ascontiguousarray", "sum", "tolist", "tobytes", "item"],
 )
 def test_whatever_reads_an_array_that_a_write_may_have_changed_says_so(read: Any) -> None:

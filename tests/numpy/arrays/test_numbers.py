@@ -1,4 +1,6 @@
-"""Traced numbers and scalars against Python's: what a number has, and what NumPy makes of it, by a grid of expressions."""
+"""Traced numbers and scalars against Python's: what a number has, and what NumPy makes of it, by a
+grid of expressions.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ WRITES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _expressions(text: str) -> list[str]:
-    return [expression.replace("|in|", " in ").replace("not|", "not ") for expression in text.split()]
+    return [
+        expression.replace("|in|", " in ").replace("not|", "not ") for expression in text.split()
+    ]
 
 
 def _function(expression: str) -> Callable[[Any, Any], Any]:
@@ -81,14 +85,18 @@ def _problem(expected: Any, got: Any) -> str:
 def test_a_jitted_number_is_what_python_and_numpy_make_of_it(k: Any, guards: bool) -> None:
     problems = []
     for expression in _expressions(OF_PYTHON + OF_NUMPY):
-        if expression == "k**0.5" and type(k) is not complex and k < 0:  # as NumPy, with its warning: nan
+        if (
+            expression == "k**0.5" and type(k) is not complex and k < 0
+        ):  # as NumPy, with its warning: nan
             continue
         if (
             expression == "np.ones(k)" and k is True
         ):  # NumPy takes no bool as a size: an index of it is asked for, all the same
             continue
         f = _function(expression)
-        problem = _problem(attempt(lambda: f(k, X.copy())), attempt(lambda: ft.jit(f, guards=guards)(k, X.copy())))
+        problem = _problem(
+            attempt(lambda: f(k, X.copy())), attempt(lambda: ft.jit(f, guards=guards)(k, X.copy()))
+        )
         problems += [f"{expression}: {problem}"] if problem else []
     assert not problems, "\n".join(problems)
 
@@ -111,33 +119,58 @@ def test_numbers_are_written_as_numpy_writes_them(name: str, dtype: str) -> None
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "value",
-    [np.float64(2.5), np.int64(3), np.bool_(True), np.complex128(1 + 2j), np.array(2.5), np.array(3), np.array(True)],
+    [
+        np.float64(2.5),
+        np.int64(3),
+        np.bool_(True),
+        np.complex128(1 + 2j),
+        np.array(2.5),
+        np.array(3),
+        np.array(True),
+    ],
     ids=lambda v: f"{type(v).__name__} {v.dtype}",
 )
 def test_traced_scalars_and_0d_arrays_are_told_apart(value: Any) -> None:
-    asked = {"hash(k)", "np.isscalar(k)"}  # what Python and NumPy ask by type: see docs/sharp_bits.md
+    asked = {
+        "hash(k)",
+        "np.isscalar(k)",
+    }  # what Python and NumPy ask by type: see docs/sharp_bits.md
     problems = []
     for expression in _expressions(OF_PYTHON + OF_NUMPY):
-        if expression in asked or (value.ndim == 0 and type(value) is np.ndarray and expression in ("math.trunc(k)",)):
+        if expression in asked or (
+            value.ndim == 0 and type(value) is np.ndarray and expression in ("math.trunc(k)",)
+        ):
             continue
         f = _function(expression)
-        expected = attempt(lambda: f(np.copy(value) if type(value) is np.ndarray else value, X.copy()))
-        runs = {"vjp": lambda: ft.vjp(f, value, X.copy())[0], "jit": lambda: ft.jit(f)(value, X.copy())}
+        expected = attempt(
+            lambda: f(np.copy(value) if type(value) is np.ndarray else value, X.copy())
+        )
+        runs = {
+            "vjp": lambda: ft.vjp(f, value, X.copy())[0],
+            "jit": lambda: ft.jit(f)(value, X.copy()),
+        }
         for transform, run in runs.items():
-            if transform == "jit" and expression.startswith("round(k,"):  # jit cannot tell a scalar from a 0-d array
+            if transform == "jit" and expression.startswith(
+                "round(k,"
+            ):  # jit cannot tell a scalar from a 0-d array
                 continue
             problem = _problem(expected, attempt(run))
             problems += [f"{transform} {expression}: {problem}"] if problem else []
     assert not problems, "\n".join(problems)
 
 
-UFUNCS = sorted({u for u in vars(np).values() if isinstance(u, np.ufunc) and u.nin <= 2}, key=lambda u: u.__name__)
+UFUNCS = sorted(
+    {u for u in vars(np).values() if isinstance(u, np.ufunc) and u.nin <= 2},
+    key=lambda u: u.__name__,
+)
 
 
 @pytest.mark.sampled(16)
 @pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda u: u.__name__)
 def test_ufuncs_take_jitted_numbers_as_weak(ufunc: np.ufunc) -> None:
-    """Every ufunc of an array and a number, either way: values and dtypes as NumPy has them for the number itself."""
+    """Every ufunc of an array and a number, either way: values and dtypes as NumPy has them for the
+    number itself.
+    """
     forms: list[Callable[[Any, Any], Any]] = [lambda x, k: ufunc(k)]
     if ufunc.nin == 2:
         forms = [lambda x, k: ufunc(x, k), lambda x, k: ufunc(k, x)]
@@ -153,11 +186,38 @@ def test_ufuncs_take_jitted_numbers_as_weak(ufunc: np.ufunc) -> None:
 
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(
-    "expression", ["k + m", "k - m", "k * m", "-k", "abs(k)", "k**2", "k**3", "k << m % 70", "m << 3", "k - m - m"]
+    "expression",
+    [
+        "k + m",
+        "k - m",
+        "k * m",
+        "-k",
+        "abs(k)",
+        "k**2",
+        "k**3",
+        "k << m % 70",
+        "m << 3",
+        "k - m - m",
+    ],
 )
 def test_integers_that_leave_64_bits_raise(expression: str) -> None:
     f = eval(f"lambda k, m: {expression}")
-    values = [0, 1, -1, 3, 2**31, 2**32 + 1, -(2**40), 2**62, 2**63 - 1, -(2**63), 3037000499, 3037000500, 2097151, 2097152]
+    values = [
+        0,
+        1,
+        -1,
+        3,
+        2**31,
+        2**32 + 1,
+        -(2**40),
+        2**62,
+        2**63 - 1,
+        -(2**63),
+        3037000499,
+        3037000500,
+        2097151,
+        2097152,
+    ]
     for k in values:
         for m in (0, 1, -1, 2**62, -(2**63), 2**40, 3037000500):
             expected = attempt(lambda: f(k, m))
@@ -183,7 +243,10 @@ def test_numbers_that_bodies_return_stay_weak(dtype: str) -> None:
             problem = _problem(attempt(lambda: f(k, x)), attempt(lambda: ft.jit(f)(k, x)))
             assert not problem, (name, k, problem)
             mapped = attempt(lambda: ft.vmap(lambda x: f(k, x), in_axes=0)(x[None]))
-            assert isinstance(mapped, FunctraceError | OverflowError) or mapped[0].dtype == f(k, x).dtype, (name, k)
+            assert (
+                isinstance(mapped, FunctraceError | OverflowError)
+                or mapped[0].dtype == f(k, x).dtype
+            ), (name, k)
 
 
 def test_comparisons_of_integers_with_floats_are_exact_or_raise() -> None:
@@ -191,7 +254,11 @@ def test_comparisons_of_integers_with_floats_are_exact_or_raise() -> None:
         for x in (3.0, 2.0**53, -(2.0**53), 0.5):
             for f in (lambda n, x: n == x, lambda n, x: n > x, lambda n, x: x >= n):
                 problem = _problem(attempt(lambda: f(n, x)), attempt(lambda: ft.jit(f)(n, x)))
-                assert not problem or (abs(n) >= 2**53 and "OverflowError" in problem), (n, x, problem)
+                assert not problem or (abs(n) >= 2**53 and "OverflowError" in problem), (
+                    n,
+                    x,
+                    problem,
+                )
 
 
 def test_numbers_that_bodies_return_leave_transforms_as_arrays() -> None:
@@ -207,9 +274,12 @@ def test_numbers_that_bodies_return_leave_transforms_as_arrays() -> None:
     np.testing.assert_array_equal(chosen, nest["again"])
     np.testing.assert_array_equal(ft.jit(lambda x: f(x)[1][0])(x), 2.0)
     np.testing.assert_array_equal(ft.vmap(lambda x: ft.vjp(f, x)[0][1][0])(rows), [2.0, 3.0])
-    np.testing.assert_array_equal(ft.vmap(lambda x: ft.jacfwd(lambda x: f(x)[1][0] * x)(x))(rows)[1], 3.0 * np.eye(2))
     np.testing.assert_array_equal(
-        ft.vmap(lambda x: ft.scan(lambda c, _: (c + f(x)[1][0], None), 0.0, None, 2)[0])(rows), [4.0, 6.0]
+        ft.vmap(lambda x: ft.jacfwd(lambda x: f(x)[1][0] * x)(x))(rows)[1], 3.0 * np.eye(2)
+    )
+    np.testing.assert_array_equal(
+        ft.vmap(lambda x: ft.scan(lambda c, _: (c + f(x)[1][0], None), 0.0, None, 2)[0])(rows),
+        [4.0, 6.0],
     )
 
 
@@ -222,7 +292,9 @@ def test_numbers_among_the_choices_of_choose_are_weak(dtype: str) -> None:
             assert not problem, (k, problem)
 
 
-@pytest.mark.parametrize("n", [2**53, 2**53 + 1, 2**60, -(2**53) - 1, 2**62 + 1, 10**400, -(10**400), 3])
+@pytest.mark.parametrize(
+    "n", [2**53, 2**53 + 1, 2**60, -(2**53) - 1, 2**62 + 1, 10**400, -(10**400), 3]
+)
 def test_a_float_is_compared_with_a_plain_integer_exactly_or_not_at_all(n: int) -> None:
     problems = []
     for compare in (operator.eq, operator.ne, operator.lt, operator.ge):
@@ -246,7 +318,12 @@ def test_a_number_that_select_takes_as_default_is_cut_as_numpy_cuts_it(k: Any) -
 def test_numbers_between_which_is_clipped_are_weak(dtype: str) -> None:
     x = np.array([1, 2, 3]).astype(dtype)
     for k in (1, 2.5, True):
-        for text in ("np.clip(x, k, 5)", "np.clip(x, 0, k)", "np.clip(x, k, None)", "np.clip(x, k, k)"):
+        for text in (
+            "np.clip(x, k, 5)",
+            "np.clip(x, 0, k)",
+            "np.clip(x, k, None)",
+            "np.clip(x, k, k)",
+        ):
             f = _function(text)
             problem = _problem(attempt(lambda: f(k, x)), attempt(lambda: ft.jit(f)(k, x)))
             assert not problem, (text, k, problem)

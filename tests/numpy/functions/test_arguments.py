@@ -1,4 +1,6 @@
-"""What NumPy's functions take, and refuse: masks and their sizes, ``where=``, ``out=``, bounds, orders, narrow floats."""
+"""What NumPy's functions take, and refuse: masks and their sizes, ``where=``, ``out=``, bounds,
+orders, narrow floats.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ Z = np.array([1.0, -2.0, 3.5, 4.0])
 
 
 def check(f: Callable[[Any], Any], x: Any, what: object, *, rtol: float = 1e-12) -> None:
-    """As NumPy under vjp, jit and vmap's own of one example: values, shapes and dtypes, or an exception of NumPy's class."""
+    """As NumPy under vjp, jit and vmap's own of one example: values, shapes and dtypes, or an
+    exception of NumPy's class.
+    """
     expected = attempt(lambda: f(x))
     for name, run in (("vjp", lambda: ft.vjp(f, x)[0]), ("jit", lambda: ft.jit(f)(x))):
         got = attempt(run)
@@ -45,13 +49,14 @@ def written(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return of_copy
 
 
-# -- masks ---------------------------------------------------------------------------------------------------------------
+# -- masks -----------------------------------------------------------------------------------------
 
 MASKS: dict[str, Any] = {
     "True": True, "one": np.array([True]), "list": [True, False, True, False], "ints": [0, 1, 2, 0],
     "floats": [0.5, 0.0, 0.0, 1.0], "array": np.array([False, True, True, False]),
     "square": np.array([[False, True], [True, False]]), "short": [True, False], "long": [True] * 5,
-    "float array": np.array([0.0, 1.0, 0.0, 2.0]), "0-d": np.array(True), "row": np.array([[True, False, True, True]]),
+    "float array": np.array([0.0, 1.0, 0.0, 2.0]), "0-d": np.array(True), "row": np.array([[True,
+    False, True, True]]),
 }  # fmt: skip
 
 
@@ -90,11 +95,17 @@ _WRITERS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "flat": lambda t, m, v: t.flat.__setitem__(slice(None, len(v)), v[: len(t)]),
     "flat =": lambda t, m, v: setattr(t, "flat", v),
     "fill_diagonal": lambda t, m, v: np.fill_diagonal(t[: len(t) // 2 * 2].reshape(2, -1), v[:2]),
-    "concatenate": lambda t, m, v: np.concatenate([np.ones(len(t) - len(v[: len(t)])), v[: len(t)]], out=t),
-    "stack": lambda t, m, v: np.stack([v[:3], np.ones(len(v[:3]))], out=t[: 2 * len(v[:3])].reshape(2, -1)),
+    "concatenate": lambda t, m, v: np.concatenate(
+        [np.ones(len(t) - len(v[: len(t)])), v[: len(t)]], out=t
+    ),
+    "stack": lambda t, m, v: np.stack(
+        [v[:3], np.ones(len(v[:3]))], out=t[: 2 * len(v[:3])].reshape(2, -1)
+    ),
     "putmask": lambda t, m, v: np.putmask(t, m, v),
     "put": lambda t, m, v: np.put(t, np.flatnonzero(m), v),
-    "copyto": lambda t, m, v: np.copyto(t, np.resize(v, len(t)) if len(v) < len(t) else v[: len(t)], where=m),
+    "copyto": lambda t, m, v: np.copyto(
+        t, np.resize(v, len(t)) if len(v) < len(t) else v[: len(t)], where=m
+    ),
 }
 
 
@@ -110,15 +121,25 @@ def test_values_that_share_memory_with_the_array(name: str, target: str) -> None
             _WRITERS[name](t, np.array([bool(bits >> k & 1) for k in range(len(t))]), v)
             return z, t
 
-        expected, got = attempt(lambda f=f: f(z.copy())), attempt(lambda f=f: ft.vjp(lambda x: f(x.copy()), z)[0])
+        expected, got = (
+            attempt(lambda f=f: f(z.copy())),
+            attempt(lambda f=f: ft.vjp(lambda x: f(x.copy()), z)[0]),
+        )
         if isinstance(expected, Exception):
             assert isinstance(got, Exception), (source, got, expected)
         elif isinstance(got, FunctraceError):
             assert "share memory" in str(got)
             fresh = z.copy()
             t = _VIEWS[target](fresh)
-            _WRITERS[name](t, np.array([bool(bits >> k & 1) for k in range(len(t))]), _VIEWS[source](fresh).copy())
-            assert name in ("concatenate", "stack") or not np.array_equal(fresh, expected[0]), (source, got)
+            _WRITERS[name](
+                t,
+                np.array([bool(bits >> k & 1) for k in range(len(t))]),
+                _VIEWS[source](fresh).copy(),
+            )
+            assert name in ("concatenate", "stack") or not np.array_equal(fresh, expected[0]), (
+                source,
+                got,
+            )
             assert np.shares_memory(_VIEWS[target](z), _VIEWS[source](z)), (source, got)
         else:
             for p, q in zip(got, expected, strict=True):
@@ -127,13 +148,19 @@ def test_values_that_share_memory_with_the_array(name: str, target: str) -> None
 
 def test_parts_of_an_array_share_memory_if_they_have_elements_in_common() -> None:
     z = np.array([1.0, -2.0, 3.5, 4.0, 0.25, 9.0])
-    for f, one, other in itertools.product((np.shares_memory, np.may_share_memory), _VIEWS.values(), _VIEWS.values()):
+    for f, one, other in itertools.product(
+        (np.shares_memory, np.may_share_memory), _VIEWS.values(), _VIEWS.values()
+    ):
         found: list[Any] = []
-        ft.vjp(lambda z, f=f, p=one, q=other, found=found: (found.append(f(p(z), q(z))), z.sum())[1], z)
+        ft.vjp(
+            lambda z, f=f, p=one, q=other, found=found: (found.append(f(p(z), q(z))), z.sum())[1], z
+        )
         assert found == [f(one(z), other(z))]
 
 
-@pytest.mark.parametrize("run", [lambda f, x: ft.vjp(f, x)[0], lambda f, x: ft.jit(f)(x)], ids=["vjp", "jit"])
+@pytest.mark.parametrize(
+    "run", [lambda f, x: ft.vjp(f, x)[0], lambda f, x: ft.jit(f)(x)], ids=["vjp", "jit"]
+)
 def test_functional_updates_read_what_was_there(run: Callable[..., Any]) -> None:
     mask = np.array([True, False, True, True])
     got = run(lambda z: z.at[mask].set(z[::-1][:3]) + z.at[::2].set(z[:2]), Z)
@@ -143,7 +170,9 @@ def test_functional_updates_read_what_was_there(run: Callable[..., Any]) -> None
 
 
 def test_what_does_not_overlap_is_written() -> None:
-    """Rows and columns of an array with the same root, and what has the same elements in the same places."""
+    """Rows and columns of an array with the same root, and what has the same elements in the same
+    places.
+    """
 
     def f(x: Any) -> Any:
         a = x.copy()
@@ -162,12 +191,25 @@ def test_what_does_not_overlap_is_written() -> None:
     np.testing.assert_array_equal(ft.jit(f)(x), f(x))
 
 
-# -- where= and out= -----------------------------------------------------------------------------------------------------
+# -- where= and out= -------------------------------------------------------------------------------
 
 REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     **{
         name: lambda z, w, name=name: getattr(np, name)(z, where=w)
-        for name in ("sum", "prod", "mean", "var", "std", "any", "all", "nansum", "nanprod", "nanmean", "nanvar", "nanstd")
+        for name in (
+            "sum",
+            "prod",
+            "mean",
+            "var",
+            "std",
+            "any",
+            "all",
+            "nansum",
+            "nanprod",
+            "nanmean",
+            "nanvar",
+            "nanstd",
+        )
     },
     **{
         name: lambda z, w, name=name: getattr(np, name)(z, where=w, initial=0.5)
@@ -184,8 +226,10 @@ REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 WHERES: tuple[Any, ...] = (
-    True, False, np.True_, 1, 0, 2.5, np.float64(1.0), np.int64(0), [True, False, True, True], [1, 0, 2.5, 0], (1, 0, 1, 1),
-    np.array([True, False, True, True]), np.array([1, 0, 1, 1]), np.array([1.0, 0.0, 1.0, 1.0]), np.array(1), np.array(1.0),
+    True, False, np.True_, 1, 0, 2.5, np.float64(1.0), np.int64(0), [True, False, True, True], [1,
+    0, 2.5, 0], (1, 0, 1, 1),
+    np.array([True, False, True, True]), np.array([1, 0, 1, 1]), np.array([1.0, 0.0, 1.0, 1.0]),
+    np.array(1), np.array(1.0),
     np.array(True), np.array([True]), np.array([[True, False, True, True]]), [True, False],
 )  # fmt: skip
 
@@ -202,7 +246,7 @@ def test_where_is_an_array_of_bools_or_no_array(name: str) -> None:
         np.argmax,
     ]
     for make in (*masks, lambda z: np.sum(z) > 0):
-        f = lambda z, make=make: REDUCTIONS[name](z, make(z))  # noqa: E731
+        f = lambda z, make=make: REDUCTIONS[name](z, make(z))
         counts = np.ndim(make(Z)) == 0 or isinstance(make(Z), list | tuple)
         if (
             name in ("mean", "var", "std") and counts and not np.isin(make(Z), (0, 1)).all()
@@ -237,7 +281,9 @@ def test_out_is_an_array(out: Any) -> None:
                 with pytest.raises(TypeError):
                     f(np, Z, given)
 
-                def traced(z: Any, f: Any = f, namespace: Any = namespace, given: Any = given) -> Any:
+                def traced(
+                    z: Any, f: Any = f, namespace: Any = namespace, given: Any = given
+                ) -> Any:
                     return f(namespace, z, [z[0], 0.0, 0.0, 0.0] if given is not out else given)
 
                 with pytest.raises(TypeError):
@@ -247,7 +293,7 @@ def test_out_is_an_array(out: Any) -> None:
         assert name
 
 
-# -- bounds, orders, kinds --------------------------------------------------------------------------------------------------
+# -- bounds, orders, kinds -------------------------------------------------------------------------
 
 _CLIPS = """
     np.clip(z) np.clip(z,1.) np.clip(z,1.,None) np.clip(z,None,1.) np.clip(z,None,None) np.clip(z,0.,2.)
@@ -256,7 +302,9 @@ _CLIPS = """
     np.clip(z,a_min=None) np.clip(z,0.,a_max=2.) z.clip() z.clip(2.) z.clip(0.,2.) z.clip(None,2.) z.clip(max=2.)
     z.clip(min=2.) z.clip(None,None) z.clip(0.,max=2.)
 """
-CLIPS: dict[str, Callable[[Any], Any]] = {text: eval(f"lambda z: {text}", {"np": np}) for text in _CLIPS.split()}
+CLIPS: dict[str, Callable[[Any], Any]] = {
+    text: eval(f"lambda z: {text}", {"np": np}) for text in _CLIPS.split()
+}
 
 
 @pytest.mark.parametrize("text", CLIPS)
@@ -281,8 +329,12 @@ def test_orders_of_quantiles_have_at_most_two_axes(name: str) -> None:
         order = np.asarray(q)[()] * scale
         for axis, keepdims in itertools.product((None, 0, (0, 1)), (False, True)):
             x = np.array([[3.0, 1.0, 2.0], [0.5, -1.0, 9.0]])
-            check(lambda x, a=axis, k=keepdims, o=order: f(x, o, axis=a, keepdims=k), x, (name, q, axis, keepdims))
-            weighted = lambda x, a=axis, k=keepdims, o=order: f(  # noqa: E731
+            check(
+                lambda x, a=axis, k=keepdims, o=order: f(x, o, axis=a, keepdims=k),
+                x,
+                (name, q, axis, keepdims),
+            )
+            weighted = lambda x, a=axis, k=keepdims, o=order: f(
                 x, o, axis=a, keepdims=k, method="inverted_cdf", weights=np.ones(x.shape)
             )
             check(weighted, x, (name, q, axis, keepdims, "weighted"))
@@ -301,7 +353,11 @@ def test_polynomials_are_vectors(shape: tuple[int, ...]) -> None:
         "roots": np.roots,
     }.items():
         check(f, p, (name, shape), rtol=1e-9)
-    for name, f in {"polyder": np.polyder, "polyint": np.polyint, "polyder 2": lambda p: np.polyder(p, 2)}.items():
+    for name, f in {
+        "polyder": np.polyder,
+        "polyint": np.polyint,
+        "polyder 2": lambda p: np.polyder(p, 2),
+    }.items():
         if len(shape) == 1:  # of other shapes NumPy raises, or broadcasts with the exponents
             check(f, p, (name, shape))
         else:
@@ -318,28 +374,52 @@ def test_infinities_of_complex_numbers_have_no_sign() -> None:
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "?"])
 def test_index_grids_keep_the_dtype_of_empty_arrays(dtype: str) -> None:
     for x in (np.zeros(0, dtype), np.ones(2, dtype)):
-        for f in (np.ix_, lambda x: np.ix_(x, [0, 1]), lambda x: np.ix_([], x), lambda x: np.ix_(np.zeros(0), x)):
+        for f in (
+            np.ix_,
+            lambda x: np.ix_(x, [0, 1]),
+            lambda x: np.ix_([], x),
+            lambda x: np.ix_(np.zeros(0), x),
+        ):
             expected = f(x)
             got: list[Any] = []
             ft.vjp(
-                lambda y, f=f, x=x: (got.append(f(x if x.dtype.kind in "b" else np.copy(y).astype(x.dtype))), np.sum(y))[1],
+                lambda y, f=f, x=x: (
+                    got.append(f(x if x.dtype.kind in "b" else np.copy(y).astype(x.dtype))),
+                    np.sum(y),
+                )[1],
                 x.astype(float),
             )
-            assert [(np.shape(a), a.dtype) for a in got[0]] == [(a.shape, a.dtype) for a in expected]
+            assert [(np.shape(a), a.dtype) for a in got[0]] == [
+                (a.shape, a.dtype) for a in expected
+            ]
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("name", ["mean", "var", "std", "nanmean", "nanvar", "nanstd", "sum", "average"])
+@pytest.mark.parametrize(
+    "name", ["mean", "var", "std", "nanmean", "nanvar", "nanstd", "sum", "average"]
+)
 def test_float16_overflows_where_numpy_does(name: str) -> None:
     rng = np.random.default_rng(0)
     f: Any = getattr(np, name)
-    for scale, shape, axis in itertools.product((1.0, 300.0, 20000.0), ((7,), (3, 5), (70000,)), (None, 0)):
+    for scale, shape, axis in itertools.product(
+        (1.0, 300.0, 20000.0), ((7,), (3, 5), (70000,)), (None, 0)
+    ):
         x = (rng.standard_normal(shape) * scale).astype(np.float16)
         check(lambda x, a=axis: f(x, axis=a), x, (name, scale, shape, axis), rtol=2e-3)
         if name in ("var", "std"):
-            check(lambda x, a=axis: f(x, axis=a, ddof=1), x, (name, scale, shape, axis, "ddof"), rtol=2e-3)
-            check(lambda x, a=axis: f(x, axis=a, dtype=np.float32), x, (name, scale, shape, axis, "float32"), rtol=1e-5)
+            check(
+                lambda x, a=axis: f(x, axis=a, ddof=1),
+                x,
+                (name, scale, shape, axis, "ddof"),
+                rtol=2e-3,
+            )
+            check(
+                lambda x, a=axis: f(x, axis=a, dtype=np.float32),
+                x,
+                (name, scale, shape, axis, "float32"),
+                rtol=1e-5,
+            )
 
 
 @pytest.mark.sampled(2)

@@ -1,4 +1,6 @@
-"""What ``axis=`` may be, function by function, against NumPy: it is taken as NumPy takes it, or refused."""
+"""What ``axis=`` may be, function by function, against NumPy: it is taken as NumPy takes it, or
+refused.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,10 @@ def _plain(name: str) -> Call:
 
 COMPILED: dict[str, Call] = {
     **{name: _plain(name) for name in (
-        "sum", "prod", "max", "min", "mean", "std", "var", "any", "all", "argmax", "argmin", "cumsum", "cumprod", "ptp",
-        "argsort", "nansum", "nanprod", "nanmax", "nanmin", "nanmean", "nanstd", "nanvar", "nanargmax", "nanargmin",
+        "sum", "prod", "max", "min", "mean", "std", "var", "any", "all", "argmax", "argmin",
+        "cumsum", "cumprod", "ptp",
+        "argsort", "nansum", "nanprod", "nanmax", "nanmin", "nanmean", "nanstd", "nanvar",
+        "nanargmax", "nanargmin",
         "nancumsum", "nancumprod", "count_nonzero",
     )},
     "repeat": lambda x, axis: np.repeat(x, 2, axis=axis),
@@ -45,7 +49,19 @@ COMPILED: dict[str, Call] = {
 """NumPy's compiled functions: no bools, no lists."""
 
 OTHERS: dict[str, Call] = {
-    **{name: _plain(name) for name in ("median", "nanmedian", "sort", "flip", "squeeze", "diff", "average", "expand_dims")},
+    **{
+        name: _plain(name)
+        for name in (
+            "median",
+            "nanmedian",
+            "sort",
+            "flip",
+            "squeeze",
+            "diff",
+            "average",
+            "expand_dims",
+        )
+    },
     "quantile": lambda x, axis: np.quantile(x, 0.5, axis=axis),
     "squeeze of ones": lambda x, axis: np.squeeze(x[:1, :1], axis=axis),
     "moveaxis from": lambda x, axis: np.moveaxis(x, axis, 0),
@@ -58,7 +74,8 @@ OTHERS: dict[str, Call] = {
     "swapaxes": lambda x, axis: np.swapaxes(x, 0, axis),
     "take_along_axis": lambda x, axis: np.take_along_axis(x, np.zeros((2, 3), int), axis=axis),
 }
-"""Those written in Python, which take what ``operator.index`` does; some here take less, none more."""
+"""Those written in Python, which take what ``operator.index`` does; some here take less, none more.
+"""
 
 
 class Indexed:
@@ -67,7 +84,8 @@ class Indexed:
 
 
 AXES: list[Any] = [
-    True, False, np.True_, 1.0, 0, 1, -1, 2, -3, 3, "a", None, (0,), (0, 1), (1, 0), (0, 0), (0, True), (0, -2), [0], [0, 1],
+    True, False, np.True_, 1.0, 0, 1, -1, 2, -3, 3, "a", None, (0,), (0, 1), (1, 0), (0, 0), (0,
+    True), (0, -2), [0], [0, 1],
     (), np.int64(1), np.array(1), np.array([0, 1]), Indexed(), (np.int64(0),), 0.5, (0.0,), 1j,
 ]  # fmt: skip
 
@@ -79,7 +97,10 @@ def test_an_axis_is_what_numpy_takes_it_for(name: str) -> None:
     taken = 0
     for axis in AXES:
         expected = attempt(lambda: f(X, axis))
-        for run in (lambda: ft.vjp(lambda x: f(x, axis), X)[0], lambda: ft.jit(lambda x: f(x, axis))(X)):
+        for run in (
+            lambda: ft.vjp(lambda x: f(x, axis), X)[0],
+            lambda: ft.jit(lambda x: f(x, axis))(X),
+        ):
             got = attempt(run)
             if isinstance(got, Exception):
                 assert isinstance(got, FunctraceError | TypeError), (axis, got)

@@ -1,4 +1,6 @@
-"""numpy.cov where degrees of freedom run out, of nothing, and with weights: as NumPy, with its warnings and errors."""
+"""numpy.cov where degrees of freedom run out, of nothing, and with weights: as NumPy, with its
+warnings and errors.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,17 @@ COUNTS, WEIGHTS = np.array([1, 2, 0, 3]), np.array([0.5, 1.0, 0.0, 2.5])
 
 
 def outcome(f: Any, *args: Any) -> tuple[Any, set[str]]:
-    """Return what a call gives (or the class of what it raises), and whether it warns of degrees of freedom."""
+    """Return what a call gives (or the class of what it raises), and whether it warns of degrees of
+    freedom.
+    """
     with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
         warnings.simplefilter("always")
         try:
             found: Any = f(*args)
         except (ValueError, TypeError, ArithmeticError) as error:
-            found = next(kind for kind in (ValueError, TypeError, ArithmeticError) if isinstance(error, kind))
+            found = next(
+                kind for kind in (ValueError, TypeError, ArithmeticError) if isinstance(error, kind)
+            )
     return found, {str(w.message) for w in caught if "Degrees" in str(w.message)}
 
 
@@ -30,7 +36,8 @@ def outcome(f: Any, *args: Any) -> tuple[Any, set[str]]:
     "weights",
     [
         {}, {"fweights": COUNTS}, {"aweights": WEIGHTS}, {"fweights": COUNTS, "aweights": WEIGHTS},
-        {"fweights": -COUNTS}, {"fweights": WEIGHTS}, {"aweights": -WEIGHTS}, {"fweights": 0 * COUNTS},
+        {"fweights": -COUNTS}, {"fweights": WEIGHTS}, {"aweights": -WEIGHTS},
+        {"fweights": 0 * COUNTS},
     ],
 )  # fmt: skip
 def test_degrees_of_freedom_and_weights(ddof: int | None, weights: dict[str, Any]) -> None:
@@ -44,7 +51,11 @@ def test_degrees_of_freedom_and_weights(ddof: int | None, weights: dict[str, Any
     if not weights:
         assert told == warned
     elif "fweights" in weights:  # weights that are arguments are counted when the program runs
-        traced, _ = outcome(ft.jit(lambda x, w: np.cov(x, ddof=ddof, **{**weights, "fweights": w})), X, weights["fweights"])
+        traced, _ = outcome(
+            ft.jit(lambda x, w: np.cov(x, ddof=ddof, **{**weights, "fweights": w})),
+            X,
+            weights["fweights"],
+        )
         np.testing.assert_allclose(traced, expected, rtol=1e-12)
 
 

@@ -1,4 +1,6 @@
-"""Eigenvalues and singular values that are equal: what is defined there is right, and nothing else is a number."""
+"""Eigenvalues and singular values that are equal: what is defined there is right, and nothing else
+is a number.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ def test_vectors_of_equal_values_have_no_derivative(f: Any, x: Any) -> None:
 @pytest.mark.parametrize("full", [False, True])
 def test_vectors_of_singular_values_of_zero_have_no_derivative(full: bool) -> None:
     x = draw(3)
-    gradient = ft.grad(lambda x: np.sum(np.linalg.svd(x[:, None] * x, full_matrices=full)[0][:, 1:] ** 3))(x)
+    gradient = ft.grad(
+        lambda x: np.sum(np.linalg.svd(x[:, None] * x, full_matrices=full)[0][:, 1:] ** 3)
+    )(x)
     assert np.isnan(gradient).any()
 
 
@@ -84,4 +88,6 @@ def test_a_tangent_of_another_vector_is_right() -> None:
 
     direction = draw(4, 4, seed=2)
     (expected,) = differences(last, [NEARLY], [direction])
-    np.testing.assert_allclose(ft.jvp(last, (NEARLY,), (direction,))[1], expected, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        ft.jvp(last, (NEARLY,), (direction,))[1], expected, rtol=1e-6, atol=1e-7
+    )

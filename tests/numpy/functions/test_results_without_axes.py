@@ -1,4 +1,6 @@
-"""What has no axes is a scalar or an array as in NumPy: every function of the tables, on all arguments that it takes."""
+"""What has no axes is a scalar or an array as in NumPy: every function of the tables, on all
+arguments that it takes.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ ARGUMENTS: dict[str, Callable[[Any], tuple[Any, ...]]] = {
     "matrix": lambda x: (x[:, None] * x + np.eye(3),),
 }
 COPIES = {
-    np.block, np.copy, np.empty_like, np.fft.fftn, np.fft.ifftn, np.full_like, np.i0, np.ones_like, np.real_if_close,
+    np.block, np.copy, np.empty_like, np.fft.fftn, np.fft.ifftn, np.full_like, np.i0, np.ones_like,
+    np.real_if_close,
     np.zeros_like,
 }  # fmt: skip
 """Of a scalar they are a scalar here, and an array without axes in NumPy."""
@@ -47,16 +50,24 @@ def cases() -> Iterator[Any]:
             except Exception:  # the function does not take them
                 continue
             if isinstance(wanted, np.generic) and wanted.dtype.kind in "bifc":
-                yield pytest.param(function, arguments, type(wanted), id=f"{function_name(function)}-{kind}")
-            is_array = isinstance(wanted, np.ndarray) and not wanted.ndim and wanted.dtype.kind in "fc"
+                yield pytest.param(
+                    function, arguments, type(wanted), id=f"{function_name(function)}-{kind}"
+                )
+            is_array = (
+                isinstance(wanted, np.ndarray) and not wanted.ndim and wanted.dtype.kind in "fc"
+            )
             if is_array and function not in COPIES:
-                yield pytest.param(function, arguments, np.ndarray, id=f"{function_name(function)}-{kind}")
+                yield pytest.param(
+                    function, arguments, np.ndarray, id=f"{function_name(function)}-{kind}"
+                )
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("function, arguments, wanted", list(cases()))
-def test_scalar_or_array(function: Any, arguments: Callable[[Any], tuple[Any, ...]], wanted: type) -> None:
-    f: Any = lambda x: function(*arguments(x))  # noqa: E731
+def test_scalar_or_array(
+    function: Any, arguments: Callable[[Any], tuple[Any, ...]], wanted: type
+) -> None:
+    f: Any = lambda x: function(*arguments(x))
     compiled: Any = ft.jit(f)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,6 @@
-"""Functions of one set and of two, on sets of 0, 1, 2 and 3 elements and numbers, plain beside traced: as NumPy."""
+"""Functions of one set and of two, on sets of 0, 1, 2 and 3 elements and numbers, plain beside
+traced: as NumPy.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from tests.oracles import attempt
 
 ONE: dict[str, Callable[[Any], Any]] = {
     "unique": np.unique,
-    "unique with all": lambda x: np.unique(x, return_index=True, return_inverse=True, return_counts=True),
+    "unique with all": lambda x: np.unique(
+        x, return_index=True, return_inverse=True, return_counts=True
+    ),
     "unique along an axis": lambda x: np.unique(x, axis=0, return_counts=True),
     "unique_all": np.unique_all,
     "unique_counts": np.unique_counts,
@@ -26,9 +30,14 @@ ONE: dict[str, Callable[[Any], Any]] = {
 }
 
 TWO: dict[str, Callable[[Any, Any], Any]] = {
-    **{name: getattr(np, name) for name in ("union1d", "intersect1d", "setxor1d", "setdiff1d", "isin", "append", "ediff1d")},
     **{
-        f"{name} of what is unique": lambda x, y, name=name: getattr(np, name)(x, y, assume_unique=True)
+        name: getattr(np, name)
+        for name in ("union1d", "intersect1d", "setxor1d", "setdiff1d", "isin", "append", "ediff1d")
+    },
+    **{
+        f"{name} of what is unique": lambda x, y, name=name: getattr(np, name)(
+            x, y, assume_unique=True
+        )
         for name in ("intersect1d", "setxor1d", "setdiff1d", "isin")
     },
     "intersect1d with indices": lambda x, y: np.intersect1d(x, y, return_indices=True),
@@ -39,13 +48,18 @@ TWO: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 DTYPES = ("float64", "float32", "int64", "uint8", "bool", "complex128")
-PAIRS = [("float64", "float64"), *(pair for kind in DTYPES[1:] for pair in ((kind, "float64"), ("float64", kind)))]
+PAIRS = [
+    ("float64", "float64"),
+    *(pair for kind in DTYPES[1:] for pair in ((kind, "float64"), ("float64", kind))),
+]
 ELEMENTS = ([], [9.0], [2.0, 1.0], [3.0, 0.0, 9.0], [2.0, 1.0, 2.0])
 MORE = ([2.0], [0.0], [2.0, 2.0], [[2.0, 9.0], [9.0, 1.0]])
 
 
 def _sets(dtype: str) -> Iterator[Any]:
-    """Arrays of 0 to 3 elements with and without ties, of no axes, of two; of float64, an unordered one with odd values."""
+    """Arrays of 0 to 3 elements with and without ties, of no axes, of two; of float64, an unordered
+    one with odd values.
+    """
     for elements in (*ELEMENTS, *(MORE if dtype == "float64" else ())):
         yield np.array(elements).astype(dtype)
     yield np.array(9.0).astype(dtype)
@@ -59,7 +73,9 @@ NUMBERS = (9.0, True, 300)
 
 
 def _check(f: Callable[..., Any], *args: Any, what: Any) -> None:
-    """Compare values, shapes and dtypes under grad's kind of recording, forward mode, and jit (which may need values)."""
+    """Compare values, shapes and dtypes under grad's kind of recording, forward mode, and jit
+    (which may need values).
+    """
     expected = attempt(lambda: f(*args))
     floats = [isinstance(x, np.generic | np.ndarray) and x.dtype.kind in "fc" for x in args]
     runs: list[tuple[str, Callable[[], Any]]] = [
@@ -72,7 +88,12 @@ def _check(f: Callable[..., Any], *args: Any, what: Any) -> None:
         if isinstance(got, ft.errors.ConcretizationError) and name == "jit":
             continue
         if isinstance(expected, Exception):
-            assert isinstance(got, FunctraceError) or type(got) is type(expected), (what, name, got, expected)
+            assert isinstance(got, FunctraceError) or type(got) is type(expected), (
+                what,
+                name,
+                got,
+                expected,
+            )
             continue
         assert not isinstance(got, Exception), (what, name, got)
         for p, q in zip(got, expected, strict=True):
@@ -130,4 +151,6 @@ def test_a_traced_element_beside_a_plain_one_under_every_transform(name: str) ->
         assert ft.jvp(total, (x,), (x,))[0] == total(x)
     x = np.array([1.0, 2.0])
     if name in ("setxor1d", "setdiff1d"):
-        np.testing.assert_allclose(ft.grad(total)(x), [(total(x + step) - total(x - step)) / 2e-6, 0.0], rtol=1e-6)
+        np.testing.assert_allclose(
+            ft.grad(total)(x), [(total(x + step) - total(x - step)) / 2e-6, 0.0], rtol=1e-6
+        )

@@ -1,4 +1,6 @@
-"""Infinities, signs of zero, NaN and odd numbers where functions interpolate, compare and move elements: as NumPy."""
+"""Infinities, signs of zero, NaN and odd numbers where functions interpolate, compare and move
+elements: as NumPy.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from functrace.errors import FunctraceError
 from tests.oracles import attempt
 
 METHODS = [
-    "linear", "lower", "higher", "midpoint", "nearest", "hazen", "weibull", "median_unbiased", "normal_unbiased",
+    "linear", "lower", "higher", "midpoint", "nearest", "hazen", "weibull", "median_unbiased",
+    "normal_unbiased",
     "interpolated_inverted_cdf",
 ]  # fmt: skip
 
@@ -31,7 +34,9 @@ def _check(f: Callable[[Any], Any], x: Any, what: Any, *, dtype: bool = True) ->
             np.testing.assert_allclose(p, q, rtol=1e-6, atol=1e-12, err_msg=str(what))
             if dtype:
                 zeros = (p == 0) & (q == 0)
-                np.testing.assert_array_equal(np.signbit(p.real[zeros]), np.signbit(q.real[zeros]), str(what))
+                np.testing.assert_array_equal(
+                    np.signbit(p.real[zeros]), np.signbit(q.real[zeros]), str(what)
+                )
 
 
 @pytest.mark.sampled(12)
@@ -42,12 +47,25 @@ def test_quantiles_of_special_values(name: str, method: str) -> None:
     f: Any = getattr(np, name)
     for trial in range(60):
         shape = tuple(rng.integers(1, 5, size=rng.integers(1, 3)))
-        special = [0.0, 1.0, -2.0, np.inf, -np.inf, np.nan, 3.0] if trial % 2 else [0.0, 1.0, -2.0, 3.0, 7.5]
-        x = rng.choice(special, size=shape).astype("f8" if trial % 2 else rng.choice(["f8", "f4", "i8"]))
+        special = (
+            [0.0, 1.0, -2.0, np.inf, -np.inf, np.nan, 3.0]
+            if trial % 2
+            else [0.0, 1.0, -2.0, 3.0, 7.5]
+        )
+        x = rng.choice(special, size=shape).astype(
+            "f8" if trial % 2 else rng.choice(["f8", "f4", "i8"])
+        )
         axis = rng.choice([None, 0, -1])
-        order: Any = [0, 1, 0.0, 0.25, 0.4, 0.5, 1.0, np.array([0.9, 0.5, 1.0]), np.array([0, 1])][rng.integers(9)]
+        order: Any = [0, 1, 0.0, 0.25, 0.4, 0.5, 1.0, np.array([0.9, 0.5, 1.0]), np.array([0, 1])][
+            rng.integers(9)
+        ]
         # Of all-NaN slices NumPy's dtype depends on the values.
-        _check(lambda a: f(a, order, axis=axis, method=method), x, (x, order, axis), dtype=not np.isnan(x).any())
+        _check(
+            lambda a: f(a, order, axis=axis, method=method),
+            x,
+            (x, order, axis),
+            dtype=not np.isnan(x).any(),
+        )
 
 
 @pytest.mark.sampled(3)
@@ -64,10 +82,29 @@ def test_medians_of_special_values(name: str) -> None:
 
 
 @pytest.mark.sampled(5)
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64", "float16", "float32", "float64", "bool", "complex64"])
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "int8", "int64", "float16", "float32", "float64", "bool", "complex64"]
+)
 def test_closeness_to_odd_numbers(dtype: str) -> None:
     x = np.array([0, 1, 2, 3]).astype(dtype)
-    for k in (0, 1, 2, 300, -1, 2**31, 2**63, 2**64, 1.5, 1e300, np.nan, np.inf, True, 1j, 1.0000001, 1.00001):
+    for k in (
+        0,
+        1,
+        2,
+        300,
+        -1,
+        2**31,
+        2**63,
+        2**64,
+        1.5,
+        1e300,
+        np.nan,
+        np.inf,
+        True,
+        1j,
+        1.0000001,
+        1.00001,
+    ):
         forms: list[Callable[[Any, Any], Any]] = [
             np.isclose,
             lambda x, k: np.isclose(k, x),
@@ -79,7 +116,11 @@ def test_closeness_to_odd_numbers(dtype: str) -> None:
             _check(lambda a: f(a, k), x, (k, place))
             expected, got = attempt(lambda: f(x, k)), attempt(lambda: ft.jit(f)(x, k))
             if isinstance(got, Exception):
-                assert isinstance(got, FunctraceError) or type(got) is type(expected), (k, place, got)
+                assert isinstance(got, FunctraceError) or type(got) is type(expected), (
+                    k,
+                    place,
+                    got,
+                )
             else:
                 np.testing.assert_array_equal(got, expected, err_msg=f"{k} {place}")
 
@@ -155,9 +196,20 @@ def test_hypot_is_reduced_without_overflow() -> None:
 
 @pytest.mark.parametrize("mode", ["reflect", "symmetric"])
 def test_odd_padding_leaves_the_elements_alone(mode: Any) -> None:
-    for x in ([1.0, np.inf, 2.0], [-0.0, 1.0, np.nan, 3.0], [1.0, 2.0, np.inf, 4.0, 5.0], [1.0, 2.0], [3.0]):
+    for x in (
+        [1.0, np.inf, 2.0],
+        [-0.0, 1.0, np.nan, 3.0],
+        [1.0, 2.0, np.inf, 4.0, 5.0],
+        [1.0, 2.0],
+        [3.0],
+    ):
         for width in (1, (2, 0), (0, 3), (5, 4)):
-            _check(lambda a: np.pad(a, width, mode, reflect_type="odd"), np.array(x), (x, width), dtype=False)
+            _check(
+                lambda a: np.pad(a, width, mode, reflect_type="odd"),
+                np.array(x),
+                (x, width),
+                dtype=False,
+            )
             padded = ft.jit(lambda a: np.pad(a, width, mode, reflect_type="odd"))(np.array(x))
             low = width if isinstance(width, int) else width[0]
             np.testing.assert_array_equal(np.signbit(padded[low : low + len(x)]), np.signbit(x))
@@ -165,10 +217,16 @@ def test_odd_padding_leaves_the_elements_alone(mode: Any) -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8", "bool", "complex128"])
-@pytest.mark.parametrize("name", ["mean", "var", "std", "nanmean", "nanvar", "nanstd", "sum", "prod"])
+@pytest.mark.parametrize(
+    "name", ["mean", "var", "std", "nanmean", "nanvar", "nanstd", "sum", "prod"]
+)
 def test_spreads_in_a_dtype(name: str, dtype: str) -> None:
     f: Any = getattr(np, name)
-    for x in (np.array([[3, 0, 2], [1, 2, 2]]), np.array([[1.5, 2.0, 1.0], [0.5, 3.0, 2.5]]), np.array([1.5, 2.0])):
+    for x in (
+        np.array([[3, 0, 2], [1, 2, 2]]),
+        np.array([[1.5, 2.0, 1.0], [0.5, 3.0, 2.5]]),
+        np.array([1.5, 2.0]),
+    ):
         for axis in (None, 0, -1):
             _check(lambda a: f(a, axis=axis, dtype=dtype), x, (x, axis))
 
@@ -178,17 +236,26 @@ def test_a_mask_does_not_broadcast_what_it_masks() -> None:
     for name in ("sum", "prod", "max", "min", "any", "all", "mean", "nansum", "nanmax"):
         f: Any = getattr(np, name)
         rest = {"initial": 0.0} if name in ("max", "min", "nanmax") else {}
-        for run in (ft.jit(lambda x: f(x, where=mask, **rest)), lambda x: ft.vjp(lambda x: f(x, where=mask, **rest), x)):
+        for run in (
+            ft.jit(lambda x: f(x, where=mask, **rest)),
+            lambda x: ft.vjp(lambda x: f(x, where=mask, **rest), x),
+        ):
             with pytest.raises(ValueError):
                 run(np.ones(3))
 
 
 @pytest.mark.parametrize("scale", [1.0, 300.0, 1e6])
 @pytest.mark.parametrize(("f", "power"), [(np.logaddexp, np.exp), (np.logaddexp2, np.exp2)])
-def test_derivatives_of_logaddexp_are_exact_however_large_its_operands(f: Any, power: Any, scale: float) -> None:
+def test_derivatives_of_logaddexp_are_exact_however_large_its_operands(
+    f: Any, power: Any, scale: float
+) -> None:
     draw = np.random.default_rng(3)
     x = draw.normal(size=500) * scale
     y = x + draw.normal(size=500) * 5.0
     apart = x.astype(np.longdouble) - y
-    for found, sign in zip(ft.grad(lambda x, y: np.sum(f(x, y)), (0, 1))(x, y), (1.0, -1.0), strict=True):
-        np.testing.assert_allclose(found, (1.0 / (1.0 + power(-sign * apart))).astype(float), rtol=5e-15)
+    for found, sign in zip(
+        ft.grad(lambda x, y: np.sum(f(x, y)), (0, 1))(x, y), (1.0, -1.0), strict=True
+    ):
+        np.testing.assert_allclose(
+            found, (1.0 / (1.0 + power(-sign * apart))).astype(float), rtol=5e-15
+        )

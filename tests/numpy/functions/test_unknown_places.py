@@ -1,4 +1,6 @@
-"""`insert` and `delete` at places of which no values are known: NumPy's results, its errors when the program runs."""
+"""`insert` and `delete` at places of which no values are known: NumPy's results, its errors when
+the program runs.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ import pytest
 import functrace as ft
 from functrace.errors import ConcretizationError, UnsupportedFunctionError
 
-ARRAYS = [((4,), 0), ((3, 4), 0), ((3, 4), -1), ((2, 3, 2), 1), ((3, 4), None), ((0, 2), 0), ((0,), 0)]
+ARRAYS = [
+    ((4,), 0),
+    ((3, 4), 0),
+    ((3, 4), -1),
+    ((2, 3, 2), 1),
+    ((3, 4), None),
+    ((0, 2), 0),
+    ((0,), 0),
+]
 rng = np.random.default_rng(9)
 
 
@@ -21,36 +31,48 @@ def test_insert(shape: Any, axis: int | None) -> None:
     n = a.size if axis is None else shape[axis]
     for place in (0, n, -n, [n], [0, n], [n, 0, n], [-n, 0, 0], np.zeros(0, int)):
         for value in (9.0, np.arange(np.size(place)) if axis is None or a.ndim == 1 else 1):
-            f = lambda a, k, v: np.insert(a, k, v, axis)  # noqa: E731
+            f = lambda a, k, v: np.insert(a, k, v, axis)
             expected = f(a, place, value)
             for found in (
                 ft.jit(f)(a, np.asarray(place), value),
-                ft.jit(lambda a, k: f(a, k, value))(a, place if isinstance(place, int) else np.asarray(place)),
+                ft.jit(lambda a, k: f(a, k, value))(
+                    a, place if isinstance(place, int) else np.asarray(place)
+                ),
                 ft.jit(lambda k: f(a, k, value))(np.asarray(place)),
-                ft.vmap(lambda a, k: f(a, k, value), max_paths=0)(np.stack([a, a]), np.stack([place, place]))[1],
+                ft.vmap(lambda a, k: f(a, k, value), max_paths=0)(
+                    np.stack([a, a]), np.stack([place, place])
+                )[1],
             ):
                 assert found.shape == expected.shape and found.dtype == expected.dtype
                 np.testing.assert_array_equal(found, expected)
             found = ft.jit(ft.grad(lambda a, k: np.sum(f(a, k, value) ** 2)))(a, np.asarray(place))
             np.testing.assert_array_equal(found, 2 * a)
-            found = ft.jit(ft.jacrev(lambda v, k: f(a, k, v)))(np.asarray(value, float), np.asarray(place))
-            np.testing.assert_array_equal(found, ft.jacfwd(lambda v: f(a, place, v))(np.asarray(value, float)))
+            found = ft.jit(ft.jacrev(lambda v, k: f(a, k, v)))(
+                np.asarray(value, float), np.asarray(place)
+            )
+            np.testing.assert_array_equal(
+                found, ft.jacfwd(lambda v: f(a, place, v))(np.asarray(value, float))
+            )
 
 
 @pytest.mark.parametrize(("shape", "axis"), ARRAYS, ids=str)
 def test_delete(shape: Any, axis: int | None) -> None:
     a = rng.normal(size=shape)
     n = a.size if axis is None else shape[axis]
-    f = lambda a, k: np.delete(a, k, axis)  # noqa: E731
+    f = lambda a, k: np.delete(a, k, axis)
     for place in (0, n - 1, -1, -n) if n else ():
         for k in (place, np.int64(place)):
             found = ft.jit(f)(a, k)
             np.testing.assert_array_equal(found, f(a, place))
         expected = ft.grad(lambda a: np.sum(f(a, place) ** 2))(a)
-        np.testing.assert_array_equal(ft.jit(ft.grad(lambda a, k: np.sum(f(a, k) ** 2)))(a, place), expected)
+        np.testing.assert_array_equal(
+            ft.jit(ft.grad(lambda a, k: np.sum(f(a, k) ** 2)))(a, place), expected
+        )
 
 
-@pytest.mark.parametrize("function", [lambda a, k: np.insert(a, k, 1.0), np.delete], ids=["insert", "delete"])
+@pytest.mark.parametrize(
+    "function", [lambda a, k: np.insert(a, k, 1.0), np.delete], ids=["insert", "delete"]
+)
 def test_a_place_out_of_bounds_raises_when_the_program_runs(function: Any) -> None:
     a = np.arange(3.0)
     jitted = ft.jit(function)
@@ -72,7 +94,9 @@ def test_places_whose_number_is_not_known_are_refused() -> None:
             call()
 
 
-@pytest.mark.parametrize("operation", ["p * p", "p + q", "p - q", "p // q", "p % q", "p / 2.0", "divmod(p, q)"])
+@pytest.mark.parametrize(
+    "operation", ["p * p", "p + q", "p - q", "p // q", "p % q", "p / 2.0", "divmod(p, q)"]
+)
 @pytest.mark.parametrize("kind", ["Polynomial", "Chebyshev", "HermiteE"])
 def test_operators_of_polynomials_without_values_say_what_to_do(kind: str, operation: str) -> None:
     make = getattr(np.polynomial, kind)
@@ -83,7 +107,10 @@ def test_operators_of_polynomials_without_values_say_what_to_do(kind: str, opera
         return (found[0] if isinstance(found, tuple) else found).coef
 
     c = np.array([1.0, 2.0, 3.0])
-    with pytest.raises(UnsupportedFunctionError, match=r"with traced coefficients(.|\n)*np\.convolve(.|\n)*guards=True"):
+    with pytest.raises(
+        UnsupportedFunctionError,
+        match=r"with traced coefficients(.|\n)*np\.convolve(.|\n)*guards=True",
+    ):
         ft.jit(f)(c)
     found, expected = (eval(operation, {"p": make(c), "q": make([1.0, 2.0])}) for _ in range(2))
     expected = expected[0] if isinstance(found, tuple) else expected

@@ -1,6 +1,7 @@
 """Where NumPy's protocols do not reach: the error, the drop-in namespace, and `lift`, in a grid.
 
-Every function x kind of argument x transform x way out, beside NumPy on plain values and differences.
+Every function x kind of argument x transform x way out, beside NumPy on plain values and
+differences.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ MATRIX = np.arange(12.0).reshape(4, 3)
 Way = Callable[[Any, Any], Any]
 
 
-def _written(write: Callable[[Any, Any, Any], object], make: Callable[[Any], Any] = lambda np: np.zeros((3, 2))) -> Way:
+def _written(
+    write: Callable[[Any, Any, Any], object],
+    make: Callable[[Any], Any] = lambda np: np.zeros((3, 2)),
+) -> Way:
     def run(np: Any, x: Any) -> Any:
         z = make(np)
         write(np, z, x)
@@ -106,15 +110,18 @@ ROWS: dict[str, Way] = {
     "linalg.det": lambda np, x: np.linalg.det([[x[0], 1.0], [2.0, x[1]]]),
     "linalg.solve": lambda np, x: np.linalg.solve([[x[0], 1.0], [2.0, x[1]]], [x[2], 1.0]),
     "fft": lambda np, x: np.fft.fft([x[0], x[1], 0.0]).real,
-    "vectorize": lambda np, x: np.vectorize(lambda a, b: a * b if b > 0 else a)(x, np.array([1.0, -1.0, 2.0])),
+    "vectorize": lambda np, x: np.vectorize(lambda a, b: a * b if b > 0 else a)(x, np.array([1.0,
+    -1.0, 2.0])),
     "vectorize, choosing": lambda np, x: np.vectorize(lambda a: a * a if a > 0 else a)(x),
     "vectorize, closing over": lambda np, x: np.vectorize(lambda k: x[k] * k)([0, 1, 2]),
-    "vectorize, signature": lambda np, x: np.vectorize(lambda a: a.sum(), signature="(n)->()")(np.array([x, x * x])),
+    "vectorize, signature": lambda np, x: np.vectorize(lambda a: a.sum(),
+    signature="(n)->()")(np.array([x, x * x])),
     "vectorize, several": lambda np, x: np.array(np.vectorize(lambda a: (a, a * a))(x)),
     # writes
     "z[i] = x": _written(lambda np, z, x: z.__setitem__(1, x[0]), lambda np: np.zeros(3)),
     "z += x": _written(lambda np, z, x: z.__iadd__(x), lambda np: np.ones((2, 3))),
-    "z[i:j] = x": _written(lambda np, z, x: z.__setitem__(slice(0, 2), x[1:]), lambda np: np.full(3, 4.0)),
+    "z[i:j] = x": _written(lambda np, z, x: z.__setitem__(slice(0, 2), x[1:]),
+    lambda np: np.full(3, 4.0)),
     "z of empty": _written(lambda np, z, x: z.__setitem__(..., x), lambda np: np.empty((2, 3))),
     "slices and masks": _written(_by_columns),
     "add.at": _written(_at, lambda np: np.zeros(3)),
@@ -190,12 +197,18 @@ def test_values_and_derivatives(name: str, way: str) -> None:
     _, tangent = ft.jvp(g, (A,), (direction,))
     rounding = 1e-7 if name != "z of float32" else 1e-3  # of the differences
     np.testing.assert_allclose(tangent, difference, rtol=10 * rounding, atol=rounding)
-    weights = np.cos(np.arange(1.0, 1.0 + np.size(value))).reshape(np.shape(value)).astype(np.asarray(value).dtype)
+    weights = (
+        np.cos(np.arange(1.0, 1.0 + np.size(value)))
+        .reshape(np.shape(value))
+        .astype(np.asarray(value).dtype)
+    )
     (x_bar,) = pullback(weights[()])
     np.testing.assert_allclose(x_bar @ direction, np.sum(weights * tangent), rtol=rounding)
     again = ft.grad(lambda x: np.sum(g(x) * weights))
     (second,) = differences(again, [A], [direction])
-    np.testing.assert_allclose(ft.jvp(again, (A,), (direction,))[1], second, rtol=1e-6, atol=10 * rounding)
+    np.testing.assert_allclose(
+        ft.jvp(again, (A,), (direction,))[1], second, rtol=1e-6, atol=10 * rounding
+    )
 
 
 @pytest.mark.sampled(4)
@@ -211,12 +224,14 @@ def test_batches_and_stages(name: str, way: str) -> None:
             with pytest.raises(FunctraceError, match="one path returns"):
                 ft.vmap(g)(batch)
             return
-        np.testing.assert_allclose(ft.vmap(g)(batch), [f(np, row) for row in batch], rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(
+            ft.vmap(g)(batch), [f(np, row) for row in batch], rtol=1e-13, atol=1e-13
+        )
         return
     expected = np.stack([f(np, row) for row in batch])
     np.testing.assert_allclose(ft.vmap(g)(batch), expected, rtol=1e-13, atol=1e-13)
     np.testing.assert_allclose(ft.jit(g)(A), f(np, A), rtol=1e-13, atol=1e-13)
-    total = lambda x: np.sum(g(x) ** 2)  # noqa: E731
+    total = lambda x: np.sum(g(x) ** 2)
     rows = np.stack([ft.grad(total)(row) for row in batch])
     np.testing.assert_allclose(ft.jit(ft.vmap(ft.grad(total)))(batch), rows, rtol=1e-11, atol=1e-12)
 
@@ -257,9 +272,11 @@ BY_PROTOCOLS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "column_stack": (lambda x: np.column_stack([x, x * x]), lambda x: np.c_[x, x * x]),
     "mean": (lambda x: np.mean(np.stack([x[0], x[1]])), lambda x: np.mean([x[0], x[1]])),
     "diag": (lambda x: np.diag(np.stack([x[0], x[1]])), lambda x: np.diag([x[0], x[1]])),
-    "norm": (lambda x: np.linalg.norm(np.stack([x[0], x[1]])), lambda x: np.linalg.norm([x[0], x[1]])),
+    "norm": (lambda x: np.linalg.norm(np.stack([x[0], x[1]])), lambda x: np.linalg.norm([x[0],
+    x[1]])),
     "linspace": (lambda x: np.linspace(0, x[0], 4), lambda x: np.linspace(0, x[0], 4)),
-    "zeros, like": (lambda x: _filled_in(np.zeros(3, like=x), x), lambda x: _filled_in(np.zeros(3), x)),
+    "zeros, like": (lambda x: _filled_in(np.zeros(3, like=x), x), lambda x: _filled_in(np.zeros(3),
+    x)),
     "zeros_like": (lambda x: _filled_in(np.zeros_like(x), x), lambda x: _filled_in(np.zeros(3), x)),
     "take": (lambda x: fnp.take(TABLE, np.argmax(x)) * x, lambda x: TABLE[np.argmax(x)] * x),
     "vectorize": (lambda x: ft.vmap(np.sin)(x), lambda x: np.vectorize(np.sin)(x)),
@@ -270,8 +287,14 @@ BY_PROTOCOLS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 @pytest.mark.parametrize("name", BY_PROTOCOLS)
 def test_what_to_write_instead(name: str) -> None:
     instead, plainly = BY_PROTOCOLS[name]
-    for transform in (lambda f: lambda x: ft.vjp(f, x)[0], ft.jit, lambda f: lambda x: ft.vmap(f)(x[None])[0]):
+    for transform in (
+        lambda f: lambda x: ft.vjp(f, x)[0],
+        ft.jit,
+        lambda f: lambda x: ft.vmap(f)(x[None])[0],
+    ):
         np.testing.assert_allclose(transform(instead)(A), plainly(A), rtol=1e-14)
     direction = np.array([0.3, -0.8, 0.5])
     (expected,) = differences(plainly, [A], [direction])
-    np.testing.assert_allclose(ft.jvp(instead, (A,), (direction,))[1], expected, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        ft.jvp(instead, (A,), (direction,))[1], expected, rtol=1e-6, atol=1e-8
+    )

@@ -1,4 +1,6 @@
-"""What makes a plain array of a traced value is named, with what to write instead; and that is right."""
+"""What makes a plain array of a traced value is named, with what to write instead; and that is
+right.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ CONVERTING: dict[str, Callable[[Any, Any], Any]] = {
     "r_": lambda np, x: np.r_[x, x[0], 1.0],
     "c_": lambda np, x: np.c_[x, x**2],
     "vectorize": lambda np, x: np.vectorize(lambda a: a**2)(x),
-    "ndenumerate": lambda np, x: sum(element**2 * (place[0] + 1) for place, element in np.ndenumerate(x)),
+    "ndenumerate": lambda np, x: sum(element**2 * (place[0] + 1) for place,
+    element in np.ndenumerate(x)),
     "broadcast": lambda np, x: sum(a * b**2 for a, b in np.broadcast(x, x[:, None])),
     "nditer": lambda np, x: sum(np.nditer(x, op_flags=[["readonly"]])),
     "as_strided": lambda np, x: as_strided(x, (2,), (8,)),
@@ -56,7 +59,9 @@ def test_every_way_out_has_a_call() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(CONVERTING) - WITHOUT_NAME))
 def test_the_function_is_named_with_the_way_out(name: str) -> None:
-    with pytest.raises(LostGradientError, match=rf"^numpy\.(lib\.stride_tricks\.)?{name}: ") as caught:
+    with pytest.raises(
+        LostGradientError, match=rf"^numpy\.(lib\.stride_tricks\.)?{name}: "
+    ) as caught:
         ft.vjp(lambda x: CONVERTING[name](np, x), X)
     error = caught.value
     assert error.at is not None and error.at.file == __file__
@@ -65,9 +70,13 @@ def test_the_function_is_named_with_the_way_out(name: str) -> None:
 
 
 def test_what_compiled_code_says_instead_is_explained() -> None:
-    with pytest.raises(LostGradientError, match=r"^numpy\.fromiter\(x\) would lose(.|\n)*use np\.stack\(list"):
+    with pytest.raises(
+        LostGradientError, match=r"^numpy\.fromiter\(x\) would lose(.|\n)*use np\.stack\(list"
+    ):
         ft.vjp(lambda x: CONVERTING["fromiter"](np, x), X)
-    with pytest.raises(LostGradientError, match=r"^numpy\.nditer: a traced value(.|\n)*np\.ndindex"):
+    with pytest.raises(
+        LostGradientError, match=r"^numpy\.nditer: a traced value(.|\n)*np\.ndindex"
+    ):
         ft.vjp(lambda x: CONVERTING["nditer"](np, x), X)
 
 
@@ -82,7 +91,9 @@ def test_what_depends_on_inputs_by_integers_only_loses_no_derivative() -> None:
     for part in (lambda x: x * float(np.argmax(x) / 2), lambda x: x * np.asarray(np.argmax(x) / 2)):
         with pytest.raises(ConcretizationError):
             ft.jit(part)(X)
-        np.testing.assert_array_equal(ft.vmap(part)(np.stack([X, X[::-1]])), [part(X), part(X[::-1])])
+        np.testing.assert_array_equal(
+            ft.vmap(part)(np.stack([X, X[::-1]])), [part(X), part(X[::-1])]
+        )
     with pytest.raises(LostGradientError):
         ft.vjp(lambda x: x * float(np.argmax(x) + x[0]), X)
 
@@ -97,7 +108,7 @@ def test_what_no_way_reaches_raises_in_all_of_them(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(CONVERTING.keys() & REACHED.keys()))
 def test_what_is_reached_is_right_in_the_namespace_and_under_lift(name: str) -> None:
-    plain = lambda x: np.sum(CONVERTING[name](np, x) ** 2)  # noqa: E731
+    plain = lambda x: np.sum(CONVERTING[name](np, x) ** 2)
     lifted = ft.numpy.lift(lambda x: np.sum(CONVERTING[name](np, x) ** 2))
     direction = np.array([0.3, -0.8, 0.5, 0.2])
     (slope,) = differences(plain, [X], [direction])
@@ -114,21 +125,35 @@ def test_what_is_reached_is_right_in_the_namespace_and_under_lift(name: str) -> 
             np.testing.assert_allclose(ft.vmap(ft.grad(f))(batch), [ft.grad(f)(x) for x in batch])
             continue
         np.testing.assert_allclose(ft.jit(f)(X), plain(X))
-        np.testing.assert_allclose(ft.jit(ft.vmap(ft.grad(f)))(batch), [ft.grad(f)(x) for x in batch])
+        np.testing.assert_allclose(
+            ft.jit(ft.vmap(ft.grad(f)))(batch), [ft.grad(f)(x) for x in batch]
+        )
 
 
 @pytest.mark.parametrize(
     ("call", "name", "way"),
     [
         (lambda x: np.mean([x[0], x[1]]), "numpy.mean", r"np\.mean\(np\.stack"),
-        (lambda x: np.linalg.norm([x[0], 1.0]), "numpy.linalg.norm", r"np\.linalg\.norm\(np\.stack"),
+        (
+            lambda x: np.linalg.norm([x[0], 1.0]),
+            "numpy.linalg.norm",
+            r"np\.linalg\.norm\(np\.stack",
+        ),
         (lambda x: np.float64(x[0]), "numpy.float64", r"x\.astype\(np\.float64\)"),
         (lambda x: np.random.default_rng(0).normal(x), "numpy.random.", "standard_normal"),
         (lambda x: np.random.normal(x[0], x), "numpy.random.RandomState.normal", "standard_normal"),  # noqa: NPY002
         (lambda x: np.ma.masked_array(x, [0, 1, 0, 1]), "numpy.ma.", r"np\.where\(mask"),
         (lambda x: np.testing.assert_allclose(x, x), "numpy.", r"functrace\.value"),
-        (lambda x: np.polynomial.Polynomial(x), "numpy.polynomial.Polynomial", "functrace.numpy.lift"),
-        (lambda x: np.polynomial.chebyshev.chebval(0.5, x), "numpy.polynomial.", "functrace.numpy.lift"),
+        (
+            lambda x: np.polynomial.Polynomial(x),
+            "numpy.polynomial.Polynomial",
+            "functrace.numpy.lift",
+        ),
+        (
+            lambda x: np.polynomial.chebyshev.chebval(0.5, x),
+            "numpy.polynomial.",
+            "functrace.numpy.lift",
+        ),
     ],
 )
 def test_others_are_named_too(call: Any, name: str, way: str) -> None:
@@ -142,24 +167,44 @@ def test_others_are_named_too(call: Any, name: str, way: str) -> None:
 
 def test_the_generator_is_named() -> None:
     rng = np.random.default_rng(0)
-    with pytest.raises(LostGradientError, match=r"^numpy\.random.*Generator\.normal: [\s\S]*standard_normal"):
+    with pytest.raises(
+        LostGradientError, match=r"^numpy\.random.*Generator\.normal: [\s\S]*standard_normal"
+    ):
         ft.vjp(lambda x: rng.normal(x), X)
 
 
 @pytest.mark.parametrize(
-    "function", [np.hanning, np.hamming, np.bartlett, np.blackman, np.zeros, np.eye, np.arange, np.indices, range]
+    "function",
+    [
+        np.hanning,
+        np.hamming,
+        np.bartlett,
+        np.blackman,
+        np.zeros,
+        np.eye,
+        np.arange,
+        np.indices,
+        range,
+    ],
 )
 def test_a_size_that_is_not_known_is_asked_for(function: Any) -> None:
     size = (lambda x: (x,)) if function is np.indices else lambda x: x
     with pytest.raises(ConcretizationError, match=r"take sizes from"):
         ft.jit(lambda x: np.sum(function(size(np.argmax(x)))))(X)
     expected = np.sum(function(size(2))) * X[0]
-    np.testing.assert_array_equal(ft.vjp(lambda x: np.sum(function(size(np.argmax(x)))) * x[0], X)[0], expected)
+    np.testing.assert_array_equal(
+        ft.vjp(lambda x: np.sum(function(size(np.argmax(x)))) * x[0], X)[0], expected
+    )
 
 
 def test_what_asks_for_a_size_is_named() -> None:
-    for name, call in (("numpy.hanning", lambda n: np.hanning(n)), ("range", lambda n: list(range(n)))):
-        with pytest.raises(ConcretizationError, match=rf"^{name} reads the value of a traced integer"):
+    for name, call in (
+        ("numpy.hanning", lambda n: np.hanning(n)),
+        ("range", lambda n: list(range(n))),
+    ):
+        with pytest.raises(
+            ConcretizationError, match=rf"^{name} reads the value of a traced integer"
+        ):
             ft.jit(lambda x, call=call: call(np.argmax(x)))(X)
 
 
@@ -173,7 +218,9 @@ def test_the_index_of_a_plain_table_has_its_own_way_out() -> None:
 def test_without_source_there_is_no_name() -> None:
     scope: dict[str, Any] = {"np": np}
     exec("def f(x): return np.array([x[0], 1.0])", scope)
-    with pytest.raises(LostGradientError, match=r"^a traced value \(f64\[\]\) cannot become a plain ndarray"):
+    with pytest.raises(
+        LostGradientError, match=r"^a traced value \(f64\[\]\) cannot become a plain ndarray"
+    ):
         ft.vjp(scope["f"], X)
 
 
@@ -191,7 +238,7 @@ def test_nothing_of_the_users_runs_to_find_a_name() -> None:
     assert seen == [1]
 
 
-# -- classes of NumPy's that the namespace has its own of ----------------------------------------------------------------
+# -- classes of NumPy's that the namespace has its own of ------------------------------------------
 
 
 def test_ndenumerate_is_numpys() -> None:
@@ -199,7 +246,12 @@ def test_ndenumerate_is_numpys() -> None:
         expected = list(np.ndenumerate(a))
         assert list(fnp.ndenumerate(a)) == expected
         found: list[Any] = []
-        ft.vjp(lambda x, found=found: found.extend((i, ft.value(v)) for i, v in fnp.ndenumerate(x)) or x * 1.0, a)
+        ft.vjp(
+            lambda x, found=found: (
+                found.extend((i, ft.value(v)) for i, v in fnp.ndenumerate(x)) or x * 1.0
+            ),
+            a,
+        )
         assert found == expected
     assert isinstance(fnp.ndenumerate(X), np.ndenumerate)
 
@@ -218,7 +270,9 @@ def test_broadcast_is_numpys() -> None:
         assert made.index == made.size
         made.reset()
         assert ([ft.value(x) for x in next(made)], made.index) == ([0.0, 0.0], 1)
-        assert [[ft.value(x) for x in one] for one in made.iters] == [list(one) for one in plain.iters]
+        assert [[ft.value(x) for x in one] for one in made.iters] == [
+            list(one) for one in plain.iters
+        ]
         return sum(p * q for p, q in pairs)
 
     assert type(fnp.broadcast(a, b)) is np.broadcast
@@ -228,11 +282,17 @@ def test_broadcast_is_numpys() -> None:
 
 
 def test_fromiter_takes_what_numpy_takes() -> None:
-    for iterable, count in ((lambda: iter(X), -1), (lambda: (x for x in X), 2), (lambda: [1, 2, 3], 3)):
+    for iterable, count in (
+        (lambda: iter(X), -1),
+        (lambda: (x for x in X), 2),
+        (lambda: [1, 2, 3], 3),
+    ):
         expected = np.fromiter(iterable(), np.float32, count)
         found: list[Any] = []
 
-        def f(x: Any, iterable: Any = iterable, count: int = count, found: list[Any] = found) -> Any:
+        def f(
+            x: Any, iterable: Any = iterable, count: int = count, found: list[Any] = found
+        ) -> Any:
             found.append(ft.value(fnp.fromiter(iterable(), np.float32, count)))
             found.append(fnp.fromiter((x[0] * v for v in iterable()), np.float32, count))
             return found[1]

@@ -1,4 +1,6 @@
-"""Duck arrays beside traced values: whose an operation is, NumPy says; what a class cannot do raises and names it."""
+"""Duck arrays beside traced values: whose an operation is, NumPy says; what a class cannot do
+raises and names it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def _held(x: Any) -> Any:
 
 def _ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     kwargs.pop("out", None)
-    return type(self)(getattr(ufunc, method)(*map(_held, inputs), **kwargs), f"ufunc {ufunc.__name__}")
+    return type(self)(
+        getattr(ufunc, method)(*map(_held, inputs), **kwargs), f"ufunc {ufunc.__name__}"
+    )
 
 
 def _function(self: Any, function: Any, _types: Any, args: Any, kwargs: Any) -> Any:
@@ -42,7 +46,11 @@ def _function(self: Any, function: Any, _types: Any, args: Any, kwargs: Any) -> 
 
 def _operators(*names: str) -> dict[str, Any]:
     def method(name: str) -> Any:
-        apply = getattr(operator, name.replace("__r", "__").strip("_") + ("_" if name.strip("_") in ("and", "or") else ""))
+        apply = getattr(
+            operator,
+            name.replace("__r", "__").strip("_")
+            + ("_" if name.strip("_") in ("and", "or") else ""),
+        )
         if name.startswith("__r") and name != "__rshift__":
             return lambda self, other: type(self)(apply(_held(other), self.held), name)
         return lambda self, other: type(self)(apply(self.held, _held(other)), name)
@@ -58,7 +66,20 @@ def _wrap(self: Any, array: Any, context: Any = None, return_scalar: bool = Fals
     return type(self)(array, "wrap")
 
 
-_BOTH = _operators("mul", "rmul", "add", "radd", "sub", "rsub", "truediv", "rtruediv", "pow", "rpow", "matmul", "rmatmul")
+_BOTH = _operators(
+    "mul",
+    "rmul",
+    "add",
+    "radd",
+    "sub",
+    "rsub",
+    "truediv",
+    "rtruediv",
+    "pow",
+    "rpow",
+    "matmul",
+    "rmatmul",
+)
 _RIGHT = _operators("rmul", "radd", "rsub", "rtruediv", "rpow", "rmatmul")
 _ORDERS = _operators("lt", "le", "gt", "ge", "eq", "ne")
 _LIMITED = dict.fromkeys((*_BOTH, *_ORDERS), _declines)
@@ -86,7 +107,10 @@ CLASSES: dict[str, dict[str, Any]] = {
 }
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    **{name: getattr(operator, name) for name in ("add", "sub", "mul", "truediv", "pow", "matmul", "lt", "ge", "eq", "ne")},
+    **{
+        name: getattr(operator, name)
+        for name in ("add", "sub", "mul", "truediv", "pow", "matmul", "lt", "ge", "eq", "ne")
+    },
     **{name: getattr(operator, name) for name in ("iadd", "imul", "ipow")},
 }
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
@@ -146,33 +170,45 @@ def test_operations_are_whose_they_are_in_numpy(kind: Any, value: Any) -> None:
         for side in ("right", "left"):
             if side == "left" and name in ("iadd", "imul", "ipow", "np.clip", "np.interp"):
                 continue
-            run = lambda x, f=f, side=side: f(x, kind(HELD.copy())) if side == "right" else f(kind(HELD.copy()), x)  # noqa: E731
+            run = lambda x, f=f, side=side: (
+                f(x, kind(HELD.copy())) if side == "right" else f(kind(HELD.copy()), x)
+            )
             copied = (lambda x, run=run: run(x.copy())) if name in ("iadd", "imul", "ipow") else run
             expected, got = _outcome(copied, value), _traced_outcome(copied, value)
-            if isinstance(got, FunctraceError) or (isinstance(expected, Exception) and isinstance(got, Exception)):
+            if isinstance(got, FunctraceError) or (
+                isinstance(expected, Exception) and isinstance(got, Exception)
+            ):
                 continue
             if str(got) != str(expected):
                 problems.append(f"{name}, {side}: {got} instead of {expected}")
     assert not problems, "\n".join(problems)
 
 
-@pytest.mark.parametrize("name", ["only __array__", "ufuncs", "ufuncs and operators", "no ufuncs", "priority", "all"])
+@pytest.mark.parametrize(
+    "name", ["only __array__", "ufuncs", "ufuncs and operators", "no ufuncs", "priority", "all"]
+)
 def test_what_a_class_can_do_with_traced_values_works_and_keeps_the_derivative(name: str) -> None:
     kind: Any = dict(_ducks())[name]
     q = kind(HELD)
     for f in (lambda x: x * q, lambda x: q * x, lambda x: x[0] * q):
-        g = lambda x, f=f: np.sum(_held(f(x)) ** 2)  # noqa: E731
+        g = lambda x, f=f: np.sum(_held(f(x)) ** 2)
         step = np.array([1e-6, 0.0])
-        np.testing.assert_allclose(ft.grad(g)(X)[0], (g(X + step) - g(X - step))[()] / 2e-6, rtol=1e-6)
+        np.testing.assert_allclose(
+            ft.grad(g)(X)[0], (g(X + step) - g(X - step))[()] / 2e-6, rtol=1e-6
+        )
         np.testing.assert_allclose(ft.jit(g)(X), g(X))
         np.testing.assert_allclose(ft.vmap(g)(np.stack([X, 2 * X])), [g(X), g(2 * X)])
 
 
 def test_namespace_and_lift_ask_the_same_classes() -> None:
     kind: Any = dict(_ducks())["functions"]
-    f = lambda x: np.concatenate([x, kind(HELD)])  # noqa: E731
-    ours = lambda x: ft.numpy.concatenate([x, kind(HELD)])  # noqa: E731
-    assert str(_outcome(f, X)) == str(_traced_outcome(ours, X)) == str(_traced_outcome(ft.numpy.lift(f), X))
+    f = lambda x: np.concatenate([x, kind(HELD)])
+    ours = lambda x: ft.numpy.concatenate([x, kind(HELD)])
+    assert (
+        str(_outcome(f, X))
+        == str(_traced_outcome(ours, X))
+        == str(_traced_outcome(ft.numpy.lift(f), X))
+    )
 
 
 def test_a_jitted_number_leaves_operators_to_what_has_them_as_pythons_numbers_do() -> None:
@@ -186,34 +222,61 @@ def test_a_jitted_number_leaves_operators_to_what_has_them_as_pythons_numbers_do
 
 
 def test_a_scalar_times_a_list_repeats_it_or_raises_as_in_numpy() -> None:
-    for f in (lambda x: np.argmax(x) * [1.0, 2.0], lambda x: [1.0, 2.0] * np.argmax(x), lambda x: np.argmin(x) * (1.0,)):
+    for f in (
+        lambda x: np.argmax(x) * [1.0, 2.0],
+        lambda x: [1.0, 2.0] * np.argmax(x),
+        lambda x: np.argmin(x) * (1.0,),
+    ):
         assert ft.vjp(f, X)[0] == f(X)
-    for f in (lambda x: np.sum(x) * [1.0, 2.0], lambda x: (1.0, 2.0) * np.sum(x), lambda x: np.any(x) * [1.0]):
+    for f in (
+        lambda x: np.sum(x) * [1.0, 2.0],
+        lambda x: (1.0, 2.0) * np.sum(x),
+        lambda x: np.any(x) * [1.0],
+    ):
         with pytest.raises(TypeError, match="can't multiply sequence"):
             f(X)
-        with pytest.raises(DtypeError, match=r"can't multiply sequence(.|\n)*fix: make an array of the list"):
+        with pytest.raises(
+            DtypeError, match=r"can't multiply sequence(.|\n)*fix: make an array of the list"
+        ):
             ft.vjp(f, X)
-    array = lambda x: np.array(2.0, like=x) * [1.0, 2.0]  # noqa: E731
+    array = lambda x: np.array(2.0, like=x) * [1.0, 2.0]
     assert ft.vjp(array, X)[0].tolist() == [2.0, 4.0]
 
 
 def test_errors_name_the_class_and_the_way_out() -> None:
     for name in ("ufuncs that decline", "priority that declines", "priority and wrap"):
         kind: Any = dict(_ducks())[name]
-        with pytest.raises(DtypeError, match=rf"{kind.__name__}(.|\n)*test_foreign_operands.py(.|\n)*np.asarray\(q\)"):
+        with pytest.raises(
+            DtypeError,
+            match=rf"{kind.__name__}(.|\n)*test_foreign_operands.py(.|\n)*np.asarray\(q\)",
+        ):
             ft.grad(lambda x, kind=kind: np.sum(np.multiply(x, kind(HELD))) * kind(HELD))(X)
     q: Any = dict(_ducks())["ufuncs"](HELD)
-    np.testing.assert_array_equal(ft.grad(lambda x: np.sum(x * np.asarray(q)))(X), HELD)  # the way out
+    np.testing.assert_array_equal(
+        ft.grad(lambda x: np.sum(x * np.asarray(q)))(X), HELD
+    )  # the way out
 
 
 def test_pandas_objects_raise_in_operators_and_are_values_to_functions_that_take_them_so() -> None:
     pd = pytest.importorskip("pandas")
-    for q in (pd.Series(HELD, index=[1, 0]), pd.Index(HELD), pd.DataFrame({"a": HELD, "b": HELD}), pd.array(HELD)):
+    for q in (
+        pd.Series(HELD, index=[1, 0]),
+        pd.Index(HELD),
+        pd.DataFrame({"a": HELD, "b": HELD}),
+        pd.array(HELD),
+    ):
         for f in (lambda x, q: x * q, lambda x, q: q - x, np.add, lambda x, q: np.clip(x, q, 9.0)):
-            with pytest.raises((DtypeError, LostGradientError), match=r"pandas(.|\n)*fix: pass (its|the) values alone"):
+            with pytest.raises(
+                (DtypeError, LostGradientError),
+                match=r"pandas(.|\n)*fix: pass (its|the) values alone",
+            ):
                 ft.vjp(lambda x, f=f, q=q: f(x, q), X)
     q = pd.Series(HELD, index=[1, 0])
-    for f in (np.dot, lambda x, q: np.sum(np.where(q > 1.0, x, q)), lambda x, q: np.sum(np.interp(x, q, HELD))):
+    for f in (
+        np.dot,
+        lambda x, q: np.sum(np.where(q > 1.0, x, q)),
+        lambda x, q: np.sum(np.interp(x, q, HELD)),
+    ):
         assert ft.value_and_grad(lambda x, f=f: f(x, q))(X)[0] == f(X, q)
 
 
@@ -225,4 +288,6 @@ def test_arrays_of_other_libraries_raise_in_operators() -> None:
         for f in (lambda x, q=q: x * q, lambda x, q=q: q * x, lambda x, q=q: x == q):
             with pytest.raises(DtypeError, match=r"(torch.Tensor|ArrayImpl)(.|\n)*np.asarray\(q\)"):
                 ft.grad(lambda x, f=f: np.sum(f(x)))(X)
-        assert ft.grad(lambda x, q=q: np.sum(x * np.asarray(q)))(X).tolist() == np.asarray(q).tolist()
+        assert (
+            ft.grad(lambda x, q=q: np.sum(x * np.asarray(q)))(X).tolist() == np.asarray(q).tolist()
+        )

@@ -38,7 +38,11 @@ def pair(x: Any) -> Any:
 
 
 def is_clean() -> bool:
-    return type(np) is types.ModuleType and type(np.linalg) is types.ModuleType and np.zeros is OWN["zeros"]
+    return (
+        type(np) is types.ModuleType
+        and type(np.linalg) is types.ModuleType
+        and np.zeros is OWN["zeros"]
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +94,10 @@ def test_it_reaches_code_that_is_made_inside() -> None:
 
     @lift
     def f(x: Any) -> Any:
-        exec("import numpy\nfrom numpy import *\ndef g(x): return sum(array([x[0], 1.0]) * numpy.full(2, x[1]))", scope)
+        exec(
+            "import numpy\nfrom numpy import *\ndef g(x): return sum(array([x[0], 1.0]) * numpy.full(2, x[1]))",
+            scope,
+        )
         from numpy import stack
 
         return scope["g"](x) + np.sum(stack([x[0], x[1]]))
@@ -134,7 +141,7 @@ def test_what_is_not_reached_can_be_named(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_allclose(ft.grad(lambda x: np.sum(LIBRARY.array([x[0], 1.0])))(X), [1, 0, 0])
 
 
-# -- nothing acts elsewhere --------------------------------------------------------------------------------------------
+# -- nothing acts elsewhere ------------------------------------------------------------------------
 
 
 def test_nothing_stays_after_an_error() -> None:
@@ -263,11 +270,20 @@ def test_other_threads_are_not_lifted() -> None:
 
     def look() -> None:
         z = np.zeros(2)
-        seen.append((is_lifted(), np.zeros is OWN["zeros"], type(z), pickle.loads(pickle.dumps(OWN["zeros"])) is np.zeros))
+        seen.append(
+            (
+                is_lifted(),
+                np.zeros is OWN["zeros"],
+                type(z),
+                pickle.loads(pickle.dumps(OWN["zeros"])) is np.zeros,
+            )
+        )
 
     with lift():
         for context in (None, contextvars.copy_context()):
-            thread = threading.Thread(target=look if context is None else lambda context=context: context.run(look))
+            thread = threading.Thread(
+                target=look if context is None else lambda context=context: context.run(look)
+            )
             thread.start()
             thread.join()
     assert seen == [(False, True, np.ndarray, True)] * 2
@@ -311,8 +327,12 @@ def test_numpys_modules_can_be_patched_meanwhile(monkeypatch: pytest.MonkeyPatch
     assert np.zeros is OWN["zeros"]
 
 
-def test_modules_that_are_imported_inside_get_numpys_own(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "imported_under_lift.py").write_text("import numpy as np\nfrom numpy import zeros\nmean = np.mean\n")
+def test_modules_that_are_imported_inside_get_numpys_own(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "imported_under_lift.py").write_text(
+        "import numpy as np\nfrom numpy import zeros\nmean = np.mean\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     with lift():
         import imported_under_lift as module  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]
@@ -324,24 +344,36 @@ def test_compiled_code_gets_numpys_own() -> None:
     with lift():  # as C does: no instruction of Python's reads the name
         assert getattr(np, "zeros") is OWN["zeros"]
         assert list(map(operator.attrgetter("zeros"), [np])) == [OWN["zeros"]]
-        assert np.random.default_rng(0).multivariate_normal([0.0, 0.0], np.eye(2)).shape == (2,)  # Cython, calling np.…
+        assert np.random.default_rng(0).multivariate_normal([0.0, 0.0], np.eye(2)).shape == (
+            2,
+        )  # Cython, calling np.…
 
 
-# -- arrays that depend on no input ------------------------------------------------------------------------------------
+# -- arrays that depend on no input ----------------------------------------------------------------
 
 
 def test_what_depends_on_no_input_can_be_asked_for_its_value() -> None:
     @lift
     def f(x: Any) -> Any:
         z = np.linspace(0.0, 1.0, 3) * 2.0
-        assert (float(z[1]), int(z[2]), z.tolist(), z[1].item(), complex(z[2])) == (1.0, 2, [0.0, 1.0, 2.0], 1.0, 2)
+        assert (float(z[1]), int(z[2]), z.tolist(), z[1].item(), complex(z[2])) == (
+            1.0,
+            2,
+            [0.0, 1.0, 2.0],
+            1.0,
+            2,
+        )
         other = OUTSIDE.copy()
         other[:] = z
         other += z
         np.add(other, z, out=other)
         np.add.at(other, [0], z[1:2])
         assert np.array_equal(other, [1.0, 3.0, 6.0])
-        assert memoryview(LIBRARY.array(z)).tolist() == [0.0, 1.0, 2.0]  # what does not know of the lift
+        assert memoryview(LIBRARY.array(z)).tolist() == [
+            0.0,
+            1.0,
+            2.0,
+        ]  # what does not know of the lift
         assert np.packbits(z.astype(np.uint8))[0] == 96  # a function without implementation
         z[0] = x[0]
         with pytest.raises(LostGradientError):
@@ -356,7 +388,8 @@ def test_what_depends_on_no_input_can_be_asked_for_its_value() -> None:
 
 
 @pytest.mark.parametrize(
-    "transform", [lambda f: lambda x: ft.vjp(f, x)[0], lambda f: lambda x: ft.jvp(f, (x,), (x,))[0], ft.jit]
+    "transform",
+    [lambda f: lambda x: ft.vjp(f, x)[0], lambda f: lambda x: ft.jvp(f, (x,), (x,))[0], ft.jit],
 )
 def test_tables_of_integers_that_were_asked_are_indices(transform: Any) -> None:
     @lift
@@ -438,7 +471,7 @@ def test_the_page_is_there_that_messages_name() -> None:
     assert ast.parse("@functrace.numpy.lift\ndef f(): ...")
 
 
-# -- names that somebody replaces while code is lifted ---------------------------------------------------------------------
+# -- names that somebody replaces while code is lifted ---------------------------------------------
 
 REPLACED = ("numpy", "numpy.linalg", "numpy.fft", "math", "scipy.linalg", "scipy.special")
 
@@ -475,7 +508,9 @@ def test_whoever_replaces_a_name_and_puts_back_what_was_read_restores_it(where: 
     assert not wrong, wrong[:5]
 
 
-def test_replaced_function_is_called_while_lifted_and_only_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replaced_function_is_called_while_lifted_and_only_as_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     own = np.sin
     f = ft.numpy.lift(lambda x: np.cos(x) * np.sin(1.0))
     with monkeypatch.context() as patch:

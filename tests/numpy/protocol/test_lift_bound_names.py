@@ -90,7 +90,9 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     module = importlib.import_module("a_library.part")
     before = dict(vars(module))
     yield module
-    assert vars(module) == before and all(vars(module)[name] is value for name, value in before.items())
+    assert vars(module) == before and all(
+        vars(module)[name] is value for name, value in before.items()
+    )
     del sys.modules["a_library.part"], sys.modules["a_library"]
 
 
@@ -106,7 +108,12 @@ def own_names(x: Any) -> Any:
     z = bound_zeros(2)
     z[0] = bound_sin(x[0])
     solved = bound_solve(bound_array([[x[0], 1.0], [0.5, x[1]]]), bound_array([x[2], 1.0]))
-    return bound_norm([x[0], x[1]]) + np.sum(z) + np.sum(solved) + bound_sqrt(x[0]) * bound_hypot(x[1], x[2])
+    return (
+        bound_norm([x[0], x[1]])
+        + np.sum(z)
+        + np.sum(solved)
+        + bound_sqrt(x[0]) * bound_hypot(x[1], x[2])
+    )
 
 
 def check(f: Callable[[Any], Any], lifted: Callable[[Any], Any], *, by_jit: bool = True) -> None:
@@ -118,7 +125,9 @@ def check(f: Callable[[Any], Any], lifted: Callable[[Any], Any], *, by_jit: bool
     np.testing.assert_allclose(ft.hessian(lifted)(X) @ direction, second, rtol=1e-5, atol=1e-7)
     if by_jit:
         np.testing.assert_allclose(ft.jit(ft.grad(lifted))(X) @ direction, expected, rtol=1e-6)
-        np.testing.assert_allclose(ft.vmap(ft.grad(lifted))(np.stack([X, X]))[1] @ direction, expected, rtol=1e-6)
+        np.testing.assert_allclose(
+            ft.vmap(ft.grad(lifted))(np.stack([X, X]))[1] @ direction, expected, rtol=1e-6
+        )
     assert type(lifted(X)) is type(f(X)) and lifted(X) == f(X)
 
 
@@ -141,7 +150,9 @@ _MADE = {
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"__name__": None}, {"__name__": "lambdifygenerated-1"}, {"__name__": "numpy"}], ids=str
+    "given",
+    [{}, {"__name__": None}, {"__name__": "lambdifygenerated-1"}, {"__name__": "numpy"}],
+    ids=str,
 )
 @pytest.mark.parametrize("source", _MADE)
 def test_functions_that_were_made_by_exec(source: str, given: dict[str, Any]) -> None:
@@ -152,7 +163,9 @@ def test_functions_that_were_made_by_exec(source: str, given: dict[str, Any]) ->
     for _ in range(2):  # the first call looks the names up, the second knows them
         for direction in np.eye(2):
             (difference,) = differences(f, [x], [direction])
-            np.testing.assert_allclose(ft.grad(lift(f))(x) @ direction, difference, rtol=1e-6, atol=1e-9)
+            np.testing.assert_allclose(
+                ft.grad(lift(f))(x) @ direction, difference, rtol=1e-6, atol=1e-9
+            )
         assert expected is None or (ft.grad(lift(f))(x) == expected).all()
         assert namespace == before and all(namespace[key] is before[key] for key in before)
 
@@ -228,7 +241,14 @@ def test_other_threads_get_the_own_functions(library: Any) -> None:
     seen: list[Any] = []
 
     def look() -> None:
-        seen.append((type(library.zeros(2)), library.sqrt(4.0), library.numbers(X) == expected, library.array([1.0]).dtype))
+        seen.append(
+            (
+                type(library.zeros(2)),
+                library.sqrt(4.0),
+                library.numbers(X) == expected,
+                library.array([1.0]).dtype,
+            )
+        )
 
     expected = library.numbers(X)
     with lift(modules=["a_library"]):
@@ -244,7 +264,7 @@ def test_other_modules_are_refused(name: Any) -> None:
         pass
 
 
-# -- math and Python's numbers ------------------------------------------------------------------------------------------
+# -- math and Python's numbers ---------------------------------------------------------------------
 
 ONE: dict[str, Callable[[Any], Any]] = {
     **{
@@ -285,11 +305,23 @@ ONE: dict[str, Callable[[Any], Any]] = {
     "pow": lambda x: math.pow(x, 1.5) + math.pow(2, x),
     "hypot": lambda x: math.hypot(x, 2.0, x**2) + math.hypot(x),
     "fmod": lambda x: math.fmod(x, 0.4) + math.remainder(x, 0.4) + math.copysign(x, -1.0),
-    "sums": lambda x: math.fsum([x, x**2, 1.0]) + math.prod([x, 3, x]) + math.dist([x, 1.0], [0.0, x]),
-    "rounded": lambda x: x * (math.floor(x) + math.ceil(x) + math.trunc(x)) + math.modf(x)[0] + math.ldexp(x, 3),
+    "sums": lambda x: (
+        math.fsum([x, x**2, 1.0]) + math.prod([x, 3, x]) + math.dist([x, 1.0], [0.0, x])
+    ),
+    "rounded": lambda x: (
+        x * (math.floor(x) + math.ceil(x) + math.trunc(x)) + math.modf(x)[0] + math.ldexp(x, 3)
+    ),
     "float": lambda x: float(x) ** 2 * float(3) + complex(x).real + int(x) * x,
-    "choice": lambda x: x if math.isclose(x, 2.0) else float(x) ** 2 if math.isfinite(x) and not math.isnan(x) else 0.0,
-    "conditions": lambda x: math.sqrt(x) * x if float(x) > 0.5 and math.sqrt(x) < 10 and float(x) else x,
+    "choice": lambda x: (
+        x
+        if math.isclose(x, 2.0)
+        else float(x) ** 2
+        if math.isfinite(x) and not math.isnan(x)
+        else 0.0
+    ),
+    "conditions": lambda x: (
+        math.sqrt(x) * x if float(x) > 0.5 and math.sqrt(x) < 10 and float(x) else x
+    ),
 }
 
 
@@ -305,8 +337,12 @@ def test_functions_of_math(name: str) -> None:
         expected = slope(f, at)
         lifted = lift(f)
         np.testing.assert_allclose(ft.grad(lifted)(at), expected, rtol=1e-6)
-        np.testing.assert_allclose(ft.grad(lambda x: lifted(x[0]))(np.array([at]))[0], expected, rtol=1e-6)
-        np.testing.assert_allclose(ft.jvp(lifted, (at,), (np.float64(1.0),)), (f(at), expected), rtol=1e-6)
+        np.testing.assert_allclose(
+            ft.grad(lambda x: lifted(x[0]))(np.array([at]))[0], expected, rtol=1e-6
+        )
+        np.testing.assert_allclose(
+            ft.jvp(lifted, (at,), (np.float64(1.0),)), (f(at), expected), rtol=1e-6
+        )
         second = slope(ft.grad(lifted), at)
         np.testing.assert_allclose(ft.grad(ft.grad(lifted))(at), second, rtol=1e-5, atol=1e-7)
         assert lifted(at) == f(at)
@@ -325,7 +361,9 @@ def test_numbers_are_weak_and_floats() -> None:
         assert [1, 2, 3][int(x[2])] == 3
         return np.sum(half * math.sqrt(x[0]) * float(x[1]))
 
-    np.testing.assert_allclose(ft.grad(f)(X.astype(np.float32)), [X[1] / np.sqrt(X[0]), 2 * np.sqrt(X[0]), 0], rtol=1e-6)
+    np.testing.assert_allclose(
+        ft.grad(f)(X.astype(np.float32)), [X[1] / np.sqrt(X[0]), 2 * np.sqrt(X[0]), 0], rtol=1e-6
+    )
 
 
 def test_errors_of_math_where_values_are_known() -> None:
@@ -352,7 +390,11 @@ def test_outside_of_a_lift_numbers_raise() -> None:
     kept: list[Any] = []
     with lift():
         kept.append(math.sqrt)
-    assert kept[0](4.0) == 2.0 and kept[0] == math.sqrt and pickle.loads(pickle.dumps(kept[0])) is math.sqrt
+    assert (
+        kept[0](4.0) == 2.0
+        and kept[0] == math.sqrt
+        and pickle.loads(pickle.dumps(kept[0])) is math.sqrt
+    )
     for f in (lambda x: float(x), lambda x: math.sqrt(x), lambda x: kept[0](x), lambda x: int(x)):
         with pytest.raises(LostGradientError):
             ft.grad(f)(X[0])
@@ -402,7 +444,11 @@ def written(x: Any) -> Any:
 
 
 def compared(x: Any) -> Any:
-    return x[0] * float(x[1]) if math.sqrt(x[0]) < math.sqrt(x[1]) <= float(x[2]) else max(x[1], math.sin(x[0]))
+    return (
+        x[0] * float(x[1])
+        if math.sqrt(x[0]) < math.sqrt(x[1]) <= float(x[2])
+        else max(x[1], math.sin(x[0]))
+    )
 
 
 def looked_up(x: Any) -> Any:
@@ -412,7 +458,15 @@ def looked_up(x: Any) -> Any:
 
 def python_operators(x: Any) -> Any:
     a, b, c = float(x[0]), float(x[1]), float(x[2])
-    return -a // 0.3 * x[1] + a % 0.3 + b**c + 2**a + divmod(c, 0.5)[1] + abs(complex(a) + 1j) + math.fsum(v * v for v in x)
+    return (
+        -a // 0.3 * x[1]
+        + a % 0.3
+        + b**c
+        + 2**a
+        + divmod(c, 0.5)[1]
+        + abs(complex(a) + 1j)
+        + math.fsum(v * v for v in x)
+    )
 
 
 def rotated(x: Any) -> Any:
@@ -421,7 +475,18 @@ def rotated(x: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "f", [by_cond, by_scan, by_loop, by_checkpoint, written, compared, looked_up, python_operators, rotated]
+    "f",
+    [
+        by_cond,
+        by_scan,
+        by_loop,
+        by_checkpoint,
+        written,
+        compared,
+        looked_up,
+        python_operators,
+        rotated,
+    ],
 )
 def test_numbers_go_through_all_transforms(f: Callable[[Any], Any]) -> None:
     lifted, e, h = lift(f), np.eye(3), 1e-6
@@ -429,8 +494,12 @@ def test_numbers_go_through_all_transforms(f: Callable[[Any], Any]) -> None:
     gradient = ft.grad(lifted)
     second = np.array([(gradient(X + h * d) - gradient(X - h * d)) / (2 * h) for d in e])
     np.testing.assert_allclose(gradient(X), expected, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose([ft.jvp(lifted, (X,), (d,))[1] for d in e], expected, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(ft.vmap(gradient)(np.stack([X, X]))[1], expected, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        [ft.jvp(lifted, (X,), (d,))[1] for d in e], expected, rtol=1e-6, atol=1e-8
+    )
+    np.testing.assert_allclose(
+        ft.vmap(gradient)(np.stack([X, X]))[1], expected, rtol=1e-6, atol=1e-8
+    )
     np.testing.assert_allclose(ft.hessian(lifted)(X), second, rtol=1e-5, atol=1e-6)
     if f is compared:
         with pytest.raises(ConcretizationError):
@@ -456,12 +525,16 @@ def test_what_numba_compiles_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.syspath_prepend(str(tmp_path))
     module = importlib.import_module("with_numba")
     try:
-        np.testing.assert_allclose(ft.grad(lift(module.f, modules=["with_numba"]))(X), [4.0, 1.0, 0.0])
+        np.testing.assert_allclose(
+            ft.grad(lift(module.f, modules=["with_numba"]))(X), [4.0, 1.0, 0.0]
+        )
     finally:
         del sys.modules["with_numba"]
 
 
-def test_lazy_values_of_a_module_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lazy_values_of_a_module_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "with_lazy.py").write_text(
         "from numpy import array\n"
         "class Lazy:\n"
@@ -478,7 +551,9 @@ def test_lazy_values_of_a_module_are_left_alone(tmp_path: Path, monkeypatch: pyt
     monkeypatch.syspath_prepend(str(tmp_path))
     module = importlib.import_module("with_lazy")
     try:
-        np.testing.assert_allclose(ft.grad(lift(module.f, modules=["with_lazy"]))(X), [X[1], X[0] + 1.0, 0.0])
+        np.testing.assert_allclose(
+            ft.grad(lift(module.f, modules=["with_lazy"]))(X), [X[1], X[0] + 1.0, 0.0]
+        )
     finally:
         del sys.modules["with_lazy"]
 

@@ -22,8 +22,10 @@ from functrace.numpy import lift
 from functrace.numpy.arrays.traced_array import TracedArray
 
 CLASSES = (
-    np.ndarray, np.generic, np.number, np.inexact, np.floating, np.integer, np.float64, np.float32, np.int64, np.bool_,
-    np.complexfloating, float, int, bool, complex, list, tuple, str, numbers.Number, numbers.Real, numbers.Integral,
+    np.ndarray, np.generic, np.number, np.inexact, np.floating, np.integer, np.float64, np.float32,
+    np.int64, np.bool_,
+    np.complexfloating, float, int, bool, complex, list, tuple, str, numbers.Number, numbers.Real,
+    numbers.Integral,
     collections.abc.Sequence, np.matrix, np.ma.MaskedArray, type(None),
 )  # fmt: skip
 BOUND = (list, (tuple, np.ndarray))
@@ -52,8 +54,17 @@ class HasShape(Protocol):
 def answers(x: Any) -> list[bool]:
     """What `isinstance` says of a value, asked in every way that plain code asks."""
     found = [isinstance(x, kind) for kind in CLASSES]
-    found += [isinstance(x, (list, np.ndarray)), isinstance(x, BOUND), isinstance(x, np.ndarray | list), is_a(x, np.ndarray)]
-    found += [any(isinstance(x, kind) for kind in CLASSES), (lambda: isinstance(x, np.ndarray))(), isinstance(x, HasShape)]
+    found += [
+        isinstance(x, (list, np.ndarray)),
+        isinstance(x, BOUND),
+        isinstance(x, np.ndarray | list),
+        is_a(x, np.ndarray),
+    ]
+    found += [
+        any(isinstance(x, kind) for kind in CLASSES),
+        (lambda: isinstance(x, np.ndarray))(),
+        isinstance(x, HasShape),
+    ]
     match x:
         case np.ndarray():
             found.append(True)
@@ -66,14 +77,18 @@ def is_a(x: Any, kind: Any) -> bool:
     return isinstance(x, kind)
 
 
-@pytest.mark.parametrize("transform", [ft.grad, ft.jit, ft.trace, lambda f: lambda x: ft.jvp(f, (x,), (x,))])
+@pytest.mark.parametrize(
+    "transform", [ft.grad, ft.jit, ft.trace, lambda f: lambda x: ft.jvp(f, (x,), (x,))]
+)
 def test_lifted_code_is_answered_as_by_numpys_values(transform: Any) -> None:
     wrong = []
 
     @lift
     def f(x: Any) -> Any:
         for name, make in VALUES.items():
-            for _ in range(12):  # past the number of calls from which Python specializes its instructions
+            for _ in range(
+                12
+            ):  # past the number of calls from which Python specializes its instructions
                 found = answers(make(x))
             expected = answers(make(X))
             if found != expected:
@@ -95,7 +110,9 @@ def test_python_numbers_under_jit() -> None:
 
     @lift
     def f(x: Any, n: Any) -> Any:
-        seen.append([isinstance(n, float), isinstance(n, (int, np.integer)), isinstance(n, np.ndarray)])
+        seen.append(
+            [isinstance(n, float), isinstance(n, (int, np.integer)), isinstance(n, np.ndarray)]
+        )
         return x * n
 
     ft.jit(f)(X, 2.0)
@@ -116,7 +133,9 @@ def test_everybody_else_is_told_the_truth() -> None:
             thread.join()
             assert type(x) is x.__class__ is TracedArray
             assert isinstance(x, ft.Tracer)
-            assert list(map(functools.partial(isinstance), [x], [np.ndarray])) == [False]  # C asks, on its way to the memory
+            assert list(map(functools.partial(isinstance), [x], [np.ndarray])) == [
+                False
+            ]  # C asks, on its way to the memory
             asks = ctypes.pythonapi.PyObject_IsInstance
             asks.argtypes = [ctypes.py_object, ctypes.py_object]
             assert asks(x, np.ndarray) == 0
@@ -156,7 +175,9 @@ def test_no_memory_is_read_of_what_counts_as_an_array() -> None:
 
 
 def test_code_without_columns_is_told_the_truth() -> None:
-    """Python without ``-X no_debug_ranges`` knows the columns of instructions, by which a call is found."""
+    """Python without ``-X no_debug_ranges`` knows the columns of instructions, by which a call is
+    found.
+    """
     code = compile("answer = isinstance(x, np.ndarray)", "<made>", "exec")
     stripped = code.replace(co_linetable=b"")
     seen: list[bool] = []

@@ -96,10 +96,14 @@ def test_numbers_are_arguments_of_numpys_functions() -> None:
             tolerance = 2e-2 if "float32" in name else 1e-6  # of the differences
             for run in (ft.grad(lifted), ft.jit(ft.grad(lifted))):
                 try:
-                    np.testing.assert_allclose(run(X) @ direction, expected, rtol=tolerance, atol=tolerance)
+                    np.testing.assert_allclose(
+                        run(X) @ direction, expected, rtol=tolerance, atol=tolerance
+                    )
                 except Exception as error:
                     failures.append(f"{name}: {type(error).__name__}: {error}")
-            if abs(ft.value_and_grad(lifted)(X)[0] - f(X)) > (1e-5 if "float32" in name else 1e-14) * abs(f(X)):
+            if abs(ft.value_and_grad(lifted)(X)[0] - f(X)) > (
+                1e-5 if "float32" in name else 1e-14
+            ) * abs(f(X)):
                 failures.append(f"{name}: another value")
     assert not failures, "\n".join(failures)
 
@@ -108,7 +112,9 @@ def test_results_have_the_dtypes_that_numpy_gives_numbers() -> None:
     made: dict[str, Any] = {}
 
     def f(x: Any) -> Any:
-        made.update({name: np.asarray(ft.value(call(float(x[0]), X[1:]))) for name, call in CALLS.items()})
+        made.update(
+            {name: np.asarray(ft.value(call(float(x[0]), X[1:]))) for name, call in CALLS.items()}
+        )
         return x[0]
 
     f(X)

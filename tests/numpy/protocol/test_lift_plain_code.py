@@ -1,4 +1,6 @@
-"""Code that touches no traced value, under `grad` of a lifted function: it does what it does outside."""
+"""Code that touches no traced value, under `grad` of a lifted function: it does what it does
+outside.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +28,36 @@ X = np.array([0.7, 1.3, 2.1])
 PLAIN: dict[str, Callable[[], Any]] = {
     "key of a dict": lambda: {np.arange(3)[1]: 2}[1] + {np.linspace(0.0, 1.0, 3)[1]: 3}[0.5],
     "set": lambda: [*sorted(set(np.array([1, 2, 2]))), len(set(np.arange(4.0)))],
-    "memory": lambda: [memoryview(np.ones(3)).tolist(), bytes(np.ones(1)), np.zeros(2).data.nbytes, bytearray(np.arange(2))],
-    "another dtype": lambda: np.array([1, 2]).view("S8").tolist() + np.ones(1).view(np.int64).tolist(),
-    "objects": lambda: np.array([np.zeros(2), None], dtype=object)[0].sum() + np.array(["a", 1], dtype=object)[1],
+    "memory": lambda: [
+        memoryview(np.ones(3)).tolist(),
+        bytes(np.ones(1)),
+        np.zeros(2).data.nbytes,
+        bytearray(np.arange(2)),
+    ],
+    "another dtype": lambda: (
+        np.array([1, 2]).view("S8").tolist() + np.ones(1).view(np.int64).tolist()
+    ),
+    "objects": lambda: (
+        np.array([np.zeros(2), None], dtype=object)[0].sum() + np.array(["a", 1], dtype=object)[1]
+    ),
     "object array written": lambda: _objects(),
-    "texts": lambda: [f"{np.arange(2.0)[1]:.2f}", str(np.array(["a"])[0]), np.arange(3).astype(str).tolist()],
-    "copies": lambda: [pickle.loads(pickle.dumps(np.arange(3))).sum(), copy.deepcopy(np.arange(3)).sum()],
+    "texts": lambda: [
+        f"{np.arange(2.0)[1]:.2f}",
+        str(np.array(["a"])[0]),
+        np.arange(3).astype(str).tolist(),
+    ],
+    "copies": lambda: [
+        pickle.loads(pickle.dumps(np.arange(3))).sum(),
+        copy.deepcopy(np.arange(3)).sum(),
+    ],
     "json": lambda: json.dumps(np.arange(3).tolist()),
     "sparse": lambda: (scipy.sparse.csr_array(np.eye(3)) @ np.ones(3)).tolist(),
-    "sparse kinds": lambda: _coordinates().tocsr().toarray().tolist() + _coordinates().tocsc().sum(axis=0).tolist(),
-    "graph": lambda: scipy.sparse.csgraph.shortest_path(scipy.sparse.csr_array(np.tri(3, k=-1)), directed=False).tolist(),
+    "sparse kinds": lambda: (
+        _coordinates().tocsr().toarray().tolist() + _coordinates().tocsc().sum(axis=0).tolist()
+    ),
+    "graph": lambda: scipy.sparse.csgraph.shortest_path(
+        scipy.sparse.csr_array(np.tri(3, k=-1)), directed=False
+    ).tolist(),
     "tree": lambda: scipy.spatial.cKDTree(np.arange(6.0).reshape(3, 2)).query(np.zeros(2))[1],
     "sorted": lambda: [*sorted(np.array([3, 1, 2])), max(np.arange(3)), sum(np.arange(3))],
     "shape": lambda: _shaped(),
@@ -43,7 +65,10 @@ PLAIN: dict[str, Callable[[], Any]] = {
     "dates": lambda: str(np.array(["2020-01-02"], dtype="datetime64[D]").astype(str)[0]),
     "drawn": lambda: np.random.default_rng(0).permutation(np.arange(5)).tolist(),
     "range": lambda: [*range(np.array([3])[0]), [1, 2][np.argmax(np.array([1, 2]))]],
-    "isinstance": lambda: [isinstance(np.zeros(2), np.ndarray), isinstance(np.arange(2)[0], (int, np.integer))],
+    "isinstance": lambda: [
+        isinstance(np.zeros(2), np.ndarray),
+        isinstance(np.arange(2)[0], (int, np.integer)),
+    ],
 }
 LIBRARY = """
 import numpy as np
@@ -117,8 +142,12 @@ def test_a_library_gets_plain_arrays_as_long_as_nothing_traced_is_in_reach(libra
         closed_over = library.Table([[1.0, 2.0]], lambda total: total * x[0])
         default = library.Table([[1.0, 2.0]], lambda total, scale=x[1]: total * scale)
         held, kept = Holder({"deep": [x]}), {"a": {1, 2}}
-        attribute = library.Table([[1.0, 2.0]], lambda total: total * held.held["deep"][0][2] + len(kept))
-        return sum(np.sum(table.sums) for table in (plain, by_rows, closed_over, default, attribute))
+        attribute = library.Table(
+            [[1.0, 2.0]], lambda total: total * held.held["deep"][0][2] + len(kept)
+        )
+        return sum(
+            np.sum(table.sums) for table in (plain, by_rows, closed_over, default, attribute)
+        )
 
     np.testing.assert_allclose(ft.grad(f)(X), [1 + 3, 1 + 3, 3])
     np.testing.assert_allclose(ft.jit(ft.grad(f))(X), [1 + 3, 1 + 3, 3])
@@ -172,7 +201,7 @@ def test_arrays_of_objects_hold_traced_values() -> None:
     assert held == [False, True, False]
 
 
-# -- hashing ----------------------------------------------------------------------------------------------------------
+# -- hashing ---------------------------------------------------------------------------------------
 
 
 def test_hashing() -> None:
@@ -180,7 +209,11 @@ def test_hashing() -> None:
     def f(x: Any) -> Any:
         assert {1: "one"}[np.sum(x > 1.0) - 1] == "one"
         assert hash(np.argmax(x)) == hash(2) and hash(np.full((), 0.5)[()]) == hash(0.5)
-        for make, error in ((lambda: x, TypeError), (lambda: np.arange(2), TypeError), (lambda: np.zeros(()), TypeError)):
+        for make, error in (
+            (lambda: x, TypeError),
+            (lambda: np.arange(2), TypeError),
+            (lambda: np.zeros(()), TypeError),
+        ):
             with pytest.raises(error, match="unhashable"):
                 hash(make())
         for lost in (lambda: {x[0]: 1}, lambda: x[0] in {0.7}, lambda: hash(np.sum(x))):
@@ -193,7 +226,7 @@ def test_hashing() -> None:
         ft.jit(lambda x: x * {1: 2.0}[np.argmax(x)])(X)
 
 
-# -- shapes that are set ------------------------------------------------------------------------------------------------
+# -- shapes that are set ---------------------------------------------------------------------------
 
 
 def reshaped(x: Any) -> Any:
@@ -218,7 +251,9 @@ def test_shapes_are_set_in_place() -> None:
     value, gradient = ft.value_and_grad(lift(reshaped))(X)
     e, h = np.eye(3), 1e-6
     np.testing.assert_allclose(value, plain)
-    np.testing.assert_allclose(gradient, [(reshaped(X + h * d) - reshaped(X - h * d)) / (2 * h) for d in e], rtol=1e-6)
+    np.testing.assert_allclose(
+        gradient, [(reshaped(X + h * d) - reshaped(X - h * d)) / (2 * h) for d in e], rtol=1e-6
+    )
     np.testing.assert_allclose(ft.jit(ft.grad(lift(reshaped)))(X), gradient)
 
 
@@ -237,7 +272,7 @@ def test_shapes_that_cannot_be_set() -> None:
     ft.grad(f)(X)
 
 
-# -- subclasses of ndarray ----------------------------------------------------------------------------------------------
+# -- subclasses of ndarray -------------------------------------------------------------------------
 
 
 class Signal(np.ndarray):
@@ -274,8 +309,17 @@ class Renamed(np.ndarray):
 
 def signals(x: Any) -> Any:
     signal = Signal(np.stack([x, x**2]), ["a", "b"])
-    assert isinstance(signal, Signal) and isinstance(signal, np.ndarray) and signal.labels == ["a", "b"]
-    return np.sum(signal["b"] * signal.first) + signal.energy() + np.sum(signal[0, 1:] @ signal[1, 1:]) + np.sum(signal)
+    assert (
+        isinstance(signal, Signal)
+        and isinstance(signal, np.ndarray)
+        and signal.labels == ["a", "b"]
+    )
+    return (
+        np.sum(signal["b"] * signal.first)
+        + signal.energy()
+        + np.sum(signal[0, 1:] @ signal[1, 1:])
+        + np.sum(signal)
+    )
 
 
 def test_subclasses_of_ndarray_are_seen_as_such() -> None:
@@ -286,7 +330,9 @@ def test_subclasses_of_ndarray_are_seen_as_such() -> None:
     assert type(lift(signals)(X)) is type(signals(X))
 
 
-@pytest.mark.parametrize("kind", [Doubled, Renamed, np.matrix, np.ma.MaskedArray, np.recarray, np.float32, "S8"])
+@pytest.mark.parametrize(
+    "kind", [Doubled, Renamed, np.matrix, np.ma.MaskedArray, np.recarray, np.float32, "S8"]
+)
 def test_what_has_arithmetic_of_its_own_is_refused(kind: Any) -> None:
     with pytest.raises(FunctraceError):
         ft.grad(lift(lambda x: np.sum(x.view(kind))))(X)
@@ -304,7 +350,7 @@ def test_writes_reach_what_is_seen_as_a_subclass() -> None:
     np.testing.assert_allclose(ft.grad(lift(f))(X), [2.0, 3.0, 0.0])
 
 
-# -- masked arrays ------------------------------------------------------------------------------------------------------
+# -- masked arrays ---------------------------------------------------------------------------------
 
 
 def masked(x: Any) -> Any:
@@ -313,9 +359,19 @@ def masked(x: Any) -> Any:
     for row in rows:
         assert isinstance(row, np.ma.MaskedArray)
         if not np.any(np.ma.getmask(row)):
-            total = total + np.sum((row - x) ** 2) + np.dot(row, x) + (x + row)[0] + np.sum(np.multiply(row, x))
+            total = (
+                total
+                + np.sum((row - x) ** 2)
+                + np.dot(row, x)
+                + (x + row)[0]
+                + np.sum(np.multiply(row, x))
+            )
     own = np.ma.array(x * 2.0)
-    return total + np.sum(np.ma.atleast_2d(own) @ np.ones(3)) + np.mean(np.ma.array([1.0, 2.0], mask=[True, False]))
+    return (
+        total
+        + np.sum(np.ma.atleast_2d(own) @ np.ones(3))
+        + np.mean(np.ma.array([1.0, 2.0], mask=[True, False]))
+    )
 
 
 def test_masked_arrays_of_which_nothing_is_masked_are_their_data() -> None:
@@ -358,7 +414,7 @@ def test_masked_arrays_of_lifted_code_are_masked_arrays() -> None:
     assert type(again) is np.ma.MaskedArray and again.mask.tolist() == [True, False]
 
 
-# -- messages -----------------------------------------------------------------------------------------------------------
+# -- messages --------------------------------------------------------------------------------------
 
 
 def test_messages_where_memory_or_a_hash_is_asked_for() -> None:

@@ -1,4 +1,6 @@
-"""Lists and tuples of traced numbers as arguments of every function, in lifted code: as NumPy has it, or a clear error."""
+"""Lists and tuples of traced numbers as arguments of every function, in lifted code: as NumPy has
+it, or a clear error.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,14 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 _LEFT_OUT = frozenset({
-    "save", "savetxt", "savez", "savez_compressed", "load", "loadtxt", "genfromtxt", "fromfile", "memmap",
-    "show_config", "show_runtime", "info", "test", "printoptions", "set_printoptions", "get_printoptions", "seterr",
-    "seterrcall", "setbufsize", "get_include", "frompyfunc", "errstate", "empty", "empty_like", "typename", "bmat",
-    "asmatrix", "matrix", "nditer", "nested_iters", "getbufsize", "geterr", "geterrcall", "from_dlpack", "array_repr",
+    "save", "savetxt", "savez", "savez_compressed", "load", "loadtxt", "genfromtxt", "fromfile",
+    "memmap",
+    "show_config", "show_runtime", "info", "test", "printoptions", "set_printoptions",
+    "get_printoptions", "seterr",
+    "seterrcall", "setbufsize", "get_include", "frompyfunc", "errstate", "empty", "empty_like",
+    "typename", "bmat",
+    "asmatrix", "matrix", "nditer", "nested_iters", "getbufsize", "geterr", "geterrcall",
+    "from_dlpack", "array_repr",
     "array_str", "array2string", "may_share_memory", "shares_memory",
 })  # fmt: skip
 
@@ -50,8 +56,15 @@ def _functions() -> dict[str, Any]:
     for where, module in (("", np), ("linalg.", np.linalg), ("fft.", np.fft)):
         for name in module.__all__:
             member = getattr(module, name)
-            if callable(member) and not isinstance(member, type) and name not in _LEFT_OUT and not name.startswith("_"):
-                found[where + name] = namespace.lookup(module, name, namespace.NAME + ("." + where[:-1] if where else ""))
+            if (
+                callable(member)
+                and not isinstance(member, type)
+                and name not in _LEFT_OUT
+                and not name.startswith("_")
+            ):
+                found[where + name] = namespace.lookup(
+                    module, name, namespace.NAME + ("." + where[:-1] if where else "")
+                )
     return found
 
 
@@ -72,7 +85,9 @@ def _agree(got: Any, expected: Any) -> bool:
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("form", FORMS)
 def test_every_function_of_lists(form: str) -> None:
-    """A list is what it is to NumPy; where NumPy takes arrays only, it may be the array that it makes."""
+    """A list is what it is to NumPy; where NumPy takes arrays only, it may be the array that it
+    makes.
+    """
     problems = []
     for name, ours in FUNCTIONS.items():
         own = getattr(ours, "__wrapped__", ours)
@@ -81,7 +96,9 @@ def test_every_function_of_lists(form: str) -> None:
             found: list[Any] = []
 
             def f(x: Any, ours: Any = ours, apply: Any = apply, found: Any = found) -> Any:
-                found.append(attempt(lambda: ft.tree.map_leaves(ft.value, apply(ours, FORMS[form](x)))))
+                found.append(
+                    attempt(lambda: ft.tree.map_leaves(ft.value, apply(ours, FORMS[form](x))))
+                )
                 return np.sum(x)
 
             with warnings.catch_warnings():
@@ -90,7 +107,9 @@ def test_every_function_of_lists(form: str) -> None:
             (got,) = found
             if isinstance(got, FunctraceError) or _agree(got, expected):
                 continue
-            if str(expected).startswith(_OF_DTYPES):  # an array has a dtype, which np.dtype(array) asks for
+            if str(expected).startswith(
+                _OF_DTYPES
+            ):  # an array has a dtype, which np.dtype(array) asks for
                 continue
             if name not in _WRITE and _agree(
                 got, attempt(lambda own=own, apply=apply: apply(own, np.array(FORMS[form](X))))

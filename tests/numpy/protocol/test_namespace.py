@@ -1,4 +1,6 @@
-"""The namespace `functrace.numpy`: every public name, lists of traced values, creation; questions that need no values."""
+"""The namespace `functrace.numpy`: every public name, lists of traced values, creation; questions
+that need no values.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,8 @@ def test_array_methods_of_the_room_do_not_hide_numpy_names() -> None:
         lambda x: fnp.sum(fnp.r_[x[0], 1.0, x[1, 1], 0:3] ** 2),
         lambda x: fnp.sum(fnp.c_[x[0], x[1]] ** 2 * np.arange(6.0).reshape(3, 2)),
         lambda x: fnp.sum(fnp.pad(np.ones(2), 1, constant_values=x[0, 0]) ** 2),
-        lambda x: fnp.sum(fnp.interp(np.array([-1.0, 0.5, 3.0]), [0.0, 1.0], [x[0, 0], x[0, 1]], right=x[1, 1]) ** 2),
+        lambda x: fnp.sum(fnp.interp(np.array([-1.0, 0.5, 3.0]), [0.0, 1.0], [x[0, 0], x[0, 1]],
+        right=x[1, 1]) ** 2),
         lambda x: fnp.sum(fnp.take(np.arange(9.0), fnp.argsort(x[0])) * x[0]),
         lambda x: fnp.sum(fnp.ascontiguousarray(x[::-1]) * x),
         lambda x: fnp.sum(fnp.require(x) ** 2),
@@ -142,7 +145,9 @@ def test_created_arrays_like_a_traced_one_can_be_written_into(make: Any) -> None
 
 def test_created_arrays_that_leave_a_transform_are_writable() -> None:
     for _ in range(3):
-        made, _ = ft.vjp(lambda x: (np.zeros_like(x), np.ones(2, like=x), np.diag(np.diag(x[:, :2]))), X)
+        made, _ = ft.vjp(
+            lambda x: (np.zeros_like(x), np.ones(2, like=x), np.diag(np.diag(x[:, :2]))), X
+        )
         assert all(part.flags.writeable for part in made)
 
 
@@ -151,7 +156,9 @@ def test_scalars_are_not_iterable() -> None:
 
 
 def test_like_makes_lists_of_traced_values_one_array() -> None:
-    g = ft.grad(lambda x: np.sum(np.array([x[0, 0] ** 2, 1.0, x[1, 2]], like=x) * np.arange(3.0)))(X)
+    g = ft.grad(lambda x: np.sum(np.array([x[0, 0] ** 2, 1.0, x[1, 2]], like=x) * np.arange(3.0)))(
+        X
+    )
     expected = np.zeros((2, 3))
     expected[1, 2] = 2.0
     np.testing.assert_allclose(g, expected)
@@ -188,7 +195,9 @@ def test_copyto_a_traced_array() -> None:
         np.copyto(y, 3.0, where=x > 0.5)
         return np.sum(y * np.arange(6.0).reshape(2, 3))
 
-    np.testing.assert_allclose(ft.grad(f)(X), np.where(X > 0.5, 0.0, 2 * X * np.arange(6.0).reshape(2, 3)))
+    np.testing.assert_allclose(
+        ft.grad(f)(X), np.where(X > 0.5, 0.0, 2 * X * np.arange(6.0).reshape(2, 3))
+    )
 
 
 def test_questions_are_answered_without_values() -> None:
@@ -198,9 +207,12 @@ def test_questions_are_answered_without_values() -> None:
         half = x.astype(np.float32)
         seen.extend(
             [
-                np.shape(x), np.ndim(x), np.size(x), np.size(x, 0), np.size(x, (0, 1)), np.result_type(half, x),
-                np.result_type(half, 1.0), np.can_cast(x, np.float32), np.can_cast(half, np.float64),
-                np.iscomplexobj(x), np.isrealobj(x), np.isscalar(x), np.iterable(x), np.common_type(half, x),
+                np.shape(x), np.ndim(x), np.size(x), np.size(x, 0), np.size(x, (0, 1)),
+                np.result_type(half, x),
+                np.result_type(half, 1.0), np.can_cast(x, np.float32), np.can_cast(half,
+                np.float64),
+                np.iscomplexobj(x), np.isrealobj(x), np.isscalar(x), np.iterable(x),
+                np.common_type(half, x),
                 np.min_scalar_type(x), np.einsum_path("ij,jk", x, x.T)[0],
                 np.may_share_memory(x, x[0]), np.shares_memory(x, x * 1.0), x.shape,
             ]
@@ -209,7 +221,8 @@ def test_questions_are_answered_without_values() -> None:
 
     ft.trace(f)(X)
     assert seen == [
-        (2, 3), 2, 6, 2, 6, np.float64, np.float32, False, True, False, True, False, True, np.float64, np.float64,
+        (2, 3), 2, 6, 2, 6, np.float64, np.float32, False, True, False, True, False, True,
+        np.float64, np.float64,
         ["einsum_path", (0, 1)], True, False, (2, 3),
     ]  # fmt: skip
 

@@ -1,5 +1,5 @@
-"""The rows of functrace/numpy/protocol/tables.py: every name in them is NumPy's, and all that users call comes from one of
-them.
+"""The rows of functrace/numpy/protocol/tables.py: every name in them is NumPy's, and all that users
+call comes from one of them.
 """
 
 from __future__ import annotations
@@ -17,25 +17,45 @@ from functrace.numpy.arrays.masked import MaskedSelection
 from functrace.numpy.arrays.operators import OPERATORS, UNARY
 from functrace.numpy.arrays.traced_array import TracedArray
 from functrace.numpy.arrays.traced_number import TracedNumber
-from functrace.numpy.protocol.tables import FUNCTIONS, LIKE, METHODS, ROWS, UFUNC_METHODS, array_method, implements
+from functrace.numpy.protocol.tables import (
+    FUNCTIONS,
+    LIKE,
+    METHODS,
+    ROWS,
+    UFUNC_METHODS,
+    array_method,
+    implements,
+)
 from functrace.ops import elementwise as ew
 
 PLACES = {
-    "numpy": np, "numpy.linalg": np.linalg, "numpy.lib.stride_tricks": np.lib.stride_tricks, "numpy.fft": np.fft,
+    "numpy": np, "numpy.linalg": np.linalg, "numpy.lib.stride_tricks": np.lib.stride_tricks,
+    "numpy.fft": np.fft,
     "numpy.emath": np.emath,
     "numpy._core.umath": np._core.umath,  # type: ignore[attr-defined]
 }  # fmt: skip
 """Where NumPy's functions are looked up."""
 
 IN_PLACE_OR_SPREAD = {
-    "astype", "clip", "compress", "conj", "conjugate", "copy", "fill", "flatten", "partition", "ravel", "reshape", "resize",
+    "astype", "clip", "compress", "conj", "conjugate", "copy", "fill", "flatten", "partition",
+    "ravel", "reshape", "resize",
     "sort", "transpose", "view",
 }  # fmt: skip
-"""Methods that are no NumPy function with the array first: in place, with sizes one by one, or with other defaults."""
+"""Methods that are no NumPy function with the array first: in place, with sizes one by one, or with
+other defaults.
+"""
 
 
 def _name(function: Any) -> str:
-    return next((f"{m}.{n}" for m, where in PLACES.items() for n in dir(where) if getattr(where, n, None) is function), "")
+    return next(
+        (
+            f"{m}.{n}"
+            for m, where in PLACES.items()
+            for n in dir(where)
+            if getattr(where, n, None) is function
+        ),
+        "",
+    )
 
 
 def test_every_row_names_numpys_functions() -> None:
@@ -43,12 +63,18 @@ def test_every_row_names_numpys_functions() -> None:
     for function, row in ROWS.items():
         assert function in row.functions
         assert _name(function), function
-        assert (function in LIKE) == row.creates and (function in FUNCTIONS) != row.creates, function
-    assert not [function for function in FUNCTIONS if function in ew.UFUNCS], "a ufunc is a primitive, not a row"
+        assert (function in LIKE) == row.creates and (function in FUNCTIONS) != row.creates, (
+            function
+        )
+    assert not [function for function in FUNCTIONS if function in ew.UFUNCS], (
+        "a ufunc is a primitive, not a row"
+    )
     assert all(_name(function) for function in LIKE)
 
 
-@pytest.mark.parametrize("row", dict.fromkeys(ROWS.values()), ids=lambda row: row.functions[0].__name__)
+@pytest.mark.parametrize(
+    "row", dict.fromkeys(ROWS.values()), ids=lambda row: row.functions[0].__name__
+)
 def test_a_row_takes_the_arguments_of_the_function(row: Any) -> None:
     own = inspect.signature(row.does).parameters
     if any(p.kind is p.VAR_POSITIONAL for p in own.values()):
@@ -58,7 +84,11 @@ def test_a_row_takes_the_arguments_of_the_function(row: Any) -> None:
             theirs = inspect.signature(function).parameters
         except ValueError:  # ufuncs and a few compiled functions tell nothing
             continue
-        positional = [p.name for p in theirs.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        positional = [
+            p.name
+            for p in theirs.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
         ours = [p for p in own.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         for name, parameter in zip(positional, ours, strict=False):
             is_by_place = inspect.Parameter.POSITIONAL_ONLY in (theirs[name].kind, parameter.kind)
@@ -78,20 +108,31 @@ NAMED_AS_FUNCTIONS = {"dot": {"other"}, "put": {"indices", "values"}}
 """Parameters of methods that have other names where the function of the same row has them."""
 
 
-@pytest.mark.skipif(np.ndarray.sum.__text_signature__ is None, reason="methods of arrays have signatures from NumPy 2.4 on")
+@pytest.mark.skipif(
+    np.ndarray.sum.__text_signature__ is None,
+    reason="methods of arrays have signatures from NumPy 2.4 on",
+)
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_takes_the_arguments_of_the_arrays(name: str) -> None:
     theirs = inspect.signature(getattr(np.ndarray, name)).parameters.values()
     own = inspect.signature(METHODS[name]).parameters.values()
     if not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in own):
-        wanted = {p.name for p in theirs if p.name != "self" and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+        wanted = {
+            p.name
+            for p in theirs
+            if p.name != "self" and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        }
         assert wanted - {p.name for p in own} <= NAMED_AS_FUNCTIONS.get(name, set())
 
 
 def test_methods_that_are_functions_come_from_rows() -> None:
     by_method = {row.method: row for row in ROWS.values() if row.method}
     for name in vars(TracedArray):
-        if name.startswith("_") or not callable(getattr(TracedArray, name)) or not callable(getattr(np, name, None)):
+        if (
+            name.startswith("_")
+            or not callable(getattr(TracedArray, name))
+            or not callable(getattr(np, name, None))
+        ):
             continue
         assert (name in by_method) != (name in IN_PLACE_OR_SPREAD), name
     for name, row in by_method.items():
@@ -99,10 +140,15 @@ def test_methods_that_are_functions_come_from_rows() -> None:
 
 
 def test_the_methods_that_are_missing_are_known() -> None:
-    theirs = {name for name in vars(np.ndarray) if not name.startswith("_") and callable(getattr(np.ndarray, name))}
+    theirs = {
+        name
+        for name in vars(np.ndarray)
+        if not name.startswith("_") and callable(getattr(np.ndarray, name))
+    }
     missing = theirs - set(dir(TracedArray))
     assert missing <= {
-        "byteswap", "dump", "dumps", "getfield", "setfield", "setflags", "to_device", "tofile", "tostring",
+        "byteswap", "dump", "dumps", "getfield", "setfield", "setflags", "to_device", "tofile",
+        "tostring",
     }  # fmt: skip
 
 
@@ -127,9 +173,16 @@ def test_rows_that_are_added_later_have_their_methods() -> None:
         implements(tripled, method="tripled")(lambda a: 3.0 * a)
         array_method("quadrupled")(lambda a: 4.0 * a)
         assert ft.grad(lambda x: x.tripled() * x.quadrupled())(2.0) == 48.0  # a traced number
-        np.testing.assert_array_equal(ft.grad(lambda x: np.sum(x.tripled() + x.quadrupled()))(np.ones(2)), [7.0, 7.0])
+        np.testing.assert_array_equal(
+            ft.grad(lambda x: np.sum(x.tripled() + x.quadrupled()))(np.ones(2)), [7.0, 7.0]
+        )
     finally:
-        for table, key in ((ROWS, tripled), (FUNCTIONS, tripled), (METHODS, "tripled"), (METHODS, "quadrupled")):
+        for table, key in (
+            (ROWS, tripled),
+            (FUNCTIONS, tripled),
+            (METHODS, "tripled"),
+            (METHODS, "quadrupled"),
+        ):
             table.pop(key, None)
         for kind in (TracedArray, TracedNumber):
             for name in ("tripled", "quadrupled"):
@@ -154,9 +207,24 @@ def test_every_operator_is_pythons_and_numpys(row: Any) -> None:
 
 def test_no_operator_of_arrays_is_missing() -> None:
     binary = {row.name for row in OPERATORS} | {"divmod"}
-    others = {f"__{form}{name}__" for form in ("", "r", "i") for name in binary} | {f"__{name}__" for name in UNARY}
-    theirs = {name for name in vars(np.ndarray) if name.strip("_") in dir(operator) or name.startswith(("__r", "__i"))}
-    theirs -= {"__reduce__", "__reduce_ex__", "__repr__", "__int__", "__iter__", "__init__", "__index__", "__contains__"}
+    others = {f"__{form}{name}__" for form in ("", "r", "i") for name in binary} | {
+        f"__{name}__" for name in UNARY
+    }
+    theirs = {
+        name
+        for name in vars(np.ndarray)
+        if name.strip("_") in dir(operator) or name.startswith(("__r", "__i"))
+    }
+    theirs -= {
+        "__reduce__",
+        "__reduce_ex__",
+        "__repr__",
+        "__int__",
+        "__iter__",
+        "__init__",
+        "__index__",
+        "__contains__",
+    }
     assert theirs - others <= {"__getitem__", "__setitem__", "__delitem__"}
 
 

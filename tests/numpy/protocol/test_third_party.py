@@ -37,14 +37,26 @@ ROWS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
         lambda m, x: m.contract("ij,jk,ki->", x.reshape(2, 2), x.reshape(2, 2), np.ones((2, 2))),
     ),
     "scipy: rosen_hess": ("scipy.optimize", lambda m, x: np.sum(m.rosen_hess(x) * WEIGHTS)),
-    "scipy: rosen_hess_prod": ("scipy.optimize", lambda m, x: np.sum(m.rosen_hess_prod(x, np.ones(4)) ** 2)),
-    "scipy: block_diag": ("scipy.linalg", lambda m, x: np.sum(m.block_diag(x.reshape(2, 2), x) ** 2)),
+    "scipy: rosen_hess_prod": (
+        "scipy.optimize",
+        lambda m, x: np.sum(m.rosen_hess_prod(x, np.ones(4)) ** 2),
+    ),
+    "scipy: block_diag": (
+        "scipy.linalg",
+        lambda m, x: np.sum(m.block_diag(x.reshape(2, 2), x) ** 2),
+    ),
     "scipy: companion": ("scipy.linalg", lambda m, x: np.sum(m.companion(x) ** 2)),
     "scipy: gausspulse": ("scipy.signal", lambda m, x: np.sum(m.gausspulse(x, fc=0.5))),
     "scipy: gaussian window": ("scipy.signal.windows", lambda m, x: np.sum(m.gaussian(7, x[0]))),
-    "scipy: general cosine window": ("scipy.signal.windows", lambda m, x: np.sum(m.general_cosine(7, x))),
+    "scipy: general cosine window": (
+        "scipy.signal.windows",
+        lambda m, x: np.sum(m.general_cosine(7, x)),
+    ),
     "scipy: simpson": ("scipy.integrate", lambda m, x: m.simpson(x**2)),
-    "scipy: cumulative_trapezoid": ("scipy.integrate", lambda m, x: np.sum(m.cumulative_trapezoid(x**2) ** 2)),
+    "scipy: cumulative_trapezoid": (
+        "scipy.integrate",
+        lambda m, x: np.sum(m.cumulative_trapezoid(x**2) ** 2),
+    ),
     "scipy: kurtosis": ("scipy.stats", lambda m, x: m.kurtosis(x)),
     "scipy: zscore": ("scipy.stats", lambda m, x: m.zscore(x)[1]),
     "scipy: gmean": ("scipy.stats", lambda m, x: m.gmean(x)),
@@ -67,13 +79,15 @@ def test_gradient_and_hessian(name: str) -> None:
     place, f = ROWS[name]
     pytest.importorskip(place.partition(".")[0])
     module = importlib.import_module(place)
-    plain = lambda x: f(module, x)  # noqa: E731
+    plain = lambda x: f(module, x)
     lifted = ft.numpy.lift(plain)
     direction = np.array([0.3, -0.8, 0.5, 0.2])
     (expected,) = differences(plain, [X], [direction])
     for _ in range(2):  # what is memoised in the first call serves in the second
         np.testing.assert_allclose(ft.grad(lifted)(X) @ direction, expected, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(ft.jvp(lifted, (X,), (direction,))[1], expected, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        ft.jvp(lifted, (X,), (direction,))[1], expected, rtol=1e-7, atol=1e-9
+    )
     (second,) = differences(ft.grad(lifted), [X], [direction])
     np.testing.assert_allclose(ft.hessian(lifted)(X) @ direction, second, rtol=1e-6, atol=1e-7)
     assert type(plain(X)) is type(lifted(X))
@@ -81,17 +95,19 @@ def test_gradient_and_hessian(name: str) -> None:
 
 def test_what_a_library_computes_with_pythons_numbers_raises_until_it_is_named() -> None:
     metrics = pytest.importorskip("sklearn.metrics")
-    f = lambda x: metrics.mean_squared_error(np.ones(4), x)  # noqa: E731
+    f = lambda x: metrics.mean_squared_error(np.ones(4), x)
     with pytest.raises(LostGradientError, match="modules="):
         ft.grad(ft.numpy.lift(f))(X)
-    np.testing.assert_allclose(ft.grad(ft.numpy.lift(f, modules=["sklearn"]))(X), (X - 1.0) / 2, rtol=1e-12)
+    np.testing.assert_allclose(
+        ft.grad(ft.numpy.lift(f, modules=["sklearn"]))(X), (X - 1.0) / 2, rtol=1e-12
+    )
 
 
 def test_what_a_library_has_bound_before_raises_and_can_be_named() -> None:
     sympy = pytest.importorskip("sympy")
     a, b = sympy.symbols("a b")
     matrix = sympy.Matrix([[sympy.sin(a) * b, 1], [a**2, sympy.cos(b)]])
-    f = lambda g: lambda x: np.sum(g(x[0], x[1]) ** 2)  # noqa: E731
+    f = lambda g: lambda x: np.sum(g(x[0], x[1]) ** 2)
     bound = sympy.lambdify((a, b), matrix, "numpy")
     with pytest.raises(LostGradientError, match="lambdifygenerated"):
         ft.grad(ft.numpy.lift(f(bound)))(X)

@@ -1,1 +1,3 @@
-"""Packages from the package index, unmodified: tables of their functions, and the page that is made of these."""
+"""Packages from the package index, unmodified: tables of their functions, and the page that is made
+of these.
+"""

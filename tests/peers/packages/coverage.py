@@ -1,9 +1,11 @@
-"""What of packages of others runs on functrace, unmodified: ``docs/packages.md`` is written from here.
+"""What of packages of others runs on functrace, unmodified: ``docs/packages.md`` is written from
+here.
 
     python -m tests.peers.packages.coverage           # writes the page
     python -m tests.peers.packages.coverage --check   # says whether the page is what was found
 
-Derivatives are compared with differences; fits of packages that import HIPS autograd, with those on it.
+Derivatives are compared with differences; fits of packages that import HIPS autograd, with those on
+it.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ TABLE = """
 
 def pins() -> dict[str, str]:
     """Return the versions of the extra ``bench`` that are pinned, by package."""
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
     pinned = [re.fullmatch(r"([\w-]+)==([\w.]+)", wanted) for wanted in extras["bench"]]
     return {one[1]: one[2] for one in pinned if one}
 

@@ -1,4 +1,6 @@
-"""What tables of packages are made of, and the attempts at one row: derivatives beside differences, `jit`, `vmap`."""
+"""What tables of packages are made of, and the attempts at one row: derivatives beside differences,
+`jit`, `vmap`.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ class Package:
         name: its name in the package index.
         module: what is imported, and named in ``lift(modules=[...])``.
         rows: imports the package, and registers what there is to register.
-        on: how it comes to run on functrace; "" if it knows NumPy only, which is tried plainly, then under `lift`.
+        on: how it comes to run on functrace; "" if it knows NumPy only, which is tried plainly,
+            then under `lift`.
     """
 
     name: str
@@ -65,7 +68,8 @@ class Found:
     Args:
         function: the row's.
         way: how it is called where its gradient is right; "raises" otherwise.
-        marks: by column, what stands there: ✓, –, "reads values", "raises", or "wrong" and "breaks", which are defects.
+        marks: by column, what stands there: ✓, –, "reads values", "raises", or "wrong" and
+            "breaks", which are defects.
         note: what errors said first.
     """
 
@@ -94,7 +98,10 @@ def _ways(package: Package) -> list[tuple[str, Callable[[Any], Any]]]:
     return [
         ("plainly", lambda f: f),
         ("`lift`", lambda f: ft.numpy.lift(f)),
-        (f'`lift(modules=["{package.module}"])`', lambda f: ft.numpy.lift(f, modules=[package.module])),
+        (
+            f'`lift(modules=["{package.module}"])`',
+            lambda f: ft.numpy.lift(f, modules=[package.module]),
+        ),
     ]
 
 
@@ -124,20 +131,34 @@ def _tried(row: Row, way: str, f: Callable[..., Any]) -> Found:
             if marks["gradient"] == "raises":
                 marks = dict.fromkeys(COLUMNS, "–") | marks
                 return Found(row.function, "raises", marks, next(iter(notes)), defects)
-    return Found(row.function, way, marks, "; ".join(f"{', '.join(c)}: {note}" for note, c in notes.items()), defects)
+    return Found(
+        row.function,
+        way,
+        marks,
+        "; ".join(f"{', '.join(c)}: {note}" for note, c in notes.items()),
+        defects,
+    )
 
 
 def _is_own(error: BaseException) -> bool:
-    """Return if an exception that is none of functrace's comes from its code, not from the package's."""
+    """Return if an exception that is none of functrace's comes from its code, not from the
+    package's.
+    """
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    return last is not None and last.tb_frame.f_globals.get("__name__", "").partition(".")[0] == "functrace"
+    return (
+        last is not None
+        and last.tb_frame.f_globals.get("__name__", "").partition(".")[0] == "functrace"
+    )
 
 
 def _attempts(row: Row, f: Callable[..., Any]) -> dict[str, Callable[[], str]]:
     if row.expected is not None:
-        return {"gradient": lambda: _same(row.call(), row.expected(), row.rtol), **dict.fromkeys(COLUMNS[1:], lambda: "–")}  # type: ignore[misc]
+        return {
+            "gradient": lambda: _same(row.call(), row.expected(), row.rtol),
+            **dict.fromkeys(COLUMNS[1:], lambda: "–"),
+        }  # type: ignore[misc]
     x = np.asarray(row.at, float)
     direction = np.cos(np.arange(1.0, x.size + 1.0)).reshape(x.shape) * (0.5 + np.abs(x))
     gradient = ft.grad(f)
@@ -159,7 +180,9 @@ def _attempts(row: Row, f: Callable[..., Any]) -> dict[str, Callable[[], str]]:
 
     def batch() -> str:
         points = np.stack([x, 1.01 * x])
-        return _same(ft.vmap(gradient)(points), np.stack([gradient(point) for point in points]), 1e-9)
+        return _same(
+            ft.vmap(gradient)(points), np.stack([gradient(point) for point in points]), 1e-9
+        )
 
     return {"gradient": first, "second": second, "jit": staged, "vmap": batch}
 
@@ -174,7 +197,9 @@ def _same(found: Any, expected: Any, rtol: float, atol: float = 1e-300) -> str:
 
 @contextmanager
 def _set_aside(*packages: str) -> Iterator[None]:
-    """Leave the modules of packages as they are found: what is imported in the block is not left behind."""
+    """Leave the modules of packages as they are found: what is imported in the block is not left
+    behind.
+    """
     names = [name for name in sys.modules if name.partition(".")[0] in packages]
     kept = {name: sys.modules.pop(name) for name in names}
     try:
@@ -185,11 +210,14 @@ def _set_aside(*packages: str) -> Iterator[None]:
         sys.modules.update(kept)
 
 
-def imported(*names: str, on: Literal["functrace", "autograd"] = "functrace", **environment: str) -> Any:
+def imported(
+    *names: str, on: Literal["functrace", "autograd"] = "functrace", **environment: str
+) -> Any:
     """Import modules anew, with autograd replaced or with HIPS autograd; returns the first.
 
     Args:
-        names: dotted names; their packages, all that is named included, are imported anew, and not left behind.
+        names: dotted names; their packages, all that is named included, are imported anew, and not
+            left behind.
         on: whose autograd they import.
         environment: variables that are set meanwhile.
     """

@@ -1,4 +1,6 @@
-"""Learning, survival, economics and graphs: lifelines, networkx, numpy-financial, pyswarms, quantecon, scikit-learn."""
+"""Learning, survival, economics and graphs: lifelines, networkx, numpy-financial, pyswarms,
+quantecon, scikit-learn.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def _fitted(lifelines: Any, name: str) -> Any:
 
 
 def _lifelines() -> Sequence[Row]:
-    ours, theirs = [imported("lifelines", "autograd_gamma", on=on) for on in ("functrace", "autograd")]
+    ours, theirs = [
+        imported("lifelines", "autograd_gamma", on=on) for on in ("functrace", "autograd")
+    ]
     assert ours is not theirs
     fits = [
         Row(
@@ -61,8 +65,16 @@ def _lifelines() -> Sequence[Row]:
 
     return [
         *fits,
-        Row("WeibullFitter, survival by parameters", lambda x: survival(ours.WeibullFitter(), x), [6.0, 1.3]),
-        Row("LogNormalFitter, survival by parameters", lambda x: survival(ours.LogNormalFitter(), x), [1.5, 0.8]),
+        Row(
+            "WeibullFitter, survival by parameters",
+            lambda x: survival(ours.WeibullFitter(), x),
+            [6.0, 1.3],
+        ),
+        Row(
+            "LogNormalFitter, survival by parameters",
+            lambda x: survival(ours.LogNormalFitter(), x),
+            [1.5, 0.8],
+        ),
     ]
 
 
@@ -82,10 +94,26 @@ def _sklearn() -> Sequence[Row]:
         Row("gaussian_process.kernels.RBF", lambda x: np.sum(np.sin(k.RBF(0.7)(x))), X),
         Row("ConstantKernel * RBF + WhiteKernel, by parameters", by_parameters, [0.7, 0.4]),
         Row("kernels.Matern", lambda x: np.sum(np.sin(k.Matern(0.7, nu=1.5)(x, X + 1.0))), X),
-        Row("RationalQuadratic + DotProduct", lambda x: np.sum(np.sin((k.RationalQuadratic() + k.DotProduct())(x))), X),
-        Row("GaussianProcessRegressor.predict", lambda x: np.sum(process.predict(x) ** 2), X[:2] + 0.1),
-        Row("GaussianProcessRegressor.log_marginal_likelihood", process.log_marginal_likelihood, [0.1]),
-        Row("metrics.pairwise.rbf_kernel", lambda x: np.sum(pairwise.rbf_kernel(x, X, gamma=0.5) ** 2), X + 0.1),
+        Row(
+            "RationalQuadratic + DotProduct",
+            lambda x: np.sum(np.sin((k.RationalQuadratic() + k.DotProduct())(x))),
+            X,
+        ),
+        Row(
+            "GaussianProcessRegressor.predict",
+            lambda x: np.sum(process.predict(x) ** 2),
+            X[:2] + 0.1,
+        ),
+        Row(
+            "GaussianProcessRegressor.log_marginal_likelihood",
+            process.log_marginal_likelihood,
+            [0.1],
+        ),
+        Row(
+            "metrics.pairwise.rbf_kernel",
+            lambda x: np.sum(pairwise.rbf_kernel(x, X, gamma=0.5) ** 2),
+            X + 0.1,
+        ),
         Row("metrics.mean_squared_error", lambda y: mean_squared_error(Y, y), 1.1 * Y + 0.2),
         Row("neural_network.MLPRegressor.predict", lambda x: np.sum(network.predict(x) ** 2), X),
     ]
@@ -93,7 +121,9 @@ def _sklearn() -> Sequence[Row]:
 
 def _pyswarms() -> Sequence[Row]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("logging.config.dictConfig", lambda config: None)  # pyswarms logs for all, into ./report.log
+        patch.setattr(
+            "logging.config.dictConfig", lambda config: None
+        )  # pyswarms logs for all, into ./report.log
         from pyswarms.backend import operators
         from pyswarms.backend.handlers import VelocityHandler
         from pyswarms.backend.swarms import Swarm
@@ -105,14 +135,20 @@ def _pyswarms() -> Sequence[Row]:
         state = np.random.get_state()  # noqa: NPY002
         np.random.seed(0)  # noqa: NPY002  # pyswarms draws from the global generator
         options = {"c1": 0.5, "c2": 0.3, "w": 0.9}
-        swarm = Swarm(position=x, velocity=x * 0.1, pbest_pos=x + 1.0, best_pos=x[0], options=options)
+        swarm = Swarm(
+            position=x, velocity=x * 0.1, pbest_pos=x + 1.0, best_pos=x[0], options=options
+        )
         found = operators.compute_velocity(swarm, None, handler, None)
         np.random.set_state(state)  # noqa: NPY002
         return np.sum(found**2)
 
     return [
         *[
-            Row(f"utils.functions.single_obj.{name}", lambda x, f=getattr(single_obj, name): np.sum(f(x)), 0.5 * X)
+            Row(
+                f"utils.functions.single_obj.{name}",
+                lambda x, f=getattr(single_obj, name): np.sum(f(x)),
+                0.5 * X,
+            )
             for name in ("ackley", "rastrigin", "rosenbrock", "sphere")
         ],
         Row("backend.operators.compute_velocity", velocity, X),
@@ -131,16 +167,26 @@ def _quantecon() -> Sequence[Row]:
 
     def filtered(x: Any) -> Any:
         filter = qe.Kalman(
-            qe.LinearStateSpace(np.eye(2) * x[0], np.eye(2) * x[1], np.eye(2), np.eye(2) * 0.3), np.zeros(2), np.eye(2)
+            qe.LinearStateSpace(np.eye(2) * x[0], np.eye(2) * x[1], np.eye(2), np.eye(2) * 0.3),
+            np.zeros(2),
+            np.eye(2),
         )
         filter.update(np.ones(2))
         return np.sum(filter.x_hat**2) + np.sum(filter.Sigma)
 
     def moments(x: Any) -> Any:
-        return np.sum(qe.LinearStateSpace(np.eye(2) * x[0], np.eye(2) * x[1], np.eye(2)).stationary_distributions()[2] ** 2)
+        return np.sum(
+            qe.LinearStateSpace(
+                np.eye(2) * x[0], np.eye(2) * x[1], np.eye(2)
+            ).stationary_distributions()[2]
+            ** 2
+        )
 
     def chain(x: Any) -> Any:
-        return np.sum(qe.MarkovChain(np.array([[1 - x[0], x[0]], [x[1], 1 - x[1]]])).stationary_distributions ** 2)
+        return np.sum(
+            qe.MarkovChain(np.array([[1 - x[0], x[0]], [x[1], 1 - x[1]]])).stationary_distributions
+            ** 2
+        )
 
     def riccati(x: Any) -> Any:
         return np.sum(qe.solve_discrete_riccati(A, B, np.eye(2) * x[0], np.eye(1) * x[1]) ** 2)
@@ -201,12 +247,26 @@ def _networkx() -> Sequence[Row]:
     weights = [0.4, 0.5, 1.0, 2.0]
     return [
         Row("pagerank beside a traced value", ranked, weights),
-        Row("laplacian_matrix by a traced vector", lambda x: x @ (nx.laplacian_matrix(nx.path_graph(4)) @ x) ** 2, weights),
-        Row("to_numpy_array of traced weights", lambda x: np.sum(nx.to_numpy_array(weighted(x)) ** 2), weights),
         Row(
-            "shortest_path_length by weights", lambda x: nx.shortest_path_length(weighted(x), 0, 2, weight="weight"), weights
+            "laplacian_matrix by a traced vector",
+            lambda x: x @ (nx.laplacian_matrix(nx.path_graph(4)) @ x) ** 2,
+            weights,
         ),
-        Row("maximum_flow_value by weights", lambda x: nx.maximum_flow_value(weighted(x), 0, 2, capacity="weight"), weights),
+        Row(
+            "to_numpy_array of traced weights",
+            lambda x: np.sum(nx.to_numpy_array(weighted(x)) ** 2),
+            weights,
+        ),
+        Row(
+            "shortest_path_length by weights",
+            lambda x: nx.shortest_path_length(weighted(x), 0, 2, weight="weight"),
+            weights,
+        ),
+        Row(
+            "maximum_flow_value by weights",
+            lambda x: nx.maximum_flow_value(weighted(x), 0, 2, capacity="weight"),
+            weights,
+        ),
         Row("pagerank by weights", ranked_by_weights, weights),
     ]
 

@@ -37,18 +37,24 @@ def _control() -> Sequence[Row]:
     return [
         Row("lqr", gain, WEIGHTS),
         Row("dlqr", discrete_gain, WEIGHTS),
-        Row("care", lambda x: np.sum(control.care(A, B, np.eye(2) * x[0], np.eye(1) * x[1])[0] ** 2), WEIGHTS),
+        Row("care", lambda x: np.sum(control.care(A, B, np.eye(2) * x[0],
+        np.eye(1) * x[1])[0] ** 2), WEIGHTS),
         Row("lyap", lambda x: np.sum(control.lyap(A, np.eye(2) * x[0] + x[1]) ** 2), WEIGHTS),
-        Row("ss, step_response", lambda x: np.sum(control.step_response(system(x), TIMES).outputs ** 2), WEIGHTS),
+        Row("ss, step_response", lambda x: np.sum(control.step_response(system(x),
+        TIMES).outputs ** 2), WEIGHTS),
         Row(
             "ss, forced_response",
-            lambda x: np.sum(control.forced_response(system(x), TIMES, np.sin(TIMES)).outputs ** 2), WEIGHTS,
+            lambda x: np.sum(control.forced_response(system(x), TIMES,
+            np.sin(TIMES)).outputs ** 2), WEIGHTS,
         ),
-        Row("ss, values on the imaginary axis", lambda x: np.sum(np.abs(system(x)(1j * TIMES[1:]))), WEIGHTS),
+        Row("ss, values on the imaginary axis",
+        lambda x: np.sum(np.abs(system(x)(1j * TIMES[1:]))), WEIGHTS),
         Row("ss, series, dcgain", lambda x: np.sum((system(x) * system(x)).dcgain()), WEIGHTS),
         Row("StateSpace.poles", poles, WEIGHTS),
-        Row("place_acker", lambda x: np.sum(control.place_acker(system(x).A, B, [-1, -2])), WEIGHTS),
-        Row("tf, values on the imaginary axis", lambda x: np.abs(control.tf([x[0]], [1.0, x[1], 1.0])(0.7j)), WEIGHTS),
+        Row("place_acker", lambda x: np.sum(control.place_acker(system(x).A, B, [-1, -2])),
+        WEIGHTS),
+        Row("tf, values on the imaginary axis", lambda x: np.abs(control.tf([x[0]], [1.0, x[1],
+        1.0])(0.7j)), WEIGHTS),
     ]  # fmt: skip
 
 
@@ -77,8 +83,10 @@ def _filterpy() -> Sequence[Row]:
 
     def unscented(x: Any) -> Any:
         points = kalman.MerweScaledSigmaPoints(2, 0.1, 2.0, 1.0)
-        move = lambda s, dt: np.array([s[0] + dt * s[1], s[1] * x[0]])  # noqa: E731
-        filter = kalman.UnscentedKalmanFilter(2, 1, 1.0, hx=lambda s: np.array([s[0] ** 2]), fx=move, points=points)
+        move = lambda s, dt: np.array([s[0] + dt * s[1], s[1] * x[0]])
+        filter = kalman.UnscentedKalmanFilter(
+            2, 1, 1.0, hx=lambda s: np.array([s[0] ** 2]), fx=move, points=points
+        )
         filter.x = np.array([1.0, 0.5])
         for z in (1.0, 2.0):
             filter.predict()
@@ -99,9 +107,11 @@ def _filterpy() -> Sequence[Row]:
         Row("UnscentedKalmanFilter", unscented, [0.8, 1.3]),
         Row(
             "Q_discrete_white_noise",
-            lambda x: np.sum(common.Q_discrete_white_noise(3, x[0], x[1], block_size=2) ** 2), [0.4, 2.0],
+            lambda x: np.sum(common.Q_discrete_white_noise(3, x[0], x[1], block_size=2) ** 2),
+            [0.4, 2.0],
         ),
-        Row("Q_continuous_white_noise", lambda x: np.sum(common.Q_continuous_white_noise(3, x[0], x[1]) ** 2), [0.4, 2.0]),
+        Row("Q_continuous_white_noise", lambda x: np.sum(common.Q_continuous_white_noise(3, x[0],
+        x[1]) ** 2), [0.4, 2.0]),
         Row("stats.mul", lambda x: sum(stats.mul(x[0], x[1], x[2], x[3])), [0.4, 1.1, 2.0, 0.3]),
         Row("GHFilter", two_sided, [0.1, 0.2, 0.8, 0.3]),
         Row("LeastSquaresFilter", least_squares, [0.5, 1.2]),
@@ -113,7 +123,8 @@ def _pykalman() -> Sequence[Row]:
 
     def model(x: Any) -> Any:
         return KalmanFilter(
-            np.array([[1.0, x[0]], [0.0, 1.0]]), np.array([[1.0, 0.0]]), np.eye(2) * x[1], np.eye(1) * x[2],
+            np.array([[1.0, x[0]], [0.0, 1.0]]), np.array([[1.0, 0.0]]), np.eye(2) * x[1],
+            np.eye(1) * x[2],
             initial_state_mean=np.zeros(2), initial_state_covariance=np.eye(2),
         )  # fmt: skip
 
@@ -123,10 +134,13 @@ def _pykalman() -> Sequence[Row]:
 
     return [
         Row("KalmanFilter.smooth", smoothed, [0.9, 0.2, 0.5]),
-        Row("KalmanFilter.smooth by observations", lambda z: np.sum(model(NOISE).smooth(z)[0] ** 2), SEEN[:4, None]),
-        Row("KalmanFilter.loglikelihood", lambda x: model(x).loglikelihood(SEEN[:4, None]), [0.9, 0.2, 0.5]),
+        Row("KalmanFilter.smooth by observations",
+        lambda z: np.sum(model(NOISE).smooth(z)[0] ** 2), SEEN[:4, None]),
+        Row("KalmanFilter.loglikelihood", lambda x: model(x).loglikelihood(SEEN[:4, None]), [0.9,
+        0.2, 0.5]),
         Row(
-            "KalmanFilter.em", lambda x: np.sum(model(x).em(SEEN[:4, None], n_iter=1).transition_covariance),
+            "KalmanFilter.em", lambda x: np.sum(model(x).em(SEEN[:4, None],
+            n_iter=1).transition_covariance),
             [0.9, 0.2, 0.5],
         ),
     ]  # fmt: skip

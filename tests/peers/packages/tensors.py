@@ -1,4 +1,6 @@
-"""Contractions, decompositions, transport: autoray, cotengra, quimb, tensorly, POT, with functrace as a backend."""
+"""Contractions, decompositions, transport: autoray, cotengra, quimb, tensorly, POT, with functrace
+as a backend.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,10 @@ def _tensorly() -> Sequence[Row]:
         row("tenalg.mode_dot", lambda t: tl.norm(tl.tenalg.mode_dot(t, t[:, :, 0], 1))),
         row("tenalg.khatri_rao", lambda t: tl.norm(tl.tenalg.khatri_rao([t[0], t[1]]))),
         row("logsumexp", lambda t: tl.sum(tl.logsumexp(t, axis=1))),
-        row("index_update", lambda t: tl.sum(tl.index_update(tl.zeros((2, 2)), tl.index[0, 1], t[0, 0, 0]) ** 2)),
+        row(
+            "index_update",
+            lambda t: tl.sum(tl.index_update(tl.zeros((2, 2)), tl.index[0, 1], t[0, 0, 0]) ** 2),
+        ),
     ]
 
 
@@ -126,7 +131,9 @@ def _pot() -> Sequence[Row]:
         Row("sinkhorn2 by weights", lambda w: sinkhorn(X, w / np.sum(w)), B),
         Row("sinkhorn2 (logarithmic)", lambda x: sinkhorn(x, method="sinkhorn_log"), X),
         Row("emd2", lambda x: ot.emd2(A, B, ot.dist(x, Y)), X),
-        Row("sliced_wasserstein_distance", lambda x: ot.sliced_wasserstein_distance(x, Y, seed=1), X),
+        Row(
+            "sliced_wasserstein_distance", lambda x: ot.sliced_wasserstein_distance(x, Y, seed=1), X
+        ),
         Row("gromov_wasserstein2", gromov(ot.gromov_wasserstein2), X),
         Row("fused_gromov_wasserstein2", fused, X),
         Row("coot.co_optimal_transport2", lambda x: co_optimal_transport2(x, Y), X),

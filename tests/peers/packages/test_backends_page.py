@@ -14,5 +14,10 @@ from tests.test_readme import BACKENDS, ROOT
 def test_the_page_tells_the_truth() -> None:
     for package in ("lifelines", "ot", "quimb", "tensorly"):
         pytest.importorskip(package)
-    command = [sys.executable, "-m", "tests.test_readme", str(BACKENDS)]  # what it registers stays in its process
+    command = [
+        sys.executable,
+        "-m",
+        "tests.test_readme",
+        str(BACKENDS),
+    ]  # what it registers stays in its process
     subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})

@@ -1,4 +1,6 @@
-"""docs/packages.md says what is so: derivatives of packages' functions are right, or an error says what to do."""
+"""docs/packages.md says what is so: derivatives of packages' functions are right, or an error says
+what to do.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,24 @@ def needs(name: str) -> None:
         pytest.skip(f"{name} is not installed")
 
 
-@pytest.mark.filterwarnings("ignore")  # of optional packages that are looked for, of syntax, about fits
+@pytest.mark.filterwarnings(
+    "ignore"
+)  # of optional packages that are looked for, of syntax, about fits
 @pytest.mark.parametrize("name", names())
 def test_a_package_runs_as_the_page_says(name: str) -> None:
     needs(name)
     assert [defect for one in rows(name) for defect in one.defects] == []
-    assert section(name) in PAGE.read_text(encoding="utf-8"), "run `python -m tests.peers.packages.coverage`"
+    assert section(name) in PAGE.read_text(encoding="utf-8"), (
+        "run `python -m tests.peers.packages.coverage`"
+    )
 
 
 def test_the_page_has_all_packages_and_nothing_else() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert text.startswith(HEAD)
-    assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == [f"{one} {pins()[one]}" for one in names()]
+    assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == [
+        f"{one} {pins()[one]}" for one in names()
+    ]
 
 
 def test_autoray_is_registered_once_and_knows_values() -> None:
@@ -40,7 +48,11 @@ def test_autoray_is_registered_once_and_knows_values() -> None:
     assert ft.grad(lambda x: np.sum(x * do("stop_gradient", x)))(x).tolist() == x.tolist()
     assert ft.grad(lambda x: np.sum(x * do("to_numpy", x)))(x).tolist() == x.tolist()
     assert ft.grad(lambda x: np.sum(x) * do("size", x))(x).tolist() == [[6.0] * 3] * 2
-    assert [part.shape for part in ft.vjp(lambda x: do("linalg.svd", x), x)[0]] == [(2, 2), (2,), (2, 3)]
+    assert [part.shape for part in ft.vjp(lambda x: do("linalg.svd", x), x)[0]] == [
+        (2, 2),
+        (2,),
+        (2, 3),
+    ]
 
 
 def test_pot_is_registered_once_and_plain_arrays_stay_numpys() -> None:
@@ -49,8 +61,13 @@ def test_pot_is_registered_once_and_plain_arrays_stay_numpys() -> None:
     plain = ot.sinkhorn2(weights, weights, cost, 1.0)
     ft.compat.pot.register()
     ft.compat.pot.register()  # changes nothing
-    assert [one.__name__ for one in ot.backend.get_available_backend_implementations()].count("FunctraceBackend") == 1
-    assert ot.backend.get_backend(cost).__name__ == "numpy" and ot.sinkhorn2(weights, weights, cost, 1.0) == plain
+    assert [one.__name__ for one in ot.backend.get_available_backend_implementations()].count(
+        "FunctraceBackend"
+    ) == 1
+    assert (
+        ot.backend.get_backend(cost).__name__ == "numpy"
+        and ot.sinkhorn2(weights, weights, cost, 1.0) == plain
+    )
 
 
 def test_gradients_that_pot_sets_replace_those_of_the_value_and_have_none() -> None:
@@ -73,5 +90,7 @@ def test_tensorly_is_registered_once_and_used_where_it_is_chosen() -> None:
     ft.compat.tensorly.register()
     ft.compat.tensorly.register()  # changes nothing
     with tl.backend_context("functrace"):
-        assert tl.get_backend() == "functrace" and tl.is_tensor(np.ones(2)) and not tl.is_tensor([1.0])
+        assert (
+            tl.get_backend() == "functrace" and tl.is_tensor(np.ones(2)) and not tl.is_tensor([1.0])
+        )
     assert tl.get_backend() == "numpy"

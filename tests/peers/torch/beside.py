@@ -2,7 +2,8 @@
 
     python -m tests.peers.torch.beside hooks_order checkpoint_order
 
-Two columns, PyTorch on the left; a line that differs is marked with ``≠``. The last line counts both kinds.
+Two columns, PyTorch on the left; a line that differs is marked with ``≠``. The last line counts
+both kinds.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def rows(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, str]]
 
 
 def table(script: Path) -> tuple[str, int, int]:
-    """Run one script on both; returns the two columns, the number of lines, and how many of them differ."""
+    """Run one script on both; returns the two columns, the number of lines, and how many of them
+    differ.
+    """
     left, right = run(script, real_torch()), run(script, importlib.import_module("functrace.torch"))
     lines = [f"{f'{script.stem}: PyTorch':<{WIDTH}}   functrace.torch", "-" * (2 * WIDTH + 3)]
     count = different = 0

@@ -1,6 +1,8 @@
-"""Grids of expressions: each is evaluated with the real PyTorch and with `functrace.torch`, and the outcomes compared.
+"""Grids of expressions: each is evaluated with the real PyTorch and with `functrace.torch`, and the
+outcomes compared.
 
-An outcome is a value (with dtype, shape and ``requires_grad``) or a refusal (the class of the exception and its sentence).
+An outcome is a value (with dtype, shape and ``requires_grad``) or a refusal (the class of the
+exception and its sentence).
 """
 
 from __future__ import annotations
@@ -14,28 +16,61 @@ from typing import Any
 
 import numpy as np
 
-DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128")
-NUMBERS: Mapping[str, Any] = {"True": True, "2": 2, "-1": -1, "300": 300, "0": 0, "1.5": 1.5, "1j": 1j}
-_ONCE_OR_NUMPYS = ("Casting complex", "__array", "overflow", "invalid value", "divide by zero", "Using a target size")
+DTYPES = (
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+)
+NUMBERS: Mapping[str, Any] = {
+    "True": True,
+    "2": 2,
+    "-1": -1,
+    "300": 300,
+    "0": 0,
+    "1.5": 1.5,
+    "1j": 1j,
+}
+_ONCE_OR_NUMPYS = (
+    "Casting complex",
+    "__array",
+    "overflow",
+    "invalid value",
+    "divide by zero",
+    "Using a target size",
+)
 """How warnings begin that PyTorch gives once per process, or that NumPy gives when it is asked."""
 _TOLERANCE = {"float16": 2e-3, "float32": 2e-5, "complex64": 2e-5}
 
 _VALUES: Mapping[str, list[Any]] = {
-    "b": [True, False, True], "u": [254, 0, 3], "i": [-2, 0, 3], "f": [-1.5, 0.0, 2.5], "c": [1 - 2j, 0.5j, 3 + 0.5j],
+    "b": [True, False, True], "u": [254, 0, 3], "i": [-2, 0, 3], "f": [-1.5, 0.0, 2.5],
+    "c": [1 - 2j, 0.5j, 3 + 0.5j],
 }  # fmt: skip
 _OTHERS: Mapping[str, list[Any]] = {
-    "b": [True, True, False], "u": [7, 1, 3], "i": [3, -1, 2], "f": [2.0, -0.5, 2.5], "c": [1j, 2 + 1j, 3 + 0.5j],
+    "b": [True, True, False], "u": [7, 1, 3], "i": [3, -1, 2], "f": [2.0, -0.5, 2.5], "c": [1j,
+    2 + 1j, 3 + 0.5j],
 }  # fmt: skip
 
 
 def array(dtype: str, shape: tuple[int, ...], second: bool = False) -> Any:
-    """Return the array that stands for operands of a dtype; ``second`` for other numbers than those of the first."""
+    """Return the array that stands for operands of a dtype; ``second`` for other numbers than those
+    of the first.
+    """
     values = (_OTHERS if second else _VALUES)[np.dtype(dtype).kind]
     found = np.array(values[2 if not shape else 0 :][:1] if not shape else values, dtype)
     return found.reshape(()) if not shape else np.resize(found, shape)
 
 
-def operands(shapes: Iterable[tuple[int, ...]] = ((), (3,)), *, second: bool = False) -> Iterator[tuple[str, Any]]:
+def operands(
+    shapes: Iterable[tuple[int, ...]] = ((), (3,)), *, second: bool = False
+) -> Iterator[tuple[str, Any]]:
     """Yield names of operands, and what makes them of a library: tensors of every dtype and shape."""
     for dtype in DTYPES:
         for shape in shapes:
@@ -44,14 +79,19 @@ def operands(shapes: Iterable[tuple[int, ...]] = ((), (3,)), *, second: bool = F
 
 
 def others() -> Iterator[tuple[str, Any]]:
-    """Yield second operands: tensors, Python's numbers, NumPy's numbers and arrays, and what nothing computes with."""
+    """Yield second operands: tensors, Python's numbers, NumPy's numbers and arrays, and what
+    nothing computes with.
+    """
     yield from operands(second=True)
     for name, value in NUMBERS.items():
         yield name, lambda torch, value=value: value
     for name, value in {
-        "np.float64(1.5)": np.float64(1.5), "np.float32(1.5)": np.float32(1.5), "np.int32(2)": np.int32(2),
-        "np.bool_(True)": np.bool_(True), "ndarray f64": np.array([1.5, 2.5, 0.5]), "ndarray i64": np.array([1, 2, 3]),
-        "ndarray f32 0-d": np.array(1.5, np.float32), "None": None, "text": "a", "list": [1.0, 2.0, 3.0],
+        "np.float64(1.5)": np.float64(1.5), "np.float32(1.5)": np.float32(1.5),
+        "np.int32(2)": np.int32(2),
+        "np.bool_(True)": np.bool_(True), "ndarray f64": np.array([1.5, 2.5, 0.5]),
+        "ndarray i64": np.array([1, 2, 3]),
+        "ndarray f32 0-d": np.array(1.5, np.float32), "None": None, "text": "a", "list": [1.0, 2.0,
+        3.0],
     }.items():  # fmt: skip
         yield name, lambda torch, value=value: value
 
@@ -60,7 +100,12 @@ class Outcome:
     """What an expression does with one of the libraries."""
 
     def __init__(self, torch: ModuleType, code: CodeType, given: Mapping[str, Any]) -> None:
-        scope = {"torch": torch, "np": np, "F": torch.nn.functional, **{k: make(torch) for k, make in given.items()}}
+        scope = {
+            "torch": torch,
+            "np": np,
+            "F": torch.nn.functional,
+            **{k: make(torch) for k, make in given.items()},
+        }
         self.error: Exception | None = None
         self.value: Any = None
         with warnings.catch_warnings(record=True) as caught:
@@ -82,7 +127,13 @@ def plain(torch: ModuleType, value: Any) -> Any:
     """Return a value as nested tuples of facts that can be compared across the libraries."""
     if isinstance(value, torch.Tensor):
         found = value.detach()
-        return ("tensor", str(value.dtype).removeprefix("torch."), tuple(value.shape), value.requires_grad, found.tolist())
+        return (
+            "tensor",
+            str(value.dtype).removeprefix("torch."),
+            tuple(value.shape),
+            value.requires_grad,
+            found.tolist(),
+        )
     if isinstance(value, np.ndarray):
         return ("array", value.dtype.name, value.shape, value.tolist())
     if isinstance(value, np.generic):
@@ -99,13 +150,19 @@ def close(a: Any, b: Any, tolerance: float = 1e-10) -> bool:
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
         if len(a) > 2 and isinstance(a[1], str):
             tolerance = _TOLERANCE.get(a[1], tolerance)
-        return type(a) is type(b) and len(a) == len(b) and all(close(x, y, tolerance) for x, y in zip(a, b, strict=True))
+        return (
+            type(a) is type(b)
+            and len(a) == len(b)
+            and all(close(x, y, tolerance) for x, y in zip(a, b, strict=True))
+        )
     if type(a) is not type(b):
         return False
     if isinstance(a, complex):
         return close(a.real, b.real, tolerance) and close(a.imag, b.imag, tolerance)
     if isinstance(a, float):
-        return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
+        return (math.isnan(a) and math.isnan(b)) or math.isclose(
+            a, b, rel_tol=tolerance, abs_tol=tolerance
+        )
     return bool(a == b)
 
 
@@ -114,7 +171,11 @@ def difference(expected: Outcome, found: Outcome, *, sentences: bool) -> str:
     if expected.error is None and found.error is None:
         if not close(expected.value, found.value):
             return "value"
-        return "" if set(expected.warned) == set(found.warned) else f"warning {expected.warned} {found.warned}"
+        return (
+            ""
+            if set(expected.warned) == set(found.warned)
+            else f"warning {expected.warned} {found.warned}"
+        )
     if "complex32" in str(found.error):
         return ""  # a dtype that NumPy hasn't, and neither has the shim, which says so
     if expected.error is None or found.error is None:
@@ -130,8 +191,12 @@ def first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def compare(expression: str, given: Mapping[str, Any], *, sentences: bool = True) -> tuple[str, Outcome, Outcome]:
+def compare(
+    expression: str, given: Mapping[str, Any], *, sentences: bool = True
+) -> tuple[str, Outcome, Outcome]:
     """Evaluate an expression with both libraries; returns the difference and the outcomes."""
     code = compile(expression, "<grid>", "eval")
-    expected, found = (Outcome(importlib.import_module(name), code, given) for name in ("torch", "functrace.torch"))
+    expected, found = (
+        Outcome(importlib.import_module(name), code, given) for name in ("torch", "functrace.torch")
+    )
     return difference(expected, found, sentences=sentences), expected, found

@@ -7,14 +7,15 @@ A parity script is a file in ``scripts/`` with a docstring that says what it sho
         log("square", x * x)                         # values, dtype, shape, requires_grad, grad_fn
         log.error("twice", lambda: broken(x))        # the class and the message of the exception
 
-It imports nothing of torch itself. Warnings are logged where they are raised. Lines are compared word for word, numbers
-up to the tolerance of the precision that is logged.
+It imports nothing of torch itself. Warnings are logged where they are raised. Lines are compared
+word for word, numbers up to the tolerance of the precision that is logged.
 
-The same lines are kept in ``tests/torch/recorded/``, so that the shim is also checked where PyTorch isn't installed:
+The same lines are kept in ``tests/torch/recorded/``, so that the shim is also checked where PyTorch
+isn't installed:
 
-    python -m tests.peers.torch.harness record              # write what is missing or differs (needs torch 2.13.0)
-    python -m tests.peers.torch.harness show function_ctx   # what the real PyTorch logs
-    python -m tests.peers.torch.harness diff function_ctx   # PyTorch against the shim
+    python -m tests.peers.torch.harness record              # write what is missing or differs
+    (needs torch 2.13.0) python -m tests.peers.torch.harness show function_ctx   # what the real
+    PyTorch logs python -m tests.peers.torch.harness diff function_ctx   # PyTorch against the shim
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ VERSION = "2.13.0"
 
 DIGITS = 5
 TOLERANCE = 2e-4
-"""Relative difference at which two logged numbers are the same: a little over the last digit that is logged."""
+"""Relative difference at which two logged numbers are the same: a little over the last digit that
+is logged.
+"""
 
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+\.\d*(?:e[-+]?\d+)?(?![\w.])")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
@@ -53,11 +56,15 @@ class Log:
     def __call__(self, *values: Any) -> None:
         """Log values on one line: strings as they are, the rest as `describe` shows it."""
         self.lines.append(
-            " ".join(v if isinstance(v, str) else describe(self.torch, v) for v in values).replace("\n", "\\n")
+            " ".join(v if isinstance(v, str) else describe(self.torch, v) for v in values).replace(
+                "\n", "\\n"
+            )
         )
 
     def error(self, label: str, attempt: Callable[[], Any]) -> None:
-        """Log the class and the message of the exception that ``attempt`` raises, or the value that it returns."""
+        """Log the class and the message of the exception that ``attempt`` raises, or the value that
+        it returns.
+        """
         try:
             value = attempt()
         except Exception as error:
@@ -76,15 +83,23 @@ def _plain(message: str) -> str:
 
 
 def describe(torch: ModuleType, value: Any) -> str:
-    """Return a value as text that both libraries agree on: tensors by value and metadata, nodes by name."""
+    """Return a value as text that both libraries agree on: tensors by value and metadata, nodes by
+    name.
+    """
     if isinstance(value, torch.Tensor):
         plain = value.detach()
         if getattr(plain, "_is_zerotensor", bool)():
             plain = plain.clone()  # PyTorch's zeros without memory cannot be listed
-        parts = [_numbers(plain.tolist()), str(value.dtype).removeprefix("torch."), str(tuple(value.shape))]
+        parts = [
+            _numbers(plain.tolist()),
+            str(value.dtype).removeprefix("torch."),
+            str(tuple(value.shape)),
+        ]
         if value.requires_grad:
             node = value.grad_fn
-            parts.append("leaf, requires_grad" if node is None else f"grad_fn={type(node).__name__}")
+            parts.append(
+                "leaf, requires_grad" if node is None else f"grad_fn={type(node).__name__}"
+            )
         return f"tensor({', '.join(parts)})"
     if isinstance(value, str):
         return repr(value)
@@ -95,7 +110,11 @@ def describe(torch: ModuleType, value: Any) -> str:
     if isinstance(value, type):
         return value.__name__
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{describe(torch, k)}: {describe(torch, v)}" for k, v in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f"{describe(torch, k)}: {describe(torch, v)}" for k, v in value.items())
+            + "}"
+        )
     if isinstance(value, list | tuple):
         body = ", ".join(describe(torch, v) for v in value)
         return f"[{body}]" if isinstance(value, list) else f"({body})"
@@ -122,7 +141,9 @@ def scripts(names: Sequence[str] = ()) -> list[Path]:
 
 
 def run(script: Path, torch: ModuleType, log: Log | None = None) -> list[str]:
-    """Return what a script logs on ``torch`` (the real one, or the shim); a log that is given has it also if it stops."""
+    """Return what a script logs on ``torch`` (the real one, or the shim); a log that is given has
+    it also if it stops.
+    """
     spec = importlib.util.spec_from_file_location(f"parity_{script.stem}", script)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -131,7 +152,10 @@ def run(script: Path, torch: ModuleType, log: Log | None = None) -> list[str]:
     always = getattr(torch, "set_warn_always", None)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        for message in ("`torch.jit", "Attempted to insert a get_attr Node"):  # PyTorch's own affairs
+        for message in (
+            "`torch.jit",
+            "Attempted to insert a get_attr Node",
+        ):  # PyTorch's own affairs
             warnings.filterwarnings("ignore", message)
         warnings.showwarning = log.warning  # type: ignore[assignment]
         if always is not None:
@@ -139,7 +163,9 @@ def run(script: Path, torch: ModuleType, log: Log | None = None) -> list[str]:
         try:
             module.run(torch, log)
         except Exception as error:
-            error.add_note(f"while running {script.name}, after these lines:\n  " + "\n  ".join(log.lines[-5:]))
+            error.add_note(
+                f"while running {script.name}, after these lines:\n  " + "\n  ".join(log.lines[-5:])
+            )
             raise
         finally:
             if always is not None:
@@ -209,7 +235,9 @@ def main(arguments: Sequence[str]) -> None:
             print("\n".join([f"== {script.stem}", *expected]))
         else:
             found = run(script, importlib.import_module("functrace.torch"))
-            print(f"== {script.stem}\n{differences(expected, found) or f'{len(found)} lines, all the same'}")
+            print(
+                f"== {script.stem}\n{differences(expected, found) or f'{len(found)} lines, all the same'}"
+            )
 
 
 if __name__ == "__main__":

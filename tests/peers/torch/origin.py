@@ -1,13 +1,16 @@
 """PyTorch's own Python files, unmodified, on the floor that `functrace.torch` gives them.
 
-    torch = origin.install()             # in a process of its own, which has not imported the real torch
+    torch = origin.install()             # in a process of its own, which has not imported the real
+    torch
 
-`install` puts a ``torch`` into ``sys.modules``. The files of `ORIGINALS` are executed from an installed PyTorch, which is
-found and not imported, under their real names. Every other ``torch.…`` is a facade: its names are those of
-`functrace.torch` and, where that has none, those of `STUBS`: what is of the compiled, CUDA, TorchScript or FX side.
+`install` puts a ``torch`` into ``sys.modules``. The files of `ORIGINALS` are executed from an
+installed PyTorch, which is found and not imported, under their real names. Every other ``torch.…``
+is a facade: its names are those of `functrace.torch` and, where that has none, those of `STUBS`:
+what is of the compiled, CUDA, TorchScript or FX side.
 
     python -m tests.peers.torch.origin list                    # what is stubbed, and why
-    python -m tests.peers.torch.origin diff function_basics    # parity scripts there, beside what PyTorch logged
+    python -m tests.peers.torch.origin diff function_basics    # parity scripts there, beside what
+    PyTorch logged
 """
 
 from __future__ import annotations
@@ -77,16 +80,22 @@ HELPERS = (
 )
 """What they import of PyTorch's Python that needs no floor."""
 FROM_ORIGINALS = {
-    "torch.nn": {"Module": "torch.nn.modules.module", "Buffer": "torch.nn.parameter", "Parameter": "torch.nn.parameter"},
+    "torch.nn": {
+        "Module": "torch.nn.modules.module",
+        "Buffer": "torch.nn.parameter",
+        "Parameter": "torch.nn.parameter",
+    },
     "torch.testing": {"make_tensor": "torch.testing._creation"},
-    "torch": dict.fromkeys(("enable_grad", "inference_mode", "no_grad", "set_grad_enabled"), "torch.autograd"),
+    "torch": dict.fromkeys(
+        ("enable_grad", "inference_mode", "no_grad", "set_grad_enabled"), "torch.autograd"
+    ),
 }
 """Names that PyTorch's packages take from these files."""
 METHODS = ("backward", "register_hook", "register_post_accumulate_grad_hook")
 """Methods of tensors that are those of PyTorch's ``_tensor.py``, put in the place of ours."""
 
 
-# -- stubs -------------------------------------------------------------------------------------------------------------
+# -- stubs -----------------------------------------------------------------------------------------
 
 
 def _off(*_args: object, **_kwargs: object) -> bool:
@@ -130,7 +139,10 @@ class _Traces:
     def __iter__(self) -> Iterator[list[dict[str, str]]]:
         for lines in self.mode.traces:
             parts = [line.rsplit(":", 2) for line in lines]
-            yield [{"name": "__torch_dispatch__"}, *({"filename": f, "line": n, "name": name} for f, n, name in parts)]
+            yield [
+                {"name": "__torch_dispatch__"},
+                *({"filename": f, "line": n, "name": name} for f, n, name in parts),
+            ]
 
 
 @contextmanager
@@ -148,13 +160,22 @@ class _Word:
 
 
 def _with_lists_of_its_own(function: Any) -> Any:
-    """Return a function that appends to copies of the lists that it closes over: our vmap runs it again for a graph."""
+    """Return a function that appends to copies of the lists that it closes over: our vmap runs it
+    again for a graph.
+    """
     held = [cell.cell_contents for cell in function.__closure__ or ()]
     cells = tuple([CellType(list(value) if isinstance(value, list) else value) for value in held])
-    return FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, cells)
+    return FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, cells
+    )
 
 
-def _vmap(function: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, allow_none_pass_through: bool = False) -> Any:
+def _vmap(
+    function: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    allow_none_pass_through: bool = False,
+) -> Any:
     runs = iter([function])
 
     def plain(*args: Any) -> Any:
@@ -188,16 +209,21 @@ def _apply(function: type[FunctionBase], *args: Any, **kwargs: Any) -> Any:
 
 
 PROFILER = (
-    "_KinetoEvent", "_ProfilerResult", "_add_metadata_json", "_disable_profiler", "_disable_profiler_legacy",
-    "_enable_profiler", "_enable_profiler_legacy", "_enable_record_function", "_is_kineto_stopped", "_kineto_step",
-    "_prepare_profiler", "_profiler_enabled", "_record_function_with_args_enter", "_record_function_with_args_exit",
-    "_set_empty_test_observer", "_supported_activities", "_toggle_collection_dynamic", "DeviceType", "ProfilerEvent",
+    "_KinetoEvent", "_ProfilerResult", "_add_metadata_json", "_disable_profiler",
+    "_disable_profiler_legacy",
+    "_enable_profiler", "_enable_profiler_legacy", "_enable_record_function", "_is_kineto_stopped",
+    "_kineto_step",
+    "_prepare_profiler", "_profiler_enabled", "_record_function_with_args_enter",
+    "_record_function_with_args_exit",
+    "_set_empty_test_observer", "_supported_activities", "_toggle_collection_dynamic",
+    "DeviceType", "ProfilerEvent",
     "kineto_available",
 )  # fmt: skip
 
 DISPATCH_KEY = enum.Enum("DispatchKey", "ADInplaceOrView PreDispatch")
 INTERPRETERS = (
-    "_add_batch_dim", "_jvp_decrement_nesting", "_jvp_increment_nesting", "_remove_batch_dim", "_unwrap_for_grad",
+    "_add_batch_dim", "_jvp_decrement_nesting", "_jvp_increment_nesting", "_remove_batch_dim",
+    "_unwrap_for_grad",
     "_vmap_decrement_nesting", "_vmap_increment_nesting",
 )  # fmt: skip
 
@@ -212,8 +238,12 @@ STUBBED: dict[str, dict[str, Any]] = {
         "torch._subclasses.fake_tensor.FakeTensor": _kind("FakeTensor"),
         "torch._subclasses.functional_tensor.FunctionalTensorMode": _kind("FunctionalTensorMode"),
         "torch._subclasses.schema_check_mode.SchemaCheckMode": _kind("SchemaCheckMode"),
-        "torch.fx.experimental.proxy_tensor.ProxyTorchDispatchMode": _kind("ProxyTorchDispatchMode"),
-        "torch._subclasses.functional_tensor.FunctionalTensor": type("FunctionalTensor", (), {"metadata_fns": ()}),
+        "torch.fx.experimental.proxy_tensor.ProxyTorchDispatchMode": _kind(
+            "ProxyTorchDispatchMode"
+        ),
+        "torch._subclasses.functional_tensor.FunctionalTensor": type(
+            "FunctionalTensor", (), {"metadata_fns": ()}
+        ),
         "torch.compiler._is_non_strict_tracing": _off,
         "torch.compiler.is_compiling": _off,
         "torch._dynamo.disable": _undecorated,
@@ -251,7 +281,10 @@ STUBBED: dict[str, dict[str, Any]] = {
     },
     "the profiler": {
         **{f"torch._C._autograd.{name}": _nothing for name in PROFILER},
-        **{f"torch._C._profiler.{name}": _nothing for name in ("ProfilerActivity", "ProfilerConfig", "ProfilerState")},
+        **{
+            f"torch._C._profiler.{name}": _nothing
+            for name in ("ProfilerActivity", "ProfilerConfig", "ProfilerState")
+        },
         "torch.autograd.profiler": ModuleType("torch.autograd.profiler"),
     },
     "what PyTorch's C++ side does when it is loaded": {
@@ -297,13 +330,26 @@ STUBBED: dict[str, dict[str, Any]] = {
     "sparse, quantized and nested tensors": {
         **{
             f"torch.{name}": _Word(name)
-            for name in ("_mkldnn", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr")
+            for name in (
+                "_mkldnn",
+                "sparse_bsc",
+                "sparse_bsr",
+                "sparse_coo",
+                "sparse_csc",
+                "sparse_csr",
+            )
         },
         "torch.nested._internal.nested_tensor.NestedTensor": _kind("NestedTensor"),
     },
     "dtypes that are not here": {
-        **{f"torch.{name}": _Word(name) for name in ("bfloat16", "complex32", "uint16", "uint32", "uint64")},
-        **{f"torch.{name}": _Word(name) for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")},
+        **{
+            f"torch.{name}": _Word(name)
+            for name in ("bfloat16", "complex32", "uint16", "uint32", "uint64")
+        },
+        **{
+            f"torch.{name}": _Word(name)
+            for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+        },
     },
     "exchange of tensors with other libraries in C": {
         "torch._C._dlpack_exchange_api": _nothing,
@@ -315,7 +361,9 @@ STUBBED: dict[str, dict[str, Any]] = {
         "torch.DispatchKey": DISPATCH_KEY,
         "torch._C.DispatchKey": DISPATCH_KEY,
         "torch._C._SetExcludeDispatchKeyGuard": _no_context,
-        "torch._C._TorchDispatchModeKey": enum.Enum("_TorchDispatchModeKey", "FAKE FUNCTIONAL PROXY"),
+        "torch._C._TorchDispatchModeKey": enum.Enum(
+            "_TorchDispatchModeKey", "FAKE FUNCTIONAL PROXY"
+        ),
         "torch._C._get_dispatch_mode": _nothing,
         "torch._ops._len_torch_dispatch_stack_pre_dispatch": _zero,
         "torch._ops._pop_mode_from_pre_dispatch": _nothing,
@@ -332,13 +380,17 @@ class Stub(NamedTuple):
     because: str
 
 
-STUBS = {name: Stub(value, because) for because, names in STUBBED.items() for name, value in names.items()}
+STUBS = {
+    name: Stub(value, because)
+    for because, names in STUBBED.items()
+    for name, value in names.items()
+}
 """By full name."""
 READ: set[str] = set()
 """The stubs that were read."""
 
 
-# -- modules -----------------------------------------------------------------------------------------------------------
+# -- modules ---------------------------------------------------------------------------------------
 
 
 def shim(name: str) -> ModuleType | None:
@@ -352,7 +404,9 @@ def shim(name: str) -> ModuleType | None:
 
 
 def is_module(name: str) -> bool:
-    """Return whether a name is one of an original file, of a module of the shim's, or of what holds such or stubs."""
+    """Return whether a name is one of an original file, of a module of the shim's, or of what holds
+    such or stubs.
+    """
     if name in STUBS:
         return isinstance(STUBS[name].value, ModuleType)
     known = (*ORIGINALS, *HELPERS, *STUBS)
@@ -391,7 +445,9 @@ class Finder(MetaPathFinder, Loader):
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: object = None, target: object = None
+    ) -> ModuleSpec | None:
         """Return where a module comes from."""
         if fullname.partition(".")[0] != "torch":
             return None
@@ -399,7 +455,9 @@ class Finder(MetaPathFinder, Loader):
             file = self.root.joinpath(*fullname.split(".")[1:])
             places = [str(file)] if file.is_dir() else None
             file = file / "__init__.py" if places else file.with_suffix(".py")
-            return importlib.util.spec_from_file_location(fullname, file, submodule_search_locations=places)
+            return importlib.util.spec_from_file_location(
+                fullname, file, submodule_search_locations=places
+            )
         if fullname == "torch" or is_module(fullname):
             return ModuleSpec(fullname, self, is_package=True)
         raise ModuleNotFoundError(f"neither the shim nor the stubs have {fullname}", name=fullname)
@@ -416,21 +474,29 @@ class Finder(MetaPathFinder, Loader):
 
 
 def install() -> ModuleType:
-    """Return a ``torch`` made of PyTorch's files over the shim, which is ``torch`` in this process from now on."""
+    """Return a ``torch`` made of PyTorch's files over the shim, which is ``torch`` in this process
+    from now on.
+    """
     assert "torch" not in sys.modules, "a torch is imported already"
     spec = PathFinder.find_spec("torch")
-    assert spec is not None and spec.submodule_search_locations, "there is no PyTorch to take files from"
+    assert spec is not None and spec.submodule_search_locations, (
+        "there is no PyTorch to take files from"
+    )
     sys.meta_path.insert(0, Finder(Path(spec.submodule_search_locations[0])))
     torch = importlib.import_module("torch")
     for name in ORIGINALS:
         importlib.import_module(name)
     for name in METHODS:
-        setattr(Tensor, name, _of_plain_tensors(vars(torch._tensor.Tensor)[name], vars(Tensor)[name]))
+        setattr(
+            Tensor, name, _of_plain_tensors(vars(torch._tensor.Tensor)[name], vars(Tensor)[name])
+        )
     return torch
 
 
 def _of_plain_tensors(theirs: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
-    """Return PyTorch's method; among traced values ours, since there a transform takes the place of the graph."""
+    """Return PyTorch's method; among traced values ours, since there a transform takes the place of
+    the graph.
+    """
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         return (ours if isinstance(self._array, Tracer) else theirs)(self, *args, **kwargs)
@@ -438,11 +504,13 @@ def _of_plain_tensors(theirs: Callable[..., Any], ours: Callable[..., Any]) -> C
     return method
 
 
-# -- what is asked of a process of its own --------------------------------------------------------------------------------
+# -- what is asked of a process of its own ---------------------------------------------------------
 
 
 def logs(names: Sequence[str]) -> dict[str, Any]:
-    """Return what parity scripts log, with a last line that says why one stopped; and what was loaded and read for them."""
+    """Return what parity scripts log, with a last line that says why one stopped; and what was
+    loaded and read for them.
+    """
     torch = install()
     found = {}
     for script in scripts(names):
@@ -453,7 +521,11 @@ def logs(names: Sequence[str]) -> dict[str, Any]:
             log(f"stopped: {type(error).__name__}: {error}")
         found[script.stem] = log.lines
     files = {name: getattr(sys.modules[name], "__file__", None) for name in ORIGINALS}
-    compiled = [name for name in sys.modules if name.partition(".")[0] == "torch" and _is_compiled(sys.modules[name])]
+    compiled = [
+        name
+        for name in sys.modules
+        if name.partition(".")[0] == "torch" and _is_compiled(sys.modules[name])
+    ]
     return {"logs": found, "files": files, "compiled": compiled, "read": sorted(READ)}
 
 
@@ -465,7 +537,9 @@ def needless() -> list[str]:
     """Return the stubs of names that the shim has."""
     install()
     return [
-        name for name in STUBS if not is_module(name) and hasattr(shim(name.rpartition(".")[0]), name.rpartition(".")[2])
+        name
+        for name in STUBS
+        if not is_module(name) and hasattr(shim(name.rpartition(".")[0]), name.rpartition(".")[2])
     ]
 
 
@@ -479,7 +553,10 @@ def verdict(torch: ModuleType, expression: str) -> str:
     """Return what a library's ``gradcheck`` says of one expression of the tensors m, v, p, z and t."""
     rng = np.random.default_rng(5)
     shapes: dict[str, tuple[int, ...]] = {"m": (2, 3), "v": (3,), "p": (2,), "z": (), "t": (4,)}
-    tensors = {name: torch.from_numpy(rng.uniform(0.6, 0.9, n)).requires_grad_() for name, n in shapes.items()}
+    tensors = {
+        name: torch.from_numpy(rng.uniform(0.6, 0.9, n)).requires_grad_()
+        for name, n in shapes.items()
+    }
     others = {"i": torch.tensor([1, 0]), "ij": torch.tensor([[1, 2]])}
     code = compile(expression, "<expression>", "eval")
 
@@ -489,20 +566,30 @@ def verdict(torch: ModuleType, expression: str) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return str(torch.autograd.gradcheck(function, tuple(tensors.values()), check_batched_grad=True))
+            return str(
+                torch.autograd.gradcheck(function, tuple(tensors.values()), check_batched_grad=True)
+            )
         except Exception as error:
             return f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
 def wrong_rule() -> dict[str, str]:
-    """Return what PyTorch's ``gradcheck`` says of an operation of the shim's with the derivative of another function."""
+    """Return what PyTorch's ``gradcheck`` says of an operation of the shim's with the derivative of
+    another function.
+    """
     torch = install()
     wrong = Op("SinBackward0", ew.sin, (("self", 0),), derived=ew.sinh)
     x = torch.tensor([0.3, 1.2], dtype=torch.float64, requires_grad=True)
     said = {}
-    for label, settings in {"slow": {}, "fast": {"fast_mode": True}, "batched": {"check_batched_grad": True}}.items():
+    for label, settings in {
+        "slow": {},
+        "fast": {"fast_mode": True},
+        "batched": {"check_batched_grad": True},
+    }.items():
         try:
-            said[label] = str(torch.autograd.gradcheck(lambda y: apply(wrong, (y,)), (x,), **settings))
+            said[label] = str(
+                torch.autograd.gradcheck(lambda y: apply(wrong, (y,)), (x,), **settings)
+            )
         except Exception as error:
             said[label] = f"{type(error).__name__}: {error}"
     return said
@@ -514,7 +601,9 @@ def modules() -> list[Any]:
 
 
 def module(torch: ModuleType) -> list[Any]:
-    """Return what a module with hooks of every kind computes on a library, itself and by ``functional_call``."""
+    """Return what a module with hooks of every kind computes on a library, itself and by
+    ``functional_call``.
+    """
     seen: list[Any] = []
 
     def shown(values: Any) -> Any:
@@ -544,7 +633,9 @@ def module(torch: ModuleType) -> list[Any]:
     net.register_forward_pre_hook(lambda _, args: seen.append(["before", shown(args)]))
     net.inner.register_forward_hook(lambda _, args, result: result * 10)
     net.register_full_backward_pre_hook(lambda _, grads: tuple(g * 3 for g in grads))
-    handle = net.inner.register_full_backward_hook(lambda _, before, after: seen.append([shown(before), shown(after)]))
+    handle = net.inner.register_full_backward_hook(
+        lambda _, before, after: seen.append([shown(before), shown(after)])
+    )
     net.register_full_backward_hook(lambda _, before, after: tuple(g + 1 for g in before))
     others = {"inner.weight": torch.tensor([1.0, -1.0]), "inner.offset": torch.zeros(2)}
     for call in (net, lambda x: torch.func.functional_call(net, others, (x,), {"power": 2})):
@@ -553,27 +644,40 @@ def module(torch: ModuleType) -> list[Any]:
         seen.append([shown(found), shown(x.grad), shown(net.inner.weight.grad)])
     handle.remove()
     stacked, buffers = torch.func.stack_module_state([net.inner, Scale()])
-    seen.append([[name, shown(value), value.requires_grad] for name, value in (*stacked.items(), *buffers.items())])
+    seen.append(
+        [
+            [name, shown(value), value.requires_grad]
+            for name, value in (*stacked.items(), *buffers.items())
+        ]
+    )
     plain = Scale()
-    ensemble = torch.func.vmap(lambda p, b: torch.func.functional_call(plain, (p, b), x.detach()))(stacked, buffers)
+    ensemble = torch.func.vmap(lambda p, b: torch.func.functional_call(plain, (p, b), x.detach()))(
+        stacked, buffers
+    )
     seen.append(shown(ensemble))
     seen.append(sorted(net.state_dict()))
     return seen
 
 
-JOBS: dict[str, Callable[..., Any]] = {job.__name__: job for job in (logs, modules, needless, verdicts, wrong_rule)}
+JOBS: dict[str, Callable[..., Any]] = {
+    job.__name__: job for job in (logs, modules, needless, verdicts, wrong_rule)
+}
 
 
 def ask(job: str, *arguments: Any) -> Any:
     """Return what a job returns, done in a process of its own."""
     command = [sys.executable, "-m", "tests.peers.torch.origin", "job", job, json.dumps(arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[3], check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=Path(__file__).parents[3], check=False
+    )
     assert not done.returncode, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run the command line: ``list``, ``diff`` and names of scripts, or ``job``, its name and its arguments."""
+    """Run the command line: ``list``, ``diff`` and names of scripts, or ``job``, its name and its
+    arguments.
+    """
     command, *rest = arguments
     if command == "list":
         for because, names in STUBBED.items():
@@ -582,7 +686,9 @@ def main(arguments: Sequence[str]) -> None:
         found = logs(rest)["logs"]
         for script in scripts(rest):
             lines = found[script.stem]
-            print(f"== {script.stem}\n{differences(recorded(script), lines) or f'{len(lines)} lines, all the same'}")
+            print(
+                f"== {script.stem}\n{differences(recorded(script), lines) or f'{len(lines)} lines, all the same'}"
+            )
     else:
         print(json.dumps(JOBS[rest[0]](*json.loads(rest[1]))))
 

@@ -1,7 +1,9 @@
-"""Write functrace/torch/schemas.txt from the installed PyTorch: ``python -m tests.peers.torch.schemas``.
+"""Write functrace/torch/schemas.txt from the installed PyTorch: ``python -m
+tests.peers.torch.schemas``.
 
-One line for each overload of ``aten`` that computes with tensors: all of those that a function of the shim is called after,
-and of the others what has no ``out=`` and belongs to no kind of tensor that there is not here.
+One line for each overload of ``aten`` that computes with tensors: all of those that a function of
+the shim is called after, and of the others what has no ``out=`` and belongs to no kind of tensor
+that there is not here.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ _ELSEWHERE = re.compile(
     r"|_use_|_functional_sym|vulkan|named|(?<!_to)_copy\b|_out\b|\.out\b|_for_test|philox|jagged|int4pack|int8pack|4bit|_cslt|coo_|csr_"
     r"|thnn|lstm|gru|rnn|_cast_|fake_|xla|batch_dim|foobar|spdiags|convert_weight|mps|wrapped_|_sparsity"
 )
-_NOT_OF_TENSORS = re.compile(r"Dimname|Stream|Storage|\bt\[\]|\bt\b(?=\))|Future|Dict\(|torch\.classes|DeviceMesh|\.\.\.")
+_NOT_OF_TENSORS = re.compile(
+    r"Dimname|Stream|Storage|\bt\[\]|\bt\b(?=\))|Future|Dict\(|torch\.classes|DeviceMesh|\.\.\."
+)
 
 
 def names() -> set[str]:

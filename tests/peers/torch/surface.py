@@ -1,7 +1,10 @@
-"""Record the names of PyTorch's autograd surface from the installed torch: ``python -m tests.peers.torch.surface``.
+"""Record the names of PyTorch's autograd surface from the installed torch: ``python -m
+tests.peers.torch.surface``.
 
-Of a module: what it exports, the public functions and classes that it defines, and the private names below, which PyTorch's
-tests and other libraries reach for. Of the compiled half: what PyTorch's own Python files for automatic differentiation ask
+Of a module: what it exports, the public functions and classes that it defines, and the private
+names below, which PyTorch's
+tests and other libraries reach for. Of the compiled half: what PyTorch's own Python files for
+automatic differentiation ask
 of it. Of tensors and of ``torch``: what code about gradients is written with.
 """
 
@@ -17,12 +20,16 @@ from tests.peers.torch.harness import VERSION, real_torch
 from tests.torch.coverage import AREAS, RECORD, Parameters, has, parameters, place
 
 FILES = (
-    "autograd/__init__", "autograd/function", "autograd/graph", "autograd/functional", "autograd/gradcheck",
-    "autograd/forward_ad", "autograd/grad_mode", "autograd/anomaly_mode", "autograd/variable", "utils/checkpoint",
+    "autograd/__init__", "autograd/function", "autograd/graph", "autograd/functional",
+    "autograd/gradcheck",
+    "autograd/forward_ad", "autograd/grad_mode", "autograd/anomaly_mode", "autograd/variable",
+    "utils/checkpoint",
     "utils/hooks",
 )  # fmt: skip
 """Those that ask the compiled half."""
-ASKED = re.compile(r"torch\._C(?P<place>\._autograd|\._functions|)\.(?P<name>[A-Za-z]\w+|_(?!autograd\b|functions\b)\w+)")
+ASKED = re.compile(
+    r"torch\._C(?P<place>\._autograd|\._functions|)\.(?P<name>[A-Za-z]\w+|_(?!autograd\b|functions\b)\w+)"
+)
 
 NAMES = {
     "torch.autograd": """
@@ -90,14 +97,28 @@ NAMES = {
 def names(torch: ModuleType, area: str, owner: object) -> set[str]:
     """Return the names of an area."""
     found = set(NAMES.get(area, "").split())
-    if isinstance(owner, ModuleType) and area.startswith(("torch.autograd", "torch.utils", "torch.func")):
+    if isinstance(owner, ModuleType) and area.startswith(
+        ("torch.autograd", "torch.utils", "torch.func")
+    ):
         found |= set(getattr(owner, "__all__", ()))
-        mine = (n for n, value in vars(owner).items() if getattr(value, "__module__", None) == owner.__name__)
+        mine = (
+            n
+            for n, value in vars(owner).items()
+            if getattr(value, "__module__", None) == owner.__name__
+        )
         found |= {name for name in mine if not name.startswith("_")}
     if area.startswith("torch._C"):
         assert torch.__file__ is not None
-        texts = [(Path(torch.__file__).parent / f"{file}.py").read_text(encoding="utf-8") for file in FILES]
-        found |= {m["name"] for text in texts for m in ASKED.finditer(text) if f"torch._C{m['place']}" == area}
+        texts = [
+            (Path(torch.__file__).parent / f"{file}.py").read_text(encoding="utf-8")
+            for file in FILES
+        ]
+        found |= {
+            m["name"]
+            for text in texts
+            for m in ASKED.finditer(text)
+            if f"torch._C{m['place']}" == area
+        }
     return found
 
 
@@ -113,7 +134,9 @@ def surface(torch: ModuleType) -> str:
     lines = [f'{{"version": "{VERSION}", "areas": {{']
     for k, (area, found) in enumerate(areas.items()):
         lines += [f"{json.dumps(area)}: {{"]
-        lines += [",\n".join(f"{json.dumps(name)}: {json.dumps(given)}" for name, given in found.items())]
+        lines += [
+            ",\n".join(f"{json.dumps(name)}: {json.dumps(given)}" for name, given in found.items())
+        ]
         lines += ["}," if k + 1 < len(areas) else "}"]
     return "\n".join([*lines, "}}"]) + "\n"
 

@@ -1,4 +1,6 @@
-"""Functions give the values, gradients, second gradients, nodes and saved fields that PyTorch's give."""
+"""Functions give the values, gradients, second gradients, nodes and saved fields that PyTorch's
+give.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,10 @@ if torch.__version__.split("+")[0] != VERSION:
 
 NODES_OF_OUR_OWN = {
     "m.mT", "swap", "dtype=", "dist(",
-    "einsum", "nansum", "m.take(", "masked_select", "index_copy", "m.__rsub__", "torch.rsub(m, v, alpha=2)", "unsafe_chunk",
-    "torch.diag(m", "torch.nansum", "remainder", "%", "fmod", "//", "rsqrt", "tensor_split", "m.H", "rsub",
+    "einsum", "nansum", "m.take(", "masked_select", "index_copy", "m.__rsub__",
+    "torch.rsub(m, v, alpha=2)", "unsafe_chunk",
+    "torch.diag(m", "torch.nansum", "remainder", "%", "fmod", "//", "rsqrt", "tensor_split", "m.H",
+    "rsub",
 }  # fmt: skip
 """Parts of expressions whose graph is made of other nodes than PyTorch's, or that save more."""
 
@@ -35,7 +39,9 @@ def _warning_always() -> Iterator[None]:
 
 
 def seen(library: ModuleType, expression: str) -> dict[str, Any]:
-    """Return what an expression gives: values, the node and what it saved, gradients, and gradients of those."""
+    """Return what an expression gives: values, the node and what it saved, gradients, and gradients
+    of those.
+    """
     given = leaves(library)
     try:
         value = eval(expression, {"torch": library, **given})
@@ -48,7 +54,9 @@ def seen(library: ModuleType, expression: str) -> dict[str, Any]:
     if node is None:
         return facts
     facts["node"] = type(node).__name__
-    facts["fields"] = {name: shown(library, node, name) for name in dir(node) if name.startswith("_saved_")}
+    facts["fields"] = {
+        name: shown(library, node, name) for name in dir(node) if name.startswith("_saved_")
+    }
     facts["next"] = [type(n).__name__ for n, _ in node.next_functions]
     wanted = [y for y in outputs if y.requires_grad and y.dtype.is_floating_point]
     total = sum((y * library.arange(1.0, y.numel() + 1).reshape(y.shape)).sum() for y in wanted)
@@ -76,13 +84,20 @@ def test_functions_differentiate_as_pytorchs(expression: str) -> None:
     expected, found = seen(torch, expression), seen(SHIM, expression)
     if "refused" in expected or "refused" in found:
         error = expected.get("refused")
-        assert error is not None and isinstance(found.get("refused"), type(error)), (expected, found)
+        assert error is not None and isinstance(found.get("refused"), type(error)), (
+            expected,
+            found,
+        )
         assert isinstance(error, TypeError) or first_line(error) == first_line(found["refused"])
         return
     own = any(part in expression for part in NODES_OF_OUR_OWN)
     for name in ("value", "gradients", "second gradients", "backward refused"):
         if name == "second gradients" and expected.get(name) is None:
             continue
-        assert close(expected.get(name), found.get(name), 1e-9), (name, expected.get(name), found.get(name))
+        assert close(expected.get(name), found.get(name), 1e-9), (
+            name,
+            expected.get(name),
+            found.get(name),
+        )
     for name in () if own else ("node", "fields", "next"):
         assert expected.get(name) == found.get(name), name

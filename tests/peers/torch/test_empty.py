@@ -17,8 +17,10 @@ if torch.__version__.split("+")[0] != VERSION:
 
 SHIM = importlib.import_module("functrace.torch")
 SIZES = [
-    ((2, 3, 0), (2, 0, 4)), ((2, 0, 3), (2, 3, 4)), ((2, 3, 4), (2, 4, 0)), ((0, 3, 4), (0, 4, 2)), ((3, 0), (2, 0, 4)),
-    ((2, 3, 0), (0,)), ((2, 3, 0), (0, 4)), ((2, 0, 3), (3,)), ((2, 2, 0, 3), (3, 4)), ((0, 2, 3), (3,)), ((3,), (2, 3, 0)),
+    ((2, 3, 0), (2, 0, 4)), ((2, 0, 3), (2, 3, 4)), ((2, 3, 4), (2, 4, 0)), ((0, 3, 4), (0, 4, 2)),
+    ((3, 0), (2, 0, 4)),
+    ((2, 3, 0), (0,)), ((2, 3, 0), (0, 4)), ((2, 0, 3), (3,)), ((2, 2, 0, 3), (3, 4)), ((0, 2, 3),
+    (3,)), ((3,), (2, 3, 0)),
     ((0,), (2, 0, 3)), ((0,), (0,)), ((0, 3), (3,)), ((3, 0), (0, 2)), ((1, 3, 0), (5, 0, 2)),
 ]  # fmt: skip
 REDUCTIONS = "median nanmedian max min amax amin argmax argmin sum prod mean all any"
@@ -34,7 +36,9 @@ def outcome(lib: ModuleType, f: Any, *sizes: tuple[int, ...], dtype: str = "floa
             out.sum().backward()
     except Exception as error:
         return type(error).__name__, str(error)
-    shown = [None if x.grad is None else (tuple(x.grad.shape), x.grad.tolist()) for x in xs if floats]
+    shown = [
+        None if x.grad is None else (tuple(x.grad.shape), x.grad.tolist()) for x in xs if floats
+    ]
     return str(out.dtype), tuple(out.shape), repr(out.tolist()), shown
 
 
@@ -51,5 +55,8 @@ def test_products_of_empty_matrices(a: tuple[int, ...], b: tuple[int, ...]) -> N
 @pytest.mark.parametrize("name", REDUCTIONS.split())
 def test_reductions_of_nothing(name: str, size: tuple[int, ...], dtype: str) -> None:
     with np.errstate(all="ignore"):
-        found, wanted = (outcome(lib, lambda lib, x: getattr(x, name)(), size, dtype=dtype) for lib in (SHIM, torch))
+        found, wanted = (
+            outcome(lib, lambda lib, x: getattr(x, name)(), size, dtype=dtype)
+            for lib in (SHIM, torch)
+        )
     assert found == wanted

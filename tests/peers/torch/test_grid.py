@@ -1,4 +1,6 @@
-"""Operations do with every dtype, and with every kind of operand, what PyTorch does: values, dtypes, refusals, warnings."""
+"""Operations do with every dtype, and with every kind of operand, what PyTorch does: values,
+dtypes, refusals, warnings.
+"""
 
 from __future__ import annotations
 
@@ -35,22 +37,36 @@ OF_ONE = [f"torch.{name}(x)" for name in _NAMES.split() if hasattr(SHIM, name)] 
     *(f"x.{name}(0)" for name in _ALONG.split()),
     *_SHORT.split(),
     *(f"x.{name}(())" for name in _NOWHERE.split()),
-    "x.sum(dtype=torch.float32)", "x.mean(dtype=torch.float32)", "x.prod(dtype=torch.int32)", "x.sum(dtype=torch.int16)",
-    "torch.tensor(x.tolist())", "torch.full_like(x, 1.5)", "torch.full_like(x, 300)", "torch.full_like(x, True)",
-    "F.relu(x)", "F.softmax(x, 0)", "F.mse_loss(x, x)", "torch.stack([x, x])", "x.new_tensor([1.5])", "x.to('cuda')",
-    "torch.where(x)", "torch.where(x, x, x)", "torch.where(x > 0, 1, 2.)", "torch.where(x > 0, x, 2.)",
-    "torch.where(x != 0, 2, x)", "torch.where(x != 0, 1j, 2)", "torch.where(x > 0, 1, 2)", "torch.zeros(3)[x]",
+    "x.sum(dtype=torch.float32)", "x.mean(dtype=torch.float32)", "x.prod(dtype=torch.int32)",
+    "x.sum(dtype=torch.int16)",
+    "torch.tensor(x.tolist())", "torch.full_like(x, 1.5)", "torch.full_like(x, 300)",
+    "torch.full_like(x, True)",
+    "F.relu(x)", "F.softmax(x, 0)", "F.mse_loss(x, x)", "torch.stack([x, x])",
+    "x.new_tensor([1.5])", "x.to('cuda')",
+    "torch.where(x)", "torch.where(x, x, x)", "torch.where(x > 0, 1, 2.)",
+    "torch.where(x > 0, x, 2.)",
+    "torch.where(x != 0, 2, x)", "torch.where(x != 0, 1j, 2)", "torch.where(x > 0, 1, 2)",
+    "torch.zeros(3)[x]",
     "torch.sin(x, out=torch.zeros(3))", "torch.mul(x, x, out=torch.zeros(3, dtype=torch.int64))",
-    "torch.mul(x, x, out=torch.empty(0))", "torch.cat([x.reshape(-1)] * 2, out=torch.empty(0, dtype=torch.complex128))",
-    "x.dtype.to_complex()", "torch.is_floating_point(x)", "torch.is_complex(x)", "torch.result_type(x, 2)", "x.is_signed()",
-    "torch.result_type(x, 1.5)", "torch.promote_types(x.dtype, torch.int32)", "torch.can_cast(x.dtype, torch.int32)", "x.T",
-    "isinstance(x, torch.LongTensor)", "torch.LongTensor([1, 2])", "torch.BoolTensor([0, 2])", "x.new([1, 2])", "x.new(0)",
-    "torch.Tensor([1, 2])", "torch.Tensor(2, 3).shape", "torch.LongTensor(2, 3).shape", "torch.Tensor(3).shape",
-    "torch.complex(x, x)", "torch.isclose(x, x)", "x.real", "x.imag", "x.conj()", "torch.lerp(x, x, 0.5)",
+    "torch.mul(x, x, out=torch.empty(0))",
+    "torch.cat([x.reshape(-1)] * 2, out=torch.empty(0, dtype=torch.complex128))",
+    "x.dtype.to_complex()", "torch.is_floating_point(x)", "torch.is_complex(x)",
+    "torch.result_type(x, 2)", "x.is_signed()",
+    "torch.result_type(x, 1.5)", "torch.promote_types(x.dtype, torch.int32)",
+    "torch.can_cast(x.dtype, torch.int32)", "x.T",
+    "isinstance(x, torch.LongTensor)", "torch.LongTensor([1, 2])", "torch.BoolTensor([0, 2])",
+    "x.new([1, 2])", "x.new(0)",
+    "torch.Tensor([1, 2])", "torch.Tensor(2, 3).shape", "torch.LongTensor(2, 3).shape",
+    "torch.Tensor(3).shape",
+    "torch.complex(x, x)", "torch.isclose(x, x)", "x.real", "x.imag", "x.conj()",
+    "torch.lerp(x, x, 0.5)",
     "x.uniform_().shape",
-    "x.normal_().shape", "x.bernoulli_(1.)", "torch.bernoulli(x.abs() * 0)", "x.repeat(2)", "x.flip(0)", "x.cumsum(0)",
-    "x.masked_fill(x != 0, 1)", "x.masked_fill(x == 0, 300)", "x.norm()", "x.sort()", "x.split(2)", "x.chunk(2)", "1 in x",
-    "torch.finfo(x.dtype).max", "torch.iinfo(x.dtype).min", "torch.outer(x, x)", "torch.einsum('i,i', x, x)",
+    "x.normal_().shape", "x.bernoulli_(1.)", "torch.bernoulli(x.abs() * 0)", "x.repeat(2)",
+    "x.flip(0)", "x.cumsum(0)",
+    "x.masked_fill(x != 0, 1)", "x.masked_fill(x == 0, 300)", "x.norm()", "x.sort()", "x.split(2)",
+    "x.chunk(2)", "1 in x",
+    "torch.finfo(x.dtype).max", "torch.iinfo(x.dtype).min", "torch.outer(x, x)",
+    "torch.einsum('i,i', x, x)",
     "torch.addcmul(x, x, x)",
 ]  # fmt: skip
 
@@ -63,32 +79,52 @@ _OPERATORS = "+ - * / ** // % == != < <= > >= & | ^ << >> @"
 _IN_PLACE = "add sub mul div pow copy fill eq bitwise_and remainder floor_divide logical_or"
 OF_TWO = [
     *(f"torch.{name}(x, y)" for name in _FUNCTIONS.split() if hasattr(SHIM, name)),
-    *(f"x {operator} y" for operator in _OPERATORS.split()), *(f"y {operator} x" for operator in _OPERATORS.split()),
+    *(f"x {operator} y" for operator in _OPERATORS.split()),
+    *(f"y {operator} x" for operator in _OPERATORS.split()),
     *(f"x.{name}_(y)" for name in _IN_PLACE.split()),
-    "torch.add(x, y, alpha=2)", "torch.add(x, y, alpha=1.5)", "torch.add(x, y, alpha=True)", "torch.sub(x, y, alpha=2)",
-    "x.add_(y, alpha=2)", "torch.where(x != 0, x, y)", "torch.where(x.bool(), y, x)", "torch.clamp(x, max=y)",
-    "torch.clamp(x, y, y)", "x.__rsub__(y)", "x.__radd__(y)", "x.max(y)", "x.type_as(y)", "torch.stack([x, y])",
-    "torch.cat([x.reshape(-1), y.reshape(-1)])", "torch.mm(x.reshape(-1, 1), y.reshape(1, -1))", "F.mse_loss(x, y)",
+    "torch.add(x, y, alpha=2)", "torch.add(x, y, alpha=1.5)", "torch.add(x, y, alpha=True)",
+    "torch.sub(x, y, alpha=2)",
+    "x.add_(y, alpha=2)", "torch.where(x != 0, x, y)", "torch.where(x.bool(), y, x)",
+    "torch.clamp(x, max=y)",
+    "torch.clamp(x, y, y)", "x.__rsub__(y)", "x.__radd__(y)", "x.max(y)", "x.type_as(y)",
+    "torch.stack([x, y])",
+    "torch.cat([x.reshape(-1), y.reshape(-1)])", "torch.mm(x.reshape(-1, 1), y.reshape(1, -1))",
+    "F.mse_loss(x, y)",
     "x.clamp_(y)",
 ]  # fmt: skip
 
 
-_BESIDE = {"i": lambda torch: torch.tensor([0, 2, 1]), "M": lambda torch: lambda x: x.reshape(-1, 1).expand(3, 3).clone()}
+_BESIDE = {
+    "i": lambda torch: torch.tensor([0, 2, 1]),
+    "M": lambda torch: lambda x: x.reshape(-1, 1).expand(3, 3).clone(),
+}
 OF_TENSORS = [
-    "torch.einsum('i,i', x, y)", "torch.einsum('i,i->i', x, y)", "torch.einsum('i,j', x, y)", "torch.lerp(x, y, 0.5)",
-    "torch.lerp(x, x, y)", "x.lerp(y, y)", "x.clone().lerp_(y, 0.5)", "torch.addcdiv(x, y, y)", "torch.addcdiv(x, x, y)",
-    "torch.addcmul(x, x, y)", "x.index_fill(0, i, y[0])", "x.index_add(0, i, y)", "x.index_copy(0, i, y)", "x.take(y)",
-    "x.scatter(0, i, y)", "x.scatter_add(0, i, y)", "x.scatter_reduce(0, i, y, 'sum')", "x.gather(0, y)",
+    "torch.einsum('i,i', x, y)", "torch.einsum('i,i->i', x, y)", "torch.einsum('i,j', x, y)",
+    "torch.lerp(x, y, 0.5)",
+    "torch.lerp(x, x, y)", "x.lerp(y, y)", "x.clone().lerp_(y, 0.5)", "torch.addcdiv(x, y, y)",
+    "torch.addcdiv(x, x, y)",
+    "torch.addcmul(x, x, y)", "x.index_fill(0, i, y[0])", "x.index_add(0, i, y)",
+    "x.index_copy(0, i, y)", "x.take(y)",
+    "x.scatter(0, i, y)", "x.scatter_add(0, i, y)", "x.scatter_reduce(0, i, y, 'sum')",
+    "x.gather(0, y)",
     "x.index_select(0, y)",
-    "torch.take_along_dim(x, y, 0)", "torch.take_along_dim(x, y)", "x.masked_select(y)", "x.masked_fill(y, 1)",
-    "x.index_add(0, y, x)", "x.scatter(0, y, x)", "x.scatter(0, y, 1)", "x.masked_fill(x > 0, y[0])", "torch.dot(x, y)",
-    "torch.meshgrid(x, y, indexing='ij')", "torch.broadcast_tensors(x, y)", "x.where(y, x)", "torch.outer(x, y)",
-    "F.linear(M(x), M(y))", "F.linear(M(x), M(x), y)", "torch.mm(M(x), M(y))", "torch.bmm(M(x)[None], M(y)[None])",
-    "torch.mv(M(x), y)", "torch.addmm(M(x), M(y), M(y))", "torch.addmm(M(x), M(x), M(y))", "torch.addmm(M(x), M(y), M(x))",
-    "torch.matmul(M(x), y)", "F.nll_loss(M(x), i, weight=y)", "torch.dist(x, y)", "torch.clamp(x, y, y)",
+    "torch.take_along_dim(x, y, 0)", "torch.take_along_dim(x, y)", "x.masked_select(y)",
+    "x.masked_fill(y, 1)",
+    "x.index_add(0, y, x)", "x.scatter(0, y, x)", "x.scatter(0, y, 1)",
+    "x.masked_fill(x > 0, y[0])", "torch.dot(x, y)",
+    "torch.meshgrid(x, y, indexing='ij')", "torch.broadcast_tensors(x, y)", "x.where(y, x)",
+    "torch.outer(x, y)",
+    "F.linear(M(x), M(y))", "F.linear(M(x), M(x), y)", "torch.mm(M(x), M(y))",
+    "torch.bmm(M(x)[None], M(y)[None])",
+    "torch.mv(M(x), y)", "torch.addmm(M(x), M(y), M(y))", "torch.addmm(M(x), M(x), M(y))",
+    "torch.addmm(M(x), M(y), M(x))",
+    "torch.matmul(M(x), y)", "F.nll_loss(M(x), i, weight=y)", "torch.dist(x, y)",
+    "torch.clamp(x, y, y)",
     "torch.clamp(x, x, y)",
 ]  # fmt: skip
-"""Expressions in two vectors; what positions are there is no matter, so that only dtypes are refused."""
+"""Expressions in two vectors; what positions are there is no matter, so that only dtypes are
+refused.
+"""
 _OF_POSITIONS = ("gather", "take", "index_select", "(0, y,")
 
 
@@ -99,32 +135,52 @@ def test_two_tensors_of_every_dtype(expression: str) -> None:
     for a, x in operands([(3,)]):
         for b, y in operands([(3,)], second=True):
             if any(part in expression for part in _OF_POSITIONS):
-                y = lambda torch, b=b: torch.tensor([0, 1, 1]).to(getattr(torch, b.partition("[")[0]))  # noqa: E731
+                y = lambda torch, b=b: torch.tensor([0, 1, 1]).to(
+                    getattr(torch, b.partition("[")[0])
+                )
             kind, expected, found = compare(expression, {"x": x, "y": y} | _BESIDE, sentences=False)
             if kind and not (kind == "refuses" and "logaddexp" in expression):
-                report.append(f"{a}, {b}: {kind}\n    PyTorch    {expected!r}\n    functrace  {found!r}")
+                report.append(
+                    f"{a}, {b}: {kind}\n    PyTorch    {expected!r}\n    functrace  {found!r}"
+                )
     assert not report, f"{expression}: {len(report)} cases differ\n" + "\n".join(report[:20])
 
 
 SHAPES = [
-    "x.unflatten(0, (3, 2))", "x.unflatten(5, (3, 2))", "x.unflatten(1, ())", "x.unflatten(1, (-1, 2))", "x.unflatten(1, 3)",
-    "x.unflatten(1, (-1, -1))", "x.unflatten(1, (0, -1))", "x.unflatten(1, (3, -2))", "x[0, 0].unflatten(0, (1,))",
-    "torch.take_along_dim(x, i, 0)", "torch.take_along_dim(x, i[:0], 0)", "torch.take_along_dim(x, k[:, :2], 0)",
-    "torch.take_along_dim(x, k, 5)", "torch.take_along_dim(x, i[0], 0)", "torch.take_along_dim(x, i + 9)",
-    "torch.tensor_split(x[0], i[1:])", "torch.tensor_split(x[0], i[1])", "torch.tensor_split(x[0], k)",
-    "torch.tensor_split(x[0], 0)", "torch.tensor_split(x[0], 1.5)", "torch.tensor_split(x[0, 0], 2)", "x[0].take(i + 5)",
-    "x.repeat_interleave(i[:2])", "x[0].repeat_interleave(i - 1)", "x[0].repeat_interleave(i[None])", "torch.bmm(x, x)",
-    "torch.mv(x, x)", "torch.mv(x, x[0, :2])", "torch.dot(x[0], x[0, :2])", "torch.mm(x, x)", "torch.einsum('ij,jk', x, x)",
-    "torch.einsum('ij,jk->iz', x, x)", "torch.einsum('ij', x, x)", "torch.einsum('ij->iij', x)", "torch.einsum('ii', x)",
-    "x.gather(0, i)", "x.scatter(0, i, x)", "x.index_select(2, i)", "x.index_select(0, i)", "x.index_add(0, i, x)",
-    "x.index_copy(1, i, x[:, :2])", "x.index_fill(3, i, 1.)", "x.narrow(1, 2, 3)", "x.select(0, 4)", "x.split(0, 0)",
+    "x.unflatten(0, (3, 2))", "x.unflatten(5, (3, 2))", "x.unflatten(1, ())",
+    "x.unflatten(1, (-1, 2))", "x.unflatten(1, 3)",
+    "x.unflatten(1, (-1, -1))", "x.unflatten(1, (0, -1))", "x.unflatten(1, (3, -2))",
+    "x[0, 0].unflatten(0, (1,))",
+    "torch.take_along_dim(x, i, 0)", "torch.take_along_dim(x, i[:0], 0)",
+    "torch.take_along_dim(x, k[:, :2], 0)",
+    "torch.take_along_dim(x, k, 5)", "torch.take_along_dim(x, i[0], 0)",
+    "torch.take_along_dim(x, i + 9)",
+    "torch.tensor_split(x[0], i[1:])", "torch.tensor_split(x[0], i[1])",
+    "torch.tensor_split(x[0], k)",
+    "torch.tensor_split(x[0], 0)", "torch.tensor_split(x[0], 1.5)",
+    "torch.tensor_split(x[0, 0], 2)", "x[0].take(i + 5)",
+    "x.repeat_interleave(i[:2])", "x[0].repeat_interleave(i - 1)",
+    "x[0].repeat_interleave(i[None])", "torch.bmm(x, x)",
+    "torch.mv(x, x)", "torch.mv(x, x[0, :2])", "torch.dot(x[0], x[0, :2])", "torch.mm(x, x)",
+    "torch.einsum('ij,jk', x, x)",
+    "torch.einsum('ij,jk->iz', x, x)", "torch.einsum('ij', x, x)", "torch.einsum('ij->iij', x)",
+    "torch.einsum('ii', x)",
+    "x.gather(0, i)", "x.scatter(0, i, x)", "x.index_select(2, i)", "x.index_select(0, i)",
+    "x.index_add(0, i, x)",
+    "x.index_copy(1, i, x[:, :2])", "x.index_fill(3, i, 1.)", "x.narrow(1, 2, 3)",
+    "x.select(0, 4)", "x.split(0, 0)",
     "x.chunk(0)", "x.cumsum(2)", "x.sum((0, 0))", "x.sum(4)",
-    "x.expand(2, 2)", "x.expand(3)", "x.view(4)", "x.view(-1, -1)", "x.reshape(5)", "x.permute(0, 0)", "x.permute(0)",
+    "x.expand(2, 2)", "x.expand(3)", "x.view(4)", "x.view(-1, -1)", "x.reshape(5)",
+    "x.permute(0, 0)", "x.permute(0)",
     "x.transpose(0, 2)", "x.squeeze(3)", "x.unsqueeze(4)", "x.flatten(1, 0)", "x.diagonal(0, 0, 0)",
-    "x.repeat(2)", "x.tile(2)", "x.roll(1, 3)", "x.flip(0, 0)", "x.movedim(0, 3)", "x.topk(5)", "x.sort(3)", "x.norm(2, 4)",
-    "torch.cat([x, x[0]])", "torch.cat([x, x[:, :1]])", "torch.stack([x, x[0]])", "torch.where(x > 0, x, x[:, :2])",
-    "x.masked_fill(x[:, :2] > 0, 1.)", "x.masked_select(x[:, :2] > 0)", "F.mse_loss(x, x[:, :2])", "F.linear(x, x[:, :2])",
-    "F.nll_loss(x, i)", "F.nll_loss(x, i[0])", "F.cross_entropy(x, i[0])", "F.softmax(x, 3)", "torch.meshgrid(x, x)",
+    "x.repeat(2)", "x.tile(2)", "x.roll(1, 3)", "x.flip(0, 0)", "x.movedim(0, 3)", "x.topk(5)",
+    "x.sort(3)", "x.norm(2, 4)",
+    "torch.cat([x, x[0]])", "torch.cat([x, x[:, :1]])", "torch.stack([x, x[0]])",
+    "torch.where(x > 0, x, x[:, :2])",
+    "x.masked_fill(x[:, :2] > 0, 1.)", "x.masked_select(x[:, :2] > 0)", "F.mse_loss(x, x[:, :2])",
+    "F.linear(x, x[:, :2])",
+    "F.nll_loss(x, i)", "F.nll_loss(x, i[0])", "F.cross_entropy(x, i[0])", "F.softmax(x, 3)",
+    "torch.meshgrid(x, x)",
     "torch.broadcast_to(x, (3, 3))", "x.tril(1.5)", "torch.addmm(x, x, x)",
     "x.clamp(x[:, :2])",
     "torch.outer(x, x)", "x.lerp(x[:, :2], 0.5)", "torch.complex(x, x[:, :2])",
@@ -142,11 +198,14 @@ def test_shapes_and_dimensions_that_are_refused(expression: str) -> None:
     assert not kind, (kind, expected, found)
 
 
-def allowed(expression: str, kind: str, names: tuple[str, ...], expected: Outcome, found: Outcome) -> bool:
+def allowed(
+    expression: str, kind: str, names: tuple[str, ...], expected: Outcome, found: Outcome
+) -> bool:
     """Whether a difference is known, and why it stays."""
     x, y = (*names, "")[:2]
     return (
-        # PyTorch counts the indices first, the shim looks at what they are: either way an IndexError or a TypeError.
+        # PyTorch counts the indices first, the shim looks at what they are: either way an
+        # IndexError or a TypeError.
         (expression == "torch.zeros(3)[x]" and kind == "sentence")
         # PyTorch refuses these with the name of another C type, or another spelling of one.
         or (kind == "sentence" and expression in ("x.fill_(1j)", "x.fill_(y)") and "float16" in x)
@@ -160,7 +219,10 @@ def allowed(expression: str, kind: str, names: tuple[str, ...], expected: Outcom
         or (expression == "y / x" and x.startswith("complex64") and y.startswith("ndarray"))
         # PyTorch has a message of its own where nothing is a tensor; it names a missing attribute.
         or (expression.startswith("F.mse_loss") and isinstance(expected.error, AttributeError))
-        or (expression == "F.mse_loss(x, y)" and "'int' object is not callable" in str(expected.error))
+        or (
+            expression == "F.mse_loss(x, y)"
+            and "'int' object is not callable" in str(expected.error)
+        )
     )
 
 
@@ -190,5 +252,9 @@ def check(expression: str, cases: list[tuple[tuple[str, ...], dict[str, object]]
     for names, given in cases:
         kind, expected, found = compare(expression, given)
         if kind and not allowed(expression, kind, names, expected, found):
-            report.append(f"{', '.join(names)}: {kind}\n    PyTorch    {expected!r}\n    functrace  {found!r}")
-    assert not report, f"{expression}: {len(report)} of {len(cases)} cases differ\n" + "\n".join(report[:20])
+            report.append(
+                f"{', '.join(names)}: {kind}\n    PyTorch    {expected!r}\n    functrace  {found!r}"
+            )
+    assert not report, f"{expression}: {len(report)} of {len(cases)} cases differ\n" + "\n".join(
+        report[:20]
+    )

@@ -1,7 +1,9 @@
-"""At kinks and ties, at 0, infinity and nan, functions have the values and derivatives that PyTorch's have.
+"""At kinks and ties, at 0, infinity and nan, functions have the values and derivatives that
+PyTorch's have.
 
-Each expression is evaluated on all pairs (or triples) of such numbers, with gradients and with gradients of those; signs of
-zero count in values. What its derivative reads of the result is compared too: derivatives of gradients by the result.
+Each expression is evaluated on all pairs (or triples) of such numbers, with gradients and with
+gradients of those; signs of zero count in values. What its derivative reads of the result is
+compared too: derivatives of gradients by the result.
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ if torch.__version__.split("+")[0] != VERSION:
 SHIM = importlib.import_module("functrace.torch")
 _POINTS = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -1.5, math.inf, -math.inf, math.nan]
 _ROWS = [
-    [1.0, 2.0, 2.0], [math.nan, 1.0, math.nan], [0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 3.0, 2.0], [math.inf, math.inf, 1.0],
-    [-math.inf, -math.inf, -math.inf], [math.inf, -math.inf, 0.0], [-1.0, 1.0, -1.0], [math.nan, math.inf, 0.0],
+    [1.0, 2.0, 2.0], [math.nan, 1.0, math.nan], [0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 3.0, 2.0],
+    [math.inf, math.inf, 1.0],
+    [-math.inf, -math.inf, -math.inf], [math.inf, -math.inf, 0.0], [-1.0, 1.0, -1.0], [math.nan,
+    math.inf, 0.0],
     [-0.0, 0.0, 1.0], [5.0, 5.0, 5.0],
 ]  # fmt: skip
 
@@ -42,7 +46,8 @@ OF_ONE = [
     *(f"({p}) ** x" for p in (0, 1, 2, 3, -1, -2, 0.5, 1.5, 2.5, -0.5, -1.5, 0.0, 1.0)),
     *(f"x {o} ({p})" for o in _OPERATORS.split() for p in _NUMBERS.split()),
     *(f"({p}) {o} x" for o in _OPERATORS.split() for p in _NUMBERS.split()),
-    *(f.replace("?", p) for f in ("x.fmod(?)", "x.clamp(?)", "x.clamp(max=?)", "x.clamp(?, 1.)", "x.lerp(x * 2, ?)")
+    *(f.replace("?", p) for f in ("x.fmod(?)", "x.clamp(?)", "x.clamp(max=?)", "x.clamp(?, 1.)",
+    "x.lerp(x * 2, ?)")
       for p in _NUMBERS.split()),
 ]  # fmt: skip
 OF_TWO = [
@@ -67,9 +72,13 @@ SQUARE_ROOTS = ("x ** 0.5", "x ** -0.5", "x ** 1.5")
 """PyTorch takes square roots there, which differ at -0. and -inf."""
 
 
-def facts(library: ModuleType, expression: str, arrays: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
+def facts(
+    library: ModuleType, expression: str, arrays: dict[str, np.ndarray[Any, Any]]
+) -> dict[str, Any]:
     """Return the value, the gradients, and the gradients of those, as lists."""
-    given = {name: library.from_numpy(array.copy()).requires_grad_() for name, array in arrays.items()}
+    given = {
+        name: library.from_numpy(array.copy()).requires_grad_() for name, array in arrays.items()
+    }
     value = eval(expression, {"torch": library, "math": math, **given})
     found: dict[str, Any] = {"value": value.detach().tolist()}
     if not value.requires_grad:
@@ -83,14 +92,20 @@ def facts(library: ModuleType, expression: str, arrays: dict[str, np.ndarray[Any
         found[f"gradient {k}"] = None if gradient is None else gradient.detach().clone().tolist()
         if gradient is None or not gradient.requires_grad:
             continue
-        second = library.autograd.grad(gradient.sum(), tensors, allow_unused=True, retain_graph=True)
+        second = library.autograd.grad(
+            gradient.sum(), tensors, allow_unused=True, retain_graph=True
+        )
         for j, again in enumerate(second):
-            found[f"second {k} {j}"] = np.zeros(0).tolist() if again is None else again.detach().clone().tolist()
+            found[f"second {k} {j}"] = (
+                np.zeros(0).tolist() if again is None else again.detach().clone().tolist()
+            )
     return found
 
 
 def same(a: Any, b: Any, *, signs: bool = False) -> bool:
-    """Return whether two lists of numbers are the same up to rounding; an empty one stands for zeros."""
+    """Return whether two lists of numbers are the same up to rounding; an empty one stands for
+    zeros.
+    """
     if a is None or b is None or isinstance(a, str) or isinstance(b, str):
         return a == b
     x, y = np.asarray(a, float), np.asarray(b, float)
@@ -107,11 +122,21 @@ def check(expression: str, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
         if name.startswith("second") and not (name in expected and name in found):
             assert same(expected.get(name, []), found.get(name, [])), name
             continue
-        if name.startswith("second") and "atan2" in expression:  # at the origin 0, as the first ones are: there nan
+        if (
+            name.startswith("second") and "atan2" in expression
+        ):  # at the origin 0, as the first ones are: there nan
             away = (arrays["x"] != 0) | (arrays["y"] != 0)
-            expected[name], found[name] = (np.asarray(given)[away].tolist() for given in (expected[name], found[name]))
+            expected[name], found[name] = (
+                np.asarray(given)[away].tolist() for given in (expected[name], found[name])
+            )
         signs = name == "value" and not any(part in expression for part in SIGN_OF_ZERO.split())
-        assert same(expected[name], found[name], signs=signs), (expression, name, arrays, expected[name], found[name])
+        assert same(expected[name], found[name], signs=signs), (
+            expression,
+            name,
+            arrays,
+            expected[name],
+            found[name],
+        )
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -122,12 +147,17 @@ def test_functions_of_one(expression: str) -> None:
 
 @pytest.mark.parametrize("expression", OF_TWO)
 def test_functions_of_two(expression: str) -> None:
-    check(expression, dict(zip("xy", (a.ravel() for a in np.meshgrid(_POINTS, _POINTS)), strict=True)))
+    check(
+        expression, dict(zip("xy", (a.ravel() for a in np.meshgrid(_POINTS, _POINTS)), strict=True))
+    )
 
 
 @pytest.mark.parametrize("expression", OF_THREE)
 def test_functions_of_three(expression: str) -> None:
-    check(expression, dict(zip("xyz", (a.ravel() for a in np.meshgrid(_POINTS, _POINTS, _POINTS)), strict=True)))
+    check(
+        expression,
+        dict(zip("xyz", (a.ravel() for a in np.meshgrid(_POINTS, _POINTS, _POINTS)), strict=True)),
+    )
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -162,7 +192,11 @@ def test_gradients_that_are_infinite_or_nan_come_in(expression: str) -> None:
         found = []
         for library in (torch, SHIM):
             x = library.tensor(array, requires_grad=True)
-            y = library.tensor([[1.0, 2.0, -1.0], [2.0, 0.5, 0.0], [-2.0, 1.0, 3.0]], dtype=x.dtype, requires_grad=True)
+            y = library.tensor(
+                [[1.0, 2.0, -1.0], [2.0, 0.5, 0.0], [-2.0, 1.0, 3.0]],
+                dtype=x.dtype,
+                requires_grad=True,
+            )
             names = {"i": library.tensor([2, 0]), "j": library.tensor([[0, 1, 1], [2, 0, 0]])}
             result = eval(expression, {"torch": library, "math": math, "x": x, "y": y, **names})
             seed = library.tensor(np.resize(np.roll(_SEEDS, -turn), tuple(result.shape)))
@@ -172,14 +206,24 @@ def test_gradients_that_are_infinite_or_nan_come_in(expression: str) -> None:
             assert same(a, b), (array, turn, a, b)
 
 
-_COMPLEX_POINTS = [0j, complex(-0.0, 0.0), complex(0.0, -0.0), 1 + 0j, -1 + 0j, 1j, -0.5 - 2j, 3 + 0.1j]
+_COMPLEX_POINTS = [
+    0j,
+    complex(-0.0, 0.0),
+    complex(0.0, -0.0),
+    1 + 0j,
+    -1 + 0j,
+    1j,
+    -0.5 - 2j,
+    3 + 0.1j,
+]
 _COMPLEX_POWERS = "0 1 2 3 4 -1 -2 -3 .5 -.5 1.5 0j (1+0j) 2j (1+1j) (-1+0j)"
 _COMPLEX_NAMES = "exp log sqrt rsqrt reciprocal sgn square angle abs sin tanh"
 _COMPLEX_FORMS = "x ** {}", "({}) ** x", "torch.pow(x, torch.tensor({}))", "(x + 0).pow_({})"
 OF_COMPLEX = [
     *(f"torch.{name}(x)" for name in _COMPLEX_NAMES.split()),
     *(form.format(p) for p in _COMPLEX_POWERS.split() for form in _COMPLEX_FORMS),
-    "x ** True", "x.detach() ** False", "x ** y", "torch.pow(x, y)", "x / y", "x ** torch.real(y)", "torch.real(x) ** y",
+    "x ** True", "x.detach() ** False", "x ** y", "torch.pow(x, y)", "x / y", "x ** torch.real(y)",
+    "torch.real(x) ** y",
     "(x + 0).pow_(y)",
 ]  # fmt: skip
 POLES = "log sqrt rsqrt reciprocal ** pow /"
@@ -196,8 +240,15 @@ def test_complex_functions(expression: str, kind: type[Any]) -> None:
         value = eval(expression, {"torch": library, "x": x, "y": y})
         first = [None, None]
         if value.requires_grad:
-            first = library.autograd.grad(value, [x, y], library.ones_like(value), allow_unused=True)
-        found.append([np.zeros(0) if a is None else a.detach().resolve_conj().numpy() for a in (value, *first)])
+            first = library.autograd.grad(
+                value, [x, y], library.ones_like(value), allow_unused=True
+            )
+        found.append(
+            [
+                np.zeros(0) if a is None else a.detach().resolve_conj().numpy()
+                for a in (value, *first)
+            ]
+        )
     close = 1e-9 if kind is np.complex128 else 1e-4
     for k, (a, b) in enumerate(zip(*found, strict=True)):
         if k and any(part in expression for part in POLES.split()):
@@ -225,11 +276,17 @@ torch.dist(x,y) x.mean() x.sum() torch.nn.functional.mse_loss(x,y) x.norm(3,(0,1
 def test_derivatives_read_the_results_that_pytorchs_read(expression: str) -> None:
     results = []
     for library in (torch, SHIM):
-        x = library.tensor([[0.5, 0.8, 0.3], [0.7, 0.2, 0.9]], dtype=library.float64, requires_grad=True)
-        y = library.tensor([[0.6, 0.4, 0.35], [0.75, 0.25, 0.1]], dtype=library.float64, requires_grad=True)
+        x = library.tensor(
+            [[0.5, 0.8, 0.3], [0.7, 0.2, 0.9]], dtype=library.float64, requires_grad=True
+        )
+        y = library.tensor(
+            [[0.6, 0.4, 0.35], [0.75, 0.25, 0.1]], dtype=library.float64, requires_grad=True
+        )
         i = library.tensor([[0, 0, 2], [1, 1, 2]])
         result = eval(expression, {"torch": library, "math": math, "x": x, "y": y, "i": i})
-        weights = library.arange(1.0, result.numel() + 1, dtype=library.float64).reshape(result.shape)
+        weights = library.arange(1.0, result.numel() + 1, dtype=library.float64).reshape(
+            result.shape
+        )
         first = library.autograd.grad(result, [x, y], weights, create_graph=True, allow_unused=True)
         facts = []
         for gradient in first:
@@ -237,7 +294,9 @@ def test_derivatives_read_the_results_that_pytorchs_read(expression: str) -> Non
                 facts.append(None)
                 continue
             ones = library.ones_like(gradient)
-            (by,) = library.autograd.grad(gradient, result, ones, allow_unused=True, retain_graph=True)
+            (by,) = library.autograd.grad(
+                gradient, result, ones, allow_unused=True, retain_graph=True
+            )
             facts.append(None if by is None else by.detach().clone().tolist())
         results.append(facts)
     for expected, found in zip(*results, strict=True):

@@ -1,4 +1,6 @@
-"""Operations as dispatch modes see them: the overloads that PyTorch dispatches, in its order; and schemas."""
+"""Operations as dispatch modes see them: the overloads that PyTorch dispatches, in its order; and
+schemas.
+"""
 
 from __future__ import annotations
 
@@ -125,11 +127,14 @@ def scope(torch: ModuleType) -> dict[str, Any]:
         return torch.from_numpy(np.array(values))
 
     return {
-        "torch": torch, "F": importlib.import_module(f"{torch.__name__}.nn.functional"), "x": leaf(3), "y": leaf(3, seed=1),
-        "A": leaf(2, 3), "B": leaf(3, 2), "S": leaf(3, 3), "C": leaf(2, 3, 4), "n": leaf(3).detach(),
+        "torch": torch, "F": importlib.import_module(f"{torch.__name__}.nn.functional"),
+        "x": leaf(3), "y": leaf(3, seed=1),
+        "A": leaf(2, 3), "B": leaf(3, 2), "S": leaf(3, 3), "C": leaf(2, 3, 4),
+        "n": leaf(3).detach(),
         "m": leaf(2, 3).detach(), "i": constant([0, 2, 1]), "j": constant([[0, 2, 1]]),
         "h": constant([[0, 2, 1, 0]] * 2), "k": constant([3, 1, 2]),
-        "b": constant([True, False, True]), "z": constant([1 + 2j, 2 - 1j, 3j]), "O": constant([0.0, 0.0, 0.0]),
+        "b": constant([True, False, True]), "z": constant([1 + 2j, 2 - 1j, 3j]),
+        "O": constant([0.0, 0.0, 0.0]),
     }  # fmt: skip
 
 
@@ -137,8 +142,12 @@ def operations(torch: ModuleType, expression: str) -> tuple[list[str], Exception
     """Return the operations that a mode sees, and what the expression raises."""
     seen: list[str] = []
 
-    class Seeing(importlib.import_module(f"{torch.__name__}.utils._python_dispatch").TorchDispatchMode):
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    class Seeing(
+        importlib.import_module(f"{torch.__name__}.utils._python_dispatch").TorchDispatchMode
+    ):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             seen.append(str(func))
             return func(*args, **(kwargs or {}))
 
@@ -212,17 +221,44 @@ def test_schemas_are_those_of_pytorch() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["add", "sum", "mul_", "max", "index", "split", "to", "pow", "empty", "clone", "var", "embedding"]
+    "name",
+    [
+        "add",
+        "sum",
+        "mul_",
+        "max",
+        "index",
+        "split",
+        "to",
+        "pow",
+        "empty",
+        "clone",
+        "var",
+        "embedding",
+    ],
 )
 def test_schemas_are_read_as_pytorch_reads_them(name: str) -> None:
     """Names, types, defaults and aliases of arguments and results."""
-    ours, theirs = (getattr(m.ops.aten, name) for m in (importlib.import_module("functrace.torch"), torch))
+    ours, theirs = (
+        getattr(m.ops.aten, name) for m in (importlib.import_module("functrace.torch"), torch)
+    )
     for overload in ours.overloads():
         facts = [
             [
                 [
-                    (a.name, str(a.type), a.default_value, a.has_default_value(), a.kwarg_only, a.is_out)
-                    + ((a.alias_info.is_write, set(a.alias_info.before_set)) if a.alias_info is not None else ())
+                    (
+                        a.name,
+                        str(a.type),
+                        a.default_value,
+                        a.has_default_value(),
+                        a.kwarg_only,
+                        a.is_out,
+                    )
+                    + (
+                        (a.alias_info.is_write, set(a.alias_info.before_set))
+                        if a.alias_info is not None
+                        else ()
+                    )
                     for a in arguments
                 ]
                 for arguments in (schema.arguments, schema.returns)

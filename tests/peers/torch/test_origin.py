@@ -1,4 +1,5 @@
-"""PyTorch's own Python files do their job on the shim's floor: the same event logs, the same verdicts of gradcheck.
+"""PyTorch's own Python files do their job on the shim's floor: the same event logs, the same
+verdicts of gradcheck.
 
 What runs there, and what is stubbed, stands in origin.py.
 """
@@ -29,14 +30,19 @@ KNOWN: Mapping[str, tuple[int, str]] = {
         380,
         "the script ends where torch.func.linearize meets PyTorch's own checkpoint.py, whose saved-tensor hooks are refused",
     ),
-    "graph_settings": (1, "what _vmap_internals.py says of a wrong in_dim: it is stubbed by torch.func.vmap, which says -0"),
+    "graph_settings": (
+        1,
+        "what _vmap_internals.py says of a wrong in_dim: it is stubbed by torch.func.vmap, which says -0",
+    ),
 }
 """By script: how many lines differ, and why."""
 
 
 @functools.cache
 def answers() -> dict[str, Any]:
-    """Return what the parity scripts log on PyTorch's files over the shim, and what was loaded and read for that."""
+    """Return what the parity scripts log on PyTorch's files over the shim, and what was loaded and
+    read for that.
+    """
     return origin.ask("logs", [script.stem for script in scripts()])
 
 
@@ -54,7 +60,9 @@ def test_the_files_are_pytorchs() -> None:
 def test_scripts_log_the_same(script: Path) -> None:
     different = differences(recorded(script), answers()["logs"][script.stem])
     count, because = KNOWN.get(script.stem, (0, ""))
-    assert different.count("\n    PyTorch") == count, f"{script.stem}: {because or 'no line differs'}\n{different}"
+    assert different.count("\n    PyTorch") == count, (
+        f"{script.stem}: {because or 'no line differs'}\n{different}"
+    )
 
 
 def test_modules_do_with_their_hooks_what_they_do_there() -> None:
@@ -77,4 +85,6 @@ def test_gradcheck_says_of_operations_what_it_says_of_pytorchs() -> None:
 
 def test_gradcheck_finds_a_wrong_derivative() -> None:
     said = origin.ask("wrong_rule")
-    assert all("Jacobian" in sentence and "mismatch" in sentence for sentence in said.values()), said
+    assert all("Jacobian" in sentence and "mismatch" in sentence for sentence in said.values()), (
+        said
+    )

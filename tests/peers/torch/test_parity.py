@@ -24,4 +24,6 @@ def test_shim_logs_what_pytorch_logs(script: Path) -> None:
 @pytest.mark.parametrize("script", scripts(), ids=lambda path: path.stem)
 def test_recorded_lines_are_those_of_pytorch(script: Path) -> None:
     different = differences(run(script, torch), recorded(script))
-    assert not different, f"run `python -m tests.peers.torch.harness record {script.stem}`\n{different}"
+    assert not different, (
+        f"run `python -m tests.peers.torch.harness record {script.stem}`\n{different}"
+    )

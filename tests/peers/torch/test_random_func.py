@@ -1,5 +1,6 @@
-"""Random functions of tensors under ``torch.func``, with closures that want gradients, ``no_grad``, ``detach`` and hooks:
-the same values, and the same gradients through what the transforms return, as PyTorch.
+"""Random functions of tensors under ``torch.func``, with closures that want gradients, ``no_grad``,
+``detach`` and hooks: the same values, and the same gradients through what the transforms return, as
+PyTorch.
 
 ``FUNCTRACE_RANDOM_PROGRAMS`` sets how many.
 """
@@ -56,22 +57,37 @@ STEPS: dict[str, Callable[[ModuleType, Any, Any, Any, int, float], Any]] = {
 TRANSFORMS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "grad": lambda torch, f, x: torch.func.grad(lambda x: f(x).sum())(x),
     "jacrev": lambda torch, f, x: torch.func.jacrev(f)(x),
-    "grad of grad": lambda torch, f, x: torch.func.grad(lambda x: torch.func.grad(lambda x: f(x).sum())(x).sum())(x),
-    "vmap of grad": lambda torch, f, x: torch.func.vmap(torch.func.grad(lambda x: f(x).sum()))(torch.stack([x, x * 0.5])),
+    "grad of grad": lambda torch, f, x: torch.func.grad(
+        lambda x: torch.func.grad(lambda x: f(x).sum())(x).sum()
+    )(x),
+    "vmap of grad": lambda torch, f, x: torch.func.vmap(torch.func.grad(lambda x: f(x).sum()))(
+        torch.stack([x, x * 0.5])
+    ),
     "vjp": lambda torch, f, x: torch.func.vjp(f, x)[1](torch.ones_like(x))[0],
     "vmap": lambda torch, f, x: torch.func.vmap(f)(torch.stack([x, x * 0.5])),
-    "jacrev of grad": lambda torch, f, x: torch.func.jacrev(torch.func.grad(lambda x: f(x).sum()))(x),
+    "jacrev of grad": lambda torch, f, x: torch.func.jacrev(torch.func.grad(lambda x: f(x).sum()))(
+        x
+    ),
 }
 
 
 def drawn(seed: int) -> tuple[str, list[Step], np.ndarray[Any, Any], np.ndarray[Any, Any], int]:
-    """A transform, the steps of a function, its argument and what it closes over, and how many of these want gradients."""
+    """A transform, the steps of a function, its argument and what it closes over, and how many of
+    these want gradients.
+    """
     rng = np.random.default_rng(seed)
     shape = SHAPES[seed % len(SHAPES)]
     transform = list(TRANSFORMS)[seed // len(SHAPES) % len(TRANSFORMS)]
-    kinds = [kind for kind in STEPS if kind != "hook" or transform != "vmap"]  # PyTorch has no gradient to hook there
+    kinds = [
+        kind for kind in STEPS if kind != "hook" or transform != "vmap"
+    ]  # PyTorch has no gradient to hook there
     steps = [
-        (str(rng.choice(kinds)), int(rng.integers(100)), int(rng.integers(100)), float(rng.normal()))
+        (
+            str(rng.choice(kinds)),
+            int(rng.integers(100)),
+            int(rng.integers(100)),
+            float(rng.normal()),
+        )
         for _ in range(rng.integers(2, 7))
     ]
     return transform, steps, rng.normal(size=shape), rng.normal(size=shape), seed % 3
@@ -87,14 +103,18 @@ def run(torch: ModuleType, seed: int) -> list[np.ndarray[Any, Any]]:
     def f(x: Any) -> Any:
         values = [x]
         for kind, i, k, n in steps:
-            values.append(STEPS[kind](torch, values[i % len(values)], values[k % len(values)], c, k, n))
+            values.append(
+                STEPS[kind](torch, values[i % len(values)], values[k % len(values)], c, k, n)
+            )
         return values[-1]
 
     result = TRANSFORMS[transform](torch, f, x)
     found = [result.detach().numpy()]
     leaves = [t for t in (x, c) if t.requires_grad]
     if leaves and result.requires_grad:
-        for t, g in zip(leaves, torch.autograd.grad(result.sum(), leaves, allow_unused=True), strict=True):
+        for t, g in zip(
+            leaves, torch.autograd.grad(result.sum(), leaves, allow_unused=True), strict=True
+        ):
             found.append(np.zeros(t.shape) if g is None else g.detach().numpy())
     while len(found) > 1 and not found[-1].any():
         found.pop()

@@ -1,7 +1,9 @@
-"""Random nests of checkpoints, hooks, Functions and inner gradients do the same things in the same order as in PyTorch.
+"""Random nests of checkpoints, hooks, Functions and inner gradients do the same things in the same
+order as in PyTorch.
 
-Each program is run on both libraries, and everything that can be observed on the way is compared: every operation that runs
-(again), every call of a hook with the values it gets, saved attributes, gradients.
+Each program is run on both libraries, and everything that can be observed on the way is compared:
+every operation that runs (again), every call of a hook with the values it gets, saved attributes,
+gradients.
 """
 
 from __future__ import annotations
@@ -39,15 +41,22 @@ FINISHES = ("backward", "retained", "pruned", "double", "attributes")
 def program(rng: random.Random, depth: int, inner_gradients: bool = True) -> list[Step]:
     """Return random steps: a name, and what belongs to it.
 
-    Under hooks no gradient is taken with create_graph: the order in which the formulas of PyTorch's own backward
-    functions save their operands is not the core's.
+    Under hooks no gradient is taken with create_graph: the order in which the formulas of PyTorch's
+    own backward functions save their operands is not the core's.
     """
     steps: list[Step] = []
     for _ in range(rng.randint(1, 4)):
         choice = rng.random() if depth else 1.0
         if choice < 0.35:
             body = program(rng, depth - 1)
-            steps.append(("checkpoint", body, rng.choice(["argument", "closure", "container"]), rng.random() < 0.5))
+            steps.append(
+                (
+                    "checkpoint",
+                    body,
+                    rng.choice(["argument", "closure", "container"]),
+                    rng.random() < 0.5,
+                )
+            )
         elif choice < 0.45:
             steps.append(("hooks", program(rng, depth - 1, inner_gradients=False)))
         elif choice < 0.5 and inner_gradients:
@@ -181,5 +190,7 @@ def observed(torch: Any, steps: list[Step], how: str) -> list[str]:
 def test_random_regions_do_the_same_in_the_same_order(seed: int, how: str) -> None:
     steps = program(random.Random(f"{seed} {how}"), 3)
     expected = observed(torch, steps, how)
-    different = differences(expected, observed(importlib.import_module("functrace.torch"), steps, how))
+    different = differences(
+        expected, observed(importlib.import_module("functrace.torch"), steps, how)
+    )
     assert not different, f"{steps}\n{different[:2000]}"

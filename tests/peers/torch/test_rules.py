@@ -1,7 +1,8 @@
-"""Random programs of Functions, nested in one another's rules: orders one to three are those of PyTorch.
+"""Random programs of Functions, nested in one another's rules: orders one to three are those of
+PyTorch.
 
-Left out is what PyTorch does not keep, where functrace.torch does: two orders of forward mode (the second is zero), and what
-``setup_context`` computes of what it saves (a constant at second order).
+Left out is what PyTorch does not keep, where functrace.torch does: two orders of forward mode (the
+second is zero), and what ``setup_context`` computes of what it saves (a constant at second order).
 """
 
 from __future__ import annotations
@@ -31,11 +32,16 @@ def test_derivatives_of_random_rules_are_as_in_pytorch(style: str) -> None:
     wrong = []
     for seed in range(15):
         rng = Random(f"torch:{seed}")
-        program = random_program(rng, styles=(style,), holders=HOLDERS_OF_TORCH, arounds=("Python",), early=0.0)
+        program = random_program(
+            rng, styles=(style,), holders=HOLDERS_OF_TORCH, arounds=("Python",), early=0.0
+        )
         for way in rng.sample(WAYS[style], 2):
             mapped = "C" not in way and rng.random() < 0.3
             with np.errstate(all="ignore"):
-                wanted, found = [derivative_of_torch(t, program, way, X, ALONG, mapped=mapped) for t in (real, SHIM)]
+                wanted, found = [
+                    derivative_of_torch(t, program, way, X, ALONG, mapped=mapped)
+                    for t in (real, SHIM)
+                ]
             if not np.allclose(found, wanted, rtol=1e-9, atol=1e-10):
                 wrong.append(f"{way}: {found}, not {wanted}, of {program}")
     assert not wrong, "\n".join(wrong)

@@ -1,4 +1,6 @@
-"""Coverage is counted by the names of the installed PyTorch, and this prints what the page says that it prints."""
+"""Coverage is counted by the names of the installed PyTorch, and this prints what the page says
+that it prints.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ if torch.__version__.split("+")[0] != VERSION:
 
 def test_the_record_is_of_this_pytorch() -> None:
     assert record()[0] == VERSION
-    assert RECORD.read_text(encoding="utf-8") == surface(torch), "run `python -m tests.peers.torch.surface`"
+    assert RECORD.read_text(encoding="utf-8") == surface(torch), (
+        "run `python -m tests.peers.torch.surface`"
+    )
 
 
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda difference: difference.what)

@@ -40,7 +40,9 @@ def test_a_gradient_that_nobody_else_has_is_not_copied(size: int, copies: list[A
     for _ in range(20):  # interpreted, compiled, and by the lines for the usual case
         x.grad = y.grad = None
         (torch.sin(x) * y + x * 2.0 + torch.exp(x)).sum().backward()
-        np.testing.assert_allclose(x.grad.numpy(), (torch.cos(x) * y + 2.0 + torch.exp(x)).detach().numpy(), rtol=1e-12)
+        np.testing.assert_allclose(
+            x.grad.numpy(), (torch.cos(x) * y + 2.0 + torch.exp(x)).detach().numpy(), rtol=1e-12
+        )
         np.testing.assert_array_equal(y.grad.numpy(), torch.sin(x).detach().numpy())
     assert not copies
 
@@ -61,7 +63,9 @@ def views(x: torch.Tensor, y: torch.Tensor) -> Any:
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("function", [both, twice, views])
-def test_no_gradient_shares_memory_with_another_one(size: int, function: Callable[..., Any]) -> None:
+def test_no_gradient_shares_memory_with_another_one(
+    size: int, function: Callable[..., Any]
+) -> None:
     for _ in range(20):
         x, y = leaf(size), leaf(size)
         expected = [g.numpy().copy() for g in torch.autograd.grad(function(x, y), (x, y))]
@@ -124,15 +128,21 @@ def test_what_a_user_has_is_left_alone(size: int) -> None:
     middle.register_hook(lambda g: kept.append(g.numpy()))
     middle.retain_grad()
     ((middle * 2.0).sum() + (middle * middle).sum() + (x * x).sum()).backward()
-    before = [np.array(k.numpy() if isinstance(k, torch.Tensor) else k) for k in (*kept, middle.grad)]
+    before = [
+        np.array(k.numpy() if isinstance(k, torch.Tensor) else k) for k in (*kept, middle.grad)
+    ]
     x.grad.fill_(7.0)
     for value, expected in zip((*kept, middle.grad), before, strict=True):
-        np.testing.assert_array_equal(value.numpy() if isinstance(value, torch.Tensor) else value, expected)
+        np.testing.assert_array_equal(
+            value.numpy() if isinstance(value, torch.Tensor) else value, expected
+        )
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_hooks_that_keep_what_is_added_to(size: int) -> None:
-    """The gradients of one tensor that arrive one after the other, kept by hooks of nodes on the way."""
+    """The gradients of one tensor that arrive one after the other, kept by hooks of nodes on the
+    way.
+    """
     x = leaf(size)
     kept: list[tuple[Any, np.ndarray]] = []
 

@@ -1,4 +1,6 @@
-"""The engine: gradients of graphs of any form, threads, ``inputs``. (Order and errors: the parity scripts.)"""
+"""The engine: gradients of graphs of any form, threads, ``inputs``. (Order and errors: the parity
+scripts.)
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,12 @@ def test_gradients_of_random_graphs(data: st.DataObject) -> None:
     """A graph of random sums and products, against differences in plain NumPy."""
     steps = data.draw(
         st.lists(
-            st.tuples(st.sampled_from(["add", "mul", "sin", "sub"]), st.integers(0, 50), st.integers(0, 50)), max_size=12
+            st.tuples(
+                st.sampled_from(["add", "mul", "sin", "sub"]),
+                st.integers(0, 50),
+                st.integers(0, 50),
+            ),
+            max_size=12,
         )
     )
 
@@ -36,7 +43,9 @@ def test_gradients_of_random_graphs(data: st.DataObject) -> None:
 
     a, b = np.array([0.3, -0.8]), np.array([0.9, 0.4])
     x, y = torch.tensor(a, requires_grad=True), torch.tensor(b, requires_grad=True)
-    found = torch.autograd.grad(build(x, y, torch.sin).sum(), [x, y], allow_unused=True, materialize_grads=True)
+    found = torch.autograd.grad(
+        build(x, y, torch.sin).sum(), [x, y], allow_unused=True, materialize_grads=True
+    )
     for k, g in enumerate(found):
         assert g is not None
         for i in range(2):
@@ -116,7 +125,9 @@ def test_linear_regression_learns() -> None:
     w = torch.zeros(1, 3, dtype=torch.float64, requires_grad=True)
     b = torch.zeros(1, dtype=torch.float64, requires_grad=True)
     for _ in range(200):
-        loss = torch.nn.functional.mse_loss(torch.nn.functional.linear(torch.tensor(inputs), w, b), torch.tensor(targets))
+        loss = torch.nn.functional.mse_loss(
+            torch.nn.functional.linear(torch.tensor(inputs), w, b), torch.tensor(targets)
+        )
         loss.backward()
         with torch.no_grad():
             for p in (w, b):

@@ -1,4 +1,6 @@
-"""`autograd.Function` where no parity script reaches: among traced values, lifetimes, state after errors."""
+"""`autograd.Function` where no parity script reaches: among traced values, lifetimes, state after
+errors.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class CtxLinearFunction(torch.autograd.Function):
         return LinearFunction.backward(ctx, grad_output)[: len(ctx.needs_input_grad)]
 
 
-STYLES = pytest.mark.parametrize("function", [LinearFunction, CtxLinearFunction], ids=["setup_context", "ctx"])
+STYLES = pytest.mark.parametrize(
+    "function", [LinearFunction, CtxLinearFunction], ids=["setup_context", "ctx"]
+)
 
 
 def loss(function: Any) -> Callable[..., Any]:
@@ -83,7 +87,7 @@ def close(found: Any, expected: Any) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
-# -- a linear layer, four ways --------------------------------------------------------------------------------
+# -- a linear layer, four ways ---------------------------------------------------------------------
 
 
 @STYLES
@@ -110,7 +114,10 @@ def test_linear_function_in_jit(function: Any) -> None:
 
 @STYLES
 def test_linear_function_in_checkpoint(function: Any) -> None:
-    close(ft.grad(ft.checkpoint(loss(function)), (0, 1, 2))(X, W, B), expected_gradients(X, W, B, TARGET))
+    close(
+        ft.grad(ft.checkpoint(loss(function)), (0, 1, 2))(X, W, B),
+        expected_gradients(X, W, B, TARGET),
+    )
 
 
 @STYLES
@@ -156,10 +163,12 @@ def test_linear_function_in_hessian(function: Any) -> None:
 def test_linear_function_in_jvp(function: Any) -> None:
     w_dot = RNG.normal(size=W.shape)
     _, found = ft.jvp(lambda w: loss(function)(X, w, B), (W,), (w_dot,))
-    np.testing.assert_allclose(found, np.sum(expected_gradients(X, W, B, TARGET)[1] * w_dot), rtol=1e-12)
+    np.testing.assert_allclose(
+        found, np.sum(expected_gradients(X, W, B, TARGET)[1] * w_dot), rtol=1e-12
+    )
 
 
-# -- the user's backward is what counts -----------------------------------------------------------------------
+# -- the user's backward is what counts ------------------------------------------------------------
 
 
 class Tenfold(torch.autograd.Function):
@@ -203,7 +212,9 @@ def test_attribute_of_ctx_is_a_residual() -> None:
 
     f = Cube.apply
     assert ft.grad(f)(2.0) == 12.0
-    assert ft.grad(ft.grad(f))(2.0) == 12.0  # unlike PyTorch's, where an intermediate is a constant of the second order
+    assert (
+        ft.grad(ft.grad(f))(2.0) == 12.0
+    )  # unlike PyTorch's, where an intermediate is a constant of the second order
     np.testing.assert_allclose(ft.vmap(ft.grad(f))(np.array([1.0, 2.0])), [3.0, 12.0])
 
 
@@ -228,7 +239,9 @@ def test_arguments_that_are_not_traced() -> None:
     found = ft.grad(lambda x: np.sum(Scale.apply(x, factor, 2, "down", constant)))(x)
     np.testing.assert_allclose(found, 2 * x * factor)
     assert seen == [(True, False, False, False, False)]
-    both = ft.grad(lambda x, factor: np.sum(Scale.apply(x, factor, 2, constant=constant, how="down")), (0, 1))
+    both = ft.grad(
+        lambda x, factor: np.sum(Scale.apply(x, factor, 2, constant=constant, how="down")), (0, 1)
+    )
     close(both(x, factor), (2 * x * factor, np.zeros(2)))  # a gradient that is None is zero
     assert seen[1:] == [(True, True, False, False, False)]
 
@@ -366,7 +379,7 @@ def test_gradients_are_fitted_to_arguments() -> None:
     assert b.dtype == np.float64
 
 
-# -- control flow and in-place writes --------------------------------------------------------------------------
+# -- control flow and in-place writes --------------------------------------------------------------
 
 
 class Sided(torch.autograd.Function):
@@ -433,7 +446,7 @@ def test_overwrite_that_is_not_declared_is_refused() -> None:
         ft.grad(lambda x: Undeclared.apply(x * 1.0))(3.0)
 
 
-# -- errors -----------------------------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------
 
 
 def test_missing_backward_is_noticed_by_differentiation_only() -> None:
@@ -456,7 +469,12 @@ def test_wrong_gradients_are_named_as_in_eager_mode() -> None:
 
         @staticmethod
         def backward(ctx, grad):
-            return {"shape": (torch.ones(4), None), "count": grad, "type": (1.0, None), "number": (grad, grad)}[ctx.kind]
+            return {
+                "shape": (torch.ones(4), None),
+                "count": grad,
+                "type": (1.0, None),
+                "number": (grad, grad),
+            }[ctx.kind]
 
     for kind, message in {
         "shape": r"WrongBackward returned an invalid gradient at index 0 - got \[4\] but expected shape compatible",
@@ -496,7 +514,9 @@ def test_exceptions_keep_their_type_and_leave_nothing_behind() -> None:
         with pytest.raises(OwnError, match=where):
             Raises.apply(leaf, where).sum().backward()
         assert torch.is_grad_enabled() and leaf.grad is None
-    np.testing.assert_array_equal(ft.grad(lambda x: np.sum(Raises.apply(x, "nowhere")))(x), np.full(200_000, 2.0))
+    np.testing.assert_array_equal(
+        ft.grad(lambda x: np.sum(Raises.apply(x, "nowhere")))(x), np.full(200_000, 2.0)
+    )
 
 
 def test_gradient_of_a_captured_value_is_not_lost_in_silence() -> None:
@@ -517,7 +537,7 @@ def test_gradient_of_a_captured_value_is_not_lost_in_silence() -> None:
         ft.grad(f, argnums=(0, 1))(3.0, 5.0)
 
 
-# -- lifetimes --------------------------------------------------------------------------------------------------
+# -- lifetimes -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -587,7 +607,9 @@ def test_a_failing_forward_leaves_no_node() -> None:
             return grad
 
     x = torch.tensor([1.0], requires_grad=True)
-    with pytest.raises(TypeError, match="save_for_backward can only save variables, but argument 0 is of type int"):
+    with pytest.raises(
+        TypeError, match="save_for_backward can only save variables, but argument 0 is of type int"
+    ):
         Fails.apply(x)
     assert nodes[0]() is None
 
@@ -612,5 +634,7 @@ def test_complex_gradients_meet_cotangents_as_conjugates() -> None:
     (expected,) = ft.vjp(lambda z: z * z * 1j, z)[1](cotangent)
     np.testing.assert_allclose(found, expected)
     leaf = torch.tensor(z, requires_grad=True)
-    (gradient,) = torch.autograd.grad(SquareTimesI.apply(leaf), leaf, torch.tensor(np.conj(cotangent)))
+    (gradient,) = torch.autograd.grad(
+        SquareTimesI.apply(leaf), leaf, torch.tensor(np.conj(cotangent))
+    )
     np.testing.assert_allclose(gradient.numpy(), np.conj(expected))

@@ -11,7 +11,9 @@ SOURCE = Path(torch.__file__).parent
 
 
 def test_recording_is_switched_off_so_that_inference_mode_stays() -> None:
-    """In inference mode ``MODES.recording`` is None: whoever sets it to False, for a while, leaves that mode."""
+    """In inference mode ``MODES.recording`` is None: whoever sets it to False, for a while, leaves
+    that mode.
+    """
     found = [
         f"{path.name}: {line.strip()}"
         for path in SOURCE.rglob("*.py")

@@ -41,7 +41,9 @@ def test_graph_dies_with_its_last_tensor() -> None:
     found = refs(y, z, y.grad_fn, z.grad_fn)
     out = z.sum()
     del y, z
-    assert len(alive(found)) == 2, "the tensors are gone, the nodes are held by the edges of the sum"
+    assert len(alive(found)) == 2, (
+        "the tensors are gone, the nodes are held by the edges of the sum"
+    )
     del out
     assert not alive(found)
 

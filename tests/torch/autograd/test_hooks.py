@@ -1,4 +1,6 @@
-"""Hooks of tensors and nodes: what they may change, how they are taken away. (Their order: the parity scripts.)"""
+"""Hooks of tensors and nodes: what they may change, how they are taken away. (Their order: the
+parity scripts.)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Training steps leave nothing behind: with the cycle collector off, neither objects nor memory become more.
+"""Training steps leave nothing behind: with the cycle collector off, neither objects nor memory
+become more.
 
 The long version, with as many steps as one likes, prints the resident memory as it goes:
 
@@ -41,7 +42,9 @@ class Scaled(torch.autograd.Function):
 
 
 def model(p: Parameters, x: Tensor) -> Tensor:
-    return torch.nn.functional.linear(torch.tanh(torch.nn.functional.linear(x, p[0], p[1])), p[2], p[3])
+    return torch.nn.functional.linear(
+        torch.tanh(torch.nn.functional.linear(x, p[0], p[1])), p[2], p[3]
+    )
 
 
 def plain(p: Parameters, x: Tensor) -> None:
@@ -79,7 +82,9 @@ def with_saved_tensor_hooks(p: Parameters, x: Tensor) -> None:
 
 def with_checkpoint(p: Parameters, x: Tensor) -> None:
     checkpoint(lambda x: model(p, x), x, use_reentrant=False).sum().backward()
-    checkpoint(lambda x: model(p, x).exp(), x.detach().requires_grad_(), use_reentrant=True).sum().backward()
+    checkpoint(
+        lambda x: model(p, x).exp(), x.detach().requires_grad_(), use_reentrant=True
+    ).sum().backward()
 
 
 def of_second_order(p: Parameters, x: Tensor) -> None:
@@ -118,16 +123,20 @@ def that_fails(p: Parameters, x: Tensor) -> None:
 
 
 KINDS: list[Callable[[Parameters, Tensor], None]] = [
-    plain, with_function, with_views, with_hooks, with_saved_tensor_hooks, with_checkpoint, of_second_order, with_mutation,
+    plain, with_function, with_views, with_hooks, with_saved_tensor_hooks, with_checkpoint,
+    of_second_order, with_mutation,
     in_inference_mode, in_batches, that_fails,
 ]  # fmt: skip
 
 
-def train(steps: int, kinds: list[Callable[[Parameters, Tensor], None]], report: Callable[[int], None]) -> None:
+def train(
+    steps: int, kinds: list[Callable[[Parameters, Tensor], None]], report: Callable[[int], None]
+) -> None:
     """Run training steps, of all kinds in turn."""
     rng = np.random.default_rng(0)
     p = [
-        torch.tensor(rng.normal(size=size), dtype=torch.float32, requires_grad=True) for size in ((8, 4), (8,), (2, 8), (2,))
+        torch.tensor(rng.normal(size=size), dtype=torch.float32, requires_grad=True)
+        for size in ((8, 4), (8,), (2, 8), (2,))
     ]
     x = torch.tensor(rng.normal(size=(16, 4)), dtype=torch.float32)
     for step in range(steps):
@@ -146,7 +155,11 @@ def test_steps_leave_no_objects(kind: Callable[[Parameters, Tensor], None]) -> N
     gc.collect()
     gc.disable()
     try:
-        train(40, [kind], lambda step: counts.append(len(gc.get_objects())) if step in (19, 39) else None)
+        train(
+            40,
+            [kind],
+            lambda step: counts.append(len(gc.get_objects())) if step in (19, 39) else None,
+        )
     finally:
         gc.enable()
     assert counts[1] - counts[0] <= 10, f"{counts[1] - counts[0]} objects more after 20 steps"
@@ -175,4 +188,10 @@ def resident() -> int:
 if __name__ == "__main__":
     gc.disable()
     total = int(sys.argv[1])
-    train(total, KINDS, lambda step: None if step % (total // 10) else print(f"step {step}: {resident() / 1e6:.2f} MB"))
+    train(
+        total,
+        KINDS,
+        lambda step: (
+            None if step % (total // 10) else print(f"step {step}: {resident() / 1e6:.2f} MB")
+        ),
+    )

@@ -1,4 +1,6 @@
-"""`allow_mutation_on_saved_tensors` where it knows more than PyTorch; the rest is in the parity script."""
+"""`allow_mutation_on_saved_tensors` where it knows more than PyTorch; the rest is in the parity
+script.
+"""
 
 from __future__ import annotations
 

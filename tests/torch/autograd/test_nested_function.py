@@ -37,7 +37,9 @@ def test_nested_function_takes_and_returns_nests() -> None:
 
 def test_nested_function_without_gradients_for_some() -> None:
     a, b, c = (torch.tensor([x], requires_grad=True) for x in (2.0, 3.0, 5.0))
-    assert [x.tolist() for x in torch.autograd.grad(Mixed.apply([a, b], c)["parts"][0], (a, b))] == [[3.0], [2.0]]
+    assert [
+        x.tolist() for x in torch.autograd.grad(Mixed.apply([a, b], c)["parts"][0], (a, b))
+    ] == [[3.0], [2.0]]
 
 
 def test_nested_function_under_transforms() -> None:

@@ -1,4 +1,6 @@
-"""Saved tensors on disk and compressed, hooks one after the other: the same gradients, and nothing left behind."""
+"""Saved tensors on disk and compressed, hooks one after the other: the same gradients, and nothing
+left behind.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,8 @@ def test_a_failing_forward_leaves_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("array", [
-    np.zeros((0, 3)), np.array(2.5), np.asfortranarray(X), X[::2, ::3], X.astype(np.float16), X > 0, X + 1j,
+    np.zeros((0, 3)), np.array(2.5), np.asfortranarray(X), X[::2, ::3], X.astype(np.float16),
+    X > 0, X + 1j,
     np.broadcast_to(np.arange(3.0), (4, 3)),
 ])  # fmt: skip
 def test_what_comes_back_is_what_was_saved(array: np.ndarray[Any, Any], tmp_path: Path) -> None:
@@ -85,7 +88,11 @@ def test_what_comes_back_is_what_was_saved(array: np.ndarray[Any, Any], tmp_path
         packed = hooks.pack_hook(_tensor(array))
         assert isinstance(packed, (_OnDisk, _Compressed))
         back = hooks.unpack_hook(packed)._array
-        assert back.dtype == array.dtype and back.shape == array.shape and back.tobytes() == array.tobytes()
+        assert (
+            back.dtype == array.dtype
+            and back.shape == array.shape
+            and back.tobytes() == array.tobytes()
+        )
         back[...] = 0  # writable
     del packed
     assert files(tmp_path) == []
@@ -110,4 +117,6 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="a function is no"):
         graph.compose(lambda t: t)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="packed to a _Compressed"):
-        gradient(graph.compose(graph.save_compressed(smallest=0), graph.save_compressed(smallest=0)))
+        gradient(
+            graph.compose(graph.save_compressed(smallest=0), graph.save_compressed(smallest=0))
+        )

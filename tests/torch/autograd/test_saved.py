@@ -65,7 +65,9 @@ def test_overwriting_a_saved_tensor_is_noticed(through: str) -> None:
     target = {"itself": h, "detached alias": h.detach(), "view": h[:1]}[through]
     with torch.no_grad():
         target.mul_(2.0)
-    with pytest.raises(RuntimeError, match="which is output 0 of Mul, is at version 1; expected version 0 instead"):
+    with pytest.raises(
+        RuntimeError, match="which is output 0 of Mul, is at version 1; expected version 0 instead"
+    ):
         y.backward()
     assert x.grad is None
 
@@ -73,7 +75,9 @@ def test_overwriting_a_saved_tensor_is_noticed(through: str) -> None:
 def test_overwriting_a_saved_output_is_noticed() -> None:
     y = leaf(2.0).exp()
     y.add_(1.0)
-    with pytest.raises(RuntimeError, match="which is output 0 of Exp, is at version 1; expected version 0"):
+    with pytest.raises(
+        RuntimeError, match="which is output 0 of Exp, is at version 1; expected version 0"
+    ):
         y.backward()
 
 
@@ -90,7 +94,9 @@ def test_freed_tensors_cannot_be_read() -> None:
     y = leaf(2.0).exp()
     y.backward()
     for read in (lambda: y.grad_fn._saved_result, lambda: y.backward()):
-        with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        with pytest.raises(
+            RuntimeError, match="Trying to backward through the graph a second time"
+        ):
             read()
 
 
@@ -98,7 +104,9 @@ def test_registered_hooks_replace_what_is_kept(no_collector: None) -> None:
     x = leaf(1.0, 2.0)
     y = x.exp()
     original = memory(y)
-    y.grad_fn._raw_saved_result.register_hooks(lambda t: t.numpy().tolist(), lambda values: torch.tensor(values))
+    y.grad_fn._raw_saved_result.register_hooks(
+        lambda t: t.numpy().tolist(), lambda values: torch.tensor(values)
+    )
     z = y.sum()
     del y
     assert original() is None
@@ -118,7 +126,9 @@ def test_failing_pack_hook_leaves_the_tensor_as_it_was() -> None:
     assert x.grad.tolist() == [0.0]
 
 
-@pytest.mark.parametrize("function", [lambda x: x.exp(), lambda x: x * x, lambda x: (x * 2.0).exp().sin() * x])
+@pytest.mark.parametrize(
+    "function", [lambda x: x.exp(), lambda x: x * x, lambda x: (x * 2.0).exp().sin() * x]
+)
 def test_graph_dies_with_its_last_tensor(no_collector: None, function: Any) -> None:
     x = leaf(2.0, 3.0)
     y = function(x)

@@ -12,7 +12,11 @@ import numpy as np
 import pytest
 
 import functrace.torch as torch
-from functrace.torch.autograd.graph import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+from functrace.torch.autograd.graph import (
+    disable_saved_tensors_hooks,
+    save_on_cpu,
+    saved_tensors_hooks,
+)
 
 
 @pytest.fixture
@@ -60,7 +64,9 @@ def test_each_saved_field_is_packed_once() -> None:
 
 def test_gradient_is_that_of_what_unpack_returns() -> None:
     x = leaf(1.0, 2.0)
-    with saved_tensors_hooks(lambda t: t.detach().numpy() + 3.0, lambda a: torch.tensor(a.tolist())):
+    with saved_tensors_hooks(
+        lambda t: t.detach().numpy() + 3.0, lambda a: torch.tensor(a.tolist())
+    ):
         y = x.sin().sum()
     y.backward()
     np.testing.assert_allclose(x.grad.numpy(), np.cos([4.0, 5.0]), rtol=1e-6)
@@ -137,7 +143,9 @@ def test_hooks_are_taken_away_when_something_fails(where: str) -> None:
 
     x = leaf(1.0)
     with pytest.raises(LookupError, match=where):
-        with saved_tensors_hooks(fails if where == "pack" else lambda t: t, fails if where == "unpack" else lambda t: t):
+        with saved_tensors_hooks(
+            fails if where == "pack" else lambda t: t, fails if where == "unpack" else lambda t: t
+        ):
             y = x.exp()
             if where == "body":
                 raise LookupError(where)

@@ -1,4 +1,6 @@
-"""Backward passes in several threads at once: over one leaf, over one graph, with hooks that count by pass."""
+"""Backward passes in several threads at once: over one leaf, over one graph, with hooks that count
+by pass.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def run_together(work: Callable[[int], object]) -> list[BaseException]:
 
 @pytest.mark.parametrize("size", [3, 20_000])
 def test_gradients_of_a_shared_leaf_add_up(size: int) -> None:
-    """NumPy lets go of the interpreter's lock for large arrays: additions into one of them must not be lost."""
+    """NumPy lets go of the interpreter's lock for large arrays: additions into one of them must not
+    be lost.
+    """
     x = torch.ones(size, requires_grad=True)
 
     def work(k: int) -> None:
@@ -87,7 +91,9 @@ def test_a_shared_graph_is_freed_once(packs: bool) -> None:
     """Some passes may come too late, and say so; none reads what another one has let go of."""
     for _ in range(20):
         x = torch.ones(3, requires_grad=True)
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach().numpy().tolist(), torch.tensor):
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda t: t.detach().numpy().tolist(), torch.tensor
+        ):
             out = (x * 3).exp().sum() if packs else (x * 3).sum()
         if not packs:
             out = (x * 3).exp().sum()
@@ -140,7 +146,11 @@ def test_modes_belong_to_threads() -> None:
 
     def ask(k: int) -> None:
         answers.append(
-            (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.autograd.is_multithreading_enabled())
+            (
+                torch.is_grad_enabled(),
+                torch.is_inference_mode_enabled(),
+                torch.autograd.is_multithreading_enabled(),
+            )
         )
 
     with torch.inference_mode(), torch.autograd.set_multithreading_enabled(False):

@@ -1,4 +1,6 @@
-"""Functions that differentiate for themselves, and hooks on what is saved, inside functrace's transforms."""
+"""Functions that differentiate for themselves, and hooks on what is saved, inside functrace's
+transforms.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def branch(x: Any, w: Any) -> Any:
 
 
 class RevBlock(Function):
-    """A reversible block, as ported code has it: it keeps its outputs, and computes its inputs and gradients from them."""
+    """A reversible block, as ported code has it: it keeps its outputs, and computes its inputs and
+    gradients from them.
+    """
 
     @staticmethod
     def forward(ctx: Any, x1: Any, x2: Any, w1: Any, w2: Any) -> Any:
@@ -58,8 +62,12 @@ def plain(x1: Any, x2: Any, w1: Any, w2: Any) -> Any:
     return y1, x2 + branch(y1, w2)
 
 
-def loss(block: Callable[..., Any], log: list[Any] | None = None, *, again: bool = False) -> Callable[..., Any]:
-    """Return a function of arrays: two blocks, with hooks that note what they see, and as a checkpoint."""
+def loss(
+    block: Callable[..., Any], log: list[Any] | None = None, *, again: bool = False
+) -> Callable[..., Any]:
+    """Return a function of arrays: two blocks, with hooks that note what they see, and as a
+    checkpoint.
+    """
 
     def noted(word: str) -> Callable[[Any], Any]:
         def hook(tensor: Any) -> Any:
@@ -76,29 +84,44 @@ def loss(block: Callable[..., Any], log: list[Any] | None = None, *, again: bool
 
     def of_arrays(*arrays: Any) -> Any:
         tensors = [torch.as_tensor(a) for a in arrays]
-        with contextlib.nullcontext() if log is None else graph.saved_tensors_hooks(noted("pack"), noted("unpack")):
-            return (checkpoint(two, *tensors, use_reentrant=False) if again else two(*tensors)).numpy()
+        with (
+            contextlib.nullcontext()
+            if log is None
+            else graph.saved_tensors_hooks(noted("pack"), noted("unpack"))
+        ):
+            return (
+                checkpoint(two, *tensors, use_reentrant=False) if again else two(*tensors)
+            ).numpy()
 
     return of_arrays
 
 
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("hooked", [False, True])
-def test_a_reversible_block_has_its_derivatives_under_every_transform(hooked: bool, again: bool) -> None:
+def test_a_reversible_block_has_its_derivatives_under_every_transform(
+    hooked: bool, again: bool
+) -> None:
     log: list[Any] | None = [] if hooked else None
     made, wanted = loss(RevBlock.apply, log, again=again), loss(plain)
     every = (0, 1, 2, 3)
-    for a, b in zip(ft.grad(made, argnums=every)(*ARGS), ft.grad(wanted, argnums=every)(*ARGS), strict=True):
+    for a, b in zip(
+        ft.grad(made, argnums=every)(*ARGS), ft.grad(wanted, argnums=every)(*ARGS), strict=True
+    ):
         np.testing.assert_allclose(a, b, atol=1e-12)
     if log is not None:
         saved = [("pack", shape) for shape in [(4, 3), (4, 3), (3, 3), (3, 3)]]
         assert log[:4] == saved and log[4:8] == [("unpack", shape) for _, shape in saved]
         assert log.count(("pack", (3, 3))) == log.count(("unpack", (3, 3)))
-    np.testing.assert_allclose(ft.hessian(made, argnums=2)(*ARGS), ft.hessian(wanted, argnums=2)(*ARGS), atol=1e-10)
+    np.testing.assert_allclose(
+        ft.hessian(made, argnums=2)(*ARGS), ft.hessian(wanted, argnums=2)(*ARGS), atol=1e-10
+    )
     stacked = [np.stack([a, a / 2]) for a in ARGS]
     batched = [ft.vmap(ft.grad(f, argnums=2))(*stacked) for f in (made, wanted)]
     np.testing.assert_allclose(*batched, atol=1e-12)
-    pushed = [ft.jvp(ft.grad(f, argnums=3), ARGS, tuple(np.cos(a) for a in ARGS))[1] for f in (made, wanted)]
+    pushed = [
+        ft.jvp(ft.grad(f, argnums=3), ARGS, tuple(np.cos(a) for a in ARGS))[1]
+        for f in (made, wanted)
+    ]
     np.testing.assert_allclose(*pushed, atol=1e-10)
     np.testing.assert_allclose(ft.jit(ft.grad(made))(*ARGS), ft.grad(wanted)(*ARGS), atol=1e-12)
 
@@ -131,12 +154,16 @@ def test_a_graph_kept_in_forward_is_run_in_backward() -> None:
 
     x = np.linspace(-1, 1, 5)
     np.testing.assert_allclose(ft.vmap(ft.grad(Kept.apply))(x), np.cos(x) * x + np.sin(x))
-    np.testing.assert_allclose(ft.vmap(ft.grad(ft.grad(Kept.apply)))(x), 2 * np.cos(x) - np.sin(x) * x)
+    np.testing.assert_allclose(
+        ft.vmap(ft.grad(ft.grad(Kept.apply)))(x), 2 * np.cos(x) - np.sin(x) * x
+    )
 
 
 def test_a_fixed_point_is_differentiated_by_its_own_backward() -> None:
     class Fixed(Function):
-        """x = cos(w x), with the implicit derivative found by iteration, as deep equilibrium models do."""
+        """x = cos(w x), with the implicit derivative found by iteration, as deep equilibrium models
+        do.
+        """
 
         @staticmethod
         def forward(ctx: Any, w: Any) -> Any:
@@ -165,7 +192,7 @@ def test_a_fixed_point_is_differentiated_by_its_own_backward() -> None:
             x = np.cos(w * x)
         return np.sum(x)
 
-    implicit = lambda w: np.sum(Fixed.apply(w))  # noqa: E731
+    implicit = lambda w: np.sum(Fixed.apply(w))
     np.testing.assert_allclose(ft.grad(implicit)(w), ft.grad(unrolled)(w), rtol=1e-9)
 
 
@@ -241,7 +268,10 @@ def test_a_jitted_function_refuses_outside_tensors_that_want_gradients() -> None
     for argument in (x, x.clone().requires_grad_()):
         with pytest.raises(LostGradientError, match="requires grad and is no argument"):
             scaled(argument)
-    assert torch.autograd.grad((x * weight).sum(), weight)[0].tolist() == [1.0, 5.0]  # nothing is left behind
+    assert torch.autograd.grad((x * weight).sum(), weight)[0].tolist() == [
+        1.0,
+        5.0,
+    ]  # nothing is left behind
 
 
 def test_jit_takes_tensors() -> None:
@@ -264,7 +294,9 @@ def test_jit_takes_tensors() -> None:
         assert not f(x, w)["y"].requires_grad
     assert len(runs) == 2  # what runs may ask whether gradients are wanted
     assert f(x[:2], w)["y"].shape == (2, 3) and len(runs) == 3
-    np.testing.assert_allclose(torch.func.grad(lambda w: f(x, w)["sum"])(w.detach()).numpy(), gradient.numpy(), atol=1e-12)
+    np.testing.assert_allclose(
+        torch.func.grad(lambda w: f(x, w)["sum"])(w.detach()).numpy(), gradient.numpy(), atol=1e-12
+    )
     cube = ft.jit(lambda a: (a**3).sum())
     a = torch.tensor([1.0, 2.0], requires_grad=True)
     (first,) = torch.autograd.grad(cube(a), a, create_graph=True)
@@ -273,7 +305,9 @@ def test_jit_takes_tensors() -> None:
 
 def test_the_reentrant_checkpoint_recomputes_under_transforms() -> None:
     def f(x: Any) -> Any:
-        return checkpoint(lambda t: t.sin() * t, torch.as_tensor(x), use_reentrant=True).sum().numpy()
+        return (
+            checkpoint(lambda t: t.sin() * t, torch.as_tensor(x), use_reentrant=True).sum().numpy()
+        )
 
     x = np.array([0.3, 0.7])
     np.testing.assert_allclose(ft.grad(f)(x), np.cos(x) * x + np.sin(x))

@@ -8,7 +8,13 @@ import pickle
 import pytest
 
 import functrace.torch as torch
-from functrace.torch._ops import FunctionSchema, HigherOrderOperator, OpOverload, OpOverloadPacket, schema_lines
+from functrace.torch._ops import (
+    FunctionSchema,
+    HigherOrderOperator,
+    OpOverload,
+    OpOverloadPacket,
+    schema_lines,
+)
 
 aten = torch.ops.aten
 
@@ -41,9 +47,14 @@ def test_every_schema_is_read() -> None:
 
 def test_what_writes_says_so() -> None:
     """Aliases of in-place, view and out overloads."""
-    written, shown = aten.mul_.Tensor._schema.arguments[0].alias_info, aten.view.default._schema.arguments[0].alias_info
+    written, shown = (
+        aten.mul_.Tensor._schema.arguments[0].alias_info,
+        aten.view.default._schema.arguments[0].alias_info,
+    )
     assert written is not None and written.is_write and shown is not None and not shown.is_write
-    assert aten.view.default.is_view and not aten.mul_.Tensor.is_view and not aten.mul.Tensor.is_view
+    assert (
+        aten.view.default.is_view and not aten.mul_.Tensor.is_view and not aten.mul.Tensor.is_view
+    )
     out = aten.sin.out._schema.arguments[-1]
     assert out.is_out and out.kwarg_only and out.alias_info is not None and out.alias_info.is_write
 
@@ -86,9 +97,13 @@ def test_what_there_is_not_raises() -> None:
     """Names, overloads, and functions that the shim does not have."""
     with pytest.raises(AttributeError, match="has no overload name 'nope'"):
         _ = aten.sin.nope
-    with pytest.raises(AttributeError, match="'_OpNamespace' 'aten' object has no attribute 'nope'"):
+    with pytest.raises(
+        AttributeError, match="'_OpNamespace' 'aten' object has no attribute 'nope'"
+    ):
         _ = aten.nope
-    with pytest.raises(AttributeError, match="'_OpNamespace' 'mine' object has no attribute 'nope'"):
+    with pytest.raises(
+        AttributeError, match="'_OpNamespace' 'mine' object has no attribute 'nope'"
+    ):
         _ = torch.ops.mine.nope
     flash = aten._scaled_dot_product_flash_attention.default  # a name for policies
     with pytest.raises(NotImplementedError, match="named here but cannot be called"):

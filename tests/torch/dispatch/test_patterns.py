@@ -1,4 +1,6 @@
-"""Plans that are made of one for unknown sizes, positions and numbers are those that are made for these alone."""
+"""Plans that are made of one for unknown sizes, positions and numbers are those that are made for
+these alone.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +21,37 @@ from functrace.torch.dispatch.derivation import Case
 Uses = dict[str, Callable[..., Any]]
 
 ELEMENTWISE: Uses = {
-    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "div": lambda x, y: x / y,
-    "pow": lambda x, y: x**y, "maximum": torch.maximum, "where": lambda x, y: torch.where(x > y, x, y),
-    "atan2": torch.atan2, "hypot": torch.hypot, "lerp": lambda x, y: torch.lerp(x, y, y), "fmod": torch.fmod,
+    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y,
+    "pow": lambda x, y: x**y, "maximum": torch.maximum, "where": lambda x, y: torch.where(x > y, x,
+    y),
+    "atan2": torch.atan2, "hypot": torch.hypot, "lerp": lambda x, y: torch.lerp(x, y, y),
+    "fmod": torch.fmod,
 }  # fmt: skip
 WHOLE: Uses = {
-    "sum": lambda x: x.sum(), "mean": lambda x: x.mean(), "prod": lambda x: x.prod(), "var": lambda x: x.var(),
-    "relu": torch.relu, "tanh": torch.tanh, "sqrt": torch.sqrt, "norm": lambda x: x.norm(), "abs": lambda x: x.abs(),
+    "sum": lambda x: x.sum(), "mean": lambda x: x.mean(), "prod": lambda x: x.prod(),
+    "var": lambda x: x.var(),
+    "relu": torch.relu, "tanh": torch.tanh, "sqrt": torch.sqrt, "norm": lambda x: x.norm(),
+    "abs": lambda x: x.abs(),
     "flat": lambda x: x.reshape(-1), "turned": lambda x: x.mT, "cumsum": lambda x: x.cumsum(0),
     "softmax": lambda x: torch.softmax(x, -1), "logsumexp": lambda x: torch.logsumexp(x, 0),
-    "max": lambda x: x.max(0).values, "sums": lambda x: x.sum(-1, keepdim=True), "means": lambda x: x.mean(0),
-    "std": lambda x: x.std(0), "stack": lambda x: torch.stack([x, x]), "cat": lambda x: torch.cat([x, x * 2.0], 1),
+    "max": lambda x: x.max(0).values, "sums": lambda x: x.sum(-1, keepdim=True),
+    "means": lambda x: x.mean(0),
+    "std": lambda x: x.std(0), "stack": lambda x: torch.stack([x, x]),
+    "cat": lambda x: torch.cat([x, x * 2.0], 1),
     "expand": lambda x: x.expand(3, *x.shape), "row": lambda x: x[-1], "flip": lambda x: x.flip(0),
-    "gram": lambda x: x @ x.mT, "double": lambda x: torch.cat([x, x]).view(2, -1), "sorted": lambda x: x.sort(0).values,
+    "gram": lambda x: x @ x.mT, "double": lambda x: torch.cat([x, x]).view(2, -1),
+    "sorted": lambda x: x.sort(0).values,
 }  # fmt: skip
 BY_NUMBER: Uses = {
-    "power": lambda x, n: x**n, "of number": lambda x, n: (n * n) ** x, "clamp": lambda x, n: x.clamp(-1.0, n),
+    "power": lambda x, n: x**n, "of number": lambda x, n: (n * n) ** x, "clamp": lambda x,
+    n: x.clamp(-1.0, n),
     "clamp below": lambda x, n: x.clamp(min=n), "lerp": lambda x, n: torch.lerp(x, x * 2.0, n),
     "scaled": lambda x, n: torch.add(x, x, alpha=n), "times": lambda x, n: x * n,
 }  # fmt: skip
 BY_POSITION: Uses = {
-    "select": lambda x, k: x[k], "column": lambda x, k: x[:, k], "narrow": lambda x, k: x.narrow(0, k, 2),
+    "select": lambda x, k: x[k], "column": lambda x, k: x[:, k], "narrow": lambda x, k: x.narrow(0,
+    k, 2),
     "slice": lambda x, k: x[k : k + 3], "steps": lambda x, k: x[k::2], "head": lambda x, k: x[:k],
     "both": lambda x, k: x[k, k : k + 2], "gather": lambda x, k: x[torch.tensor([k, 0, k])],
     "unfold": lambda x, k: x[None, k],
@@ -54,12 +66,16 @@ def fresh() -> Iterator[None]:
     yield
 
 
-def tensor(generator: np.random.Generator, shape: tuple[int, ...], dtype: type[Any] = np.float64) -> Any:
+def tensor(
+    generator: np.random.Generator, shape: tuple[int, ...], dtype: type[Any] = np.float64
+) -> Any:
     return torch.tensor(generator.uniform(0.1, 2.0, shape).astype(dtype)).requires_grad_()
 
 
 def check_plans() -> int:
-    """Compare every plan that came from another one with the plan for these operands alone; returns how many did."""
+    """Compare every plan that came from another one with the plan for these operands alone; returns
+    how many did.
+    """
     made = [plan for plan in plans.PLANS.entries.values() if plan.source is not None]
     for plan in made:
         check_plan(plan)
@@ -73,7 +89,12 @@ def check_plan(plan: plans.Plan) -> None:
         assert plan.derivation is None
         return
     for name in ("saves", "unpacks", "selected", "differentiated", "edge_to", "many"):
-        assert getattr(plan.derivation, name) == getattr(alone.derivation, name), (case.op, case.specs, case.params, name)
+        assert getattr(plan.derivation, name) == getattr(alone.derivation, name), (
+            case.op,
+            case.specs,
+            case.params,
+            name,
+        )
     for name in ("outputs", "differentiated", "moves"):
         assert getattr(plan, name) == getattr(alone, name), (case.op, case.specs, case.params, name)
     assert plan.backward == alone.backward, f"{case.op}: {plan.backward}\n{alone.backward}"
@@ -114,13 +135,22 @@ def test_two_operands_of_all_patterns(name: str) -> None:
     generator, choose = np.random.default_rng(0), random.Random(name)
     for _ in range(120):
         shape = tuple(choose.choice(SIZES) for _ in range(choose.randrange(4)))
-        others = [tuple(n if choose.random() < 0.7 else 1 for n in shape[choose.randrange(len(shape) + 1) :]) for _ in "xy"]
+        others = [
+            tuple(
+                n if choose.random() < 0.7 else 1 for n in shape[choose.randrange(len(shape) + 1) :]
+            )
+            for _ in "xy"
+        ]
         dtypes = [choose.choice((np.float32, np.float64)) for _ in others]
         if name in OF_ONE_DTYPE:
             dtypes = dtypes[:1] * len(others)
         for more in (0, 1, 7):  # derived for all sizes when met with others
             sizes_of = [tuple([n if n < 2 else n + more for n in s]) for s in others]
-            pull(ELEMENTWISE[name](*[tensor(generator, s, d) for s, d in zip(sizes_of, dtypes, strict=True)]))
+            pull(
+                ELEMENTWISE[name](
+                    *[tensor(generator, s, d) for s, d in zip(sizes_of, dtypes, strict=True)]
+                )
+            )
     assert check_plans() > 20
 
 
@@ -151,9 +181,28 @@ def test_one_operand_of_many_sizes(name: str) -> None:
 @pytest.mark.parametrize("name", BY_NUMBER)
 def test_numbers(name: str) -> None:
     generator = np.random.default_rng(0)
-    for dtype, shape in itertools.product((np.float32, np.float64), ((3, 4), (5, 6), (2, 7), (8, 5))):
+    for dtype, shape in itertools.product(
+        (np.float32, np.float64), ((3, 4), (5, 6), (2, 7), (8, 5))
+    ):
         x = tensor(generator, shape, dtype)
-        for n in (2.5, 0.1, -0.7, 3, 2, 2.0, 1, 0, 0.0, -1, 1e30, float("inf"), 1 / 3, 7, 0.5, -2.0):
+        for n in (
+            2.5,
+            0.1,
+            -0.7,
+            3,
+            2,
+            2.0,
+            1,
+            0,
+            0.0,
+            -1,
+            1e30,
+            float("inf"),
+            1 / 3,
+            7,
+            0.5,
+            -2.0,
+        ):
             pull(BY_NUMBER[name](x, n))
     assert check_plans() > 3
 
@@ -186,7 +235,9 @@ def test_derived_once_for_many_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     derived: list[Any] = []
     original = derivation.derive
     for module in (plans, sizes):
-        monkeypatch.setattr(module, "derive", lambda case: derived.append(case.op.node) or original(case))
+        monkeypatch.setattr(
+            module, "derive", lambda case: derived.append(case.op.node) or original(case)
+        )
     w, z = torch.ones(8, 4, requires_grad=True), torch.ones(1000, requires_grad=True)
     for n in range(10, 110):
         torch.relu(torch.ones(n, 8) @ w + w[1]).sum().backward()
@@ -195,7 +246,9 @@ def test_derived_once_for_many_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_threads_share_plans() -> None:
-    """Many threads meet the same new shapes at once: all get the right gradients, and derive few plans."""
+    """Many threads meet the same new shapes at once: all get the right gradients, and derive few
+    plans.
+    """
     results: dict[int, list[Any]] = {}
 
     def work(number: int) -> None:
@@ -232,7 +285,9 @@ def test_families_are_bounded() -> None:
 
 
 def test_a_plan_whose_source_has_let_go_of_its_pullback_records_its_own() -> None:
-    """A program that is recorded holds the sizes of its plan, whoever has found meanwhile that sizes cannot be shared."""
+    """A program that is recorded holds the sizes of its plan, whoever has found meanwhile that
+    sizes cannot be shared.
+    """
     plans.PLANS.clear()
     sizes.DERIVATIONS.clear()
     for n in (5, 6, 7):
@@ -243,6 +298,8 @@ def test_a_plan_whose_source_has_let_go_of_its_pullback_records_its_own() -> Non
     plan.source.pullback = None
     shape = plan.case.specs[0].shape
     values = np.full(shape, 0.5, np.float32)
-    found = ft.grad(lambda ct: np.sum(plan.compute_gradients([values, ct], is_plain=False)[0]))(np.ones(shape, np.float32))
+    found = ft.grad(lambda ct: np.sum(plan.compute_gradients([values, ct], is_plain=False)[0]))(
+        np.ones(shape, np.float32)
+    )
     np.testing.assert_allclose(found, np.cos(values), rtol=1e-6)
     assert not plan.shares_pullback

@@ -1,4 +1,6 @@
-"""Plans are shared and bounded; numbers of every kind are Python numbers; arrays beside tensors are refused."""
+"""Plans are shared and bounded; numbers of every kind are Python numbers; arrays beside tensors are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ class Weight(float):
 
 
 NUMBERS = [
-    (np.float64(2.5), 2.5), (np.float32(2.5), 2.5), (np.float16(2.5), 2.5), (np.int64(2), 2), (np.uint8(2), 2),
+    (np.float64(2.5), 2.5), (np.float32(2.5), 2.5), (np.float16(2.5), 2.5), (np.int64(2), 2),
+    (np.uint8(2), 2),
     (np.bool_(True), True), (Level.TWO, 2), (Weight(2.5), 2.5), (np.complex128(2 + 1j), 2 + 1j),
 ]  # fmt: skip
 
@@ -49,13 +52,16 @@ def setitem(x: Any, n: Any) -> Any:
 
 
 USES: dict[str, Callable[[Any, Any], Any]] = {
-    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow, "eq": torch.eq,
-    "plus": lambda x, n: x + n, "minus": lambda x, n: x - n, "minus from": lambda x, n: n - x, "times": lambda x, n: n * x,
+    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow,
+    "eq": torch.eq,
+    "plus": lambda x, n: x + n, "minus": lambda x, n: x - n, "minus from": lambda x, n: n - x,
+    "times": lambda x, n: n * x,
     "over": lambda x, n: n / x, "power of": lambda x, n: n**x, "is": lambda x, n: x == n,
     "where": lambda x, n: torch.where(x > 1, x, n), "method": lambda x, n: x.mul(n),
 }  # fmt: skip
 REAL = {
-    "lt": torch.lt, "clamp": torch.clamp, "less": lambda x, n: x < n, "add_": add_, "imul": imul, "fill_": fill_,
+    "lt": torch.lt, "clamp": torch.clamp, "less": lambda x, n: x < n, "add_": add_, "imul": imul,
+    "fill_": fill_,
     "setitem": setitem,
 }  # fmt: skip
 
@@ -66,7 +72,13 @@ def seen(use: Callable[[Any, Any], Any], number: Any) -> Any:
     gradient = None
     if y.requires_grad and not y.dtype.is_complex:
         (gradient,) = torch.autograd.grad(y.sum(), x)
-    return type(y), y.dtype, y.tolist(), type(y.grad_fn).__name__, None if gradient is None else gradient.tolist()
+    return (
+        type(y),
+        y.dtype,
+        y.tolist(),
+        type(y.grad_fn).__name__,
+        None if gradient is None else gradient.tolist(),
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,19 +98,26 @@ def test_numbers_of_every_kind_are_python_numbers(name: str, number: Any, plain:
     assert found[3] != "NoneType" or found[1] is torch.bool  # no gradient is lost
 
 
-@pytest.mark.parametrize("use", [torch.add, torch.mul, torch.maximum, torch.eq], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "use", [torch.add, torch.mul, torch.maximum, torch.eq], ids=lambda f: f.__name__
+)
 def test_arrays_beside_tensors_are_refused(use: Any) -> None:
     x = torch.tensor([1.0, 3.0], requires_grad=True)
     with pytest.raises(
-        TypeError, match=rf"{use.__name__}\(\): argument 'other' \(position 2\) must be Tensor, not numpy.ndarray"
+        TypeError,
+        match=rf"{use.__name__}\(\): argument 'other' \(position 2\) must be Tensor, not numpy.ndarray",
     ):
         use(x, np.ones(2))
-    with pytest.raises(TypeError, match=rf"{use.__name__}\(\): argument 'input' \(position 1\) must be Tensor, not list"):
+    with pytest.raises(
+        TypeError,
+        match=rf"{use.__name__}\(\): argument 'input' \(position 1\) must be Tensor, not list",
+    ):
         use([1.0], x)
     in_place = getattr(x.detach(), f"{use.__name__}_", None)
     if in_place is not None:
         with pytest.raises(
-            TypeError, match=rf"{use.__name__}_\(\): argument 'other' \(position 1\) must be Tensor, not numpy"
+            TypeError,
+            match=rf"{use.__name__}_\(\): argument 'other' \(position 1\) must be Tensor, not numpy",
         ):
             in_place(np.ones(2))
 

@@ -32,7 +32,10 @@ def test_numbers_and_scalars_are_weak() -> None:
     assert (n * 2).dtype == torch.int32
     assert (n * 2.5).dtype == (n / 2).dtype == (n / n).dtype == torch.exp(n).dtype == torch.float32
     assert torch.add(x, 1, alpha=2).dtype == x.sub(1.5, alpha=2).dtype == torch.float32
-    assert n.add(1, alpha=2).dtype == torch.int32 and torch.sub(x, 1, alpha=2).tolist() == [-1.0, -1.0]
+    assert n.add(1, alpha=2).dtype == torch.int32 and torch.sub(x, 1, alpha=2).tolist() == [
+        -1.0,
+        -1.0,
+    ]
     assert (n * scalar).dtype == torch.float64
     assert (torch.tensor(1) + torch.tensor(2.0, dtype=torch.float64)).dtype == torch.float64
 

@@ -11,10 +11,14 @@ import functrace.torch as torch
 from functrace.errors import UnsupportedFunctionError
 
 MOVING = (
-    "torch.sum(x, 0, out=o)", "torch.mean(x, 0, out=o)", "torch.prod(x, 0, out=o)", "torch.amax(x, 0, out=o)",
-    "torch.mm(x, x, out=o)", "torch.matmul(x, x, out=o)", "torch.addmm(x, x, x, out=o)", "torch.mv(x, x[0], out=o)",
-    "torch.cat([x, x], out=o)", "torch.stack([x], out=o)", "torch.max(x, 0, out=(o, i))", "torch.sort(x, 0, out=(o, i))",
-    "torch.index_select(x, 0, i, out=o)", "torch.gather(x, 0, j, out=o)", "torch.median(x, 0, out=(o, i))",
+    "torch.sum(x, 0, out=o)", "torch.mean(x, 0, out=o)", "torch.prod(x, 0, out=o)",
+    "torch.amax(x, 0, out=o)",
+    "torch.mm(x, x, out=o)", "torch.matmul(x, x, out=o)", "torch.addmm(x, x, x, out=o)",
+    "torch.mv(x, x[0], out=o)",
+    "torch.cat([x, x], out=o)", "torch.stack([x], out=o)", "torch.max(x, 0, out=(o, i))",
+    "torch.sort(x, 0, out=(o, i))",
+    "torch.index_select(x, 0, i, out=o)", "torch.gather(x, 0, j, out=o)",
+    "torch.median(x, 0, out=(o, i))",
 )  # fmt: skip
 
 
@@ -22,7 +26,12 @@ MOVING = (
 @pytest.mark.parametrize("part", ["x", "x.t()", "x[1:]", "x.detach()", "x[:, :-1]"])
 def test_what_moves_elements_is_not_computed_into_its_operand(expression: str, part: str) -> None:
     x = torch.tensor(np.arange(9.0).reshape(3, 3))
-    names = {"torch": torch, "x": x, "i": torch.tensor([0, 1]), "j": torch.zeros(3, 3, dtype=torch.int64)}
+    names = {
+        "torch": torch,
+        "x": x,
+        "i": torch.tensor([0, 1]),
+        "j": torch.zeros(3, 3, dtype=torch.int64),
+    }
     with pytest.raises(RuntimeError, match=r"Please clone\(\) the tensor"):
         eval(expression, names | {"o": eval(part, names)})
     assert x.tolist() == np.arange(9.0).reshape(3, 3).tolist()
@@ -51,7 +60,10 @@ def test_a_part_does_not_grow_beyond_the_memory_of_the_whole() -> None:
     with pytest.raises(UnsupportedFunctionError, match="needs more memory"):
         torch.cat([torch.ones(3), torch.ones(3)], out=whole[:0])
     array = np.zeros(2)
-    with pytest.raises(UnsupportedFunctionError, match="needs more memory"), pytest.warns(UserWarning, match="resized"):
+    with (
+        pytest.raises(UnsupportedFunctionError, match="needs more memory"),
+        pytest.warns(UserWarning, match="resized"),
+    ):
         torch.sin(torch.ones(3, dtype=torch.float64), out=torch.from_numpy(array))
 
 

@@ -27,7 +27,7 @@ HERE = Path(torch.__file__).parent
 OWNERS: dict[str, Any] = {TORCH: torch, TENSOR: torch.Tensor, FUNCTIONAL: torch.nn.functional}
 
 
-# -- what is there ---------------------------------------------------------------------------------------------------
+# -- what is there ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("place", OWNERS)
@@ -36,7 +36,9 @@ def test_forms_of_rows_stand_where_they_say(place: str) -> None:
     for name, (row, value) in ENTRIES[place].items():
         found = inspect.getattr_static(OWNERS[place], name)
         assert found is value or isinstance(value, property), name
-        assert (found.fget if isinstance(found, property) else found).__doc__ or name.startswith("__"), name
+        assert (found.fget if isinstance(found, property) else found).__doc__ or name.startswith(
+            "__"
+        ), name
         assert {name, name.strip("_")} & {row.name, *row.aliases, *row.operators}
 
 
@@ -45,7 +47,10 @@ def test_functions_and_dtypes_are_pickled_by_their_public_names() -> None:
         for name, (_, value) in ENTRIES[place].items():
             if not isinstance(value, property) and not name.startswith("__"):
                 assert pickle.loads(pickle.dumps(value)) is value, name
-                assert value.__module__.startswith("functrace.torch") and "<locals>" not in value.__qualname__
+                assert (
+                    value.__module__.startswith("functrace.torch")
+                    and "<locals>" not in value.__qualname__
+                )
     for name in ("bool", "float32", "int64", "cdouble"):
         dtype = getattr(torch, name)
         assert pickle.loads(pickle.dumps(dtype)) is dtype and copy.deepcopy(dtype) is dtype
@@ -59,25 +64,40 @@ def test_in_place_forms_and_methods_come_from_the_same_row() -> None:
 
 def test_nothing_but_rows_and_the_class_itself_gives_tensors_methods() -> None:
     tree = ast.parse((HERE / "tensors" / "tensor.py").read_text())
-    (tensor,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Tensor"]
+    (tensor,) = [
+        node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Tensor"
+    ]
     written = {node.name for node in tensor.body if isinstance(node, ast.FunctionDef)}
-    given = {name for name, value in vars(torch.Tensor).items() if callable(value) or isinstance(value, property)}
-    assert given - written - {"__functrace_call__", "__functrace_jit__"} == set(ENTRIES[TENSOR])  # see `install`
+    given = {
+        name
+        for name, value in vars(torch.Tensor).items()
+        if callable(value) or isinstance(value, property)
+    }
+    assert given - written - {"__functrace_call__", "__functrace_jit__"} == set(
+        ENTRIES[TENSOR]
+    )  # see `install`
     assert not written & set(ENTRIES[TENSOR])
 
 
 OPS = [row for table in TABLES for row in table if row.op is not None]
 
 
-def difference(function: Callable[..., Any], operands: list[Any], k: int, step: float = 1e-6) -> Any:
+def difference(
+    function: Callable[..., Any], operands: list[Any], k: int, step: float = 1e-6
+) -> Any:
     """The derivative by operand ``k``, element by element."""
-    ends = [function(*(x + sign * step if i == k else x for i, x in enumerate(operands))) for sign in (1, -1)]
+    ends = [
+        function(*(x + sign * step if i == k else x for i, x in enumerate(operands)))
+        for sign in (1, -1)
+    ]
     return (ends[0] - ends[1]) / (2 * step)
 
 
 @pytest.mark.parametrize("row", OPS, ids=lambda row: row.name)
 def test_every_form_of_an_op_computes_and_differentiates_the_same(row: Row) -> None:
-    count = len([p for p in inspect.signature(row.function).parameters if p not in ("alpha", "out")])
+    count = len(
+        [p for p in inspect.signature(row.function).parameters if p not in ("alpha", "out")]
+    )
     kind = np.int64 if row.name.startswith("bitwise") else np.float64
     first = (
         [0.3, 0.4, -0.7, 0.1]
@@ -88,7 +108,12 @@ def test_every_form_of_an_op_computes_and_differentiates_the_same(row: Row) -> N
     tensors = [torch.from_numpy(a) for a in arrays]
     raw = row.function(*arrays)
     assert isinstance(raw, np.ndarray)
-    forms = [(name, form) for there in ENTRIES.values() for name, (owner, form) in there.items() if owner is row]
+    forms = [
+        (name, form)
+        for there in ENTRIES.values()
+        for name, (owner, form) in there.items()
+        if owner is row
+    ]
     for name, form in forms:
         reflected = name[:3] == "__r" and name[3:-2] in row.operators
         first, *others = (torch.from_numpy(a.copy()) for a in arrays)
@@ -100,10 +125,12 @@ def test_every_form_of_an_op_computes_and_differentiates_the_same(row: Row) -> N
         got = torch.autograd.grad(row.function(*wanted).sum(), wanted, allow_unused=True)
         for k, gradient in enumerate(got):
             assert gradient is not None
-            np.testing.assert_allclose(gradient.numpy(), difference(row.function, arrays, k), rtol=1e-6, atol=1e-8)
+            np.testing.assert_allclose(
+                gradient.numpy(), difference(row.function, arrays, k), rtol=1e-6, atol=1e-8
+            )
 
 
-# -- what type checkers see --------------------------------------------------------------------------------------------
+# -- what type checkers see ------------------------------------------------------------------------
 
 
 def test_stubs_are_what_the_rows_say(capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,7 +140,9 @@ def test_stubs_are_what_the_rows_say(capsys: pytest.CaptureFixture[str]) -> None
 
 def declared(place: str) -> dict[str, ast.FunctionDef]:
     """The functions that a stub declares, read from the file."""
-    tree = ast.parse((HERE / ("nn/functional.pyi" if place == FUNCTIONAL else "namespace.pyi")).read_text())
+    tree = ast.parse(
+        (HERE / ("nn/functional.pyi" if place == FUNCTIONAL else "namespace.pyi")).read_text()
+    )
     body: list[ast.stmt] = tree.body
     if place == TENSOR:
         (body,) = [node.body for node in tree.body if isinstance(node, ast.ClassDef)]
@@ -123,7 +152,9 @@ def declared(place: str) -> dict[str, ast.FunctionDef]:
 def parameters_of(node: ast.FunctionDef) -> list[tuple[str, str, Any]]:
     """Name, kind and default of the parameters of a declaration."""
     a, missing = node.args, inspect.Parameter.empty
-    defaults: list[Any] = [missing] * (len(a.args) - len(a.defaults)) + [ast.literal_eval(d) for d in a.defaults]
+    defaults: list[Any] = [missing] * (len(a.args) - len(a.defaults)) + [
+        ast.literal_eval(d) for d in a.defaults
+    ]
     found = [(x.arg, "POSITIONAL_OR_KEYWORD", d) for x, d in zip(a.args, defaults, strict=True)]
     found += [(a.vararg.arg, "VAR_POSITIONAL", missing)] if a.vararg else []
     found += [
@@ -141,7 +172,10 @@ def test_functions_have_the_signatures_that_stubs_say(place: str) -> None:
         value = inspect.getattr_static(OWNERS[place], name)
         assert isinstance(value, property) == bool(node.decorator_list)
         function = value.fget if isinstance(value, property) else value
-        actual = [(p.name, p.kind.name, p.default) for p in inspect.signature(function).parameters.values()]
+        actual = [
+            (p.name, p.kind.name, p.default)
+            for p in inspect.signature(function).parameters.values()
+        ]
         expected = parameters_of(node)
         if place == TENSOR:
             assert expected[0][0] == "self"
@@ -149,14 +183,16 @@ def test_functions_have_the_signatures_that_stubs_say(place: str) -> None:
         assert actual == expected, name
 
 
-# -- a row of one's own ------------------------------------------------------------------------------------------------
+# -- a row of one's own ----------------------------------------------------------------------------
 
 
 def scratch(rows: Rows) -> tuple[dict[str, Callable[..., Any]], type[Any]]:
     """A namespace of functions and a class of tensors with what rows give."""
     found = entries([rows])
     functions = {name: function for name, (_, function) in found[TORCH].items()}
-    return functions, type("Scratch", (torch.Tensor,), {name: value for name, (_, value) in found[TENSOR].items()})
+    return functions, type(
+        "Scratch", (torch.Tensor,), {name: value for name, (_, value) in found[TENSOR].items()}
+    )
 
 
 def of_class(kind: type[Any], values: list[float], requires_grad: bool = False) -> Any:
@@ -169,12 +205,17 @@ X = [0.5, -1.25, 2.0]
 
 def test_one_row_is_a_function_a_method_an_in_place_form_and_an_alias() -> None:
     rows = Rows()
-    returned = rows.op("my_op", ew.sinh, SELF, floating, forms=EVERY, aliases="mine", doc="Return sinh.")
+    returned = rows.op(
+        "my_op", ew.sinh, SELF, floating, forms=EVERY, aliases="mine", doc="Return sinh."
+    )
     functions, kind = scratch(rows)
     assert functions == {"my_op": returned, "mine": returned}
     assert returned.__name__ == "my_op" and returned.__doc__ == "Return sinh."
     assert {"my_op", "mine", "my_op_", "mine_"} <= set(vars(kind))
-    assert str(inspect.signature(returned)) == "(input: 'Operand', *, out: 'Tensor | None' = None) -> 'Value'"
+    assert (
+        str(inspect.signature(returned))
+        == "(input: 'Operand', *, out: 'Tensor | None' = None) -> 'Value'"
+    )
 
     x = of_class(kind, X, requires_grad=True)
     for y in (functions["my_op"](x), x.my_op(), x.mine()):
@@ -199,7 +240,16 @@ def test_one_row_is_a_function_a_method_an_in_place_form_and_an_alias() -> None:
 
 def test_operators_of_a_row() -> None:
     rows = Rows()
-    rows.op("plus", ew.add, (), arithmetic, forms=EVERY, operators="xor rxor ixor", commutes=True, doc="Return the sum.")
+    rows.op(
+        "plus",
+        ew.add,
+        (),
+        arithmetic,
+        forms=EVERY,
+        operators="xor rxor ixor",
+        commutes=True,
+        doc="Return the sum.",
+    )
     rows.op("minus", ew.sub, (), arithmetic, operators="mod rmod", doc="Return the difference.")
     rows.op("turned", ew.neg, operators="invert", doc="Return the negative.")
     _, kind = scratch(rows)
@@ -217,7 +267,10 @@ def test_operators_of_a_row() -> None:
 
 
 def test_a_family_is_written_once() -> None:
-    double, triple = Op("TwiceBackward0", lambda x: ew.mul(x, 2.0)), Op("ThriceBackward0", lambda x: ew.mul(x, 3.0))
+    double, triple = (
+        Op("TwiceBackward0", lambda x: ew.mul(x, 2.0)),
+        Op("ThriceBackward0", lambda x: ew.mul(x, 3.0)),
+    )
     rows = Rows()
 
     @rows.family(operators="pos")
@@ -253,7 +306,9 @@ def test_a_function_stands_as_it_is_written() -> None:
 
 
 def test_wrong_rows_are_refused() -> None:
-    with pytest.raises(ValueError, match=f"my_op: there is no form 'inplace'; there are {', '.join(PLACES)}"):
+    with pytest.raises(
+        ValueError, match=f"my_op: there is no form 'inplace'; there are {', '.join(PLACES)}"
+    ):
         Rows().op("my_op", ew.sinh, forms="function inplace", doc="")
     with pytest.raises(ValueError, match="no in-place form"):
         Rows().function("in_place")(lambda input: input)
@@ -268,13 +323,24 @@ def test_wrong_rows_are_refused() -> None:
 
 def test_an_op_that_is_named_like_one_of_ours_is_not_taken_for_it() -> None:
     rows = Rows()
-    leap = rows.op("leap", lambda x: ew.mul(x, 1.5), (), floating, forms="function method in_place", doc="Leap.")
+    leap = rows.op(
+        "leap",
+        lambda x: ew.mul(x, 1.5),
+        (),
+        floating,
+        forms="function method in_place",
+        doc="Leap.",
+    )
     row = next(iter(rows))
     assert leap(torch.tensor([1, 2])).tolist() == [1.5, 3.0]
     assert row.in_place is not None
-    with pytest.raises(RuntimeError, match="can't be cast"):  # not a question, as ``Le`` and ``Lt`` are
+    with pytest.raises(
+        RuntimeError, match="can't be cast"
+    ):  # not a question, as ``Le`` and ``Lt`` are
         row.in_place(torch.tensor([1, 2]))
-    square = rows.op("square_", ew.square, (("self", 0),), floating, node="TanhBackward0", doc="Square.")
+    square = rows.op(
+        "square_", ew.square, (("self", 0),), floating, node="TanhBackward0", doc="Square."
+    )
     x = torch.tensor([1.0, 3.0], requires_grad=True)
     (slope,) = torch.autograd.grad(square(x).sum(), x, create_graph=True)
     assert "BackwardBackward" not in type(slope.grad_fn).__name__

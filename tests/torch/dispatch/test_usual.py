@@ -1,7 +1,8 @@
 """Lines written out for the usual case do what the loops do, and leave the rest to them.
 
-Parity scripts make most nodes once, by the loops. Here each runs a second time, with everything written out that the first
-run has met; and once more, with arrays of any size in blocks of two elements.
+Parity scripts make most nodes once, by the loops. Here each runs a second time, with everything
+written out that the first run has met; and once more, with arrays of any size in blocks of two
+elements.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture(params=["whole", "blocks"])
 def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "blocks":
-        smallest = ((THREADS, "block", 2), (plans, "FEWEST", 1), (plans, "LEAST_BYTES", 1), (spread, "LEAST_BYTES", 1))
+        smallest = (
+            (THREADS, "block", 2),
+            (plans, "FEWEST", 1),
+            (plans, "LEAST_BYTES", 1),
+            (spread, "LEAST_BYTES", 1),
+        )
         for module, name, value in (*smallest, (spread, "SPAN", 1), (THREADS, "count", 2)):
             monkeypatch.setattr(module, name, value)
 
@@ -55,9 +61,18 @@ def test_lines_are_written_for_what_is_used() -> None:
     for _ in range(3):
         (torch.exp(x) * x + 2.0 * x).sum().backward()
     used = [plan for plan in plans.PLANS.entries.values() if plan.derivation is not None]
-    assert {plan.case.op.node for plan in used} == {"ExpBackward0", "MulBackward0", "AddBackward0", "SumBackward0"}
+    assert {plan.case.op.node for plan in used} == {
+        "ExpBackward0",
+        "MulBackward0",
+        "AddBackward0",
+        "SumBackward0",
+    }
     assert all(plan.record_usual is not None for plan in used)
-    assert all(plan.pull_usual is not None for plan in used if plan.case.op.node in ("ExpBackward0", "MulBackward0"))
+    assert all(
+        plan.pull_usual is not None
+        for plan in used
+        if plan.case.op.node in ("ExpBackward0", "MulBackward0")
+    )
 
 
 def test_long_patterns_are_left_to_the_loops() -> None:

@@ -67,7 +67,9 @@ def weighted(result: Any) -> Any:
     """A scalar of which every element of the result has a different share."""
     shape = tuple(result.shape)
     weight = np.cos(np.arange(int(np.prod(shape))).reshape(shape) + 1.0)
-    return torch.sum(result * (torch.tensor(weight) if isinstance(result, torch.Tensor) else weight))
+    return torch.sum(
+        result * (torch.tensor(weight) if isinstance(result, torch.Tensor) else weight)
+    )
 
 
 def difference(function: Callable[..., float], args: list[Any], k: int, step: float) -> Any:
@@ -92,7 +94,9 @@ def test_derivatives_are_differences(name: str) -> None:
 
     def gradients(arrays: Any, create_graph: bool) -> tuple[list[Any], Any]:
         tensors = [torch.tensor(a, requires_grad=True) for a in arrays]
-        found = torch.autograd.grad(weighted(function(*tensors)), tensors, create_graph=create_graph)
+        found = torch.autograd.grad(
+            weighted(function(*tensors)), tensors, create_graph=create_graph
+        )
         return tensors, found
 
     def slope(*arrays: Any) -> float:
@@ -100,7 +104,9 @@ def test_derivatives_are_differences(name: str) -> None:
 
     tensors, first = gradients(args, True)
     for k, g in enumerate(first):
-        np.testing.assert_allclose(g.detach().numpy(), difference(value, list(args), k, 1e-6), rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(
+            g.detach().numpy(), difference(value, list(args), k, 1e-6), rtol=1e-6, atol=1e-8
+        )
     total = torch.sum(first[0] ** 2)
     for g in first[1:]:
         total = total + torch.sum(g**2)
@@ -109,7 +115,9 @@ def test_derivatives_are_differences(name: str) -> None:
     else:
         second = [torch.zeros_like(t) for t in tensors]
     for k, h in enumerate(second):
-        np.testing.assert_allclose(h.numpy(), difference(slope, list(args), k, 1e-6), rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(
+            h.numpy(), difference(slope, list(args), k, 1e-6), rtol=1e-5, atol=1e-7
+        )
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -117,7 +125,7 @@ def test_functional_transforms_agree_with_backward(name: str) -> None:
     function, args = FUNCTIONS[name]
     tensors = [torch.tensor(a, requires_grad=True) for a in args]
     expected = torch.autograd.grad(weighted(function(*tensors)), tensors)
-    loss = lambda *arrays: weighted(function(*arrays))  # noqa: E731
+    loss = lambda *arrays: weighted(function(*arrays))
     plain = ft.grad(loss, argnums=tuple(range(len(args))))(*args)
     staged = ft.jit(ft.grad(loss, argnums=tuple(range(len(args)))))(*args)
     for e, g, s in zip(expected, plain, staged, strict=True):

@@ -10,14 +10,24 @@ import pytest
 
 import functrace.torch as torch
 
-REDUCE: dict[str, Any] = {"sum": np.sum, "prod": np.prod, "mean": np.mean, "amax": np.max, "amin": np.min}
+REDUCE: dict[str, Any] = {
+    "sum": np.sum,
+    "prod": np.prod,
+    "mean": np.mean,
+    "amax": np.max,
+    "amin": np.min,
+}
 
 
-@pytest.mark.parametrize(("reduce", "includes", "axis"), [*itertools.product(REDUCE, (True, False), (0, 1, 2))])
+@pytest.mark.parametrize(
+    ("reduce", "includes", "axis"), [*itertools.product(REDUCE, (True, False), (0, 1, 2))]
+)
 def test_scatter_reduce_is_a_loop(reduce: str, includes: bool, axis: int) -> None:
     draws = np.random.default_rng(axis)
     x, source = draws.normal(size=(3, 4, 2)), draws.normal(size=(4, 5, 3))
-    index = draws.integers(0, x.shape[axis], size=tuple(n if k == axis else 2 for k, n in enumerate(source.shape)))
+    index = draws.integers(
+        0, x.shape[axis], size=tuple(n if k == axis else 2 for k, n in enumerate(source.shape))
+    )
     expected = x.copy()
     met: dict[tuple[int, ...], list[float]] = {}
     for place in np.ndindex(index.shape):

@@ -1,4 +1,6 @@
-"""In-place operations and views: random sequences against the same program without them. (Errors: the parity scripts.)"""
+"""In-place operations and views: random sequences against the same program without them. (Errors:
+the parity scripts.)
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,16 @@ CHANGES = {
 
 
 @examples(80)
-@given(st.lists(st.tuples(st.sampled_from(sorted(VIEWS)), st.sampled_from(sorted(CHANGES))), min_size=1, max_size=5))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(sorted(VIEWS)), st.sampled_from(sorted(CHANGES))),
+        min_size=1,
+        max_size=5,
+    )
+)
 def test_random_writes_have_the_derivatives_of_their_meaning(steps: list[tuple[str, str]]) -> None:
-    # PyTorch refuses to go back through a result that it saved and that was overwritten later: the parity scripts show it.
+    # PyTorch refuses to go back through a result that it saved and that was overwritten later: the
+    # parity scripts show it.
     assume(("whole", "tanh") not in steps)
     start, factor = np.array([[0.3, -0.5, 0.8], [0.1, 0.6, -0.2]]), np.array(0.7)
 
@@ -90,7 +99,10 @@ def test_saved_operand_that_was_overwritten_raises() -> None:
     y = x * 1
     z = y.sin()
     y.mul_(2)
-    with pytest.raises(RuntimeError, match=r"has been modified by an inplace operation: \[torch.FloatTensor \[2\]\]"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"has been modified by an inplace operation: \[torch.FloatTensor \[2\]\]",
+    ):
         z.sum().backward()
 
 

@@ -52,11 +52,19 @@ def test_storages_are_memory() -> None:
         storage = x[1:].storage()
     storage[0] = 5.0
     assert storage.tolist() == [5.0, 1.0, 2.0, 3.0] == x.tolist()
-    assert (len(storage), storage.nbytes(), storage.element_size(), storage.dtype) == (4, 16, 4, torch.float32)
+    assert (len(storage), storage.nbytes(), storage.element_size(), storage.dtype) == (
+        4,
+        16,
+        4,
+        torch.float32,
+    )
     assert storage.untyped() is x.untyped_storage()
     storage.fill_(1.0)
     assert x.tolist() == [1.0] * 4
-    assert repr(storage).splitlines()[-1] == "[torch.storage.TypedStorage(dtype=torch.float32, device=cpu) of size 4]"
+    assert (
+        repr(storage).splitlines()[-1]
+        == "[torch.storage.TypedStorage(dtype=torch.float32, device=cpu) of size 4]"
+    )
 
 
 def test_traced_values_have_no_memory() -> None:

@@ -1,4 +1,6 @@
-"""Tensors: what they print, what they know, how they alias; factories. (Expected texts: PyTorch 2.13's.)"""
+"""Tensors: what they print, what they know, how they alias; factories. (Expected texts: PyTorch
+2.13's.)
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ TEXTS: list[tuple[Any, str]] = [
     (lambda: torch.tensor(3), "tensor(3)"),
     (lambda: torch.tensor([1, 2]), "tensor([1, 2])"),
     (lambda: torch.tensor([1e-8, 1.0]), "tensor([1.0000e-08, 1.0000e+00])"),
-    (lambda: torch.tensor([[1.0, 2.0]], requires_grad=True).exp(), "tensor([[2.7183, 7.3891]], grad_fn=<ExpBackward0>)"),
+    (
+        lambda: torch.tensor([[1.0, 2.0]], requires_grad=True).exp(),
+        "tensor([[2.7183, 7.3891]], grad_fn=<ExpBackward0>)",
+    ),
     (lambda: torch.zeros(0), "tensor([])"),
     (lambda: torch.tensor([True]), "tensor([True])"),
     (lambda: torch.tensor(1.5, dtype=torch.float64), "tensor(1.5000, dtype=torch.float64)"),
@@ -24,8 +29,14 @@ TEXTS: list[tuple[Any, str]] = [
     (lambda: torch.ones(2000), "tensor([1., 1., 1.,  ..., 1., 1., 1.])"),
     (lambda: torch.tensor([1, 2], dtype=torch.int32), "tensor([1, 2], dtype=torch.int32)"),
     (lambda: torch.tensor([1.0, 2.0], requires_grad=True), "tensor([1., 2.], requires_grad=True)"),
-    (lambda: torch.tensor([[1.0, 2.0], [3.0, 4.5]]), "tensor([[1.0000, 2.0000],\n        [3.0000, 4.5000]])"),
-    (lambda: torch.tensor([1.0, 2.0], requires_grad=True) * 2, "tensor([2., 4.], grad_fn=<MulBackward0>)"),
+    (
+        lambda: torch.tensor([[1.0, 2.0], [3.0, 4.5]]),
+        "tensor([[1.0000, 2.0000],\n        [3.0000, 4.5000]])",
+    ),
+    (
+        lambda: torch.tensor([1.0, 2.0], requires_grad=True) * 2,
+        "tensor([2., 4.], grad_fn=<MulBackward0>)",
+    ),
 ]
 
 
@@ -38,7 +49,9 @@ def test_tensor_knows_its_shape_and_dtype() -> None:
     x = torch.zeros(2, 3)
     assert repr(x.shape) == "torch.Size([2, 3])"
     assert x.size(1) == 3 and x.dim() == x.ndim == 2 and x.numel() == 6 and len(x) == 2
-    assert repr(x.dtype) == "torch.float32" and x.t().stride() == (1, 3) and not x.t().is_contiguous()
+    assert (
+        repr(x.dtype) == "torch.float32" and x.t().stride() == (1, 3) and not x.t().is_contiguous()
+    )
 
 
 def test_tensor_copies_and_from_numpy_shares() -> None:
@@ -52,7 +65,13 @@ def test_tensor_copies_and_from_numpy_shares() -> None:
 
 @pytest.mark.parametrize(
     ("data", "dtype"),
-    [(1.5, "float32"), ([1, 2], "int64"), ([True], "bool"), (np.ones(2), "float64"), (np.ones(2, np.float16), "float16")],
+    [
+        (1.5, "float32"),
+        ([1, 2], "int64"),
+        ([True], "bool"),
+        (np.ones(2), "float64"),
+        (np.ones(2, np.float16), "float16"),
+    ],
 )
 def test_dtype_of_new_tensors(data: Any, dtype: str) -> None:
     assert torch.tensor(data).dtype == getattr(torch, dtype)
@@ -60,14 +79,19 @@ def test_dtype_of_new_tensors(data: Any, dtype: str) -> None:
 
 def test_factories() -> None:
     assert torch.arange(3).tolist() == [0, 1, 2] and torch.arange(0, 1, 0.5).dtype == torch.float32
-    assert torch.full((2,), 7).dtype == torch.int64 and torch.eye(2).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert torch.full((2,), 7).dtype == torch.int64 and torch.eye(2).tolist() == [
+        [1.0, 0.0],
+        [0.0, 1.0],
+    ]
     assert torch.linspace(0, 1, 3).tolist() == [0.0, 0.5, 1.0]
     assert torch.zeros_like(torch.ones(2, dtype=torch.float64)).dtype == torch.float64
     torch.manual_seed(3)
     first = torch.randn(4)
     torch.manual_seed(3)
     assert torch.equal(first, torch.randn(4)) and torch.randint(5, (100,)).max().item() < 5
-    assert torch.allclose(torch.ones(2), torch.ones(2) + 1e-9) and not torch.allclose(torch.ones(2), torch.zeros(2))
+    assert torch.allclose(torch.ones(2), torch.ones(2) + 1e-9) and not torch.allclose(
+        torch.ones(2), torch.zeros(2)
+    )
 
 
 def test_detach_shares_memory_and_version_and_data_only_memory() -> None:
@@ -92,8 +116,10 @@ def test_views_share_memory_and_know_their_base() -> None:
 
 @pytest.mark.parametrize(
     "index",
-    [0, -1, slice(1, None), (slice(None), 1), (..., 0), None, (1, slice(0, 2)), (slice(None, None, 2), -1), [1, 0],
-     (slice(None), [0, 2]), np.array([[True, False, True], [False, True, False]]), (0, np.array([2, 1])), True],
+    [0, -1, slice(1, None), (slice(None), 1), (..., 0), None, (1, slice(0, 2)), (slice(None, None,
+    2), -1), [1, 0],
+     (slice(None), [0, 2]), np.array([[True, False, True], [False, True, False]]), (0, np.array([2,
+     1])), True],
     ids=str,
 )  # fmt: skip
 def test_indexing_is_numpys(index: Any) -> None:
@@ -109,12 +135,16 @@ def test_indexing_is_numpys(index: Any) -> None:
         (lambda x: x[0, 0, 0], IndexError, "too many indices for tensor of dimension 2"),
         (lambda x: x[::-1], ValueError, "step must be greater than zero"),
         (lambda x: x.view(4), RuntimeError, "shape '[4]' is invalid for input of size 6"),
-        (lambda x: x.sum(2), IndexError, "Dimension out of range (expected to be in range of [-2, 1], but got 2)"),
-        (lambda x: x.mm(x), RuntimeError, "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)"),
+        (lambda x: x.sum(2), IndexError,
+        "Dimension out of range (expected to be in range of [-2, 1], but got 2)"),
+        (lambda x: x.mm(x), RuntimeError,
+        "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)"),
         (lambda x: x + torch.ones(2), RuntimeError,
          "The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 1"),
-        (lambda x: x.item(), RuntimeError, "a Tensor with 6 elements cannot be converted to Scalar"),
-        (lambda x: x.t().view(6), RuntimeError, "view size is not compatible with input tensor's size and stride"),
+        (lambda x: x.item(), RuntimeError,
+        "a Tensor with 6 elements cannot be converted to Scalar"),
+        (lambda x: x.t().view(6), RuntimeError,
+        "view size is not compatible with input tensor's size and stride"),
     ],
 )  # fmt: skip
 def test_errors_have_pytorchs_sentences(attempt: Any, kind: type[Exception], text: str) -> None:
@@ -135,6 +165,10 @@ def test_deepcopy_copies_leaves_only() -> None:
 
 def test_numbers_on_both_sides() -> None:
     x = torch.tensor([1.0, 4.0])
-    assert (2 - x).tolist() == [1.0, -2.0] and (2 / x).tolist() == [2.0, 0.5] and (2**x).tolist() == [2.0, 16.0]
+    assert (
+        (2 - x).tolist() == [1.0, -2.0]
+        and (2 / x).tolist() == [2.0, 0.5]
+        and (2**x).tolist() == [2.0, 16.0]
+    )
     assert (np.float64(2.0) * x).tolist() == [2.0, 8.0] and (x > 2).tolist() == [False, True]
     assert float(x[0]) == 1.0 and bool(x[1]) and int(x[1]) == 4

@@ -1,4 +1,6 @@
-"""Checkpoint: gradients are those without it, functions run as often as in PyTorch, and nothing outlives its use."""
+"""Checkpoint: gradients are those without it, functions run as often as in PyTorch, and nothing
+outlives its use.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ class Counted:
 
 
 def nested(depth: int, counts: list[int]) -> Callable[[Any], Any]:
-    """Return ``sin(sin(… cos(cos(x))))`` in which every level is a checkpoint; counts calls by level, outermost last."""
+    """Return ``sin(sin(… cos(cos(x))))`` in which every level is a checkpoint; counts calls by
+    level, outermost last.
+    """
 
     def run(x: Any) -> Any:
         counts[depth - 1] += 1
@@ -79,9 +83,13 @@ def derivative(function: Callable[[Any], Any], x: float, order: int = 1) -> floa
     return (function(x + h) - 2 * function(x) + function(x - h)) / h**2
 
 
-@pytest.mark.parametrize(("depth", "calls"), [(1, [2]), (2, [3, 2]), (3, [4, 3, 2]), (5, [6, 5, 4, 3, 2])])
+@pytest.mark.parametrize(
+    ("depth", "calls"), [(1, [2]), (2, [3, 2]), (3, [4, 3, 2]), (5, [6, 5, 4, 3, 2])]
+)
 @pytest.mark.parametrize("early_stop", [True, False])
-def test_nested_checkpoints_run_once_more_per_level(depth: int, calls: list[int], early_stop: bool) -> None:
+def test_nested_checkpoints_run_once_more_per_level(
+    depth: int, calls: list[int], early_stop: bool
+) -> None:
     counts = [0] * depth
     x = torch.tensor([0.3], dtype=torch.float64, requires_grad=True)
     with set_checkpoint_early_stop(early_stop):
@@ -89,7 +97,9 @@ def test_nested_checkpoints_run_once_more_per_level(depth: int, calls: list[int]
     assert counts == [1] * depth
     y.backward()
     assert counts == calls
-    np.testing.assert_allclose(x.grad.numpy(), derivative(lambda v: composed(depth, v), 0.3), rtol=1e-6)
+    np.testing.assert_allclose(
+        x.grad.numpy(), derivative(lambda v: composed(depth, v), 0.3), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
@@ -100,7 +110,9 @@ def test_double_backward_through_nested_checkpoints(depth: int, early_stop: bool
         y = kept(nested(depth, [0] * depth), x)
     (g,) = torch.autograd.grad(y, x, create_graph=True)
     (h,) = torch.autograd.grad(g, x)
-    np.testing.assert_allclose(h.numpy(), derivative(lambda v: composed(depth, v), 0.3, order=2), rtol=1e-4)
+    np.testing.assert_allclose(
+        h.numpy(), derivative(lambda v: composed(depth, v), 0.3, order=2), rtol=1e-4
+    )
 
 
 def test_second_run_stops_at_the_last_tensor_that_is_saved() -> None:
@@ -152,7 +164,9 @@ def test_random_numbers_of_the_second_run_are_those_of_the_first() -> None:
 
 
 def test_random_state_is_put_back_when_the_second_run_fails() -> None:
-    function = Counted(lambda x: torch.randn(1) * x.exp() if function.began == 1 else torch.randn(1) / 0 + 1 / 0)
+    function = Counted(
+        lambda x: torch.randn(1) * x.exp() if function.began == 1 else torch.randn(1) / 0 + 1 / 0
+    )
     y = kept(function, leaf(0.5))
     state = torch.get_rng_state().tolist()
     with pytest.raises(ZeroDivisionError):
@@ -183,7 +197,9 @@ def test_failed_second_run_can_be_tried_again() -> None:
 def test_gradients_reach_closures_and_containers() -> None:
     w, x = leaf(2.0), leaf(3.0)
     kept(lambda pack: (pack["x"] * w).sin(), {"x": x}).backward()
-    np.testing.assert_allclose([w.grad.item(), x.grad.item()], [3 * np.cos(6.0), 2 * np.cos(6.0)], rtol=1e-5)
+    np.testing.assert_allclose(
+        [w.grad.item(), x.grad.item()], [3 * np.cos(6.0), 2 * np.cos(6.0)], rtol=1e-5
+    )
 
 
 def test_gradient_within_the_region() -> None:
@@ -204,9 +220,24 @@ def test_gradient_within_the_region() -> None:
     [
         (lambda x: x.sin(), lambda x: x[:1].sin(), {}, "have different metadata"),
         (lambda x: x.sin(), lambda x: x.double().sin(), {}, "torch.float64"),
-        (lambda x: x.sin().exp(), lambda x: x.sin(), {}, "saved during forward: 2\nNumber of .* recomputation: 1"),
-        (lambda x: x.sin(), lambda x: x + 1.0, {"determinism_check": "none"}, "A different number of tensors was saved"),
-        (lambda x: x.sin(), lambda x: x.sin().exp(), {"early_stop": False}, "trying to save more tensors during"),
+        (
+            lambda x: x.sin().exp(),
+            lambda x: x.sin(),
+            {},
+            "saved during forward: 2\nNumber of .* recomputation: 1",
+        ),
+        (
+            lambda x: x.sin(),
+            lambda x: x + 1.0,
+            {"determinism_check": "none"},
+            "A different number of tensors was saved",
+        ),
+        (
+            lambda x: x.sin(),
+            lambda x: x.sin().exp(),
+            {"early_stop": False},
+            "trying to save more tensors during",
+        ),
         (
             lambda x: x.sin(),
             lambda x: x + 1.0,
@@ -215,7 +246,9 @@ def test_gradient_within_the_region() -> None:
         ),
     ],
 )
-def test_runs_that_differ_are_refused(first: Any, second: Any, options: dict[str, Any], message: str) -> None:
+def test_runs_that_differ_are_refused(
+    first: Any, second: Any, options: dict[str, Any], message: str
+) -> None:
     function = Counted(lambda x: (first if function.began == 1 else second)(x))
     y = kept(function, leaf(0.5, 1.0), **options).sum()
     with pytest.raises(CheckpointError, match=message):
@@ -300,7 +333,9 @@ def test_checkpoints_lower_the_peak() -> None:
 
 
 @pytest.mark.parametrize("early_stop", [True, False])
-@pytest.mark.parametrize("use", ["nothing", "backward", "retain", "create_graph", "attribute", "error"])
+@pytest.mark.parametrize(
+    "use", ["nothing", "backward", "retain", "create_graph", "attribute", "error"]
+)
 def test_regions_die_by_reference_counting(no_collector: None, use: str, early_stop: bool) -> None:
     class Witness:
         """Held by the checkpointed function, so it lives as long as a region does."""
@@ -370,7 +405,8 @@ def test_debug_can_be_switched_on_around_calls() -> None:
     with set_checkpoint_debug_enabled(True):
         y = kept(function, leaf(0.5))
     with pytest.raises(
-        CheckpointError, match=r"aten.sin.default\(\$0\)   \(1 of 1 in original\)\n\n.*test_checkpoint.py:\d+:"
+        CheckpointError,
+        match=r"aten.sin.default\(\$0\)   \(1 of 1 in original\)\n\n.*test_checkpoint.py:\d+:",
     ):
         y.backward()
 
@@ -390,10 +426,15 @@ def test_long_chains_of_checkpoints_die_by_reference_counting(no_collector: None
 
 def test_debug_excludes_contexts() -> None:
     with pytest.raises(ValueError, match="incompatible with non-default context_fn"):
-        kept(lambda x: x, leaf(1.0), debug=True, context_fn=lambda: (torch.no_grad(), torch.no_grad()))
+        kept(
+            lambda x: x,
+            leaf(1.0),
+            debug=True,
+            context_fn=lambda: (torch.no_grad(), torch.no_grad()),
+        )
 
 
-# -- the reentrant variant ---------------------------------------------------------------------------------------
+# -- the reentrant variant -------------------------------------------------------------------------
 
 
 def test_reentrant_checkpoint_gives_the_same_gradient() -> None:
@@ -425,10 +466,12 @@ def test_variant_should_be_named() -> None:
 
 def test_reentrant_checkpoint_warns_when_no_input_requires_grad() -> None:
     with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
-        assert checkpoint(lambda x: x.sin(), torch.tensor([0.5]), use_reentrant=True).grad_fn is None
+        assert (
+            checkpoint(lambda x: x.sin(), torch.tensor([0.5]), use_reentrant=True).grad_fn is None
+        )
 
 
-# -- among traced values -------------------------------------------------------------------------------------------
+# -- among traced values ---------------------------------------------------------------------------
 
 
 def scaled_sine(x: Any) -> Any:
@@ -448,5 +491,7 @@ def test_checkpoint_under_functional_transforms() -> None:
 def test_checkpoint_among_traced_values_keeps_its_inputs_only() -> None:
     x = np.linspace(0.0, 1.0, 1000)
     plain = ft.saved_residuals(lambda x: torch.sum(torch.sin(torch.exp(x)) * x))(x)
-    less = ft.saved_residuals(lambda x: kept(lambda x: torch.sum(torch.sin(torch.exp(x)) * x), x))(x)
+    less = ft.saved_residuals(lambda x: kept(lambda x: torch.sum(torch.sin(torch.exp(x)) * x), x))(
+        x
+    )
     assert less.nbytes == x.nbytes < plain.nbytes

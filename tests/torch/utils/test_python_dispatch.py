@@ -13,7 +13,11 @@ import pytest
 import functrace as ft
 import functrace.torch as torch
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.utils._python_dispatch import BaseTorchDispatchMode, TorchDispatchMode, is_in_torch_dispatch_mode
+from functrace.torch.utils._python_dispatch import (
+    BaseTorchDispatchMode,
+    TorchDispatchMode,
+    is_in_torch_dispatch_mode,
+)
 
 
 class Seeing(TorchDispatchMode):
@@ -125,7 +129,9 @@ def test_results_that_do_not_fit_the_derivative_are_refused() -> None:
     """Without gradients anything goes."""
 
     class Half(TorchDispatchMode):
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             return func(*args, **(kwargs or {})).to(torch.float16)
 
     x = torch.ones(2, requires_grad=True)

@@ -1,4 +1,6 @@
-"""Selective checkpointing among traced values, and beyond what the script checkpoint_selective.py compares with PyTorch."""
+"""Selective checkpointing among traced values, and beyond what the script checkpoint_selective.py
+compares with PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,11 @@ import pytest
 
 import functrace as ft
 import functrace.torch as torch
-from functrace.torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+from functrace.torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
 from functrace.torch.utils.selective import _CachingTorchDispatchMode
 
 A = np.arange(6.0).reshape(2, 3) / 10
@@ -39,11 +45,15 @@ MM = [torch.ops.aten.mm.default]
 def test_a_policy_chooses_residuals_among_traced_values() -> None:
     """What it saves is kept by name; without it the region's operands are."""
     kept = ft.saved_residuals(selected(MM))(A)
-    assert [r.made for r in kept if r.made.startswith("named")] == ['named "selected by a checkpoint\'s policy"']
+    assert [r.made for r in kept if r.made.startswith("named")] == [
+        'named "selected by a checkpoint\'s policy"'
+    ]
     assert not [r for r in ft.saved_residuals(selected([]))(A) if r.made.startswith("named")]
 
 
-@pytest.mark.parametrize("policy", [MM, [], [torch.ops.aten.exp.default, torch.ops.aten.sin.default]])
+@pytest.mark.parametrize(
+    "policy", [MM, [], [torch.ops.aten.exp.default, torch.ops.aten.sin.default]]
+)
 def test_derivatives_are_those_without_it(policy: Any) -> None:
     """Under every transform."""
     plain, chosen = selected(None), selected(policy)
@@ -59,7 +69,9 @@ def test_a_policy_is_asked_about_operations_on_traced_values() -> None:
     asked: list[Any] = []
 
     def policy(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
-        asked.append((str(op), [tuple(a.shape) for a in args], tuple(ctx.op_output.shape), ctx.is_recompute))
+        asked.append(
+            (str(op), [tuple(a.shape) for a in args], tuple(ctx.op_output.shape), ctx.is_recompute)
+        )
         return CheckpointPolicy.PREFER_SAVE
 
     ft.grad(selected(policy))(A)
@@ -72,9 +84,11 @@ def test_a_policy_is_asked_about_operations_on_traced_values() -> None:
 
 def test_other_contexts_are_refused_among_traced_values() -> None:
     """They could not be entered a second time."""
-    around = lambda: (torch.no_grad(), torch.no_grad())  # noqa: E731
+    around = lambda: (torch.no_grad(), torch.no_grad())
     with pytest.raises(NotImplementedError, match="does not call the function a second time"):
-        ft.grad(lambda a: torch.sum(checkpoint(region, a, B, use_reentrant=False, context_fn=around)))(A)
+        ft.grad(
+            lambda a: torch.sum(checkpoint(region, a, B, use_reentrant=False, context_fn=around))
+        )(A)
 
 
 def test_views_and_writes_among_traced_values() -> None:
@@ -87,7 +101,11 @@ def test_views_and_writes_among_traced_values() -> None:
 
     def total(policy: Any) -> Any:
         contexts = functools.partial(create_selective_checkpoint_contexts, policy)
-        run = body if policy is None else functools.partial(checkpoint, body, use_reentrant=False, context_fn=contexts)
+        run = (
+            body
+            if policy is None
+            else functools.partial(checkpoint, body, use_reentrant=False, context_fn=contexts)
+        )
         return lambda a: torch.sum(run(a))
 
     plain = ft.grad(total(None))(A)
@@ -106,7 +124,9 @@ def test_a_policy_chooses_among_tensors_over_traced_values() -> None:
     contexts = functools.partial(create_selective_checkpoint_contexts, policy)
 
     def total(a: Any) -> Any:
-        return checkpoint(region, a, torch.tensor(B), use_reentrant=False, context_fn=contexts).sum()
+        return checkpoint(
+            region, a, torch.tensor(B), use_reentrant=False, context_fn=contexts
+        ).sum()
 
     found = torch.func.grad(total)(torch.tensor(A))
     assert np.allclose(found.numpy(), ft.grad(selected(None))(A))
@@ -118,7 +138,9 @@ def test_what_was_kept_is_let_go_of_when_it_was_used() -> None:
     first, second = create_selective_checkpoint_contexts(lambda ctx, op, *args, **kwargs: True)
     assert isinstance(first, _CachingTorchDispatchMode)
     x = torch.tensor([0.5, 1.0], requires_grad=True)
-    y = checkpoint(lambda x: x.sin().exp().cos(), x, use_reentrant=False, context_fn=lambda: (first, second))
+    y = checkpoint(
+        lambda x: x.sin().exp().cos(), x, use_reentrant=False, context_fn=lambda: (first, second)
+    )
     assert sum(hasattr(e, "val") for calls in first.storage.values() for e in calls.values()) == 3
     y.sum().backward(retain_graph=True)
     assert sum(hasattr(e, "val") for calls in first.storage.values() for e in calls.values()) <= 1

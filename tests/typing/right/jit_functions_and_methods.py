@@ -54,7 +54,9 @@ def describe(function: Jitted[..., Any]) -> str:
 
 x = np.ones(2)
 model = Model()
-out: Vector = model.predict(x) + model.power(x, 3) + power(x, 3) + deep(x, config=Config()) + norm(x)
+out: Vector = (
+    model.predict(x) + model.power(x, 3) + power(x, 3) + deep(x, config=Config()) + norm(x)
+)
 assert out.shape == (2,)
 assert describe(norm) == "0 hits, 1 misses"
 assert model.predict.cache_info().currsize == 1

@@ -1,4 +1,6 @@
-"""Functions of all kinds: lambdas, partials, ufuncs, objects that are called, functions without annotations."""
+"""Functions of all kinds: lambdas, partials, ufuncs, objects that are called, functions without
+annotations.
+"""
 
 import functools
 

@@ -52,7 +52,7 @@ def run(torch, log):
 
 
 def settings(torch, log):
-    state = lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled())  # noqa: E731
+    state = lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled())
     log("settings", state())
     with torch.autograd.detect_anomaly():
         log(state())

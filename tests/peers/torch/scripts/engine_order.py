@@ -6,7 +6,7 @@ def watch(log, tensor, label):
     tensor.register_hook(lambda g: log(f"  {label}: tensor hook", g.detach()))
     node = tensor.grad_fn
     if node is not None:
-        plain = lambda grads: [g if g is None else g.detach() for g in grads]  # noqa: E731
+        plain = lambda grads: [g if g is None else g.detach() for g in grads]
         node.register_prehook(lambda given: log(f"  {label}: prehook", *plain(given)))
         node.register_hook(lambda made, given: log(f"  {label}: node hook", len(made), *plain(made), len(given)))
 

@@ -140,7 +140,7 @@ def run(torch, log):
             ("all", lambda x: {"a": x * 2, "b": x[0].exp()}),
             ("through a gradient", lambda x: func.grad(number)(x)),
         ]:
-            attempt = lambda f=f, strict=strict: type(func.jvp(f, (x,), (x,), strict=strict)[1]).__name__  # noqa: E731
+            attempt = lambda f=f, strict=strict: type(func.jvp(f, (x,), (x,), strict=strict)[1]).__name__
             log.error(f"jvp of {name}, strict={strict}", attempt)
     mapped = vector
     log.error("in_dims beyond", lambda: func.vmap(mapped, in_dims=2)(x))

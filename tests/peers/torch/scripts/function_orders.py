@@ -97,7 +97,7 @@ def run(torch: Any, log: Any) -> None:
         return lambda x: (torch.func.grad(f)(x) * x).sum()
 
     for name, program in programs.items():
-        f: Any = lambda x, program=program: program(x).sum()  # noqa: E731
+        f: Any = lambda x, program=program: program(x).sum()
         x = start.clone().requires_grad_()
         out = f(x)
         for order in (1, 2, 3):

@@ -112,7 +112,7 @@ def functions(torch, log, count):
         count(f"mark_non_differentiable {name}", lambda: make(forward).apply(a))
         count("  of a constant", lambda: make(forward).apply(torch.ones(3)))
     for value in (1, None, "no", 0.0):
-        forward = lambda ctx, x, value=value: (ctx.set_materialize_grads(value), x * 2)[1]  # noqa: E731
+        forward = lambda ctx, x, value=value: (ctx.set_materialize_grads(value), x * 2)[1]
         count(
             f"set_materialize_grads {value}",
             lambda: make(lambda ctx, x: (ctx.set_materialize_grads(value), x * 2)[1]).apply(a),
