@@ -61,7 +61,7 @@ def test_direct_with_fixed_steps_equals_differences() -> None:
         np.testing.assert_allclose(ft.jacrev(run)(Z), jacobian_by_differences(run, Z), rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.full
 @both
 def test_second_derivatives_and_transforms(gradient: str) -> None:
     loss = lambda z: np.sum(swung(z, gradient=gradient) ** 2)  # noqa: E731

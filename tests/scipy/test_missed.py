@@ -54,7 +54,7 @@ def by_result(solve: Any, module: Any) -> Any:
 PROBLEMS = {"bratu": (bratu, [1.2, 0.3]), "vibrating": (vibrating, [1.1, 0.9]), "spherical": (spherical, [1.0, 1.0])}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.full
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_boundary_values_are_scipys_and_derivatives_differences(name: str) -> None:
     solve, at = PROBLEMS[name]
