@@ -63,6 +63,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return collection_path.relative_to(TESTS).parts[0] not in QUICK + ALSO_QUICK or None
 
 
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Make no items of what no quick run takes."""
+    if collector.config.option.markexpr == "quick" and collector.path.name in ALSO_QUICK:
+        marks = getattr(obj, "pytestmark", [])
+        return None if any(mark.name == "quick" for mark in marks) else []
+    return None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark ``full``, ``quick`` and ``draws``, by which pytest selects afterwards."""

@@ -110,6 +110,7 @@ def test_works_are_of_known_systems() -> None:
             assert target.call in CALLS
 
 
+@pytest.mark.full
 def test_a_report_is_written_with_its_pictures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason='the extra "bench" is not installed')
     from benchmarks import report

@@ -130,6 +130,7 @@ def test_aval_predicts_eval(case: Case) -> None:
 
 
 @every
+@pytest.mark.sampled(4)
 def test_executor_equals_evaluator(case: Case) -> None:
     args = arguments_of(case)
     program = traced(case, args)

@@ -75,17 +75,17 @@ def imports_of(path: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, module
 
 
-def is_type_checking_only(path: Path, line: int) -> bool:
-    """Whether a line stands under ``if TYPE_CHECKING:``, which never runs."""
+@cache
+def type_checking_lines(path: Path) -> frozenset[int]:
+    """The lines that stand under ``if TYPE_CHECKING:``, which never run."""
+    lines: set[int] = set()
     for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.If) and ast.unparse(node.test) in (
-            "TYPE_CHECKING",
-            "typing.TYPE_CHECKING",
+        if (
+            isinstance(node, ast.If)
+            and ast.unparse(node.test).removeprefix("typing.") == "TYPE_CHECKING"
         ):
-            last = node.body[-1]
-            if node.body[0].lineno <= line <= (last.end_lineno or last.lineno):
-                return True
-    return False
+            lines.update(range(node.body[0].lineno, (node.body[-1].end_lineno or node.lineno) + 1))
+    return frozenset(lines)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -94,7 +94,7 @@ def test_imports_point_downwards(path: Path) -> None:
     own = package_of(".".join(["functrace", *parts]))
     assert own in LAYER, f"{path} stands in a package that has no layer: name it in LAYERS"
     for line, module in imports_of(path):
-        if module == "functrace" or is_type_checking_only(path, line):
+        if module == "functrace" or line in type_checking_lines(path):
             assert own != "base" or module != "functrace"
             continue
         other = package_of(module)

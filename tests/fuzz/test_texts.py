@@ -15,8 +15,9 @@ from functrace.ir import load
 from functrace.source import Place
 from tests.fuzz import texts
 
+pytestmark = pytest.mark.full  # the texts are of the programs of all cases
 
-@pytest.mark.sampled(4)
+
 @pytest.mark.parametrize("part", range(4))
 def test_mutated_texts_are_refused_or_keep_every_promise(part):
     shown: list[str] = []

@@ -87,7 +87,7 @@ def test_direct_with_fixed_steps_equals_differences() -> None:
         )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.full
 @both
 def test_second_derivatives_and_transforms(gradient: str) -> None:
     loss = lambda z: np.sum(swung(z, gradient=gradient) ** 2)

@@ -67,7 +67,7 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.full
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_boundary_values_are_scipys_and_derivatives_differences(name: str) -> None:
     solve, at = PROBLEMS[name]

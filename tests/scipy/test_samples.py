@@ -137,6 +137,7 @@ def test_sizes_and_parameters_that_scipy_refuses() -> None:
         ft.grad(lambda a: stats.gamma.rvs(a, random_state=0))(-1.0)
 
 
+@pytest.mark.full
 def test_vectors_and_matrices_are_scipys_and_move() -> None:
     mean, alpha = np.array([0.3, -1.0, 0.5]), np.array([0.7, 1.5, 2.5])
     cov = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, -0.2], [0.1, -0.2, 0.7]])

@@ -322,7 +322,7 @@ def _with_hooks(transformed: Callable[..., Any], arrays: list[np.ndarray]) -> An
 
 
 @pytest.mark.draws
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("block", range(8))
 def test_random_programs_are_the_same_when_traced(block: int) -> None:
     with warnings.catch_warnings():

@@ -384,9 +384,9 @@ def test_settings_are_checked_and_put_back() -> None:
     assert (ft.config.threads, ft.config.block) == before
     bad: list[Any] = [0, -1, 1.5, None, "2"]
     for value in bad:
-        with pytest.raises(ft.errors.ArgumentError, match="number from 1"):
+        with pytest.raises(ft.errors.ArgumentError, match="integer of at least 1"):
             ft.config.threads = value
-        with pytest.raises(ft.errors.ArgumentError, match="number from 1"):
+        with pytest.raises(ft.errors.ArgumentError, match="integer of at least 1"):
             ft.config.block = value
     assert (ft.config.threads, ft.config.block) == before
 
