@@ -103,7 +103,7 @@ def assert_changes_nothing(transform: str, plain: Any, checkpointed: Any) -> Non
         assert_equal(apply(checkpointed), expected, 1e-12 if transform in REVERSE_OF_REVERSE else 0.0)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.bits
 @everywhere
 @functions

@@ -89,7 +89,7 @@ def total(g: Any) -> Any:
 EXPECTED = {(kind, order): run(total(f)) for kind, f in FUNCTIONS.items() for order, run in ORDERS.items()}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize("kind", FUNCTIONS)
 def test_derivatives_are_those_of_the_function_alone(kind: str, around: str) -> None:

@@ -72,6 +72,7 @@ def test_a_right_rule_inside_checkpoint_and_jit(transform: str) -> None:
     assert_equal(apply(ft.checkpoint(lambda x: np.tanh(custom(x)))), apply(lambda x: np.tanh(plain(x))), 1e-11)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "transform",
     ["grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "vmap of grad", "grad of vmap", "vmap of jvp", "jvp of vmap",

@@ -30,6 +30,7 @@ def named(name: str) -> Primitive:
     return made
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", sorted({p.name for p in KERNELS} | {"matmul", "scan", "cond", "call", "gather", "input"}))
 def test_a_users_primitive_named_like_one_of_ours_is_run_as_the_users(name: str) -> None:
     mine = named(name)

@@ -222,6 +222,7 @@ def test_fourier_transforms(name: str) -> None:
         transformed(name, draw(4, 5, kind=kind), n=n, axis=axis, norm=norm)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [f + n for f in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft") for n in "2n"])
 def test_fourier_transforms_of_several_axes(name: str) -> None:
     places: list[dict[str, Any]] = [{}, {"s": (3, 6)}, {"s": (3, 6), "axes": (0, 1)}, {"axes": (2, 0)}, {"s": (-1, 4)}]

@@ -59,6 +59,7 @@ def test_discrete_distributions_equal_scipy(name: str, method: str) -> None:
         np.testing.assert_allclose(traced(name, method, x, *COUNTS[name], loc), expected, rtol=1e-11, atol=1e-14)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", ["mean", "var", "std", "entropy", "median", "support"])
 @pytest.mark.parametrize("name", SHAPES | COUNTS)
 def test_moments_equal_scipy(name: str, method: str) -> None:

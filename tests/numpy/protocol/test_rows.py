@@ -48,6 +48,7 @@ def test_every_row_names_numpys_functions() -> None:
     assert all(_name(function) for function in LIKE)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("row", dict.fromkeys(ROWS.values()), ids=lambda row: row.functions[0].__name__)
 def test_a_row_takes_the_arguments_of_the_function(row: Any) -> None:
     own = inspect.signature(row.does).parameters

@@ -69,6 +69,7 @@ def seen(use: Callable[[Any, Any], Any], number: Any) -> Any:
     return type(y), y.dtype, y.tolist(), type(y.grad_fn).__name__, None if gradient is None else gradient.tolist()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "name, number, plain",
     [
