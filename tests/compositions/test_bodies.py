@@ -300,7 +300,7 @@ def write_into_argument(run: Any, x: Any) -> Any:
     return total(run(x), x)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("write", [write_into_result, write_into_last, write_into_operand])
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("hold", [checkpointed, checkpointed_closure, chosen, customized, looped])

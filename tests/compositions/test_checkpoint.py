@@ -115,7 +115,7 @@ def assert_changes_nothing(transform: str, plain: Any, checkpointed: Any) -> Non
         )
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.bits
 @everywhere
 @functions

@@ -103,7 +103,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize("kind", FUNCTIONS)
 def test_derivatives_are_those_of_the_function_alone(kind: str, around: str) -> None:

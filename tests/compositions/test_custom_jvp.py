@@ -66,7 +66,7 @@ def test_a_right_rule_gives_right_derivatives(transform: str) -> None:
         assert_equal(apply(custom), apply(plain), 1e-11)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @everywhere
 def test_a_right_rule_inside_checkpoint_and_jit(transform: str) -> None:
     apply = TRANSFORMS[transform]

@@ -85,6 +85,7 @@ def test_a_right_rule_inside_checkpoint_and_jit(transform: str) -> None:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "transform",
     ["grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "vmap of grad", "grad of vmap",

@@ -197,7 +197,7 @@ def _around(f: Any) -> Any:
     return g
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("rules", ["vjp", "jvp", "vjp and jvp"])
 @pytest.mark.parametrize("make", PLAIN, ids=lambda make: make.__name__)

@@ -200,7 +200,7 @@ may round otherwise.
 """
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.bits
 @everywhere
 @pytest.mark.parametrize("f", [*SCALAR.values(), layer], ids=[*SCALAR, "layer"])
@@ -399,7 +399,7 @@ def raising(*_: Any) -> Any:
     raise OwnError("mine")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @everywhere
 @pytest.mark.parametrize("word", ["pack", "unpack"])
 def test_exceptions_of_pack_and_unpack_pass_and_leave_nothing_behind(

@@ -85,6 +85,7 @@ def test_listing_parses_back(f: Any) -> None:
         assert hash(read) == hash(program), name
 
 
+@pytest.mark.sampled(3)
 @written
 def test_json_reads_back(f: Any) -> None:
     for name, program in derived(f).items():

@@ -124,6 +124,7 @@ def test_checkpoint_around_changes_no_bit(f: Any) -> None:
     assert_same(ft.vmap(ft.grad(recomputed))(BATCH), ft.vmap(ft.grad(f))(BATCH))
 
 
+@pytest.mark.sampled(3)
 @functions
 def test_mapped_twice_equals_loops(f: Any) -> None:
     grid = np.stack([BATCH, BATCH[::-1] * 0.5])

@@ -142,7 +142,7 @@ def solved(a: Any, b: Any, **ways: Any) -> Any:
     return ft.custom_linear_solve(lambda x: a @ x, b, dense, **ways)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @transforms
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_linear_solve_equals_numpys(transform: Any, symmetric: bool) -> None:

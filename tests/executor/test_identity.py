@@ -32,6 +32,7 @@ def named(name: str) -> Primitive:
     return made
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name",
     sorted({p.name for p in KERNELS} | {"matmul", "scan", "cond", "call", "gather", "input"}),

@@ -209,7 +209,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 _WITHOUT: list[str] = []
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("case", every_case(), ids=lambda case: case.name)
 def test_templates_are_the_rules_tape_and_its_results(case: Case) -> None:
     done = []

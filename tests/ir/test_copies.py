@@ -177,6 +177,7 @@ def test_jitted_functions_are_pickled_by_name():
         pickle.dumps(ft.jit(half))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("f", [loss, *WRITTEN.values()], ids=lambda f: f.__name__)
 def test_derivatives_are_copied_and_pickled(f):
     value, pullback = ft.vjp(lambda x: f({"x": x}["x"]), X)

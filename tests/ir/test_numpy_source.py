@@ -174,7 +174,7 @@ def test_what_has_no_source_says_so():
         program.as_python()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", sorted(PRIMITIVES))
 def test_every_primitive_can_be_emitted(name):
     found = PRIMITIVES[name]

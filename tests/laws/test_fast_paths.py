@@ -213,7 +213,7 @@ WITH_PARAMS: list[tuple[Primitive, tuple[Any, ...]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("primitive", [*UNARY, *[p for p, _ in WITH_PARAMS]], ids=lambda p: p.name)
 def test_one_operand_in_line_records_what_bind_records(primitive: Primitive) -> None:
     params = dict(WITH_PARAMS).get(primitive, ())

@@ -220,7 +220,7 @@ NO_AXES = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("axis", [0, -1, 1, None, ()])
 @pytest.mark.parametrize("name", NO_AXES)
 def test_axes_of_what_has_none_are_numpys(name: str, axis: Any) -> None:

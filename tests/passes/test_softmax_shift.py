@@ -83,6 +83,7 @@ def of_gradient(f: Function, x: Any, y: Any, axis: int) -> ft.Program:
     return Runner(ft.trace(ft.value_and_grad(lambda x, y: f(x, y, axis)))(x, y)).flat
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("axis", [-1, 1, 0])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("name", FREE)

@@ -134,7 +134,7 @@ FAR = rng.uniform(-14, 20, (2, 60))
 WHOLE = rng.integers(-14, 20, (2, 60)).astype(float)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @every_mode
 @pytest.mark.parametrize("order", range(7))
 @pytest.mark.parametrize("shape", [(6, 7), (1, 1), (2, 2), (1, 5)])
@@ -157,7 +157,7 @@ def test_places_between_elements(shape: tuple[int, int], order: int, mode: str) 
     same("spline_filter", draw(*shape), order, mode=mode, rtol=1e-11)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.filterwarnings("ignore:It is recommended")
 @every_mode
 @pytest.mark.parametrize("order", range(6))

@@ -283,6 +283,7 @@ def test_fourier_transforms(name: str) -> None:
         transformed(name, draw(4, 5, kind=kind), n=n, axis=axis, norm=norm)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name", [f + n for f in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft") for n in "2n"]
 )

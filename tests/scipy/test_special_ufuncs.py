@@ -53,6 +53,7 @@ def test_arguments_without_derivative_are_refused_by_name(case: Case) -> None:
         assert "fix: " in str(caught.value)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", REAL, ids=lambda case: case.name)
 def test_beside_python_numbers_single_precision_stays_single(case: Case) -> None:
     row, x = row_of(case), [np.asarray(a).ravel()[-1].item() for a in case.args]

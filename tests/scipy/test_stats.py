@@ -66,6 +66,7 @@ def test_discrete_distributions_equal_scipy(name: str, method: str) -> None:
         )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", ["mean", "var", "std", "entropy", "median", "support"])
 @pytest.mark.parametrize("name", SHAPES | COUNTS)
 def test_moments_equal_scipy(name: str, method: str) -> None:

@@ -12,7 +12,7 @@ import functrace.torch
 from tests.peers.torch.harness import differences, recorded, run, scripts
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("script", scripts(), ids=lambda path: path.stem)
 def test_shim_logs_what_was_recorded(script: Path) -> None:
     different = differences(recorded(script), run(script, functrace.torch))

@@ -302,7 +302,7 @@ def _flags(case: Case) -> list[bool]:
     return found
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: t.__name__.strip("_"))
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_an_array_is_read_as_it_was_when_it_was_met(

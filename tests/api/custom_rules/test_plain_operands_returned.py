@@ -63,6 +63,7 @@ TRANSFORMS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("returned", [_pair, _view, _closed])
 @pytest.mark.parametrize("written", ["operand", "result", "after", "never"])
 @pytest.mark.parametrize("holder", [_custom_vjp, _custom_jvp, _custom_vmap, _checkpoint, _cond])

@@ -284,7 +284,7 @@ def check(seed: int) -> None:
                 assert not np.shares_memory(x, other)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(150))
 def test_random_loops_equal_pythons(seed: int) -> None:
     check(seed)
@@ -323,7 +323,7 @@ def check_derivative(seed: int) -> None:
         )
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", range(100))
 def test_derivatives_of_random_loops_equal_those_of_pythons(seed: int) -> None:
     check_derivative(seed)

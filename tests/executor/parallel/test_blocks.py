@@ -56,7 +56,7 @@ CASES = [(k, dtype) for k in range(len(FUNCTIONS)) for dtype in ("float32", "flo
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("place", "dtype"), CASES)
 def test_blocks_are_the_whole(count: int, place: int, dtype: str) -> None:
     generator = np.random.default_rng(place)

@@ -63,7 +63,7 @@ def operands_of(ufunc: np.ufunc, dtype: str, size: int, offset: int) -> tuple[An
     return tuple(made)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.usefixtures("everything")
 @pytest.mark.parametrize(
     ("ufunc", "dtype"), [(f, d) for f in UFUNCS for d in DTYPES if takes(f, d)]
@@ -93,6 +93,7 @@ def test_every_ufunc_at_every_alignment(ufunc: np.ufunc, dtype: str) -> None:
 SIZE = LEAST_BYTES // 4 + 12_346
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("everything")
 @pytest.mark.parametrize(
     "ufunc", [np.add, np.multiply, np.divide, np.greater, np.maximum, np.power]

@@ -190,7 +190,7 @@ def test_random_programs_run_in_an_arena(recipe: Recipe, seed: int) -> None:
             np.testing.assert_array_equal(found, value)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_loops_run_in_an_arena(seed: int) -> None:
     loop, kinds, rng = drawn(seed)

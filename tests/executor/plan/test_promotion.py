@@ -121,7 +121,7 @@ def program_of(primitive: Primitive, kinds: Sequence[Any]) -> ft.Program | None:
     return build.program(range(first, len(build.primitives)), primitive.name)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("primitive", PRIMITIVES, ids=repr)
 def test_operands_that_are_converted_as_the_plan_says_give_the_reference(
     primitive: Primitive,

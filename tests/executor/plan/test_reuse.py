@@ -74,6 +74,7 @@ def chains(x: Any, y: Any, row: Any) -> Any:
     return d, np.sum(d * d), np.sum(np.sqrt(np.abs(d)) + c, axis=0), np.add(d, y) * c
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(LAYOUTS, LAYOUTS)))
 def test_in_place_results_are_the_evaluators_bit_for_bit(first: str, second: str) -> None:
     for shape in SHAPES:
@@ -107,6 +108,7 @@ def keeps_dtype(ufunc: np.ufunc, dtype: np.dtype[Any]) -> bool:
 CASES = [(ufunc, dtype) for ufunc in UFUNCS for dtype in DTYPES if keeps_dtype(ufunc, dtype)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("ufunc", "dtype"), CASES, ids=lambda x: str(getattr(x, "__name__", x)))
 def test_every_ufunc_gives_the_same_bits_in_place(ufunc: np.ufunc, dtype: np.dtype[Any]) -> None:
     low = 1.1 if ufunc is np.arccosh else 0.1

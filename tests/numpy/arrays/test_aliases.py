@@ -72,7 +72,7 @@ EXPRESSIONS = (
 """Of ``x``, an array of 4 numbers."""
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("direction", ["through", "seen"])
 @pytest.mark.parametrize("dtype", ["f8", "i8", "?"])
 @pytest.mark.parametrize("expression", EXPRESSIONS)

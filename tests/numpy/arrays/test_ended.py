@@ -168,7 +168,7 @@ _SAME_AS_EVER = (AttributeError, TypeError, ValueError, IndexError)
 _NOT_AFTERWARDS = (LostGradientError, ConcretizationError, LeakedTracerError)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("transform", ["grad", "jvp", "vmap", "jit", "jit with guards"])
 def test_everything_asked_of_an_ended_value_is_right_or_raises(transform: str, kind: str) -> None:

@@ -299,7 +299,7 @@ def test_the_hot_path_infers_each_index_once() -> None:
     assert len(keys) == 1
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "value", [-1, 1.5, 0.25, 300, True, 1j, np.float32(1.5), np.uint8(200), np.array([2.0])]
 )

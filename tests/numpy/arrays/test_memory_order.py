@@ -76,7 +76,7 @@ def _steps(a: np.ndarray[Any, Any]) -> list[int]:
     return [s for s, n in zip(a.strides, a.shape, strict=True) if n != 1] if a.size else []
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 @every
 def test_layouts_are_numpys_or_not_known(case: Case) -> None:
     with warnings.catch_warnings():
@@ -111,7 +111,7 @@ def _check_layouts(case: Case, expected: list[Any], traced: list[Any], way: str)
             )
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @every
 def test_writes_reach_what_they_reach_in_numpy(case: Case) -> None:
     with warnings.catch_warnings():

@@ -101,7 +101,7 @@ def test_a_jitted_number_is_what_python_and_numpy_make_of_it(k: Any, guards: boo
     assert not problems, "\n".join(problems)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8", "bool", "complex64"])
 @pytest.mark.parametrize("name", WRITES)
 def test_numbers_are_written_as_numpy_writes_them(name: str, dtype: str) -> None:

@@ -215,7 +215,7 @@ def test_odd_padding_leaves_the_elements_alone(mode: Any) -> None:
             np.testing.assert_array_equal(np.signbit(padded[low : low + len(x)]), np.signbit(x))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8", "bool", "complex128"])
 @pytest.mark.parametrize(
     "name", ["mean", "var", "std", "nanmean", "nanvar", "nanstd", "sum", "prod"]

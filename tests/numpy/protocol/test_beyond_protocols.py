@@ -182,7 +182,7 @@ WAYS: dict[str, Callable[[Way], Callable[[Any], Any]]] = {
 GRID = list(itertools.product(ROWS, WAYS))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("name", "way"), GRID)
 def test_values_and_derivatives(name: str, way: str) -> None:
     f = ROWS[name]
@@ -211,7 +211,7 @@ def test_values_and_derivatives(name: str, way: str) -> None:
     )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("name", "way"), GRID)
 def test_batches_and_stages(name: str, way: str) -> None:
     f = ROWS[name]

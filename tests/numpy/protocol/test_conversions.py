@@ -106,6 +106,7 @@ def test_what_no_way_reaches_raises_in_all_of_them(name: str) -> None:
         assert caught.value.fix is not None and BEYOND[name] in caught.value.fix
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", sorted(CONVERTING.keys() & REACHED.keys()))
 def test_what_is_reached_is_right_in_the_namespace_and_under_lift(name: str) -> None:
     plain = lambda x: np.sum(CONVERTING[name](np, x) ** 2)

@@ -162,6 +162,7 @@ def _traced_outcome(f: Callable[[Any], Any], x: Any) -> Any:
     return found[0]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", [kind for _, kind in _ducks()], ids=[name for name, _ in _ducks()])
 @pytest.mark.parametrize("value", [X, np.float64(2.0)], ids=["array", "scalar"])
 def test_operations_are_whose_they_are_in_numpy(kind: Any, value: Any) -> None:

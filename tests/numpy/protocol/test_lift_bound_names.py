@@ -329,7 +329,7 @@ def slope(f: Callable[[Any], Any], at: Any) -> Any:
     return (f(at - 2e-3) - 8 * f(at - 1e-3) + 8 * f(at + 1e-3) - f(at + 2e-3)) / 12e-3
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ONE)
 def test_functions_of_math(name: str) -> None:
     f = ONE[name]

@@ -72,6 +72,7 @@ def test_every_row_names_numpys_functions() -> None:
     assert all(_name(function) for function in LIKE)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "row", dict.fromkeys(ROWS.values()), ids=lambda row: row.functions[0].__name__
 )

@@ -81,6 +81,7 @@ def seen(use: Callable[[Any, Any], Any], number: Any) -> Any:
     )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "name, number, plain",
     [
