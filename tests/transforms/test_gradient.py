@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ from tests.oracles import inner
 from tests.transforms.programs import Example, X, assert_close, every, rules_and_templates, scalar
 
 
-def by_transposing(example: Example, bars: list[object]) -> list[object]:
+def by_transposing(example: Example, bars: list[Any]) -> list[Any]:
     """The same cotangents by another walk: those of the linear half, transposed."""
     forward, linear = linearize_program(example.program, example.active)
     results = ft.tree.leaves(ft.evaluate(forward, *example.args))
@@ -74,7 +76,8 @@ def test_an_input_that_is_not_read_has_a_gradient_of_zeros() -> None:
 @rules_and_templates
 def test_pullbacks_pass_the_dot_test(example: Example, by_rules: bool) -> None:
     forward, backward = pullback_programs(example.program, example.active, by_rules=by_rules)
-    forward.check(), backward.check()
+    forward.check()
+    backward.check()
     results = ft.tree.leaves(ft.evaluate(forward, *example.args))
     count = len(example.program.output_ids)
     bars = example.weights()

@@ -16,7 +16,8 @@ from tests.transforms.programs import Example, X, assert_close, every, rules_and
 @rules_and_templates
 def test_both_halves_are_the_jvp(example: Example, by_rules: bool) -> None:
     forward, linear = linearize_program(example.program, example.active, by_rules=by_rules)
-    forward.check(), linear.check()
+    forward.check()
+    linear.check()
     count = len(example.program.output_ids)
     pushed = jvp_program(example.program, example.active)
     results = ft.evaluate(forward, *example.args)

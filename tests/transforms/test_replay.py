@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import functrace as ft
@@ -10,9 +12,7 @@ from tests.oracles import inner
 from tests.transforms.programs import Example, X, assert_close, every
 
 
-def values_of(
-    program: ft.Program, args: tuple[object, ...], saved: tuple[int, ...]
-) -> list[object]:
+def values_of(program: ft.Program, args: tuple[Any, ...], saved: tuple[int, ...]) -> list[Any]:
     """What variables of a program are."""
     shown = ft.Program(
         program.ops,

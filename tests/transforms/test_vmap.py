@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tests.transforms.programs import Example, X, assert_close, every
 SIZE = 3
 
 
-def batch_of(example: Example, flags: tuple[bool, ...]) -> list[object]:
+def batch_of(example: Example, flags: tuple[bool, ...]) -> list[Any]:
     """The arguments, those that are flagged with a batch axis of examples that differ."""
     scales = np.array([1.0, 0.5, 1.25])
     return [
@@ -26,7 +27,7 @@ def batch_of(example: Example, flags: tuple[bool, ...]) -> list[object]:
     ]
 
 
-def looped(example: Example, flags: tuple[bool, ...], batch: list[object]) -> list[object]:
+def looped(example: Example, flags: tuple[bool, ...], batch: list[Any]) -> list[Any]:
     rows = [
         outputs_of(example.f(*[x[k] if flag else x for x, flag in zip(batch, flags, strict=True)]))
         for k in range(SIZE)
