@@ -318,22 +318,16 @@ def acosh(input: Operand, *, out: Tensor | None = None) -> Value:
 def add(input: Operand, other: Operand, *, alpha: Operand = 1, out: Any = None) -> Value:
     """Return ``input + alpha * other``."""
 
-def addcdiv(
-    input: Operand, tensor1: Operand, tensor2: Operand, *, value: Any = 1, out: Any = None
-) -> Value:
+def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Any = 1, out: Any = None) -> Value:
     """Return ``input + value * tensor1 / tensor2``."""
 
-def addcmul(
-    input: Operand, tensor1: Operand, tensor2: Operand, *, value: Any = 1, out: Any = None
-) -> Value:
+def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Any = 1, out: Any = None) -> Value:
     """Return ``input + value * tensor1 * tensor2``."""
 
 def addmm(input: Operand, mat1: Operand, mat2: Operand, *, out: Any = None) -> Value:
     """Return ``input + mat1 @ mat2``."""
 
-def all(
-    input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, out: Any = None
-) -> Value:
+def all(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return True if all elements are true, of all elements or along dimensions."""
 
 def allclose(
@@ -345,22 +339,16 @@ def allclose(
 ) -> builtins.bool:
     """Return True if all elements are close: ``|input - other| <= atol + rtol * |other|``."""
 
-def amax(
-    input: Operand, dim: Dims = (), keepdim: builtins.bool = False, *, out: Any = None
-) -> Value:
+def amax(input: Operand, dim: Dims = (), keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return the largest element, of all or along dimensions; ties share the gradient."""
 
-def amin(
-    input: Operand, dim: Dims = (), keepdim: builtins.bool = False, *, out: Any = None
-) -> Value:
+def amin(input: Operand, dim: Dims = (), keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return the smallest element, of all or along dimensions; ties share the gradient."""
 
 def angle(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the angle of complex numbers; of negative ones, pi."""
 
-def any(
-    input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, out: Any = None
-) -> Value:
+def any(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return True if any elements are true, of all elements or along dimensions."""
 
 def arange(
@@ -397,22 +385,10 @@ def arctan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Val
 def arctanh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the inverse hyperbolic tangent of each element."""
 
-def argmax(
-    input: Operand,
-    dim: builtins.int | None = None,
-    keepdim: builtins.bool = False,
-    *,
-    out: Any = None,
-) -> Value:
+def argmax(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return the index of the maximum, of all elements or along a dimension."""
 
-def argmin(
-    input: Operand,
-    dim: builtins.int | None = None,
-    keepdim: builtins.bool = False,
-    *,
-    out: Any = None,
-) -> Value:
+def argmin(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return the index of the minimum, of all elements or along a dimension."""
 
 def argsort(
@@ -426,24 +402,16 @@ def argsort(
     """Return the indices that sort elements along a dimension."""
 
 def as_strided(
-    input: Tensor,
-    size: Sequence[builtins.int],
-    stride: Sequence[builtins.int],
-    storage_offset: builtins.int | None = None,
+    input: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None
 ) -> Tensor:
     """Return a view of the storage with these sizes and strides; by default, with the tensor's offset."""
 
 def as_strided_(
-    self: Tensor,
-    size: Sequence[builtins.int],
-    stride: Sequence[builtins.int],
-    storage_offset: builtins.int | None = None,
+    self: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None
 ) -> Tensor:
     """`as_strided`, in place."""
 
-def as_tensor(
-    data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None
-) -> Tensor:
+def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """Return ``data`` as a tensor: itself if it is one; sharing memory with an array (traced or not); otherwise a copy."""
 
 def asarray(
@@ -513,14 +481,10 @@ def ceil(input: Operand, *, out: Tensor | None = None) -> Value:
 def chunk(input: Operand, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return views of at most ``chunks`` pieces of one size along a dimension."""
 
-def clamp(
-    input: Operand, min: Operand | None = None, max: Operand | None = None, *, out: Any = None
-) -> Value:
+def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None, *, out: Any = None) -> Value:
     """Return each element, limited to the bounds; at a bound the derivative is 1."""
 
-def clip(
-    input: Operand, min: Operand | None = None, max: Operand | None = None, *, out: Any = None
-) -> Value:
+def clip(input: Operand, min: Operand | None = None, max: Operand | None = None, *, out: Any = None) -> Value:
     """Return each element, limited to the bounds; at a bound the derivative is 1."""
 
 def clone(input: Operand) -> Value:
@@ -541,14 +505,10 @@ def cosh(input: Operand, *, out: Tensor | None = None) -> Value:
 def count_nonzero(input: Operand, dim: Dims = None) -> Value:
     """Return the number of nonzero elements."""
 
-def cumprod(
-    input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None
-) -> Value:
+def cumprod(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
     """Return the cumulative product along a dimension; integers become int64."""
 
-def cumsum(
-    input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None
-) -> Value:
+def cumsum(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
     """Return the cumulative sum along a dimension; integers become int64."""
 
 def diag(input: Operand, diagonal: builtins.int = 0) -> Value:
@@ -557,9 +517,7 @@ def diag(input: Operand, diagonal: builtins.int = 0) -> Value:
 def diag_embed(input: Operand, offset: builtins.int = 0) -> Value:
     """Return matrices with the last dimension on a diagonal."""
 
-def diagonal(
-    input: Operand, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1
-) -> Value:
+def diagonal(input: Operand, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Value:
     """Return a view of a diagonal of two dimensions, as the last dimension."""
 
 def dist(input: Operand, other: Operand, p: builtins.float = 2) -> Value:
@@ -724,9 +682,7 @@ def hypot(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value
 def imag(input: Tensor) -> Value:
     """Return the imaginary part, a view."""
 
-def index_add(
-    input: Operand, dim: builtins.int, index: Operand, source: Operand, *, alpha: Any = 1
-) -> Value:
+def index_add(input: Operand, dim: builtins.int, index: Operand, source: Operand, *, alpha: Any = 1) -> Value:
     """Return the tensor with slices of ``source`` added at indices along a dimension."""
 
 def index_copy(input: Operand, dim: builtins.int, index: Operand, source: Operand) -> Value:
@@ -779,13 +735,7 @@ def isclose(
 def isfinite(input: Operand) -> Value:
     """Return a mask of the finite elements."""
 
-def isin(
-    elements: Any,
-    test_elements: Any,
-    *,
-    assume_unique: builtins.bool = False,
-    invert: builtins.bool = False,
-) -> Value:
+def isin(elements: Any, test_elements: Any, *, assume_unique: builtins.bool = False, invert: builtins.bool = False) -> Value:
     """Return a mask of the elements that are among others."""
 
 def isinf(input: Operand) -> Value:
@@ -831,9 +781,7 @@ def log1p(input: Operand, *, out: Tensor | None = None) -> Value:
 def log2(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the logarithm to base 2 of each element."""
 
-def log_softmax(
-    input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None
-) -> Value:
+def log_softmax(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
     """Return the log of the softmax along a dimension."""
 
 def logaddexp(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
@@ -865,9 +813,7 @@ def logspace(
 ) -> Tensor:
     """Return ``steps`` powers of ``base``, with equally spaced exponents."""
 
-def logsumexp(
-    input: Operand, dim: Dims, keepdim: builtins.bool = False, *, out: Any = None
-) -> Value:
+def logsumexp(input: Operand, dim: Dims, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return ``log(sum(exp(input)))`` along dimensions, without overflow."""
 
 def lt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
@@ -885,9 +831,7 @@ def masked_select(input: Operand, mask: Tensor) -> Value:
 def matmul(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the product of matrices, vectors, or stacks of matrices, composed as in PyTorch."""
 
-def max(
-    input: Operand, dim: Operand | None = None, keepdim: builtins.bool = False, *, out: Any = None
-) -> Any:
+def max(input: Operand, dim: Operand | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
     """Return the maximum: of all, along a dimension (with indices), of two tensors."""
 
 def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
@@ -903,21 +847,13 @@ def mean(
 ) -> Value:
     """Return the mean of all elements, or along dimensions."""
 
-def median(
-    input: Operand,
-    dim: builtins.int | None = None,
-    keepdim: builtins.bool = False,
-    *,
-    out: Any = None,
-) -> Any:
+def median(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
     """Return the lower median of all elements, or along a dimension, with its index."""
 
 def meshgrid(*tensors: Any, indexing: builtins.str = "ij") -> builtins.tuple[Any, ...]:
     """Return the coordinates of a grid, one tensor for each dimension."""
 
-def min(
-    input: Operand, dim: Operand | None = None, keepdim: builtins.bool = False, *, out: Any = None
-) -> Any:
+def min(input: Operand, dim: Operand | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
     """Return the minimum: of all, along a dimension (with indices), of two tensors."""
 
 def minimum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
@@ -936,11 +872,7 @@ def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``input * other``."""
 
 def multinomial(
-    input: Tensor,
-    num_samples: builtins.int,
-    replacement: builtins.bool = False,
-    *,
-    generator: Any = None,
+    input: Tensor, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Any = None
 ) -> Tensor:
     """Return positions drawn with the weights that the tensor holds."""
 
@@ -950,22 +882,10 @@ def multiply(input: Operand, other: Operand, *, out: Tensor | None = None) -> Va
 def mv(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the product of a matrix and a vector."""
 
-def nanmedian(
-    input: Operand,
-    dim: builtins.int | None = None,
-    keepdim: builtins.bool = False,
-    *,
-    out: Any = None,
-) -> Any:
+def nanmedian(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
     """Return the lower median of all elements, or along a dimension, with its index."""
 
-def nansum(
-    input: Operand,
-    dim: Dims = None,
-    keepdim: builtins.bool = False,
-    *,
-    dtype: DtypeLike | None = None,
-) -> Value:
+def nansum(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Value:
     """Return the sum of the elements that are not nan."""
 
 def narrow(input: Operand, dim: builtins.int, start: builtins.int, length: builtins.int) -> Value:
@@ -994,9 +914,7 @@ def norm(
 ) -> Value:
     """Return the norm of all elements, or along dimensions: ``sum(abs(input)**p)**(1/p)``."""
 
-def normal(
-    mean: Any, std: Any = 1.0, size: Sequence[builtins.int] | None = None, *, generator: Any = None
-) -> Tensor:
+def normal(mean: Any, std: Any = 1.0, size: Sequence[builtins.int] | None = None, *, generator: Any = None) -> Tensor:
     """Return normal numbers: with these means and deviations, or of these sizes."""
 
 def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
@@ -1189,9 +1107,7 @@ def scalar_tensor(
 ) -> Tensor:
     """Return a 0-d tensor of a number."""
 
-def scatter(
-    input: Operand, dim: builtins.int, index: Operand, src: Any = None, *, value: Any = None
-) -> Value:
+def scatter(input: Operand, dim: builtins.int, index: Operand, src: Any = None, *, value: Any = None) -> Value:
     """Return the tensor with elements of ``src``, or a number, written at indices along a dimension."""
 
 def scatter_add(input: Operand, dim: builtins.int, index: Operand, src: Operand) -> Value:
@@ -1238,9 +1154,7 @@ def sin(input: Operand, *, out: Tensor | None = None) -> Value:
 def sinh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hyperbolic sine of each element."""
 
-def softmax(
-    input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None
-) -> Value:
+def softmax(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
     """Return the softmax along a dimension."""
 
 def sort(
@@ -1256,9 +1170,7 @@ def sort(
 def split(tensor: Operand, split_size: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return views of pieces along a dimension: of one size (the last may be smaller), or of these sizes."""
 
-def split_with_sizes(
-    input: Operand, split_sizes: Sequence[builtins.int], dim: builtins.int = 0
-) -> builtins.tuple[Any, ...]:
+def split_with_sizes(input: Operand, split_sizes: Sequence[builtins.int], dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return views of pieces of these sizes along a dimension."""
 
 def sqrt(input: Operand, *, out: Tensor | None = None) -> Value:
@@ -1321,9 +1233,7 @@ def t(input: Operand) -> Value:
 def take(input: Operand, index: Operand, *, out: Any = None) -> Value:
     """Return elements by their index in the flattened tensor."""
 
-def take_along_dim(
-    input: Operand, indices: Operand, dim: builtins.int | None = None, *, out: Any = None
-) -> Value:
+def take_along_dim(input: Operand, indices: Operand, dim: builtins.int | None = None, *, out: Any = None) -> Value:
     """Return elements by index along a dimension; the other dimensions broadcast."""
 
 def tan(input: Operand, *, out: Tensor | None = None) -> Value:
@@ -1333,17 +1243,11 @@ def tanh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hyperbolic tangent of each element."""
 
 def tensor(
-    data: Any,
-    *,
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    requires_grad: builtins.bool = False,
+    data: Any, *, dtype: DtypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False
 ) -> Tensor:
     """Return a leaf tensor with a copy of ``data``: numbers, nested lists, an array or a tensor."""
 
-def tensor_split(
-    input: Operand, indices_or_sections: Any, dim: builtins.int = 0
-) -> builtins.tuple[Any, ...]:
+def tensor_split(input: Operand, indices_or_sections: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return views of pieces along a dimension: a number of them, sizes differing by at most 1; or between positions."""
 
 def tile(input: Operand, *dims: builtins.int | Sequence[builtins.int]) -> Value:
@@ -1384,19 +1288,13 @@ def unbind(input: Operand, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
 def unflatten(input: Operand, dim: builtins.int, sizes: Sequence[builtins.int]) -> Value:
     """Return a view with a dimension split into several."""
 
-def unsafe_chunk(
-    input: Operand, chunks: builtins.int, dim: builtins.int = 0
-) -> builtins.tuple[Any, ...]:
+def unsafe_chunk(input: Operand, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return pieces that may be written into."""
 
-def unsafe_split(
-    tensor: Operand, split_size: Any, dim: builtins.int = 0
-) -> builtins.tuple[Any, ...]:
+def unsafe_split(tensor: Operand, split_size: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return pieces that may be written into."""
 
-def unsafe_split_with_sizes(
-    tensor: Operand, split_size: Any, dim: builtins.int = 0
-) -> builtins.tuple[Any, ...]:
+def unsafe_split_with_sizes(tensor: Operand, split_size: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return pieces that may be written into."""
 
 def unsqueeze(input: Operand, dim: builtins.int) -> Value:
@@ -1619,11 +1517,7 @@ class Methods:
         """Return True if all elements are true, of all elements or along dimensions."""
 
     def allclose(
-        self,
-        other: Tensor,
-        rtol: builtins.float = 1e-05,
-        atol: builtins.float = 1e-08,
-        equal_nan: builtins.bool = False,
+        self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False
     ) -> builtins.bool:
         """Return True if all elements are close: ``|input - other| <= atol + rtol * |other|``."""
 
@@ -1687,28 +1581,16 @@ class Methods:
     def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor:
         """Return the index of the minimum, of all elements or along a dimension."""
 
-    def argsort(
-        self,
-        dim: builtins.int = -1,
-        descending: builtins.bool = False,
-        *,
-        stable: builtins.bool = False,
-    ) -> Tensor:
+    def argsort(self, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool = False) -> Tensor:
         """Return the indices that sort elements along a dimension."""
 
     def as_strided(
-        self,
-        size: Sequence[builtins.int],
-        stride: Sequence[builtins.int],
-        storage_offset: builtins.int | None = None,
+        self, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None
     ) -> Tensor:
         """Return a view of the storage with these sizes and strides; by default, with the tensor's offset."""
 
     def as_strided_(
-        self,
-        size: Sequence[builtins.int],
-        stride: Sequence[builtins.int],
-        storage_offset: builtins.int | None = None,
+        self, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None
     ) -> Tensor:
         """`as_strided`, in place."""
 
@@ -1886,9 +1768,7 @@ class Methods:
     def diag_embed(self, offset: builtins.int = 0) -> Tensor:
         """Return matrices with the last dimension on a diagonal."""
 
-    def diagonal(
-        self, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1
-    ) -> Tensor:
+    def diagonal(self, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
         """Return a view of a diagonal of two dimensions, as the last dimension."""
 
     def dist(self, other: Operand, p: builtins.float = 2) -> Tensor:
@@ -2046,14 +1926,10 @@ class Methods:
     def imag(self) -> Tensor:
         """The imaginary part, a view."""
 
-    def index_add(
-        self, dim: builtins.int, index: Operand, source: Operand, *, alpha: Any = 1
-    ) -> Tensor:
+    def index_add(self, dim: builtins.int, index: Operand, source: Operand, *, alpha: Any = 1) -> Tensor:
         """Return the tensor with slices of ``source`` added at indices along a dimension."""
 
-    def index_add_(
-        self, dim: builtins.int, index: Operand, source: Operand, *, alpha: Any = 1
-    ) -> Tensor:
+    def index_add_(self, dim: builtins.int, index: Operand, source: Operand, *, alpha: Any = 1) -> Tensor:
         """`index_add`, in place."""
 
     def index_copy(self, dim: builtins.int, index: Operand, source: Operand) -> Tensor:
@@ -2069,24 +1945,12 @@ class Methods:
         """`index_fill`, in place."""
 
     def index_reduce(
-        self,
-        dim: builtins.int,
-        index: Operand,
-        source: Operand,
-        reduce: builtins.str,
-        *,
-        include_self: builtins.bool = True,
+        self, dim: builtins.int, index: Operand, source: Operand, reduce: builtins.str, *, include_self: builtins.bool = True
     ) -> Tensor:
         """Return the tensor with slices of ``source`` written at indices along a dimension, reduced if indices coincide."""
 
     def index_reduce_(
-        self,
-        dim: builtins.int,
-        index: Operand,
-        source: Operand,
-        reduce: builtins.str,
-        *,
-        include_self: builtins.bool = True,
+        self, dim: builtins.int, index: Operand, source: Operand, reduce: builtins.str, *, include_self: builtins.bool = True
     ) -> Tensor:
         """`index_reduce`, in place."""
 
@@ -2156,11 +2020,7 @@ class Methods:
         """Always False: functrace has no such tensors."""
 
     def isclose(
-        self,
-        other: Operand,
-        rtol: builtins.float = 1e-05,
-        atol: builtins.float = 1e-08,
-        equal_nan: builtins.bool = False,
+        self, other: Operand, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False
     ) -> Tensor:
         """Return a mask of ``|input - other| <= atol + rtol * |other|``."""
 
@@ -2294,12 +2154,7 @@ class Methods:
         """Return the larger (equal elements share the derivative) element of each pair."""
 
     def mean(
-        self,
-        dim: Dims = None,
-        keepdim: builtins.bool = False,
-        *,
-        dtype: DtypeLike | None = None,
-        out: Tensor | None = None,
+        self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None, out: Tensor | None = None
     ) -> Tensor:
         """Return the mean of all elements, or along dimensions."""
 
@@ -2327,13 +2182,7 @@ class Methods:
     def mul_(self, other: Operand) -> Tensor:
         """`mul`, in place."""
 
-    def multinomial(
-        self,
-        num_samples: builtins.int,
-        replacement: builtins.bool = False,
-        *,
-        generator: Any = None,
-    ) -> Tensor:
+    def multinomial(self, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Any = None) -> Tensor:
         """Return positions drawn with the weights that the tensor holds."""
 
     def multiply(self, other: Operand) -> Tensor:
@@ -2348,9 +2197,7 @@ class Methods:
     def nanmedian(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
         """Return the lower median of all elements, or along a dimension, with its index."""
 
-    def nansum(
-        self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None
-    ) -> Tensor:
+    def nansum(self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the sum of the elements that are not nan."""
 
     def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
@@ -2451,9 +2298,7 @@ class Methods:
     ) -> Tensor:
         """Return the norm of all elements, or along dimensions: ``sum(abs(input)**p)**(1/p)``."""
 
-    def normal_(
-        self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Any = None
-    ) -> Tensor:
+    def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Any = None) -> Tensor:
         """Overwrite with normal numbers."""
 
     def not_equal(self, other: Operand) -> Tensor:
@@ -2533,9 +2378,7 @@ class Methods:
     def resize(self, *size: builtins.int | Sequence[builtins.int]) -> Tensor:
         """Return a view with another shape (deprecated: use `view`)."""
 
-    def resize_(
-        self, *size: builtins.int | Sequence[builtins.int], memory_format: builtins.object = None
-    ) -> Tensor:
+    def resize_(self, *size: builtins.int | Sequence[builtins.int], memory_format: builtins.object = None) -> Tensor:
         """Change the shape of a tensor, and enlarge its memory if needed; does nothing if the shape is the same."""
 
     def resize_as(self, tensor: Tensor) -> Tensor:
@@ -2568,14 +2411,10 @@ class Methods:
     def rsqrt_(self) -> Tensor:
         """`rsqrt`, in place."""
 
-    def scatter(
-        self, dim: builtins.int, index: Operand, src: Any = None, *, value: Any = None
-    ) -> Tensor:
+    def scatter(self, dim: builtins.int, index: Operand, src: Any = None, *, value: Any = None) -> Tensor:
         """Return the tensor with elements of ``src``, or a number, written at indices along a dimension."""
 
-    def scatter_(
-        self, dim: builtins.int, index: Operand, src: Any = None, *, value: Any = None
-    ) -> Tensor:
+    def scatter_(self, dim: builtins.int, index: Operand, src: Any = None, *, value: Any = None) -> Tensor:
         """`scatter`, in place."""
 
     def scatter_add(self, dim: builtins.int, index: Operand, src: Operand) -> Tensor:
@@ -2585,24 +2424,12 @@ class Methods:
         """`scatter_add`, in place."""
 
     def scatter_reduce(
-        self,
-        dim: builtins.int,
-        index: Operand,
-        src: Operand,
-        reduce: builtins.str,
-        *,
-        include_self: builtins.bool = True,
+        self, dim: builtins.int, index: Operand, src: Operand, reduce: builtins.str, *, include_self: builtins.bool = True
     ) -> Tensor:
         """Return the tensor with elements of ``src`` written at indices along a dimension, reduced if indices coincide."""
 
     def scatter_reduce_(
-        self,
-        dim: builtins.int,
-        index: Operand,
-        src: Operand,
-        reduce: builtins.str,
-        *,
-        include_self: builtins.bool = True,
+        self, dim: builtins.int, index: Operand, src: Operand, reduce: builtins.str, *, include_self: builtins.bool = True
     ) -> Tensor:
         """`scatter_reduce`, in place."""
 
@@ -2660,21 +2487,13 @@ class Methods:
     def softmax(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the softmax along a dimension."""
 
-    def sort(
-        self,
-        dim: builtins.int = -1,
-        descending: builtins.bool = False,
-        *,
-        stable: builtins.bool | None = None,
-    ) -> Any:
+    def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool | None = None) -> Any:
         """Return the sorted elements along a dimension, and their former indices."""
 
     def split(self, split_size: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
         """Return views of pieces along a dimension: of one size (the last may be smaller), or of these sizes."""
 
-    def split_with_sizes(
-        self, split_sizes: Sequence[builtins.int], dim: builtins.int = 0
-    ) -> builtins.tuple[Any, ...]:
+    def split_with_sizes(self, split_sizes: Sequence[builtins.int], dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
         """Return views of pieces of these sizes along a dimension."""
 
     def sqrt(self) -> Tensor:
@@ -2721,12 +2540,7 @@ class Methods:
         """`sub`, in place."""
 
     def sum(
-        self,
-        dim: Dims = None,
-        keepdim: builtins.bool = False,
-        *,
-        dtype: DtypeLike | None = None,
-        out: Tensor | None = None,
+        self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None, out: Tensor | None = None
     ) -> Tensor:
         """Return the sum of all elements, or along dimensions; integers sum to int64."""
 
@@ -2766,9 +2580,7 @@ class Methods:
     def tanh_(self) -> Tensor:
         """`tanh`, in place."""
 
-    def tensor_split(
-        self, indices_or_sections: Any, dim: builtins.int = 0
-    ) -> builtins.tuple[Any, ...]:
+    def tensor_split(self, indices_or_sections: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
         """Return views of pieces along a dimension: a number of them, sizes differing by at most 1; or between positions."""
 
     def tile(self, *dims: builtins.int | Sequence[builtins.int]) -> Tensor:
@@ -2778,11 +2590,7 @@ class Methods:
         """Return the tensor in another dtype, or in another tensor's; only the CPU is accepted as a device."""
 
     def topk(
-        self,
-        k: builtins.int,
-        dim: builtins.int = -1,
-        largest: builtins.bool = True,
-        sorted: builtins.bool = True,
+        self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True
     ) -> Any:
         """Return the ``k`` largest (or smallest) elements along a dimension, and their indices."""
 
@@ -2831,9 +2639,7 @@ class Methods:
     def unflatten(self, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
         """Return a view with a dimension split into several."""
 
-    def uniform_(
-        self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: Any = None
-    ) -> Tensor:
+    def uniform_(self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: Any = None) -> Tensor:
         """Overwrite with numbers uniform in ``[from, to)``."""
 
     def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
@@ -2842,9 +2648,7 @@ class Methods:
     def unsafe_split(self, split_size: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
         """Return pieces that may be written into."""
 
-    def unsafe_split_with_sizes(
-        self, split_size: Any, dim: builtins.int = 0
-    ) -> builtins.tuple[Any, ...]:
+    def unsafe_split_with_sizes(self, split_size: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
         """Return pieces that may be written into."""
 
     def unsqueeze(self, dim: builtins.int) -> Tensor:
