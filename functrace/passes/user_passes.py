@@ -41,9 +41,10 @@ def as_passes(passes: Sequence[UserPass], owner: str) -> tuple[Pass, ...]:
         >>> [row.name for row in ft.passes.as_passes([mine], "jit")]
         ['mine']
     """
-    if not isinstance(passes, Iterable) or not all(
-        isinstance(own, Pass) or callable(own) for own in passes
-    ):  # pyright: ignore[reportUnnecessaryIsInstance]
+    given: object = passes
+    if not isinstance(given, Iterable) or not all(
+        isinstance(p, Pass) or callable(p) for p in passes
+    ):
         raise ArgumentError(
             f"{owner}: passes={passes!r} is not a sequence of passes",
             fix="pass functions: passes=[mine]",

@@ -34,8 +34,8 @@ def _forget_other_threads() -> None:
 
 
 _set_dtype: Callable[[Array, np.dtype[Any]], None] = (
-    getattr(np.ndarray, "_set_dtype", None) or np.ndarray.dtype.__set__
-)  # type: ignore[attr-defined]
+    getattr(np.ndarray, "_set_dtype", None) or np.ndarray.dtype.__set__  # type: ignore[attr-defined]
+)
 """Changes the dtype in an array's header. (NumPy 2.5 warns of an assignment.)"""
 
 

@@ -444,9 +444,8 @@ class LaidView(Settling):
     def layout(self, base: Stand) -> Stand | None:
         if self._flag(base):
             return base
-        return np.empty_like(
-            stand_in(ShapeDtype(base.shape, np.bool_), base.strides), base.dtype, self.letter
-        )  # type: ignore[call-overload]
+        like = stand_in(ShapeDtype(base.shape, np.bool_), base.strides)
+        return np.empty_like(like, base.dtype, self.letter)  # type: ignore[call-overload]
 
     def _flag(self, of: Stand) -> bool:
         flags = of.flags

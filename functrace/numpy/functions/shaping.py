@@ -409,10 +409,8 @@ def _view_method(x: TracedArray, *args: object, **kwargs: object) -> Any:
 
             return seen_as(x, kind)
     elif isinstance(args[0] if args else kwargs.get("dtype"), (str, type, np.dtype)):
-        if (
-            np.dtype(args[0] if args else kwargs["dtype"]) == x.dtype
-            and len(args) + len(kwargs) == 1
-        ):  # type: ignore[call-overload]
+        wanted = np.dtype(args[0] if args else kwargs["dtype"])  # type: ignore[call-overload]
+        if wanted == x.dtype and len(args) + len(kwargs) == 1:
             return linked(x, View(x))
         if is_constant(x):
             return np.asarray(x).view(*args, **kwargs)  # type: ignore[call-overload]
