@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from functrace.errors import ArgumentError, ProgramError
 from functrace.ir.parts import output_avals
@@ -41,7 +41,7 @@ def as_passes(passes: Sequence[UserPass], owner: str) -> tuple[Pass, ...]:
         >>> [row.name for row in ft.passes.as_passes([mine], "jit")]
         ['mine']
     """
-    given: object = passes
+    given: Any = passes
     if not isinstance(given, Iterable) or not all(
         isinstance(p, Pass) or callable(p) for p in passes
     ):
