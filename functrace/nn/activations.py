@@ -426,7 +426,7 @@ def squareplus(x: Num[X, "*shape"], b: Num[X, "*#shape"] = 4.0) -> Num[Array, "*
     return plain_scalar(np.where(infinite, ew.relu(value), result).astype(value.dtype))
 
 
-def glu(x: Num[X, ...], axis: int = -1) -> Num[Array, ...]:
+def glu(x: Num[X, "..."], axis: int = -1) -> Num[Array, "..."]:
     """Gated linear unit: the first half of ``x`` along an axis times the sigmoid of the second
     half.
 

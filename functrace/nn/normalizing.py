@@ -104,10 +104,10 @@ def _or_one(total: Array) -> Any:
 def logsumexp(
     a: Num[X, "*shape"],
     axis: Axis = None,
-    b: Num[X, ...] | None = None,
+    b: Num[X, "..."] | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
-    where: Bool[X, ...] | None = None,
+    where: Bool[X, "..."] | None = None,
 ) -> Any:
     """Return ``log(sum(b * exp(a)))`` along axes, without overflow.
 
@@ -242,8 +242,8 @@ def layer_norm(
 
 
 def one_hot(
-    x: Num[X, ...], num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
-) -> Num[Array, ...]:
+    x: Num[X, "..."], num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
+) -> Num[Array, "..."]:
     """Encode indices as vectors that are 1 at the index, and 0 elsewhere.
 
     Args:
