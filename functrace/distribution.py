@@ -30,7 +30,7 @@ def check_directory(package: str) -> None:
 
     Cost:
         one listing of the directory that the package stands in: 0.01 ms for 20 entries, 0.2 ms for
-            300.
+        300.
     """
     try:
         installed = [

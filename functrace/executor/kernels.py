@@ -113,7 +113,7 @@ def number_array(
 
     Returns:
         ``None`` if it stays a number: for other functions, for dtypes that are not floating or do
-            not hold it.
+        not hold it.
     """
     dtype = number_dtype(primitive, specs, place)
     return None if dtype is None else as_number_array(dtype, value)

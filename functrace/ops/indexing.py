@@ -290,7 +290,7 @@ def lift(
 
     Returns:
         template, arrays, and the axis order that moves the batch axis first and then one example's
-            axes.
+        axes.
     """
     rank = _ranks(arrays, is_batched)
     total = 1 + _target_rank(template, rank, ndim)

@@ -38,7 +38,7 @@ def add_at(out: Array, index: tuple[Any, ...], x: Array) -> None:
 
     Cost:
         about 3 ns per element of ``x`` if index arrays are adjacent and other axes whole; otherwise
-            like NumPy.
+        like NumPy.
     """
     found = (
         _turned(out, index, x)

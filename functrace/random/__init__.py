@@ -1,9 +1,8 @@
 """Random numbers from explicit keys: the same under every transform, and in every thread.
 
 A key is an array of two uint64. Every function takes one first, and its draws depend only on the
-key, the shape and the
-parameters: there is no state. So the same key draws the same numbers again; other numbers need
-    other keys:
+key, the shape and the parameters: there is no state. So the same key draws the same numbers again;
+other numbers need other keys:
 
     >>> import functrace as ft
     >>> key = ft.random.key(0)

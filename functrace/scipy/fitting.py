@@ -201,8 +201,8 @@ def leastsq(
     minimum of the sum of squares.
 
     Args:
-        func, x0, args, Dfun, full_output, col_deriv, ftol, xtol, gtol, maxfev, epsfcn, factor,
-            diag: SciPy's.
+        func, x0, args, Dfun, full_output, col_deriv, ftol, xtol, gtol, maxfev, epsfcn, factor:
+            SciPy's; so is ``diag``.
 
     Returns:
         SciPy's pair, or with ``full_output`` its five results; of ``infodict``, only ``fvec`` has a

@@ -203,8 +203,8 @@ def quad(
     """``scipy.integrate.quad``, differentiable by limits, ``args`` and captures of ``func``.
 
     Args:
-        func, a, b, args, full_output, epsabs, epsrel, limit, points, weight, wvar, wopts, maxp1,
-            limlst, complex_func: SciPy's. On traced values there is no ``full_output``, and no
+        func, a, b, args, full_output, epsabs, epsrel, limit, points, weight, wvar, wopts, maxp1:
+            SciPy's; so are ``limlst`` and ``complex_func``. On traced values there is no ``full_output``, and no
             ``weight`` except "cos" and "sin". ``func`` is recorded once, so it must not read
             concrete values.
 
@@ -298,8 +298,8 @@ def quad_vec(
     """``scipy.integrate.quad_vec``, differentiable by limits, ``args`` and captures; see `quad`.
 
     Args:
-        f, a, b, epsabs, epsrel, norm, cache_size, limit, workers, points, quadrature, full_output,
-            args: SciPy's.
+        f, a, b, epsabs, epsrel, norm, cache_size, limit, workers, points, quadrature, full_output:
+            SciPy's; so is ``args``.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -6,18 +6,17 @@ programs that are valid for calls with these values. Signatures, numbers that a 
 specialized to, captured arrays, sizes, and concrete values that the function has read (``if x >
 0``) are looked up, bounded, explained and dropped by this one mechanism:
 
-    guard                              values                                      used by
-    ``BySignature`` (api/staging/retracing)    structure, shapes, dtypes, static values    `jit`
-    ``Unchanged`` (api/staging/guards)         the captured array that was changed         `jit`
-    ``Asked`` (api/staging/guards)             a value that the function reads
-    `jit(guards=True)` ``ByTape`` (executor/cache)        the recorded operations
-     un-jitted transforms ``ByNumbers`` (executor/cache)     the Python numbers among them
-         un-jitted transforms
-    ``ByPattern`` (torch/dispatch/sizes)        dtypes, and which sizes are equal
-    `functrace.torch` ``BySizes`` (torch/dispatch/sizes)          comparisons of sizes that rules
-    made        `functrace.torch`
+    guard            values                                     used by
+    ``BySignature``  structure, shapes, dtypes, static values   `jit`
+    ``Unchanged``    the captured array that was changed        `jit`
+    ``Asked``        a value that the function reads            `jit(guards=True)`
+    ``ByTape``       the recorded operations                    un-jitted transforms
+    ``ByNumbers``    the Python numbers among them              un-jitted transforms
+    ``ByPattern``    dtypes, and which sizes are equal          `functrace.torch`
+    ``BySizes``      comparisons of sizes that rules made       `functrace.torch`
 
-To add one, see "a guard" in docs/architecture.md.
+They are in functrace/api/staging (retracing.py, guards.py), functrace/executor/cache.py and
+functrace/torch/dispatch/sizes.py. To add one, see "a guard" in docs/architecture.md.
 
 Layer: b (base).
 """

@@ -352,7 +352,7 @@ def stages() -> str | None:
 
     Returns:
         the recording's owner; ``None`` outside of all recordings, and where the inputs have
-            concrete values.
+        concrete values.
     """
     body = INNERMOST.get()
     if body is None:

@@ -13,7 +13,7 @@ Note [Values of a compressed Jacobian]
     where a unit vector would give NaN (0 times an infinite derivative).
 
     Source: A. R. Curtis, M. J. D. Powell, J. K. Reid, On the estimation of sparse Jacobian matrices
-        (1974).
+    (1974).
 
 Layer: 4.
 """
@@ -87,7 +87,7 @@ def dependence(program: Program, inputs: Sequence[bool], outputs: int) -> Array 
 
     Returns:
         bool, shape (elements of inputs, elements of outputs), each in order; ``None`` if it would
-            take too much memory.
+        take too much memory.
 
     Cost:
         an elementwise operation per equation, on one byte per pair of a variable's element and an
@@ -231,7 +231,7 @@ def coloured(pattern: Array) -> Array | None:
 
     Returns:
         the group of every element, int, shape of the first axis; ``None`` if there are more than
-            half as many groups as elements.
+        half as many groups as elements.
     """
     size = len(pattern)
     fewest = int(pattern.sum(axis=0).max()) if pattern.size else size

@@ -589,7 +589,7 @@ def leaves_or_none(treedef: PyTreeSpec, tree: PyTree, what: str, of: str) -> lis
     """Flatten a pytree that must have a given structure, or ``None`` in place of subtrees.
 
     ``None`` for the whole pytree is an error: it is the result of a function that forgets
-        ``return``.
+    ``return``.
 
     Args:
         treedef: the structure.

@@ -49,7 +49,7 @@ def vmap(
 
     Python's own ``if`` and ``while`` may read values of the batch. Where examples differ, the batch
     is split: ``f`` runs once per path, and results come back in the order of the examples
-        (docs/python_control_flow.md).
+    (docs/python_control_flow.md).
 
     Args:
         f: a function of single examples.
@@ -65,7 +65,7 @@ def vmap(
 
     Returns:
         a function of batches. ``f`` runs on traced values of one example: once per path that
-            examples take.
+        examples take.
 
     Raises:
         ArgumentError: if ``max_paths`` is negative, ``in_axes`` does not match the arguments, or

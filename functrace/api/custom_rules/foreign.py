@@ -43,10 +43,9 @@ def pure_callback(
     **kwargs)``.
 
     ``f`` may be anything that takes and returns arrays: SciPy, numba, a library in C. It gets
-        copies of the arrays, which it
-    may overwrite. It must be pure: it is called as often as the program needs its results, or
-    never. With concrete arguments (plain ones, and under `grad`, `vjp`, `jvp`) it is called at
-    once, so that its errors are raised in this line.
+    copies of the arrays, which it may overwrite. It must be pure: it is called as often as the
+    program needs its results, or never. With concrete arguments (plain ones, and under `grad`,
+    `vjp`, `jvp`) it is called at once, so that its errors are raised in this line.
 
     Args:
         f: the function.
@@ -122,7 +121,7 @@ class primitive(Generic[P, R]):
         results: the shapes and dtypes that it returns: a pytree of `ShapeDtype` or of arrays, or a
             function of the arguments' `ShapeDtype` that returns one. Left out, ``f`` is called to
             find out, which needs concrete arguments: not under `jit` and `vmap`, nor on a cotangent
-                in a rule.
+            in a rule.
         vmap: rule for `functrace.vmap`: ``"sequential"`` calls ``f`` once per example;
             ``"expand_dims"`` once with the batch axis in front, of length 1 where an argument is
             not mapped; ``"broadcast_all"`` with the same length everywhere.

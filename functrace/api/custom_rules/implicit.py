@@ -48,7 +48,7 @@ def custom_root(
     solver.
 
     By the implicit function theorem: ``x_dot = -(df/dx)^-1 (df/da) a_dot`` for all values ``a``
-        that ``f`` closes over.
+    that ``f`` closes over.
 
     Args:
         f: a function of a point like the guess, to a pytree of the same structure and shapes, which

@@ -129,7 +129,7 @@ def value_and_grad(
         a function of ``f``'s arguments that returns ``(value, gradient)``, or ``((value, aux),
         gradient)`` with ``has_aux``. A gradient has the structure, shapes and dtypes of its
         argument. The derivative by a complex argument is not conjugated: the gradient of |z|^2 at z
-            is 2 conj(z).
+        is 2 conj(z).
 
     Raises:
         ArgumentError: if ``f`` is not a function, or ``argnums`` names an argument that the call

@@ -11,7 +11,7 @@ Note [Nothing is speculated]
     A piece of a path (`Piece`) computes the value of its guard, which Python code reads at that
     place. No operation behind a guard runs before the guard has its value. So no speculation can
     fail: a path that is not taken emits no warning, raises no error and calls no callback. Later
-        pieces, and a recording that takes another branch, reuse what a piece has computed.
+    pieces, and a recording that takes another branch, reuse what a piece has computed.
 
 Note [Pieces of one tape]
     Paths with common guards have equal tapes up to these, variable by variable, so they share

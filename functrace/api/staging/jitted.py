@@ -45,7 +45,7 @@ Note [Captured values of a staged program]
     were operands, and arrays that its names lead to, since Python may have computed with them. If
     one has changed, the function is staged again. If the new program differs in constants only,
     these become arguments of code that is compiled once. Traced values of an enclosing transform
-        are operands of this one call: a program that captured any is not kept. Rebinding a captured
+    are operands of this one call: a program that captured any is not kept. Rebinding a captured
     variable after a program was kept is not detected, whatever the new value is: pass it as an
     argument.
 

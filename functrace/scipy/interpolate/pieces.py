@@ -382,7 +382,7 @@ def pchip_slopes(x: Array, y: Array) -> Any:
     """Compute monotone slopes: weighted harmonic means, 0 at local extremes.
 
     Source: F. N. Fritsch and J. Butland, A method for constructing local monotone piecewise cubic
-        interpolants, 1984.
+    interpolants, 1984.
     """
     h = np.diff(x, axis=0)
     m = np.diff(y, axis=0) / h

@@ -292,7 +292,7 @@ def jvp(
 
     Cost:
         one forward and two backward passes: the second one differentiates the first by its initial
-            gradient.
+        gradient.
     """
     with enable_grad():
         is_tuple, given = _several(inputs, "inputs", "jvp")

@@ -139,7 +139,7 @@ def recorded_gradient(node: str, *saves: tuple[str, int], **details: Any) -> Op:
     tensors and plan.
 
     It depends on all saved tensors, even if its derivative with respect to one is 0: its results
-        require grad.
+    require grad.
     """
     return Op(
         node,
