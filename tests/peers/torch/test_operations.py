@@ -186,7 +186,7 @@ def test_the_others_are_other_operations_of_that_name_space() -> None:
 def test_every_op_of_a_row_is_among_the_expressions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each op that a function applies is applied by an expression, and is an overload of ``aten``."""
     shim = importlib.import_module("functrace.torch")
-    dispatch = importlib.import_module("functrace.torch.dispatch")
+    dispatch = importlib.import_module("functrace.torch.dispatch.modes")
     applied: dict[str, str] = {}
     described = dispatch.described
 
