@@ -5,8 +5,8 @@ Note [Derivative of a sample by its shape]
     -(dP/da) / p(x), an integral of the density over t on one side of x. With t = x exp(s v), s
     being -1 on the side of 0 and 1 on the other, and L = log x,
 
-        dL/da = G_1 + s (L - psi(a)) G_0        G_k = integral of v^k exp(s a v - x expm1(s v)) over
-        v from 0 on
+        dL/da = G_1 + s (L - psi(a)) G_0
+        G_k = integral of v^k exp(s a v - x expm1(s v)) over v from 0 on
 
     The integrals are closed under differentiation, which gives all orders:
 

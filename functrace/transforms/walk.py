@@ -1,8 +1,7 @@
 """The walks of differentiation: `forward` over a program, and `backward` over its result.
 
-    walked = forward(program, active, sink)         writes each operation and its residuals, in
-    order cotangents = backward(walked, seeds, sink)      writes the transpose of each active
-    operation, in reverse order
+    walked = forward(program, active, sink)        # writes operations and residuals, in order
+    cotangents = backward(walked, seeds, sink)     # writes transposes, in reverse order
 
 They write to a sink: a tape, which becomes a program (`functrace.transforms.tape_sink.TapeSink`),
 or an instruction list, which runs immediately (`functrace.executor.interpreter.ListSink`). A

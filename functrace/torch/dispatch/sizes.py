@@ -7,8 +7,7 @@ plans are made by substituting concrete sizes. Each comparison that a rule of th
 a symbolic number becomes a guard: if it fails for the concrete sizes, another derivation is made.
 If a rule needs a concrete number, plans are specialized to that number.
 
-    DERIVATIONS.find   ByPattern: op, dtypes, equal sizes   ->   BySizes: n0 < n1?   ->   BySizes: …
-          ->   Derived
+    DERIVATIONS.find -> ByPattern: op, dtypes, equal sizes -> BySizes: n0 < n1? -> … -> Derived
 
 Layer: 9.
 """
