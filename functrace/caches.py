@@ -1,9 +1,9 @@
 """Caches: all state kept between calls. Every store of programs, compiled functions or arrays is a
-`Bounded`.
+`BoundedCache`.
 
-A `Bounded` is bounded in bytes: the least recently used entry is evicted first, at a small cost
+A `BoundedCache` is bounded in bytes: the least recently used entry is evicted first, at a small cost
 independent of the size. Small values of pure functions (the avals of an operation's results) are
-kept in `Facts`, dicts that are cleared when full, or by ``lru_cache``. `caches` lists all but the
+kept in `MemoTable`, dicts that are cleared when full, or by ``lru_cache``. `caches` lists all but the
 latter, and `clear_caches` empties these.
 
 Note [Eviction at a constant cost]
@@ -18,7 +18,7 @@ Note [Bytes are measured]
     the size of a program (the gradient of 8 operations may have 103), and compilation increases
     it. A measurement takes 0.2 to 0.5 of the time of the transform, so it is deferred for the
     newest entries, as many as together are unlikely to exceed an eighth of the bound
-    (`Kept.assumed`). Then the entry that has waited longest is measured, and again when it was used
+    (`CacheEntry.assumed`). Then the entry that has waited longest is measured, and again when it was used
     since and reaches the head of the queue. So the first calls of a few functions skip the
     measurement. The sum is within a quarter of what ``tracemalloc`` reports as freed with the
     cache.
@@ -50,14 +50,16 @@ WAITING = 8
 """Entries not yet measured are assumed to take at most this fraction (1 / WAITING) of the bound."""
 
 SAMPLED = 8
-"""One entry of `Facts` in so many is measured."""
+"""One entry of `MemoTable` in so many is measured."""
 
-_listed: weakref.WeakValueDictionary[int, Bounded[Any] | Facts] = weakref.WeakValueDictionary()
+_listed: weakref.WeakValueDictionary[int, BoundedCache[Any] | MemoTable] = (
+    weakref.WeakValueDictionary()
+)
 _listing = Lock()
 _numbers = itertools.count()
 
 
-def caches() -> list[Bounded[Any] | Facts]:
+def caches() -> list[BoundedCache[Any] | MemoTable]:
     """Return all caches, in the order of their creation, including those of jitted functions."""
     with _listing.now:
         return [cache for _, cache in sorted(_listed.items())]
@@ -81,12 +83,12 @@ def clear_caches() -> None:
         cache.clear()
 
 
-def _list(cache: Bounded[Any] | Facts) -> None:
+def _list(cache: BoundedCache[Any] | MemoTable) -> None:
     with _listing.now:
         _listed[next(_numbers)] = cache
 
 
-class Kept:
+class CacheEntry:
     """An entry of a cache: its size in bytes when last measured, and its last use (a tick of a
     clock).
 
@@ -109,7 +111,7 @@ class Kept:
 
 
 Class = TypeVar("Class", bound=type)
-_shared: set[type] = {Kept}
+_shared: set[type] = {CacheEntry}
 
 
 def shared(kind: Class) -> Class:
@@ -190,10 +192,10 @@ def _held_by_function(function: FunctionType) -> list[object]:
     return [function.__closure__, function.__defaults__]
 
 
-Entry = TypeVar("Entry", bound=Kept)
+Entry = TypeVar("Entry", bound=CacheEntry)
 
 
-class Bounded(Generic[Entry]):
+class BoundedCache(Generic[Entry]):
     """A cache that is bounded in bytes and in number; thread-safe.
 
     Look an entry up with ``entries.get(key)``, and then set ``entry.used = tick()``.
@@ -327,7 +329,7 @@ class Bounded(Generic[Entry]):
 
 
 @final
-class Facts(dict[Any, Any]):
+class MemoTable(dict[Any, Any]):
     """Memo table of a pure function with small values: a dict, with a dict's cost, cleared when
     full.
 

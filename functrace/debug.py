@@ -32,9 +32,9 @@ from functrace.executor.runner import Tier
 from functrace.ir.aval import ShapeDtype
 from functrace.keys import static_key
 from functrace.numpy.arrays.traced_number import TracedNumber
-from functrace.ops.foreign import Foreign, observe_p
+from functrace.ops.foreign import ForeignFunction, observe_p
 from functrace.passes import Pass, UserPass, as_passes
-from functrace.passes.pass_log import Trail, trail
+from functrace.passes.pass_log import PassLog, trail
 from functrace.tracing.binding import bind, running
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
@@ -45,7 +45,7 @@ from functrace.typing import PyTree
 __all__ = [
     "Profile",
     "Tier",
-    "Trail",
+    "PassLog",
     "breakpoint",
     "cache",
     "callback",
@@ -219,7 +219,7 @@ def profile(
     return profiled
 
 
-def passes(f: Callable[..., object], *, passes: Sequence[UserPass] = ()) -> Callable[..., Trail]:
+def passes(f: Callable[..., object], *, passes: Sequence[UserPass] = ()) -> Callable[..., PassLog]:
     """Make a function that reports the changes and times of all passes on the program of
     ``jit(f)``.
 
@@ -229,7 +229,7 @@ def passes(f: Callable[..., object], *, passes: Sequence[UserPass] = ()) -> Call
             those of the jitted ``f``.
 
     Returns:
-        a function of ``f``'s arguments that returns a `Trail`. It prints each pass with the
+        a function of ``f``'s arguments that returns a `PassLog`. It prints each pass with the
         equations that it removed and added; ``steps`` has these as values, and ``program`` is the
         final program.
 
@@ -247,7 +247,7 @@ def passes(f: Callable[..., object], *, passes: Sequence[UserPass] = ()) -> Call
     rows = _rows(f, passes, "debug.passes")
 
     @transformed("debug.passes", f)
-    def passed(*args: object, **kwargs: object) -> Trail:
+    def passed(*args: object, **kwargs: object) -> PassLog:
         return trail(trace(f)(*args, **kwargs), rows)
 
     return passed
@@ -291,22 +291,22 @@ def cache() -> list[Tier]:
     return [part.tier for part in made if isinstance(part, Runner)]
 
 
-class _Anything:
+class _AnyField:
     """A placeholder that fits every field of a format string."""
 
     def __format__(self, _spec: str) -> str:
         return ""
 
-    def __getattr__(self, _name: str) -> _Anything:
+    def __getattr__(self, _name: str) -> _AnyField:
         return self
 
-    def __getitem__(self, _key: object) -> _Anything:
+    def __getitem__(self, _key: object) -> _AnyField:
         return self
 
 
 def _check_format(fmt: str, count: int, names: set[str]) -> None:
     try:
-        Formatter().vformat(fmt, [_Anything()] * count, dict.fromkeys(names, _Anything()))
+        Formatter().vformat(fmt, [_AnyField()] * count, dict.fromkeys(names, _AnyField()))
     except (IndexError, KeyError, ValueError) as error:
         raise ArgumentError(
             f"debug.print: {fmt!r} does not fit {count} arguments and the names {sorted(names)}: "
@@ -345,7 +345,7 @@ def _observed(
     chosen = set(operands.places)
     others = tuple([static_key(x) for k, x in enumerate(operands.leaves) if k not in chosen])
     identity = ("observe", *key, tree_key(operands.tree), tuple(operands.places), others)
-    foreign = Foreign(run, (*identity, _Alive(f)), function_name(f), _TREE)
+    foreign = ForeignFunction(run, (*identity, _KeepAlive(f)), function_name(f), _TREE)
     given = operands.handed_on()
     if token is None:
         token = next(value for value in given if isinstance(value, Tracer))
@@ -361,7 +361,7 @@ def _observed(
 _TREE = structure((0,)).children()[0]
 
 
-class _Alive:
+class _KeepAlive:
     """Equal to all instances: keeps a function alive while its id is part of a key."""
 
     def __init__(self, f: object) -> None:
@@ -371,7 +371,7 @@ class _Alive:
         return 0
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Alive)
+        return isinstance(other, _KeepAlive)
 
 
 def _token() -> Any:

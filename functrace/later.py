@@ -13,7 +13,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class LaterTable(dict[K, V], Generic[K, V]):
+class LazyTable(dict[K, V], Generic[K, V]):
     """A dict that a function fills before a lookup fails, and before an iteration.
 
     ``table[key]`` of a present key costs as much as in a dict.
@@ -72,7 +72,7 @@ class LaterTable(dict[K, V], Generic[K, V]):
         return super().items()
 
 
-class LaterModule:
+class LazyModule:
     """A proxy that imports a module at the first attribute access, and then replaces itself by it.
 
     Args:

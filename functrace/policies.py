@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functrace.api.residuals.budget import Budget, parsed_bytes
-from functrace.control.residuals import RECOMPUTE, SAVE, Pack, Policy
+from functrace.control.residuals import RECOMPUTE, SAVE, PackPolicy, Policy
 from functrace.errors import ArgumentError
 
 __all__ = ["budget", "pack", "recompute", "save", "save_names"]
@@ -84,7 +84,7 @@ def pack(pack: Callable[[np.ndarray[Any, Any]], Any], unpack: Callable[[Any], An
             raise ArgumentError(
                 f"policies.pack: {function!r} is not a function", fix="pass two functions"
             )
-    return Pack(pack, unpack)
+    return PackPolicy(pack, unpack)
 
 
 def budget(size: int | str) -> Budget:

@@ -3,7 +3,7 @@
 A position costs almost nothing while recording: it is the caller's code object and the offset of
 its running instruction. File, line, expression and the variables that the result was assigned to
 are computed on demand (for a listing, an error). A program that was parsed or unpickled has a line
-as a `Place`: file and number, no code.
+as a `SourceLine`: file and number, no code.
 
 Note [How a variable is found]
     ``co_positions`` of CPython gives the source span of an instruction. An assignment is found in
@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLine:
     """A line given by its number, without a code object.
 
     Args:
@@ -77,26 +77,26 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class Source:
     """A place in the user's code: a code object and the offset of one instruction in it; or a
-    `Place`.
+    `SourceLine`.
     """
 
-    code: CodeType | Place
+    code: CodeType | SourceLine
     offset: int
 
     @property
     def file(self) -> str:
         """Path of the file, as Python knows it."""
-        return self.code.file if isinstance(self.code, Place) else self.code.co_filename
+        return self.code.file if isinstance(self.code, SourceLine) else self.code.co_filename
 
     @property
     def function(self) -> str:
         """Name of the function with the line."""
-        return self.code.function if isinstance(self.code, Place) else self.code.co_name
+        return self.code.function if isinstance(self.code, SourceLine) else self.code.co_name
 
     @property
     def line(self) -> int:
         """Line number, counted from 1."""
-        if isinstance(self.code, Place):
+        if isinstance(self.code, SourceLine):
             return self.code.line
         return self._span[0] or self.code.co_firstlineno
 
@@ -104,7 +104,7 @@ class Source:
     def expression(self) -> str:
         """The text of the line, stripped; empty without the source."""
         # A parsed program may name any path of this machine as a file: a device, or other text.
-        if isinstance(self.code, Place) and not (
+        if isinstance(self.code, SourceLine) and not (
             os.path.isabs(self.file) and self.file.endswith(".py")
         ):
             return ""
@@ -115,10 +115,10 @@ class Source:
     def assigned(self) -> Names:
         """Variables that the result is stored in, several if it is unpacked (``None`` for other
         targets); empty if it is not stored, or without the source."""
-        if isinstance(self.code, Place):
+        if isinstance(self.code, SourceLine):
             return ()
         lines = _lines(self.file)
-        return _assignments(_Same(lines)).get(self._span, ()) if lines else ()
+        return _assignments(_ByIdentity(lines)).get(self._span, ()) if lines else ()
 
     @property
     def called(self) -> str:
@@ -135,9 +135,9 @@ class Source:
         Empty if the instruction is no assignment to an item or to an attribute; ``"an array"``
         without the source.
         """
-        if isinstance(self.code, Place) or not opname[self.code.co_code[self.offset]].startswith(
-            _STORES
-        ):
+        if isinstance(self.code, SourceLine) or not opname[
+            self.code.co_code[self.offset]
+        ].startswith(_STORES):
             return ""
         node = self._expression_tree
         return (
@@ -149,7 +149,7 @@ class Source:
     @property
     def formats(self) -> bool:
         """True if the instruction formats a value as text: in an f-string, or by ``%``."""
-        if isinstance(self.code, Place):
+        if isinstance(self.code, SourceLine):
             return False
         if opname[self.code.co_code[self.offset]].startswith("FORMAT"):
             return True
@@ -166,7 +166,7 @@ class Source:
     def _expression_tree(self) -> ast.expr | None:
         """The expression that the instruction was compiled from; ``None`` if there is none, or no
         source."""
-        first, last, start, stop = (None,) * 4 if isinstance(self.code, Place) else self._span
+        first, last, start, stop = (None,) * 4 if isinstance(self.code, SourceLine) else self._span
         lines = _lines(self.file)
         if first is None or last is None or start is None or stop is None or last > len(lines):
             return None
@@ -184,17 +184,17 @@ class Source:
 
     @property
     def _span(self) -> Span:
-        assert not isinstance(self.code, Place)
-        return _spans(_Same(self.code))[self.offset // 2]
+        assert not isinstance(self.code, SourceLine)
+        return _spans(_ByIdentity(self.code))[self.offset // 2]
 
     def __reduce__(self) -> Any:
-        """Copy and pickle as a `Place`: code objects cannot be pickled."""
+        """Copy and pickle as a `SourceLine`: code objects cannot be pickled."""
         place = (
             self.code
-            if isinstance(self.code, Place)
-            else Place(self.file, self.line, self.function)
+            if isinstance(self.code, SourceLine)
+            else SourceLine(self.file, self.line, self.function)
         )
-        return Source, (place, self.offset if isinstance(self.code, Place) else 0)
+        return Source, (place, self.offset if isinstance(self.code, SourceLine) else 0)
 
     def __str__(self) -> str:
         expression = self.expression
@@ -340,7 +340,7 @@ def _users_part(traceback: TracebackType | None) -> TracebackType | None:
 
 
 @final
-class _Same(Generic[T]):
+class _ByIdentity(Generic[T]):
     """A key that compares an object by identity: equal code objects may be in different files."""
 
     __slots__ = ("object",)
@@ -352,7 +352,7 @@ class _Same(Generic[T]):
         return id(self.object)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.object is other.object
+        return isinstance(other, _ByIdentity) and self.object is other.object
 
 
 def _lines(file: str) -> list[str]:
@@ -365,13 +365,13 @@ def _lines(file: str) -> list[str]:
 
 
 @functools.lru_cache(maxsize=256)
-def _spans(code: _Same[CodeType]) -> list[Span]:
+def _spans(code: _ByIdentity[CodeType]) -> list[Span]:
     """Return the span of every instruction, two bytes each."""
     return list(code.object.co_positions())
 
 
 @functools.lru_cache(maxsize=64)
-def _assignments(lines: _Same[list[str]]) -> dict[Span, Names]:
+def _assignments(lines: _ByIdentity[list[str]]) -> dict[Span, Names]:
     """Map the span of the instruction that computes a value to the variables that it is assigned
     to, for a file."""
     try:

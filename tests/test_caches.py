@@ -21,14 +21,14 @@ import pytest
 import functrace
 import functrace as ft
 import functrace.torch as torch
-from functrace.caches import LOOKS, Bounded, Facts, Kept, caches, measured
-from functrace.executor.cache import Form
+from functrace.caches import LOOKS, BoundedCache, MemoTable, CacheEntry, caches, measured
+from functrace.executor.cache import TransformedRecording
 from functrace.transforms.templates import TEMPLATES
 
 X = np.array([0.3, -0.7, 1.1])
 
 
-class Sized(Kept):
+class Sized(CacheEntry):
     """An entry that takes as many bytes as it says."""
 
     def __init__(self, size: int) -> None:
@@ -39,8 +39,8 @@ class Sized(Kept):
         return self.size
 
 
-def filled(count: int, most: int) -> Bounded[Sized]:
-    cache: Bounded[Sized] = Bounded("test", 10**9, most)
+def filled(count: int, most: int) -> BoundedCache[Sized]:
+    cache: BoundedCache[Sized] = BoundedCache("test", 10**9, most)
     for k in range(count):
         cache.add(k, Sized(10))
     return cache
@@ -66,7 +66,7 @@ def test_what_is_used_stays_among_many() -> None:
 
 
 def test_an_entry_has_one_key() -> None:
-    cache: Bounded[Sized] = Bounded("tests", 1000, 10)
+    cache: BoundedCache[Sized] = BoundedCache("tests", 1000, 10)
     entry = Sized(1)
     cache.add("a", entry)
     cache.add("a", entry)  # again
@@ -96,7 +96,7 @@ def test_gradients_do_not_depend_on_how_many_templates_are_kept(
 
 
 def test_bytes_are_bounded_and_counted() -> None:
-    cache: Bounded[Sized] = Bounded("test", 100, 1000)
+    cache: BoundedCache[Sized] = BoundedCache("test", 100, 1000)
     for k in range(50):
         cache.add(k, Sized(10))
         assert cache.nbytes == sum(entry.nbytes for entry in cache.entries.values()) <= 100
@@ -137,7 +137,7 @@ def test_bytes_are_those_of_what_is_held() -> None:
     assert (
         measured(TEMPLATES) < measured([*range(1000, 2000)]) < 50_000
     )  # caches, modules and classes belong to nobody
-    assert measured([np, ft, Kept, np.sin, ft.grad]) < 2000
+    assert measured([np, ft, CacheEntry, np.sin, ft.grad]) < 2000
 
     def users() -> Any:
         return array, text
@@ -164,7 +164,7 @@ class Counted:
 
 @pytest.mark.parametrize("count", [50, 5000])
 def test_the_cost_of_a_miss_does_not_grow(count: int) -> None:
-    cache: Bounded[Sized] = Bounded("test", 10**9, count)
+    cache: BoundedCache[Sized] = BoundedCache("test", 10**9, count)
     for k in range(count):
         cache.add(Counted(k), Sized(10))
     for entry in cache.entries.values():
@@ -176,7 +176,7 @@ def test_the_cost_of_a_miss_does_not_grow(count: int) -> None:
 
 
 def test_threads() -> None:
-    cache: Bounded[Sized] = Bounded("test", 10**9, 20)
+    cache: BoundedCache[Sized] = BoundedCache("test", 10**9, 20)
     failures: list[BaseException] = []
 
     def work(seed: int) -> None:
@@ -210,7 +210,7 @@ MODULES = [
     "functrace.")
 ]  # fmt: skip
 WEAK = (weakref.WeakValueDictionary, weakref.WeakKeyDictionary, weakref.WeakSet)
-CONTAINERS = (dict, list, set, Bounded, *WEAK)
+CONTAINERS = (dict, list, set, BoundedCache, *WEAK)
 STATE = {"functrace.tracing.binding.OPENED", "functrace.tree.LEAVES"}
 """What grows and shrinks with the calls that run, or holds no more than there are classes of
 NumPy's and Python's.
@@ -308,7 +308,7 @@ def test_caches_are_listed_as_long_as_they_live() -> None:
 def test_work_keeps_the_bytes_under_their_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     ft.clear_caches()
     rng = np.random.default_rng(1)
-    bounded = [cache for cache in caches() if isinstance(cache, Bounded)]
+    bounded = [cache for cache in caches() if isinstance(cache, BoundedCache)]
     filled = dict.fromkeys(bounded, 0)
     for cache in bounded:
         monkeypatch.setattr(cache, "most_bytes", 60_000)
@@ -359,10 +359,12 @@ def test_bytes_are_those_that_are_freed() -> None:
         wrong: list[str] = []
         counted = 0
         for cache in caches():
-            if not isinstance(cache, Bounded):
+            if not isinstance(cache, BoundedCache):
                 counted += cache.nbytes
                 cache.clear()
-        for cache in [cache for cache in caches() if isinstance(cache, Bounded) and len(cache) > 5]:
+        for cache in [
+            cache for cache in caches() if isinstance(cache, BoundedCache) and len(cache) > 5
+        ]:
             held, told = tracemalloc.get_traced_memory()[0], cache.measure()
             counted += told
             cache.clear()
@@ -378,7 +380,7 @@ def test_bytes_are_those_that_are_freed() -> None:
 
 
 def test_facts_are_bounded_in_bytes() -> None:
-    facts = Facts("test", 10**6, 100_000)
+    facts = MemoTable("test", 10**6, 100_000)
     for k in range(3000):
         facts.keep(k, "x" * 1000)
         assert len(facts) < 150
@@ -387,7 +389,7 @@ def test_facts_are_bounded_in_bytes() -> None:
 
 
 def test_facts_are_emptied_when_there_are_too_many() -> None:
-    facts = Facts("test", 3)
+    facts = MemoTable("test", 3)
     for k in range(10):
         assert facts.keep(k, str(k)) == str(k)
         assert len(facts) <= 3
@@ -451,14 +453,14 @@ def test_caches_can_be_cleared_while_others_compute() -> None:
 def test_few_entries_are_not_measured_and_those_that_wait_are_counted() -> None:
     measures: list[int] = []
 
-    class Guessed(Kept):
+    class Guessed(CacheEntry):
         def measure(self) -> int:
             measures.append(self.assumed)
             return self.assumed
 
     rng = np.random.default_rng(3)
     most = 80_000
-    cache: Bounded[Guessed] = Bounded("test", most, 1000)
+    cache: BoundedCache[Guessed] = BoundedCache("test", most, 1000)
     for k in range(9):
         cache.add(k, Guessed(assumed=1000))
     assert not measures
@@ -497,13 +499,13 @@ def test_first_gradients_of_a_few_functions_wait_for_no_measurement(
 
     ft.clear_caches()
     done: list[Any] = []
-    monkeypatch.setattr(Form, "measure", lambda self: done.append(self) or 0)
+    monkeypatch.setattr(TransformedRecording, "measure", lambda self: done.append(self) or 0)
     for n in (3, 30, 100, 5):
         gradient(n)(X)
     assert not done
     monkeypatch.undo()
     for cache in caches():
-        if isinstance(cache, Bounded):
+        if isinstance(cache, BoundedCache):
             entries = cache.entries.values()
             assert all(entry.measure() <= entry.assumed for entry in entries), cache
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from functrace.caches import Bounded, Kept
-from functrace.executor.parallel.threads import Threads, _pool
+from functrace.caches import BoundedCache, CacheEntry
+from functrace.executor.parallel.threads import ThreadPool, _pool
 from functrace.locks import Lock, cached_property
 
 PACKAGE = Path(__file__).parent.parent / "functrace"
@@ -163,9 +163,9 @@ def test_the_library_has_no_other_lazy_attributes() -> None:
 
 
 def test_a_destructor_may_use_the_cache_that_lets_it_go() -> None:
-    cache: Bounded[Kept] = Bounded("test", 10, 100)
+    cache: BoundedCache[CacheEntry] = BoundedCache("test", 10, 100)
 
-    class Small(Kept):
+    class Small(CacheEntry):
         def measure(self) -> int:
             return 6
 
@@ -197,5 +197,5 @@ def test_where_no_thread_can_begin_the_callers_works(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(threading.Thread, "start", refuse)
     assert _pool(2) is None
     spans: list[tuple[int, int]] = []
-    Threads(4, block=10).spread(lambda start, stop: spans.append((start, stop)), 100)
+    ThreadPool(4, block=10).spread(lambda start, stop: spans.append((start, stop)), 100)
     assert spans == [(0, 20), (20, 50), (50, 70), (70, 100)]

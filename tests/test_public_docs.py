@@ -20,7 +20,7 @@ import pytest
 
 import functrace
 from functrace import errors
-from functrace.ir.primitive import Marker
+from functrace.ir.primitive import RuleMarker
 from tests.test_docstrings import EXAMPLES
 
 FULL = [
@@ -66,7 +66,7 @@ def _own(namespace: str) -> Iterator[tuple[str, Any]]:
     names = getattr(module, "__all__", None) or dir(module)
     for name in sorted(names):
         found = getattr(module, name, None)
-        if name.startswith("_") or not callable(found) or isinstance(found, Marker):
+        if name.startswith("_") or not callable(found) or isinstance(found, RuleMarker):
             continue
         if (getattr(found, "__module__", None) or "").startswith("functrace"):
             yield f"{namespace}.{name}", found

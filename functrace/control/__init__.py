@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from functrace.ir.primitive import Primitive, add_primitives
-from functrace.later import LaterTable
+from functrace.later import LazyTable
 
 if TYPE_CHECKING:
     from functrace.control.call import call_p as call_p
@@ -54,7 +54,7 @@ def _collect() -> None:
         PRIMITIVES[primitive.name] = primitive
 
 
-PRIMITIVES: LaterTable[str, Primitive] = LaterTable(_collect)
+PRIMITIVES: LazyTable[str, Primitive] = LazyTable(_collect)
 """Every primitive of this package by name."""
 
 add_primitives(PRIMITIVES)

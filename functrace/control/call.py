@@ -19,11 +19,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from functrace.control.residuals import SAVE, Pack, Policy, is_policy, pack_p, unpack_p
+from functrace.control.residuals import SAVE, PackPolicy, Policy, is_policy, pack_p, unpack_p
 from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.aval import shape_of
 from functrace.ir.parts import Rewrite, holds_kept, inline, output_avals, restrict, without_kept
-from functrace.ir.primitive import Flags, Holds, Joint, Onto, Primitive, Tangents, Values, is_linear
+from functrace.ir.primitive import (
+    Flags,
+    SubPrograms,
+    ReplacingJvp,
+    AccumulatingTranspose,
+    Primitive,
+    Tangents,
+    Values,
+    is_linear,
+)
 from functrace.ir.program import Program
 from functrace.ir.tape import Op, Spec
 from functrace.ops.naming import name_p
@@ -31,14 +40,19 @@ from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.tracer import Tracer
 from functrace.transforms.building import remembered
-from functrace.transforms.derivatives import Split, as_differentiated, jvp_program, split_program
+from functrace.transforms.derivatives import (
+    SplitProgram,
+    as_differentiated,
+    jvp_program,
+    split_program,
+)
 from functrace.transforms.replay import tangent_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, reached_outputs, vmap_program
 
 if TYPE_CHECKING:
     from functrace.ir.aval import ShapeDtype
-    from functrace.ir.numpy_source import Spelling, Writer
+    from functrace.ir.numpy_source import Spelling, SourceWriter
     from functrace.ir.primitive import Operand, Runs
     from functrace.ir.program import Param
     from functrace.typing import Array
@@ -101,7 +115,7 @@ def check_operands(name: str, program: Program, specs: Sequence[Any]) -> None:
             )
 
 
-class Transposed(NamedTuple):
+class TransposedProgram(NamedTuple):
     """Result of `transposed_program`.
 
     Args:
@@ -124,7 +138,7 @@ def transposed_program(
     linear: Sequence[bool],
     cotangents: Sequence[Any],
     before: Sequence[Any] | None = None,
-) -> Transposed:
+) -> TransposedProgram:
     """Transpose a program for the given cotangents, without dead inputs and outputs.
 
     Args:
@@ -144,7 +158,7 @@ def transposed_program(
     needed = restrict(made, made.input_ids, made.output_ids)
     used = [i in needed.used for i in made.input_ids]
     given = [*[cotangents[k] for k in reached], *[ct for ct in onto if ct is not None]]
-    return Transposed(
+    return TransposedProgram(
         needed.program,
         [k for k, flag in zip(others, used, strict=False) if flag],
         [ct for ct, flag in zip(given, used[len(others) :], strict=True) if flag],
@@ -155,7 +169,7 @@ def transposed_program(
 # -- rules -----------------------------------------------------------------------------------------
 
 
-def _aval(*specs: *tuple[*tuple[Spec, ...], Program, Param | Pack]) -> Any:
+def _aval(*specs: *tuple[*tuple[Spec, ...], Program, Param | PackPolicy]) -> Any:
     *operands, program, policy = specs
     if not is_policy(policy):
         raise ArgumentError(
@@ -191,10 +205,10 @@ def _pushed(program: Program, active: Sequence[bool]) -> tuple[Program, tuple[bo
 def _linearize(primals: Values, tangents: Tangents, program: Program, policy: Policy) -> Any:
     active = [t is not None for t in tangents]
     moved = [t for t in tangents if t is not None]
-    if policy and not isinstance(policy, Pack):
+    if policy and not isinstance(policy, PackPolicy):
         return _recomputing(primals, moved, active, program, policy)
     split = split_program(program, active)
-    if isinstance(policy, Pack):
+    if isinstance(policy, PackPolicy):
         split = packing(split, program, policy)
     count = len(program.output_ids)
     results = call_program(split.forward.interned(), primals, policy)
@@ -236,7 +250,7 @@ def _recomputing(
     return results[:count], [next(found) if flag else None for flag in flags]
 
 
-def packing(split: Split, program: Program, policy: Pack) -> Split:
+def packing(split: SplitProgram, program: Program, policy: PackPolicy) -> SplitProgram:
     """Pack every residual of a split in its forward part, and unpack it in its linear part."""
     forward, linear = split.forward, split.linear
     count = len(program.output_ids)
@@ -251,10 +265,12 @@ def packing(split: Split, program: Program, policy: Pack) -> Split:
     for i in linear.input_ids[: len(residuals)]:
         write.moved[i] = write.place(unpack_p, (write.moved[i],), ())
     sources = tuple([("new", k) for k in range(len(residuals))])
-    return Split(made, write.finish(write.keep_all()), sources, split.active)
+    return SplitProgram(made, write.finish(write.keep_all()), sources, split.active)
 
 
-def _packing_soon(forward: Program, count: int, residuals: list[int], policy: Pack) -> Program:
+def _packing_soon(
+    forward: Program, count: int, residuals: list[int], policy: PackPolicy
+) -> Program:
     """Return the program of the first ``count`` outputs, then of residuals, each packed as soon as
     it is computed.
 
@@ -366,7 +382,7 @@ def itself(program: Program, *_: object) -> Program:
     return program
 
 
-def written(write: Writer, _specs: Sequence[Spec], program: Program, *_: object) -> Spelling:
+def written(write: SourceWriter, _specs: Sequence[Spec], program: Program, *_: object) -> Spelling:
     """Spell a call in NumPy source: a call of the program's function."""
     return write.call(program)
 
@@ -375,14 +391,14 @@ call_p = Primitive(
     "call",
     eval=lambda *rest: evaluate_fresh(rest[-2], rest[:-2]),
     aval=_aval,
-    jvp=Joint(jvp=_jvp, linearize=_linearize),
-    transpose=Onto(_transpose),
+    jvp=ReplacingJvp(jvp=_jvp, linearize=_linearize),
+    transpose=AccumulatingTranspose(_transpose),
     batch=_batch,
     params=("program", "policy"),
     many=True,
     written=written,
     kept=holds_kept,
-    holds=Holds(run_once, called_program=itself, depends=reached_by, moving=_moving),
+    holds=SubPrograms(run_once, called_program=itself, depends=reached_by, moving=_moving),
     mapped=_mapped,
 )
 """``call x y {program={…}, policy=()}``: the outputs of a program."""

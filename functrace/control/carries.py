@@ -18,7 +18,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import restrict
 from functrace.ir.primitive import Values
 from functrace.ir.program import Program
-from functrace.transforms.derivatives import Split, split_program
+from functrace.transforms.derivatives import SplitProgram, split_program
 
 
 def settled(
@@ -51,7 +51,7 @@ def settled(
 
 def split_body(
     body: Program, flags: Sequence[bool], constants: int, carries: int
-) -> tuple[list[bool], Split]:
+) -> tuple[list[bool], SplitProgram]:
     """Split the body, with tangents for carries that start with one or get one in a step.
 
     Returns:
@@ -90,7 +90,7 @@ def source_variables(forward: Program, count: int) -> dict[str, tuple[int, ...]]
     }
 
 
-def hoisted(split: Split, body: Program, constants: int) -> tuple[list[int], list[int]]:
+def hoisted(split: SplitProgram, body: Program, constants: int) -> tuple[list[int], list[int]]:
     """Divide the residuals into loop-invariant and per-step ones; returns their indices."""
     forward, count = split.forward, len(body.output_ids)
     varying = set(forward.input_ids[constants:])
@@ -106,7 +106,7 @@ def hoisted(split: Split, body: Program, constants: int) -> tuple[list[int], lis
 
 def invariants(
     forward: Program,
-    split: Split,
+    split: SplitProgram,
     invariant: list[int],
     primals: Values,
     constants: int,

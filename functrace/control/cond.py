@@ -29,8 +29,8 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.parts import Assembly, holds_kept, output_avals, restrict
 from functrace.ir.primitive import (
     Flags,
-    Holds,
-    Joint,
+    SubPrograms,
+    ReplacingJvp,
     Operand,
     Primitive,
     Tangents,
@@ -44,12 +44,12 @@ from functrace.ops.shaping import broadcast_to, broadcast_to_p, reshape
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
 from functrace.transforms.building import remembered
-from functrace.transforms.derivatives import Split, jvp_program, split_program
+from functrace.transforms.derivatives import SplitProgram, jvp_program, split_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, reached_outputs, vmap_program
 from functrace.typing import Array
 
 if TYPE_CHECKING:
-    from functrace.ir.numpy_source import Spelling, Writer
+    from functrace.ir.numpy_source import Spelling, SourceWriter
 
 
 def cond_program(
@@ -199,7 +199,9 @@ def _linearize(
     return results[:count], [next(found) if flag else None for flag in needed]
 
 
-def _join(splits: Sequence[Split], count: int) -> tuple[list[Program], list[Program], list[int]]:
+def _join(
+    splits: Sequence[SplitProgram], count: int
+) -> tuple[list[Program], list[Program], list[int]]:
     """Assign the branches' residuals to common slots; residuals of equal avals share one.
 
     Returns:
@@ -265,7 +267,7 @@ def _join(splits: Sequence[Split], count: int) -> tuple[list[Program], list[Prog
     return forwards, linears, kept
 
 
-def _variable(split: Split, word: str, place: int, count: int) -> int:
+def _variable(split: SplitProgram, word: str, place: int, count: int) -> int:
     return split.forward.output_ids[place + (count if word == "new" else 0)]
 
 
@@ -359,7 +361,7 @@ def _flattened(
 
 
 def _written(
-    write: Writer, specs: Sequence[Spec], branches: Sequence[Program], batched: Flags
+    write: SourceWriter, specs: Sequence[Spec], branches: Sequence[Program], batched: Flags
 ) -> Spelling:
     """Spell the choice: a conditional expression, or a call of `choose` if per example."""
     size = specs[0].shape[0] if batched else 0
@@ -415,13 +417,13 @@ cond_p = Primitive(
     "cond",
     eval=_eval,
     aval=_aval,
-    jvp=Joint(jvp=_jvp, linearize=_linearize),
+    jvp=ReplacingJvp(jvp=_jvp, linearize=_linearize),
     transpose=_transpose,
     batch=_batch,
     params=("branches", "batched"),
     many=True,
     kept=holds_kept,
-    holds=Holds(
+    holds=SubPrograms(
         _runs,
         kept=lambda read, *_: sorted(read),
         lowers=_lowers,

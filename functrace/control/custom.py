@@ -46,10 +46,10 @@ from functrace.errors import ArgumentError, NotDifferentiableError, ProgramError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, Rewrite, holds_kept, output_avals, restrict
 from functrace.ir.primitive import (
-    Absent,
+    NoRule,
     Flags,
-    Holds,
-    Joint,
+    SubPrograms,
+    ReplacingJvp,
     Operand,
     Primitive,
     Tangents,
@@ -68,13 +68,13 @@ from functrace.transforms.linear_part import is_mixed, linear_part, transposed_p
 from functrace.transforms.vmap import batch_size, reached_outputs, vmap_program
 
 if TYPE_CHECKING:
-    from functrace.ir.numpy_source import Spelling, Writer
+    from functrace.ir.numpy_source import Spelling, SourceWriter
     from functrace.ir.primitive import JointRule
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Failed:
+class FailedRule:
     """Placeholder for a rule that failed during recording: the user's exception is raised when the
     derivative is computed.
     """
@@ -94,7 +94,7 @@ def _in_this_process_only(what: str) -> ProgramError:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Deferred:
+class DeferredRule:
     """Placeholder for the rule of a function that its own rule calls: recorded if that call is
     differentiated in turn.
 
@@ -112,7 +112,7 @@ class Deferred:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Symbolic:
+class SymbolicZerosRule:
     """A rule that depends on which tangents are zero; it is recorded when the function is
     differentiated.
 
@@ -129,15 +129,17 @@ class Symbolic:
         raise _in_this_process_only("depends on which tangents are zero")
 
 
-Rule = Program | Failed | Deferred | Symbolic
+Rule = Program | FailedRule | DeferredRule | SymbolicZerosRule
 _of_call: Any = call_p.jvp
-_HOLDS = Holds(run_once, called_program=itself, depends=reached_by)
+_HOLDS = SubPrograms(run_once, called_program=itself, depends=reached_by)
 """The function is what runs; the rules determine which results depend on tangents."""
 
 
 def _check_rules(name: str, program: Program, explicit: int, *rules: object) -> None:
     """Check the types of rules, and the number of explicit operands."""
-    if not all(isinstance(rule, Program | Failed | Deferred | Symbolic) for rule in rules):
+    if not all(
+        isinstance(rule, Program | FailedRule | DeferredRule | SymbolicZerosRule) for rule in rules
+    ):
         raise ArgumentError(
             f"{name}: a rule is not a program",
             fix="use functrace.custom_jvp or functrace.custom_vjp",
@@ -158,12 +160,12 @@ def _ready(tangents: Sequence[Any], *rules: Rule) -> tuple[Program, ...]:
         rules: the rules.
     """
     first = rules[0]
-    if isinstance(first, Deferred):
+    if isinstance(first, DeferredRule):
         rules = first.record()
-    elif isinstance(first, Symbolic):
+    elif isinstance(first, SymbolicZerosRule):
         rules = first.record(tuple([t is not None for t in tangents]))
     for rule in rules:
-        if isinstance(rule, Failed):
+        if isinstance(rule, FailedRule):
             raise rule.error
     return rules  # type: ignore[return-value]
 
@@ -175,14 +177,16 @@ def _mapped(
     never.
     """
     first = rules[0]
-    if isinstance(first, Deferred):
-        return (Deferred((first.key, key), lambda: change(*_ready((), first))),) * len(rules)
-    if isinstance(first, Symbolic):
+    if isinstance(first, DeferredRule):
+        return (DeferredRule((first.key, key), lambda: change(*_ready((), first))),) * len(rules)
+    if isinstance(first, SymbolicZerosRule):
         record = first.record
         return (
-            Symbolic(lambda active: _mapped(record(active), change, key), (first.key, key)),
+            SymbolicZerosRule(
+                lambda active: _mapped(record(active), change, key), (first.key, key)
+            ),
         ) * len(rules)
-    return rules if any(isinstance(rule, Failed) for rule in rules) else change(*rules)
+    return rules if any(isinstance(rule, FailedRule) for rule in rules) else change(*rules)
 
 
 def custom_jvp_program(
@@ -377,7 +381,7 @@ custom_jvp_p = Primitive(
     "custom_jvp",
     eval=lambda *rest: _eval(*rest, others=2),
     aval=_custom_jvp_aval,
-    jvp=Joint(jvp=_custom_jvp_rule, linearize=_custom_jvp_linearized),
+    jvp=ReplacingJvp(jvp=_custom_jvp_rule, linearize=_custom_jvp_linearized),
     transpose=lambda cts, *rest: _transposed(custom_jvp_p, cts, rest[:-3], rest[-3:]),
     batch=_custom_jvp_batch,
     params=("program", "rule", "explicit"),
@@ -474,7 +478,7 @@ def _lacks_transpose(program: Program, linear: Sequence[bool]) -> bool:
             bodies = (
                 [p for p in params if isinstance(p, Program)] if primitive.holds is not None else []
             )
-            if isinstance(primitive.transpose, Absent) or any(
+            if isinstance(primitive.transpose, NoRule) or any(
                 _lacks_transpose(p, [True] * len(p.input_ids)) for p in bodies
             ):
                 return True
@@ -627,7 +631,7 @@ custom_vjp_p = Primitive(
     "custom_vjp",
     eval=lambda *rest: _eval(*rest, others=3),
     aval=_custom_vjp_aval,
-    jvp=Joint(jvp=_custom_vjp_rule, linearize=_custom_vjp_rule),
+    jvp=ReplacingJvp(jvp=_custom_vjp_rule, linearize=_custom_vjp_rule),
     transpose=lambda cts, *rest: _transposed(custom_vjp_p, cts, rest[:-4], rest[-4:]),
     batch=_custom_vjp_batch,
     params=("program", "forward", "backward", "explicit"),
@@ -735,7 +739,7 @@ custom_derivative_p = Primitive(
     "custom_derivative",
     eval=lambda *rest: _eval(*rest, others=4),
     aval=_custom_derivative_aval,
-    jvp=Joint(jvp=_custom_derivative_pushed, linearize=_custom_derivative_linearized),
+    jvp=ReplacingJvp(jvp=_custom_derivative_pushed, linearize=_custom_derivative_linearized),
     transpose=lambda cts, *rest: _transposed(custom_derivative_p, cts, rest[:-5], rest[-5:]),
     batch=_custom_derivative_batch,
     params=("program", "forward", "backward", "rule", "explicit"),
@@ -755,7 +759,7 @@ outputs of a function with a custom jvp, for forward mode, and a custom vjp, for
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Mapped:
+class DeferredBatchRule:
     """Placeholder for a custom batch rule: recorded when `vmap` needs it, so equal to no other.
 
     Args:
@@ -769,14 +773,16 @@ class Mapped:
         raise _in_this_process_only("defines its batching")
 
 
-def custom_batch_program(program: Program, rule: Mapped, operands: Sequence[Any]) -> list[Any]:
+def custom_batch_program(
+    program: Program, rule: DeferredBatchRule, operands: Sequence[Any]
+) -> list[Any]:
     """Apply a closed program that has a custom batch rule."""
     return list(bind(custom_batch_p, tuple(operands), (program.interned(), rule)))
 
 
-def _custom_batch_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Mapped]) -> Any:
+def _custom_batch_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, DeferredBatchRule]) -> Any:
     *operands, program, rule = rest
-    if type(rule) is not Mapped:  # a text can name a ufunc here
+    if type(rule) is not DeferredBatchRule:  # a text can name a ufunc here
         raise ProgramError(
             "custom_batch: the rule is no rule for vmap", fix="use functrace.custom_vmap"
         )
@@ -784,7 +790,9 @@ def _custom_batch_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Mapped]) 
     return output_avals(program)
 
 
-def _custom_batch_batch(operands: Values, is_batched: Flags, program: Program, rule: Mapped) -> Any:
+def _custom_batch_batch(
+    operands: Values, is_batched: Flags, program: Program, rule: DeferredBatchRule
+) -> Any:
     size = batch_size(operands, is_batched)
     made = rule.record(size, tuple(is_batched))
     wanted = [ShapeDtype((size, *aval.shape), aval.dtype) for aval in output_avals(program)]
@@ -794,13 +802,13 @@ def _custom_batch_batch(operands: Values, is_batched: Flags, program: Program, r
 
 
 def _custom_batch_pushed(
-    primals: Values, tangents: Tangents, program: Program, rule: Mapped
+    primals: Values, tangents: Tangents, program: Program, rule: DeferredBatchRule
 ) -> Any:
     return _of_call.jvp(primals, tangents, program, SAVE)
 
 
 def _custom_batch_linearized(
-    primals: Values, tangents: Tangents, program: Program, rule: Mapped
+    primals: Values, tangents: Tangents, program: Program, rule: DeferredBatchRule
 ) -> Any:
     return _of_call.linearize(primals, tangents, program, SAVE)
 
@@ -809,7 +817,7 @@ custom_batch_p = Primitive(
     "custom_batch",
     eval=lambda *rest: _eval(*rest, others=1),
     aval=_custom_batch_aval,
-    jvp=Joint(jvp=_custom_batch_pushed, linearize=_custom_batch_linearized),
+    jvp=ReplacingJvp(jvp=_custom_batch_pushed, linearize=_custom_batch_linearized),
     transpose=lambda cts, *rest: call_p.transpose(cts, *rest[:-1], SAVE),
     batch=_custom_batch_batch,
     params=("program", "rule"),
@@ -895,7 +903,7 @@ def _pushforward_batch(
 
 
 def _pushforward_written(
-    write: Writer, specs: Sequence[Spec], backward: Program, residuals: int
+    write: SourceWriter, specs: Sequence[Spec], backward: Program, residuals: int
 ) -> Spelling:
     return written(write, specs, pushed(backward, residuals))
 
@@ -910,7 +918,7 @@ pushforward_p = Primitive(
     "pushforward",
     eval=lambda *rest: evaluate_fresh(pushed(rest[-2], rest[-1]), rest[:-2]),
     aval=_pushforward_aval,
-    jvp=Joint(
+    jvp=ReplacingJvp(
         jvp=_pushforward_differentiated(_of_call.jvp),
         linearize=_pushforward_differentiated(_of_call.linearize),
     ),
@@ -919,7 +927,7 @@ pushforward_p = Primitive(
     params=("backward", "residuals"),
     many=True,
     kept=holds_kept,
-    holds=Holds(run_once, called_program=pushed, depends=_pushforward_depends),
+    holds=SubPrograms(run_once, called_program=pushed, depends=_pushforward_depends),
     written=_pushforward_written,
 )
 """``pushforward r x_dot {backward={…}, residuals=1}``: the tangents whose transpose is a custom

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from functrace.control.call import evaluate_fresh
-from functrace.control.residuals import Packed, PackedStack
+from functrace.control.residuals import PackedArray, PackedStack
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Compiled, output_avals
 from functrace.ir.program import Program
@@ -116,7 +116,7 @@ def _run_known(
         results = step(*fixed, *carry, *[a[t] for a in arrays])
         carry = results[:carries]
         for k, result in enumerate(results[carries:]):
-            if isinstance(result, Packed) and isinstance(stacks[k], np.ndarray):
+            if isinstance(result, PackedArray) and isinstance(stacks[k], np.ndarray):
                 # some steps took a branch that packs nothing: they have arrays
                 stacks[k] = [*stacks[k]]
             stacks[k][t] = result

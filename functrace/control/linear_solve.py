@@ -19,8 +19,8 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.parts import holds_kept, output_avals
 from functrace.ir.primitive import (
     Flags,
-    Holds,
-    Joint,
+    SubPrograms,
+    ReplacingJvp,
     Operand,
     Primitive,
     Tangents,
@@ -36,7 +36,7 @@ from functrace.tracing.tracer import Value
 from functrace.transforms.vmap import batch_size, vmap_program
 
 if TYPE_CHECKING:
-    from functrace.ir.numpy_source import Spelling, Writer
+    from functrace.ir.numpy_source import Spelling, SourceWriter
     from functrace.ir.primitive import JointRule, Runs
 
 
@@ -164,7 +164,7 @@ def with_axis(operands: Sequence[Any], is_batched: Sequence[bool], size: int) ->
     ]
 
 
-def _written(write: Writer, specs: Sequence[Spec], forward: Pair, *_: object) -> Spelling:
+def _written(write: SourceWriter, specs: Sequence[Spec], forward: Pair, *_: object) -> Spelling:
     return written(write, specs, forward[1])
 
 
@@ -182,13 +182,15 @@ linear_solve_p = Primitive(
     "linear_solve",
     eval=lambda *rest: evaluate_fresh(rest[-3][1], rest[:-3]),
     aval=_aval,
-    jvp=Joint(jvp=_differentiated(_of_call.jvp), linearize=_differentiated(_of_call.linearize)),
+    jvp=ReplacingJvp(
+        jvp=_differentiated(_of_call.jvp), linearize=_differentiated(_of_call.linearize)
+    ),
     transpose=_transpose,
     batch=_batch,
     params=("forward", "transposed", "captured"),
     many=True,
     kept=holds_kept,
-    holds=Holds(_runs, called_program=_solving),
+    holds=SubPrograms(_runs, called_program=_solving),
     written=_written,
 )
 """``linear_solve a b {forward=({…}, {…}), transposed=({…}, {…}), captured=1}``: the x that the map

@@ -6,12 +6,12 @@ A policy is plain data, so that programs with policies can be compared, written 
 * ``()``: every residual is saved as it is;
 * ``("recompute",)``: only operands are kept, all else is rematerialized (`functrace.checkpoint`);
 * ``("recompute", "a", "b")``: values with these names (`functrace.checkpoint_name`) are kept too;
-* ``Pack(pack, unpack)``: the user's ``pack`` receives every residual when it is saved, and
+* ``PackPolicy(pack, unpack)``: the user's ``pack`` receives every residual when it is saved, and
   ``unpack`` receives the result of ``pack`` when it is read.
 
 Note [Packed values]
     To every transform, ``pack`` and ``unpack`` are the identity on an array. When the program runs,
-    ``pack`` returns a `Packed`, which has the array's shape and dtype and holds the result of the
+    ``pack`` returns a `PackedArray`, which has the array's shape and dtype and holds the result of the
     user's function. A loop stacks them (`PackedStack`); all other readers convert it to an array,
     which unpacks it, so that every composition of transforms is correct. The unpacked array has the
     strides of the original: BLAS and NumPy's loops sum in an order that depends on them, and a
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Pack:
+class PackPolicy:
     """Policy that passes residuals to two user functions.
 
     Args:
@@ -73,7 +73,7 @@ class Pack:
                     "module-level name",
                     fix="define it with def, at the level of a module",
                 )
-        return Pack, (self.pack, self.unpack)
+        return PackPolicy, (self.pack, self.unpack)
 
 
 def _is_importable(function: FunctionType) -> bool:
@@ -84,26 +84,26 @@ def _is_importable(function: FunctionType) -> bool:
     return found is function
 
 
-Policy = tuple[str, ...] | Pack
+Policy = tuple[str, ...] | PackPolicy
 
 SAVE: Policy = ()
 RECOMPUTE: tuple[str, ...] = ("recompute",)
 
 
-def is_policy(value: Param | Pack) -> TypeIs[Policy]:
+def is_policy(value: Param | PackPolicy) -> TypeIs[Policy]:
     """Return True if a value is one of the policies above."""
     if isinstance(value, tuple):
         return value[:1] in (SAVE, RECOMPUTE) and all(isinstance(word, str) for word in value)
-    return isinstance(value, Pack)
+    return isinstance(value, PackPolicy)
 
 
-class Packed:
+class PackedArray:
     """An array packed by ``pack``; see Note [Packed values]."""
 
     __slots__ = ("aval", "held", "policy", "strides")
 
     def __init__(
-        self, held: Any, aval: ShapeDtype, policy: Pack, strides: tuple[int, ...] = ()
+        self, held: Any, aval: ShapeDtype, policy: PackPolicy, strides: tuple[int, ...] = ()
     ) -> None:
         self.held = held
         self.aval = aval
@@ -125,7 +125,7 @@ class Packed:
         """Number of axes of the array."""
         return len(self.aval.shape)
 
-    def copy(self, order: str = "C") -> Packed:
+    def copy(self, order: str = "C") -> PackedArray:
         """Return itself: it is never written to."""
         return self
 
@@ -149,7 +149,7 @@ class Packed:
         made = with_strides(array, self.strides)
         return made.copy("K") if is_shared and made is array else made
 
-    def transpose(self, axes: tuple[int, ...]) -> Packed:
+    def transpose(self, axes: tuple[int, ...]) -> PackedArray:
         """Permute the axes of the array, lazily."""
         return PackedTranspose(self, axes)
 
@@ -211,7 +211,7 @@ _ALONE = _references_to_new()
 
 
 @final
-class PackedStack(Packed):
+class PackedStack(PackedArray):
     """Packed values of the steps of a loop, along a first axis; arrays for steps in a branch that
     packs nothing.
 
@@ -222,8 +222,8 @@ class PackedStack(Packed):
 
     __slots__ = ()
 
-    def __init__(self, steps: Sequence[Packed | Array], aval: ShapeDtype) -> None:
-        policy = next(step.policy for step in steps if isinstance(step, Packed))
+    def __init__(self, steps: Sequence[PackedArray | Array], aval: ShapeDtype) -> None:
+        policy = next(step.policy for step in steps if isinstance(step, PackedArray))
         super().__init__(tuple(steps), ShapeDtype((len(steps), *aval.shape), aval.dtype), policy)
 
     def unpack(self) -> Any:
@@ -235,12 +235,12 @@ class PackedStack(Packed):
 
 
 @final
-class PackedTranspose(Packed):
+class PackedTranspose(PackedArray):
     """A packed value with permuted axes: vmap of a loop moves its batch axis back and forth."""
 
     __slots__ = ()
 
-    def __init__(self, of: Packed, axes: tuple[int, ...]) -> None:
+    def __init__(self, of: PackedArray, axes: tuple[int, ...]) -> None:
         super().__init__(
             (of, axes), ShapeDtype(tuple([of.shape[k] for k in axes]), of.dtype), of.policy
         )
@@ -250,20 +250,20 @@ class PackedTranspose(Packed):
         of, axes = self.held
         return np.transpose(of.unpack(), axes)
 
-    def transpose(self, axes: tuple[int, ...]) -> Packed:
+    def transpose(self, axes: tuple[int, ...]) -> PackedArray:
         """Permute the axes again; the inverse permutation returns the original value."""
         of, before = self.held
         chosen = tuple([before[k] for k in axes])
         return of if chosen == tuple(range(of.ndim)) else PackedTranspose(of, chosen)
 
 
-def _unpack(x: Array | Packed) -> Any:
-    return x.unpack() if isinstance(x, Packed) else x
+def _unpack(x: Array | PackedArray) -> Any:
+    return x.unpack() if isinstance(x, PackedArray) else x
 
 
-def _pack(x: Array | Packed, policy: Pack) -> Packed:
+def _pack(x: Array | PackedArray, policy: PackPolicy) -> PackedArray:
     """Pass an array to the user's function; an array that an inner call has packed stays packed."""
-    if isinstance(x, Packed):
+    if isinstance(x, PackedArray):
         return x
     array = np.asarray(x)
     shown = array.view()
@@ -278,7 +278,7 @@ def _pack(x: Array | Packed, policy: Pack) -> Packed:
             at=source_of_traceback(error.__traceback__),
             fix="write into a copy: x = x.copy()",
         ) from error
-    return Packed(held, aval_of(x), policy, array.strides)
+    return PackedArray(held, aval_of(x), policy, array.strides)
 
 
 def with_strides(array: np.ndarray[Any, Any], strides: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -301,7 +301,7 @@ def with_strides(array: np.ndarray[Any, Any], strides: tuple[int, ...]) -> np.nd
 
 
 def _pack_aval(x: ShapeDtype, policy: object) -> ShapeDtype:
-    if not isinstance(policy, Pack):
+    if not isinstance(policy, PackPolicy):
         raise ArgumentError("pack: the policy is not a Pack", fix="use functrace.policies.pack")
     return x
 

@@ -17,7 +17,15 @@ from functrace.control.linear_solve import with_axis
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import holds_kept, output_avals
-from functrace.ir.primitive import Flags, Holds, Joint, Primitive, Tangents, Values, absent
+from functrace.ir.primitive import (
+    Flags,
+    SubPrograms,
+    ReplacingJvp,
+    Primitive,
+    Tangents,
+    Values,
+    absent,
+)
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
 from functrace.ops.elementwise import neg
@@ -27,7 +35,7 @@ from functrace.transforms.linear_part import apply_linear
 from functrace.transforms.vmap import batch_size, vmap_program
 
 if TYPE_CHECKING:
-    from functrace.ir.numpy_source import Spelling, Writer
+    from functrace.ir.numpy_source import Spelling, SourceWriter
     from functrace.ir.primitive import JointRule, Runs
 
 
@@ -125,7 +133,7 @@ def _batch(
 
 
 def _written(
-    write: Writer,
+    write: SourceWriter,
     specs: Sequence[Spec],
     _equations: Program,
     solve: Program,
@@ -149,7 +157,7 @@ root_p = Primitive(
     "root",
     eval=lambda *rest: evaluate_fresh(rest[-3], rest[:-4]),
     aval=_aval,
-    jvp=Joint(
+    jvp=ReplacingJvp(
         jvp=_differentiated(_of_call.jvp, _run),
         linearize=_differentiated(_of_call.linearize, apply_linear),
     ),
@@ -161,7 +169,7 @@ root_p = Primitive(
     params=("equations", "solve", "tangent_solve", "captured"),
     many=True,
     kept=holds_kept,
-    holds=Holds(_runs, called_program=_solving),
+    holds=SubPrograms(_runs, called_program=_solving),
     written=_written,
 )
 """``root a x {equations={…}, solve={…}, tangent_solve={…}, captured=1}``: the solution, then other

@@ -30,8 +30,8 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, holds_kept, output_avals, reordered, restrict
 from functrace.ir.primitive import (
     Flags,
-    Holds,
-    Joint,
+    SubPrograms,
+    ReplacingJvp,
     Operand,
     Primitive,
     Tangents,
@@ -55,7 +55,7 @@ from functrace.transforms.vmap import (
 )
 
 if TYPE_CHECKING:
-    from functrace.ir.numpy_source import Spelling, Writer
+    from functrace.ir.numpy_source import Spelling, SourceWriter
     from functrace.ir.primitive import Runs
     from functrace.typing import Array
 
@@ -361,7 +361,7 @@ def _batch(
 
 
 def _written(
-    write: Writer,
+    write: SourceWriter,
     specs: Sequence[Spec],
     body: Program,
     length: int,
@@ -443,13 +443,13 @@ scan_p = Primitive(
     "scan",
     eval=_eval,
     aval=_aval,
-    jvp=Joint(jvp=_jvp, linearize=_linearize),
+    jvp=ReplacingJvp(jvp=_jvp, linearize=_linearize),
     transpose=_transpose,
     batch=_batch,
     params=("body", "length", "reverse", "constants", "carries"),
     many=True,
     kept=holds_kept,
-    holds=Holds(
+    holds=SubPrograms(
         _runs,
         # the next step may need the carries
         kept=lambda read, *params: sorted({*read, *range(params[4])}),

@@ -26,7 +26,7 @@ from functrace.control.while_loop import bodies_that_run, while_p
 from functrace.control.while_trips import Trip
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, Rewrite, holds_kept, inline, output_avals
-from functrace.ir.primitive import Holds, Primitive, absent
+from functrace.ir.primitive import SubPrograms, Primitive, absent
 from functrace.ir.program import Program
 from functrace.ir.structures import Loop, Lowering
 from functrace.typing import Array
@@ -48,7 +48,7 @@ def walk_once(program: Program) -> Program:
         return program
     program = inline(program, plain_call)
     loops: list[int] = []
-    pairs: dict[int, list[_Pair]] = {}
+    pairs: dict[int, list[_LoopPair]] = {}
     for k, _ in program.schedule:
         primitive, operands, params = program.ops[k]
         if primitive is not while_p:
@@ -84,7 +84,7 @@ def _walks_twice(program: Program) -> bool:
 # -- equality of loops -----------------------------------------------------------------------------
 
 
-class _Pair(NamedTuple):
+class _LoopPair(NamedTuple):
     """A loop, and a trip that starts with it.
 
     Args:
@@ -99,7 +99,7 @@ class _Pair(NamedTuple):
 
 def _paired(
     program: Program, first: int, second: int, trip: Trip, operands: Sequence[int]
-) -> _Pair | None:
+) -> _LoopPair | None:
     """Return a pair if a trip starts with a loop: with the same values, steps and condition."""
     loop = Trip._make(program.ops[first][2])
     if loop.most != trip.most:
@@ -119,7 +119,7 @@ def _paired(
             return None
         inputs[begun.input_ids[place]] = own.input_ids[found]
         carried.append(found - loop.constants)
-    table = _Numbers()
+    table = _ValueNumbering()
     named = _inputs(program, first)
     mine = table.of(own, named)
     theirs = table.of(begun, {i: ("input", j) for i, j in inputs.items()})
@@ -135,7 +135,7 @@ def _paired(
     kept = begun.output_ids[trip.carries[0] :]
     if any(_is_other(theirs[i]) for i in kept):
         return None
-    return _Pair(first, second, inputs)
+    return _LoopPair(first, second, inputs)
 
 
 def _inputs(program: Program, first: int) -> dict[int, Any]:
@@ -163,16 +163,16 @@ def _same(program: Program, i: int, j: int) -> bool:
 
 
 @final
-class _Other:
+class _UniqueNumber:
     """Unique value number, for operations that call user code or have unknown inputs."""
 
 
 def _is_other(number: object) -> bool:
-    return isinstance(number, _Other)
+    return isinstance(number, _UniqueNumber)
 
 
 @final
-class _Numbers:
+class _ValueNumbering:
     """Value numbering: values that are computed in the same way from the same inputs have one
     number.
     """
@@ -184,7 +184,7 @@ class _Numbers:
         """Return the number of each variable, from those of the inputs; an input without one gets a
         unique number.
         """
-        found: dict[int, Any] = {i: inputs.get(i, _Other()) for i in program.input_ids}
+        found: dict[int, Any] = {i: inputs.get(i, _UniqueNumber()) for i in program.input_ids}
         for i, value in program.constant_values.items():
             array = np.asarray(value)
             key = (array.dtype, array.shape, array.tobytes()) if array.nbytes <= 64 else id(value)
@@ -195,7 +195,7 @@ class _Numbers:
                 found[i] if i >= 0 else ("literal", repr(program.literals[~i])) for i in operands
             ]
             other = primitive.effects or any(map(_is_other, given))
-            number = _Other() if other else self._number((primitive, tuple(given), params))
+            number = _UniqueNumber() if other else self._number((primitive, tuple(given), params))
             for j in range(program.result_count(k) if primitive.many else 1):
                 found[k + j] = number if other else (number, j)
         return found
@@ -207,7 +207,7 @@ class _Numbers:
 # -- the program that runs -------------------------------------------------------------------------
 
 
-def _rewritten(program: Program, pairs: dict[int, list[_Pair]]) -> Program:
+def _rewritten(program: Program, pairs: dict[int, list[_LoopPair]]) -> Program:
     write = Rewrite(program)
     # by trip: rows, indices and number of their values
     rows: dict[int, tuple[int, tuple[int, ...], int]] = {}
@@ -246,12 +246,12 @@ def _rewritten(program: Program, pairs: dict[int, list[_Pair]]) -> Program:
 
 
 def _keeping(
-    program: Program, loop: Trip, pairs: Sequence[_Pair]
+    program: Program, loop: Trip, pairs: Sequence[_LoopPair]
 ) -> tuple[Program, list[tuple[int, ...]]]:
     """Return the body of a loop that keeps the values that trips need of each step, and their
     indices for each trip.
     """
-    own, table, build = loop.bodies[0], _Numbers(), Assembly()
+    own, table, build = loop.bodies[0], _ValueNumbering(), Assembly()
     inputs = [build.input(own.avals[i]) for i in own.input_ids]
     numbers = table.of(own, _inputs(program, pairs[0].first))
     placed: dict[int, int] = dict(zip(own.input_ids, inputs, strict=True))
@@ -347,7 +347,7 @@ walk_p = Primitive(
     params=("cond", "body", "constants", "most"),
     many=True,
     kept=holds_kept,
-    holds=Holds(_walk_runs, lowers=_walk_lowers),
+    holds=SubPrograms(_walk_runs, lowers=_walk_lowers),
 )
 """``walk c0 h0 {cond={…}, body={…}, constants=1, most=None}``: the loop's final carry, and the
 rows.
@@ -393,7 +393,7 @@ along_p = Primitive(
     params=("bodies", "carries", "reverse", "constants", "hidden", "places", "width"),
     many=True,
     kept=holds_kept,
-    holds=Holds(_along_runs, lowers=_along_lowers),
+    holds=SubPrograms(_along_runs, lowers=_along_lowers),
 )
 """``along rows c0 h0 {bodies=({…},), carries=(1,), reverse=(True,), …}``: the final carries of
 further phases.

@@ -17,12 +17,20 @@ from functrace.control.call import check_operands
 from functrace.control.joining import evaluate_lowered
 from functrace.control.while_tangents import linearized, pushed
 from functrace.control.while_transpose import transposed
-from functrace.control.while_trips import Derived, Trip, pruned
+from functrace.control.while_trips import DerivedLoop, Trip, pruned
 from functrace.control.while_vmap import batched, mapped_results, moving_inputs
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, holds_kept, output_avals
-from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values
+from functrace.ir.primitive import (
+    Flags,
+    SubPrograms,
+    ReplacingJvp,
+    Operand,
+    Primitive,
+    Tangents,
+    Values,
+)
 from functrace.ir.program import Program
 from functrace.ir.structures import Loop, Lowering
 from functrace.ir.tape import Spec
@@ -30,7 +38,7 @@ from functrace.tracing.binding import bind
 from functrace.transforms.vmap import reached_outputs
 
 if TYPE_CHECKING:
-    from functrace.ir.numpy_source import Spelling, Writer
+    from functrace.ir.numpy_source import Spelling, SourceWriter
     from functrace.ir.primitive import Runs
     from functrace.ir.program import Param
 
@@ -133,7 +141,7 @@ def _aval(*rest: Any) -> Any:
 # -- rules -----------------------------------------------------------------------------------------
 
 
-def _applied(derived: Derived) -> Any:
+def _applied(derived: DerivedLoop) -> Any:
     return derived.results(while_program(derived.trip, derived.operands))
 
 
@@ -172,7 +180,7 @@ def _moving(flags: Sequence[bool], *params: Param) -> list[tuple[Program, Sequen
 # -- properties ------------------------------------------------------------------------------------
 
 
-def _written(write: Writer, _specs: Sequence[Spec], *params: Param) -> Spelling:
+def _written(write: SourceWriter, _specs: Sequence[Spec], *params: Param) -> Spelling:
     """Spell the loop: a ``while`` statement, and a ``for`` statement over its steps for each
     further phase.
     """
@@ -273,13 +281,13 @@ while_p = Primitive(
     "while_loop",
     eval=_eval,
     aval=_aval,
-    jvp=Joint(jvp=_jvp, linearize=_linearize),
+    jvp=ReplacingJvp(jvp=_jvp, linearize=_linearize),
     transpose=_transpose,
     batch=_batch,
     params=Trip._fields,
     many=True,
     kept=holds_kept,
-    holds=Holds(
+    holds=SubPrograms(
         _runs, feeds=_feeds, keeps=_keeps, depends=_depends, moving=_moving, lowers=_lowers
     ),
     written=_written,

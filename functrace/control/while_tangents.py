@@ -13,15 +13,15 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from functrace.control.carries import hoisted, invariants, source_variables, split_body, zeros_where
-from functrace.control.while_trips import Derived, Trip, with_inputs
+from functrace.control.while_trips import DerivedLoop, Trip, with_inputs
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, output_avals, without_kept
 from functrace.ir.primitive import Tangents, Values
 from functrace.ir.program import Program
-from functrace.transforms.derivatives import Split, as_differentiated, jvp_program
+from functrace.transforms.derivatives import SplitProgram, as_differentiated, jvp_program
 
 
-def pushed(trip: Trip, primals: Values, tangents: Tangents) -> Derived:
+def pushed(trip: Trip, primals: Values, tangents: Tangents) -> DerivedLoop:
     """Build the loop of values and tangents; its results are converted to outputs and their
     tangents.
     """
@@ -74,10 +74,10 @@ def pushed(trip: Trip, primals: Values, tangents: Tangents) -> Derived:
             moved += islice(left, len(starts[phase]))
         return outputs, _tangents_of(trip, found, moved)
 
-    return Derived(made, operands, results)
+    return DerivedLoop(made, operands, results)
 
 
-def linearized(trip: Trip, primals: Values, tangents: Tangents) -> tuple[Trip, Derived]:
+def linearized(trip: Trip, primals: Values, tangents: Tangents) -> tuple[Trip, DerivedLoop]:
     """Build the linear part of a loop, which starts with the loop itself; returns it with the loop
     without derivatives.
 
@@ -180,14 +180,14 @@ def linearized(trip: Trip, primals: Values, tangents: Tangents) -> tuple[Trip, D
     def results(values: list[Any]) -> list[Any]:
         return _tangents_of(trip, found, values)
 
-    return trip, Derived(made, operands, results)
+    return trip, DerivedLoop(made, operands, results)
 
 
 class _Active(NamedTuple):
     """Flags of the inputs of a phase's body that have tangents, and its split."""
 
     inputs: list[bool]
-    split: Split
+    split: SplitProgram
 
 
 def _activity(trip: Trip, tangents: Tangents) -> list[_Active]:

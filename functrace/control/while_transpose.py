@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from functrace.control.call import zeros_of
 from functrace.control.carries import settled
-from functrace.control.while_trips import Derived, Trip, places_read, with_inputs
+from functrace.control.while_trips import DerivedLoop, Trip, places_read, with_inputs
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, output_avals, restrict
 from functrace.ir.primitive import Operand, Tangents, is_linear
@@ -22,7 +22,7 @@ from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import dependent_outputs
 
 
-def transposed(trip: Trip, operands: Sequence[Operand], cts: Tangents) -> Derived | None:
+def transposed(trip: Trip, operands: Sequence[Operand], cts: Tangents) -> DerivedLoop | None:
     """Build the loop that pulls cotangents back; ``None`` without cotangents. Its results are
     converted to one per operand.
     """
@@ -113,7 +113,7 @@ def transposed(trip: Trip, operands: Sequence[Operand], cts: Tangents) -> Derive
                 found[first + k] = next(left)
         return tuple(found)
 
-    return Derived(made, [*[fixed[k] for k in known], *starts], results)
+    return DerivedLoop(made, [*[fixed[k] for k in known], *starts], results)
 
 
 class _Backward(NamedTuple):

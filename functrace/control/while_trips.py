@@ -14,7 +14,7 @@ Note [A trip and its phases]
     takes memory in proportion to the number of steps. Before a program runs, control/walked_once.py
     joins a loop to trips that start with it, so that it runs once.
 
-The rules of the loop are functions from a trip to a trip (`Derived`): control/while_tangents.py,
+The rules of the loop are functions from a trip to a trip (`DerivedLoop`): control/while_tangents.py,
 control/while_transpose.py, control/while_vmap.py. The operation that applies them is in
 control/while_loop.py.
 
@@ -74,7 +74,7 @@ class Trip(NamedTuple):
 
 
 @final
-class Derived(NamedTuple):
+class DerivedLoop(NamedTuple):
     """Result of a rule: another loop.
 
     Args:

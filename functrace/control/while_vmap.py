@@ -20,7 +20,7 @@ import numpy as np
 from functrace.control.call import call_program, zeros_of
 from functrace.control.carries import settled
 from functrace.control.cond import cond_program
-from functrace.control.while_trips import Derived, Trip
+from functrace.control.while_trips import DerivedLoop, Trip
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, output_avals
 from functrace.ir.primitive import Flags, Values
@@ -36,7 +36,7 @@ _FLAG = np.dtype(bool)
 Flagged: TypeAlias = Callable[[Program, Sequence[bool]], Sequence[bool]]
 
 
-def batched(trip: Trip, operands: Values, is_batched: Flags) -> Derived:
+def batched(trip: Trip, operands: Values, is_batched: Flags) -> DerivedLoop:
     """Build the loop over all examples."""
     size = batch_size(operands, is_batched)
     mapped = _mapped_flags(trip, is_batched)
@@ -59,7 +59,7 @@ def batched(trip: Trip, operands: Values, is_batched: Flags) -> Derived:
         made = trip._replace(
             cond=vmap_program(trip.cond, size, mapped.inputs[0], [False]), bodies=tuple(bodies)
         )
-        return Derived(made, [*constants, *chain(*carries)], tuple)
+        return DerivedLoop(made, [*constants, *chain(*carries)], tuple)
     ask = vmap_program(trip.cond, size, mapped.inputs[0], [True]).interned()
     active = call_program(ask, [*constants, *carries[0]])[0]
     made = trip._replace(
@@ -73,7 +73,7 @@ def batched(trip: Trip, operands: Values, is_batched: Flags) -> Derived:
     def results(values: list[Any]) -> tuple[Any, ...]:
         return tuple(values if trip.hidden else values[1:])  # without the mask of active examples
 
-    return Derived(made, [*constants, active, *chain(*carries)], results)
+    return DerivedLoop(made, [*constants, active, *chain(*carries)], results)
 
 
 def mapped_results(
@@ -96,7 +96,7 @@ def moving_inputs(trip: Trip, flags: Sequence[bool]) -> list[tuple[Program, Sequ
     return [(trip.cond, inputs[0]), *zip(trip.bodies, inputs, strict=True)]
 
 
-class _Mapped(NamedTuple):
+class _BatchedFlags(NamedTuple):
     """Flags of batched inputs and outputs of each phase's body; ``each`` is True if examples stop
     one by one.
     """
@@ -108,7 +108,7 @@ class _Mapped(NamedTuple):
 
 def _mapped_flags(
     trip: Trip, is_batched: Sequence[bool], flagged: Flagged = mapped_outputs
-) -> _Mapped:
+) -> _BatchedFlags:
     fixed, groups = trip.groups(is_batched)
     inputs: list[list[bool]] = []
     outputs: list[list[bool]] = []
@@ -124,10 +124,10 @@ def _mapped_flags(
         inputs.append(ins)
         outputs.append(outs)
         kept += outs[len(carry) :]
-    return _Mapped(inputs, outputs, each)
+    return _BatchedFlags(inputs, outputs, each)
 
 
-def _any_active(trip: Trip, mapped: _Mapped, size: int) -> Program:
+def _any_active(trip: Trip, mapped: _BatchedFlags, size: int) -> Program:
     """Return the condition of a loop per example: True while any example is active."""
     into = ArrayRecording("vmap of a condition", keeps_source=False)
     given = [
@@ -143,7 +143,7 @@ def _any_active(trip: Trip, mapped: _Mapped, size: int) -> Program:
     return finish(into, [operand_of(into, result, result.aval)], trip.cond, trip.cond.name)
 
 
-def _chosen(trip: Trip, mapped: _Mapped, size: int, phase: int, ask: Program) -> Program:
+def _chosen(trip: Trip, mapped: _BatchedFlags, size: int, phase: int, ask: Program) -> Program:
     """Return the body of a phase of a loop per example: active examples take the step, others keep
     their carry.
     """

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from functrace.caches import Facts
+from functrace.caches import MemoTable
 from functrace.executor.inner_calls import with_inner
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import INPUT, Primitive
@@ -57,14 +57,14 @@ MOST_FORMS = 8
 
 
 @final
-class Form(Specialization):
+class TransformedRecording(Specialization):
     """Result of a transform, and the literals of the recording that are its last arguments.
 
     Args:
         made: the result.
         arguments: indices of literals of the recording.
         avals: their avals.
-        assumed: upper estimate of its bytes, see `Kept`.
+        assumed: upper estimate of its bytes, see `CacheEntry`.
     """
 
     __slots__ = ("arguments", "avals", "made")
@@ -83,7 +83,7 @@ class Form(Specialization):
         ]
 
 
-class Called(NamedTuple):
+class RecordingView(NamedTuple):
     """View of a recording that guards read.
 
     Args:
@@ -98,7 +98,7 @@ class Called(NamedTuple):
 
 
 @final
-class ByTape:
+class TapeGuard:
     """Guard on the recorded operations and the transform.
 
     Its key is a number: the hash of the tape, or the next free number if another tape has the same
@@ -110,9 +110,9 @@ class ByTape:
     def __init__(self) -> None:
         self.nodes: Mapping[Any, Any] = {}
         """Cache nodes by key; their guards hold the tapes."""
-        self._last = Facts("transformed programs that were found last", MOST_GUESSES)
+        self._last = MemoTable("transformed programs that were found last", MOST_GUESSES)
 
-    def answer(self, call: Called) -> int:
+    def answer(self, call: RecordingView) -> int:
         """Return the number of the tape."""
         tape, nodes = call.tape, self.nodes
         key: Any = self._last.get(call.guess)
@@ -132,13 +132,13 @@ class ByTape:
             f"other operations were recorded than those of the {len(kept)} recordings that are kept"
         )
 
-    def merged(self, other: Guard[Any]) -> ByTape | None:
+    def merged(self, other: Guard[Any]) -> TapeGuard | None:
         """Return the guard itself: there is one per cache."""
         return self if other is self else None
 
 
 @final
-class ByNumbers:
+class LiteralsGuard:
     """Guard on the Python numbers among the operands; see Note [Literals that change].
 
     Args:
@@ -155,7 +155,7 @@ class ByNumbers:
         self.tape, self.arguments, self.literals = tape, arguments, literals
         self._last: tuple[Any, tuple[Any, ...]] = (None, ())  # last literals, and their key
 
-    def answer(self, call: Called) -> tuple[Any, ...]:
+    def answer(self, call: RecordingView) -> tuple[Any, ...]:
         """Return the numbers, except those that are arguments."""
         literals, (plain, found) = call.literals, self._last
         if literals == plain:
@@ -175,7 +175,7 @@ class ByNumbers:
             f"the numbers among the operands are other ones than in {len(kept)} forms that are kept"
         )
 
-    def merged(self, other: Guard[Any]) -> ByNumbers | None:
+    def merged(self, other: Guard[Any]) -> LiteralsGuard | None:
         """Return the guard itself, if ``other`` is it."""
         return self if other is self else None
 
@@ -223,13 +223,13 @@ def _resume_collector() -> None:
 
 
 @final
-class TransformCache(Table[Form]):
+class TransformCache(Table[TransformedRecording]):
     """Cache of transformed recordings by tape, transform and numbers; bounded in bytes and
     number.
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        guard = ByTape()
+        guard = TapeGuard()
         super().__init__("transformed programs", guard, most_bytes, MOST_ENTRIES)
         guard.nodes = self.root.next
 
@@ -267,7 +267,9 @@ class TransformCache(Table[Form]):
         arguments = [known[i] for i in recording.inputs]
         if recording.constants:
             arguments.extend(recording.constants.values())
-        call = Called(hash((recording.owner, transform)), tape, literals)  # (holds no references)
+        call = RecordingView(
+            hash((recording.owner, transform)), tape, literals
+        )  # (holds no references)
         found = self.find(call)
         if found.__class__ is Miss:
             found = self._added(call, recording, outputs, build)
@@ -277,27 +279,29 @@ class TransformCache(Table[Form]):
 
     def _added(
         self,
-        call: Called,
+        call: RecordingView,
         recording: Recording,
         outputs: tuple[int, ...],
         build: Callable[[Program], Any],
-    ) -> Form:
+    ) -> TransformedRecording:
         """Build a form for a recording, and cache it."""
         key = self.root.guard.answer(call)
         node: Any = self.root.next.get(key)
-        before: ByNumbers | None = None if node is None else node.guard
+        before: LiteralsGuard | None = None if node is None else node.guard
         program, chosen, avals = template(
             recording, outputs, () if before is None else before.varying(call.literals)
         )
         with collector_paused():
             made = build(program)
-        form = Form(made, chosen, avals, (len(recording.primitives) + 16) * MOST_PER_OPERATION)
+        form = TransformedRecording(
+            made, chosen, avals, (len(recording.primitives) + 16) * MOST_PER_OPERATION
+        )
         known = dict(zip(chosen, avals, strict=True))
         if before is not None and known.keys() <= before.arguments.keys():
             guard = before
         else:
             tape = (*map(list, call.tape[:3]), *call.tape[3:])
-            guard = ByNumbers(
+            guard = LiteralsGuard(
                 tape, {} if before is None else before.arguments | known, call.literals
             )
         self.insert([(self.root.guard, key), (guard, guard.answer(call))], form)

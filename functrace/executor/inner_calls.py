@@ -47,7 +47,7 @@ lines.
 
 
 @final
-class Inner:
+class CallableProgram:
     """A program that recordings can call.
 
     Args:

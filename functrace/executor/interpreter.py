@@ -41,11 +41,11 @@ from functrace.ir.tape import Operands, Params, Spec
 from functrace.ops.elementwise import add as add_p
 from functrace.passes import EARLY, optimized
 from functrace.source import Source
-from functrace.tracing.lines import LINES, RUNNING, Now, name_warnings, stop_naming
+from functrace.tracing.lines import LINES, RUNNING, CurrentOperation, name_warnings, stop_naming
 from functrace.tracing.tracer import Value
-from functrace.transforms.given import Given
-from functrace.transforms.templates import Piece, Template
-from functrace.transforms.walk import NeedsTape, RuleRange, Walked
+from functrace.transforms.given import Precomputed
+from functrace.transforms.templates import TemplateOperation, Template
+from functrace.transforms.walk import NeedsTape, RuleRange, ForwardWalk
 from functrace.typing import Scalar
 
 WIDTH = 5
@@ -63,7 +63,7 @@ SMALL = 1 << 18
 
 
 @final
-class Instructions:
+class InstructionList:
     """A list of instructions; `run` executes it.
 
     Args:
@@ -91,12 +91,12 @@ class Instructions:
     def __len__(self) -> int:
         return len(self.code) // WIDTH
 
-    def now(self, place: int) -> Now:
+    def now(self, place: int) -> CurrentOperation:
         """Return the primitive and the origin of a value, by index."""
         program, count = self.program, len(self.program.avals)
         origin = place if place < count else self.origins[place - count]
         position = program.positions[origin] if 0 <= origin < len(program.positions) else None
-        return Now(
+        return CurrentOperation(
             program.columns.primitives[place] if place < count else self.primitives[place - count],
             position,
         )
@@ -109,7 +109,7 @@ class Instructions:
         count: int,
         *,
         prunes: bool,
-    ) -> Instructions:
+    ) -> InstructionList:
         """Mark last uses of values, if they are large enough to be freed early.
 
         Args:
@@ -159,7 +159,7 @@ class Instructions:
 
 
 def run(
-    instructions: Instructions, arguments: Sequence[Any], lines: Sequence[Position]
+    instructions: InstructionList, arguments: Sequence[Any], lines: Sequence[Position]
 ) -> list[Any]:
     """Run on plain arguments; returns the outputs, in memory of their own.
 
@@ -216,7 +216,7 @@ def run(
     return [values[i].copy("K") if copied else values[i] for i, copied in instructions.outputs]
 
 
-def _now(frame: FrameType, _line: int) -> Now | None:
+def _now(frame: FrameType, _line: int) -> CurrentOperation | None:
     result = frame.f_locals.get("result", -1)
     return None if result < 0 else frame.f_locals["instructions"].now(result)
 
@@ -249,7 +249,7 @@ def called(primitive: Primitive, params: Params) -> Callable[..., Any]:
     return of_operands
 
 
-class Numbers:
+class ConstantPool:
     """Numbers that instructions read: at the end of the list of values, backwards.
 
     Args:
@@ -293,7 +293,7 @@ class Numbers:
 # -- from programs ---------------------------------------------------------------------------------
 
 
-def listed(program: Program, *, fresh: bool = True) -> Instructions:
+def listed(program: Program, *, fresh: bool = True) -> InstructionList:
     """Convert a program to instructions, equivalent to
     `functrace.tracing.evaluate.evaluate_program` on plain arguments.
 
@@ -304,11 +304,11 @@ def listed(program: Program, *, fresh: bool = True) -> Instructions:
     Cost:
         about 1 us per equation.
     """
-    made = Instructions(program)
+    made = InstructionList(program)
     ops, code, numbers, spread = (
         program.ops,
         made.code,
-        Numbers(program.literals),
+        ConstantPool(program.literals),
         spread_operations(program),
     )
     for k, _ in program.schedule:
@@ -325,7 +325,9 @@ def listed(program: Program, *, fresh: bool = True) -> Instructions:
     return made.finish(outputs, copied, numbers.tail, len(ops), prunes=False)
 
 
-def _write(made: Instructions, numbers: Numbers, k: int, function: Callable[..., Any]) -> None:
+def _write(
+    made: InstructionList, numbers: ConstantPool, k: int, function: Callable[..., Any]
+) -> None:
     """Write an operation of the program that has one result and no sub-programs.
 
     Args:
@@ -377,7 +379,7 @@ def compiled(program: Program, *, fresh: bool) -> Compiled:
 # -- from derivative transforms --------------------------------------------------------------------
 
 
-class Row(NamedTuple):
+class TemplateInstruction(NamedTuple):
     """A piece of a template as an instruction.
 
     Args:
@@ -385,7 +387,7 @@ class Row(NamedTuple):
             operands, `WITH_LITERAL` if one of two operands is a literal of the program.
         function: the function; for a constant, its value.
         first, second: slots, or a tuple of them. With numbers, one entry per operand: a slot, or a
-            number or array in a list. With a literal, two slots and a `_Literal`.
+            number or array in a list. With a literal, two slots and a `_LiteralCall`.
         primitive: the primitive.
     """
 
@@ -396,7 +398,7 @@ class Row(NamedTuple):
     primitive: Primitive
 
 
-class _Literal(NamedTuple):
+class _LiteralCall(NamedTuple):
     """Call of an operation with one literal of the program as operand.
 
     Args:
@@ -413,7 +415,7 @@ class _Literal(NamedTuple):
 FIXED, WITH_NUMBERS, WITH_LITERAL = -1, -2, -3
 
 
-class Rows(NamedTuple):
+class TemplateInstructions(NamedTuple):
     """A template as instructions.
 
     Args:
@@ -421,11 +423,11 @@ class Rows(NamedTuple):
         pieces: pieces of the template.
     """
 
-    own: Row
-    pieces: tuple[Row, ...]
+    own: TemplateInstruction
+    pieces: tuple[TemplateInstruction, ...]
 
 
-def _rows(template: Template, primitive: Primitive, params: Params) -> Rows:
+def _rows(template: Template, primitive: Primitive, params: Params) -> TemplateInstructions:
     """Convert a template and its operation to instructions."""
     *given, result, _ = template.specs
     numbers = [(at,) for at, spec in enumerate(given) if isinstance(spec, type)]
@@ -433,18 +435,20 @@ def _rows(template: Template, primitive: Primitive, params: Params) -> Rows:
         ~numbers.index((at,)) if isinstance(spec, type) else at for at, spec in enumerate(given)
     ]
     assert isinstance(result, ShapeDtype)
-    own = _row(Piece(primitive, tuple(places), params, result), numbers, given)
+    own = _row(TemplateOperation(primitive, tuple(places), params, result), numbers, given)
     specs: list[Spec] = [*template.specs, *[piece.aval for piece in template.pieces]]
     pieces = [
-        Row(FIXED, template.constants[place], 0, 0, piece.primitive)
+        TemplateInstruction(FIXED, template.constants[place], 0, 0, piece.primitive)
         if piece.primitive is CONSTANT
         else _row(piece, template.numbers, specs)
         for place, piece in enumerate(template.pieces)
     ]
-    return Rows(own, tuple(pieces))
+    return TemplateInstructions(own, tuple(pieces))
 
 
-def _row(piece: Piece, numbers: Sequence[Scalar | tuple[int]], specs: Sequence[Spec]) -> Row:
+def _row(
+    piece: TemplateOperation, numbers: Sequence[Scalar | tuple[int]], specs: Sequence[Spec]
+) -> TemplateInstruction:
     """Convert an operation to an instruction, given its numbers and the avals of slots."""
     primitive, operands, params, aval = piece
     places: list[Any] = []
@@ -470,7 +474,9 @@ def _row(piece: Piece, numbers: Sequence[Scalar | tuple[int]], specs: Sequence[S
     is_pair = arity == TWO and primitive.is_ufunc
     if own >= 0 and is_pair and isinstance(kinds[1 - own], ShapeDtype):
         dtype = number_dtype(primitive, kinds, own) if aval.shape else None
-        return Row(WITH_LITERAL, function, tuple(places), _Literal(own, scalar, dtype), primitive)
+        return TemplateInstruction(
+            WITH_LITERAL, function, tuple(places), _LiteralCall(own, scalar, dtype), primitive
+        )
     if own < 0 and scalar is not None:
         function = scalar
     elif fixed and is_pair and aval.shape:
@@ -478,10 +484,10 @@ def _row(piece: Piece, numbers: Sequence[Scalar | tuple[int]], specs: Sequence[S
         array = number_array(primitive, kinds, at, fixed[0])
         places[at] = [fixed[0] if array is None else array]
     if fixed or own >= 0:
-        return Row(WITH_NUMBERS, function, tuple(places), None, primitive)
+        return TemplateInstruction(WITH_NUMBERS, function, tuple(places), None, primitive)
     if arity in (ONE, TWO):
-        return Row(arity, function, operands[0], operands[-1], primitive)
-    return Row(ANY, function, operands, (), primitive)
+        return TemplateInstruction(arity, function, operands[0], operands[-1], primitive)
+    return TemplateInstruction(ANY, function, operands, (), primitive)
 
 
 def _first(value: Any, *_others: object) -> Any:
@@ -505,13 +511,13 @@ class ListSink:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        made = self._made = Instructions(program)
+        made = self._made = InstructionList(program)
         self._code = made.code
-        self._numbers = Numbers(program.literals)
+        self._numbers = ConstantPool(program.literals)
         self._fixed: dict[Any, int] = {}
         self._next = len(program.avals)
 
-    def finish(self, outputs: Sequence[int]) -> Instructions:
+    def finish(self, outputs: Sequence[int]) -> InstructionList:
         """Return the instructions, with the indices of the outputs."""
         made, program = self._made, self._program
         primitives, count = program.columns.primitives, len(program.avals)
@@ -528,7 +534,7 @@ class ListSink:
             foreign = (
                 primitive is None or primitive is INPUT or primitive is CONSTANT or primitive.view
             )
-            copied.append(foreign or type(primitive) is Given or place in seen)
+            copied.append(foreign or type(primitive) is Precomputed or place in seen)
             seen.add(place)
         return made.finish(outputs, copied, self._numbers.tail, self._next, prunes=True)
 
@@ -542,7 +548,7 @@ class ListSink:
 
     # -- forward -------------------------------------------------------------------------------
 
-    def begin(self, walked: Walked) -> None:
+    def begin(self, walked: ForwardWalk) -> None:
         """Raise `NeedsTape` for programs that must not run as recorded.
 
         The recording holds precomputed values. If these are large, residuals that depend only on
@@ -552,7 +558,10 @@ class ListSink:
         for primitive in program.kinds:
             if primitive.holds is not None or primitive.effects or primitive.kept is not None:
                 raise NeedsTape
-            if type(primitive) is Given and sum([aval.nbytes for aval in program.avals]) >= SMALL:
+            if (
+                type(primitive) is Precomputed
+                and sum([aval.nbytes for aval in program.avals]) >= SMALL
+            ):
                 raise NeedsTape
 
     def order(self, program: Program) -> Sequence[int]:
@@ -566,7 +575,7 @@ class ListSink:
 
     def own(self, k: int, primitive: Primitive, operands: Operands, params: Params) -> None:
         """Write an operation of the program."""
-        if type(primitive) is Given:
+        if type(primitive) is Precomputed:
             if primitive.many:
                 raise NeedsTape
             # The recording holds the value: no recomputation.
@@ -576,11 +585,11 @@ class ListSink:
         else:
             _write(self._made, self._numbers, k, called(primitive, params))
 
-    def derived(self, k: int, template: Template, walked: Walked) -> list[int]:
+    def derived(self, k: int, template: Template, walked: ForwardWalk) -> list[int]:
         """Write an operation of the program that has a template, and its residuals."""
         columns = self._program.columns
         operands = columns.operands[k]
-        rows: Rows | None = template.kernel
+        rows: TemplateInstructions | None = template.kernel
         if rows is None:
             rows = template.kernel = _rows(template, columns.primitives[k], columns.params[k])
         slots = [*operands, k, -1]
@@ -593,7 +602,7 @@ class ListSink:
             self.replay(template, 0, template.ahead, slots, k)
         return slots
 
-    def by_rule(self, k: int, walked: Walked) -> NoReturn:
+    def by_rule(self, k: int, walked: ForwardWalk) -> NoReturn:
         """Raise `NeedsTape`: a rule takes tracers."""
         raise NeedsTape
 
@@ -618,7 +627,7 @@ class ListSink:
 
     def replay(self, template: Template, first: int, end: int, slots: list[int], k: int) -> None:
         """Write the pieces ``first`` to ``end`` of a template."""
-        rows: Rows = template.kernel
+        rows: TemplateInstructions = template.kernel
         code, made, place = self._code, self._made, self._next
         for row in rows.pieces[first:end]:
             kind, function, a, b, primitive = row
@@ -635,7 +644,9 @@ class ListSink:
             place += 1
         self._next = place
 
-    def _instruction(self, row: Row, slots: list[int]) -> tuple[int, Callable[..., Any], Any, Any]:
+    def _instruction(
+        self, row: TemplateInstruction, slots: list[int]
+    ) -> tuple[int, Callable[..., Any], Any, Any]:
         """Return an instruction, without its result, for an operation with numbers, without
         operands, or with more than two.
         """

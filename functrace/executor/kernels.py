@@ -254,7 +254,7 @@ def _broadcast_to(params: Params) -> Kernel:
 
 def broadcasted(x: Array | Scalar, shape: tuple[int, ...]) -> Any:
     """Return ``np.broadcast_to``; for a single number in 0.6 us, against 2.5."""
-    x = np.asarray(x)  # a packed array (`functrace.control.residuals.Packed`) unpacks itself
+    x = np.asarray(x)  # a packed array (`functrace.control.residuals.PackedArray`) unpacks itself
     if x.ndim:
         return np.broadcast_to(x, shape)
     out = np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))

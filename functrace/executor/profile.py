@@ -1,6 +1,6 @@
 """Profiles: time, costs and source lines of the operations of a plan.
 
-`Watched` is a backend that compiles like `NumPySource`, and reads a clock before and after every
+`ProfilingBackend` is a backend that compiles like `NumPySource`, and reads a clock before and after every
 operation, also in sub-programs. The program is also timed without clocks, so that a profile can
 report their overhead. The public function is `functrace.debug.profile`.
 
@@ -28,7 +28,7 @@ from functrace.ir.cost import EquationCost, program_cost, shown
 from functrace.ir.parts import Compiled
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
-from functrace.ir.structures import Blocks
+from functrace.ir.structures import FusionGroup
 from functrace.ops.blas import one_thread
 from functrace.passes import LAST, LATE, Pass, applied, optimized
 from functrace.source import Source, printable
@@ -40,7 +40,7 @@ MOST_RUNS = 1_000
 
 @final
 @dataclass(frozen=True, slots=True)
-class Row:
+class OperationTime:
     """Time and cost of one operation, or of several that run together.
 
     Args:
@@ -84,7 +84,7 @@ class Row:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Line:
+class LineTime:
     """Time of a line of user code, over all its operations.
 
     Args:
@@ -125,7 +125,7 @@ class Profile:
     watched: float
     runs: int
     peak_bytes: int
-    rows: tuple[Row, ...]
+    rows: tuple[OperationTime, ...]
 
     @property
     def flops(self) -> int:
@@ -138,7 +138,7 @@ class Profile:
         return sum(row.bytes for row in self.rows if not row.depth)
 
     @property
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[LineTime, ...]:
         """The lines of user code, slowest first; operations in sub-programs count for their own
         lines.
         """
@@ -155,7 +155,7 @@ class Profile:
                 else (row.source.short, printable(row.source.expression))
             )
             seconds[where] = seconds.get(where, 0.0) + max(0.0, row.seconds - inner)
-        found = [Line(place, text, spent) for (place, text), spent in seconds.items()]
+        found = [LineTime(place, text, spent) for (place, text), spent in seconds.items()]
         return tuple(sorted(found, key=lambda line: -line.seconds))
 
     def svg(self) -> str:
@@ -185,7 +185,7 @@ def profile_program(
     flat = optimized(Runner(program).flat, (*applied(passes), *LATE, *LAST))
     whole = planned(flat)
     plain = NUMPY.compile(whole)
-    backend = Watched()
+    backend = ProfilingBackend()
     watched = backend.compile(whole)
     for run in (plain, watched):  # a first run without measurement: it initializes caches
         run_compiled(run, arguments)
@@ -222,7 +222,7 @@ def _timed(run: Compiled, arguments: Sequence[Array]) -> float:
 
 @final
 @dataclass(eq=False, slots=True)
-class Entry:
+class StepTime:
     """A step of a plan, its accumulated time, and the compiled sub-programs of its operation."""
 
     plan: Plan
@@ -233,13 +233,13 @@ class Entry:
 
 
 @final
-class Watched:
+class ProfilingBackend:
     """The profiling backend; see the module's docstring."""
 
     def __init__(self) -> None:
         self.policy = NUMPY_POLICY
-        self.entries: list[Entry] = []
-        self.of: dict[int, list[Entry]] = {}
+        self.entries: list[StepTime] = []
+        self.of: dict[int, list[StepTime]] = {}
         """Entries of a compiled program, by its id."""
         self._made: list[Compiled] = []
         self._inner: dict[int, list[Compiled]] = {}
@@ -252,7 +252,7 @@ class Watched:
 
     def compile(self, plan: Plan) -> Compiled:
         """Compile a plan with a clock after each operation."""
-        entries = [Entry(plan, step) for step in plan.steps]
+        entries = [StepTime(plan, step) for step in plan.steps]
         self.entries.extend(entries)
 
         def tick(number: int, before: float) -> float:
@@ -272,13 +272,15 @@ class Watched:
         return run
 
 
-def _rows(backend: Watched, run: Compiled, seconds: dict[int, float], depth: int) -> Iterator[Row]:
+def _rows(
+    backend: ProfilingBackend, run: Compiled, seconds: dict[int, float], depth: int
+) -> Iterator[OperationTime]:
     """Yield the rows of a compiled program."""
     entries = backend.of[id(run)]
     costs = _costs(entries[0].plan.program) if entries else {}
     for entry in entries:
         step, cost = entry.step, costs[entry.step.first]
-        if type(step.structure) is Blocks:
+        if type(step.structure) is FusionGroup:
             yield from _group_rows(entry, seconds[id(entry)], costs, depth)
             continue
         moved = 0 if _is_view(entry.plan, step.first, step.into) else cost.bytes
@@ -287,7 +289,7 @@ def _rows(backend: Watched, run: Compiled, seconds: dict[int, float], depth: int
             if entry.bodies
             else cost.text.partition("\n")[0]
         )
-        yield Row(
+        yield OperationTime(
             text,
             seconds[id(entry)],
             entry.runs,
@@ -301,8 +303,8 @@ def _rows(backend: Watched, run: Compiled, seconds: dict[int, float], depth: int
 
 
 def _group_rows(
-    entry: Entry, seconds: float, costs: dict[int, EquationCost], depth: int
-) -> Iterator[Row]:
+    entry: StepTime, seconds: float, costs: dict[int, EquationCost], depth: int
+) -> Iterator[OperationTime]:
     """Yield the row of a group that runs block by block, and estimated rows of its operations."""
     step = entry.step
     (body,) = step.bodies
@@ -312,11 +314,11 @@ def _group_rows(
         [aval.nbytes for aval in (*operands, *[program.avals[j] for j in entry.plan.results(step)])]
     )
     text = f"{cost.text.partition(' {')[0]} {{…}}"
-    yield Row(
+    yield OperationTime(
         text, seconds, entry.runs, moved * entry.runs, cost.flops * entry.runs, cost.source, depth
     )
     inner = _costs(body.program)
-    assert isinstance(step.structure, Blocks)
+    assert isinstance(step.structure, FusionGroup)
     blocks = _blocks_of_ones(body.program, step.structure)
     weights = [_seconds_of_block(body.program, part.first, blocks) for part in body.steps]
     total = sum(weights) or 1.0
@@ -324,7 +326,7 @@ def _group_rows(
         own = inner[part.first]
         size = 0 if _is_view(body, part.first, part.into) else own.bytes
         text, share = own.text.partition("\n")[0], seconds * weight / total
-        yield Row(
+        yield OperationTime(
             text,
             share,
             entry.runs,
@@ -336,7 +338,7 @@ def _group_rows(
         )
 
 
-def _blocks_of_ones(program: Program, blocks: Blocks) -> dict[int, Array]:
+def _blocks_of_ones(program: Program, blocks: FusionGroup) -> dict[int, Array]:
     """Return an array of ones for every variable of a group's body, in the size of a block."""
     if not blocks.rows:
         return {i: np.ones(aval.shape, aval.dtype) for i, aval in enumerate(program.avals)}

@@ -14,7 +14,7 @@ from functrace.ir.cost import shown
 from functrace.source import printable
 
 if TYPE_CHECKING:
-    from functrace.executor.profile import Profile, Row
+    from functrace.executor.profile import Profile, OperationTime
 
 WIDTH, ROW, BAR_LEFT, BAR_WIDTH = 960, 20, 150, 240
 MOST_ROWS = 60
@@ -105,7 +105,7 @@ def profile_svg(profile: Profile) -> str:
     )
 
 
-def _facts(row: Row) -> str:
+def _facts(row: OperationTime) -> str:
     """Return the tooltip of a bar."""
     rates = f"{shown(row.bytes)}B, {shown(row.bandwidth)}B/s, {shown(row.flops)}flop, {shown(row.speed)}flop/s"
     return f"{row.text}: {row.time}, {row.runs} times; {rates}"

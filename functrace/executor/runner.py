@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from functrace.executor import interpreter
-from functrace.executor.inner_calls import Inner, fresh
-from functrace.executor.interpreter import Instructions, ListSink
+from functrace.executor.inner_calls import CallableProgram, fresh
+from functrace.executor.interpreter import InstructionList, ListSink
 from functrace.executor.parallel.operations import spread_operations
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Position, Program
@@ -147,7 +147,7 @@ class Runner:
         *,
         is_flat: bool = False,
         make: Callable[[], Program] | None = None,
-        listed: Instructions | None = None,
+        listed: InstructionList | None = None,
     ) -> None:
         self._make = make
         self._program = program if program is None or is_flat else without_given(program)
@@ -156,7 +156,7 @@ class Runner:
         self._flat: Program | None = self._program if is_flat else None
         self._folded: Program | None = None
         self._heavy: bool | None = None if listed is None else False
-        self._inner: Inner | None = None
+        self._inner: CallableProgram | None = None
         self._listed = listed
 
     @classmethod
@@ -245,7 +245,7 @@ class Runner:
         """Run on traced values: record a call, or else all operations; returns fresh handles."""
         inner = self._inner
         if inner is None:
-            inner = self._inner = Inner(self.folded)
+            inner = self._inner = CallableProgram(self.folded)
         found = inner.recorded(arguments, lines)
         return (
             [fresh(result) for result in evaluate_program(self.folded, arguments, lines)]

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeAlias, final
 
 import numpy as np
 
-from functrace.caches import Facts, shared
+from functrace.caches import MemoTable, shared
 from functrace.errors import DtypeError, ShapeError
-from functrace.ir.unknown import Unknown
+from functrace.ir.unknown import SymbolicNumber
 from functrace.locks import Lock
 from functrace.typing import Array, Scalar
 
@@ -48,7 +48,7 @@ gone.
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], ShapeDtype] = weakref.WeakValueDictionary()
 _interning = Lock()
 
-_recent = Facts("avals asked for lately", 4096)
+_recent = MemoTable("avals asked for lately", 4096)
 """Recent avals by shape and dtype: a cache in front of the weak dictionary, which takes 0.5 us."""
 
 
@@ -89,7 +89,7 @@ class ShapeDtype:
         made = object.__new__(cls)
         object.__setattr__(made, "shape", tuple(map(_size, shape)))
         object.__setattr__(made, "dtype", dtype)
-        is_known = Unknown not in map(type, made.shape)
+        is_known = SymbolicNumber not in map(type, made.shape)
         object.__setattr__(
             made, "is_large", is_known and math.prod(made.shape) * dtype.itemsize >= LARGE
         )
@@ -122,7 +122,7 @@ class ShapeDtype:
 
 
 def _size(n: SupportsIndex) -> int:
-    if type(n) is Unknown:
+    if type(n) is SymbolicNumber:
         return n  # type: ignore[return-value]
     n = operator.index(n)
     if n < 0:

@@ -11,7 +11,7 @@ from typing import Any, cast, final
 
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.program import Program
-from functrace.ir.unknown import NotKnown, Unknown, reading
+from functrace.ir.unknown import NeedsConcreteNumber, SymbolicNumber, reading
 
 Filling = Callable[[Sequence[Any]], Any]
 """Function from concrete numbers, by position, to a param or aval with these numbers."""
@@ -30,7 +30,7 @@ def filling(param: object) -> Filling | None:
         >>> fill([7])
         (14, (7, None))
     """
-    if type(param) is Unknown:
+    if type(param) is SymbolicNumber:
         return reading(param)
     if type(param) is tuple:
         return _filling_all(cast("tuple[object, ...]", param))
@@ -42,7 +42,7 @@ def filling(param: object) -> Filling | None:
         parts = _filling_all((bounds.start, bounds.stop, bounds.step))
         return None if parts is None else lambda given: slice(*parts(given))
     if isinstance(param, Program):
-        raise NotKnown
+        raise NeedsConcreteNumber
     return None
 
 
@@ -62,7 +62,7 @@ _PLACES = range(1 << 20)
 
 
 @final
-class Template:
+class ProgramTemplate:
     """A program with symbolic numbers.
 
     Args:

@@ -206,7 +206,7 @@ class _Decoder:
             raise ParseError(
                 f"the program's name is {shortened(name)}", fix="use printable characters"
             )
-        tape = _Tape()
+        tape = _LoadedTape()
         for entry in _list(inputs, "the inputs"):
             var, aval = _record(entry, ("name", "aval"), "an input")
             tape.write(tape.builder.input(aval_named(aval)), var)
@@ -254,7 +254,7 @@ class _Decoder:
             raise ParseError(f"{what} is not the one that was saved", fix=_TOGETHER)
         return data
 
-    def equation(self, tape: _Tape, entry: Json, depth: int) -> None:
+    def equation(self, tape: _LoadedTape, entry: Json, depth: int) -> None:
         """Read an equation onto the tape."""
         data = dict(_object(entry, "an equation"))
         source = data.pop("source", None)
@@ -284,7 +284,7 @@ class _Decoder:
         if source is not None:
             tape.positions[first] = self.position(source), 0
 
-    def operand(self, tape: _Tape, data: Json) -> int:
+    def operand(self, tape: _LoadedTape, data: Json) -> int:
         """Read an operand: a variable's number, or a literal."""
         if type(data) is not dict:
             return tape.variable(data)
@@ -345,7 +345,7 @@ class _Decoder:
                 raise ParseError(what, fix="write the program again with this functrace")
 
 
-class _Tape:
+class _LoadedTape:
     """Tape of one program that is being read: variables are numbered in order of definition."""
 
     def __init__(self) -> None:

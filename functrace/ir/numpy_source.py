@@ -57,7 +57,7 @@ Spelling = Callable[[Sequence[str], Sequence[str]], list[str]]
 function from the names of operands and results to lines of source.
 
 ``written`` first reserves the names of all functions and local variables that the lines need
-(`Writer.program`, `Writer.expression`, `Writer.local`), so that the program's variables avoid
+(`SourceWriter.program`, `SourceWriter.expression`, `SourceWriter.local`), so that the program's variables avoid
 them."""
 _FIX = "give the primitive written=, a NumPy template such as 'np.sum({0}, axis={axes})'"
 
@@ -73,7 +73,7 @@ def program_source(program: Program, name: str | None = None) -> str:
         ProgramError: if a primitive's eval rule has no source that runs on its own, or a constant
             is a traced value.
     """
-    writer = Writer()
+    writer = SourceWriter()
     function = writer.function(program, name or program.name)
     imports = ["import numpy as np", *sorted(writer.imports - {"import numpy as np"})]
     imports.sort(key=lambda line: line == "import numpy as np")
@@ -109,7 +109,7 @@ Expressed: TypeAlias = "Static | Array | list[Any] | set[Any] | frozenset[Any] |
 """Values spelled as expressions: params, and globals that functions refer to."""
 
 
-class Writer:
+class SourceWriter:
     """Collects imports, module-level constants and helpers under unique names."""
 
     def __init__(self) -> None:
@@ -425,7 +425,7 @@ class Writer:
         closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         held = [f"{k}={self.expression(cell.cell_contents, what)}" for k, cell in closure.items()]
         tree.name = name if not held else own
-        source = ast.unparse(_Renamed(renamed).visit(tree))
+        source = ast.unparse(_RenameModule(renamed).visit(tree))
         if held:
             maker = self.free(f"_make{name if name.startswith('_') else '_' + name}")
             lines = textwrap.indent("\n".join([source, "", f"return {own}"]), "    ")
@@ -457,7 +457,7 @@ class Writer:
         return constant
 
 
-class _Renamed(ast.NodeTransformer):
+class _RenameModule(ast.NodeTransformer):
     """Replaces the names of a helper's module by those of the generated module."""
 
     def __init__(self, names: dict[str, str]) -> None:
@@ -471,7 +471,7 @@ class _Renamed(ast.NodeTransformer):
         return ast.copy_location(ast.parse(new, mode="eval").body, node)
 
 
-class _Bare(ast.NodeTransformer):
+class _StripAnnotations(ast.NodeTransformer):
     """Removes annotations and docstrings."""
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
@@ -521,7 +521,7 @@ def _function_tree(function: FunctionType, what: str) -> ast.FunctionDef:
         raise ProgramError(
             f"the source of {what} ({function.__name__}) cannot be told apart", fix=_FIX
         )
-    return _Bare().visit(ast.fix_missing_locations(found[0]))
+    return _StripAnnotations().visit(ast.fix_missing_locations(found[0]))
 
 
 def _is_body_of(node: ast.Lambda, code: CodeType) -> bool:

@@ -158,7 +158,7 @@ class _Parser:
 
     def program(self) -> Program:
         """Parse ``name(inputs) { lines }``."""
-        return _Listing(self).read()
+        return _ParsedTape(self).read()
 
     def variable(self) -> tuple[str, ShapeDtype]:
         """Parse ``x: f64[3]``."""
@@ -338,7 +338,7 @@ class _Parser:
         return value
 
 
-class _Listing:
+class _ParsedTape:
     """Tape of one program that is being parsed, and its names of variables."""
 
     def __init__(self, parser: _Parser) -> None:

@@ -9,7 +9,7 @@ A primitive has five required rules, always in this order:
 * ``jvp(primals, outputs, tangents, *params)`` returns the tangents of the outputs. Tangents of
   inactive operands are ``None``, and the rule is not called if all of them are. `LINEAR` stands for
   "the same primitive on the tangent", `ZERO` for "no derivative: the output is piecewise constant".
-  A primitive with sub-programs has a `Joint` rule.
+  A primitive with sub-programs has a `ReplacingJvp` rule.
 * ``transpose(cotangent, *operands, *params)`` returns one cotangent (or ``None``) per operand.
 Linear operands
   are passed as `LinearOperand`, the others as values.
@@ -41,7 +41,7 @@ from functrace.typing import Array
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-    from functrace.ir.numpy_source import Spelling, Writer
+    from functrace.ir.numpy_source import Spelling, SourceWriter
     from functrace.ir.program import Program
     from functrace.ir.structures import Lowering
     from functrace.ir.tape import Spec
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     TransposeRule = Callable[Concatenate[Any, ...], Any]
     OntoRule = Callable[Concatenate[Any, Sequence[Array | None] | None, ...], Any]
     BatchRule = Callable[Concatenate[Values, Flags, ...], Any]
-    Written = Callable[Concatenate[Writer, Sequence[Spec], ...], Spelling]
+    Written = Callable[Concatenate[SourceWriter, Sequence[Spec], ...], Spelling]
     Runs = Sequence[Sequence[tuple[int, Program]]]
 
 WRITTEN_AS = "functrace_written_as"
@@ -72,7 +72,7 @@ WRITTEN_AS = "functrace_written_as"
 
 @final
 @dataclass(frozen=True, slots=True)
-class Absent:
+class NoRule:
     """A rule that cannot exist; calling it raises with the declared reason and fix."""
 
     because: str
@@ -83,7 +83,7 @@ class Absent:
         raise NotDifferentiableError(self.because, fix=self.instead)
 
 
-def absent(*, because: str, instead: str) -> Absent:
+def absent(*, because: str, instead: str) -> NoRule:
     """Declare that a rule of a primitive cannot exist.
 
     Args:
@@ -99,12 +99,12 @@ def absent(*, because: str, instead: str) -> Absent:
         >>> ft.ir.absent(because="rounding has no derivative", instead="use functrace.stop_gradient").because
         'rounding has no derivative'
     """
-    return Absent(because, instead)
+    return NoRule(because, instead)
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Marker:
+class RuleMarker:
     """A rule that the transform implements (`LINEAR`, `ZERO`)."""
 
     word: str
@@ -114,16 +114,16 @@ class Marker:
         raise AssertionError(f"the marker {self.word} is read, never called")
 
 
-LINEAR = Marker("LINEAR")
+LINEAR = RuleMarker("LINEAR")
 """jvp rule of a primitive that is linear in the operand that carries derivatives."""
 
-ZERO = Marker("ZERO")
+ZERO = RuleMarker("ZERO")
 """jvp rule of a primitive whose output is piecewise constant (``floor``, ``sign``, comparisons)."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Joint:
+class ReplacingJvp:
     """jvp rule of a primitive with sub-programs: new operations replace it in the derivative.
 
     Both functions are called as ``(primals, tangents, *params)``, with ``None`` for inactive
@@ -145,7 +145,7 @@ class Joint:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Onto:
+class AccumulatingTranspose:
     """transpose rule of a primitive with sub-programs: it adds to the existing cotangents.
 
     So cotangents are summed in the same order as without the primitive around the operations, with
@@ -165,7 +165,7 @@ class Onto:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Holds:
+class SubPrograms:
     """Description of a primitive's sub-programs, for all code that walks programs.
 
     All functions get the params last. Sub-programs are params, or elements of tuples in params.
@@ -330,9 +330,9 @@ class Primitive:
     name: str
     eval: Rule
     aval: Callable[..., ShapeDtype | tuple[ShapeDtype, ...]]
-    jvp: JvpRule | Marker | Joint | Absent
-    transpose: TransposeRule | Onto | Absent
-    batch: BatchRule | Absent
+    jvp: JvpRule | RuleMarker | ReplacingJvp | NoRule
+    transpose: TransposeRule | AccumulatingTranspose | NoRule
+    batch: BatchRule | NoRule
     params: tuple[str, ...] = ()
     many: bool = False
     view: bool = False
@@ -346,7 +346,7 @@ class Primitive:
     kept: Callable[..., bool] | None = None
     fails: Callable[..., bool] | None = None
     check: Callable[Concatenate[Callable[[int], Any], ...], None] | None = None
-    holds: Holds | None = None
+    holds: SubPrograms | None = None
     by_rule: bool = False
     mapped: Callable[Concatenate[Sequence[bool], ...], Sequence[bool]] | None = None
     scratch: float = 0.0

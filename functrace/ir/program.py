@@ -40,10 +40,10 @@ from functrace.ir.tape import Builder, Columns, Op, Spec
 from functrace.ir.walk import Schedule, aliasing_outputs, reachable
 from functrace.keys import exact_bytes
 from functrace.locks import Lock, cached_property
-from functrace.source import Place, Source, printable
+from functrace.source import SourceLine, Source, printable
 from functrace.typing import Scalar
 
-Position = tuple[CodeType | Place, int] | int | None
+Position = tuple[CodeType | SourceLine, int] | int | None
 """Code and offset of one instruction; in cached programs the number of a variable, resolved by the
 caller that runs them (see Note [Positions in cached programs] in tracing/lines.py)."""
 
@@ -498,7 +498,7 @@ class Program:
 
     def position(
         self, variable: int, lines: Sequence[Position] = ()
-    ) -> tuple[CodeType | Place, int] | None:
+    ) -> tuple[CodeType | SourceLine, int] | None:
         """Return the position in the user's code that a variable came from.
 
         Args:
@@ -546,7 +546,7 @@ class Program:
 
     def _assigned_names(self) -> dict[int, str]:
         """Return the user's variables: of one line's operations, the last one is stored."""
-        runs: dict[tuple[CodeType | Place, int], list[int]] = {}
+        runs: dict[tuple[CodeType | SourceLine, int], list[int]] = {}
         before = -1
         for i, position in enumerate(self.positions[: len(self.avals)]):
             if self.ops[i][0] is CONSTANT or self.ops[i][0] is RESULT or i in self.input_ids:
@@ -809,7 +809,7 @@ class Program:
         return self.with_constants(self._written_constants(lambda array: np.copy(array)[()]))
 
     def __reduce__(self) -> Any:
-        """Pickle without derived data; positions become lines (`functrace.source.Place`).
+        """Pickle without derived data; positions become lines (`functrace.source.SourceLine`).
 
         Raises:
             ProgramError: if a constant is a traced value, or a param exists in this process only.
@@ -933,7 +933,7 @@ def placed(positions: Sequence[Position]) -> tuple[Position, ...]:
             key = (id(position[0]), position[1])
             if key not in places:
                 source = Source(*position)
-                places[key] = (Place(source.file, source.line, source.function), 0)
+                places[key] = (SourceLine(source.file, source.line, source.function), 0)
             position = places[key]
         found.append(position)
     return tuple(found)

@@ -31,7 +31,7 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ir.serial import LONGEST_NUMBER
 from functrace.ir.tape import Builder, infer
-from functrace.source import Place
+from functrace.source import SourceLine
 
 _LARGEST_LINE = 2**31
 _AVAL = re.compile(r"([a-z]+[0-9]*)\[((?:[0-9]{1,19}(?:,[0-9]{1,19}){0,63})?)\]")
@@ -184,7 +184,7 @@ def integer(digits: str) -> int:
 
 def place(
     file: object, line: object, function: object = "<program>", root: str | None = None
-) -> Place:
+) -> SourceLine:
     """Read a position: files below a root keep their paths, others only their last part."""
     if not (
         isinstance(file, str)
@@ -204,8 +204,8 @@ def place(
     if root is not None:
         path = os.path.normpath(os.path.join(root, file))
         if path.startswith(root.rstrip(os.sep) + os.sep):
-            return Place(path, line, function)
-    return Place(PurePath(file).name or file, line, function)
+            return SourceLine(path, line, function)
+    return SourceLine(PurePath(file).name or file, line, function)
 
 
 def shortened(value: object) -> str:

@@ -1,7 +1,7 @@
 """Structures: how an operation runs its sub-programs, as data that every backend reads.
 
 A primitive with sub-programs returns a `Lowering`: the sub-programs to compile, and their
-structure, which is a `Loop`, a `Branch`, a fusion group (`Blocks`), or, where no description fits,
+structure, which is a `Loop`, a `Branch`, a fusion group (`FusionGroup`), or, where no description fits,
 a `HostCall`. control/joining.py runs a structure in Python; backends generate their own code for
 it.
 
@@ -146,7 +146,7 @@ class HostCall(NamedTuple):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class FusionGroup:
     """A fusion group: an operation with one body, and how that body may be split into tiles
     (blocks).
 
@@ -162,7 +162,7 @@ class Blocks:
     has_products: bool = False
 
 
-Structure: TypeAlias = Loop | Branch | Blocks | HostCall
+Structure: TypeAlias = Loop | Branch | FusionGroup | HostCall
 
 
 class Lowering(NamedTuple):

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, final, overload
 
-from functrace.caches import Bounded, Facts, Kept
+from functrace.caches import BoundedCache, MemoTable, CacheEntry
 from functrace.ir.aval import Constant, ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.typing import Scalar
@@ -39,16 +39,16 @@ Spec = ShapeDtype | type[Any]
 """Argument of an aval rule for an operand: its aval, or the Python type of a literal."""
 
 _MOST_INFERRED = 20_000
-inferred = Facts("avals of results", _MOST_INFERRED)
+inferred = MemoTable("avals of results", _MOST_INFERRED)
 """Avals of results by (primitive, operand specs, params)."""
-at_sight = Facts("avals of results, for hot paths", _MOST_INFERRED)
+at_sight = MemoTable("avals of results, for hot paths", _MOST_INFERRED)
 """The same by (primitive, spec, spec), or (primitive, spec, params): a shorter key is faster."""
-failing = Facts("avals of results that may fail", _MOST_INFERRED)
+failing = MemoTable("avals of results that may fail", _MOST_INFERRED)
 """The same for operations that may fail on values, which must not be recorded on the fast path."""
 
 
 @final
-class _Avals(Kept):
+class _Avals(CacheEntry):
     """Avals of the results of an operation with sub-programs, cached under it.
 
     The key is compared by hash: a recursive custom rule becomes equal to others once it is defined.
@@ -62,7 +62,7 @@ class _Avals(Kept):
         self.avals = avals
 
 
-_held: Bounded[_Avals] = Bounded(
+_held: BoundedCache[_Avals] = BoundedCache(
     "avals of results of operations that hold programs", 32 << 20, _MOST_INFERRED
 )
 

@@ -1,11 +1,11 @@
 """Symbolic sizes and scalars, with recorded guards: one program for many sizes, positions and
 exponents.
 
-Code that runs with an `Unknown` in place of a number traces a program that contains the symbol.
+Code that runs with an `SymbolicNumber` in place of a number traces a program that contains the symbol.
 Each comparison of the number, such as ``n == 1``, is evaluated for an example value and recorded as
-a guard (`Questions`): the program is valid for all numbers with the same results, since the trace
+a guard (`Comparisons`): the program is valid for all numbers with the same results, since the trace
 read nothing else of them. A use that cannot be recorded, such as a size that NumPy itself reads,
-raises `NotKnown`.
+raises `NeedsConcreteNumber`.
 
     >>> guards = Questions()
     >>> n = guards.size(0, 12)  # some size, 12 for example
@@ -35,14 +35,14 @@ MOST_QUESTIONS = 12
 """Maximum number of guards; checking more costs more than tracing the program again."""
 
 
-class NotKnown(BaseException):
+class NeedsConcreteNumber(BaseException):
     """Signal that a concrete number is needed. No `Exception`: calling code must not handle it as a
     failure of its own.
     """
 
 
 @final
-class Question:
+class Comparison:
     """A comparison of two numbers that a trace has evaluated: one guard condition.
 
     Args:
@@ -65,7 +65,7 @@ class Question:
 
 
 @final
-class Questions:
+class Comparisons:
     """Guards of a trace: the comparisons of symbolic numbers while a program was traced, with their
     results.
     """
@@ -73,18 +73,18 @@ class Questions:
     __slots__ = ("_asked", "_made", "is_closed")
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[Any, ...], tuple[Question, bool]] = {}
-        self._made: dict[tuple[Any, ...], Unknown] = {}
+        self._asked: dict[tuple[Any, ...], tuple[Comparison, bool]] = {}
+        self._made: dict[tuple[Any, ...], SymbolicNumber] = {}
         self.is_closed = False
-        """True if a comparison that is not recorded yet raises `NotKnown`."""
+        """True if a comparison that is not recorded yet raises `NeedsConcreteNumber`."""
 
-    def size(self, place: int, example: int) -> Unknown:
+    def size(self, place: int, example: int) -> SymbolicNumber:
         """Return a symbolic size or position: not 0 or 1, and no two are equal."""
-        return Unknown(self, example, None, (place,), is_size=True)
+        return SymbolicNumber(self, example, None, (place,), is_size=True)
 
-    def number(self, place: int, example: float) -> Unknown:
+    def number(self, place: int, example: float) -> SymbolicNumber:
         """Return a symbolic number."""
-        return Unknown(self, example, None, (place,))
+        return SymbolicNumber(self, example, None, (place,))
 
     def ask(self, relation: Callable[[Any, Any], bool], a: object, b: object) -> bool:
         """Evaluate a comparison for the example values, and record it."""
@@ -92,25 +92,25 @@ class Questions:
         found = self._asked.get(key)
         if found is None:
             if self.is_closed or len(self._asked) == MOST_QUESTIONS:
-                raise NotKnown
+                raise NeedsConcreteNumber
             found = self._asked[key] = (
-                Question(relation, a, b),
+                Comparison(relation, a, b),
                 relation(_example(a), _example(b)),
             )
         return found[1]
 
-    def compute(self, function: Callable[..., Any], *operands: object) -> Unknown:
+    def compute(self, function: Callable[..., Any], *operands: object) -> SymbolicNumber:
         """Apply a pure function to numbers; return the same object for the same operands."""
         key = (function, *map(_name, operands))
         found = self._made.get(key)
         if found is None:
-            found = self._made[key] = Unknown(
+            found = self._made[key] = SymbolicNumber(
                 self, function(*map(_example, operands)), function, operands
             )
         return found
 
     @property
-    def asked(self) -> list[tuple[Question, bool]]:
+    def asked(self) -> list[tuple[Comparison, bool]]:
         """Recorded comparisons with their results, in order."""
         return [*self._asked.values()]
 
@@ -120,7 +120,7 @@ class Questions:
 
 
 @final
-class Unknown:
+class SymbolicNumber:
     """A symbolic number: it supports arithmetic and comparisons, and passes ``isinstance`` checks
     as int or float.
 
@@ -136,14 +136,14 @@ class Unknown:
 
     def __init__(
         self,
-        questions: Questions,
+        questions: Comparisons,
         example: float,
         function: Callable[..., Any] | None,
         operands: tuple[Any, ...],
         is_size: bool = False,
     ) -> None:
         if type(example) is not int and type(example) is not float:
-            raise NotKnown
+            raise NeedsConcreteNumber
         self._questions, self._example, self._function, self._operands = (
             questions,
             example,
@@ -163,14 +163,14 @@ class Unknown:
     __hash__ = object.__hash__
 
     def _computed(self, function: Callable[..., Any], *operands: object) -> Any:
-        if all(type(x) in (int, float, Unknown) for x in operands):
+        if all(type(x) in (int, float, SymbolicNumber) for x in operands):
             return self._questions.compute(function, *operands)
-        raise NotKnown
+        raise NeedsConcreteNumber
 
     def _asked(self, relation: Callable[[Any, Any], bool], a: object, b: object) -> bool:
-        if type(b) in (int, float, bool, Unknown):
+        if type(b) in (int, float, bool, SymbolicNumber):
             return self._questions.ask(relation, a, b)
-        raise NotKnown
+        raise NeedsConcreteNumber
 
     # -- comparisons ---------------------------------------------------------------------------
 
@@ -178,10 +178,11 @@ class Unknown:
         if other is self and type(self._example) is int:
             return True
         if self._is_size and (
-            (type(other) is int and 0 <= other <= 1) or (type(other) is Unknown and other._is_size)
+            (type(other) is int and 0 <= other <= 1)
+            or (type(other) is SymbolicNumber and other._is_size)
         ):
             return False
-        if type(other) not in (int, float, bool, Unknown):
+        if type(other) not in (int, float, bool, SymbolicNumber):
             return (
                 False
                 if other is None or isinstance(other, (str, tuple)) or other is Ellipsis
@@ -252,19 +253,19 @@ class Unknown:
     # -- uses that need a concrete number ------------------------------------------------------
 
     def __index__(self) -> NoReturn:
-        raise NotKnown
+        raise NeedsConcreteNumber
 
     __int__ = __float__ = __complex__ = __round__ = __trunc__ = __floor__ = __ceil__ = __index__
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
-        raise NotKnown
+        raise NeedsConcreteNumber
 
     def __reduce__(self) -> NoReturn:
-        raise NotKnown
+        raise NeedsConcreteNumber
 
     def __getattr__(self, name: str) -> NoReturn:
         if hasattr(self._example, name):
-            raise NotKnown
+            raise NeedsConcreteNumber
         raise AttributeError(f"{type(self._example).__name__!r} object has no attribute {name!r}")
 
     def __repr__(self) -> str:
@@ -282,15 +283,15 @@ def _divide_down(a: float, b: float) -> float:
 
 
 def _refuse() -> NoReturn:
-    raise NotKnown
+    raise NeedsConcreteNumber
 
 
 def _name(x: object) -> Any:
-    return (id(x),) if type(x) is Unknown else (type(x), x)
+    return (id(x),) if type(x) is SymbolicNumber else (type(x), x)
 
 
 def _example(x: object) -> Any:
-    return x._example if type(x) is Unknown else x
+    return x._example if type(x) is SymbolicNumber else x
 
 
 def reading(value: object) -> Callable[[Sequence[Any]], Any]:
@@ -302,7 +303,7 @@ def reading(value: object) -> Callable[[Sequence[Any]], Any]:
         >>> reading(2 * n)([7])
         14
     """
-    if type(value) is not Unknown:
+    if type(value) is not SymbolicNumber:
         return lambda given: value
     function, operands = value._function, value._operands
     if function is None:
@@ -317,6 +318,6 @@ def reading(value: object) -> Callable[[Sequence[Any]], Any]:
 def computed(function: Callable[..., Any], *numbers: object) -> Any:
     """Apply a pure function to numbers that may be symbolic."""
     for x in numbers:
-        if type(x) is Unknown:
+        if type(x) is SymbolicNumber:
             return x._questions.compute(function, *numbers)
     return function(*numbers)

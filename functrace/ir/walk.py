@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.tape import Columns, Op
-from functrace.source import Place
+from functrace.source import SourceLine
 
 Schedule = tuple[tuple[int, tuple[int, ...]], ...]
 
@@ -56,7 +56,7 @@ class Tape(Protocol):
         """The numbers among the operands."""
         ...
 
-    def position(self, variable: int) -> tuple[CodeType | Place, int] | None:
+    def position(self, variable: int) -> tuple[CodeType | SourceLine, int] | None:
         """Return the position in the user's code that made a variable, for warnings."""
         ...
 

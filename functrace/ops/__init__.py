@@ -15,14 +15,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, final
 
 from functrace.ir.primitive import Primitive, add_primitives
-from functrace.later import LaterTable
+from functrace.later import LazyTable
 
 if TYPE_CHECKING:
     import numpy as np
 
 
 @final
-class Primitives(LaterTable[str, Primitive]):
+class Primitives(LazyTable[str, Primitive]):
     """Primitives by name; the first missing name loads the primitives of SciPy's functions."""
 
     def __missing__(self, name: str) -> Primitive:

@@ -176,7 +176,7 @@ _POSIX = 1  # OpenBLAS's code for its own threads, not OpenMP
 
 
 @final
-class OneThread:
+class SingleThreadedBLAS:
     """Context that limits BLAS to the calling thread; see docs/decisions/0036.
 
     BLAS has one number of threads per process. It is restored once all threads have left the
@@ -228,7 +228,7 @@ class OneThread:
 
 
 @functools.lru_cache(maxsize=1)
-def one_thread() -> OneThread | None:
+def one_thread() -> SingleThreadedBLAS | None:
     """Return the context that limits NumPy's BLAS to the calling thread; ``None`` unless OpenBLAS.
 
     Cost:
@@ -250,6 +250,6 @@ def one_thread() -> OneThread | None:
     )
     if names is None or number((names[0], library))() != _POSIX:
         return None
-    made = OneThread(number((names[1], library)), known((names[2], library)))
+    made = SingleThreadedBLAS(number((names[1], library)), known((names[2], library)))
     after_fork(made.forget)
     return made

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from functrace.ir.primitive import Marker, Primitive
+from functrace.ir.primitive import RuleMarker, Primitive
 from functrace.tracing.binding import claimed
 from functrace.tracing.tracer import Tracer, Value
 from functrace.typing import Array
 
-ELEMENTWISE = Marker("ELEMENTWISE")
+ELEMENTWISE = RuleMarker("ELEMENTWISE")
 """batch rule of a primitive that broadcasts: align ranks, then the same primitive."""
 
 

@@ -36,9 +36,9 @@ from functrace.errors import DtypeError, ShapeError
 from functrace.ir.aval import ShapeDtype, broadcast_shapes
 from functrace.ir.primitive import (
     ZERO,
-    Absent,
+    NoRule,
     LinearOperand,
-    Marker,
+    RuleMarker,
     Operand,
     Primitive,
     Rule,
@@ -165,7 +165,7 @@ def _cast(x: Value, dtype: np.dtype[Any]) -> Any:
 
 def jvp_from(
     partials: tuple[Partial, ...], cast: Callable[[Values, Array], Sequence[Value]] | None = None
-) -> Rule | Marker:
+) -> Rule | RuleMarker:
     """Return the jvp rule of partial derivatives; see `elementwise`.
 
     Args:
@@ -199,8 +199,8 @@ def elementwise(
     name: str,
     ufunc: np.ufunc,
     *deriv: Partial,
-    jvp: Rule | Marker | None = None,
-    transpose: Rule | Absent | None = None,
+    jvp: Rule | RuleMarker | None = None,
+    transpose: Rule | NoRule | None = None,
     fails: Rule | None = None,
     check: Rule | None = None,
     flops: Rule | None = None,
@@ -224,7 +224,7 @@ def elementwise(
     if jvp is None:
         jvp = jvp_from(deriv, functools.partial(in_loop_dtypes, ufunc))
         home = next((partial.__module__ for partial in deriv if partial is not None), None)
-        if home is not None and not isinstance(jvp, Marker):
+        if home is not None and not isinstance(jvp, RuleMarker):
             jvp.__module__ = home  # the module with the primitive's name, for pickling
     return Elementwise(
         name,

@@ -1,7 +1,7 @@
 """Opaque user functions, called on plain arrays: NumPy, SciPy, numba or compiled code.
 
 Note [Foreign functions]
-    A `Foreign` function gets arrays of its own, which it may write into and keep; its results are
+    A `ForeignFunction` function gets arrays of its own, which it may write into and keep; its results are
     checked against the declaration, and copied, since a function may return a buffer that it
     reuses. It is declared pure, so a call with dead results is dropped; like other operations that
     may raise, it is called during recording if its operands have concrete values.
@@ -29,7 +29,7 @@ from functrace.tree import PyTreeSpec, flatten
 from functrace.tree.describing import difference
 
 if TYPE_CHECKING:
-    from functrace.ir.numpy_source import Spelling, Writer
+    from functrace.ir.numpy_source import Spelling, SourceWriter
 
 METHODS = ("sequential", "expand_dims", "broadcast_all")
 """Mapping of a foreign function: one call per example; one call on arrays whose missing batch axes
@@ -38,13 +38,13 @@ have size 1; one call on arrays that all have the batch axis."""
 Maps = tuple[tuple[int, tuple[bool, ...]], ...]
 """Batch axes of a call, from the first mapped one on: size, and which operands have it."""
 
-_made: ContextVar[tuple[Foreign, list[Any]] | None] = ContextVar(
+_made: ContextVar[tuple[ForeignFunction, list[Any]] | None] = ContextVar(
     "what a foreign function has just returned", default=None
 )
 
 
 @final
-class Foreign:
+class ForeignFunction:
     """A user function as a param of an operation.
 
     Args:
@@ -69,7 +69,7 @@ class Foreign:
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            isinstance(other, Foreign) and self.key == other.key and self.tree == other.tree
+            isinstance(other, ForeignFunction) and self.key == other.key and self.tree == other.tree
         )
 
     def __reduce__(self) -> Any:
@@ -110,7 +110,7 @@ class Foreign:
 
 
 @contextmanager
-def returning(foreign: Foreign, results: list[Any]) -> Iterator[None]:
+def returning(foreign: ForeignFunction, results: list[Any]) -> Iterator[None]:
     """Context in which a foreign function that was just called returns the same results again."""
     token = _made.set((foreign, results))
     try:
@@ -173,7 +173,7 @@ def _checked(leaf: Any, aval: ShapeDtype, what: str) -> Any:
 
 def _aval(*rest: Any) -> tuple[ShapeDtype, ...]:
     *_, foreign, results, maps, _method = rest
-    if type(foreign) is not Foreign:  # a text can name a ufunc, which is callable, too
+    if type(foreign) is not ForeignFunction:  # a text can name a ufunc, which is callable, too
         raise ProgramError(f"{foreign!r} is no foreign function", fix="use functrace.pure_callback")
     sizes = tuple([size for size, _ in reversed(maps)])
     return tuple([ShapeDtype((*sizes, *aval.shape), aval.dtype) for aval in results])
@@ -190,7 +190,7 @@ def _eval(*rest: Any) -> tuple[Any, ...]:
 
 
 def _sequential(
-    foreign: Foreign, values: Sequence[Any], results: Sequence[ShapeDtype], maps: Maps
+    foreign: ForeignFunction, values: Sequence[Any], results: Sequence[ShapeDtype], maps: Maps
 ) -> list[Any]:
     """Call the function once per example, along the last mapped axis first."""
     if not maps:
@@ -225,7 +225,9 @@ def _with_axes(value: Any, place: int, maps: Maps, *, broadcast: bool) -> Any:
     )
 
 
-def _jvp(primals: Values, outputs: Values, tangents: Tangents, foreign: Foreign, *_: Any) -> Any:
+def _jvp(
+    primals: Values, outputs: Values, tangents: Tangents, foreign: ForeignFunction, *_: Any
+) -> Any:
     if not any(y.dtype.kind in "fc" for y in outputs):
         return [None] * len(outputs)
     raise NotDifferentiableError(
@@ -239,7 +241,7 @@ def _jvp(primals: Values, outputs: Values, tangents: Tangents, foreign: Foreign,
 def _batch(
     operands: Values,
     is_batched: Flags,
-    foreign: Foreign,
+    foreign: ForeignFunction,
     results: tuple[ShapeDtype, ...],
     maps: Maps,
     method: str,
@@ -250,7 +252,9 @@ def _batch(
     )
 
 
-def _written(write: Writer, specs: Sequence[Spec], foreign: Foreign, *_: Any) -> Spelling:
+def _written(
+    write: SourceWriter, specs: Sequence[Spec], foreign: ForeignFunction, *_: Any
+) -> Spelling:
     raise ProgramError(
         f"the program calls the Python function {foreign.name}, whose source is not at hand",
         fix="run the program with functrace.evaluate; or leave the call out of what is written",
@@ -281,7 +285,7 @@ function on plain arrays.
 def _observed_batch(
     operands: Values,
     is_batched: Flags,
-    foreign: Foreign,
+    foreign: ForeignFunction,
     results: tuple[ShapeDtype, ...],
     maps: Maps,
     method: str,

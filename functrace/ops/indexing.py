@@ -39,7 +39,7 @@ from functrace.ir.primitive import (
     always,
     is_linear,
 )
-from functrace.ir.unknown import NotKnown, Unknown
+from functrace.ir.unknown import NeedsConcreteNumber, SymbolicNumber
 from functrace.ops import counts
 from functrace.ops.elementwise import where
 from functrace.ops.scattering import add_at
@@ -80,7 +80,7 @@ def _target(x: ShapeDtype, template: StaticIndex, arrays: tuple[Any, ...]) -> tu
                 f"an index array is {a}", fix="index with integers; np.nonzero makes them of a mask"
             )
     if any(
-        type(n) is Unknown
+        type(n) is SymbolicNumber
         for n in (*x.shape, *template, *(n for k in template if type(k) is tuple for n in k))
     ):
         return _target_of_unknown(x.shape, template, arrays)
@@ -126,7 +126,7 @@ def _target_of_unknown(
             axis += 1
         else:
             if not -shape[axis] <= entry < shape[axis]:
-                raise NotKnown
+                raise NeedsConcreteNumber
             axis += 1
     if not arrays:
         return tuple(found)
@@ -143,7 +143,7 @@ def _steps_of_unknown(size: int, start: int | None, stop: int | None, step: int 
         return size
     start, stop, step = start or 0, size if stop is None else stop, 1 if step is None else step
     if not (step > 0 and 0 <= start <= stop <= size):
-        raise NotKnown
+        raise NeedsConcreteNumber
     return stop - start if step == 1 else -((start - stop) // step)
 
 

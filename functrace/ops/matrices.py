@@ -21,7 +21,7 @@ import numpy as np
 
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import Absent, Flags, Primitive, Values, absent
+from functrace.ir.primitive import NoRule, Flags, Primitive, Values, absent
 from functrace.ops.contraction import einsum, swap_last
 from functrace.ops.elementwise import absolute, add, conj, div, less_equal, mul, real, sub, where
 from functrace.ops.reductions import reduce_max, reduce_sum
@@ -35,7 +35,7 @@ Shape = tuple[int, ...]
 # -- parts of primitives' records ------------------------------------------------------------------
 
 
-def not_linear(name: str) -> Absent:
+def not_linear(name: str) -> NoRule:
     """Return the transpose rule of a nonlinear function."""
     return absent(
         because=f"{name} is not linear",

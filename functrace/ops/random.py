@@ -31,7 +31,7 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import (
     ZERO,
     Flags,
-    Marker,
+    RuleMarker,
     Primitive,
     Rule,
     Tangents,
@@ -127,7 +127,12 @@ def _broadcast(operands: Values, is_batched: Flags) -> tuple[Any, ...]:
 
 
 def _sampler(
-    name: str, draw: Draw, *, jvp: Rule | Marker = ZERO, fails: Rule | None = None, starts: int = 0
+    name: str,
+    draw: Draw,
+    *,
+    jvp: Rule | RuleMarker = ZERO,
+    fails: Rule | None = None,
+    starts: int = 0,
 ) -> Primitive:
     """Make the primitive of a distribution.
 

@@ -22,7 +22,7 @@ from functrace.ops.elementwise import Elementwise, add, div, mul, neg, sub
 from functrace.ops.indexing import embed_p
 from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p, roll_p
 from functrace.passes.broadcast_factoring import SMALLER
-from functrace.passes.rewrite_rules import Rule, Saving, Sought
+from functrace.passes.rewrite_rules import Rule, RuleEffect, RewriteContext
 
 MOVES: frozenset[Primitive] = frozenset({roll_p, reshape_p, permute_p, broadcast_to_p})
 """Operations that only move elements: they commute with a sign."""
@@ -44,7 +44,7 @@ def simplify(program: Program) -> Program:
     readers = Counter(program.output_ids)
     for k, _ in program.schedule:
         readers.update(program.ops[k][1])
-    sought = Sought(program, write, readers)
+    sought = RewriteContext(program, write, readers)
     changed = False
     for k, _ in program.schedule:
         for rule in _RULES.get(program.ops[k][0], ()):
@@ -64,17 +64,19 @@ def simplify(program: Program) -> Program:
     return write.finish()
 
 
-def _add_negative(sought: Sought, k: int) -> int | None:
+def _add_negative(sought: RewriteContext, k: int) -> int | None:
     """a + (-b) is a - b: IEEE 754 defines the difference so; integers wrap identically."""
     return _signed_sum(sought, k, sub, is_ordered=False)
 
 
-def _subtract_negative(sought: Sought, k: int) -> int | None:
+def _subtract_negative(sought: RewriteContext, k: int) -> int | None:
     """a - (-b) is a + b, likewise."""
     return _signed_sum(sought, k, add, is_ordered=True)
 
 
-def _signed_sum(sought: Sought, k: int, other: Primitive, *, is_ordered: bool) -> int | None:
+def _signed_sum(
+    sought: RewriteContext, k: int, other: Primitive, *, is_ordered: bool
+) -> int | None:
     a, b = sought.program.ops[k][1]
     for x, y in ((a, b),) if is_ordered else ((a, b), (b, a)):
         positive = _without_sign(sought, y, k)
@@ -83,7 +85,7 @@ def _signed_sum(sought: Sought, k: int, other: Primitive, *, is_ordered: bool) -
     return None
 
 
-def _without_sign(sought: Sought, i: int, k: int) -> int | None:
+def _without_sign(sought: RewriteContext, i: int, k: int) -> int | None:
     """Write the operand of which a variable is the negative, for operation ``k``; None if it is not
     a negative.
     """
@@ -118,7 +120,7 @@ def _without_sign(sought: Sought, i: int, k: int) -> int | None:
     return None
 
 
-def _times_negative(sought: Sought, k: int) -> int | None:
+def _times_negative(sought: RewriteContext, k: int) -> int | None:
     """(-x) * c is x * (-c), for real floats and a number c."""
     for x, y in (sought.program.ops[k][1], sought.program.ops[k][1][::-1]):
         inner, number = sought.operands(x, neg), sought.number(y)
@@ -133,7 +135,7 @@ def _times_negative(sought: Sought, k: int) -> int | None:
     return None
 
 
-def _negative_product(sought: Sought, k: int) -> int | None:
+def _negative_product(sought: RewriteContext, k: int) -> int | None:
     """-(x * c) is x * (-c), likewise."""
     (i,) = sought.program.ops[k][1]
     factors = sought.operands(i, mul)
@@ -146,7 +148,7 @@ def _negative_product(sought: Sought, k: int) -> int | None:
     return None
 
 
-def _divided_by_power(sought: Sought, k: int) -> int | None:
+def _divided_by_power(sought: RewriteContext, k: int) -> int | None:
     """x / c is x * (1 / c) for real floats and a power of two c: 1 / c is exact, so both round the
     same number.
     """
@@ -159,7 +161,7 @@ def _divided_by_power(sought: Sought, k: int) -> int | None:
     return sought.put(k, mul, sought.write.operand(x), sought.write.literal(1.0 / number))
 
 
-def _merged_powers(sought: Sought, k: int) -> int | None:
+def _merged_powers(sought: RewriteContext, k: int) -> int | None:
     """(x * c) * d is x * (c * d), for a power of two c and any d, both at least 1: both round, or
     overflow, alike.
 
@@ -190,7 +192,7 @@ def _is_power(c: float) -> bool:
     return 1 <= abs(c) <= LARGEST_POWER and abs(math.frexp(c)[0]) == 0.5
 
 
-def _scaled(sought: Sought, i: int, c: float, k: int) -> np.ndarray[Any, Any] | None:
+def _scaled(sought: RewriteContext, i: int, c: float, k: int) -> np.ndarray[Any, Any] | None:
     """Return a constant array times a power of two; None if it is not constant, large, of another
     dtype, or has elements below 1.
     """
@@ -208,7 +210,7 @@ def _scaled(sought: Sought, i: int, c: float, k: int) -> np.ndarray[Any, Any] | 
     return found if is_exact else None
 
 
-def _moved_sign(sought: Sought, k: int) -> int | None:
+def _moved_sign(sought: RewriteContext, k: int) -> int | None:
     """(-x) * (y * c) is x * (y * -c), for real floats and a number c: a sign does not affect
     rounding.
     """
@@ -239,7 +241,7 @@ def _moved_sign(sought: Sought, k: int) -> int | None:
     return None
 
 
-def _sum_of_embedded(sought: Sought, k: int) -> int | None:
+def _sum_of_embedded(sought: RewriteContext, k: int) -> int | None:
     """embed(x) + embed(y) at the same index is embed(x + y): 0.0 + 0.0 is 0.0."""
     program, write = sought.program, sought.write
     i, j = program.ops[k][1]
@@ -258,7 +260,7 @@ def _sum_of_embedded(sought: Sought, k: int) -> int | None:
 
 
 SAVINGS = (
-    Saving(
+    RuleEffect(
         "a sign in a sum",
         add,
         _add_negative,
@@ -279,7 +281,7 @@ SAVINGS = (
               return e
             }""",
     ),
-    Saving(
+    RuleEffect(
         "a sign in a difference",
         sub,
         _subtract_negative,
@@ -297,7 +299,7 @@ SAVINGS = (
               return c
             }""",
     ),
-    Saving(
+    RuleEffect(
         "a sign in a factor",
         mul,
         _times_negative,
@@ -313,7 +315,7 @@ SAVINGS = (
               return b
             }""",
     ),
-    Saving(
+    RuleEffect(
         "a factor with a sign",
         neg,
         _negative_product,
@@ -329,7 +331,7 @@ SAVINGS = (
               return b
             }""",
     ),
-    Saving(
+    RuleEffect(
         "division by a power of two",
         div,
         _divided_by_power,
@@ -344,7 +346,7 @@ SAVINGS = (
               return a
             }""",
     ),
-    Saving(
+    RuleEffect(
         "two powers of two",
         mul,
         _merged_powers,
@@ -360,7 +362,7 @@ SAVINGS = (
               return b
             }""",
     ),
-    Saving(
+    RuleEffect(
         "a sign in a factor's factor",
         mul,
         _moved_sign,
@@ -378,7 +380,7 @@ SAVINGS = (
               return c, x
             }""",
     ),
-    Saving(
+    RuleEffect(
         "parts in one place",
         add,
         _sum_of_embedded,

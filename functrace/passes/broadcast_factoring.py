@@ -29,10 +29,10 @@ from functrace.ops.indexing import embed_p
 from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import Shape, convert_p, reshape_p
 from functrace.passes.memory_layouts import is_array_of_its_own
-from functrace.passes.rewrite_rules import Saving, Sought
+from functrace.passes.rewrite_rules import RuleEffect, RewriteContext
 
 
-def _is_smaller(sought: Sought, i: int, k: int) -> bool:
+def _is_smaller(sought: RewriteContext, i: int, k: int) -> bool:
     """Return True if an operand is a number, or an array smaller than the result of ``k``, of the
     same float dtype.
     """
@@ -45,7 +45,7 @@ def _is_smaller(sought: Sought, i: int, k: int) -> bool:
     )
 
 
-def _negated(sought: Sought, i: int, k: int) -> int:
+def _negated(sought: RewriteContext, i: int, k: int) -> int:
     """Write the negative of a small operand."""
     number = sought.number(i)
     if number is not None:
@@ -53,7 +53,7 @@ def _negated(sought: Sought, i: int, k: int) -> int:
     return sought.put(k, neg, sought.write.operand(i))
 
 
-def _negative_of(sought: Sought, k: int, primitive: Primitive) -> int | None:
+def _negative_of(sought: RewriteContext, k: int, primitive: Primitive) -> int | None:
     (i,) = sought.program.ops[k][1]
     found = sought.operands(i, primitive)
     if found is None or sought.readers[i] > 1 or not sought.is_float(k):
@@ -70,17 +70,17 @@ def _negative_of(sought: Sought, k: int, primitive: Primitive) -> int | None:
     return None
 
 
-def _negative_quotient(sought: Sought, k: int) -> int | None:
+def _negative_quotient(sought: RewriteContext, k: int) -> int | None:
     """-(x / y) is x / -y, or -x / y: a sign does not affect rounding."""
     return _negative_of(sought, k, div)
 
 
-def _negative_product(sought: Sought, k: int) -> int | None:
+def _negative_product(sought: RewriteContext, k: int) -> int | None:
     """-(x * y) is x * -y, likewise."""
     return _negative_of(sought, k, mul)
 
 
-def _negative_sum(sought: Sought, k: int) -> int | None:
+def _negative_sum(sought: RewriteContext, k: int) -> int | None:
     """The sum of -x is 0.0 - sum(x): the sum starts with 0.0, so it is never -0.0."""
     program, write = sought.program, sought.write
     (i,) = program.ops[k][1]
@@ -105,7 +105,7 @@ def _sums_begin_with_zero() -> bool:
     return not np.signbit(np.add.reduce(np.full((2, 2), -0.0), axis=1)).any()
 
 
-def _three_times(sought: Sought, k: int) -> int | None:
+def _three_times(sought: RewriteContext, k: int) -> int | None:
     """(x + x) + x is x * 3 for real floats: doubling is exact, or both overflow, so both round
     three times x.
     """
@@ -120,7 +120,7 @@ def _three_times(sought: Sought, k: int) -> int | None:
     return None
 
 
-def _shared_by_ties(sought: Sought, k: int) -> int | None:
+def _shared_by_ties(sought: RewriteContext, k: int) -> int | None:
     """c * (t / n) is t * (c * (n / n / n)), if t is 0 or 1, n counts the ones along rows, and c is
     small.
 
@@ -168,7 +168,7 @@ def _shared_by_ties(sought: Sought, k: int) -> int | None:
     return None
 
 
-def _counts(sought: Sought, count: int, total: int, ties: int) -> bool:
+def _counts(sought: RewriteContext, count: int, total: int, ties: int) -> bool:
     """Return True if a variable, ``total`` or a reshape of it, is the number of ones in each
     element's row.
     """
@@ -183,7 +183,7 @@ def _counts(sought: Sought, count: int, total: int, ties: int) -> bool:
     return (1,) * (len(beside) - len(shape)) + shape == beside
 
 
-def _infinite_and_a_number(sought: Sought, k: int) -> int | None:
+def _infinite_and_a_number(sought: RewriteContext, k: int) -> int | None:
     """Simplify a difference of two ``where`` with mask isinf(x) and x == c, for finite c: the mask
     is always False.
 
@@ -211,7 +211,7 @@ def _infinite_and_a_number(sought: Sought, k: int) -> int | None:
     return sought.put(k, sub, write.operand(x), write.operand(y))
 
 
-def _reshaped_twice(sought: Sought, k: int) -> int | None:
+def _reshaped_twice(sought: RewriteContext, k: int) -> int | None:
     """A reshape of a reshape is one reshape, or none back to the first shape, if only axes of size
     1 change: strides agree.
     """
@@ -229,7 +229,7 @@ def _reshaped_twice(sought: Sought, k: int) -> int | None:
     return write.place(reshape_p, (write.operand(inner[0]),), program.ops[k][2], write.position(k))
 
 
-def _embedded_whole(sought: Sought, k: int) -> int | None:
+def _embedded_whole(sought: RewriteContext, k: int) -> int | None:
     """An ``embed`` that covers all zeros is a reshape, if at most one axis is not 1: with several,
     layouts may differ.
     """
@@ -259,7 +259,7 @@ def _without_ones(shape: Shape) -> Shape:
 
 
 SMALLER = (
-    Saving(
+    RuleEffect(
         "the sign of a quotient",
         neg,
         _negative_quotient,
@@ -276,7 +276,7 @@ SMALLER = (
               return b
             }""",
     ),
-    Saving(
+    RuleEffect(
         "the sign of a product",
         neg,
         _negative_product,
@@ -293,7 +293,7 @@ SMALLER = (
               return b
             }""",
     ),
-    Saving(
+    RuleEffect(
         "the sign of a sum",
         reduce_sum_p,
         _negative_sum,
@@ -312,7 +312,7 @@ SMALLER = (
               return c
             }""",
     ),
-    Saving(
+    RuleEffect(
         "three times the same",
         add,
         _three_times,
@@ -328,7 +328,7 @@ SMALLER = (
               return b
             }""",
     ),
-    Saving(
+    RuleEffect(
         "what ties share",
         mul,
         _shared_by_ties,
@@ -359,7 +359,7 @@ SMALLER = (
               return h
             }""",
     ),
-    Saving(
+    RuleEffect(
         "infinite and equal to a number",
         sub,
         _infinite_and_a_number,
@@ -381,7 +381,7 @@ SMALLER = (
               return g
             }""",
     ),
-    Saving(
+    RuleEffect(
         "a reshape of a reshape",
         reshape_p,
         _reshaped_twice,
@@ -399,7 +399,7 @@ SMALLER = (
               return c
             }""",
     ),
-    Saving(
+    RuleEffect(
         "what is written over all zeros",
         embed_p,
         _embedded_whole,

@@ -6,7 +6,7 @@ Layer: 6.
 from __future__ import annotations
 
 from functrace.control.call import call_p
-from functrace.control.residuals import Pack
+from functrace.control.residuals import PackPolicy
 from functrace.ir.parts import Rewrite, inline
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
@@ -45,7 +45,7 @@ def _apart(write: Rewrite, k: int, operands: list[int]) -> list[int]:
     passes/cse.py.
     """
     primitive, _, params = write.source.ops[k]
-    if primitive is not call_p or not params[1] or isinstance(params[1], Pack):
+    if primitive is not call_p or not params[1] or isinstance(params[1], PackPolicy):
         return operands
     return [
         write.place(name_p, (i,), ("recompute",), write.position(k)) if i >= 0 else i

@@ -173,7 +173,7 @@ class _Term(NamedTuple):
     sign: int
 
 
-class _Parts(NamedTuple):
+class _FissionedLoop(NamedTuple):
     """Division of a loop; variables are the body's."""
 
     body: Program
@@ -206,7 +206,7 @@ def _prepared(body: Program) -> Program:
     )
 
 
-def _divided(program: Program, k: int, params: tuple[Any, ...]) -> _Parts | None:
+def _divided(program: Program, k: int, params: tuple[Any, ...]) -> _FissionedLoop | None:
     """Divide a loop; returns None if everything belongs in it."""
     body, length, reverse, constants, carries = params
     if any(i < 0 for i in program.ops[k][1]):
@@ -218,11 +218,11 @@ def _divided(program: Program, k: int, params: tuple[Any, ...]) -> _Parts | None
         return None
     if not all(type(n) is int for aval in body.avals for n in aval.shape):
         return None
-    return _Division(_prepared(body), length, reverse, constants, carries).parts()
+    return _LoopAnalysis(_prepared(body), length, reverse, constants, carries).parts()
 
 
 @final
-class _Division:
+class _LoopAnalysis:
     """Analysis of one loop."""
 
     def __init__(
@@ -411,7 +411,7 @@ class _Division:
 
     # -- choice of parts -----------------------------------------------------------------------
 
-    def parts(self) -> _Parts | None:
+    def parts(self) -> _FissionedLoop | None:
         """Choose the operations that stay in the loop."""
         body, carries = self.body, self.carries
         sums = {j: terms for j in range(carries) if (terms := self.terms_of(j)) is not None}
@@ -440,7 +440,7 @@ class _Division:
         outside = [i for i in wanted if i not in self.stacked and i not in self.slices]
         if not (sums or before or outside):
             return None
-        return _Parts(
+        return _FissionedLoop(
             body, self.length, self.reverse, self.constants, carries, tuple(before),
             frozenset(self.once),
             tuple([j for j in range(carries) if j not in sums]), tuple(self.stacked),
@@ -550,13 +550,13 @@ class _Division:
 # -- the divided program ---------------------------------------------------------------------------
 
 
-def _write(write: Rewrite, k: int, parts: _Parts) -> None:
+def _write(write: Rewrite, k: int, parts: _FissionedLoop) -> None:
     """Write the operations that replace a loop."""
     body, count = parts.body, parts.constants + parts.carries
     ids = body.input_ids
     given = [write.operand(i) for i in write.source.ops[k][1]]
     position = write.position(k)
-    place = _Places(write, position)
+    place = _StackedWriter(write, position)
     # all steps, by variable
     steps: dict[int, int] = dict(zip(ids[count:], given[count:], strict=True))
     fixed: dict[int, int] = dict(zip(ids[: parts.constants], given[: parts.constants], strict=True))
@@ -620,7 +620,7 @@ def _mapped(made: Restriction, fixed: dict[int, int], length: int) -> Program:
 
 def _loop(
     write: Rewrite,
-    parts: _Parts,
+    parts: _FissionedLoop,
     outputs: Sequence[int],
     fixed: dict[int, int],
     steps: dict[int, int],
@@ -643,7 +643,7 @@ def _loop(
 
 
 @final
-class _Places:
+class _StackedWriter:
     """Writer of the operations that combine stacked values."""
 
     def __init__(self, write: Rewrite, position: Any) -> None:

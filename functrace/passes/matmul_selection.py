@@ -82,7 +82,7 @@ def divide_products(program: Program) -> Program:
 
     Args, cost: see `choose_dot`.
     """
-    return _rewritten(program, _Divided(), _in_parts)
+    return _rewritten(program, _IsDivisible(), _in_parts)
 
 
 def parts_of(rows: int, inner: int, columns: int) -> tuple[bool, int]:
@@ -142,7 +142,7 @@ def _in_parts(program: Program, write: Rewrite, k: int) -> int:
 
 
 @final
-class _Divided:
+class _IsDivisible:
     """Predicate: the operation is a product to divide, of two operands of the same float dtype."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from functrace.passes.user_passes import UserPass, as_passes
 
 @final
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PassResult:
     """Result of one pass.
 
     Args:
@@ -53,7 +53,7 @@ class Passed:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Trail:
+class PassLog:
     """Changes of a program by passes, in order; prints as a listing.
 
     Args:
@@ -66,7 +66,7 @@ class Trail:
         ['  - b: f64[] = div a 2', '  + b: f64[] = mul a 0.5']
     """
 
-    steps: tuple[Passed, ...]
+    steps: tuple[PassResult, ...]
 
     @property
     def program(self) -> Program:
@@ -80,7 +80,7 @@ class Trail:
 
 def trail(
     program: Program, passes: Sequence[UserPass] = (), pipeline: Sequence[Pass] = PIPELINE
-) -> Trail:
+) -> PassLog:
     """Apply passes as `functrace.jit` does: the user's and ``jit``'s own run after the early
     passes.
 
@@ -91,13 +91,13 @@ def trail(
     """
     early = [row for row in pipeline if row.stage == "early"]
     others = [row for row in pipeline if row.stage != "early"]
-    steps: list[Passed] = []
+    steps: list[PassResult] = []
     for row in (*early, *applied(as_passes(passes, "trail")), *others):
         begin = perf_counter()
         made = row.run(program)
-        steps.append(Passed(row.name, program, made, perf_counter() - begin))
+        steps.append(PassResult(row.name, program, made, perf_counter() - begin))
         program = made
-    return Trail(tuple(steps))
+    return PassLog(tuple(steps))
 
 
 def _kind(equation: Equation) -> tuple[Any, ...]:

@@ -29,7 +29,7 @@ if any.
 
 @final
 @dataclass(frozen=True, slots=True)
-class Rewriting:
+class IdentityRule:
     """A rule for operations whose result equals an operand.
 
     Args:
@@ -77,7 +77,7 @@ def _has_no_order(value: Array) -> bool:
 
 
 ROWS = (
-    Rewriting(
+    IdentityRule(
         mul,
         _times_one,
         before="""

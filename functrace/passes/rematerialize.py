@@ -105,7 +105,7 @@ def rematerialize_values(program: Program) -> Program:
     return program
 
 
-class _Lives(NamedTuple):
+class _Lifetimes(NamedTuple):
     """Lifetimes of the arrays of a program.
 
     Args:
@@ -144,7 +144,7 @@ class _Lives(NamedTuple):
         )
 
 
-def _lives(program: Program) -> _Lives:
+def _lives(program: Program) -> _Lifetimes:
     ops, avals, schedule = program.ops, program.avals, program.schedule
     end = len(schedule)
     owners, made = list(range(len(ops))), [-1] * len(ops)
@@ -184,7 +184,7 @@ def _lives(program: Program) -> _Lives:
     for change in changes[:end]:
         now += change
         alive.append(now)
-    return _Lives(program, owners, made, reads, alive, traffic, kept)
+    return _Lifetimes(program, owners, made, reads, alive, traffic, kept)
 
 
 def _once(program: Program) -> Program | None:
@@ -204,7 +204,7 @@ def _once(program: Program) -> Program | None:
     return made if max(_lives(made).alive) <= (1.0 - LEAST_GAIN) * highest else None
 
 
-def _dropped(lives: _Lives, peak: int) -> dict[int, int]:
+def _dropped(lives: _Lifetimes, peak: int) -> dict[int, int]:
     """Choose the arrays to rematerialize after the peak; returns the time of each."""
     program, made, reads = lives.program, lives.made, lives.reads
     ops, avals = program.ops, program.avals
@@ -260,7 +260,7 @@ def _cost(program: Program, i: int) -> float:
     return passes * max([avals[i].nbytes, *[avals[j].nbytes for j in operands if j >= 0]])
 
 
-def _written(lives: _Lives, peak: int, dropped: Mapping[int, int]) -> Program:
+def _written(lives: _Lifetimes, peak: int, dropped: Mapping[int, int]) -> Program:
     """Write the program, with rematerialized operations before their first readers."""
     program, owners = lives.program, lives.owners
     write = Rewrite(program)

@@ -21,7 +21,7 @@ from functrace.ir.program import Program
 
 @final
 @dataclass(frozen=True, slots=True)
-class Sought:
+class RewriteContext:
     """Context of rules: the source program, the rewrite, and use counts.
 
     Args:
@@ -73,7 +73,7 @@ class Sought:
         return self.write.place(primitive, operands, (), self.write.position(k))
 
 
-Rule = Callable[[Sought, int], int | None]
+Rule = Callable[[RewriteContext, int], int | None]
 """From an operation to the replacement of its result in the new program; ``None`` if the rule does
 not apply.
 """
@@ -81,7 +81,7 @@ not apply.
 
 @final
 @dataclass(frozen=True, slots=True)
-class Saving:
+class RuleEffect:
     """A rule, and its effect on an example.
 
     Args:

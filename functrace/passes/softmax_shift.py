@@ -87,7 +87,7 @@ def _kept(program: Program, k: int) -> int | None:
                 and all(type(n) is int and n > 0 for n in shape)
                 and program.avals[y].shape == shape
             ):
-                forms = _Forms(program, shape, axes)
+                forms = _NormalForms(program, shape, axes)
                 if not forms.of(y):
                     return x
     return None
@@ -126,7 +126,7 @@ _ONE: Term = frozenset()
 
 
 @final
-class _Forms:
+class _NormalForms:
     """Normal forms of variables, see Note [Normal forms].
 
     Args:

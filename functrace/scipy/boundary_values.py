@@ -21,7 +21,7 @@ from functrace.ir.aval import shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.interpolate.pieces import CubicHermiteSpline
 from functrace.scipy.kinds import Numbers
-from functrace.scipy.solving import Function, Solving, named, plainly
+from functrace.scipy.solving import Function, SolverCall, named, plainly
 from functrace.tracing.binding import is_recording
 
 
@@ -90,7 +90,9 @@ def solve_bvp(
             fix="pass shapes (m,), (n, m) and (k,)",
         )
     kind = complex if guess.dtype.kind == "c" else float
-    s = Solving("scipy.integrate.solve_bvp", [guess.astype(kind), unknown.astype(kind)], [S, *rest])
+    s = SolverCall(
+        "scipy.integrate.solve_bvp", [guess.astype(kind), unknown.astype(kind)], [S, *rest]
+    )
     given = (lambda p: ()) if p is None else (lambda p: (p,))
     right = named(fun, lambda x, y, p: arrayed(fun(x, y, *given(p))))
     ends = named(bc, lambda a, b, p: arrayed(bc(a, b, *given(p))))

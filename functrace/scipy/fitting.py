@@ -20,7 +20,7 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.kinds import Found, Given, Numbers
 from functrace.scipy.minimizing import projected, start_of
-from functrace.scipy.solving import Asked, Function, Solution, Solving, named
+from functrace.scipy.solving import SolverFunction, Function, Solution, SolverCall, named
 from functrace.tracing.binding import is_recording
 
 _FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
@@ -118,7 +118,7 @@ def least_squares(
         return scipys()
     at = start_of(x0)
     lower, upper, has_limits = _limits(bounds, shape_of(at)[0])
-    s = Solving("scipy.optimize.least_squares", [at, lower, upper], [*options.values(), jac])
+    s = SolverCall("scipy.optimize.least_squares", [at, lower, upper], [*options.values(), jac])
     residuals = s.function(
         named(fun, lambda x: np.reshape(arrayed(fun(x, *args, **more)), (-1,))), at
     )
@@ -224,7 +224,7 @@ def leastsq(
     if not is_recording() and not holds_tracer([x0, list(args)]):
         return scipy.optimize.leastsq(func, x0, args, Dfun, full_output, col_deriv, *rest)
     at = start_of(x0)
-    s = Solving("scipy.optimize.leastsq", [at], [col_deriv, *rest])
+    s = SolverCall("scipy.optimize.leastsq", [at], [col_deriv, *rest])
     residuals = s.function(named(func, lambda x: np.reshape(arrayed(func(x, *args)), (-1,))), at)
     s.function(jacfwd(residuals) if Dfun is None else lambda x: Dfun(x, *args), at)
     turned = col_deriv and Dfun is not None
@@ -327,7 +327,7 @@ def curve_fit(
     x: Any = arrayed(listed) if isinstance(listed, list | tuple | float | int) else listed
     y = np.reshape(_floats(ydata), (-1,))
     weights = None if sigma is None else _floats(sigma)
-    s = Solving(
+    s = SolverCall(
         "scipy.optimize.curve_fit", [at, lower, upper], [method, jac, absolute_sigma, kwargs]
     )
 
@@ -400,7 +400,7 @@ def _feasible(lower: Numbers, upper: Numbers) -> Any:
     return np.where(low & high, middle, one_side)
 
 
-def _covariance(asked: Asked, p: Numbers, freedom: int, absolute: bool) -> Any:
+def _covariance(asked: SolverFunction, p: Numbers, freedom: int, absolute: bool) -> Any:
     slope = jacfwd(asked)(p)
     covariance = np.linalg.inv(slope.T @ slope)
     if absolute:
@@ -441,7 +441,7 @@ def nnls(A: Operand, b: Operand, *, maxiter: int | None = None, **others: Given)
     if not holds_tracer([A, b]):
         return scipy.optimize.nnls(A, b, maxiter=maxiter, **others)
     matrix, right = _linear(A, b, "nnls")
-    s = Solving("scipy.optimize.nnls", [matrix, right], [maxiter])
+    s = SolverCall("scipy.optimize.nnls", [matrix, right], [maxiter])
 
     def solve(operands: Sequence[Any], _: Sequence[Function]) -> list[Any]:
         return [scipy.optimize.nnls(operands[0], operands[1], maxiter=maxiter)[0]]
@@ -493,7 +493,9 @@ def lsq_linear(
         return scipy.optimize.lsq_linear(A, b, bounds, **options)
     matrix, right = _linear(A, b, "lsq_linear")
     lower, upper, has_limits = _limits(bounds, matrix.shape[1])
-    s = Solving("scipy.optimize.lsq_linear", [matrix, right, lower, upper], list(options.values()))
+    s = SolverCall(
+        "scipy.optimize.lsq_linear", [matrix, right, lower, upper], list(options.values())
+    )
 
     def solve(operands: Sequence[Any], _: Sequence[Function]) -> Any:
         return scipy.optimize.lsq_linear(

@@ -19,7 +19,7 @@ from functrace.errors import ArgumentError, ConcretizationError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.scipy.kinds import Given, Numbers
-from functrace.scipy.odes import Flow, flow_of, odeint_values, real, solved, trajectory
+from functrace.scipy.odes import ODEProblem, flow_of, odeint_values, real, solved, trajectory
 from functrace.scipy.solving import Solution, named, plainly
 from functrace.scipy.stepping import EXPLICIT, Steps, plain, step_ends, taken, values_at
 from functrace.tracing.binding import is_recording
@@ -195,7 +195,7 @@ def _listed(events: Given) -> list[Function]:
 
 
 def _staged(
-    flow: Flow,
+    flow: ODEProblem,
     t0: Numbers,
     t1: Numbers,
     y: Numbers,
@@ -224,14 +224,14 @@ def _staged(
     return Solution(_IVP, **fields, t_events=None, y_events=None)
 
 
-def _adjoint(flow: Flow, t0: Numbers, y: Numbers) -> Function:
+def _adjoint(flow: ODEProblem, t0: Numbers, y: Numbers) -> Function:
     def at(ts: Numbers, values: Numbers = None) -> Any:
         return trajectory(flow, t0, y, ts, values)
 
     return at
 
 
-def _later(flow: Flow, t0: Numbers, t1: Numbers, y: Numbers) -> Function:
+def _later(flow: ODEProblem, t0: Numbers, t1: Numbers, y: Numbers) -> Function:
     """Return a function of times that takes the steps when the program runs."""
 
     def at(ts: Numbers) -> Any:
@@ -250,7 +250,7 @@ def _later(flow: Flow, t0: Numbers, t1: Numbers, y: Numbers) -> Function:
 
 
 def _at_once(
-    flow: Flow,
+    flow: ODEProblem,
     t0: Numbers,
     t1: Numbers,
     y: Numbers,

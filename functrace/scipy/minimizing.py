@@ -21,7 +21,7 @@ from functrace.api.differentiation.jacobians import hessian, jacfwd, jacrev
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.kinds import Found, Given, Numbers
-from functrace.scipy.solving import Asked, Function, Solution, Solving, named
+from functrace.scipy.solving import SolverFunction, Function, Solution, SolverCall, named
 from functrace.tracing.binding import is_recording
 
 _WITH_GRADIENT = frozenset(
@@ -136,7 +136,7 @@ def minimize(
     parts = [_constraint(c) for c in _listed(constraints)]
     sides = [side for part in parts for side in (part.lower, part.upper)]
     word = method.lower() if isinstance(method, str) else method
-    s = Solving(
+    s = SolverCall(
         "scipy.optimize.minimize",
         [at, lower, upper, *sides],
         [word, tol, callback, options, jac, hess, hessp],
@@ -147,7 +147,7 @@ def minimize(
     )
     gradient = s.function(grad(objective), at)
     chosen = _default(word, has_limits, bool(parts))
-    helpers: dict[str, Asked] = {}
+    helpers: dict[str, SolverFunction] = {}
     if both:
         helpers["jac"] = s.function(lambda x: fun(x, *args)[1], at)
     elif callable(jac):
@@ -236,7 +236,7 @@ def minimize(
 
 
 def _solved(
-    s: Solving, equations: Function, x: Numbers, forces: Sequence[Any], at_solution: bool
+    s: SolverCall, equations: Function, x: Numbers, forces: Sequence[Any], at_solution: bool
 ) -> Any:
     """Return the minimum defined by equations, together with the multipliers of constraints."""
     sizes = [shape_of(x)[0], *[shape_of(force)[0] for force in forces]]
@@ -251,7 +251,7 @@ def _solved(
     return s.defined(z, together, at_solution=at_solution)[: sizes[0]]
 
 
-def _size(f: Asked) -> int:
+def _size(f: SolverFunction) -> int:
     return sum(aval.size for aval in f.staged.out_avals)
 
 
@@ -411,7 +411,7 @@ def minimize_scalar(
         return scipy.optimize.minimize_scalar(*plain)
     within = _floats(bounds) if bounds is not None else np.array([-np.inf, np.inf])
     points = _floats(bracket) if bracket is not None else np.zeros(0)
-    s = Solving("scipy.optimize.minimize_scalar", [within, points], [method, tol, options])
+    s = SolverCall("scipy.optimize.minimize_scalar", [within, points], [method, tol, options])
     objective = s.function(named(fun, lambda x: number(fun(x, *args))), np.float64(0.5))
     if not s.traced:
         return scipy.optimize.minimize_scalar(*plain)

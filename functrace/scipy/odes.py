@@ -21,7 +21,7 @@ import scipy.integrate
 
 from functrace.api.batching.mapping import vmap
 from functrace.api.capture.arguments import as_value
-from functrace.api.capture.record import Operands, Staged, stage
+from functrace.api.capture.record import Operands, StagedFunction, stage
 from functrace.api.control_flow.loops import scan
 from functrace.api.custom_rules.external_values import attached, called_later
 from functrace.api.differentiation.gradients import jvp, vjp
@@ -43,7 +43,7 @@ Function = Callable[..., Any]
 IMPLICIT = ("Radau", "BDF", "LSODA")
 
 
-class Flow(NamedTuple):
+class ODEProblem(NamedTuple):
     """The right-hand side of a differential equation, and options of its integration.
 
     Args:
@@ -99,7 +99,7 @@ def flow_of(
     options: Sequence[tuple[str, Any]],
     *,
     slope: Function | None = None,
-) -> Flow:
+) -> ODEProblem:
     """Record a right-hand side.
 
     Args:
@@ -149,11 +149,11 @@ def flow_of(
             programs = [
                 restrict(both.program, both.program.input_ids, [i], keep=True).program for i in ids
             ]
-            return Flow(what, programs[0], both.captured, method, tuple(options), programs[1])
-    return Flow(what, made.program, made.captured, method, tuple(options), by_y)
+            return ODEProblem(what, programs[0], both.captured, method, tuple(options), programs[1])
+    return ODEProblem(what, made.program, made.captured, method, tuple(options), by_y)
 
 
-def beside(flow: Flow, f: Function, y: Numbers) -> Flow:
+def beside(flow: ODEProblem, f: Function, y: Numbers) -> ODEProblem:
     """Return a right-hand side for derivatives, of a longer state, with a flow's tolerances."""
     size, own = shape_of(y)[0], flow.program.avals[flow.program.input_ids[1]].shape[0]
     options = []
@@ -180,7 +180,7 @@ def beside(flow: Flow, f: Function, y: Numbers) -> Flow:
     return made
 
 
-def _with_constants(staged: Staged) -> Program:
+def _with_constants(staged: StagedFunction) -> Program:
     """Return a program with its captured arrays as constants."""
     program, count = staged.program, len(staged.captured)
     explicit = len(program.input_ids) - count
@@ -194,7 +194,7 @@ def _with_constants(staged: Staged) -> Program:
 
 
 def solved(
-    flow: Flow, captured: Sequence[Any], span: tuple[Any, Any], y0: Numbers, **how: Given
+    flow: ODEProblem, captured: Sequence[Any], span: tuple[Any, Any], y0: Numbers, **how: Given
 ) -> Any:
     """Run SciPy on plain values."""
     f, slope = flow.plain(captured)
@@ -204,7 +204,9 @@ def solved(
     return scipy.integrate.solve_ivp(f, span, y0, flow.method, **how, **options)
 
 
-def _values(flow: Flow, captured: Sequence[Any], t0: Numbers, y0: Numbers, ts: Numbers) -> Any:
+def _values(
+    flow: ODEProblem, captured: Sequence[Any], t0: Numbers, y0: Numbers, ts: Numbers
+) -> Any:
     """Return the values at times, one row each, by SciPy on plain values."""
     if not len(ts):
         return np.zeros((0, *y0.shape), y0.dtype)
@@ -224,7 +226,7 @@ def _values(flow: Flow, captured: Sequence[Any], t0: Numbers, y0: Numbers, ts: N
 
 
 def odeint_values(
-    flow: Flow, captured: Sequence[Any], ts: Numbers, y0: Numbers, **more: Given
+    flow: ODEProblem, captured: Sequence[Any], ts: Numbers, y0: Numbers, **more: Given
 ) -> Any:
     """Return the values at times by ``scipy.integrate.odeint``, on plain values."""
     f, slope = flow.plain(captured)
@@ -247,7 +249,9 @@ def failed(what: str, message: str) -> ArgumentError:
     return ArgumentError(f"{what} failed: {message}", fix="try another method, or other tolerances")
 
 
-def trajectory(flow: Flow, t0: Numbers, y0: Numbers, ts: Numbers, values: Numbers = None) -> Any:
+def trajectory(
+    flow: ODEProblem, t0: Numbers, y0: Numbers, ts: Numbers, values: Numbers = None
+) -> Any:
     """Return the solution at ordered times, shape (times, size).
 
     Args:
@@ -301,7 +305,7 @@ def trajectory(flow: Flow, t0: Numbers, y0: Numbers, ts: Numbers, values: Number
 
 
 def _pushed(
-    flow: Flow, t0: Numbers, y0: Numbers, ts: Numbers, ys: Numbers, tangents: Sequence[Any]
+    flow: ODEProblem, t0: Numbers, y0: Numbers, ts: Numbers, ys: Numbers, tangents: Sequence[Any]
 ) -> Any:
     """Return the tangents of a trajectory: a second trajectory."""
     size = shape_of(y0)[0]
@@ -334,7 +338,7 @@ def _with(values: Sequence[Any], places: Sequence[int], chosen: Sequence[Any]) -
 
 
 def _pulled(
-    flow: Flow,
+    flow: ODEProblem,
     t0: Numbers,
     y0: Numbers,
     ts: Numbers,

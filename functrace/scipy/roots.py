@@ -18,7 +18,7 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.kinds import Found, Given
 from functrace.scipy.minimizing import start_of
-from functrace.scipy.solving import Asked, Function, Solution, Solving, named
+from functrace.scipy.solving import SolverFunction, Function, Solution, SolverCall, named
 from functrace.tracing.binding import is_recording
 
 _FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
@@ -67,10 +67,10 @@ def root(
     if not is_recording() and not holds_tracer([x0, list(args)]):
         return scipy.optimize.root(*plain)
     at = start_of(x0)
-    s = Solving("scipy.optimize.root", [at], [method, tol, callback, options, jac])
+    s = SolverCall("scipy.optimize.root", [at], [method, tol, callback, options, jac])
     both = jac is True
     f = s.function(named(fun, lambda x: _vector(fun(x, *args)[0] if both else fun(x, *args))), at)
-    slope: Asked | None = None
+    slope: SolverFunction | None = None
     if both or callable(jac):
         slope = s.function((lambda x: fun(x, *args)[1]) if both else (lambda x: jac(x, *args)), at)
     elif method in ("hybr", "lm") and jac in (None, False):
@@ -168,7 +168,7 @@ def fsolve(
         return scipy.optimize.fsolve(*plain)
     at = start_of(x0)
     rest = (xtol, maxfev, band, epsfcn, factor, diag)
-    s = Solving("scipy.optimize.fsolve", [at], [col_deriv, fprime, *rest])
+    s = SolverCall("scipy.optimize.fsolve", [at], [col_deriv, fprime, *rest])
     f = s.function(named(func, lambda x: _vector(func(x, *args))), at)
     s.function(jacfwd(f) if fprime is None else (lambda x: fprime(x, *args)), at)
     if not s.traced:
@@ -211,9 +211,9 @@ def _scalar_solving(
     starts: Sequence[Operand],
     static: Sequence[Any],
     helpers: Sequence[Function | None] = (),
-) -> tuple[Solving, Asked, list[bool]]:
+) -> tuple[SolverCall, SolverFunction, list[bool]]:
     """Prepare the solution of one equation; also return which of the helpers exist."""
-    s = Solving(what, [_double(x) for x in starts], static)
+    s = SolverCall(what, [_double(x) for x in starts], static)
     example = s.operands[0] if starts else np.float64(0.0)
     asked = s.function(named(f, lambda x: _number(f(x, *args))), example)
     there = [h is not None for h in helpers]
@@ -520,7 +520,7 @@ def fixed_point(
     if not is_recording() and not holds_tracer([x0, list(args)]):
         return scipy.optimize.fixed_point(*plain)
     at = _double(x0)
-    s = Solving("scipy.optimize.fixed_point", [at], [xtol, maxiter, method])
+    s = SolverCall("scipy.optimize.fixed_point", [at], [xtol, maxiter, method])
     f = s.function(named(func, lambda x: arrayed(func(x, *args))), at)
     if not s.traced:
         return scipy.optimize.fixed_point(*plain)

@@ -1,9 +1,9 @@
 """SciPy's solvers on traced values: calls on plain values, implicit derivatives.
 
-A `Solving` is one call of a solver. Its functions are recorded (`Solving.function`), which finds
-their captured values; the solver itself (`Solving.run`) calls them on plain arrays: at once if all
+A `SolverCall` is one call of a solver. Its functions are recorded (`SolverCall.function`), which finds
+their captured values; the solver itself (`SolverCall.run`) calls them on plain arrays: at once if all
 values are concrete, otherwise when the program runs. A solution is then attached to the equations
-that it solves (`Solving.defined`), like in `functrace.custom_root`.
+that it solves (`SolverCall.defined`), like in `functrace.custom_root`.
 
 Layer: 9.
 """
@@ -19,7 +19,7 @@ from scipy.optimize import OptimizeResult
 
 from functrace.api.batching.mapping import vmap
 from functrace.api.capture.programs import stop_gradient
-from functrace.api.capture.record import Operands, Staged, stage
+from functrace.api.capture.record import Operands, StagedFunction, stage
 from functrace.api.custom_rules.implicit import root_of
 from functrace.errors import ConcretizationError
 from functrace.executor import Runner
@@ -27,7 +27,7 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.keys import static_key
 from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.numpy.protocol.operands import arrayed
-from functrace.ops.foreign import Foreign, as_declared, callback_p
+from functrace.ops.foreign import ForeignFunction, as_declared, callback_p
 from functrace.ops.solutions import required, undifferentiated
 from functrace.scipy.kinds import Found, Given, Numbers
 from functrace.tracing.binding import BODY, bind
@@ -45,7 +45,7 @@ derivative."""
 
 
 @final
-class Asked:
+class SolverFunction:
     """A user function that a solver calls.
 
     Args:
@@ -58,7 +58,7 @@ class Asked:
         self.what, self.f = what, f
         leaves = tuple([np.asarray(x)[()] if not isinstance(x, Tracer) else x for x in examples])
         operands = Operands(leaves, {})
-        self.staged: Staged
+        self.staged: StagedFunction
         self.asks = False
         """True if it reads concrete values, so that it must run wherever the solver calls it."""
         try:
@@ -135,7 +135,7 @@ def named(f: Function, made: Function) -> Function:
 
 
 @final
-class Solving:
+class SolverCall:
     """One call of a SciPy solver.
 
     Args:
@@ -147,13 +147,13 @@ class Solving:
     def __init__(self, what: str, operands: Sequence[Any], static: Sequence[Any] = ()) -> None:
         self.what, self.static = what, list(static)
         self.operands = [x if isinstance(x, Tracer) else arrayed(x) for x in operands]
-        self.functions: list[Asked] = []
+        self.functions: list[SolverFunction] = []
         self.ok: Any = True
         self.message = ""
 
-    def function(self, f: Function, *examples: Numbers) -> Asked:
+    def function(self, f: Function, *examples: Numbers) -> SolverFunction:
         """Record a function that the solver will call, on examples of its arguments."""
-        self.functions.append(Asked(self.what, f, examples))
+        self.functions.append(SolverFunction(self.what, f, examples))
         return self.functions[-1]
 
     @property
@@ -196,7 +196,7 @@ class Solving:
 
         programs = tuple([f.staged.program.interned() for f in self.functions])
         key: Hashable = (self.what, programs, tuple(map(static_key, self.static)), tuple(results))
-        foreign = Foreign(called, key, self.what, flatten([0.0] * len(results))[1])
+        foreign = ForeignFunction(called, key, self.what, flatten([0.0] * len(results))[1])
         held = [stop_gradient(x) if isinstance(x, Tracer) else x for x in self.values]
         return list(bind(callback_p, tuple(held), (foreign, tuple(results), (), "sequential")))
 

@@ -17,7 +17,7 @@ import scipy.integrate
 from functrace.api.control_flow.loops import scan
 from functrace.ir.aval import shape_of
 from functrace.scipy.kinds import Found, Numbers
-from functrace.scipy.odes import Flow, failed, solved
+from functrace.scipy.odes import ODEProblem, failed, solved
 from functrace.tracing.tracer import Tracer
 from functrace.tracing.values import known_value
 
@@ -73,7 +73,7 @@ def step_ends(raw: Found) -> Any:
     return np.array([piece.t for piece in raw.sol.interpolants if piece.t != piece.t_old])
 
 
-def taken(flow: Flow, t0: Numbers, t1: Numbers, y0: Numbers, ends: Sequence[float]) -> Steps:
+def taken(flow: ODEProblem, t0: Numbers, t1: Numbers, y0: Numbers, ends: Sequence[float]) -> Steps:
     """Repeat a solver's steps.
 
     Args:
@@ -122,7 +122,7 @@ def taken(flow: Flow, t0: Numbers, t1: Numbers, y0: Numbers, ends: Sequence[floa
     return Steps(times, np.concatenate([np.reshape(y0, (1, -1)), ys]), weights, flow.method)
 
 
-def values_at(flow: Flow, t0: Numbers, t1: Numbers, y0: Numbers, ts: Numbers) -> Any:
+def values_at(flow: ODEProblem, t0: Numbers, t1: Numbers, y0: Numbers, ts: Numbers) -> Any:
     """Return the solution at times, by steps that SciPy chooses; shape (times, size)."""
     known = [plain(x) for x in flow.captured]
     raw = solved(flow, known, (plain(t0), plain(t1)), plain(y0), dense_output=True)

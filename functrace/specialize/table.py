@@ -6,14 +6,14 @@ programs that are valid for calls with these values. Signatures, numbers that a 
 specialized to, captured arrays, sizes, and concrete values that the function has read (``if x >
 0``) are looked up, bounded, explained and dropped by this one mechanism:
 
-    guard            values                                     used by
-    ``BySignature``  structure, shapes, dtypes, static values   `jit`
-    ``Unchanged``    the captured array that was changed        `jit`
-    ``Asked``        a value that the function reads            `jit(guards=True)`
-    ``ByTape``       the recorded operations                    un-jitted transforms
-    ``ByNumbers``    the Python numbers among them              un-jitted transforms
-    ``ByPattern``    dtypes, and which sizes are equal          `functrace.torch`
-    ``BySizes``      comparisons of sizes that rules made       `functrace.torch`
+    guard                    values                                     used by
+    ``SignatureGuard``       structure, shapes, dtypes, static values   `jit`
+    ``CapturedArraysGuard``  the captured array that was changed        `jit`
+    ``ValueGuard``           a value that the function reads            `jit(guards=True)`
+    ``TapeGuard``            the recorded operations                    un-jitted transforms
+    ``LiteralsGuard``        the Python numbers among them              un-jitted transforms
+    ``PatternGuard``         dtypes, and which sizes are equal          `functrace.torch`
+    ``SizesGuard``           comparisons of sizes that rules made       `functrace.torch`
 
 They are in functrace/api/staging (retracing.py, guards.py), functrace/executor/cache.py and
 functrace/torch/dispatch/sizes.py. To add one, see "a guard" in docs/architecture.md.
@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, final
 
-from functrace.caches import Bounded, Kept
+from functrace.caches import BoundedCache, CacheEntry
 
 Call = TypeVar("Call", contravariant=True)
 
@@ -54,18 +54,18 @@ class Guard(Protocol[Call]):
         A node has one guard. Return ``self`` if the other one reads the same property. Return a new
         guard if it can
         replace both: for the calls of existing specializations, it must return the values that both
-        have returned. (`Unchanged` returns ``None`` for all of them.) Return ``None`` if there is
+        have returned. (`CapturedArraysGuard` returns ``None`` for all of them.) Return ``None`` if there is
         no such guard: the node's children are dropped, and the other guard takes its place.
         """
         ...
 
 
-class Specialization(Kept):
+class Specialization(CacheEntry):
     """A program that is valid for certain values of guards. Subclass it to add fields.
 
     Args:
         nbytes: a lower bound of its bytes, until it is measured.
-        assumed: an estimate of its bytes; see `Kept`.
+        assumed: an estimate of its bytes; see `CacheEntry`.
     """
 
     __slots__ = ("guards",)
@@ -107,7 +107,7 @@ Path = Sequence[tuple[Guard[Any], Hashable]]
 ``root.guard``."""
 
 
-class Table(Bounded[S]):
+class Table(BoundedCache[S]):
     """The specializations of one function, or of all recordings; bounded, and thread-safe.
 
     A hot path may look up ``root.next`` directly; it must then set ``found.used = tick()``.
@@ -115,7 +115,7 @@ class Table(Bounded[S]):
     Args:
         name: of the table, for statistics.
         root: the first guard.
-        most_bytes, most: see `Bounded`.
+        most_bytes, most: see `BoundedCache`.
 
     Example:
         >>> import numpy as np

@@ -16,7 +16,7 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.api.capture.record import Called, Recorded, add_input
+from functrace.api.capture.record import Called, RecordedCall, add_input
 from functrace.api.differentiation.gradients import jvp, vjp
 from functrace.control.call import call_p
 from functrace.errors import FunctraceError
@@ -49,7 +49,7 @@ from functrace.typing import PyTree
 
 @final
 @dataclass(frozen=True)
-class Culprit:
+class FailingEquation:
     """The equation that disagrees.
 
     Args:
@@ -68,7 +68,9 @@ class Culprit:
         return self.equation if self.source is None else f"{self.equation}\n    at {self.source}"
 
 
-def culprit(flat: Flat, values: Values, mode: str, chosen: Settings, name: str) -> Culprit | None:
+def culprit(
+    flat: Flat, values: Values, mode: str, chosen: Settings, name: str
+) -> FailingEquation | None:
     """Find the first equation of a function whose own derivative is wrong; ``None`` if all are
     right."""
 
@@ -76,7 +78,7 @@ def culprit(flat: Flat, values: Values, mode: str, chosen: Settings, name: str) 
         return [add_input(recording, value, value) for value in values], {}
 
     with ArrayRecording(f"check of {name}") as recording:
-        program = Recorded(recording, flat, inputs).program(name)
+        program = RecordedCall(recording, flat, inputs).program(name)
     return _first(program, values, mode, chosen)
 
 
@@ -89,7 +91,7 @@ def _called(op: Op) -> Program | None:
 
 
 @final
-class _Walk:
+class _EvaluatedProgram:
     """A program with the values of all its variables."""
 
     def __init__(self, program: Program, values: Sequence[Any]) -> None:
@@ -158,10 +160,12 @@ class _Walk:
         return i
 
 
-def _first(program: Program, values: Sequence[Any], mode: str, chosen: Settings) -> Culprit | None:
+def _first(
+    program: Program, values: Sequence[Any], mode: str, chosen: Settings
+) -> FailingEquation | None:
     program = inline(program, _called)
-    walk = _Walk(program, values)
-    constant: Culprit | None = None
+    walk = _EvaluatedProgram(program, values)
+    constant: FailingEquation | None = None
     for number, (k, _) in enumerate(program.schedule):
         primitive, operands, _ = program.ops[k]
         walk.step(k)
@@ -209,7 +213,7 @@ def _stands_for_foreign(params: Sequence[object]) -> bool:
     )
 
 
-def _inside(walk: _Walk, k: int, mode: str, chosen: Settings) -> Culprit | None:
+def _inside(walk: _EvaluatedProgram, k: int, mode: str, chosen: Settings) -> FailingEquation | None:
     """Search the sub-programs of an operation, at the values of the first run."""
     primitive, operands, params = walk.program.ops[k]
     if primitive.holds is None or primitive.holds.feeds is None:
@@ -229,7 +233,7 @@ def _inside(walk: _Walk, k: int, mode: str, chosen: Settings) -> Culprit | None:
     return None
 
 
-def _described(program: Program, k: int, number: int) -> Culprit:
+def _described(program: Program, k: int, number: int) -> FailingEquation:
     primitive, _, params = program.ops[k]
     equation = next(e for e in program.equations if e.outputs[0] is program.variables[k])
     held = next((param.name for param in params if isinstance(param, Program)), None)
@@ -240,7 +244,7 @@ def _described(program: Program, k: int, number: int) -> Culprit:
     ]
     results = ", ".join(map(repr, equation.outputs))
     text = f"{number} of {program.name}: {results} = {' '.join(words)}"
-    return Culprit(text, equation.source, _advice(primitive.name, held))
+    return FailingEquation(text, equation.source, _advice(primitive.name, held))
 
 
 def _advice(name: str, held: str | None) -> str:

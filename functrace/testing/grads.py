@@ -16,7 +16,7 @@ from functrace.errors import ArgumentError, CheckError
 from functrace.testing.equations import culprit
 from functrace.testing.points import (
     Flat,
-    Point,
+    CheckedCall,
     Settings,
     Values,
     aval,
@@ -88,7 +88,7 @@ def check_grads(
     chosen_modes = (modes,) if isinstance(modes, str) else tuple(modes)
     if not chosen_modes or not set(chosen_modes) <= set(MODES):
         raise ArgumentError(f"check_grads: modes={modes!r}", fix="choose 'fwd', 'rev' or both")
-    point = Point(f, args, "check_grads")
+    point = CheckedCall(f, args, "check_grads")
     if not point.places:
         raise ArgumentError(
             f"check_grads: no argument of {point.name} is a float or complex array",
@@ -100,13 +100,13 @@ def check_grads(
         raise ArgumentError(
             f"check_grads: {point.name} returns nothing that has a derivative", fix="return floats"
         )
-    function = _Function(point.flat, point.values, point.name, point.names, names)
+    function = _NamedFunction(point.flat, point.values, point.name, point.names, names)
     _check(function, order, chosen_modes, chosen, np.random.default_rng(seed))
 
 
 @final
 @dataclass(frozen=True)
-class _Function:
+class _NamedFunction:
     """A function from arrays to arrays, with names of both."""
 
     flat: Flat
@@ -117,7 +117,7 @@ class _Function:
 
 
 def _check(
-    function: _Function,
+    function: _NamedFunction,
     order: int,
     modes: Sequence[str],
     chosen: Settings,
@@ -127,7 +127,7 @@ def _check(
         return
     flat, values = function.flat, function.values
     along = directions(rng, values)
-    truth = _Truth(function, along, chosen)
+    truth = _NumericalDerivatives(function, along, chosen)
     expected = truth(along)
     tangents: list[Any] = []
     if "fwd" in modes:
@@ -163,26 +163,26 @@ def _check(
             _check(_derivative(function, mode, along, bars), order - 1, modes, chosen, rng)
 
 
-def _derivative(function: _Function, mode: str, along: Values, bars: Values) -> _Function:
+def _derivative(function: _NamedFunction, mode: str, along: Values, bars: Values) -> _NamedFunction:
     flat = function.flat
     if mode == "fwd":
         names = [f"the tangent of {name}" for name in function.result_names]
         made: Flat = lambda *xs: jvp(flat, xs, along)[1]  # noqa: E731
-        return _Function(
+        return _NamedFunction(
             made, function.values, f"the jvp of {function.name}", function.argument_names, names
         )
     names = [f"the cotangent of {name}" for name in function.argument_names]
     made = lambda *xs: list(vjp(flat, *xs)[1](bars))  # noqa: E731
-    return _Function(
+    return _NamedFunction(
         made, function.values, f"the vjp of {function.name}", function.argument_names, names
     )
 
 
 @final
-class _Truth:
+class _NumericalDerivatives:
     """Numerical derivatives of a function, with their tolerances."""
 
-    def __init__(self, function: _Function, along: Values, chosen: Settings) -> None:
+    def __init__(self, function: _NamedFunction, along: Values, chosen: Settings) -> None:
         self.function, self.eps = function, chosen.eps
         values = plain(function.flat(*function.values))
         rounding = max(
@@ -221,7 +221,7 @@ class _Truth:
 def _is_off(
     found: float,
     expected: float,
-    truth: _Truth,
+    truth: _NumericalDerivatives,
     *terms: tuple[Sequence[Array], Sequence[Array]],
     weight: float = 4.0,
 ) -> bool:
@@ -241,7 +241,12 @@ def _is_off(
 
 
 def _failure(
-    function: _Function, mode: str, truth: _Truth, along: Values, bars: Values, chosen: Settings
+    function: _NamedFunction,
+    mode: str,
+    truth: _NumericalDerivatives,
+    along: Values,
+    bars: Values,
+    chosen: Settings,
 ) -> CheckError:
     """Locate the wrong element and equation."""
     flat, values = function.flat, function.values

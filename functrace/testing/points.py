@@ -23,7 +23,7 @@ Flat = Callable[..., list[Any]]
 
 
 @final
-class Point:
+class CheckedCall:
     """A function, and the arguments of its check.
 
     Args:

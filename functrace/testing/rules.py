@@ -19,7 +19,7 @@ from functrace.api.staging.jitted import jit
 from functrace.errors import ArgumentError, CheckError
 from functrace.ir.primitive import Primitive
 from functrace.testing.grads import check_grads
-from functrace.testing.points import Point, aval, directions, errors, is_inexact, settings
+from functrace.testing.points import CheckedCall, aval, directions, errors, is_inexact, settings
 from functrace.tracing.binding import bind
 from functrace.tree import flatten, paths, unflatten
 from functrace.tree.describing import difference
@@ -144,7 +144,7 @@ def _of_arrays(
             "check_rules: params are those of a functrace.ir.Primitive",
             fix="pass it, or omit params",
         )
-    point = Point(function, args, "check_rules")
+    point = CheckedCall(function, args, "check_rules")
     if not isinstance(function, custom_vjp | custom_jvp) or not function.nondiff_argnums:
         return function, point.name, args
     fixed = {k % len(args) for k in function.nondiff_argnums}

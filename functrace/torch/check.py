@@ -136,7 +136,7 @@ def _copied(x: Argument) -> Argument:
 
 @final
 @dataclass
-class Seen:
+class AppliedFunction:
     """Record of one application of a Function."""
 
     ctx: BackwardCFunction | None = None
@@ -146,7 +146,7 @@ class Seen:
     returned: object = None
 
 
-def watched(function: type[Function], seen: Seen) -> type[Function]:
+def watched(function: type[Function], seen: AppliedFunction) -> type[Function]:
     """Return a copy of a Function that records the behaviour of its rules."""
 
     class Watched(function):  # type: ignore[misc, valid-type]
@@ -237,7 +237,7 @@ class Check:
         return [x.clone() if isinstance(x, Tensor) and x.requires_grad else x for x in self.inputs]
 
     def _look_at_forward(self) -> bool:
-        seen = Seen()
+        seen = AppliedFunction()
         inputs = self._copies()
         before = [x._array.copy() if isinstance(x, Tensor) else None for x in inputs]
         output = watched(self.function, seen).apply(*inputs)
@@ -271,7 +271,7 @@ class Check:
         return any(x.requires_grad for x in _tensors(output))
 
     def _look_at_backward(self) -> bool:
-        seen = Seen()
+        seen = AppliedFunction()
         outputs = [
             x
             for x in _tensors(watched(self.function, seen).apply(*self._copies()))

@@ -17,14 +17,14 @@ from functrace.ops.shaping import convert
 from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.applying import Op, apply
-from functrace.torch.dispatch.rows import Rows
+from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.tensors.device import CPU, DeviceLike, check_device
 from functrace.torch.tensors.device import device as Device
 from functrace.torch.tensors.dtypes import default_float
 from functrace.torch.tensors.tensor import Tensor, fresh, wrap
 from functrace.torch.tensors.views import write
 
-ROWS = Rows()
+ROWS = FunctionTable()
 
 
 @final

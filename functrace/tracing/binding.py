@@ -52,7 +52,7 @@ OPEN, MAPPED, BODY = "open", "mapped", "body"
 
 
 @final
-class Started:
+class RecordingCounter:
     """Counter of recordings: objects store it to note which recordings enclose them."""
 
     __slots__ = ("newest",)
@@ -63,7 +63,7 @@ class Started:
 
 
 @final
-class Entered:
+class ScopeState:
     """State of a body or mapped function between `enter` and `leave`.
 
     Args:
@@ -80,7 +80,7 @@ class Entered:
         self.body, self.outside, self.token = body, outside, token
 
 
-STARTED = Started()
+STARTED = RecordingCounter()
 """Holds the serial of the newest recording, ended or not."""
 INNERMOST: ContextVar[Recording | None] = ContextVar(
     "the innermost mapped function or body being recorded", default=None
@@ -204,7 +204,7 @@ def enter(recording: Recording) -> None:
         for older in list(OPENED.values())
         if older.serial < recording.serial
     }
-    recording.entered = Entered(body, outside, INNERMOST.set(recording))
+    recording.entered = ScopeState(body, outside, INNERMOST.set(recording))
     if recording.scope is BODY:
         with _shadowing.now:
             for older in outside:

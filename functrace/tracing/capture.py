@@ -1,7 +1,7 @@
 """`Captures`: the outer values that a recording captures, protected against later writes.
 
 `capture` makes a variable of an outer recording's traced value, or of an array. `read_only_memory`
-and `Reads` detect writes to arrays that were read.
+and `ReadSnapshot` detect writes to arrays that were read.
 
 Note [The caller's arrays can change under us]
     A recording reads its array arguments and captured arrays only when it is evaluated. If the user
@@ -53,7 +53,7 @@ _ref, _array = weakref.ref, np.array
 
 
 @final
-class Held:
+class CapturedArray:
     """An array held by a recording: a copy, or the caller's own if it is read-only.
 
     Args:
@@ -73,7 +73,7 @@ class Held:
             self.array = shared_copy(original)
         watched = _watched.get()
         if watched is not None:
-            watched.append(Watch(original, self))
+            watched.append(ArrayWatch(original, self))
 
     def handed_on(self) -> Array:
         """Return the array to forward: the caller's own if small and unchanged, else the copy."""
@@ -112,10 +112,12 @@ class Held:
 def held_array(value: Constant) -> Any:
     """Return a copy of an array, safe from later writes; return anything else as it is."""
     if type(value) is not np.ndarray:
-        return Held(value).array if isinstance(value, np.ndarray) else value
-    if value.nbytes <= SMALL and _watched.get() is None:  # as `Held` does, which costs 0.4 us more
+        return CapturedArray(value).array if isinstance(value, np.ndarray) else value
+    if (
+        value.nbytes <= SMALL and _watched.get() is None
+    ):  # as `CapturedArray` does, which costs 0.4 us more
         return _array(value) if value.flags.forc and value.dtype.isnative else own(value)
-    return Held(value).array
+    return CapturedArray(value).array
 
 
 # -- variables that hold values from outside -------------------------------------------------------
@@ -128,14 +130,14 @@ class Captures:
     __slots__ = ("lent", "variables")
 
     def __init__(self) -> None:
-        self.variables: dict[Any, tuple[int, Held | None]] = {}
+        self.variables: dict[Any, tuple[int, CapturedArray | None]] = {}
         """Captured values: variable by key. A traced value's key is (recording, variable), an
         array's its identity."""
-        self.lent: list[tuple[Watch, str, Source | None]] = []
+        self.lent: list[tuple[ArrayWatch, str, Source | None]] = []
         """Plain arrays aliased by results, with owner and line (functrace/api/capture/results.py).
         """
 
-    def held(self, variable: int) -> Held | None:
+    def held(self, variable: int) -> CapturedArray | None:
         """Return the array that a variable holds; ``None`` if it cannot be captured again."""
         return next(
             (
@@ -177,7 +179,7 @@ def capture(recording: Recording, value: Value) -> int:
     if found is not None and found[1] is not None and found[1].holds(value):
         return found[0]
     aval = aval_of(value)
-    held = Held(value)
+    held = CapturedArray(value)
     if value.nbytes <= SMALL:
         variable = _hold(recording, held.array, aval)
     else:  # the copy may be shared
@@ -211,12 +213,12 @@ def own_constants(program: Program) -> Program:
 
 
 @final
-class Watch:
+class ArrayWatch:
     """An array read during recording: detects whether its memory is alive and unchanged."""
 
     __slots__ = ("__array_interface__", "_owner", "held")
 
-    def __init__(self, original: Array, held: Held) -> None:
+    def __init__(self, original: Array, held: CapturedArray) -> None:
         owner = original
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
@@ -235,7 +237,7 @@ class Watch:
         return owner is not None and not self.held.equals(np.asarray(self))
 
 
-_watched: ContextVar[list[Watch] | None] = ContextVar(
+_watched: ContextVar[list[ArrayWatch] | None] = ContextVar(
     "the arrays that the body being recorded has read", default=None
 )
 
@@ -262,7 +264,7 @@ class read_only_memory:
 
     def __enter__(self) -> read_only_memory:
         self._around = _watched.get()
-        self._seen: list[Watch] = []
+        self._seen: list[ArrayWatch] = []
         self._token = _watched.set(self._seen)
         try:
             for operand in self._operands:
@@ -274,7 +276,7 @@ class read_only_memory:
         return self
 
     @property
-    def captured(self) -> list[Watch]:
+    def captured(self) -> list[ArrayWatch]:
         """Arrays that were read, except the operands."""
         return self._seen[self._given :]
 
@@ -304,7 +306,7 @@ class read_only_memory:
 
 
 @final
-class Reads:
+class ReadSnapshot:
     """Snapshot of the arrays that a cached result depends on: detects changes.
 
     Args:
@@ -318,14 +320,14 @@ class Reads:
     def __init__(
         self,
         arrays: Iterable[tuple[str, Array]],
-        watches: Iterable[Watch],
-        before: Reads | None = None,
+        watches: Iterable[ArrayWatch],
+        before: ReadSnapshot | None = None,
     ) -> None:
         self._small: list[
             tuple[weakref.ref[Array], tuple[int, ...], np.dtype[Any], bytes, str]
         ] = []
-        self._large: list[tuple[Held, str]] = []
-        self._passed: list[Watch] = []  # the array object is gone, its memory is alive
+        self._large: list[tuple[CapturedArray, str]] = []
+        self._passed: list[ArrayWatch] = []  # the array object is gone, its memory is alive
         seen: dict[int, tuple[str, Array]] = {}
         if before is not None:
             self._passed += [watch for watch in before._passed if watch.is_alive]
@@ -345,7 +347,7 @@ class Reads:
                     (weakref.ref(array), array.shape, array.dtype, array.tobytes(), name)
                 )
             else:
-                self._large.append((Held(array), name))
+                self._large.append((CapturedArray(array), name))
 
     def __bool__(self) -> bool:
         return bool(self._small or self._large or self._passed)
@@ -384,5 +386,5 @@ class Reads:
         watched = _watched.get()
         if watched is not None:
             for _, array in self.arrays():
-                Held(array)
+                CapturedArray(array)
             watched.extend(self._passed)

@@ -19,7 +19,7 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.caches import Bounded, Kept
+from functrace.caches import BoundedCache, CacheEntry
 from functrace.locks import Lock
 from functrace.typing import Array
 
@@ -162,7 +162,7 @@ _MOST_KEPT = 64 << 20
 
 
 @final
-class _Piece(Kept):
+class _MemoryRange(CacheEntry):
     """A piece of memory."""
 
     __slots__ = ("memory",)
@@ -176,7 +176,9 @@ class _Piece(Kept):
         return self.memory.nbytes
 
 
-_pieces: Bounded[_Piece] = Bounded("memory for copies of arrays", _MOST_KEPT, 1 << 10)
+_pieces: BoundedCache[_MemoryRange] = BoundedCache(
+    "memory for copies of arrays", _MOST_KEPT, 1 << 10
+)
 _choosing = Lock()
 
 
@@ -198,7 +200,7 @@ def _piece(size: int) -> Array:
         if size <= piece.memory.nbytes <= 2 * size and sys.getrefcount(piece.memory) == _UNUSED:
             piece.used = _pieces.tick()
             return piece.memory
-    made = _Piece(size)
+    made = _MemoryRange(size)
     if size <= _LARGEST_KEPT:
         _pieces.add(id(made), made)
     return made.memory

@@ -20,7 +20,7 @@ from typing import Any
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Position, Program
 from functrace.tracing.binding import bind
-from functrace.tracing.lines import LINES, RUNNING, Now, name_warnings, stop_naming
+from functrace.tracing.lines import LINES, RUNNING, CurrentOperation, name_warnings, stop_naming
 from functrace.tracing.tracer import Tracer
 
 Apply = Callable[[Primitive, tuple[Any, ...], tuple[Any, ...]], Any]
@@ -98,11 +98,13 @@ def _attribute(results: Sequence[Any], position: Position) -> None:
             value._recording.positions[value._id] = position
 
 
-def _now(frame: FrameType, _line: int) -> Now | None:
+def _now(frame: FrameType, _line: int) -> CurrentOperation | None:
     program, k = frame.f_locals["program"], frame.f_locals.get("k", -1)
     if k < 0:
         return None
-    return Now(program.ops[k][0], program.positions[k] if k < len(program.positions) else None)
+    return CurrentOperation(
+        program.ops[k][0], program.positions[k] if k < len(program.positions) else None
+    )
 
 
 RUNNING[evaluate_program.__code__] = _now

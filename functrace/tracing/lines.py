@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy._core import umath  # pyright: ignore[reportPrivateImportUsage]
 
-from functrace.caches import Facts
+from functrace.caches import MemoTable
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Position
 from functrace.ir.walk import interpret
@@ -41,7 +41,7 @@ _modes: Any = getattr(umath, "_extobj_contextvar", None)
 _make_modes: Any = getattr(umath, "_make_extobj", None)
 
 
-class Now(NamedTuple):
+class CurrentOperation(NamedTuple):
     """The operation that a frame is running.
 
     Args:
@@ -54,7 +54,7 @@ class Now(NamedTuple):
     position: Position
 
 
-RUNNING: dict[CodeType, Callable[[FrameType, int], Now | None]] = {}
+RUNNING: dict[CodeType, Callable[[FrameType, int], CurrentOperation | None]] = {}
 """By code of a function that runs programs: maps its frame, and the frame's line, to the running
 operation."""
 LINES: set[CodeType] = set()
@@ -63,23 +63,23 @@ they run."""
 GENERATED = "operations"
 """Global of generated code that maps file names to the operation on each line."""
 
-_registries = Facts("warnings shown", 256)
+_registries = MemoTable("warnings shown", 256)
 """Warnings already shown, by file: like a module's ``__warningregistry__``."""
 
 
-def _interpreted(frame: FrameType, _line: int) -> Now | None:
+def _interpreted(frame: FrameType, _line: int) -> CurrentOperation | None:
     tape, k = frame.f_locals["tape"], frame.f_locals.get("k")
-    return None if k is None else Now(tape.columns.primitives[k], tape.position(k))
+    return None if k is None else CurrentOperation(tape.columns.primitives[k], tape.position(k))
 
 
 RUNNING[interpret.__code__] = _interpreted
 
 
-def _now(frame: FrameType, line: int) -> Now | None:
+def _now(frame: FrameType, line: int) -> CurrentOperation | None:
     found = RUNNING.get(frame.f_code)
     if found is not None:
         return found(frame, line)
-    generated: dict[str, dict[int, Now]] | None = frame.f_globals.get(GENERATED)
+    generated: dict[str, dict[int, CurrentOperation]] | None = frame.f_globals.get(GENERATED)
     if type(generated) is dict and frame.f_code.co_filename in generated:
         return generated[frame.f_code.co_filename].get(line)
     return None
@@ -126,7 +126,7 @@ def warn(kind: str, _flag: int) -> None:
         _warn(kind, *now)
 
 
-def warn_at(kind: str, now: Now) -> None:
+def warn_at(kind: str, now: CurrentOperation) -> None:
     """Emit the warning of `warn` for an operation executed elsewhere."""
     position = now.position
     if not isinstance(position, int):

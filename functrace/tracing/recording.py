@@ -7,8 +7,8 @@ four parts, each in a file of its own with the functions that act on it:
 
 * `Captures` (tracing/capture.py): captured outer values and their variables;
 * `Views` (tracing/views.py): live views, and memory layouts;
-* `Values` (tracing/values.py): concrete values, evaluated on demand and freed;
-* `Entered` (tracing/binding.py): the tracing context in which a body began.
+* `RecordedValues` (tracing/values.py): concrete values, evaluated on demand and freed;
+* `ScopeState` (tracing/binding.py): the tracing context in which a body began.
 
 Note [Why recording is lazy]
     Recording appends to the tape and does no array work. If the inputs have concrete values, any
@@ -35,12 +35,12 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import INPUT, Primitive
 from functrace.ir.program import Param, Position, Program
 from functrace.ir.tape import Builder, Spec, failing, infer, inferred
-from functrace.source import Place, Source, hide_own_frames, user_position
-from functrace.tracing.binding import OPEN, OPENED, STARTED, Entered, enter, leave
+from functrace.source import SourceLine, Source, hide_own_frames, user_position
+from functrace.tracing.binding import OPEN, OPENED, STARTED, ScopeState, enter, leave
 from functrace.tracing.capture import Captures, capture
 from functrace.tracing.release import Handles
 from functrace.tracing.tracer import LITERALS, Tracer, Value, ended
-from functrace.tracing.values import Values, raise_now, read
+from functrace.tracing.values import RecordedValues, raise_now, read
 from functrace.tracing.views import Views
 from functrace.typing import Scalar
 
@@ -93,7 +93,7 @@ class Recording(Builder):
         self.serial = STARTED.newest = next(_serials)
         self.shadows = 0
         """Number of newer bodies being recorded."""
-        self.entered: Entered | None = None
+        self.entered: ScopeState | None = None
         self.arguments: tuple[Tracer, ...] = ()
         """Arguments of a body, which are read-only."""
         if keeps_source:
@@ -101,7 +101,7 @@ class Recording(Builder):
         self.positions: list[Position] | None = [] if keeps_source else None
         self._captures: Captures | None = None
         self._views: Views | None = None
-        self._values: Values | None = None
+        self._values: RecordedValues | None = None
         self.handles: Handles | None = None
         """Tracers through which values can be read; ``None`` if no variable has a value."""
         self.origins: list[int] = []
@@ -135,10 +135,10 @@ class Recording(Builder):
         return self._views
 
     @property
-    def values(self) -> Values:
+    def values(self) -> RecordedValues:
         """Concrete values of its variables."""
         if self._values is None:
-            self._values = Values()
+            self._values = RecordedValues()
         return self._values
 
     def blank(self, owner: str) -> Recording:
@@ -316,7 +316,7 @@ class Recording(Builder):
         held = self.captures.held(variable)
         return self.constants[variable] if held is None else held.handed_on()
 
-    def position(self, variable: int) -> tuple[CodeType | Place, int] | None:
+    def position(self, variable: int) -> tuple[CodeType | SourceLine, int] | None:
         """Return the position in the user's code that made a variable."""
         position = (
             self.positions[variable]
@@ -346,7 +346,7 @@ class Recording(Builder):
             self.outlive()
         else:
             self.constants = _NOTHING
-            self.primitives = closed = _Closed()
+            self.primitives = closed = _ClosedPrimitives()
             closed.owner = (
                 self.owner
             )  # (not `self`: that would be a cycle for the collector, at every call)
@@ -376,7 +376,7 @@ class Recording(Builder):
         self.close()
 
 
-class _Closed(list[Any]):
+class _ClosedPrimitives(list[Any]):
     """Primitives of a closed recording: every access is the use of a leaked tracer, and raises."""
 
     __slots__ = ("owner",)

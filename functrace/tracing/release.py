@@ -17,9 +17,9 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
-from functrace.caches import Facts
+from functrace.caches import MemoTable
 from functrace.ir.aval import is_differentiable
-from functrace.ir.primitive import CONSTANT, INPUT, LINEAR, RESULT, ZERO, Absent, Joint
+from functrace.ir.primitive import CONSTANT, INPUT, LINEAR, RESULT, ZERO, NoRule, ReplacingJvp
 from functrace.ir.tape import Op
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Tracer
@@ -27,7 +27,7 @@ from functrace.tracing.tracer import Tracer
 if TYPE_CHECKING:
     from functrace.tracing.recording import Recording
 
-_read = Facts("what derivatives read", 10_000)
+_read = MemoTable("what derivatives read", 10_000)
 """Operands and results that the derivative of an operation reads."""
 
 
@@ -124,7 +124,7 @@ def _read_by_derivative(
     count = 1
     while primitive.many and k + count < len(avals) and recording.primitives[k + count] is RESULT:
         count += 1
-    if isinstance(primitive.jvp, Joint | Absent):  # the rule itself chooses its residuals
+    if isinstance(primitive.jvp, ReplacingJvp | NoRule):  # the rule itself chooses its residuals
         return tuple(range(len(operands))), tuple(range(count))
     specs = tuple([avals[i] if i >= 0 else recording.literals[~i] for i in operands])
     key = (primitive, specs, params, active)

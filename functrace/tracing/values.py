@@ -1,4 +1,4 @@
-"""`Values`: concrete values of a recording's variables, evaluated on demand and freed.
+"""`RecordedValues`: concrete values of a recording's variables, evaluated on demand and freed.
 
 If the inputs of a recording have concrete values, any variable can be read (``bool(x > 0)``): the
 operations that it depends on are then evaluated, once (`read`, `evaluated`). `is_known` and
@@ -39,7 +39,7 @@ MOST_HELD = 16 << 20
 
 
 @final
-class Values:
+class RecordedValues:
     """Concrete values of a recording's variables; created on first use (`Recording.values`)."""
 
     __slots__ = ("asked", "batches", "evaluation", "known")
@@ -51,7 +51,7 @@ class Values:
         """Values of a mapped function's inputs by variable: whole batches of mapped inputs, and the
         other inputs.
         """
-        self.asked: Asked | None = None
+        self.asked: ConcreteValueSource | None = None
         """Provider of concrete values for variables without one; ``None`` if there is none."""
         self.evaluation: Evaluation | None = None
 
@@ -80,7 +80,7 @@ class Evaluation:
         self.most: float = MOST_HELD
 
 
-class Asked(Protocol):
+class ConcreteValueSource(Protocol):
     """Provider of concrete values for abstract variables: the examples of a mapped function, the
     guards of a trace path.
     """
@@ -132,7 +132,7 @@ def is_known(recording: Recording, variable: int) -> bool:
 
 
 def is_hidden(recording: Recording, variable: int) -> bool:
-    """Return True if a variable has no concrete value except from an `Asked`."""
+    """Return True if a variable has no concrete value except from an `ConcreteValueSource`."""
     return variable in _judged(recording).hidden
 
 

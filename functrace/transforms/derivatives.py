@@ -18,7 +18,7 @@ from functrace.ir.parts import restrict
 from functrace.ir.program import Program
 from functrace.transforms.building import active_inputs, finish, remembered, take_residuals
 from functrace.transforms.tape_sink import TapeSink
-from functrace.transforms.walk import Sink, Walked, backward, forward
+from functrace.transforms.walk import Sink, ForwardWalk, backward, forward
 
 # -- forward mode ----------------------------------------------------------------------------------
 
@@ -119,13 +119,13 @@ def _flags(program: Program, active: Sequence[bool] | None) -> Sequence[bool]:
     return [i in chosen for i in program.input_ids]
 
 
-def _tangent(sink: TapeSink, walked: Walked, i: int) -> int:
+def _tangent(sink: TapeSink, walked: ForwardWalk, i: int) -> int:
     """Return the place of an output's tangent; zeros if it has none."""
     found = walked.tangents.get(walked.roots[i])
     return sink.zeros(sink.program.avals[i]) if found is None else found
 
 
-class Split(NamedTuple):
+class SplitProgram(NamedTuple):
     """Result of `split_program`, for rules of primitives with sub-programs.
 
     Args:
@@ -145,7 +145,7 @@ class Split(NamedTuple):
 
 def split_program(
     program: Program, active: Sequence[bool], needed: Sequence[bool] | None = None
-) -> Split:
+) -> SplitProgram:
     """Split a program into a forward program and a linear one, without forwarded values.
 
     Args:
@@ -158,7 +158,7 @@ def split_program(
 
 def _split_program(
     program: Program, active: Sequence[bool], needed: Sequence[bool] | None
-) -> Split:
+) -> SplitProgram:
     sink = TapeSink(program, "linearize", pushes=True, splits=True)
     walked = forward(program, active, sink)
     wanted = [False] * len(program.output_ids) if needed is None else needed
@@ -184,7 +184,7 @@ def _split_program(
             new.append(i)
         sources.append(places[i])
     made = finish(sink.known, (*sink.outputs, *new), program, f"forward_of_{program.name}")
-    return Split(
+    return SplitProgram(
         made,
         finish(sink.second, tangents, program, f"linear_of_{program.name}"),
         tuple(sources),

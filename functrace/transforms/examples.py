@@ -3,7 +3,7 @@
 A Python ``if`` or ``while`` needs one concrete value. While `vmap` records a function of one
 example, reading a concrete value evaluates it for the whole batch. If all examples agree, recording
 continues. If not, it continues for the examples with the first one's value; the others wait, and
-the function runs again for them from its start (`Paths.waiting`). So a recording is always valid
+the function runs again for them from its start (`TracePaths.waiting`). So a recording is always valid
 for all examples that it has, every path runs once, and no example runs code of another branch.
 
 Note [What a path takes over]
@@ -57,7 +57,7 @@ Rows = np.ndarray[Any, np.dtype[np.intp]]
 """Positions of examples in the batch, in order."""
 
 
-class Fork(NamedTuple):
+class Divergence(NamedTuple):
     """A divergent branch, and the value that led to the current path.
 
     Args:
@@ -72,7 +72,7 @@ class Fork(NamedTuple):
         return f"{self.answer} at {self.source}"
 
 
-class Group(NamedTuple):
+class ExampleGroup(NamedTuple):
     """Examples on the same trace path, for which the function is to be run.
 
     Args:
@@ -82,12 +82,12 @@ class Group(NamedTuple):
     """
 
     rows: Rows
-    forks: tuple[Fork, ...] = ()
-    before: Before | None = None
+    forks: tuple[Divergence, ...] = ()
+    before: EarlierValues | None = None
 
 
 @final
-class Paths:
+class TracePaths:
     """All trace paths of a function for one batch.
 
     Args:
@@ -103,11 +103,11 @@ class Paths:
         self.size = size
         self.most = most
         self.count = 1
-        self.waiting = [Group(np.arange(size))]
+        self.waiting = [ExampleGroup(np.arange(size))]
         self.nbytes = 0
         """Upper bound for the bytes of evaluated values of waiting groups."""
 
-    def take(self) -> Group:
+    def take(self) -> ExampleGroup:
         """Return the next group to run."""
         group = self.waiting.pop()
         if group.before is not None and not any(
@@ -136,7 +136,7 @@ class Paths:
                 "functrace.numpy.take(T, i) for T[i]",
             )
 
-    def part(self, groups: Sequence[Group], before: Before) -> None:
+    def part(self, groups: Sequence[ExampleGroup], before: EarlierValues) -> None:
         """Add groups of examples to those that wait; the current group continues."""
         self.nbytes += before.nbytes
         self.waiting.extend(reversed(groups))
@@ -147,7 +147,7 @@ def _round_up(count: int) -> int:
 
 
 @final
-class Before:
+class EarlierValues:
     """Evaluated values of a recording that examples left; see Note [What a path takes over]."""
 
     __slots__ = (
@@ -172,7 +172,7 @@ class Before:
         self.generations = list(examples.generations)
 
 
-class Written(Protocol):
+class TapeWithLiterals(Protocol):
     """The tape of a recording or program, with its literals."""
 
     @property
@@ -187,9 +187,9 @@ class Written(Protocol):
 
 
 def same_operation(
-    one: Written,
+    one: TapeWithLiterals,
     constants: Mapping[int, Any],
-    other: Written,
+    other: TapeWithLiterals,
     other_constants: Mapping[int, Any],
     k: int,
 ) -> bool:
@@ -233,7 +233,7 @@ class Examples:
         "paths", "since", "values",
     )  # fmt: skip
 
-    def __init__(self, paths: Paths, group: Group) -> None:
+    def __init__(self, paths: TracePaths, group: ExampleGroup) -> None:
         self.paths = paths
         self.forks = group.forks
         self.values: dict[int, Any] = {}
@@ -293,11 +293,12 @@ class Examples:
             self.paths.allow(count, asked, recording.source(variable), len(rows))
             if self.paths.nbytes + self.nbytes > MOST_WAITING * MOST_HELD and self._most < math.inf:
                 self._let_go(recording, (variable,))
-            before = Before(recording, self)
+            before = EarlierValues(recording, self)
             answers = [plain[np.argmax(labels == k)] for k in range(count)]
-            forks = [Fork(asked, np.array2string(answer, threshold=4)) for answer in answers]
+            forks = [Divergence(asked, np.array2string(answer, threshold=4)) for answer in answers]
             groups = [
-                Group(rows[labels == k], (*self.forks, forks[k]), before) for k in range(1, count)
+                ExampleGroup(rows[labels == k], (*self.forks, forks[k]), before)
+                for k in range(1, count)
             ]
             self.paths.part(groups, before)
             self.forks = (*self.forks, forks[0])

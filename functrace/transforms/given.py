@@ -1,9 +1,9 @@
 """Precomputed values: a program takes them as inputs, instead of computing them again.
 
 A value that was evaluated for a branch (``if err > tol``) is not computed a second time.
-`with_given` replaces the operation that made it by a `Given` of the value and of the operands:
+`with_given` replaces the operation that made it by a `Precomputed` of the value and of the operands:
 evaluation reads the value, and differentiation uses the operation. So every transform works
-unchanged. Afterwards, `without_given` replaces each `Given` by its value, and work that only the
+unchanged. Afterwards, `without_given` replaces each `Precomputed` by its value, and work that only the
 operation needed is dead.
 
 Layer: 4.
@@ -20,9 +20,9 @@ from functrace.ir.primitive import (
     INPUT,
     LINEAR,
     RESULT,
-    Absent,
-    Joint,
-    Marker,
+    NoRule,
+    ReplacingJvp,
+    RuleMarker,
     Primitive,
     Rule,
     Tangents,
@@ -35,19 +35,19 @@ from functrace.tracing.binding import bind
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Given(Primitive):
+class Precomputed(Primitive):
     """An operation with precomputed results, which are its first ``count`` operands."""
 
     count: int = 1
 
 
 @functools.lru_cache(maxsize=1024)
-def _given(primitive: Primitive, count: int) -> Given:
+def _given(primitive: Primitive, count: int) -> Precomputed:
     never = absent(
         because="a value that is known is the same for all examples",
         instead="this is a bug in functrace",
     )
-    return Given(
+    return Precomputed(
         f"given_{primitive.name}",
         eval=lambda *rest: rest[:count] if primitive.many else rest[0],
         aval=lambda *rest: rest[:count],
@@ -60,7 +60,7 @@ def _given(primitive: Primitive, count: int) -> Given:
     )
 
 
-def _jvp_past(primitive: Primitive, count: int) -> Rule | Marker | Joint | Absent:
+def _jvp_past(primitive: Primitive, count: int) -> Rule | RuleMarker | ReplacingJvp | NoRule:
     """Return the jvp rule of an operation, shifted by ``count`` leading values."""
     rule = primitive.jvp
     if rule is LINEAR:
@@ -70,10 +70,10 @@ def _jvp_past(primitive: Primitive, count: int) -> Rule | Marker | Joint | Absen
             return bind(primitive, tuple([x if t is None else t for x, t in pairs]), params)
 
         return linear
-    if isinstance(rule, Marker | Absent):
+    if isinstance(rule, RuleMarker | NoRule):
         return rule
-    if isinstance(rule, Joint):
-        return Joint(_tangents_of(rule.jvp, count), _tangents_of(rule.linearize, count))
+    if isinstance(rule, ReplacingJvp):
+        return ReplacingJvp(_tangents_of(rule.jvp, count), _tangents_of(rule.linearize, count))
 
     def of_tangents(primals: Values, outputs: Values, tangents: Tangents, *params: Any) -> Any:
         return rule(primals[count:], outputs, tangents[count:], *params)
@@ -132,12 +132,12 @@ def without_given(program: Program) -> Program:
     Cost:
         40 ns per operation where there are none, about 0.5 us otherwise.
     """
-    if not any(type(primitive) is Given for primitive in program.kinds):
+    if not any(type(primitive) is Precomputed for primitive in program.kinds):
         return program
     ops = list(program.ops)
     known: dict[int, int] = {}
     for k, (primitive, operands, params) in enumerate(ops):
-        if type(primitive) is Given:
+        if type(primitive) is Precomputed:
             known.update(zip(range(k, k + primitive.count), operands, strict=False))
         elif not known.keys().isdisjoint(operands):
             ops[k] = (primitive, tuple([known.get(i, i) for i in operands]), params)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from functrace.errors import NotDifferentiableError
 from functrace.ir.parts import Assembly, Rewrite, restrict
-from functrace.ir.primitive import ZERO, Joint
+from functrace.ir.primitive import ZERO, ReplacingJvp
 from functrace.ir.program import Program
 from functrace.ops.foreign import callback_p
 from functrace.ops.shaping import broadcast_to_p
@@ -48,7 +48,7 @@ def is_mixed(program: Program, moving: Sequence[bool]) -> bool:
     Foreign code on linear operands cannot be linearized. A program with it is transposed operation
     by operation, which uses the rules of the code, or raises that there are none.
     """
-    holds = any(type(primitive.jvp) is Joint for primitive in program.kinds)
+    holds = any(type(primitive.jvp) is ReplacingJvp for primitive in program.kinds)
     return holds and not remembered(_applies_foreign_code, program, moving)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.primitive import LINEAR, Absent, Joint, Primitive
+from functrace.ir.primitive import LINEAR, NoRule, ReplacingJvp, Primitive
 from functrace.ir.tape import Params
 from functrace.source import Source
 from functrace.tracing.binding import bind
@@ -41,18 +41,18 @@ def tangents_by_rule(
         primals: its operands.
         outputs: returns its results.
         tangents: tangents of its operands; ``None`` for inactive operands.
-        together: True if tangents are computed on the same tape as the primals (`Joint`).
+        together: True if tangents are computed on the same tape as the primals (`ReplacingJvp`).
         at: returns the user's line, for an error.
 
     Returns:
-        results that replace the operation's own (`Joint`) or ``None``, and the tangents of the
+        results that replace the operation's own (`ReplacingJvp`) or ``None``, and the tangents of the
         results.
 
     Raises:
         NotDifferentiableError: if the operation has no derivative.
     """
     rule = primitive.jvp
-    if isinstance(rule, Absent):
+    if isinstance(rule, NoRule):
         raise NotDifferentiableError(rule.because, at=at(), fix=rule.instead)
     replaced: Sequence[Any] | None = None
     if rule is LINEAR:
@@ -61,7 +61,7 @@ def tangents_by_rule(
             tuple([x if t is None else t for x, t in zip(primals, tangents, strict=True)]),
             params,
         )
-    elif isinstance(rule, Joint):
+    elif isinstance(rule, ReplacingJvp):
         replaced, found = (rule.jvp if together else rule.linearize)(primals, tangents, *params)
     else:
         found = rule(primals, outputs(), tangents, *params)

@@ -106,7 +106,7 @@ def dependence(program: Program, inputs: Sequence[bool], outputs: int) -> Array 
         pattern[start : start + aval.size] = np.eye(aval.size, dtype=bool)
         env[i] = pattern.reshape(size, *aval.shape)
         start += aval.size
-    walk = _Walk(program, size)
+    walk = _PatternWalk(program, size)
     interpret(program, env, lambda k, values: walk.apply(k, values), program.schedule)
     found = [
         walk.whole(env[i], program.avals[i]).reshape(size, program.avals[i].size)
@@ -115,7 +115,7 @@ def dependence(program: Program, inputs: Sequence[bool], outputs: int) -> Array 
     return np.concatenate([np.zeros((size, 0), bool), *found], axis=1)
 
 
-class _Walk:
+class _PatternWalk:
     """Applies operations to patterns: bool arrays (input elements along axis 0) or ``None``."""
 
     def __init__(self, program: Program, size: int) -> None:

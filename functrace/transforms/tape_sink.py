@@ -18,7 +18,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.ir.aval import Constant, ShapeDtype
-from functrace.ir.primitive import CONSTANT, ZERO, Joint, Primitive
+from functrace.ir.primitive import CONSTANT, ZERO, ReplacingJvp, Primitive
 from functrace.ir.program import Program
 from functrace.ir.tape import Operands, Params
 from functrace.numpy.arrays.recording import ArrayRecording
@@ -27,9 +27,9 @@ from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 from functrace.transforms.building import attribute, is_differentiable, operand_of
 from functrace.transforms.rules import tangent_variable, tangents_by_rule
-from functrace.transforms.templates import Piece, Template
+from functrace.transforms.templates import TemplateOperation, Template
 from functrace.transforms.transpose import linear_variables, match_cotangent, pull_cotangents
-from functrace.transforms.walk import RuleRange, Walked
+from functrace.transforms.walk import RuleRange, ForwardWalk
 
 
 @final
@@ -119,7 +119,7 @@ class TapeSink:
 
     # -- forward -------------------------------------------------------------------------------
 
-    def begin(self, walked: Walked) -> None:
+    def begin(self, walked: ForwardWalk) -> None:
         """Add an input for the tangent of each active input, in forward mode."""
         if self._pushes:
             for i in self.program.input_ids:
@@ -148,7 +148,7 @@ class TapeSink:
         known.origins.extend([k] * count)
         moved[k : k + count] = range(first, first + count)
 
-    def derived(self, k: int, template: Template, walked: Walked) -> list[int]:
+    def derived(self, k: int, template: Template, walked: ForwardWalk) -> list[int]:
         """Write an operation with a template, its residuals and, in forward mode, its tangent."""
         columns, moved = self.program.columns, self.moved
         operands = columns.operands[k]
@@ -167,14 +167,14 @@ class TapeSink:
         walked.tangents[k] = read[template.tangent]
         return slots
 
-    def by_rule(self, k: int, walked: Walked) -> RuleRange | None:
+    def by_rule(self, k: int, walked: ForwardWalk) -> RuleRange | None:
         """Write an operation and its derivative by its rule."""
         program, known, linear, moved = self.program, self.known, self._linear, self.moved
         primitive, operands, params = program.ops[k]
         count = program.result_count(k) if primitive.many else 1
         avals = program.avals[k : k + count]
         has_derivative = primitive.jvp is not ZERO and any(map(is_differentiable, avals))
-        if type(primitive.jvp) is not Joint or not has_derivative:
+        if type(primitive.jvp) is not ReplacingJvp or not has_derivative:
             self.own(k, primitive, operands, params)
         if not has_derivative:
             return None
@@ -220,7 +220,7 @@ class TapeSink:
             found = self._handles[i] = self.known.handle(self.moved[i])
         return found
 
-    def _tangent(self, i: int, walked: Walked) -> Tracer | None:
+    def _tangent(self, i: int, walked: ForwardWalk) -> Tracer | None:
         """Return an operand's tangent for a rule; in reverse mode an input of the linear tape."""
         if i < 0 or not walked.active[i]:
             return None
@@ -310,7 +310,7 @@ class TapeSink:
         self,
         tape: Recording,
         template: Template,
-        pieces: Sequence[Piece],
+        pieces: Sequence[TemplateOperation],
         first: int,
         slots: list[int],
         k: int,

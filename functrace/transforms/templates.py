@@ -36,9 +36,9 @@ import struct
 from collections.abc import Iterable
 from typing import Any, NamedTuple, final
 
-from functrace.caches import Bounded, Facts, Kept
+from functrace.caches import BoundedCache, MemoTable, CacheEntry
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.primitive import CONSTANT, INPUT, RESULT, ZERO, Absent, Joint, Primitive
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT, ZERO, NoRule, ReplacingJvp, Primitive
 from functrace.ir.program import Program
 from functrace.ir.tape import Builder, Spec
 from functrace.keys import number_key
@@ -54,7 +54,7 @@ RULES_PER_TEMPLATE = 8
 """Making a template takes as long as calling the rules for this many operations."""
 
 
-class Piece(NamedTuple):
+class TemplateOperation(NamedTuple):
     """One operation of a template.
 
     Args:
@@ -74,7 +74,7 @@ class Piece(NamedTuple):
 
 
 @final
-class Template(Kept):
+class Template(CacheEntry):
     """The derivative of one operation as a piece of tape.
 
     Args:
@@ -116,7 +116,7 @@ class Template(Kept):
 
     def __init__(
         self,
-        pieces: tuple[Piece, ...] = (),
+        pieces: tuple[TemplateOperation, ...] = (),
         ahead: int = 0,
         numbers: tuple[Scalar | tuple[int], ...] = (),
         constants: dict[int, Any] | None = None,
@@ -124,7 +124,7 @@ class Template(Kept):
         moves: bool = False,
         alias: int = -1,
         captured: tuple[int, ...] = (),
-        pushing: tuple[Piece, ...] = (),
+        pushing: tuple[TemplateOperation, ...] = (),
         tangent: int = -1,
         specs: tuple[Spec, ...] = (),
         exists: bool = True,
@@ -150,13 +150,13 @@ def nothing() -> Template:
     return Template(exists=False)
 
 
-TEMPLATES: Bounded[Template] = Bounded("derivatives of operations", 16 << 20, 1 << 14)
-_encountered = Facts("operations without a template", 1 << 12)
+TEMPLATES: BoundedCache[Template] = BoundedCache("derivatives of operations", 16 << 20, 1 << 14)
+_encountered = MemoTable("operations without a template", 1 << 12)
 """Operations that have been differentiated by their rules once."""
 
 
 @final
-class Missing:
+class MissingTemplates:
     """Decides when to make missing templates; see Note [When a template is made].
 
     Args:
@@ -194,8 +194,8 @@ def may_have_template(primitive: Primitive) -> bool:
         or primitive.holds is not None
         or primitive.effects
         or primitive.kept is not None
-        or type(primitive.jvp) is Joint
-        or type(primitive.jvp) is Absent
+        or type(primitive.jvp) is ReplacingJvp
+        or type(primitive.jvp) is NoRule
     )
 
 
@@ -330,10 +330,10 @@ def _recorded(
     slots[result], slots[cotangent._id] = len(operands), len(operands) + 1
     numbers: list[Scalar | tuple[int]] = []
     constants: dict[int, Any] = {}
-    pieces: list[Piece] = []
-    pushing: list[Piece] = []
+    pieces: list[TemplateOperation] = []
+    pushing: list[TemplateOperation] = []
 
-    def add(tape: Recording, k: int, slots: dict[int, int], to: list[Piece]) -> bool:
+    def add(tape: Recording, k: int, slots: dict[int, int], to: list[TemplateOperation]) -> bool:
         made, ids, static = tape.primitives[k], tape.operands[k], tape.params[k]
         if (
             made is RESULT
@@ -353,7 +353,7 @@ def _recorded(
             place = stand_ins.get(id(number))
             numbers.append(number if place is None else (place,))
             where.append(-len(numbers))
-        to.append(Piece(made, tuple(where), static, tape.avals[k]))
+        to.append(TemplateOperation(made, tuple(where), static, tape.avals[k]))
         return True
 
     ahead = cotangent._id - result - 1

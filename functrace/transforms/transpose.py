@@ -17,7 +17,7 @@ from typing import Any
 
 from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import RESULT, Absent, LinearOperand, Onto
+from functrace.ir.primitive import RESULT, NoRule, LinearOperand, AccumulatingTranspose
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
 from functrace.ir.walk import interpret, steps_to
@@ -109,12 +109,12 @@ def pull_cotangents(
             if ct is None:
                 continue
         rule = primitive.transpose
-        if isinstance(rule, Absent):
+        if isinstance(rule, NoRule):
             raise NotDifferentiableError(
                 f"{primitive} cannot be transposed: {rule.because}", fix=rule.instead
             )
         seen: list[Any] = [stand_in(avals[i]) if i in linear else values(i) for i in operands]
-        if isinstance(rule, Onto) and len(set(operands)) == len(operands):
+        if isinstance(rule, AccumulatingTranspose) and len(set(operands)) == len(operands):
             parts = rule.rule(
                 ct,
                 [cotangents.pop(i, None) if i in linear else None for i in operands],

@@ -15,7 +15,7 @@ from typing import Any
 
 from functrace.errors import NotDifferentiableError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import Absent, Primitive
+from functrace.ir.primitive import NoRule, Primitive
 from functrace.ir.program import Program
 from functrace.ir.walk import interpret
 from functrace.numpy.arrays.recording import ArrayRecording
@@ -46,7 +46,7 @@ def apply_batched(
     rule = primitive.batch
     if rule is ELEMENTWISE:
         return bind(primitive, align_ranks(operands, is_batched), params)
-    if isinstance(rule, Absent):
+    if isinstance(rule, NoRule):
         raise NotDifferentiableError(
             f"{primitive} cannot be batched: {rule.because}", fix=rule.instead
         )

@@ -17,7 +17,7 @@ Note [Activity]
     Activity is static: an operand is active if it depends on an active input through operations
     with derivatives. Rules are never called for inactive operations, and there are no symbolic
     zeros. Where the tangent of a result *is* that of an operand (``x + 1``), both have one
-    cotangent; `Walked.roots` says whose.
+    cotangent; `ForwardWalk.roots` says whose.
 
 Layer: 4.
 """
@@ -32,7 +32,7 @@ from functrace.ir.program import Program
 from functrace.ir.tape import Operands, Params
 from functrace.ir.walk import reachable
 from functrace.keys import number_key
-from functrace.transforms.templates import TEMPLATES, Missing, Template, key_of, note_use
+from functrace.transforms.templates import TEMPLATES, MissingTemplates, Template, key_of, note_use
 
 
 class NeedsTape(Exception):
@@ -72,7 +72,7 @@ class Sink(Protocol):
         """
         ...
 
-    def begin(self, walked: Walked) -> None:
+    def begin(self, walked: ForwardWalk) -> None:
         """Prepare for a forward walk."""
         ...
 
@@ -84,17 +84,17 @@ class Sink(Protocol):
         """Write an operation of the program."""
         ...
 
-    def derived(self, k: int, template: Template, walked: Walked) -> list[int]:
+    def derived(self, k: int, template: Template, walked: ForwardWalk) -> list[int]:
         """Write an operation that has a template, with its residuals; in forward mode, push its
         tangent, too.
 
         Returns:
             the places of the template's slots so far: operands, result, -1 for the cotangent,
-            residuals; see `functrace.transforms.templates.Piece`.
+            residuals; see `functrace.transforms.templates.TemplateOperation`.
         """
         ...
 
-    def by_rule(self, k: int, walked: Walked) -> RuleRange | None:
+    def by_rule(self, k: int, walked: ForwardWalk) -> RuleRange | None:
         """Write an operation and its derivative by its rule; ``None`` if no result of it has a
         tangent.
 
@@ -125,7 +125,7 @@ class Sink(Protocol):
 
 
 @final
-class Walked:
+class ForwardWalk:
     """Result of `forward`, the input of `backward`.
 
     Args:
@@ -171,7 +171,7 @@ def forward(
     count: int | None = None,
     *,
     by_rules: bool = False,
-) -> Walked:
+) -> ForwardWalk:
     """Walk a program forwards; see the module.
 
     Args:
@@ -188,7 +188,7 @@ def forward(
     Cost:
         about 1.5 us per operation; 7 where the rule is called.
     """
-    walked = Walked(program, active)
+    walked = ForwardWalk(program, active)
     sink.begin(walked)
     columns, avals, literals = program.columns, program.avals, program.literals
     primitives, operands_of, params_of = columns.primitives, columns.operands, columns.params
@@ -199,7 +199,7 @@ def forward(
         dict[Any, Template]() if by_rules else TEMPLATES.entries,
     )
     auxiliary = auxiliary_operations(program, count)
-    missing = Missing(len(avals), by_rules=by_rules, calls_rules=sink.takes_tracers)
+    missing = MissingTemplates(len(avals), by_rules=by_rules, calls_rules=sink.takes_tracers)
     used: set[Template] = set()
     for k in sink.order(program):
         primitive, operands, params = primitives[k], operands_of[k], params_of[k]
@@ -251,7 +251,7 @@ def forward(
     return walked
 
 
-def backward(walked: Walked, seeds: Sequence[tuple[int, int]], sink: Sink) -> list[int | None]:
+def backward(walked: ForwardWalk, seeds: Sequence[tuple[int, int]], sink: Sink) -> list[int | None]:
     """Walk backwards; see the module.
 
     Args:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
-from functrace.later import LaterModule
+from functrace.later import LazyModule
 from functrace.tree.describing import described, difference
 from functrace.tree.nodes import (
     LEAVES,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import optree
     from optree import PyTreeSpec
 else:  # the import takes 10 ms, and derivatives by single arrays do not need it
-    optree = LaterModule("optree", globals())
+    optree = LazyModule("optree", globals())
 
 __all__ = [
     "PyTreeSpec", "all", "broadcast", "combine", "flatten", "flatten_like", "flatten_with_path",

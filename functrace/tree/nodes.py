@@ -23,14 +23,14 @@ import numpy as np
 
 from functrace.errors import ArgumentError, TreeError
 from functrace.keys import exact_key, has_hash
-from functrace.later import LaterModule
+from functrace.later import LazyModule
 from functrace.locks import Lock
 from functrace.typing import PyTree
 
 if TYPE_CHECKING:
     import optree
 else:
-    optree = LaterModule("optree", globals())
+    optree = LazyModule("optree", globals())
 
 NAMESPACE = "functrace"
 """optree namespace of our registrations, which do not affect other users of optree."""

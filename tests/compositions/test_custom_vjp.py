@@ -476,16 +476,16 @@ def test_rules_that_call_each_other() -> None:
 @pytest.fixture
 def transforms(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Names of the programs that are linearised while the test runs."""
-    from functrace.transforms.walk import Walked
+    from functrace.transforms.walk import ForwardWalk
 
     names: list[str] = []
-    original = Walked.__init__
+    original = ForwardWalk.__init__
 
     def counted(self: Any, program: Any, *details: Any) -> None:
         names.append(program.name)
         original(self, program, *details)
 
-    monkeypatch.setattr(Walked, "__init__", counted)
+    monkeypatch.setattr(ForwardWalk, "__init__", counted)
     return names
 
 

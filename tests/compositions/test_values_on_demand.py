@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.ir.primitive import LINEAR, Joint, Primitive, absent
+from functrace.ir.primitive import LINEAR, ReplacingJvp, Primitive, absent
 from functrace.ops.elementwise import cos, mul, sin
 from functrace.tracing import values
 from functrace.tracing.binding import bind
@@ -65,7 +65,9 @@ KINDS = {
         lambda p, _, t: (mul(mul(p[0], 2.0), t[0]), t[0]),
         many=True,
     ),
-    "joint": _primitive("joint", lambda x: (x * x, np.cos(x)), Joint(_joint, _joint), many=True),
+    "joint": _primitive(
+        "joint", lambda x: (x * x, np.cos(x)), ReplacingJvp(_joint, _joint), many=True
+    ),
 }
 
 TRANSFORMS: dict[str, Callable[[Any], Any]] = {

@@ -15,7 +15,7 @@ from functrace.executor import Runner
 from functrace.executor.plan.planner import plan
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import output_avals
-from functrace.ir.primitive import Holds, Joint, Primitive
+from functrace.ir.primitive import SubPrograms, ReplacingJvp, Primitive
 from functrace.ir.program import Program
 from functrace.ir.structures import HostCall, Lowering
 from functrace.ops.indexing import index_static
@@ -77,7 +77,7 @@ times_p = Primitive(
     "times",
     eval=_eval,
     aval=_aval,
-    jvp=Joint(
+    jvp=ReplacingJvp(
         jvp=lambda *rest: _as_scan(scan_p.jvp.jvp, *rest),  # type: ignore[union-attr]
         linearize=lambda *rest: _as_scan(scan_p.jvp.linearize, *rest),  # type: ignore[union-attr]
     ),
@@ -85,7 +85,7 @@ times_p = Primitive(
     batch=_batch,
     params=("body", "length", "carries"),
     many=True,
-    holds=Holds(
+    holds=SubPrograms(
         lambda inputs, body, length, carries: (((length, body),),),
         kept=lambda read, body, length, carries: sorted(read.union(range(carries))),
         feeds=lambda place, body, *_: ((body, place),),

@@ -29,7 +29,7 @@ from functrace.control import (
     scan_p,
     while_p,
 )
-from functrace.control.custom import Mapped
+from functrace.control.custom import DeferredBatchRule
 from functrace.errors import ParseError, ProgramError
 from functrace.ir.aval import aval_of
 from functrace.ir.program import Equation, Var
@@ -217,7 +217,7 @@ def _never() -> ft.Program:
 EMPTY: dict[str, tuple[int, tuple[Any, ...]]] = {
     "call": (2, (_empty(2), ())),
     "cond": (2, ((_empty(1), _empty(1)), ())),
-    "custom_batch": (0, (_empty(0), Mapped(lambda size, flags: _empty(0)))),
+    "custom_batch": (0, (_empty(0), DeferredBatchRule(lambda size, flags: _empty(0)))),
     "custom_derivative": (0, (_empty(0), _empty(0), _empty(0), _empty(0), 0)),
     "custom_jvp": (1, (_empty(1), _empty(2), 1)),
     "custom_vjp": (0, (_empty(0), _empty(0), _empty(0), 0)),

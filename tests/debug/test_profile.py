@@ -15,7 +15,7 @@ import functrace as ft
 from functrace.errors import ArgumentError, ConcretizationError
 from functrace.executor.codegen.numpy_source import NUMPY
 from functrace.executor.plan.planner import Plan, plan, planned
-from functrace.executor.profile import Line, Profile, Row, Watched
+from functrace.executor.profile import LineTime, Profile, OperationTime, ProfilingBackend
 from functrace.executor.runner import Runner
 from functrace.passes import LAST, LATE, applied, optimized, without
 
@@ -75,7 +75,7 @@ def test_the_program_with_clocks_computes_what_the_one_without_does(name: str) -
     program = ft.trace(FUNCTIONS[name])(X)
     whole = plan(program)
     expected = NUMPY.compile(whole)(X)
-    found = Watched().compile(planned(whole.program))(X)
+    found = ProfilingBackend().compile(planned(whole.program))(X)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -193,8 +193,8 @@ def test_rows_name_the_users_lines() -> None:
     assert line.seconds == pytest.approx(sum(row.seconds for row in profile.rows))
 
 
-def row(text: str, seconds: float, depth: int = 0, source: Any = None) -> Row:
-    return Row(text, seconds, 1, 1000, 10, source, depth)
+def row(text: str, seconds: float, depth: int = 0, source: Any = None) -> OperationTime:
+    return OperationTime(text, seconds, 1, 1000, 10, source, depth)
 
 
 def test_time_of_a_body_counts_at_its_own_lines() -> None:
@@ -207,9 +207,9 @@ def test_time_of_a_body_counts_at_its_own_lines() -> None:
     inner = (row("sin", 2.0, 1, two), row("scan", 4.0, 1, one), row("cos", 1.0, 2, two))
     profile = Profile("f", 15.0, 16.0, 3, 0, (row("scan", 10.0, 0, one), *inner, row("exp", 5.0)))
     assert profile.lines == (
-        Line(one.short, one.expression, 7.0),
-        Line("?", "", 5.0),
-        Line(two.short, two.expression, 3.0),
+        LineTime(one.short, one.expression, 7.0),
+        LineTime("?", "", 5.0),
+        LineTime(two.short, two.expression, 3.0),
     )
 
 

@@ -14,7 +14,7 @@ import pytest
 import functrace as ft
 from functrace.control.call import call_p
 from functrace.executor.cache import CACHE
-from functrace.executor.inner_calls import Inner
+from functrace.executor.inner_calls import CallableProgram
 
 X = np.linspace(0.3, 1.1, 4)
 DATA = np.asfortranarray(np.arange(12.0).reshape(4, 3) / 7)
@@ -98,7 +98,7 @@ def test_calls_give_what_their_operations_give(
 
     found = {name: [shown(run) for _ in range(3)] for name, run in compositions(f)}
     ft.clear_caches()
-    monkeypatch.setattr(Inner, "recorded", lambda *_: None)
+    monkeypatch.setattr(CallableProgram, "recorded", lambda *_: None)
     for name, run in compositions(f):
         assert found[name] == [shown(run)] * 3, name
 

@@ -23,7 +23,7 @@ import tests.cases
 from functrace.executor import Runner
 from functrace.executor import interpreter as instructions
 from functrace.executor.cache import CACHE
-from functrace.executor.interpreter import Instructions, ListSink
+from functrace.executor.interpreter import InstructionList, ListSink
 from functrace.ir.parts import Assembly, Rewrite
 from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.ir.program import Program
@@ -129,7 +129,7 @@ def bits(value: Any) -> Any:
 
 def by_list(
     program: Program, flags: Sequence[bool], with_value: bool = True
-) -> Instructions | None:
+) -> InstructionList | None:
     """The gradient of a program as a list, if all of its operations have templates."""
     sink = ListSink(program)
     try:

@@ -17,7 +17,7 @@ from functrace.executor.backend import function_of
 from functrace.executor.plan.planner import Plan, Step
 from functrace.executor.policy import Policy
 from functrace.ir.parts import Compiled
-from functrace.ir.structures import Blocks, Branch, HostCall, Loop, Stack
+from functrace.ir.structures import FusionGroup, Branch, HostCall, Loop, Stack
 
 Registers = dict[int, Any]
 
@@ -67,7 +67,7 @@ class Closures:
                 )
             case Branch(by_example):
                 return functools.partial(choose_by_example if by_example else choose, runs)
-            case Blocks():
+            case FusionGroup():
                 return runs[0]
             case HostCall(join):
                 return join(runs)

@@ -12,7 +12,7 @@ import functrace as ft
 from functrace import source
 from functrace.errors import ParseError
 from functrace.ir import load
-from functrace.source import Place
+from functrace.source import SourceLine
 from tests.fuzz import texts
 
 pytestmark = pytest.mark.full  # the texts are of the programs of all cases
@@ -38,7 +38,7 @@ def test_foreign_code_would_be_seen(monkeypatch):
     next(e for e in data["equations"] if "source" in e)["source"][0] = f"a\n    {texts.CODE} #"
     text = json.dumps(data)
     assert texts.outcome(ft.Program.from_json, text) == "refused"
-    monkeypatch.setattr(load, "place", lambda *parts, root: Place(*parts))
+    monkeypatch.setattr(load, "place", lambda *parts, root: SourceLine(*parts))
     assert texts.outcome(ft.Program.from_json, text) in (
         "read",
         "run",

@@ -16,7 +16,7 @@ import functrace as ft
 from functrace.errors import ProgramError, ShapeError, UnsupportedFunctionError
 from functrace.ir.primitive import CONSTANT, INPUT, LINEAR, RESULT, Primitive, absent
 from functrace.ops.elementwise import sin
-from functrace.source import Place, Source
+from functrace.source import SourceLine, Source
 from functrace.tracing.binding import bind
 from tests.control.programs import WRITTEN, X, rules_that_call_themselves
 from tests.ir.programs import aval, record
@@ -90,7 +90,7 @@ def test_positions_are_pickled_as_lines():
     program = ft.trace(loss)(X)
     again = pickle.loads(pickle.dumps(program))
     for before, after in zip(program.equations, again.equations, strict=True):
-        assert isinstance(after.source.code, Place)
+        assert isinstance(after.source.code, SourceLine)
         assert (
             str(after.source) == str(before.source) and "z = " in str(program.equations[-1].source)
         ) or after.source.line
@@ -210,6 +210,6 @@ def test_an_unpickled_line_of_code_is_a_place():
     source = Source(compile("x\n", "a.py", "exec"), 0)
     again = pickle.loads(pickle.dumps(source))
     assert (
-        again.code == Place("a.py", again.line, "<module>")
+        again.code == SourceLine("a.py", again.line, "<module>")
         and pickle.loads(pickle.dumps(again)) == again
     )

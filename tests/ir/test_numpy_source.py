@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from functrace.errors import ProgramError
-from functrace.ir.numpy_source import Writer
+from functrace.ir.numpy_source import SourceWriter
 from functrace.ir.primitive import LINEAR, Primitive, absent
 from functrace.ops import PRIMITIVES
 from functrace.ops.elementwise import add, equal, modf, mul, sin, where
@@ -178,7 +178,7 @@ def test_what_has_no_source_says_so():
 @pytest.mark.parametrize("name", sorted(PRIMITIVES))
 def test_every_primitive_can_be_emitted(name):
     found = PRIMITIVES[name]
-    writer = Writer()
+    writer = SourceWriter()
     evaluator = writer.evaluator(found)
     assert (evaluator is None) == (found.written is not None)
     source = "\n".join(["import numpy as np", *sorted(writer.imports), *writer.blocks])

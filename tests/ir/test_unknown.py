@@ -14,8 +14,8 @@ import pytest
 
 import functrace as ft
 from functrace.ir.aval import ShapeDtype, broadcast_shapes
-from functrace.ir.filling import Template, filling
-from functrace.ir.unknown import MOST_QUESTIONS, NotKnown, Questions, computed, reading
+from functrace.ir.filling import ProgramTemplate, filling
+from functrace.ir.unknown import MOST_QUESTIONS, NeedsConcreteNumber, Comparisons, computed, reading
 from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.elementwise import mul, power
 from functrace.ops.shaping import broadcast_to
@@ -29,7 +29,7 @@ from functrace.transforms import backward_program
 def test_a_question_holds_for_the_numbers_with_the_same_answer(
     relation: Callable[[Any, Any], bool], other: float
 ) -> None:
-    questions = Questions()
+    questions = Comparisons()
     n = questions.number(0, 4)
     answer = relation(n, other)
     assert answer is relation(4, other)
@@ -38,7 +38,7 @@ def test_a_question_holds_for_the_numbers_with_the_same_answer(
 
 
 def test_sizes_are_not_0_or_1_and_no_two_are_equal() -> None:
-    questions = Questions()
+    questions = Comparisons()
     n, m = questions.size(0, 4), questions.size(1, 5)
     assert n != 1 and n != 0 and n != m and n == n and bool(n)
     assert questions.fit([7, 8]), "nothing was asked"
@@ -46,7 +46,7 @@ def test_sizes_are_not_0_or_1_and_no_two_are_equal() -> None:
 
 
 def test_what_is_computed_is_computed_again() -> None:
-    questions = Questions()
+    questions = Comparisons()
     n, m = questions.size(0, 4), questions.size(1, 6)
     total = math.prod((n, m)) // 3 + 1 - n
     assert isinstance(total, int) and reading(total)([4, 6]) == 5 and reading(total)([9, 5]) == 7
@@ -56,7 +56,7 @@ def test_what_is_computed_is_computed_again() -> None:
 
 
 def test_parameters_are_filled() -> None:
-    questions = Questions()
+    questions = Comparisons()
     n, m = questions.size(0, 4), questions.size(1, 6)
     assert filling((1, None, (2, "array"), slice(0, 3), ShapeDtype((2,)))) is None
     cases: list[tuple[Any, Any]] = [
@@ -80,16 +80,16 @@ def test_parameters_are_filled() -> None:
     ],
 )  # fmt: skip
 def test_who_needs_the_number_does_not_get_it(use: Callable[[Any], object]) -> None:
-    with pytest.raises(NotKnown):
-        use(Questions().size(0, 3))
+    with pytest.raises(NeedsConcreteNumber):
+        use(Comparisons().size(0, 3))
 
 
 def test_questions_end() -> None:
-    questions = Questions()
+    questions = Comparisons()
     n = questions.number(0, 100)
     for k in range(MOST_QUESTIONS):
         assert n > k
-    with pytest.raises(NotKnown):
+    with pytest.raises(NeedsConcreteNumber):
         n > 1_000
     questions.is_closed = True
     assert n > 1, "what was asked before is known"
@@ -131,9 +131,9 @@ def backward_of(shape: Any, exponent: float) -> ft.Program:
 
 
 def test_a_derivative_by_unknown_sizes_is_that_by_known_ones() -> None:
-    questions = Questions()
+    questions = Comparisons()
     unknown = backward_of((questions.size(0, 4), 1, questions.size(1, 6)), questions.number(2, 2.5))  # type: ignore[arg-type]
-    template = Template(unknown)
+    template = ProgramTemplate(unknown)
     assert not template.is_known
     for given in ([4, 6, 2.5], [7, 2, -0.5], [2, 30, 4.0]):
         assert questions.fit(given)

@@ -13,7 +13,7 @@ import pytest
 
 import functrace as ft
 from functrace.errors import ConcretizationError
-from functrace.numpy.arrays.masked import Unanswerable
+from functrace.numpy.arrays.masked import NeedsConcreteValues
 from functrace.tree import leaves
 from tests.numpy.coverage import UNREACHED, cases
 
@@ -140,7 +140,7 @@ def _compare(name: str, function: Any, filled: Any, values: list[Any]) -> bool:
     def call(*given: Any) -> list[Any]:
         found = leaves(function(*filled(*given)))
         for leaf in found:
-            if isinstance(leaf, Unanswerable):
+            if isinstance(leaf, NeedsConcreteValues):
                 raise leaf.refuse()
         facts.append([leaf for leaf in found if not _is_array(leaf) and not isinstance(leaf, bool)])
         return [leaf for leaf in found if _is_array(leaf) or isinstance(leaf, bool)]

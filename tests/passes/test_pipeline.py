@@ -11,9 +11,9 @@ import pytest
 import functrace as ft
 from functrace.ir.primitive import Primitive
 from functrace.passes import PIPELINE, REORDERING, Pass, optimized
-from functrace.passes.algebraic_simplify import SAVINGS, Saving, simplify
+from functrace.passes.algebraic_simplify import SAVINGS, RuleEffect, simplify
 from functrace.passes.cse import drop_names
-from functrace.passes.peephole import ROWS, Rewriting
+from functrace.passes.peephole import ROWS, IdentityRule
 from functrace.tracing.evaluate import evaluate_program
 
 pytestmark = pytest.mark.bits
@@ -62,13 +62,13 @@ def test_what_every_program_goes_through_changes_no_bit() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.primitive.name)
-def test_a_rewriting_does_what_its_example_says(row: Rewriting) -> None:
+def test_a_rewriting_does_what_its_example_says(row: IdentityRule) -> None:
     assert isinstance(row.primitive, Primitive)
     assert_becomes(row.before, row.after, optimized(parsed(row.before)))
 
 
 @pytest.mark.parametrize("row", SAVINGS, ids=lambda row: row.name)
-def test_a_saving_does_what_its_example_says(row: Saving) -> None:
+def test_a_saving_does_what_its_example_says(row: RuleEffect) -> None:
     assert_becomes(row.before, row.after, simplify(parsed(row.before)))
     assert_becomes(row.before, row.after, optimized(parsed(row.before)))
 

@@ -22,7 +22,7 @@ import pytest
 
 import functrace as ft
 from functrace.errors import CapturedArrayError
-from functrace.tracing.capture import SMALL, Held
+from functrace.tracing.capture import SMALL, CapturedArray
 from functrace.tracing.copies import is_read_only
 
 SIZES = {"small": 12, "large": SMALL // 8 + 12}
@@ -404,23 +404,23 @@ def test_a_jitted_function_that_writes_into_what_it_reads_through_a_gradient_rai
 def test_forms_of_one_memory_share_one_copy() -> None:
     x = np.random.default_rng(0).random((64, 64))
     forms = [x, x.T, x[::-1], x.T[:, ::-1], np.broadcast_to(x, (1000, 64, 64)), x]
-    held = [Held(form) for form in forms]
+    held = [CapturedArray(form) for form in forms]
     for form, one in zip(forms, held, strict=True):
         np.testing.assert_array_equal(one.array, form)
         assert one.array.strides == form.strides or 0 in form.strides
         assert np.shares_memory(one.array, held[0].array) and not np.shares_memory(one.array, x)
         assert not one.array.flags.writeable
-    again = Held(held[1].array)
+    again = CapturedArray(held[1].array)
     assert again.array is held[1].array, "a copy that an inner recording made is copied again"
     x[3, 4] = 0.0
-    later = Held(x)
+    later = CapturedArray(x)
     assert later.array[3, 4] == 0.0 and held[0].array[3, 4] != 0.0
 
 
 def test_windows_and_broadcast_arrays_are_held_in_the_memory_that_they_have() -> None:
     x = np.arange(10_000.0)
     windows = np.lib.stride_tricks.sliding_window_view(x, 5_000)  # 200 MB, were it copied
-    held = Held(windows)
+    held = CapturedArray(windows)
     assert held.array.strides == windows.strides
     np.testing.assert_array_equal(held.array[::999], windows[::999])
 
@@ -433,14 +433,14 @@ def test_read_only_memory_is_shared_and_nothing_else() -> None:
     x.flags.writeable = False
     for shared in (x, view, x[::2], np.frombuffer(bytes(8 * SMALL))):
         assert is_read_only(shared)
-        assert np.shares_memory(Held(shared).array, shared)
+        assert np.shares_memory(CapturedArray(shared).array, shared)
     for copied in (
         np.frombuffer(memoryview(bytearray(8 * SMALL)).toreadonly()),
         np.broadcast_to(np.ones(4), (SMALL, 4)),
     ):
         assert not copied.flags.writeable
         assert not is_read_only(copied)
-        assert not np.shares_memory(Held(copied).array, copied)
+        assert not np.shares_memory(CapturedArray(copied).array, copied)
 
 
 def test_memory_mapped_files(tmp_path: Path) -> None:
@@ -448,7 +448,7 @@ def test_memory_mapped_files(tmp_path: Path) -> None:
     np.linspace(0.0, 1.0, SMALL).tofile(path)
     for mode, shared in (("r", True), ("r+", False), ("c", False)):
         mapped = np.memmap(path, np.float64, mode)
-        held = Held(mapped)
+        held = CapturedArray(mapped)
         assert type(held.array) is np.ndarray
         assert np.shares_memory(held.array, mapped) is shared
         assert ft.grad(lambda x, mapped=mapped: np.sum(x * mapped))(1.0) == mapped.sum()

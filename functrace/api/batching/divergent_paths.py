@@ -25,7 +25,7 @@ from functrace.ops.joining import concatenate
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.source import Source
 from functrace.tracing.tracer import Tracer, Value
-from functrace.transforms.examples import Fork, Rows
+from functrace.transforms.examples import Divergence, Rows
 from functrace.tree.describing import difference
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Leaf(NamedTuple):
     source: Source | None
 
 
-class Path(NamedTuple):
+class PathResult(NamedTuple):
     """The result of a function for the examples of one path.
 
     Args:
@@ -61,12 +61,12 @@ class Path(NamedTuple):
     """
 
     rows: Rows
-    forks: tuple[Fork, ...]
+    forks: tuple[Divergence, ...]
     leaves: list[Leaf]
     tree: PyTreeSpec
 
 
-def merged(paths: Sequence[Path], places: Sequence[int | None], owner: str) -> list[Any]:
+def merged(paths: Sequence[PathResult], places: Sequence[int | None], owner: str) -> list[Any]:
     """Return the leaves for all examples, in their order; fresh arrays, with the examples along the
     first axis.
 
@@ -99,7 +99,7 @@ def merged(paths: Sequence[Path], places: Sequence[int | None], owner: str) -> l
     return results
 
 
-def _common(paths: Sequence[Path], leaves: Sequence[Leaf], owner: str) -> np.dtype[Any]:
+def _common(paths: Sequence[PathResult], leaves: Sequence[Leaf], owner: str) -> np.dtype[Any]:
     """Check that a leaf has one shape and one dtype on all paths; return the dtype."""
     arrays = [k for k, leaf in enumerate(leaves) if leaf.number is None]
     numbers = [
@@ -132,7 +132,7 @@ def _common(paths: Sequence[Path], leaves: Sequence[Leaf], owner: str) -> np.dty
     return dtype
 
 
-def _parted(one: Path, other: Path) -> str:
+def _parted(one: PathResult, other: PathResult) -> str:
     """Describe where two paths diverge."""
     for a, b in zip(one.forks, other.forks, strict=False):
         if a != b:
@@ -140,7 +140,7 @@ def _parted(one: Path, other: Path) -> str:
     return "the traces agree on every branch condition"
 
 
-def _batch(paths: Sequence[Path], leaves: Sequence[Leaf], dtype: np.dtype[Any]) -> Any:
+def _batch(paths: Sequence[PathResult], leaves: Sequence[Leaf], dtype: np.dtype[Any]) -> Any:
     """Return a leaf for all examples."""
     size, shape = sum([len(path.rows) for path in paths]), leaves[0].aval.shape
     if not any(isinstance(leaf.value, Tracer) for leaf in leaves):
@@ -163,7 +163,7 @@ def _batch(paths: Sequence[Path], leaves: Sequence[Leaf], dtype: np.dtype[Any]) 
     return gather(joined, (ARRAY,), (np.argsort(rows),))
 
 
-def _shared(paths: Sequence[Path], leaves: Sequence[Leaf], owner: str) -> Any:
+def _shared(paths: Sequence[PathResult], leaves: Sequence[Leaf], owner: str) -> Any:
     """Return a leaf that is equal for all examples."""
     first = leaves[0]
     for path, leaf in zip(paths, leaves, strict=True):

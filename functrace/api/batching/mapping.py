@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from functrace.api.batching.divergent_paths import Leaf, Path, merged
+from functrace.api.batching.divergent_paths import Leaf, PathResult, merged
 from functrace.api.capture.arguments import argument_names, as_values, function_name
-from functrace.api.capture.record import Called, Recorded
+from functrace.api.capture.record import Called, RecordedCall
 from functrace.api.capture.results import number_type
 from functrace.api.capture.transformed import transformed
 from functrace.errors import ArgumentError, AxisError, ShapeError, entry
@@ -28,7 +28,7 @@ from functrace.tracing.recording import Recording
 from functrace.tracing.release import AllHandles
 from functrace.tracing.tracer import Tracer, Value
 from functrace.transforms import vmap_program
-from functrace.transforms.examples import Examples, Group, Paths
+from functrace.transforms.examples import Examples, ExampleGroup, TracePaths
 from functrace.tree import flatten, prefix_leaves, unflatten
 from functrace.typing import P, PyTree, R
 
@@ -128,8 +128,8 @@ def vmap(
                 v if k is None else _to_front(v, k) for k, v in zip(places, values, strict=True)
             ]
 
-            call = _Call(f, owner, treedef, places, batched, size, out_axes)
-            runs = Paths(owner, size, max_paths)
+            call = _MappedCall(f, owner, treedef, places, batched, size, out_axes)
+            runs = TracePaths(owner, size, max_paths)
             while runs.waiting:
                 call.run(runs, runs.take())
             results = [
@@ -145,7 +145,7 @@ def vmap(
 
 
 @final
-class _Call:
+class _MappedCall:
     """One call of a mapped function: runs the function of one example, once per trace path.
 
     Args:
@@ -174,11 +174,11 @@ class _Call:
         self.out_places: list[int | None] = []
         self.held: list[Any] = []
         """Snapshots of the arguments at the call: writes on one path do not affect another."""
-        self.paths: list[Path] = []
+        self.paths: list[PathResult] = []
         self.whole: list[Any] | None = None
         """The results, if the function concretized no value."""
 
-    def run(self, paths: Paths, group: Group) -> None:
+    def run(self, paths: TracePaths, group: ExampleGroup) -> None:
         """Run the function for a group of examples, and keep the results of those that stay on this
         path."""
         examples = Examples(paths, group)
@@ -201,7 +201,7 @@ class _Call:
         with ArrayRecording(self.owner, scope=MAPPED, is_run=is_run) as recording:
             recording.values.asked = examples if examples.paths.most else None
             recording.handles = AllHandles()
-            call = Recorded(recording, self.f, self._inputs, wanted=wanted, reads=())
+            call = RecordedCall(recording, self.f, self._inputs, wanted=wanted, reads=())
             self.out_places = prefix_leaves(self.out_axes, self.out_tree, "out_axes")
             if is_first and not examples.has_answered:
                 self.whole = self._run_whole(call)
@@ -211,7 +211,7 @@ class _Call:
                 Leaf(*value, recording.avals[i], number, recording.source(i))
                 for value, i, number in zip(values, call.outputs, numbers, strict=True)
             ]
-            self.paths.append(Path(examples.rows, examples.forks, leaves, self.out_tree))
+            self.paths.append(PathResult(examples.rows, examples.forks, leaves, self.out_tree))
 
     def _inputs(self, recording: Recording) -> Called:
         is_first = not self.held
@@ -229,7 +229,7 @@ class _Call:
         )
         return unflatten(self.tree, traced)
 
-    def _run_whole(self, call: Recorded) -> list[Any]:
+    def _run_whole(self, call: RecordedCall) -> list[Any]:
         """Run the program for all examples, from the cache if possible."""
         recording, size = call.recording, self.size
         flags = tuple([place is not None for place in self.out_places])

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from functrace.source import is_users
-from functrace.tracing.capture import Reads, Watch
+from functrace.tracing.capture import ReadSnapshot, ArrayWatch
 from functrace.tracing.copies import is_mapped, is_read_only
 
 _MOST_FUNCTIONS = 64
@@ -88,8 +88,8 @@ def functions_named(f: object) -> list[FunctionType]:
 
 
 def reads_of(
-    f: object, name: str, watches: Iterable[Watch], before: Reads | None = None
-) -> Reads | None:
+    f: object, name: str, watches: Iterable[ArrayWatch], before: ReadSnapshot | None = None
+) -> ReadSnapshot | None:
     """Return the arrays that a staged function reads besides its arguments; None if there are none.
 
     Args:
@@ -111,7 +111,7 @@ def reads_of(
                 continue
             total += array.nbytes
         arrays.append((word, array))
-    reads = Reads(arrays, watches, before)
+    reads = ReadSnapshot(arrays, watches, before)
     return reads if reads else None
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from functrace.api.capture.arguments import argument_names, as_value, as_values, function_name
-from functrace.api.capture.record import Called, Recorded
+from functrace.api.capture.record import Called, RecordedCall
 from functrace.api.capture.transformed import transformed
 from functrace.errors import ShapeError, entry
 from functrace.executor import Runner
@@ -88,7 +88,7 @@ def trace(f: Callable[P, Any]) -> Callable[..., Program]:
             return unflatten(treedef, tracers)
 
         with ArrayRecording(owner) as recording:
-            call = Recorded(recording, f, inputs, reads=())
+            call = RecordedCall(recording, f, inputs, reads=())
             # Operations that a transform records itself get the line that calls `trace`, whose
             # variable is the program.
             names = {i: None for i, position in enumerate(call.lines) if position == here}

@@ -1,9 +1,9 @@
 """Recording a call of a user's function: the only way from Python to a program.
 
-`Recorded` calls a function on tracers. The transform chooses how the arguments become inputs,
-abstract or concrete, and which leaves of the result are outputs; `Recorded` handles the user's
+`RecordedCall` calls a function on tracers. The transform chooses how the arguments become inputs,
+abstract or concrete, and which leaves of the result are outputs; `RecordedCall` handles the user's
 exceptions, auxiliary data, and the types of results. `grad`, `vjp`, `vmap` … then look up their
-transformed program (`Recorded.transformed`), `trace` and `jit` freeze the program, and the body of
+transformed program (`RecordedCall.transformed`), `trace` and `jit` freeze the program, and the body of
 an operation becomes a closed program over its captured values (`stage`).
 
 Layer: 8.
@@ -21,7 +21,7 @@ import numpy as np
 
 from functrace.api.capture.arguments import ARRAYS, NUMERIC, as_value
 from functrace.api.capture.results import (
-    Origin,
+    MemoryOrigin,
     check_lent,
     computed_leaves,
     number_type,
@@ -38,7 +38,7 @@ from functrace.executor import run_recorded
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Position, Program
-from functrace.numpy.arrays.masked import MaskedSelection, Unanswerable
+from functrace.numpy.arrays.masked import MaskedSelection, NeedsConcreteValues
 from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.numpy.arrays.traced_array import TracedArray
 from functrace.numpy.arrays.traced_number import TracedNumber
@@ -53,7 +53,7 @@ from functrace.numpy.protocol.foreign_names import in_numpy, library_of
 from functrace.numpy.protocol.operands import holds_tracer
 from functrace.source import CYTHONS, OWN_AND_NUMPYS, PACKAGE_PREFIX, is_users, source_of_traceback
 from functrace.tracing.binding import BODY, call_recorded
-from functrace.tracing.capture import Held, Watch, held_array, read_only_memory
+from functrace.tracing.capture import CapturedArray, ArrayWatch, held_array, read_only_memory
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer, Value
 from functrace.tree import flatten, paths, unflatten
@@ -68,7 +68,7 @@ Called = tuple[Sequence[Any], dict[str, Any]]
 
 
 @final
-class Recorded:
+class RecordedCall:
     """One call of a user's function, recorded.
 
     Args:
@@ -91,7 +91,7 @@ class Recorded:
     """Variables of the outputs: the leaves of the result, or those that ``wanted`` selected."""
     out_tree: PyTreeSpec
     """The structure of the result."""
-    watches: list[Watch]
+    watches: list[ArrayWatch]
     """The arrays that the function read besides ``reads``; set only if ``reads`` was passed."""
 
     def __init__(
@@ -344,7 +344,7 @@ def output_variable(recording: Recording, leaf: object) -> int:
         )
     if isinstance(leaf, MaskedSelection):
         return output_variable(recording, leaf.array())
-    if isinstance(leaf, Unanswerable):
+    if isinstance(leaf, NeedsConcreteValues):
         raise leaf.refuse()
     raise DtypeError(
         f"{recording.owner} returned a {type(leaf).__name__}, not an array or a number",
@@ -449,11 +449,11 @@ class Operands:
         """Flags of the operands that have a derivative; empty if unknown."""
         self.places: list[int] = []
         self.avals: list[ShapeDtype] = []
-        self._held: list[Held | None] = []
+        self._held: list[CapturedArray | None] = []
         self.values: list[Any] = []
         for k, leaf in enumerate(self.leaves):
             if isinstance(leaf, ARRAYS) and type(leaf) is not TracedNumber:
-                held = Held(leaf) if isinstance(leaf, np.ndarray) else None
+                held = CapturedArray(leaf) if isinstance(leaf, np.ndarray) else None
                 self.places.append(k)
                 self.avals.append(aval_of(leaf))
                 self._held.append(held)
@@ -519,7 +519,7 @@ class Operands:
 # -- bodies of operations --------------------------------------------------------------------------
 
 
-class Staged(NamedTuple):
+class StagedFunction(NamedTuple):
     """A function as a closed program.
 
     Args:
@@ -534,7 +534,7 @@ class Staged(NamedTuple):
     captured: list[Any]
     out_tree: PyTreeSpec
     numbers: list[type | None]
-    origins: list[Origin]
+    origins: list[MemoryOrigin]
 
     @property
     def out_avals(self) -> list[ShapeDtype]:
@@ -553,7 +553,7 @@ def stage(
     scope: str = BODY,
     input_names: Sequence[str | None] = (),
     reads: Iterable[Any] | None = None,
-) -> Staged:
+) -> StagedFunction:
     """Record a function on the operands of a call, as the body of an operation.
 
     Args:
@@ -566,7 +566,7 @@ def stage(
         input_names: names of the operands in listings.
         is_certain: whether the body will run in any case, so that errors may be raised now.
         scope: its scope; see Note [A body is what runs inside] in tracing/binding.py.
-        reads: see `Recorded`.
+        reads: see `RecordedCall`.
     """
     found: list[Any] = []
 
@@ -580,6 +580,8 @@ def stage(
         return computed_leaves(origins, leaves) if computed_only else leaves
 
     with ArrayRecording(owner, scope=scope, is_certain=is_certain) as recording:
-        recorded = Recorded(recording, f, operands.inputs, wanted=wanted, reads=reads)
+        recorded = RecordedCall(recording, f, operands.inputs, wanted=wanted, reads=reads)
         program, _ = closed_over(recorded.program(name, input_names=input_names))
-        return Staged(program, [recording.callers_array(i) for i in recording.constants], *found)
+        return StagedFunction(
+            program, [recording.callers_array(i) for i in recording.constants], *found
+        )

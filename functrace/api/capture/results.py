@@ -14,16 +14,16 @@ import numpy as np
 from functrace.errors import CapturedArrayError
 from functrace.numpy.arrays.traced_number import TracedNumber
 from functrace.numpy.arrays.view_kinds import GatherView, SharedView, View
-from functrace.numpy.arrays.views import Unsettled, base_of, guard, replayed
+from functrace.numpy.arrays.views import StaleRecording, base_of, guard, replayed
 from functrace.source import user_source
-from functrace.tracing.capture import Held, Watch
+from functrace.tracing.capture import CapturedArray, ArrayWatch
 from functrace.tracing.copies import is_read_only
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import LITERALS, Tracer, Value
 from functrace.typing import Array
 
 
-class Origin(NamedTuple):
+class MemoryOrigin(NamedTuple):
     """Origin of the memory of a result's leaf.
 
     Args:
@@ -43,17 +43,17 @@ class Origin(NamedTuple):
     is_own: bool
     beside: bool = False
     captured: Any = None
-    shared: tuple[Origin, ...] | None = None
+    shared: tuple[MemoryOrigin, ...] | None = None
 
 
-def origin_of(recording: Recording, leaf: object) -> Origin:
+def origin_of(recording: Recording, leaf: object) -> MemoryOrigin:
     """Return the origin of a leaf of a result; its recording must still be open."""
     views: list[View] = []
     root = leaf
-    shared: tuple[Origin, ...] | None = None
+    shared: tuple[MemoryOrigin, ...] | None = None
     while isinstance(root, Tracer):
         if isinstance(
-            root._recording, Unsettled
+            root._recording, StaleRecording
         ):  # the leaf itself may be no output of the program
             root._recording.refuse()
         if type(root._view) is SharedView:
@@ -74,11 +74,11 @@ def origin_of(recording: Recording, leaf: object) -> Origin:
     place = next((k for k, argument in enumerate(recording.arguments) if argument is root), None)
     is_own = isinstance(root, Tracer) and root._recording is recording and place is None
     if any(isinstance(view, GatherView) for view in views):
-        return Origin(leaf, place, (), True, True, root if place is None else None, shared)
-    return Origin(root, place, tuple(reversed(views)), is_own, shared=shared)
+        return MemoryOrigin(leaf, place, (), True, True, root if place is None else None, shared)
+    return MemoryOrigin(root, place, tuple(reversed(views)), is_own, shared=shared)
 
 
-def computed_leaves(origins: Sequence[Origin], leaves: Sequence[Any]) -> list[Any]:
+def computed_leaves(origins: Sequence[MemoryOrigin], leaves: Sequence[Any]) -> list[Any]:
     """Return the leaves that a function computes: not operands, captured values, plain arrays, or
     views of these.
 
@@ -92,7 +92,7 @@ def computed_leaves(origins: Sequence[Origin], leaves: Sequence[Any]) -> list[An
 
 
 def whole_result(
-    origins: Sequence[Origin], computed: Sequence[Any], values: Sequence[Any], owner: str
+    origins: Sequence[MemoryOrigin], computed: Sequence[Any], values: Sequence[Any], owner: str
 ) -> list[Any]:
     """Return all leaves of a result, given the values of its `computed_leaves`.
 
@@ -128,7 +128,7 @@ def whole_result(
 
 
 def _guard_shared(
-    results: Sequence[Any], origins: Sequence[Origin], values: Sequence[Any], owner: str
+    results: Sequence[Any], origins: Sequence[MemoryOrigin], values: Sequence[Any], owner: str
 ) -> None:
     """Refuse writes to results whose aliasing a program cannot express, and to the values they may
     alias."""
@@ -147,7 +147,7 @@ def _guard_shared(
                 guard(another, (), owner)
 
 
-def _guard_beside(result: Value, origin: Origin, values: Sequence[Any], owner: str) -> None:
+def _guard_beside(result: Value, origin: MemoryOrigin, values: Sequence[Any], owner: str) -> None:
     guard(
         result,
         [_captured(origin.captured) if origin.place is None else values[origin.place]],
@@ -162,7 +162,7 @@ def _captured(value: Value) -> Any:
 
 def guard_results(
     results: Sequence[Any],
-    origins: Sequence[Origin],
+    origins: Sequence[MemoryOrigin],
     values: Sequence[Any],
     owner: str,
     others: Sequence[Any] = (),
@@ -210,7 +210,9 @@ def _lend(recording: Recording, array: Array, owner: str) -> None:
     """Record that a result of ``owner`` would be (a view of) a plain array, which must not be
     written to any more."""
     if not is_read_only(array):
-        recording.captures.lent.append((Watch(array, Held(array)), owner, user_source()))
+        recording.captures.lent.append(
+            (ArrayWatch(array, CapturedArray(array)), owner, user_source())
+        )
 
 
 def check_lent(recording: Recording) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrace.api.capture.arguments import as_value, function_name
-from functrace.api.capture.record import Operands, Staged, stage
+from functrace.api.capture.record import Operands, StagedFunction, stage
 from functrace.api.capture.results import guard_results
 from functrace.control.cond import cond_program
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError, entry
@@ -158,7 +158,7 @@ def _staged(
 ) -> Any:
     """Record all branches, keyed by their names in messages, and apply the choice."""
     call = Operands(operands, {})
-    branches: list[Staged] = []
+    branches: list[StagedFunction] = []
     for word, f in functions.items():
         name = function_name(f)
         what = f"{owner} ({_branch(word)} {name})"
@@ -199,7 +199,9 @@ def predicate(pred: Scalar | Array | np.generic | Tracer, what: str, fix: str) -
     return not_equal(value, 0) if isinstance(value, Tracer) else np.bool_(value != 0)
 
 
-def _agreeing(owner: str, branches: dict[str, Staged]) -> tuple[list[Staged], list[type | None]]:
+def _agreeing(
+    owner: str, branches: dict[str, StagedFunction]
+) -> tuple[list[StagedFunction], list[type | None]]:
     """Check that branches return the same avals; convert Python numbers to the dtypes of other
     branches.
 

@@ -11,12 +11,12 @@ from typing import Any, final
 import numpy as np
 
 from functrace.api.capture.arguments import as_value, as_values, function_name
-from functrace.api.capture.record import Operands, Staged, explain, stage
+from functrace.api.capture.record import Operands, StagedFunction, explain, stage
 from functrace.api.capture.results import number_type
 from functrace.api.control_flow.branches import predicate, takes
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.numpy.arrays.traced_number import Numbers
+from functrace.numpy.arrays.traced_number import NumberRecording
 from functrace.ops.shaping import convert
 from functrace.tracing.binding import renewed, running
 from functrace.tracing.capture import held_array
@@ -62,9 +62,9 @@ class Carry:
         owner: str,
         reads: Sequence[Any],
         slices: Sequence[ShapeDtype] = (),
-    ) -> Staged:
+    ) -> StagedFunction:
         """Record a function of the carry, and of a list of slices if there are any."""
-        weak: list[Numbers] = []
+        weak: list[NumberRecording] = []
         self.values = [held_array(x) for x in self.values]
         operands = Operands((self.values, [np.empty(0)] * len(slices)), {})
         operands.avals = [*[aval_of(x) for x in self.values], *slices]
@@ -72,7 +72,7 @@ class Carry:
         def call(state: list[Any], leaves: list[Any]) -> Any:
             if any(self.numbers):
                 weak.append(
-                    Numbers(
+                    NumberRecording(
                         state[0]._recording,
                         "use functrace.cond or np.where for a choice that depends on values",
                     )
@@ -132,11 +132,11 @@ class Carry:
 # -- plain values ----------------------------------------------------------------------------------
 
 
-class Wider(Exception):
+class CarryDtypeChanged(Exception):
     """A Python number of the carry must start with another dtype."""
 
 
-class Traced(Exception):
+class ClosesOverTraced(Exception):
     """A function closes over a traced value: the loop must be recorded."""
 
 
@@ -152,7 +152,7 @@ def _locked(carry: Carry) -> Any:
 
 
 @final
-class _Checked:
+class _CarryChecker:
     """Checks the results of steps against the carry, and converts Python numbers; fast if nothing
     changes."""
 
@@ -164,7 +164,7 @@ class _Checked:
             for aval, number in zip(self.avals, carry.numbers, strict=True)
         ]
         tree = carry.tree
-        self.alone: Any = self.kinds[0] if tree.is_leaf() else (_Checked, (), None)
+        self.alone: Any = self.kinds[0] if tree.is_leaf() else (_CarryChecker, (), None)
         """Type, shape and dtype of a carry with one leaf."""
         self.is_flat = tree.type is tuple and all(child.is_leaf() for child in tree.children())
 
@@ -194,7 +194,7 @@ class _Checked:
     def _converted(self, k: int, leaf: object, leaves: list[Any]) -> Any:
         carry, aval = self.carry, self.avals[k]
         if isinstance(leaf, Tracer):
-            raise Traced
+            raise ClosesOverTraced
         what = f"{carry.owner}: the carry after a step"
         value = as_value(leaf, what)
         number = number_type(leaf)
@@ -205,7 +205,7 @@ class _Checked:
         ):
             values = [as_value(x, what) for x in leaves]
             if carry.widen([number_type(x) for x in leaves], [aval_of(x) for x in values]):
-                raise Wider
+                raise CarryDtypeChanged
         if not aval.shape and takes(number, aval.dtype):
             return (carry.numbers[k] or aval.dtype.type)(leaf)
         if aval_of(value) is not aval:
@@ -235,14 +235,14 @@ def while_plainly(
     """
     question = f"the condition {function_name(cond_fun)} of {carry.owner}"
     while True:
-        checked, val, steps = _Checked(carry), _locked(carry), 0
+        checked, val, steps = _CarryChecker(carry), _locked(carry), 0
         kind, shape, dtype = checked.alone
         try:
             while True:
                 goes_on = cond_fun(val)
                 if type(goes_on) is not np.bool_ and type(goes_on) is not bool:
                     if isinstance(goes_on, Tracer):
-                        raise Traced
+                        raise ClosesOverTraced
                     goes_on = predicate(
                         goes_on, question, "compute one bool from it, e.g. with np.any"
                     )
@@ -256,7 +256,7 @@ def while_plainly(
                 if type(val) is not kind or (shape and (val.shape != shape or val.dtype != dtype)):
                     val = checked(val)
                 steps += 1
-        except Wider:
+        except CarryDtypeChanged:
             continue
         except ValueError as error:
             explain(error, carry.owner)
@@ -278,7 +278,11 @@ def scan_plainly(
     alone = arrays_tree.is_leaf()
     order = range(steps - 1, -1, -1) if reverse else range(steps)
     while True:
-        checked, val, results = _Checked(carry), _locked(carry), _Stacks(carry.owner, steps)
+        checked, val, results = (
+            _CarryChecker(carry),
+            _locked(carry),
+            _StackedResults(carry.owner, steps),
+        )
         kind, shape, dtype = checked.alone
         try:
             for t in order:
@@ -296,7 +300,7 @@ def scan_plainly(
                 if y is not None or results.stacks:
                     results.put(t, y)
             return _finished(carry, val), results.tree()
-        except Wider:
+        except CarryDtypeChanged:
             continue
         except ValueError as error:
             explain(error, carry.owner)
@@ -304,7 +308,7 @@ def scan_plainly(
 
 
 @final
-class _Stacks:
+class _StackedResults:
     """The stacked results of a scan's steps."""
 
     def __init__(self, owner: str, steps: int) -> None:
@@ -332,7 +336,7 @@ class _Stacks:
         for stack, leaf, aval in zip(self.stacks, leaves, self._avals, strict=True):
             if type(leaf) is not np.ndarray or leaf.shape != aval.shape or leaf.dtype != aval.dtype:
                 if isinstance(leaf, Tracer):
-                    raise Traced
+                    raise ClosesOverTraced
                 found = aval_of(
                     leaf if isinstance(leaf, np.generic) else as_value(leaf, self.owner)
                 )
@@ -372,7 +376,7 @@ def while_eagerly(
                     )
                 val = _next(carry, body_fun(val))
                 steps += 1
-        except Wider:
+        except CarryDtypeChanged:
             continue
 
 
@@ -408,7 +412,7 @@ def scan_eagerly(
                     raise ShapeError(
                         f"{carry.owner}: steps returned y of several types", fix="return one type"
                     )
-        except Wider:
+        except CarryDtypeChanged:
             continue
         placed = ys[::-1] if reverse else ys
         return _ended(carry, val), unflatten(
@@ -448,7 +452,7 @@ def _next(carry: Carry, val: PyTree) -> Any:
     values = [as_value(leaf, f"{carry.owner}: the carry after a step") for leaf in leaves]
     numbers = [number_type(leaf) for leaf in leaves]
     if carry.widen(numbers, [aval_of(x) for x in values]):
-        raise Wider
+        raise CarryDtypeChanged
     for k, (start, number) in enumerate(zip(carry.values, numbers, strict=True)):
         if takes(number, aval_of(start).dtype):
             values[k] = convert(values[k], aval_of(start).dtype)

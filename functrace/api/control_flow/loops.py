@@ -20,7 +20,7 @@ from functrace.api.capture.results import guard_results
 from functrace.api.control_flow.branches import predicate, takes, with_dtypes
 from functrace.api.control_flow.eager_loops import (
     Carry,
-    Traced,
+    ClosesOverTraced,
     is_traced,
     scan_eagerly,
     scan_plainly,
@@ -121,13 +121,13 @@ def scan(
     if steps and carry.is_plain and not is_traced(arrays):
         try:
             return scan_plainly(f, carry, arrays, arrays_tree, steps, reverse)
-        except Traced:
+        except ClosesOverTraced:
             carry = Carry(init, owner)
     if steps and ENTERED and is_jit_disabled():
         return scan_eagerly(f, carry, arrays, arrays_tree, steps, reverse)
     arrays = [held_array(x) for x in arrays]
     slices = [ShapeDtype(x.shape[1:], x.dtype) for x in arrays]
-    body = _Body(f, carry, slices, arrays_tree, name, [*flatten(xs)[0], *carry.given])
+    body = _RecordedBody(f, carry, slices, arrays_tree, name, [*flatten(xs)[0], *carry.given])
     results = _scanned(body, carry, arrays, steps, reverse, block)
     for k, (result, origin) in enumerate(
         zip(results[: body.carries], body.staged.origins, strict=False)
@@ -202,14 +202,14 @@ def while_loop(
     if carry.is_plain:
         try:
             return while_plainly(cond_fun, body_fun, carry, most)
-        except Traced:
+        except ClosesOverTraced:
             carry = Carry(init_val, owner)
     if ENTERED and is_jit_disabled():
         is_known, val = while_eagerly(cond_fun, body_fun, carry, most)
         if is_known:
             return val
         carry = Carry(init_val, owner)
-    body = _Body(
+    body = _RecordedBody(
         lambda val, _: (body_fun(val), None), carry, [], flatten(None)[1], name, carry.given
     )
     question = f"the condition {function_name(cond_fun)} of {owner}"
@@ -456,7 +456,7 @@ def _length(arrays: list[Any], xs: PyTree, length: int | None, owner: str) -> in
 
 
 @final
-class _Body:
+class _RecordedBody:
     """The recorded body of a loop: from carry, slices and captured values to carry and results."""
 
     def __init__(
@@ -500,7 +500,7 @@ def _constants_first(program: Program, explicit: int) -> Program:
 
 
 def _scanned(
-    body: _Body, carry: Carry, arrays: list[Any], steps: int, reverse: bool, block: int
+    body: _RecordedBody, carry: Carry, arrays: list[Any], steps: int, reverse: bool, block: int
 ) -> list[Any]:
     """Apply a loop with ``block`` steps per iteration; remaining steps are inlined after it."""
     program, captured = (

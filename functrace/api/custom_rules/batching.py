@@ -11,10 +11,10 @@ from typing import Any, final
 import numpy as np
 
 from functrace.api.capture.arguments import function_name
-from functrace.api.capture.record import Operands, Recorded, Staged
+from functrace.api.capture.record import Operands, RecordedCall, StagedFunction
 from functrace.api.capture.results import guard_results
 from functrace.api.custom_rules.derivatives import Custom, check_like
-from functrace.control.custom import Mapped, custom_batch_program
+from functrace.control.custom import DeferredBatchRule, custom_batch_program
 from functrace.errors import ArgumentError, TreeError, entry
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import with_inputs
@@ -105,13 +105,13 @@ class custom_vmap(Custom[P, R]):
             )
 
         results = custom_batch_program(
-            run.program, Mapped(record), [*operands.handed_on(), *run.captured]
+            run.program, DeferredBatchRule(record), [*operands.handed_on(), *run.captured]
         )
         guard_results(results, run.origins, operands.given, self.name)
         return unflatten(run.out_tree, results)
 
     def _recorded(
-        self, operands: Operands, run: Staged, size: int, is_batched: tuple[bool, ...]
+        self, operands: Operands, run: StagedFunction, size: int, is_batched: tuple[bool, ...]
     ) -> Program:
         """Record the rule; return the program of its results, all with the batch axis."""
         rule = self.rule
@@ -150,7 +150,7 @@ class custom_vmap(Custom[P, R]):
             ]
 
         with ArrayRecording(what, scope=BODY) as recording:
-            made = Recorded(recording, called, mapped.inputs).program(
+            made = RecordedCall(recording, called, mapped.inputs).program(
                 f"vmap_of_{function_name(self.f)}"
             )
         if any(isinstance(value, Tracer) for value in made.constant_values.values()):

@@ -17,12 +17,12 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, final, overload
 import numpy as np
 
 from functrace.api.capture.arguments import ARRAYS, check_argnums, function_name
-from functrace.api.capture.record import Operands, Staged, stage
+from functrace.api.capture.record import Operands, StagedFunction, stage
 from functrace.api.capture.results import guard_results, whole_result
 from functrace.api.capture.transformed import SignatureOfWrapped
 from functrace.api.custom_rules.recursion import (
-    MadeRule,
-    OwnRule,
+    RecordedRule,
+    RecursiveRule,
     rules_inside,
     with_avals,
     with_constants,
@@ -37,7 +37,7 @@ from functrace.api.custom_rules.rules import (
 from functrace.api.differentiation.tangents import is_float0
 from functrace.control.custom import (
     Rule,
-    Symbolic,
+    SymbolicZerosRule,
     custom_derivative_program,
     custom_jvp_program,
     custom_vjp_program,
@@ -139,7 +139,7 @@ class Custom(Generic[P, R]):
 
     def staged(
         self, f: Callable[..., Any], operands: Operands, *, computed_only: bool = False
-    ) -> Staged:
+    ) -> StagedFunction:
         """Record the function itself."""
         owner = f"{type(self).__name__} {self.name}"
         return stage(f, operands, owner, self.name, computed_only=computed_only)
@@ -149,9 +149,9 @@ class Custom(Generic[P, R]):
         rules: tuple[object, ...],
         fixed: Sequence[Any],
         operands: Operands,
-        run: Staged,
-        record: Callable[[Operands], MadeRule],
-    ) -> MadeRule:
+        run: StagedFunction,
+        record: Callable[[Operands], RecordedRule],
+    ) -> RecordedRule:
         """Record the rules of a call, unless they are being recorded: see
         `functrace.api.custom_rules.recursion`.
 
@@ -176,19 +176,23 @@ class Custom(Generic[P, R]):
         if self.symbolic_zeros:
             return self._symbolic(len(rules), operands, run, record)
 
-        def recorded(with_values: bool) -> MadeRule:
+        def recorded(with_values: bool) -> RecordedRule:
             return record(operands if with_values else still)
 
         between = tuple(map(aval_of, run.captured))
         deferred = rules_inside(self, key, explicit, between, len(rules), lambda: record(still))
         if deferred is not None:
-            return MadeRule(deferred, [], False)
-        made = OwnRule(self, key, explicit, recorded).recorded()
+            return RecordedRule(deferred, [], False)
+        made = RecursiveRule(self, key, explicit, recorded).recorded()
         return made._replace(programs=with_avals(made.programs, explicit, between))
 
     def _symbolic(
-        self, count: int, operands: Operands, run: Staged, record: Callable[[Operands], MadeRule]
-    ) -> MadeRule:
+        self,
+        count: int,
+        operands: Operands,
+        run: StagedFunction,
+        record: Callable[[Operands], RecordedRule],
+    ) -> RecordedRule:
         """Return placeholders for rules that receive symbolic zeros."""
         explicit, between = len(operands.avals), tuple(map(aval_of, run.captured))
         still = operands.without_values()
@@ -211,7 +215,7 @@ class Custom(Generic[P, R]):
             ]
             return with_avals(tuple(programs), explicit, between)
 
-        return MadeRule((Symbolic(recorded),) * count, [], False)
+        return RecordedRule((SymbolicZerosRule(recorded),) * count, [], False)
 
     def whole(self, fixed: Sequence[Any], others: Sequence[Any]) -> list[Any]:
         """Merge both kinds of arguments in order."""
@@ -340,7 +344,7 @@ class custom_vjp(Custom[P, R]):
 
         active: tuple[bool, ...] = ()
 
-        def record(on: Operands) -> MadeRule:
+        def record(on: Operands) -> RecordedRule:
             nonlocal active
             active = on.active
             rule = record_vjp(forward, backward, on, self.name)
@@ -350,13 +354,13 @@ class custom_vjp(Custom[P, R]):
                 else 0
             )
             if self.rule is None:
-                return MadeRule((rule.forward, rule.backward), rule.captured, rule.asked, kept)
+                return RecordedRule((rule.forward, rule.backward), rule.captured, rule.asked, kept)
             (push,), captured, asked, _ = _recorded_jvp(self.rule, self.name, fixed, on, run)
             whole = rule.forward
             if isinstance(whole, Program):
                 whole = with_inputs(whole, len(on.avals), (), captured)
             push = with_captured(push, len(on.avals), rule.captured)
-            return MadeRule(
+            return RecordedRule(
                 (whole, rule.backward, push), [*rule.captured, *captured], rule.asked or asked, kept
             )
 
@@ -653,8 +657,12 @@ class custom_jvp(Custom[P, R]):
 
 
 def _recorded_jvp(
-    function: Callable[..., Any], name: str, fixed: list[Any], operands: Operands, run: Staged
-) -> MadeRule:
+    function: Callable[..., Any],
+    name: str,
+    fixed: list[Any],
+    operands: Operands,
+    run: StagedFunction,
+) -> RecordedRule:
     """Record a jvp rule."""
     what = f"the jvp rule of {name}"
 
@@ -679,4 +687,4 @@ def _recorded_jvp(
         )
 
     made = record_jvp(rule, operands, name, run.out_avals, operands.active or None)
-    return MadeRule((made.program,), made.captured, made.asked)
+    return RecordedRule((made.program,), made.captured, made.asked)

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from functrace.api.capture.programs import stop_gradient
-from functrace.api.capture.record import Called, Recorded
+from functrace.api.capture.record import Called, RecordedCall
 from functrace.api.differentiation.gradients import jvp, vjp
-from functrace.control.custom import Symbolic, custom_derivative_program
+from functrace.control.custom import SymbolicZerosRule, custom_derivative_program
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
 from functrace.numpy.arrays.recording import ArrayRecording
-from functrace.ops.foreign import Foreign, as_declared, callback_p
+from functrace.ops.foreign import ForeignFunction, as_declared, callback_p
 from functrace.ops.solutions import reverse_only_p
 from functrace.tracing.binding import BODY, bind
 from functrace.tracing.capture import own_constants
@@ -103,8 +103,8 @@ def attached(
         return (_recorded(pushed(active[count:]), [*avals, *tangents], f"jvp_of_{name}"),)
 
     tangents = [aval for aval in avals if is_differentiable(aval)]
-    backwards = Symbolic(reverse, (name, key, "reverse", tuple(avals)))
-    forwards = Symbolic(direct, (name, key, "forward", tuple(avals)))
+    backwards = SymbolicZerosRule(reverse, (name, key, "reverse", tuple(avals)))
+    forwards = SymbolicZerosRule(direct, (name, key, "forward", tuple(avals)))
     held = [stop_gradient(x) if isinstance(x, Tracer) else x for x in outputs]
     itself = _recorded(lambda *values: list(values[:count]), avals, name)
     return custom_derivative_program(
@@ -121,7 +121,7 @@ def _recorded(f: Function, avals: Sequence[ShapeDtype], name: str) -> Program:
         return [recording.new_input(aval) for aval in avals], {}
 
     with ArrayRecording(name, scope=BODY) as recording:
-        return own_constants(Recorded(recording, f, inputs).program(name))
+        return own_constants(RecordedCall(recording, f, inputs).program(name))
 
 
 def called_later(
@@ -136,7 +136,7 @@ def called_later(
         operands: its arguments.
         results: the avals of its results.
     """
-    foreign = Foreign(
+    foreign = ForeignFunction(
         lambda *values: as_declared(f(*values), results),
         (what, key),
         what,

@@ -21,7 +21,7 @@ from functrace.errors import ArgumentError, ConcretizationError, DtypeError, Tre
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.keys import static_key
 from functrace.numpy.arrays.traced_number import TracedNumber
-from functrace.ops.foreign import METHODS, Foreign, callback_p, returned, returning
+from functrace.ops.foreign import METHODS, ForeignFunction, callback_p, returned, returning
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Tracer, as_array
 from functrace.tracing.values import known_value
@@ -325,7 +325,7 @@ def call_foreign(
         result = run(*[np.array(x) if isinstance(x, np.ndarray) else x for x in known])
         declared = map_leaves(functools.partial(_aval_of_result, name), result)
     leaves, tree = flatten(declared)
-    foreign = Foreign(run, (*_identity(f), *_static(operands)), name, tree)
+    foreign = ForeignFunction(run, (*_identity(f), *_static(operands)), name, tree)
     found = None if result is None else foreign.checked(result, leaves)
     if not is_traced:
         return unflatten(tree, foreign(operands.values, leaves) if found is None else found)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from functrace.api.capture.arguments import as_value, check_function, function_name
-from functrace.api.capture.record import Operands, Staged, stage
+from functrace.api.capture.record import Operands, StagedFunction, stage
 from functrace.api.capture.results import guard_results
 from functrace.api.custom_rules.derivatives import check_like
 from functrace.api.differentiation.gradients import jvp
@@ -242,7 +242,7 @@ def custom_linear_solve(
         count = len(leaves)
         flags = [False] * len(forward.captured) + [True] * count
         turned = transposed_part(_captured_first(forward, count), flags)
-        pulled = Staged(
+        pulled = StagedFunction(
             turned, forward.captured, forward.out_tree, forward.numbers, forward.origins
         )
 
@@ -327,7 +327,7 @@ def closure_convert(fun: Function, *example_args: PyTree) -> tuple[Function, lis
     return converted, [made.captured[k] for k in traced]
 
 
-def _check_linear(matvec: Staged, count: int, name: str) -> None:
+def _check_linear(matvec: StagedFunction, count: int, name: str) -> None:
     """Check that a recorded function of ``count`` leaves is linear, as far as its program shows.
 
     It must have a transpose, and be zero at zero, for any values of captured tracers. Programs with
@@ -388,7 +388,7 @@ def _stand_in(aval: ShapeDtype) -> Any:
 
 
 def sharing(
-    staged: Sequence[Staged], turned: Sequence[tuple[Staged, bool]] = ()
+    staged: Sequence[StagedFunction], turned: Sequence[tuple[StagedFunction, bool]] = ()
 ) -> tuple[list[Program], list[Any]]:
     """Give programs one common list of captured values, as their first inputs.
 
@@ -427,7 +427,7 @@ def sharing(
     return made, values
 
 
-def _captured_first(staged: Staged, explicit: int) -> Program:
+def _captured_first(staged: StagedFunction, explicit: int) -> Program:
     write = Rewrite(
         staged.program, [*range(explicit, len(staged.program.input_ids)), *range(explicit)]
     )

@@ -1,8 +1,8 @@
 """Recursive rules: rules that call their own function, recorded finitely.
 
 Note [A rule that calls its own function]
-    While the rule of a function is recorded, a call of the function is bound with a `Deferred`
-    rule. If the call has the key of the outer one (`OwnRule.key`: the same avals and static
+    While the rule of a function is recorded, a call of the function is bound with a `DeferredRule`
+    rule. If the call has the key of the outer one (`RecursiveRule.key`: the same avals and static
     arguments), its rule is the one being recorded,
     which is complete when that ends: nothing is read again, so captured values are those of the
     call, to any order. Such calls receive them as further operands (`_handing_on`); calls deeper in
@@ -12,7 +12,7 @@ Note [A rule that calls its own function]
 
 Note [A rule for other arguments]
     A call with other static arguments (an order ``n + 1``, a longer axis) has another rule, and
-    there may be infinitely many. It is recorded when the call is differentiated (`_Later`), and the
+    there may be infinitely many. It is recorded when the call is differentiated (`_DeferredRuleKey`), and the
     values that the enclosing rule reads must not have changed by then. The result is for this one
     call: a rule that was recorded later is equal to no other.
 
@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
-from functrace.control.custom import Deferred, Rule
+from functrace.control.custom import DeferredRule, Rule
 from functrace.errors import ArgumentError, CapturedArrayError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Rewrite
@@ -39,10 +39,10 @@ from functrace.keys import exact_bytes
 from functrace.tracing.tracer import Tracer, Value
 
 _serials = itertools.count()
-_recorded_now: ContextVar[tuple[tuple[object, OwnRule | None], ...]] = ContextVar(
+_recorded_now: ContextVar[tuple[tuple[object, RecursiveRule | None], ...]] = ContextVar(
     "functions whose rules are being recorded", default=()
 )
-_assumed: ContextVar[set[tuple[OwnRule, OwnRule, bool]] | None] = ContextVar(
+_assumed: ContextVar[set[tuple[RecursiveRule, RecursiveRule, bool]] | None] = ContextVar(
     "rules taken to be equal", default=None
 )
 _shallow: ContextVar[bool] = ContextVar(
@@ -50,7 +50,7 @@ _shallow: ContextVar[bool] = ContextVar(
 )
 
 
-class MadeRule(NamedTuple):
+class RecordedRule(NamedTuple):
     """Result of recording a rule.
 
     Args:
@@ -69,14 +69,14 @@ class MadeRule(NamedTuple):
     kept: int = 0
 
 
-class Function(Protocol):
+class FunctionWithRules(Protocol):
     """A function with rules."""
 
     name: str
 
 
 @contextmanager
-def recording_rule(function: object, rule: OwnRule | None = None) -> Iterator[None]:
+def recording_rule(function: object, rule: RecursiveRule | None = None) -> Iterator[None]:
     """Mark a function's rule as being recorded."""
     token = _recorded_now.set((*_recorded_now.get(), (function, rule)))
     try:
@@ -91,7 +91,7 @@ def is_in_own_rule(function: object) -> bool:
 
 
 @final
-class OwnRule:
+class RecursiveRule:
     """The rule of one call, for recursive calls.
 
     Args:
@@ -115,7 +115,11 @@ class OwnRule:
     )
 
     def __init__(
-        self, function: Function, key: Hashable, explicit: int, record: Callable[[bool], MadeRule]
+        self,
+        function: FunctionWithRules,
+        key: Hashable,
+        explicit: int,
+        record: Callable[[bool], RecordedRule],
     ) -> None:
         self.function, self.key, self.explicit, self.record = function, key, explicit, record
         self.around = _recorded_now.get()
@@ -124,7 +128,7 @@ class OwnRule:
         self.captured: list[Any] = []
         self.count = self.handed = 0
 
-    def recorded(self, *, with_values: bool = True) -> MadeRule:
+    def recorded(self, *, with_values: bool = True) -> RecordedRule:
         """Record the rule."""
         with recording_rule(self.function, self):
             rule = self.record(with_values)
@@ -143,18 +147,18 @@ class OwnRule:
             self.captured = []
         return rule
 
-    def deferred(self, between: tuple[ShapeDtype, ...], count: int) -> tuple[Deferred, ...]:
+    def deferred(self, between: tuple[ShapeDtype, ...], count: int) -> tuple[DeferredRule, ...]:
         """Return placeholders for the programs of this rule, for a recursive call.
 
         Args:
             between: avals of the function's captured values at that call.
             count: number of programs.
         """
-        keys = [_Own(self, between, False, part) for part in _parts(count)]
+        keys = [_RecursiveRuleKey(self, between, False, part) for part in _parts(count)]
         self.count += len(keys)
         return _by_place(keys, count)
 
-    def same(self, other: OwnRule, *, by_values: bool) -> bool:
+    def same(self, other: RecursiveRule, *, by_values: bool) -> bool:
         """Return True if two rules are equal, given the same captured values or (``by_values``)
         with their own."""
         if self is other:
@@ -168,7 +172,7 @@ class OwnRule:
         assumed = _assumed.get()
         if assumed is not None:
             return self._same(other, by_values, assumed)
-        assumed = set[tuple[OwnRule, OwnRule, bool]]()
+        assumed = set[tuple[RecursiveRule, RecursiveRule, bool]]()
         token = _assumed.set(assumed)
         try:
             same = self._same(other, by_values, assumed)
@@ -181,7 +185,10 @@ class OwnRule:
         return same
 
     def _same(
-        self, other: OwnRule, by_values: bool, assumed: set[tuple[OwnRule, OwnRule, bool]]
+        self,
+        other: RecursiveRule,
+        by_values: bool,
+        assumed: set[tuple[RecursiveRule, RecursiveRule, bool]],
     ) -> bool:
         pair = self, other, by_values
         if pair in assumed:
@@ -203,7 +210,7 @@ class OwnRule:
             return
         recorded_now, shallow = _recorded_now.set(self.around), _shallow.set(True)
         try:
-            now = OwnRule(self.function, self.key, self.explicit, self.record)
+            now = RecursiveRule(self.function, self.key, self.explicit, self.record)
             now.recorded(with_values=False)
             same = self.same(now, by_values=True)
         finally:
@@ -261,9 +268,11 @@ def _parts(count: int) -> tuple[slice, ...]:
     return (slice(0, 2), slice(2, 3)) if count == 3 else (slice(0, 2),)
 
 
-def _by_place(keys: Sequence[_Own | _Later], count: int) -> tuple[Deferred, ...]:
+def _by_place(
+    keys: Sequence[_RecursiveRuleKey | _DeferredRuleKey], count: int
+) -> tuple[DeferredRule, ...]:
     """Return placeholders for ``count`` programs; the first two share one."""
-    made = [Deferred(key, key.programs) for key in keys]
+    made = [DeferredRule(key, key.programs) for key in keys]
     return tuple([made[k // 2] for k in range(count)])
 
 
@@ -277,13 +286,13 @@ def _but_backward(
 
 
 @final
-class _Own:
+class _RecursiveRuleKey:
     """Key of the rule of a recursive call; see Note [A rule that calls its own function]."""
 
     __slots__ = ("between", "part", "rule", "takes")
 
     def __init__(
-        self, rule: OwnRule, between: tuple[ShapeDtype, ...], takes: bool, part: slice
+        self, rule: RecursiveRule, between: tuple[ShapeDtype, ...], takes: bool, part: slice
     ) -> None:
         self.rule, self.between, self.takes, self.part = rule, between, takes, part
 
@@ -291,7 +300,7 @@ class _Own:
         return f"the rule of {self.rule.function.name}"
 
     def __hash__(self) -> int:
-        return hash((_Own, self.between, self.takes, self.part.start))
+        return hash((_RecursiveRuleKey, self.between, self.takes, self.part.start))
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
@@ -316,13 +325,17 @@ class _Own:
 
 
 @final
-class _Later:
+class _DeferredRuleKey:
     """Key of rules that are not recorded yet; see Note [A rule for other arguments]."""
 
     __slots__ = ("is_recorded", "key", "part", "record", "rule")
 
     def __init__(
-        self, rule: OwnRule, key: Hashable, part: slice, record: Callable[[], tuple[Rule, ...]]
+        self,
+        rule: RecursiveRule,
+        key: Hashable,
+        part: slice,
+        record: Callable[[], tuple[Rule, ...]],
     ) -> None:
         self.rule, self.key, self.part, self.record, self.is_recorded = (
             rule,
@@ -336,7 +349,7 @@ class _Later:
         return f"another rule of {self.rule.function.name}"
 
     def __hash__(self) -> int:
-        return hash((_Later, self.key, self.part.start))
+        return hash((_DeferredRuleKey, self.key, self.part.start))
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -359,13 +372,13 @@ class _Later:
 
 
 def rules_inside(
-    function: Function,
+    function: FunctionWithRules,
     key: Hashable,
     explicit: int,
     between: tuple[ShapeDtype, ...],
     count: int,
-    record: Callable[[], MadeRule],
-) -> tuple[Deferred, ...] | None:
+    record: Callable[[], RecordedRule],
+) -> tuple[DeferredRule, ...] | None:
     """Return placeholders for the programs of a rule, for a call inside of a rule of its own
     function.
 
@@ -385,13 +398,13 @@ def rules_inside(
         return None
 
     def programs() -> tuple[Rule, ...]:
-        own = OwnRule(function, key, explicit, lambda _: record())
+        own = RecursiveRule(function, key, explicit, lambda _: record())
         made = own.recorded(with_values=False)
         own.programs, own.captured = made.programs, made.captured
         return with_avals(own.bound(), explicit, between)
 
     outer = rules[-1]
-    keys = [_Later(outer, key, part, programs) for part in _parts(count)]
+    keys = [_DeferredRuleKey(outer, key, part, programs) for part in _parts(count)]
     outer.count += len(keys)
     return _by_place(keys, count)
 
@@ -412,7 +425,7 @@ def _widened(program: Program, explicit: int, avals: Sequence[ShapeDtype]) -> Pr
     return write.finish(write.keep_all())
 
 
-def _handing_on(own: OwnRule, rule: MadeRule) -> tuple[Rule, ...]:
+def _handing_on(own: RecursiveRule, rule: RecordedRule) -> tuple[Rule, ...]:
     """Pass the captured values of a rule to the calls of its function in its programs."""
     programs = rule.programs
     if not all(isinstance(program, Program) for program in programs):
@@ -422,7 +435,7 @@ def _handing_on(own: OwnRule, rule: MadeRule) -> tuple[Rule, ...]:
         own.handed = own.count
         return programs
     places = range(own.explicit, own.explicit + count)
-    taking: dict[int, Deferred] = {}
+    taking: dict[int, DeferredRule] = {}
     if (
         len(programs) > 1
         and isinstance(programs[1], Program)
@@ -449,10 +462,10 @@ def _handing_on(own: OwnRule, rule: MadeRule) -> tuple[Rule, ...]:
 
 
 def _handing(
-    own: OwnRule,
+    own: RecursiveRule,
     write: Rewrite,
     places: range,
-    taking: dict[int, Deferred],
+    taking: dict[int, DeferredRule],
     more: Sequence[int] = (),
 ) -> Program:
     """Return a program whose top-level recursive calls take additional inputs.
@@ -483,22 +496,23 @@ def _handing(
     return write.finish([*map(write.operand, program.output_ids), *more])
 
 
-def _is_inside(own: OwnRule, op: Op) -> bool:
+def _is_inside(own: RecursiveRule, op: Op) -> bool:
     """Return True for a call with the rule ``own``."""
     return any(
-        isinstance(p, Deferred) and isinstance(p.key, _Own) and p.key.rule is own for p in op[2]
+        isinstance(p, DeferredRule) and isinstance(p.key, _RecursiveRuleKey) and p.key.rule is own
+        for p in op[2]
     )
 
 
-def _taking(param: object, made: dict[int, Deferred]) -> Any:
+def _taking(param: object, made: dict[int, DeferredRule]) -> Any:
     """Replace a deferred rule by its version that takes the captured values; return other params
     unchanged."""
-    if not isinstance(param, Deferred):
+    if not isinstance(param, DeferredRule):
         return param
     if id(param) not in made:
-        assert isinstance(param.key, _Own)
-        key = _Own(param.key.rule, param.key.between, True, param.key.part)
-        made[id(param)] = Deferred(key, key.programs)
+        assert isinstance(param.key, _RecursiveRuleKey)
+        key = _RecursiveRuleKey(param.key.rule, param.key.between, True, param.key.part)
+        made[id(param)] = DeferredRule(key, key.programs)
     return made[id(param)]
 
 

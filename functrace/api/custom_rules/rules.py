@@ -2,7 +2,7 @@
 user's functions.
 
 An error that a rule raises while it is recorded is raised where the derivative is computed
-(`Failed`).
+(`FailedRule`).
 
 Layer: 8.
 """
@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
-from functrace.api.capture.record import Called, Operands, Recorded
-from functrace.control.custom import Failed, Rule
+from functrace.api.capture.record import Called, Operands, RecordedCall
+from functrace.control.custom import FailedRule, Rule
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Rewrite, closed_over, reordered, restrict, with_inputs
@@ -102,7 +102,7 @@ class CustomVJPPrimal:
     perturbed: bool
 
 
-class Inputs(Protocol):
+class RuleOperands(Protocol):
     """Operands that a rule is recorded on: `Operands`, or an object with the same two members."""
 
     avals: list[ShapeDtype]
@@ -147,7 +147,7 @@ class JvpRule(NamedTuple):
 def record_vjp(
     forward: Callable[..., Any],
     backward: Callable[..., Any] | None,
-    operands: Inputs,
+    operands: RuleOperands,
     name: str,
     *,
     closed: bool = True,
@@ -180,11 +180,11 @@ def record_vjp(
 
     try:
         with ArrayRecording(word.format("forward", name), scope=BODY) as recording:
-            outer = Recorded(recording, pushed, operands.inputs)
+            outer = RecordedCall(recording, pushed, operands.inputs)
             pulled, kept, has_asked = _record_backward(
                 backward, outer, lambda: residuals, operands.avals, name, word
             )
-            if isinstance(pulled, Failed) and not is_function:
+            if isinstance(pulled, FailedRule) and not is_function:
                 return VjpRule(pulled, pulled, [])
             saved = [recording.operand(value)[0] for value in kept]
             made = outer.program(name if is_function else f"forward_of_{name}", saved)
@@ -193,13 +193,13 @@ def record_vjp(
     except Exception as error:
         if is_function:
             raise
-        return VjpRule(Failed(error), Failed(error), [])
+        return VjpRule(FailedRule(error), FailedRule(error), [])
     return VjpRule(made, pulled, captured, asked)
 
 
 def _record_backward(
     backward: Callable[..., Any] | None,
-    outer: Recorded,
+    outer: RecordedCall,
     residuals: Callable[[], Any],
     avals: Sequence[ShapeDtype],
     name: str,
@@ -212,7 +212,7 @@ def _record_backward(
         read concrete values.
     """
     if backward is None:
-        return Failed(NotImplementedError()), [], False
+        return FailedRule(NotImplementedError()), [], False
 
     def inputs(recording: Recording) -> Called:
         cotangents = [_direction(recording, aval) for aval in outer.out_avals]
@@ -224,11 +224,11 @@ def _record_backward(
 
     try:
         with ArrayRecording(word.format("backward", name), scope=BODY) as recording:
-            call = Recorded(recording, pulled, inputs)
+            call = RecordedCall(recording, pulled, inputs)
             made, kept = closed_over(call.program(f"backward_of_{name}"))
             asked = recording.values.evaluation is not None
     except Exception as error:
-        return Failed(error), [], False
+        return FailedRule(error), [], False
     count = len(made.input_ids) - len(kept)
     return reordered(made, [*range(count, count + len(kept)), *range(count)]), kept, asked
 
@@ -271,11 +271,11 @@ def record_jvp(
 
     try:
         with ArrayRecording(f"the jvp rule of {name}", scope=BODY) as recording:
-            call = Recorded(recording, pushed, inputs)
+            call = RecordedCall(recording, pushed, inputs)
             made, captured = closed_over(call.program(f"jvp_of_{name}"))
             asked = recording.values.evaluation is not None
     except Exception as error:
-        return JvpRule(Failed(error), [])
+        return JvpRule(FailedRule(error), [])
     explicit, total = len(operands.avals), len(made.input_ids)
     end = total - len(captured)
     return JvpRule(
@@ -286,7 +286,7 @@ def record_jvp(
 
 
 def record_push(
-    push: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]], operands: Inputs, name: str
+    push: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]], operands: RuleOperands, name: str
 ) -> Rule:
     """Record a function from arguments and tangents to results and tangents, on abstract operands.
 
@@ -305,10 +305,10 @@ def record_push(
 
     try:
         with ArrayRecording(f"the jvp of {name}", scope=BODY) as recording:
-            call = Recorded(recording, push, inputs)
+            call = RecordedCall(recording, push, inputs)
             return _finished(call.program(f"jvp_of_{name}"), name, False)[0]
     except Exception as error:
-        return Failed(error)
+        return FailedRule(error)
 
 
 def with_captured(rule: Rule, explicit: int, captured: Sequence[Any]) -> Rule:

@@ -27,7 +27,7 @@ from functrace.api.capture.arguments import (
     is_position,
     normalize_argnums,
 )
-from functrace.api.capture.record import Called, Recorded, add_input, own_arrays
+from functrace.api.capture.record import Called, RecordedCall, add_input, own_arrays
 from functrace.api.capture.transformed import as_transformed
 from functrace.api.differentiation.tangents import COTANGENTS, TANGENTS, check_like
 from functrace.errors import ArgumentError, DtypeError, ShapeError, entry
@@ -293,7 +293,7 @@ def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> 
         active = tuple([value.dtype.kind in "fc" for value in values]) if allow_int else None
         inputs = functools.partial(_inputs, args, kwargs, chosen, leaves, values, treedef)
         with ArrayRecording(owner, is_run=True) as recording:
-            call = Recorded(
+            call = RecordedCall(
                 recording,
                 f,
                 inputs,
@@ -533,7 +533,7 @@ def _directions(
     return [tangent for tangent, flag in zip(found, active, strict=True) if flag]
 
 
-class _Linear:
+class _LinearMap:
     """A derivative at a point: a linear program with its residuals. It can be copied and
     pickled."""
 
@@ -550,7 +550,7 @@ class _Linear:
     )
 
     def __init__(
-        self, primals: Primals, call: Recorded, runner: Runner, residuals: list[Any]
+        self, primals: Primals, call: RecordedCall, runner: Runner, residuals: list[Any]
     ) -> None:
         self.owner = call.recording.owner
         self.runner = runner
@@ -562,7 +562,7 @@ class _Linear:
     def __getstate__(self) -> Any:
         return None, {
             name: placed(self.lines) if name == "lines" else getattr(self, name)
-            for name in _Linear.__slots__
+            for name in _LinearMap.__slots__
         }
 
     def __repr__(self) -> str:
@@ -572,7 +572,7 @@ class _Linear:
 
 
 @final
-class Pullback(_Linear):
+class Pullback(_LinearMap):
     """Linear map from a cotangent of the result to cotangents of the arguments, returned by
     `vjp`."""
 
@@ -593,7 +593,7 @@ class Pullback(_Linear):
 
 
 @final
-class Pushforward(_Linear):
+class Pushforward(_LinearMap):
     """Linear map from tangents of the arguments to the tangent of the result, returned by
     `linearize`."""
 
@@ -609,7 +609,7 @@ class Pushforward(_Linear):
             raise
 
 
-def linearized(kind: type[_Linear], call: Recorded, point: Primals, has_aux: bool) -> Any:
+def linearized(kind: type[_LinearMap], call: RecordedCall, point: Primals, has_aux: bool) -> Any:
     """Return the result, the derivative at a point, and auxiliary data if any, for `vjp` and
     `linearize`."""
     count = len(call.outputs)
@@ -681,7 +681,7 @@ def vjp(f: Callable[..., Any], *primals: object, has_aux: bool = False, **kwargs
         owner = f"vjp of {function_name(f)}"
         point = Primals(f, primals, kwargs, owner)
         with ArrayRecording(owner, is_run=True) as recording:
-            call = Recorded(recording, f, point.inputs, has_aux=has_aux)
+            call = RecordedCall(recording, f, point.inputs, has_aux=has_aux)
             return linearized(Pullback, call, point, has_aux)
     except BaseException as error:
         hide_own_frames(error)
@@ -753,7 +753,7 @@ def jvp(
         tangents = map_leaves(held_array, tuple(tangents))
         point = Primals(f, tuple(primals), kwargs, owner)
         with ArrayRecording(owner, is_run=True) as recording:
-            call = Recorded(recording, f, point.inputs, has_aux=has_aux)
+            call = RecordedCall(recording, f, point.inputs, has_aux=has_aux)
             chosen = _directions(tangents, point.tree, point.avals, point.active, owner)
             count = len(call.outputs)
 
@@ -824,7 +824,7 @@ def linearize(
         owner = f"linearize of {function_name(f)}"
         point = Primals(f, primals, kwargs, owner)
         with ArrayRecording(owner, is_run=True) as recording:
-            call = Recorded(recording, f, point.inputs, has_aux=has_aux)
+            call = RecordedCall(recording, f, point.inputs, has_aux=has_aux)
             return linearized(Pushforward, call, point, has_aux)
     except BaseException as error:
         hide_own_frames(error)

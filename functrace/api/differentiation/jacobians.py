@@ -20,7 +20,7 @@ from functrace.api.capture.arguments import (
     is_position,
     normalize_argnums,
 )
-from functrace.api.capture.record import Recorded, own_arrays
+from functrace.api.capture.record import RecordedCall, own_arrays
 from functrace.api.capture.transformed import transformed
 from functrace.api.differentiation.gradients import (
     LEAVES,
@@ -118,7 +118,9 @@ def jacrev(
         _check_arguments(primals, chosen, owner, holomorphic, complex_is_fine=True)
         point = Primals(f, primals, {}, called)
         with ArrayRecording(called, is_run=True) as recording:
-            call = Recorded(recording, _at(f, args, chosen, kwargs), point.inputs, has_aux=has_aux)
+            call = RecordedCall(
+                recording, _at(f, args, chosen, kwargs), point.inputs, has_aux=has_aux
+            )
             avals = call.out_avals
             _check_results(avals, owner, holomorphic, complex_is_fine=False)
             if len(avals) == 1 and not avals[0].shape:  # a gradient: nothing to map
@@ -154,7 +156,7 @@ def jacrev(
     return jacobian
 
 
-class _InReverse(NamedTuple):
+class _ReverseJacobian(NamedTuple):
     """Runners of a Jacobian in reverse mode.
 
     Args:
@@ -169,13 +171,13 @@ class _InReverse(NamedTuple):
     is_whole: bool
 
 
-def _rows_of(point: Primals, count: int, program: Program) -> _InReverse:
+def _rows_of(point: Primals, count: int, program: Program) -> _ReverseJacobian:
     """Build the pullback of a function, or the whole Jacobian if its sparsity allows few
     pullbacks."""
     active = point.flags(program)
     forward, pulled = pullback_programs(program, active, count)
     compressed = compressed_pullback(_without_calls(program), pulled, active, count)
-    return _InReverse(Runner(forward), Runner(compressed or pulled), compressed is not None)
+    return _ReverseJacobian(Runner(forward), Runner(compressed or pulled), compressed is not None)
 
 
 def _without_calls(program: Program) -> Program:
@@ -262,7 +264,9 @@ def jacfwd(
         _check_arguments(primals, chosen, owner, holomorphic, complex_is_fine=False)
         point = Primals(f, primals, {}, owner)
         with ArrayRecording(owner, is_run=True) as recording:
-            call = Recorded(recording, _at(f, args, chosen, kwargs), point.inputs, has_aux=has_aux)
+            call = RecordedCall(
+                recording, _at(f, args, chosen, kwargs), point.inputs, has_aux=has_aux
+            )
             _check_results(call.out_avals, owner, holomorphic, complex_is_fine=True)
             build = functools.partial(_columns_of, point, len(call.outputs), call.auxiliary)
             key = ("jacfwd", point.active, len(call.outputs))
@@ -289,7 +293,7 @@ def jacfwd(
     return jacobian
 
 
-class _Columns(NamedTuple):
+class _ForwardJacobian(NamedTuple):
     """Runner of a Jacobian in forward mode.
 
     Args:
@@ -302,19 +306,19 @@ class _Columns(NamedTuple):
     is_whole: bool
 
 
-def _columns_of(point: Primals, count: int, auxiliary: int, program: Program) -> _Columns:
+def _columns_of(point: Primals, count: int, auxiliary: int, program: Program) -> _ForwardJacobian:
     """Map the jvp of a function, without residuals. Tangents come after auxiliary data."""
     active = point.flags(program)
     pushed = jvp_program(program, active, count)
     needed = restrict(pushed, pushed.input_ids, pushed.output_ids[count:], keep=True).program
     compressed = compressed_jacobian(_without_calls(program), needed, active, count)
     if compressed is not None:
-        return _Columns(Runner(compressed), is_whole=True)
+        return _ForwardJacobian(Runner(compressed), is_whole=True)
     batched = [k >= len(program.input_ids) for k in range(len(needed.input_ids))]
     mapped = vmap_program(
         needed, _count(point.avals), batched, [False] * auxiliary + [True] * count
     )
-    return _Columns(Runner(mapped), is_whole=False)
+    return _ForwardJacobian(Runner(mapped), is_whole=False)
 
 
 @overload

@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.api.capture.arguments import as_value, function_name
-from functrace.api.capture.record import Called, Recorded
+from functrace.api.capture.record import Called, RecordedCall
 from functrace.api.differentiation.tangents import COTANGENTS, check_like
 from functrace.errors import ConcretizationError, NotDifferentiableError, entry
 from functrace.executor import Runner
@@ -72,7 +72,7 @@ def linear_transpose(
         return unflatten(in_tree, [recording.new_input(aval) for aval in avals]), kwargs
 
     with ArrayRecording(owner) as recording:
-        call = Recorded(recording, f, inputs)
+        call = RecordedCall(recording, f, inputs)
         program = own_constants(call.program(function_name(f)))
         count, made, captured = len(program.input_ids), program, list[Any]()
         if any(isinstance(value, Tracer) for value in program.constant_values.values()):

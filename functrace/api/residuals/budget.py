@@ -18,7 +18,7 @@ import sys
 from dataclasses import dataclass
 from typing import final
 
-from functrace.caches import Facts
+from functrace.caches import MemoTable
 from functrace.control.call import call_p, plain_call
 from functrace.control.residuals import RECOMPUTE
 from functrace.errors import ArgumentError
@@ -112,7 +112,7 @@ def within(program: Program, nbytes: int) -> Program:
     return found
 
 
-_found = Facts("functions under a budget", 64)
+_found = MemoTable("functions under a budget", 64)
 
 
 def _within(program: Program, nbytes: int) -> Program:

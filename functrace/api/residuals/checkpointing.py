@@ -354,7 +354,7 @@ def residuals_of(program: Program, forward: Program, linear: Program, name: str)
     forward, linear = inline_calls(forward), inline_calls(linear)
     operations = _operations(program)
     avals = {i: forward.avals[i] for i in forward.output_ids}
-    described = _Part(forward, count, forward.input_names, "captured array")
+    described = _ForwardProgram(forward, count, forward.input_names, "captured array")
     kept = {}
     for outer, inner in zip(forward.output_ids[count:], linear.input_ids, strict=False):
         why = _reader(linear, inner, operations)
@@ -384,7 +384,7 @@ def _of_each_step(linear: Program, operations: dict[Any, set[str]]) -> Iterator[
                     break
 
 
-class _Made(NamedTuple):
+class _ResidualOrigin(NamedTuple):
     """Origin of a residual: a description, the line, and whether it is packed."""
 
     text: str
@@ -392,15 +392,15 @@ class _Made(NamedTuple):
     is_packed: bool = False
 
 
-def _made_in(held: Program, place: int, kinds: Sequence[str]) -> _Made:
+def _made_in(held: Program, place: int, kinds: Sequence[str]) -> _ResidualOrigin:
     """Describe the origin of an output of an operation's body."""
     body = inline_calls(held)
-    part = _Part(body, len(body.output_ids), kinds, "")
+    part = _ForwardProgram(body, len(body.output_ids), kinds, "")
     made = part.made(body.output_ids[place])
     return made._replace(text=made.text.removeprefix("argument "))
 
 
-class _Part:
+class _ForwardProgram:
     """A forward program, whose residuals are described.
 
     Args:
@@ -421,7 +421,7 @@ class _Part:
             if k in self.needed:
                 self.needed.update(program.ops[k][1])
 
-    def made(self, variable: int) -> _Made:
+    def made(self, variable: int) -> _ResidualOrigin:
         """Describe the origin of a variable."""
         program, first = self.program, variable
         while program.ops[first][0] is RESULT:
@@ -430,20 +430,22 @@ class _Part:
         source = program.source(first)
         if primitive is pack_p:
             made = self.made(operands[0])
-            return _Made(f"{made.text}, packed", made.source or source, True)
+            return _ResidualOrigin(f"{made.text}, packed", made.source or source, True)
         if primitive is INPUT:
             name = self.names.get(first)
-            return _Made(self.others if name is None else f"argument {name}", source)
+            return _ResidualOrigin(self.others if name is None else f"argument {name}", source)
         if primitive is CONSTANT:
-            return _Made("constant", source)
+            return _ResidualOrigin("constant", source)
         if primitive is name_p:
-            return _Made(f"named {params[0]!r}", source)
+            return _ResidualOrigin(f"named {params[0]!r}", source)
         if primitive.holds is not None and primitive.holds.gives is not None:
             given = primitive.holds.gives(variable - first, *params)
             if given is not None:
                 held, place, kinds, runs = given
                 made = _made_in(held, place, kinds)
-                return _Made(f"{made.text} of {runs}", made.source or source, made.is_packed)
+                return _ResidualOrigin(
+                    f"{made.text} of {runs}", made.source or source, made.is_packed
+                )
         only = "" if variable in self.needed else ", for the derivative only"
         if (
             primitive is cond_p and not params[1]
@@ -451,10 +453,10 @@ class _Part:
             branches: tuple[Program, ...] = params[0]
             names = ["argument"] * len(operands)
             if any(_made_in(branch, variable - first, names).is_packed for branch in branches):
-                return _Made(
+                return _ResidualOrigin(
                     f"result of {primitive.name}{only}, packed where a branch does", source, True
                 )
-        return _Made(f"result of {primitive.name}{only}", source)
+        return _ResidualOrigin(f"result of {primitive.name}{only}", source)
 
 
 def _operations(program: Program) -> dict[Any, set[str]]:

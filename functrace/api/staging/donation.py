@@ -23,7 +23,7 @@ from functrace.typing import Array
 
 _GONE: dict[int, np.dtype[Any]] = {}
 
-_TAKEN: dict[int, Donation] = {}
+_TAKEN: dict[int, DonatedArrays] = {}
 """The running call to which an array is donated, by the array's id."""
 
 
@@ -40,7 +40,7 @@ _set_dtype: Callable[[Array, np.dtype[Any]], None] = (
 
 
 @final
-class Donation:
+class DonatedArrays:
     """The donated arrays of one call.
 
     Between `claim` and `end` no other call, of another thread, can have the arrays.

@@ -8,7 +8,7 @@ next guard needs in addition, and finally computes the results. If no branch has
 function is recorded again.
 
 Note [Nothing is speculated]
-    A piece of a path (`Piece`) computes the value of its guard, which Python code reads at that
+    A piece of a path (`PathSegment`) computes the value of its guard, which Python code reads at that
     place. No operation behind a guard runs before the guard has its value. So no speculation can
     fail: a path that is not taken emits no warning, raises no error and calls no callback. Later
     pieces, and a recording that takes another branch, reuse what a piece has computed.
@@ -37,7 +37,7 @@ from functrace.ir.parts import restrict
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
 from functrace.specialize import Guard, Node
-from functrace.tracing.capture import Reads
+from functrace.tracing.capture import ReadSnapshot
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 from functrace.tracing.values import evaluated
@@ -48,7 +48,7 @@ Answer = bytes
 
 
 @final
-class Unchanged:
+class CapturedArraysGuard:
     """Guard: captured arrays, compared with their contents at recording time.
 
     Args:
@@ -58,7 +58,7 @@ class Unchanged:
 
     __slots__ = ("function", "reads")
 
-    def __init__(self, reads: Reads | None, function: str) -> None:
+    def __init__(self, reads: ReadSnapshot | None, function: str) -> None:
         self.reads, self.function = reads, function
 
     def answer(self, _call: object) -> str | None:
@@ -69,16 +69,18 @@ class Unchanged:
         """Name the array."""
         return f"{now or 'an array'}, which it reads from its closure or globals, has been changed in place"
 
-    def merged(self, other: Guard[Any]) -> Unchanged | None:
+    def merged(self, other: Guard[Any]) -> CapturedArraysGuard | None:
         """Return the other guard, which includes this one's arrays, if these are unchanged."""
-        return other if isinstance(other, Unchanged) and self.answer(None) is None else None
+        return (
+            other if isinstance(other, CapturedArraysGuard) and self.answer(None) is None else None
+        )
 
 
 # -- recording -------------------------------------------------------------------------------------
 
 
 @final
-class Questions:
+class GuardRecorder:
     """Concretize the values that a recording reads, from those of one call, and record them as
     guards.
 
@@ -178,7 +180,7 @@ def answer_of(value: Any) -> Answer:
 
 
 @final
-class Piece:
+class PathSegment:
     """The part of a path that computes one guard, or the results, from values of earlier pieces.
 
     Args:
@@ -224,14 +226,14 @@ class Piece:
             try:
                 given = picked(values)
             except KeyError:
-                raise Outdated from None
+                raise SegmentsChanged from None
             return run(given) if len(reads) == 1 else run(*given)
 
         self._compiled = (writes, of_values)
         return self._compiled
 
 
-class Outdated(Exception):
+class SegmentsChanged(Exception):
     """Another thread has added results to pieces that this call had already run."""
 
 
@@ -247,7 +249,7 @@ _FAILED = object()
 
 
 @final
-class Asked:
+class ValueGuard:
     """Guard: the value of a variable that the function has read.
 
     Args:
@@ -257,7 +259,7 @@ class Asked:
 
     __slots__ = ("begin", "piece", "variable")
 
-    def __init__(self, piece: Piece, begin: int) -> None:
+    def __init__(self, piece: PathSegment, begin: int) -> None:
         self.piece, self.begin, self.variable = piece, begin, piece.wanted[0]
 
     def answer(self, call: HasVariables) -> Hashable:
@@ -270,7 +272,7 @@ class Asked:
         if not piece.is_known:
             try:
                 variables.update(zip(piece.writes, piece.run(variables), strict=True))
-            except Outdated:
+            except SegmentsChanged:
                 raise
             except Exception:
                 return _FAILED
@@ -281,11 +283,11 @@ class Asked:
         source = self.piece.program.source(self.variable)
         return f"the value read{'' if source is None else f' at {source}'} differs from those of all paths kept"
 
-    def merged(self, other: Guard[Any]) -> Asked | None:
+    def merged(self, other: Guard[Any]) -> ValueGuard | None:
         """Return itself if the other guard reads the same variable of the same tape."""
         if other is self:
             return self
-        if not isinstance(other, Asked) or (other.variable, other.begin) != (
+        if not isinstance(other, ValueGuard) or (other.variable, other.begin) != (
             self.variable,
             self.begin,
         ):
@@ -300,7 +302,7 @@ class Asked:
 
 def asked_path(
     start: Any, program: Program, answers: Mapping[int, Answer]
-) -> tuple[list[tuple[Guard[Any], Hashable]], Piece]:
+) -> tuple[list[tuple[Guard[Any], Hashable]], PathSegment]:
     """Return the guards of a path, reusing those of other paths, and the piece that computes the
     results.
 
@@ -309,15 +311,15 @@ def asked_path(
         program: the path.
         ``answers``: the variables that were read, in order, and their values.
     """
-    made: dict[int, Piece | None] = dict.fromkeys(program.input_ids)
+    made: dict[int, PathSegment | None] = dict.fromkeys(program.input_ids)
     path: list[tuple[Guard[Any], Hashable]] = []
     node, begin = start, 0
     for variable, answer in answers.items():
         piece, computed = _piece(program, (variable,), made)
-        guard = Asked(piece, begin)
+        guard = ValueGuard(piece, begin)
         if (
             type(node) is Node
-            and isinstance(node.guard, Asked)
+            and isinstance(node.guard, ValueGuard)
             and node.guard.merged(guard) is node.guard
         ):
             guard, node = node.guard, node.next.get(answer)
@@ -330,8 +332,12 @@ def asked_path(
 
 
 def _piece(
-    program: Program, wanted: Sequence[int], made: dict[int, Piece | None], *, is_last: bool = False
-) -> tuple[Piece, list[int]]:
+    program: Program,
+    wanted: Sequence[int],
+    made: dict[int, PathSegment | None],
+    *,
+    is_last: bool = False,
+) -> tuple[PathSegment, list[int]]:
     """Create a piece of a path; return it, and the variables that it computes.
 
     Args:
@@ -362,4 +368,4 @@ def _piece(
         k for k in computed if ops[ops[k][1][0] if ops[k][0] is RESULT else k][0].effects
     ]  # run only once
     writes = [*wanted, *[k for k in lasting if k not in wanted and not is_last]]
-    return Piece(program, tuple(wanted), sorted(reads), writes), computed
+    return PathSegment(program, tuple(wanted), sorted(reads), writes), computed

@@ -41,7 +41,7 @@ Note [Passes of one's own]
 
 Note [Captured values of a staged program]
     Arrays that the function reads from its closure and globals are copied when it is staged, and
-    compared with the copies at every call (`functrace.api.staging.guards.Unchanged`): arrays that
+    compared with the copies at every call (`functrace.api.staging.guards.CapturedArraysGuard`): arrays that
     were operands, and arrays that its names lead to, since Python may have computed with them. If
     one has changed, the function is staged again. If the new program differs in constants only,
     these become arguments of code that is compiled once. Traced values of an enclosing transform
@@ -63,8 +63,14 @@ import numpy as np
 from functrace.api.capture.arguments import ARRAYS, function_name
 from functrace.api.capture.transformed import transformed
 from functrace.api.staging.disabling import ENTERED, is_jit_disabled
-from functrace.api.staging.guards import Unchanged
-from functrace.api.staging.program_cache import CacheInfo, Call, GuardsInfo, ProgramCache, Staged
+from functrace.api.staging.guards import CapturedArraysGuard
+from functrace.api.staging.program_cache import (
+    CacheInfo,
+    ArrayCall,
+    GuardsInfo,
+    ProgramCache,
+    StagedProgram,
+)
 from functrace.api.staging.signatures import BoxedArrays, Jit, Parameters, Signature
 from functrace.errors import ArgumentError, entry
 from functrace.executor.runner import run_compiled
@@ -297,16 +303,17 @@ def jit(
                         break
             if found is not None:
                 if (
-                    found.__class__ is Node and (guard := found.guard).__class__ is Unchanged
+                    found.__class__ is Node
+                    and (guard := found.guard).__class__ is CapturedArraysGuard
                 ):  # inlined `Table.follow`
                     found = found.next.get(guard.answer(None))
-                if found.__class__ is Staged:
+                if found.__class__ is StagedProgram:
                     found.used = tick()
                     if found.is_leaf:
                         return run_compiled(found.run, values)[0]
                     return unflatten(found.out_tree, run_compiled(found.run, values))
                 if found is not None:
-                    call = Call(values)
+                    call = ArrayCall(values)
                     miss = cache.followed(found, call)
                     if miss.__class__ is not Miss:
                         return miss.applied(call)

@@ -1,8 +1,8 @@
 """Cache of the staged programs of one jitted function, and staging of a new one.
 
 The cache is a `Table`. A signature selects a program, or further guards: captured arrays are
-unchanged (`Unchanged`), and, with ``jit(guards=True)``, the concrete values that the function reads
-equal those of the path (`Asked`).
+unchanged (`CapturedArraysGuard`), and, with ``jit(guards=True)``, the concrete values that the function reads
+equal those of the path (`ValueGuard`).
 
 Layer: 8.
 """
@@ -20,10 +20,17 @@ import numpy as np
 
 from functrace.api.capture.closures import reads_of
 from functrace.api.capture.random_draws import watching
-from functrace.api.capture.record import Recorded
-from functrace.api.staging.donation import Donation
-from functrace.api.staging.guards import Asked, Outdated, Piece, Questions, Unchanged, asked_path
-from functrace.api.staging.retracing import BySignature, Retraces
+from functrace.api.capture.record import RecordedCall
+from functrace.api.staging.donation import DonatedArrays
+from functrace.api.staging.guards import (
+    ValueGuard,
+    SegmentsChanged,
+    PathSegment,
+    GuardRecorder,
+    CapturedArraysGuard,
+    asked_path,
+)
+from functrace.api.staging.retracing import SignatureGuard, RetraceLog
 from functrace.api.staging.signature_checks import MOST_CHECKS, OFTEN, Check, written_check
 from functrace.api.staging.signatures import Parameters, Signature
 from functrace.control.call import call_program
@@ -103,7 +110,7 @@ class GuardsInfo(NamedTuple):
 
 
 @final
-class Call:
+class ArrayCall:
     """A call on arrays, for guards. (`Signature` has the same interface, for calls of all
     kinds.)"""
 
@@ -116,7 +123,7 @@ class Call:
         """Values computed by pieces of a path, by variable of its tape."""
 
 
-class Staged(Specialization):
+class StagedProgram(Specialization):
     """A staged program and its compiled code.
 
     Args:
@@ -131,7 +138,7 @@ class Staged(Specialization):
         program: Program,
         out_tree: PyTreeSpec,
         passes: Sequence[Pass] = (),
-        piece: Piece | None = None,
+        piece: PathSegment | None = None,
     ) -> None:
         super().__init__(sum(program.avals[i].nbytes for i in program.constant_values))
         self.program, self.out_tree, self.passes, self.piece = program, out_tree, passes, piece
@@ -149,7 +156,7 @@ class Staged(Specialization):
         """Generated code that takes the constants as further arguments."""
         return compile_at_once(self.closed[0], passes=self.passes)
 
-    def follow(self, before: Staged) -> None:
+    def follow(self, before: StagedProgram) -> None:
         """Replace a program of which captured arrays have changed; reuse its code if only constants
         differ."""
         program, constants = self.closed
@@ -163,12 +170,12 @@ class Staged(Specialization):
         program, constants = closed_over(self.program)
         return program.interned(), constants
 
-    def applied(self, call: Call | Signature) -> Any:
+    def applied(self, call: ArrayCall | Signature) -> Any:
         """Run on the arguments of a call; as one operation if an operand is traced."""
         if call.is_traced:
             program, constants = self.closed
             for guard in self.guards:
-                if isinstance(guard, Unchanged) and guard.reads is not None:
+                if isinstance(guard, CapturedArraysGuard) and guard.reads is not None:
                     guard.reads.note()
             results: Sequence[Any] = call_program(program, [*call.values, *constants])
         elif self.piece is not None:
@@ -184,11 +191,11 @@ class Staged(Specialization):
 
 
 @final
-class StagedWithDonation(Staged):
+class StagedProgramWithDonation(StagedProgram):
     """A staged program that may write into donated arguments.
 
     Args:
-        program, out_tree, passes: see `Staged`.
+        program, out_tree, passes: see `StagedProgram`.
         donated: places of the donated inputs.
         function: name of the function, for messages.
     """
@@ -211,17 +218,17 @@ class StagedWithDonation(Staged):
         """
         return compile_at_once(self.program, self.donated, self.passes)
 
-    def applied(self, call: Call | Signature) -> Any:
+    def applied(self, call: ArrayCall | Signature) -> Any:
         """Run on the arguments of a call, which invalidates its donated arrays."""
         if call.is_traced:
             return super().applied(call)
-        donation = Donation([call.leaves[k] for k in self.donated], call.leaves, self.function)
+        donation = DonatedArrays([call.leaves[k] for k in self.donated], call.leaves, self.function)
         run = self.run_in_place if donation.is_usable else self.run
         with donation:
             return self.result(donation.taken(run_compiled(run, call.values)))
 
 
-def _rest(piece: Piece, variables: dict[int, Any]) -> Sequence[Any]:
+def _rest(piece: PathSegment, variables: dict[int, Any]) -> Sequence[Any]:
     """Run the last piece of a path."""
     named = name_warnings()
     try:
@@ -235,7 +242,7 @@ def _rest(piece: Piece, variables: dict[int, Any]) -> Sequence[Any]:
         stop_naming(named)
 
 
-class _Made(NamedTuple):
+class _RecordedProgram(NamedTuple):
     """Result of recording a call.
 
     Args:
@@ -245,12 +252,12 @@ class _Made(NamedTuple):
     """
 
     result: Callable[[], Any]
-    staged: Staged | None = None
+    staged: StagedProgram | None = None
     path: Sequence[tuple[Guard[Any], Hashable]] = ()
 
 
 @final
-class ProgramCache(Table[Staged]):
+class ProgramCache(Table[StagedProgram]):
     """Staged programs of a function, and counts of calls.
 
     Args:
@@ -279,10 +286,10 @@ class ProgramCache(Table[Staged]):
                 else f"maxsize={maxsize}, max_paths={max_paths} keep"
             )
             raise ArgumentError(f"jit: {what} no program", fix="give 1 or more")
-        self.signatures = BySignature(name)
+        self.signatures = SignatureGuard(name)
         self.f, self.function, self.donated, self.passes = f, name, donated, passes
         self.maxsize, self.max_paths = maxsize, max_paths
-        self.retraces = Retraces(name)
+        self.retraces = RetraceLog(name)
         self.misses = self.guard_misses = 0
         self.often: list[tuple[Check, Hashable]] = []
         """Generated checks of hot signatures, and their keys."""
@@ -291,7 +298,9 @@ class ProgramCache(Table[Staged]):
             f"programs of jit of {name}", self.signatures, MOST_BYTES, maxsize * (max_paths or 1)
         )
 
-    def followed(self, node: Node[Staged] | Staged, call: Call | Signature) -> Staged | Miss:
+    def followed(
+        self, node: Node[StagedProgram] | StagedProgram, call: ArrayCall | Signature
+    ) -> StagedProgram | Miss:
         """Evaluate guards, starting at a node; warnings from their computations name the user's
         line."""
         if self.max_paths is None:
@@ -301,12 +310,12 @@ class ProgramCache(Table[Staged]):
             while True:
                 try:
                     return self.follow(node, call)
-                except Outdated:
+                except SegmentsChanged:
                     call.variables = None
         finally:
             stop_naming(named)
 
-    def note_call(self, signature: Signature, staged: Staged) -> None:
+    def note_call(self, signature: Signature, staged: StagedProgram) -> None:
         """Count a call that missed the fast path; at `OFTEN` calls, generate the check of its
         signature."""
         if signature.is_traced:
@@ -362,10 +371,10 @@ class ProgramCache(Table[Staged]):
             self.changed(staged)  # it has been compiled
         return result
 
-    def _donation(self, signature: Signature) -> Donation | None:
+    def _donation(self, signature: Signature) -> DonatedArrays | None:
         places = () if signature.is_traced else self._donated(signature)
         return (
-            Donation([signature.leaves[k] for k in places], signature.leaves, self.function)
+            DonatedArrays([signature.leaves[k] for k in places], signature.leaves, self.function)
             if places
             else None
         )
@@ -374,12 +383,12 @@ class ProgramCache(Table[Staged]):
         """Return the indices of the donated leaves."""
         return signature.leaves_of(self.donated) if self.donated.any else ()
 
-    def _staged(self, signature: Signature) -> _Made:
+    def _staged(self, signature: Signature) -> _RecordedProgram:
         """Stage the function with abstract arguments."""
         f, name = self.f, self.function
         try:
             with watching(f, name), ArrayRecording(f"jit of {name}", scope=BODY) as recording:
-                call = Recorded(recording, f, signature.inputs, reads=signature.leaves)
+                call = RecordedCall(recording, f, signature.inputs, reads=signature.leaves)
                 program = call.program(name, input_names=signature.names())
                 if any(isinstance(value, Tracer) for value in program.constant_values.values()):
                     return _once(program, signature, call)
@@ -393,32 +402,32 @@ class ProgramCache(Table[Staged]):
                 signature.numbers.close()
         places = self._donated(signature)
         if places:
-            staged = StagedWithDonation(program, call.out_tree, self.passes, places, name)
+            staged = StagedProgramWithDonation(program, call.out_tree, self.passes, places, name)
         else:
-            staged = Staged(program, call.out_tree, self.passes)
+            staged = StagedProgram(program, call.out_tree, self.passes)
         before = next(self.leaves(self.root.next.get(signature.key)), None)
         if before is not None:
             staged.follow(before)
-        path = [] if reads is None else [(Unchanged(reads, name), None)]
-        return _Made(
-            lambda: Staged.applied(staged, signature), staged, path
+        path = [] if reads is None else [(CapturedArraysGuard(reads, name), None)]
+        return _RecordedProgram(
+            lambda: StagedProgram.applied(staged, signature), staged, path
         )  # (the call has its own donation)
 
-    def _path(self, signature: Signature, miss: Miss) -> _Made:
+    def _path(self, signature: Signature, miss: Miss) -> _RecordedProgram:
         """Record a path of the function, which may concretize the values of the call."""
         f, name, asked = self.f, self.function, miss.node.guard
-        shared = asked.piece.program if isinstance(asked, Asked) else None
+        shared = asked.piece.program if isinstance(asked, ValueGuard) else None
         start = self.root.next.get(signature.key)
-        unchanged: Unchanged | None = None
-        if start.__class__ is Node and isinstance(start.guard, Unchanged):  # type: ignore[union-attr]
+        unchanged: CapturedArraysGuard | None = None
+        if start.__class__ is Node and isinstance(start.guard, CapturedArraysGuard):  # type: ignore[union-attr]
             unchanged = start.guard  # type: ignore[union-attr]
             if unchanged.answer(signature) is not None:  # the kept paths are invalid
                 unchanged = shared = None
-        questions = Questions(signature.values, shared, signature.variables or {})
+        questions = GuardRecorder(signature.values, shared, signature.variables or {})
         try:
             with watching(f, name), ArrayRecording(f"jit of {name}", scope=BODY) as recording:
                 recording.values.asked, recording.handles = questions, Handles()
-                call = Recorded(recording, f, signature.inputs, reads=signature.leaves)
+                call = RecordedCall(recording, f, signature.inputs, reads=signature.leaves)
                 program = call.program(name, input_names=signature.names())
                 if any(isinstance(value, Tracer) for value in program.constant_values.values()):
                     return _once(program, signature, call)
@@ -430,15 +439,17 @@ class ProgramCache(Table[Staged]):
         results = [x.copy("K") if isinstance(x, np.ndarray) else x for x in values]
         result = results[0] if call.out_tree.is_leaf() else unflatten(call.out_tree, results)
         if questions.is_faulty:
-            return _Made(lambda: result)
+            return _RecordedProgram(lambda: result)
         reads = reads_of(f, name, call.watches, None if unchanged is None else unchanged.reads)
         begin = None if unchanged is None else start.next.get(None)  # type: ignore[union-attr]
         path, piece = asked_path(begin, program, questions.answers)
-        staged = Staged(program, call.out_tree, piece=piece if path else None)
-        return _Made(lambda: result, staged, [(Unchanged(reads, name), None), *path])
+        staged = StagedProgram(program, call.out_tree, piece=piece if path else None)
+        return _RecordedProgram(
+            lambda: result, staged, [(CapturedArraysGuard(reads, name), None), *path]
+        )
 
     def _keep(
-        self, key: Hashable, path: Sequence[tuple[Guard[Any], Hashable]], staged: Staged
+        self, key: Hashable, path: Sequence[tuple[Guard[Any], Hashable]], staged: StagedProgram
     ) -> None:
         """Keep a program; drop the least recently used ones."""
         with self._lock.now:
@@ -456,7 +467,7 @@ class ProgramCache(Table[Staged]):
                 )
 
 
-def _once(program: Program, signature: Signature, call: Recorded) -> _Made:
+def _once(program: Program, signature: Signature, call: RecordedCall) -> _RecordedProgram:
     """Return a runner of a program that captured traced values: it is valid for this call only."""
     closed, captured = closed_over(program)
     operands = [*signature.values, *captured]
@@ -465,7 +476,7 @@ def _once(program: Program, signature: Signature, call: Recorded) -> _Made:
         results = call_program(closed.interned(), operands)
         return results[0] if call.out_tree.is_leaf() else unflatten(call.out_tree, results)
 
-    return _Made(result)
+    return _RecordedProgram(result)
 
 
 def _add_way_out(error: ConcretizationError) -> None:

@@ -35,7 +35,7 @@ _MOST_LISTED = 8
 _NONE_KEPT = "it is the first: no program was kept"
 
 
-class Described(NamedTuple):
+class SignatureDescription(NamedTuple):
     """A signature, described for messages.
 
     Args:
@@ -58,7 +58,7 @@ class Described(NamedTuple):
 
 
 @final
-class BySignature:
+class SignatureGuard:
     """Guard: the signature of a call, by its key.
 
     Args:
@@ -69,14 +69,14 @@ class BySignature:
         self.name = name
         self.count = 0
         """Number of calls described so far."""
-        self._described: OrderedDict[Hashable, Described] = OrderedDict()
+        self._described: OrderedDict[Hashable, SignatureDescription] = OrderedDict()
         self._lock = Lock(self.clear)
 
     def answer(self, call: Signature) -> Hashable:
         """Return the key."""
         return call.key
 
-    def describe(self, signature: Signature) -> Described:
+    def describe(self, signature: Signature) -> SignatureDescription:
         """Describe a call for which the function will be recorded."""
         words = argument_names(signature.tree)
         statics = {
@@ -89,7 +89,7 @@ class BySignature:
         keywords = (*signature.named, *[key for key in signature.static if isinstance(key, str)])
         with self._lock.now:
             self.count += 1
-            made = self._described[signature.key] = Described(
+            made = self._described[signature.key] = SignatureDescription(
                 self.count, user_source(), len(signature.placed), tuple(sorted(keywords)),
                 dict(zip(words, map(_spelled, signature.specs), strict=True)), statics,
                 signature.tree,
@@ -112,7 +112,7 @@ class BySignature:
             return _NONE_KEPT
         return self.difference(new, others)
 
-    def difference(self, new: Described, kept: Sequence[Described]) -> str:
+    def difference(self, new: SignatureDescription, kept: Sequence[SignatureDescription]) -> str:
         """Describe how a call differs from the nearest of some others."""
         if not kept:
             return _NONE_KEPT
@@ -126,7 +126,7 @@ class BySignature:
             lines.append(f"  and {len(differences) - _MOST_LISTED} differences more")
         return "\n".join(lines)
 
-    def merged(self, other: Guard[Any]) -> BySignature | None:
+    def merged(self, other: Guard[Any]) -> SignatureGuard | None:
         """Return itself: the guard is unique."""
         return self if other is self else None
 
@@ -138,7 +138,7 @@ class BySignature:
 
 
 @final
-class Retraces:
+class RetraceLog:
     """The last recordings of a jitted function, with their reasons.
 
     Args:
@@ -148,9 +148,9 @@ class Retraces:
     def __init__(self, name: str) -> None:
         self.name = name
         self.count = 0
-        self._recent: deque[tuple[Described, str]] = deque(maxlen=_RECENT)
+        self._recent: deque[tuple[SignatureDescription, str]] = deque(maxlen=_RECENT)
 
-    def note(self, described: Described, reason: str) -> None:
+    def note(self, described: SignatureDescription, reason: str) -> None:
         """Remember a recording and its reason."""
         self.count += 1
         self._recent.append((described, reason))
@@ -179,7 +179,7 @@ def _spelled(spec: type | tuple[tuple[int, ...], np.dtype[Any]]) -> str:
     return f"{ShapeDtype(*spec)}{'' if spec[1].isnative else ' in swapped byte order'}"
 
 
-def _differences(new: Described, old: Described) -> Iterator[str]:
+def _differences(new: SignatureDescription, old: SignatureDescription) -> Iterator[str]:
     """Describe how a call differs from an earlier one."""
     if new.placed != old.placed:
         yield f"{new.placed} positional arguments, instead of {old.placed}"

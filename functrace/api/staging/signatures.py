@@ -24,7 +24,7 @@ from functrace.api.capture.record import Called
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
 from functrace.keys import exact_key
-from functrace.numpy.arrays.traced_number import DTYPES, Numbers, TracedNumber
+from functrace.numpy.arrays.traced_number import DTYPES, NumberRecording, TracedNumber
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 from functrace.tree import flatten, tree_key, unflatten
@@ -152,8 +152,8 @@ class Signature:
         self.leaves, self.tree = flatten((self.placed, self.named))
         self.is_traced = False
         self.variables: dict[int, Any] | None = None
-        """Values computed by guards, by variable; see `functrace.api.staging.guards.Asked`."""
-        self.numbers: Numbers | None = None
+        """Values computed by guards, by variable; see `functrace.api.staging.guards.ValueGuard`."""
+        self.numbers: NumberRecording | None = None
         self.specs: list[Any] = []
         self.values: list[Any] = []
         for k, leaf in enumerate(self.leaves):
@@ -220,7 +220,7 @@ class Signature:
 
     def inputs(self, recording: Recording) -> Called:
         """Make the leaves abstract inputs of a recording; return args and kwargs."""
-        self.numbers = numbers = Numbers(recording, _ONE_PROGRAM_PER_VALUE)
+        self.numbers = numbers = NumberRecording(recording, _ONE_PROGRAM_PER_VALUE)
         leaves = [
             numbers.number(spec)
             if isinstance(spec, type)

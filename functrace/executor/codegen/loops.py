@@ -32,11 +32,11 @@ from functrace.executor.codegen.python_scalars import (
     is_counted,
     limits,
 )
-from functrace.executor.codegen.statements import Line, Statements
+from functrace.executor.codegen.statements import Line, StatementWriter
 from functrace.executor.plan.planner import Plan, Step
 from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.ir.structures import Loop
-from functrace.tracing.lines import Now
+from functrace.tracing.lines import CurrentOperation
 from functrace.typing import Array
 
 LONGEST_IN_LINE = 64
@@ -66,7 +66,7 @@ def scalar(x: Array) -> Any:
 
 
 @final
-class WithLoops(Statements):
+class LoopStatements(StatementWriter):
     """Statements, with inlined loops."""
 
     def is_in_line(self, step: Step) -> bool:
@@ -80,7 +80,7 @@ class WithLoops(Statements):
 
     def loop(self, step: Step, loop: Loop, dead: list[str]) -> list[Line]:
         """Write a loop; see the module's docstring."""
-        return _Loop(self, step, loop, dead).lines()
+        return _LoopWriter(self, step, loop, dead).lines()
 
 
 def _length(plan: Plan) -> int:
@@ -167,7 +167,7 @@ class _Phase:
             found = left
 
 
-class _Kept(NamedTuple):
+class _SavedValues(NamedTuple):
     """A list of the values that a phase has kept, by step.
 
     Args:
@@ -185,7 +185,7 @@ class _Kept(NamedTuple):
     tuples: bool
 
 
-class _Loop:
+class _LoopWriter:
     """Writer of one loop.
 
     Args:
@@ -194,13 +194,13 @@ class _Loop:
         dead: names of operands whose last use this is.
     """
 
-    def __init__(self, outer: WithLoops, step: Step, loop: Loop, dead: list[str]) -> None:
+    def __init__(self, outer: LoopStatements, step: Step, loop: Loop, dead: list[str]) -> None:
         self.outer = outer
         self.step = step
         self.order = loop
         self.dead = dead
         self.bind: Callable[[Any], str] = outer.values.bind
-        self.now: Now = outer.now(step.first)
+        self.now: CurrentOperation = outer.now(step.first)
         self.made: list[Line] = []
         self.local_names: dict[str, None] = {}
         """Names whose last use is in the loop."""
@@ -341,14 +341,14 @@ class _Loop:
         others: Sequence[str],
         targets: dict[int, str],
         ranges: dict[int, Range] | None = None,
-    ) -> WithLoops:
+    ) -> LoopStatements:
         """Write the lines of a phase's body, indented; returns their writer, which has the names of
         results.
         """
         names = dict(zip(phase.constants, self.fixed, strict=True))
         names.update(zip(phase.inputs, carry, strict=True))
         names.update(zip(phase.others, others, strict=True))
-        inner = WithLoops(
+        inner = LoopStatements(
             phase.plan,
             names,
             self.outer.values,
@@ -373,7 +373,7 @@ class _Loop:
         self,
         phase: _Phase,
         carry: Sequence[str],
-        inner: WithLoops,
+        inner: LoopStatements,
         spares: dict[int, tuple[str, str]],
     ) -> None:
         """Write the carry updates at the end of a step."""
@@ -487,10 +487,10 @@ class _Loop:
             taken: name of the list of kept values of the first phase, if it has run already.
         """
         loop, results = self.order, list[str]()
-        kept: list[_Kept] = []
+        kept: list[_SavedValues] = []
         if loop.takes is not None:
             width, *places = loop.takes
-            kept.append(_Kept(taken[0], width, tuple(places), reverse=False, tuples=True))
+            kept.append(_SavedValues(taken[0], width, tuple(places), reverse=False, tuples=True))
         else:
             results += self.first(carries[0], kept)
         for number, (phase, carry) in enumerate(zip(self.phases, carries, strict=True)):
@@ -530,7 +530,7 @@ class _Loop:
                 results += self.ends(phase, carry, spares, 0)
         return [*results, kept[0].name] if loop.gives else results
 
-    def first(self, carry: list[str], kept: list[_Kept]) -> list[str]:
+    def first(self, carry: list[str], kept: list[_SavedValues]) -> list[str]:
         """Write the ``while`` statement; returns the names of its results."""
         loop, phase = self.order, self.phases[0]
         goes_on = self.asked(carry)
@@ -556,11 +556,11 @@ class _Loop:
         self.after(phase, carry, inner, spares)
         return [] if loop.hidden else self.ends(phase, carry, spares, 0)
 
-    def rows(self, phase: _Phase, reverse: bool) -> _Kept:
+    def rows(self, phase: _Phase, reverse: bool) -> _SavedValues:
         """Write an empty list for the values that a phase keeps of each step."""
         name, count = self.new("q"), len(phase.kept)
         self.add(f"{name} = []")
-        return _Kept(
+        return _SavedValues(
             name, count, tuple(range(count)), reverse, tuples=self.order.gives or count != 1
         )
 
@@ -569,7 +569,7 @@ class _Loop:
         plan, phase = self.step.bodies[0], self.phases[0]
         ids, count = plan.program.input_ids, self.order.constants
         found = self.ask_numbers()
-        inner = WithLoops(
+        inner = LoopStatements(
             plan,
             dict(zip(ids, [*self.fixed, *carry], strict=True)),
             self.outer.values,
@@ -590,7 +590,7 @@ class _Loop:
         answer = plan.program.output_ids[0]
         return self.assigned(inner.exact(answer) if answer in found else inner.names[answer])
 
-    def row(self, phase: _Phase, inner: WithLoops) -> str:
+    def row(self, phase: _Phase, inner: LoopStatements) -> str:
         """Spell the values that a phase keeps of a step; values that leave the loop are NumPy's."""
         gives, avals = self.order.gives, phase.plan.program.avals
         kept: list[str] = []

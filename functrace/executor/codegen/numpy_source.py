@@ -16,13 +16,13 @@ from typing import Any, final
 
 from functrace.executor.allocator import FEWEST_KEPT, FREED
 from functrace.executor.backend import Backend
-from functrace.executor.codegen.loops import WithLoops
-from functrace.executor.codegen.statements import Values
+from functrace.executor.codegen.loops import LoopStatements
+from functrace.executor.codegen.statements import NameBindings
 from functrace.executor.plan.planner import Plan
 from functrace.executor.policy import NUMPY_POLICY
 from functrace.ir.parts import Compiled
 from functrace.source import GENERATED_FILES, printable
-from functrace.tracing.lines import GENERATED, Now
+from functrace.tracing.lines import GENERATED, CurrentOperation
 
 BETWEEN_LOOKS = 8
 """Number of lines, in a program on very large arrays, after which it may return free memory between
@@ -93,8 +93,8 @@ class _Writer:
 
     def __init__(self, plan: Plan, bodies: Backend) -> None:
         self.plan = plan
-        self.values = Values(bodies, NUMPY)
-        self.operations: dict[int, Now] = {}
+        self.values = NameBindings(bodies, NUMPY)
+        self.operations: dict[int, CurrentOperation] = {}
         """Operations by line of the source."""
         self._names = {i: f"x{i}" for i in plan.program.input_ids}
 
@@ -102,7 +102,7 @@ class _Writer:
         """Return the source."""
         plan, names = self.plan, self._names
         program = plan.program
-        statements = WithLoops(plan, names, self.values)
+        statements = LoopStatements(plan, names, self.values)
         lines = [f"def run({', '.join(names[i] for i in program.input_ids)}):"]
         if tick is not None:
             lines.append(f"    t = {self.values.bind(tick)}(-1, 0.0)")

@@ -29,7 +29,7 @@ INT, BOOL = np.dtype(np.int64), np.dtype(bool)
 FULL: Range = (-(1 << 63), (1 << 63) - 1)
 
 
-class _Rule(NamedTuple):
+class _IntegerRule(NamedTuple):
     """Python expression of an operation on integers, and the range of its result as a function of
     its operands' ranges.
     """
@@ -50,23 +50,23 @@ def _negative(a: Range) -> Range:
     return -a[1], -a[0]
 
 
-_SUMS: dict[Primitive, _Rule] = {
-    ew.add: _Rule("{} + {}", _sum),
-    ew.sub: _Rule("{} - {}", _difference),
-    ew.neg: _Rule("-{}", _negative),
+_SUMS: dict[Primitive, _IntegerRule] = {
+    ew.add: _IntegerRule("{} + {}", _sum),
+    ew.sub: _IntegerRule("{} - {}", _difference),
+    ew.neg: _IntegerRule("-{}", _negative),
 }
-_QUESTIONS: dict[Primitive, _Rule] = {
-    ew.less: _Rule("{} < {}"),
-    ew.less_equal: _Rule("{} <= {}"),
-    ew.greater: _Rule("{} > {}"),
-    ew.greater_equal: _Rule("{} >= {}"),
-    ew.equal: _Rule("{} == {}"),
-    ew.not_equal: _Rule("{} != {}"),
+_QUESTIONS: dict[Primitive, _IntegerRule] = {
+    ew.less: _IntegerRule("{} < {}"),
+    ew.less_equal: _IntegerRule("{} <= {}"),
+    ew.greater: _IntegerRule("{} > {}"),
+    ew.greater_equal: _IntegerRule("{} >= {}"),
+    ew.equal: _IntegerRule("{} == {}"),
+    ew.not_equal: _IntegerRule("{} != {}"),
 }
-_BOOLS: dict[Primitive, _Rule] = {
-    ew.logical_and: _Rule("{} and {}"),
-    ew.logical_or: _Rule("{} or {}"),
-    ew.logical_not: _Rule("not {}"),
+_BOOLS: dict[Primitive, _IntegerRule] = {
+    ew.logical_and: _IntegerRule("{} and {}"),
+    ew.logical_or: _IntegerRule("{} or {}"),
+    ew.logical_not: _IntegerRule("not {}"),
 }
 _MIRRORED: dict[Primitive, Primitive] = {
     ew.less: ew.greater,

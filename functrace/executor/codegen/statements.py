@@ -26,23 +26,23 @@ from functrace.executor.kernels import (
     spelled_target,
 )
 from functrace.executor.parallel.blocks import in_blocks
-from functrace.executor.parallel.operations import Spread, spread_operations
+from functrace.executor.parallel.operations import ParallelUfunc, spread_operations
 from functrace.executor.plan.planner import Plan, Step
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.structures import Blocks, Loop
+from functrace.ir.structures import FusionGroup, Loop
 from functrace.locks import cached_property
 from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import broadcast_to_p, convert_p
-from functrace.tracing.lines import Now
+from functrace.tracing.lines import CurrentOperation
 
 FLOAT = ShapeDtype((), np.dtype(np.float64))
 
-Line = tuple[str, Now | None]
+Line = tuple[str, CurrentOperation | None]
 """A line of source, and its operation."""
 
 
 @final
-class Values:
+class NameBindings:
     """Bindings of names in a source, and a supply of unique names.
 
     Args:
@@ -70,7 +70,7 @@ class Values:
         return f"{letter}{next(self._numbers)}"
 
 
-class Statements(ABC):
+class StatementWriter(ABC):
     """Writer of the operations of one plan; `functrace.executor.codegen.loops` adds loops.
 
     Args:
@@ -91,7 +91,7 @@ class Statements(ABC):
         self,
         plan: Plan,
         names: dict[int, str],
-        values: Values,
+        values: NameBindings,
         *,
         lent: Collection[str] = (),
         targets: Mapping[int, str] | None = None,
@@ -99,7 +99,7 @@ class Statements(ABC):
         twins: Mapping[int, str] | None = None,
         ranges: dict[int, Range] | None = None,
         scalars: Collection[int] = (),
-        within: Now | None = None,
+        within: CurrentOperation | None = None,
         depth: int = 0,
     ) -> None:
         program = plan.program
@@ -129,13 +129,13 @@ class Statements(ABC):
             lines += self._step(step)
         return lines
 
-    def now(self, k: int) -> Now:
+    def now(self, k: int) -> CurrentOperation:
         """Describe an operation for error messages; without a line of its own it has that of the
         enclosing operation.
         """
         program, outer = self.plan.program, self.within
         position = program.positions[k] if k < len(program.positions) else None
-        return Now(
+        return CurrentOperation(
             program.ops[k][0],
             outer.position if position is None and outer is not None else position,
         )
@@ -221,7 +221,7 @@ class Statements(ABC):
         if target is not None:
             arguments = (*arguments, spelled_target(primitive, target))
         if step.structure is not None:
-            values, in_groups = self.values, type(step.structure) is Blocks
+            values, in_groups = self.values, type(step.structure) is FusionGroup
             run = (
                 in_blocks(step, values.whole)
                 if in_groups
@@ -243,7 +243,7 @@ class Statements(ABC):
         return read_as_laid_out(self.plan.program)
 
     @cached_property
-    def _spread(self) -> dict[int, Spread]:
+    def _spread(self) -> dict[int, ParallelUfunc]:
         return spread_operations(self.plan.program)
 
     def _operator(self, k: int) -> str | None:

@@ -31,7 +31,7 @@ import numpy as np
 
 from functrace.executor.backend import Backend
 from functrace.executor.kernels import spelled_literal, spelled_sizes, spelled_target
-from functrace.executor.parallel.concurrent import Beside
+from functrace.executor.parallel.concurrent import ConcurrentOperations
 from functrace.executor.parallel.matmul import multiply
 from functrace.executor.parallel.operations import modes_noting
 from functrace.executor.parallel.sums import added_up, summed_bounds
@@ -40,14 +40,14 @@ from functrace.executor.plan.fusion import REDUCTIONS, VIEWS, brought
 from functrace.executor.plan.planner import Plan, Step
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Program
-from functrace.ir.structures import Blocks
+from functrace.ir.structures import FusionGroup
 from functrace.ops.blas import one_thread
 from functrace.ops.contraction import matmul_in_parts_p
 from functrace.ops.elementwise import loop_dtypes
 from functrace.ops.indexing import decode_index, embed_p
 from functrace.ops.joining import concatenate_p, stack_p
 from functrace.ops.shaping import broadcast_to_p, convert_p, permute_p, reshape_p
-from functrace.tracing.lines import GENERATED, Now, warn_at
+from functrace.tracing.lines import GENERATED, CurrentOperation, warn_at
 from functrace.typing import Array
 
 SMALLEST_BUFFER = 16
@@ -77,15 +77,15 @@ def in_blocks(step: Step, whole: Backend) -> Compiled:
     """
     (plan,) = step.bodies
     blocks = step.structure
-    assert isinstance(blocks, Blocks)
+    assert isinstance(blocks, FusionGroup)
     run = whole.compile(plan)
     if not blocks.rows:
-        return Beside(plan, run)
-    return _Run(plan, _Written(plan, blocks), blocks.rows, step.onto, run)
+        return ConcurrentOperations(plan, run)
+    return _TileFunction(plan, _TileFunctionSource(plan, blocks), blocks.rows, step.onto, run)
 
 
 @final
-class _Written:
+class _TileFunctionSource:
     """Source code of a group: a function that computes one block after the other.
 
     Args:
@@ -93,7 +93,7 @@ class _Written:
         blocks: its tiling.
     """
 
-    def __init__(self, plan: Plan, blocks: Blocks) -> None:
+    def __init__(self, plan: Plan, blocks: FusionGroup) -> None:
         program = self.program = plan.program
         self.count, self.whole = len(blocks.rows), frozenset(blocks.whole)
         self.has_products = blocks.has_products
@@ -113,7 +113,7 @@ class _Written:
             [program.avals[step.first].dtype.itemsize for step in plan.steps], default=4
         )
         """Largest item size, in bytes."""
-        self.operations: dict[int, Now] = {}
+        self.operations: dict[int, CurrentOperation] = {}
         self.converts = any(not _is_taken_as_it_is(program, step.first) for step in plan.steps)
         """True if an operation makes NumPy convert operands, which uses NumPy's buffers."""
         self._names = {i: f"x{n}" for n, i in enumerate(program.input_ids)}
@@ -129,7 +129,7 @@ class _Written:
     def _row_size(self, i: int) -> int:
         return math.prod(self.tail(i))
 
-    def _write(self, plan: Plan, blocks: Blocks) -> str:
+    def _write(self, plan: Plan, blocks: FusionGroup) -> str:
         program = self.program
         steps = list(plan.steps)
         last: dict[int, int] = {}
@@ -182,7 +182,7 @@ class _Written:
             k = step.first
             position = program.positions[k] if k < len(program.positions) else None
             for statement in statements:
-                self.operations[len(lines) + 1] = Now(program.ops[k][0], position)
+                self.operations[len(lines) + 1] = CurrentOperation(program.ops[k][0], position)
                 lines.append(f"        {statement}")
         return "\n".join(lines) + "\n"
 
@@ -311,13 +311,13 @@ _kept = threading.local()
 
 
 @final
-class _Run:
+class _TileFunction:
     """A compiled group, as a function of its operands."""
 
     def __init__(
         self,
         plan: Plan,
-        written: _Written,
+        written: _TileFunctionSource,
         rows: Sequence[int],
         onto: Sequence[int | None],
         whole: Compiled,

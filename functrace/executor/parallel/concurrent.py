@@ -25,7 +25,7 @@ from functrace.executor.parallel.threads import THREADS, Take
 from functrace.executor.plan.fusion import write_group
 from functrace.ir.parts import Compiled, Rewrite
 from functrace.ir.program import Program
-from functrace.ir.structures import Blocks
+from functrace.ir.structures import FusionGroup
 from functrace.ops.blas import one_thread
 from functrace.ops.contraction import matmul_in_parts_p
 from functrace.ops.reductions import reduce_sum_p
@@ -45,7 +45,7 @@ MOST_WAITING = 32 << 20
 LEAST_SUMMED = 1 << 16
 """Minimum elements of a sum that is delayed."""
 
-BESIDE = Blocks(())
+BESIDE = FusionGroup(())
 
 
 def beside(program: Program) -> Program:
@@ -58,7 +58,7 @@ def beside(program: Program) -> Program:
     if matmul_in_parts_p not in program.kinds or one_thread() is None:
         return program
     write = Rewrite(program)
-    waiting = _Waiting(program, write)
+    waiting = _DelayedOperations(program, write)
     for k, _ in program.schedule:
         waiting.read(program.ops[k][1])
         if not waiting.takes(k):
@@ -68,7 +68,7 @@ def beside(program: Program) -> Program:
 
 
 @final
-class _Waiting:
+class _DelayedOperations:
     """The delayed operations."""
 
     def __init__(self, program: Program, write: Rewrite) -> None:
@@ -126,7 +126,7 @@ class _Waiting:
 
 
 @final
-class Beside:
+class ConcurrentOperations:
     """Concurrent operations, as a function of their operands.
 
     Args:

@@ -61,7 +61,7 @@ _KINDS = ("divide by zero", "overflow", "underflow", "invalid value")
 """Floating-point errors, in NumPy's order of warnings."""
 
 
-def spread_operations(program: Program) -> dict[int, Spread]:
+def spread_operations(program: Program) -> dict[int, ParallelUfunc]:
     """Return multi-threaded ufuncs for the operations of a program that are large enough.
 
     Cost:
@@ -71,7 +71,7 @@ def spread_operations(program: Program) -> dict[int, Spread]:
     are_large = any(_is_known(aval) and aval.nbytes >= least for aval in set(program.avals))
     if not are_large or not program.kinds.isdisjoint(SPINNING):
         return {}
-    made: dict[int, Spread] = {}
+    made: dict[int, ParallelUfunc] = {}
     for k, _ in program.schedule:
         primitive, operands, _ = program.ops[k]
         ufunc = primitive.eval
@@ -86,7 +86,7 @@ def spread_operations(program: Program) -> dict[int, Spread]:
 
 def spread_ufunc(
     ufunc: np.ufunc, specs: Sequence[Any], made: ShapeDtype | None = None
-) -> Spread | None:
+) -> ParallelUfunc | None:
     """Return a multi-threaded version of a ufunc with one result.
 
     Args:
@@ -103,7 +103,7 @@ def spread_ufunc(
     if made is None:
         dtype = loop_dtypes(ufunc, specs)[-1]
         made = ShapeDtype(np.broadcast_shapes(*[aval.shape for aval in avals]), dtype)
-    return Spread(ufunc, made)
+    return ParallelUfunc(ufunc, made)
 
 
 def _are_large(ufunc: np.ufunc, avals: Sequence[ShapeDtype]) -> bool:
@@ -120,7 +120,7 @@ def _is_known(aval: ShapeDtype) -> bool:
 
 
 @final
-class Spread:
+class ParallelUfunc:
     """A multi-threaded ufunc.
 
     Args:

@@ -41,7 +41,7 @@ Take = Callable[[], int]
 
 
 @final
-class Threads:
+class ThreadPool:
     """The worker threads of the process.
 
     Args:
@@ -105,7 +105,7 @@ class Threads:
 
     def _together(self, work: Callable[..., object], given: Sequence[tuple[Any, ...]]) -> None:
         """Call ``work`` once per tuple of arguments: here, and in the pool."""
-        jobs: list[_Job] = []
+        jobs: list[_PoolTask] = []
         try:
             self._begin(jobs, work, given[1:])
             for arguments in (*given[:1], *given[1 + len(jobs) :]):
@@ -121,7 +121,7 @@ class Threads:
                 raise failure
 
     def _begin(
-        self, jobs: list[_Job], work: Callable[..., object], given: Sequence[tuple[Any, ...]]
+        self, jobs: list[_PoolTask], work: Callable[..., object], given: Sequence[tuple[Any, ...]]
     ) -> None:
         """Submit jobs to the pool, each in a copy of the caller's context (which contains NumPy's
         error state).
@@ -144,13 +144,13 @@ class Threads:
         if pool is not None:
             try:
                 for arguments in given:
-                    jobs.append(_Job(pool, work, arguments))
+                    jobs.append(_PoolTask(pool, work, arguments))
             except RuntimeError:  # the interpreter exits
                 return
 
 
 @final
-class _Job:
+class _PoolTask:
     """A call in the pool, in the caller's context.
 
     It drops its references before it is done, and when it is cancelled: the caller may then count
@@ -196,7 +196,7 @@ def _pool(count: int) -> ThreadPoolExecutor | None:
     return pool
 
 
-def _wait_for(jobs: Sequence[_Job]) -> None:
+def _wait_for(jobs: Sequence[_PoolTask]) -> None:
     """Wait until all jobs are done, even if a signal interrupts: they read and write the caller's
     arrays.
 
@@ -215,5 +215,5 @@ def _wait_for(jobs: Sequence[_Job]) -> None:
         raise interruption
 
 
-THREADS = Threads()
+THREADS = ThreadPool()
 after_fork(THREADS.forget)

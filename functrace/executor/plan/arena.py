@@ -20,7 +20,7 @@ from functrace.control.residuals import packs
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
-from functrace.ir.structures import Blocks, HostCall
+from functrace.ir.structures import FusionGroup, HostCall
 from functrace.ops.checks import require_p
 from functrace.ops.elementwise import imag
 from functrace.ops.indexing import decode_index, index_p
@@ -35,7 +35,7 @@ LINE = 64
 """Alignment of the arrays in an arena, in bytes: one cache line."""
 
 
-class View(NamedTuple):
+class StaticView(NamedTuple):
     """A variable that is a view of another one, its root, which is in C order.
 
     The root's memory stays alive until the last use of the view, also past the last use of the
@@ -77,14 +77,14 @@ SHOWN: Mapping[Primitive, Callable[..., Any]] = {
 """View operations of their first operand: functions from array and params to the view."""
 
 
-def static_views(program: Program) -> dict[int, View | None]:
+def static_views(program: Program) -> dict[int, StaticView | None]:
     """Return the view of every variable whose operation may return one.
 
     The value is ``None`` if the result is not a view (a ``reshape`` of a transposed array copies),
     sizes are unknown, or the result depends on values.
     """
     shown: dict[int, tuple[int, Array]] = {}
-    found: dict[int, View | None] = {}
+    found: dict[int, StaticView | None] = {}
 
     def in_memory(i: int) -> tuple[int, Array]:
         """Return the root of a variable, and an array with its strides; the array's elements are
@@ -117,7 +117,7 @@ def static_views(program: Program) -> dict[int, View | None]:
             continue
         shown[k] = root, view
         start = view.ctypes.data - in_memory(root)[1].ctypes.data if view.size else 0
-        found[k] = View(root, start, view.strides)
+        found[k] = StaticView(root, start, view.strides)
     return found
 
 
@@ -189,7 +189,7 @@ def arena_of(plan: Plan) -> Arena:
                 spans[root] = spans.get(root, (n, n))[0], n
         if primitive.effects or isinstance(step.structure, HostCall):
             leaving.update([roots.get(i, i) for i in (*operands, *results)])
-        if step.bodies and not isinstance(step.structure, Blocks):
+        if step.bodies and not isinstance(step.structure, FusionGroup):
             bodies[step.first] = n
     spans.update([(root, (spans[root][0], len(plan.steps))) for root in outputs if root in spans])
     items = [

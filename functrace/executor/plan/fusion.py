@@ -33,9 +33,9 @@ from functrace.executor.parallel.threads import THREADS
 from functrace.executor.plan.order import in_least_cache
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, Rewrite, output_avals
-from functrace.ir.primitive import Holds, Joint, Onto, Primitive
+from functrace.ir.primitive import SubPrograms, ReplacingJvp, AccumulatingTranspose, Primitive
 from functrace.ir.program import Program
-from functrace.ir.structures import Blocks, Lowering
+from functrace.ir.structures import FusionGroup, Lowering
 from functrace.ir.tape import Spec
 from functrace.ops.blas import one_thread
 from functrace.ops.contraction import matmul_in_parts_p
@@ -111,13 +111,13 @@ millions 0.8 and 0.5.
 """
 
 
-def _aval(*specs: *tuple[*tuple[Spec, ...], Program, Blocks]) -> Any:
+def _aval(*specs: *tuple[*tuple[Spec, ...], Program, FusionGroup]) -> Any:
     *operands, program, _ = specs
     check_operands("blocks", program, operands)
     return output_avals(program)
 
 
-def _lowers(_specs: object, program: Program, blocks: Blocks) -> Lowering:
+def _lowers(_specs: object, program: Program, blocks: FusionGroup) -> Lowering:
     return Lowering((program,), blocks, fresh=True)
 
 
@@ -130,7 +130,7 @@ def _called(rule: Callable[..., Any]) -> Callable[..., Any]:
     return of_call
 
 
-def _itself(program: Program, _: Blocks) -> Program:
+def _itself(program: Program, _: FusionGroup) -> Program:
     return program
 
 
@@ -140,14 +140,14 @@ blocks_p = Primitive(
     "blocks",
     eval=lambda *rest: evaluate_fresh(rest[-2], rest[:-2]),
     aval=_aval,
-    jvp=Joint(jvp=_called(_CALL.jvp.jvp), linearize=_called(_CALL.jvp.linearize)),
-    transpose=Onto(_called(_CALL.transpose.rule)),
+    jvp=ReplacingJvp(jvp=_called(_CALL.jvp.jvp), linearize=_called(_CALL.jvp.linearize)),
+    transpose=AccumulatingTranspose(_called(_CALL.transpose.rule)),
     batch=_called(_CALL.batch),
     params=("program", "blocks"),
     many=True,
     fresh=lambda _: True,
     written=call_p.written,
-    holds=Holds(run_once, called_program=_itself, lowers=_lowers),
+    holds=SubPrograms(run_once, called_program=_itself, lowers=_lowers),
     mapped=_called(_CALL.mapped),
 )
 """``blocks x y {program={…}}``: a fusion group. Only planning creates it, so transforms never see
@@ -178,7 +178,7 @@ def grouped(program: Program) -> Program:
     changed = False
     while left:
         k = left.pop()
-        group = _Group.begun(program, k, least)
+        group = _GroupBuilder.begun(program, k, least)
         before, after = (
             _gathered(group, left[: -WINDOW - 1 : -1]) if group is not None else ([], [])
         )
@@ -202,7 +202,7 @@ def is_large(aval: ShapeDtype, least: int) -> bool:
     return all(type(n) is int for n in aval.shape) and math.prod(aval.shape) >= least
 
 
-def _gathered(group: _Group, others: Sequence[int]) -> tuple[list[int], list[int]]:
+def _gathered(group: _GroupBuilder, others: Sequence[int]) -> tuple[list[int], list[int]]:
     """Add operations to a group; returns those that run before it, and those that run after it."""
     program = group.program
     before: list[int] = []
@@ -233,7 +233,7 @@ def _gathered(group: _Group, others: Sequence[int]) -> tuple[list[int], list[int
 
 @final
 @dataclass
-class _Group:
+class _GroupBuilder:
     """A group under construction: ``count`` leading axes of ``shape`` are rows; ``least`` is the
     size of a large array.
     """
@@ -253,7 +253,7 @@ class _Group:
     has_products: bool = False
 
     @classmethod
-    def begun(cls, program: Program, k: int, least: int) -> _Group | None:
+    def begun(cls, program: Program, k: int, least: int) -> _GroupBuilder | None:
         """Start a group with an operation; returns ``None`` if it cannot be in a group."""
         primitive, operands, _ = program.ops[k]
         if primitive in REDUCTIONS:
@@ -437,7 +437,7 @@ class _Group:
         self.totals.add(k)
         return True
 
-    def made(self, readers: dict[int, list[int]], outputs: set[int]) -> _Made | None:
+    def made(self, readers: dict[int, list[int]], outputs: set[int]) -> _FinishedGroup | None:
         """Finish the group; returns None if it is not profitable."""
         if not self.has_products and math.prod(self.shape) < FEWEST_BLOCKS * THREADS.block:
             return None
@@ -474,7 +474,7 @@ class _Group:
         roles = self._roles(order)
         if roles is None or not read:
             return None
-        return _Made(
+        return _FinishedGroup(
             program,
             order,
             roles,
@@ -543,7 +543,7 @@ class _Group:
         )
 
 
-class _Made(NamedTuple):
+class _FinishedGroup(NamedTuple):
     """A finished group.
 
     Args:
@@ -568,7 +568,7 @@ class _Made(NamedTuple):
         """Write the group as one operation; returns the views to write after it."""
         whole = tuple([n for n, is_whole in enumerate(self.roles.values()) if is_whole])
         has_products = any(self.program.ops[k][0] is matmul_in_parts_p for k in self.order)
-        blocks = Blocks(self.rows, whole, has_products)
+        blocks = FusionGroup(self.rows, whole, has_products)
         write_group(
             write,
             self.order,
@@ -585,7 +585,7 @@ def write_group(
     order: Sequence[int],
     operands: Sequence[int],
     results: Sequence[int],
-    blocks: Blocks,
+    blocks: FusionGroup,
     tidy: Callable[[Program], Program] | None = None,
 ) -> None:
     """Write operations as one fusion group.
@@ -651,7 +651,7 @@ def _weight(primitive: Primitive) -> int:
 # -- memory ----------------------------------------------------------------------------------------
 
 
-def brought(body: Program, blocks: Blocks) -> frozenset[int]:
+def brought(body: Program, blocks: FusionGroup) -> frozenset[int]:
     """Return the inputs that every block copies into cache: those whose first reader is
     compute-bound.
 
@@ -678,7 +678,7 @@ def brought(body: Program, blocks: Blocks) -> frozenset[int]:
     )
 
 
-def replaceable(body: Program, blocks: Blocks) -> list[list[int]]:
+def replaceable(body: Program, blocks: FusionGroup) -> list[list[int]]:
     """Return, by output, the indices of inputs of its shape and dtype that a block has read when it
     writes the output.
     """

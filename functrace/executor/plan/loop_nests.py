@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from functrace.executor.plan.arena import View, c_strides, memory_roots
+from functrace.executor.plan.arena import StaticView, c_strides, memory_roots
 from functrace.executor.plan.fusion import REDUCTIONS, is_pointwise
 from functrace.ops.checks import require_p
 
@@ -69,7 +69,7 @@ class Statement(NamedTuple):
     reduced: tuple[int, ...] = ()
 
 
-class Nest(NamedTuple):
+class LoopNest(NamedTuple):
     """Statements that run at every point of an iteration space; see Note
     [Statements of one loop nest].
 
@@ -98,7 +98,7 @@ def nests_of(plan: Plan) -> Iterator[Part]:
             continue
         found = _statement(plan, step)
         if held and (found is None or found[0] != space or not _fits(held, found[1], roots)):
-            yield Nest(space, tuple(held))
+            yield LoopNest(space, tuple(held))
             held = []
         if found is None:
             yield step
@@ -106,7 +106,7 @@ def nests_of(plan: Plan) -> Iterator[Part]:
             space = found[0]
             held.append(found[1])
     if held:
-        yield Nest(space, tuple(held))
+        yield LoopNest(space, tuple(held))
 
 
 def _statement(plan: Plan, step: Step) -> tuple[tuple[int, ...], Statement] | None:
@@ -138,7 +138,7 @@ def _access(
     correspond to, by default the last.
     """
     aval = plan.program.avals[i]
-    root, offset, strides = plan.views.get(i) or View(i, 0, c_strides(aval))
+    root, offset, strides = plan.views.get(i) or StaticView(i, 0, c_strides(aval))
     each = aval.dtype.itemsize
     found = [0] * len(space)
     rank = len(aval.shape)

@@ -28,10 +28,10 @@ MOST = 40
 """Number of operations; larger groups keep their order."""
 
 COMPARED = 3
-"""Number of leading fields of `_Begun` that rank partial orders."""
+"""Number of leading fields of `_PartialSchedule` that rank partial orders."""
 
 
-class _Begun(NamedTuple):
+class _PartialSchedule(NamedTuple):
     """A partial order (a prefix of a schedule)."""
 
     most: int
@@ -124,7 +124,7 @@ class _Costs:
             self.is_in_place.append(primitive.is_ufunc)
             self.is_slow.append(primitive not in cheap)
 
-    def after(self, begun: _Begun, n: int) -> _Begun:
+    def after(self, begun: _PartialSchedule, n: int) -> _PartialSchedule:
         """Extend a partial order by one operation."""
         sizes, done = self.sizes, begun.done | 1 << n
         now, alive, dying, copied = begun.now, begun.alive, 0, begun.copied
@@ -144,19 +144,19 @@ class _Costs:
             alive |= 1 << n
         else:
             now -= made
-        return _Begun(
+        return _PartialSchedule(
             most, copied.bit_count(), begun.total + now, now, copied, done, alive, (*begun.order, n)
         )
 
 
 def _best(costs: _Costs) -> tuple[int, ...] | None:
     """Search; returns ``None`` if no order is better than the given one."""
-    start = as_it_is = _Begun(0, 0, 0, 0, 0, 0, 0, ())
+    start = as_it_is = _PartialSchedule(0, 0, 0, 0, 0, 0, 0, ())
     for n in range(costs.count):
         as_it_is = costs.after(as_it_is, n)
     found = [start]
     for _ in range(costs.count):
-        further: dict[int, _Begun] = {}
+        further: dict[int, _PartialSchedule] = {}
         for begun in found:
             for n, needed in enumerate(costs.needs):
                 if begun.done >> n & 1 or needed & ~begun.done:

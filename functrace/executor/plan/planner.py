@@ -19,20 +19,20 @@ from typing import Any, NamedTuple, final
 from functrace.executor.plan.arena import (
     Arena,
     Donation,
-    View,
+    StaticView,
     arena_of,
     donations_of,
     static_views,
 )
 from functrace.executor.plan.fusion import blocks_p, replaceable
 from functrace.executor.plan.loop_nests import Part, nests_of
-from functrace.executor.plan.promotion import Typed, typed
-from functrace.executor.plan.reuse import Buffers
+from functrace.executor.plan.promotion import ComputeDtypes, typed
+from functrace.executor.plan.reuse import BufferTracker
 from functrace.executor.policy import NUMPY_POLICY, Policy
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
-from functrace.ir.structures import Blocks, Loop, Structure
-from functrace.ir.unknown import Unknown
+from functrace.ir.structures import FusionGroup, Loop, Structure
+from functrace.ir.unknown import SymbolicNumber
 from functrace.locks import cached_property
 from functrace.passes import PIPELINE, optimized
 
@@ -133,7 +133,7 @@ class Plan:
 
     def _inside(self, step: Step) -> int:
         """Return the bytes that the sub-programs of an operation need besides its results."""
-        if type(step.structure) is Blocks or not step.bodies:
+        if type(step.structure) is FusionGroup or not step.bodies:
             return 0  # temporaries of a group stay in cache
         if type(step.structure) is Loop:
             count = step.structure.carries[-1]
@@ -161,7 +161,7 @@ class Plan:
         avals = self.program.avals
         sizes: list[Any] = [aval.nbytes for aval in set(avals)]
         if (
-            any(type(size) is Unknown for size in sizes)
+            any(type(size) is SymbolicNumber for size in sizes)
             or max(sizes, default=0) * len(avals) < nbytes
         ):
             return False
@@ -179,7 +179,7 @@ class Plan:
         return max([ends + copies, *self.alive])
 
     @cached_property
-    def views(self) -> Mapping[int, View | None]:
+    def views(self) -> Mapping[int, StaticView | None]:
         """Root, offset and strides of variables that may be views; see
         `functrace.executor.plan.arena.static_views`.
         """
@@ -205,7 +205,7 @@ class Plan:
         return donations_of(self)
 
     @cached_property
-    def typed(self) -> Mapping[int, Typed]:
+    def typed(self) -> Mapping[int, ComputeDtypes]:
         """Compute dtypes by operation; see `functrace.executor.plan.promotion`."""
         return {step.first: typed(self.program, step.first) for step in self.steps}
 
@@ -258,7 +258,7 @@ class Plan:
         for text, notes, step in rows:
             yield f"{indent}  {text:<{width}}  # {notes}"
             for body in step.bodies:
-                if type(step.structure) is Blocks:
+                if type(step.structure) is FusionGroup:
                     yield (
                         f"{indent}    in blocks of {step.structure}:"
                         if step.structure.rows
@@ -308,7 +308,7 @@ def planned(
     """
     if policy.group is not None:
         program = policy.group(program)
-    buffers = Buffers(program, donated)
+    buffers = BufferTracker(program, donated)
     steps: list[Step] = []
     for k, dies in program.schedule:
         primitive, operands, params = program.ops[k]
@@ -323,7 +323,7 @@ def planned(
             steps.append(Step(k, dies, into))
             continue
         lowering = lowers(tuple(map(program.spec, operands)), *params)
-        if type(lowering.structure) is Blocks:
+        if type(lowering.structure) is FusionGroup:
             bodies = [planned(body, policy.ungrouped) for body in lowering.bodies]
         else:
             rows = policy.passes(PIPELINE)

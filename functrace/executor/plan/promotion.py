@@ -29,7 +29,7 @@ from functrace.typing import Scalar
 DType = np.dtype[Any]
 
 
-class Typed(NamedTuple):
+class ComputeDtypes(NamedTuple):
     """Compute dtypes of an operation.
 
     Args:
@@ -70,7 +70,7 @@ number of operands.
 COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
 
-def typed(program: Program, k: int) -> Typed:
+def typed(program: Program, k: int) -> ComputeDtypes:
     """Return the compute dtypes of an operation. Only ufuncs and primitives in `DTYPES` convert
     operands.
 
@@ -94,7 +94,7 @@ def typed(program: Program, k: int) -> Typed:
                 for x, d in zip(numbers, dtypes, strict=True)
             ]
             if ends != numbers:  # compare with an infinity of the same sign
-                return Typed(tuple(ends), (np.dtype(np.float64),) * 2, results)
+                return ComputeDtypes(tuple(ends), (np.dtype(np.float64),) * 2, results)
     elif primitive in DTYPES:
         dtypes = DTYPES[primitive](results[0], len(operands))
     else:
@@ -102,10 +102,10 @@ def typed(program: Program, k: int) -> Typed:
             program.avals[i].dtype if i >= 0 else np.asarray(program.literals[~i]).dtype
             for i in operands
         ]
-        return Typed(tuple(numbers), tuple(values), results)
+        return ComputeDtypes(tuple(numbers), tuple(values), results)
     with np.errstate(all="ignore"):
         found = [None if x is None else d.type(x) for x, d in zip(numbers, dtypes, strict=True)]
-    return Typed(tuple(found), dtypes, results)
+    return ComputeDtypes(tuple(found), dtypes, results)
 
 
 def _holds(dtype: DType, value: Scalar) -> bool:

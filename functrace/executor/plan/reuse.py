@@ -33,7 +33,7 @@ Layout = str | tuple[str, int]
 
 
 @final
-class Buffers:
+class BufferTracker:
     """Track the owner, the sharing and the layout of memory, operation by operation in evaluation
     order.
 

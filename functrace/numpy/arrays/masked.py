@@ -78,7 +78,7 @@ def mask_of(where: object, what: str) -> Any:
 
 
 @final
-class Unanswerable:
+class NeedsConcreteValues:
     """Placeholder for a result that needs concrete values: every use of it raises.
 
     Args:

@@ -71,7 +71,7 @@ UNARY: dict[str, ew.Elementwise] = {
 """Unary operators, and the primitive of each."""
 
 
-class Binary(Protocol):
+class OperatorFactory(Protocol):
     """Factory for operator methods."""
 
     def __call__(self, row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
@@ -81,7 +81,7 @@ class Binary(Protocol):
 
 def set_operators(
     kind: type,
-    binary: Binary,
+    binary: OperatorFactory,
     in_place: Callable[[Operator], Callable[[Any, Any], Any]] | None,
     unary: Callable[[ew.Elementwise], Callable[[Any], Any]],
     *,

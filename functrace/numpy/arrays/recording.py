@@ -9,7 +9,7 @@ Note [What outlives its transform]
     Using a traced value after its transform has ended raises. But user code may keep arrays that it
     computed from plain numbers, such as a memoized table. So a recording in which arrays were
     created (`Recording.makes_arrays`) keeps its tape while any of its tracers is referenced, and
-    becomes an `Ended` recording: tracers that depend on no input act as their concrete values, and
+    becomes an `EndedRecording` recording: tracers that depend on no input act as their concrete values, and
     operations on them give concrete results, inside later recordings and outside of all.
 
 Layer: 3.
@@ -41,13 +41,13 @@ class ArrayRecording(Recording):
         return ArrayRecording(owner, keeps_source=False)
 
     def outlive(self) -> None:
-        """Become an `Ended` recording."""
+        """Become an `EndedRecording` recording."""
         super().outlive()
-        self.__class__ = Ended  # pyright: ignore[reportAttributeAccessIssue]
+        self.__class__ = EndedRecording  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @final
-class Ended(ArrayRecording):
+class EndedRecording(ArrayRecording):
     """Ended recording in which arrays were created; see Note [What outlives its transform]."""
 
     __slots__ = ()

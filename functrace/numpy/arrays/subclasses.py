@@ -46,7 +46,7 @@ _READ = frozenset(
 """Special names that a subclass may define; arithmetic is excluded."""
 
 
-class OfSubclass(TracedArray):
+class SubclassArray(TracedArray):
     """Traced array that is an instance of a user's ndarray subclass: base of all counterparts."""
 
     __slots__ = ("__dict__",)
@@ -78,7 +78,7 @@ def _counterpart(kind: type) -> type:
     own = [part for part in kind.__mro__ if not issubclass(np.ndarray, part)]
     for part in own:
         _check(part, kind)
-    made: Any = OfSubclass
+    made: Any = SubclassArray
     for part in reversed(own):
         cell = CellType()
         names = {

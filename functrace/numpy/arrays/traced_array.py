@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from functrace.caches import Facts
+from functrace.caches import MemoTable
 from functrace.errors import (
     ConcretizationError,
     DtypeError,
@@ -137,7 +137,7 @@ def record_one(primitive: Primitive, x: Arrayed, params: tuple[Any, ...] = ()) -
     return tracer
 
 
-_basic = Facts("avals and params of slices and elements, for hot paths", 20_000)
+_basic = MemoTable("avals and params of slices and elements, for hot paths", 20_000)
 """By aval and index: one shared tuple of params, so that comparing tapes compares identities."""
 BINARY: dict[np.ufunc, Callable[[Any, Any], Any]] = {}
 """Binary ufuncs as operators; filled, like the next, in functrace/numpy/arrays/arithmetic.py."""

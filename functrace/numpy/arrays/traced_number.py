@@ -6,7 +6,7 @@ Note [Python numbers stay weak]
     of Python's width (float64, int64 …). Combined with an array, the program converts it to the
     dtype that NumPy would have chosen (and raises for an integer out of that dtype's range, as
     NumPy does). Operations between numbers follow Python: ``n + 1`` is a number, ``np.sin(n)`` is
-    not. Dispatch: a traced number belongs to its own recording, `Numbers`, which counts as newer
+    not. Dispatch: a traced number belongs to its own recording, `NumberRecording`, which counts as newer
     than all others. So it is always the newest recording among the operands of an operation; it
     converts the numbers and binds again. No other code handles weak values.
 
@@ -62,7 +62,7 @@ _KINDS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": compl
 """Python type of a number, by kind of its dtype."""
 
 
-class Numbers(Recording):
+class NumberRecording(Recording):
     """Newest recording wherever a traced number is an operand; see Note [Python numbers stay weak].
 
     Args:
@@ -91,7 +91,7 @@ class Numbers(Recording):
     def wrap(self, strong: Tracer, kind: type) -> TracedNumber:
         """Return a variable of the target, or of a body that uses its numbers, as a number."""
         if strong._recording is not self.target:
-            return Numbers(strong._recording, self.way_out).wrap(strong, kind)
+            return NumberRecording(strong._recording, self.way_out).wrap(strong, kind)
         made = object.__new__(TracedNumber)
         made._recording, made._id, made.aval, made._view, made.kind = (
             self,
@@ -362,11 +362,11 @@ def as_number(result: Arrayed, kind: type | None) -> Any:
     if result._recording.closed:
         return kind(result._concrete())
     way_out = "return what needs its value from the function as an array"
-    return Numbers(result._recording, way_out).wrap(result, _KINDS[result.dtype.kind])
+    return NumberRecording(result._recording, way_out).wrap(result, _KINDS[result.dtype.kind])
 
 
 def _operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
-    """Make an operator: Python's between numbers, otherwise by `Numbers.record`."""
+    """Make an operator: Python's between numbers, otherwise by `NumberRecording.record`."""
     primitive = row.primitive
     on_plain: Any = getattr(operator, {"and": "and_", "or": "or_"}.get(row.name, row.name))
 
@@ -428,10 +428,10 @@ class TracedNumber(TracedArray):
     __slots__ = ("kind",)
     is_number = True
     kind: type
-    _recording: Numbers
+    _recording: NumberRecording
 
     def strong(self, dtype: np.dtype[Any] | None = None, *, wraps: bool = False) -> Any:
-        """Return the number as an array, by default in its own dtype; see `Numbers.settled`."""
+        """Return the number as an array, by default in its own dtype; see `NumberRecording.settled`."""
         if self._recording.is_over:
             return np.asarray(self._concrete()).astype(dtype or DTYPES[self.kind])[()]
         return self._recording.settled(self, dtype or DTYPES[self.kind], wraps)

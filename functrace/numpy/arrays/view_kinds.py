@@ -81,7 +81,7 @@ class View:
         return made
 
 
-class Owned(View):
+class OwnMemory(View):
     """Own memory with an order that the tape does not determine: copies, written or 0-d arrays."""
 
     __slots__ = ("order",)
@@ -90,7 +90,7 @@ class Owned(View):
         self.base, self.order = None, order
 
 
-class MaybeScalar(Owned):
+class MaybeScalar(OwnMemory):
     """0-d value that is either a scalar or a 0-d array."""
 
     __slots__ = ()
@@ -321,7 +321,7 @@ class SharedView(View):
 # -- views or copies, by strides -------------------------------------------------------------------
 
 
-class Settling(View):
+class ViewOrCopy(View):
     """View or copy, decided once, on demand."""
 
     __slots__ = ("_shares",)
@@ -353,7 +353,7 @@ def _is_guarded(x: Tracer | None) -> bool:
     return False
 
 
-class ReshapeView(Settling):
+class ReshapeView(ViewOrCopy):
     """Reshaped array; a view if NumPy can express it by strides."""
 
     __slots__ = ("shape",)
@@ -405,7 +405,7 @@ class FlatView(ReshapeView):
         return reshaped_like(base, self.shape) if _is_reshapable(base, self.shape) else None
 
 
-class RavelView(Settling):
+class RavelView(ViewOrCopy):
     """Flattened array, axes in a given order; a view if the array is contiguous in that order."""
 
     __slots__ = ("axes",)
@@ -431,7 +431,7 @@ class RavelView(Settling):
         return None if known is None else known.transpose(self.axes).flags.c_contiguous
 
 
-class LaidView(Settling):
+class OrderedView(ViewOrCopy):
     """Array in a required order: itself if it has that order, otherwise a copy."""
 
     __slots__ = ("copied", "either", "letter")

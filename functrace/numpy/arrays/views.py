@@ -10,13 +10,13 @@ Note [In-place operations on traced values]
 Note [View or copy]
     The strides of ``x`` determine if ``x.reshape(…)`` or ``x.ravel()`` is a view. This is decided
     on the first write into either (`layout_of`). Where the layout is unknown, the written handle
-    has its value, and handles that may share its memory become `Unsettled`: their next use raises.
+    has its value, and handles that may share its memory become `StaleRecording`: their next use raises.
     A program that does not use them is unaffected.
 
 Note [Scalars and 0-d arrays]
     NumPy's scalars are immutable (``total = best; total += 1`` leaves ``best`` unchanged), its 0-d
     arrays are not. A traced 0-d value without `View` is a scalar, as most functions return; a view,
-    or a value with its own memory (`Owned`: ``np.zeros_like``, ``np.copy``, a 0-d array among the
+    or a value with its own memory (`OwnMemory`: ``np.zeros_like``, ``np.copy``, a 0-d array among the
     arguments), is an array. For arguments of a staged function, and results of an operation with
     sub-programs, it is unknown (`is_scalar`): after ``y += 1`` the old handle is unsettled.
 
@@ -40,7 +40,7 @@ from functrace.numpy.arrays.view_kinds import (
     GatherView,
     IndexView,
     MaybeScalar,
-    Owned,
+    OwnMemory,
     ReshapeView,
     SharedView,
     TransposeView,
@@ -75,7 +75,7 @@ def linked(result: Value, view: View) -> Any:
         if type(view) is BroadcastView:  # read-only, though scalars are never written
             made._view = BroadcastView(owned(base), view.shape)
         elif view.is_array and not made.aval.shape:
-            made._view = Owned(C_ORDER)
+            made._view = OwnMemory(C_ORDER)
     elif made._recording is base._recording:
         made._view = view
         base._recording.views.watch(made)
@@ -151,7 +151,7 @@ def owned(result: Value, order: Order = C_ORDER) -> Any:
         return result
     need_open(result)
     made = renewed(result)
-    made._view = Owned(order)
+    made._view = OwnMemory(order)
     if not is_row(made.aval.shape):
         made._recording.views.add_copy(made._id, order)
     return made
@@ -160,7 +160,7 @@ def owned(result: Value, order: Order = C_ORDER) -> Any:
 def new_array(result: Value, order: Order = C_ORDER) -> Any:
     """Return a newly recorded result without other handles as an array in an order."""
     if isinstance(result, Tracer):
-        result._view = Owned(order)
+        result._view = OwnMemory(order)
         if not is_row(result.aval.shape):
             result._recording.views.layouts[result._id] = order
     return result
@@ -176,7 +176,7 @@ def copied(x: Tracer, letter: str) -> Any:
 
 def copied_kind(made: Tracer, scalar: bool | None) -> Any:
     """Return a 0-d result of the kind of its operand: scalar, array, or unknown."""
-    made._view = None if scalar else MaybeScalar(C_ORDER) if scalar is None else Owned(C_ORDER)
+    made._view = None if scalar else MaybeScalar(C_ORDER) if scalar is None else OwnMemory(C_ORDER)
     return made
 
 
@@ -227,7 +227,7 @@ def read_at(x: Arrayed, template: tuple[Any, ...], arrays: tuple[Any, ...], has_
         isinstance(a, np.generic) or (isinstance(a, Tracer) and is_scalar(a)) for a in arrays
     ]
     if has_array or False in scalars:
-        result._view = Owned(order_like(result, "K"))
+        result._view = OwnMemory(order_like(result, "K"))
         return result
     return linked(result, GatherView(x, template, arrays, None if None in scalars else True))
 
@@ -303,11 +303,11 @@ def rebind(x: Tracer, result: Tracer, *, fresh: bool) -> None:
         check_writable(x)
         if shared is None:  # it may be memory of an argument, which other arguments may share
             check_writable(_root(base)[0])
-        x._view = Owned(view.copied if shared is False else view.either)
+        x._view = OwnMemory(view.copied if shared is False else view.either)
         if shared is None:
             _unsettle_family(base)
     elif view is None:
-        x._view = Owned(order_like(x, "=") if x.aval.shape else C_ORDER)
+        x._view = OwnMemory(order_like(x, "=") if x.aval.shape else C_ORDER)
     before, after, unchanged = x._recording, result._recording, x._id
     x._recording, x._id = after, result._id
     if not is_row(x.aval.shape):
@@ -359,7 +359,7 @@ def _root(x: Tracer) -> tuple[Any, bool]:
         if not (view.is_certain and base.aval.shape):
             shared = shares(view)
             if shared is False:
-                x._view = Owned(view.copied)
+                x._view = OwnMemory(view.copied)
                 break
             sure = sure and shared is True
         x = base
@@ -403,7 +403,7 @@ def is_scalar(x: Tracer) -> bool | None:
         if x.is_number:
             return True
         recording = x._recording
-        if type(recording) is Unsettled:
+        if type(recording) is StaleRecording:
             return None
         primitive, operands, _ = recording.ops[x._id]
         if not may_be_array(primitive):
@@ -438,7 +438,7 @@ def in_place_number(x: TracedArray, result: TracedArray, what: str) -> Any:
         return x._assign(result, what, fresh=True)
     if scalar is None and not shape_of(result) and np.can_cast(result.dtype, x.dtype, "same_kind"):
         if result.dtype != x.dtype:
-            Unsettled(x).refuse()
+            StaleRecording(x).refuse()
         _unsettle_family(x)
         unsettle(x)
         result._view = MaybeScalar(C_ORDER)
@@ -447,15 +447,15 @@ def in_place_number(x: TracedArray, result: TracedArray, what: str) -> Any:
 
 def unsettle(x: Tracer) -> None:
     """Make every further use of a handle raise, because its value is unknown."""
-    if type(x._recording) is not Unsettled:
-        x._recording = Unsettled(x)
+    if type(x._recording) is not StaleRecording:
+        x._recording = StaleRecording(x)
 
 
-class _Refusing(list[Any]):
+class _StalePrimitives(list[Any]):
     """Primitives of the tape of an unsettled handle: access raises."""
 
     __slots__ = ("recording",)
-    recording: Unsettled
+    recording: StaleRecording
 
     def append(self, _op: object) -> NoReturn:
         self.recording.refuse()
@@ -464,8 +464,8 @@ class _Refusing(list[Any]):
         self.recording.refuse()
 
 
-class _NoLayouts(dict[int, Any]):
-    """Layouts of an `Unsettled` handle: unknown."""
+class _UnknownLayouts(dict[int, Any]):
+    """Layouts of an `StaleRecording` handle: unknown."""
 
     __slots__ = ()
 
@@ -473,7 +473,7 @@ class _NoLayouts(dict[int, Any]):
         return None
 
 
-class Unsettled(Recording):
+class StaleRecording(Recording):
     """Recording of a handle that a write may have changed: counts as newest; every use raises."""
 
     __slots__ = ("made", "what")
@@ -482,9 +482,9 @@ class Unsettled(Recording):
         super().__init__(x._recording.owner, keeps_source=False)  # not among the recordings to end
         self.positions = []
         self.serial = float("inf")  # type: ignore[assignment]
-        self.primitives = refusing = _Refusing()
+        self.primitives = refusing = _StalePrimitives()
         refusing.recording = self
-        self.views.layouts = _NoLayouts()
+        self.views.layouts = _UnknownLayouts()
         self.made: Source | None = user_source()
         self.what = x.aval
 

@@ -24,7 +24,7 @@ from functrace.numpy.arrays.indexing import without_leading_ones
 from functrace.numpy.arrays.layout import C_ORDER, F_ORDER, Order, order_like
 from functrace.numpy.arrays.masked import mask_of
 from functrace.numpy.arrays.overlaps import refuse_overlap
-from functrace.numpy.arrays.view_kinds import LaidView
+from functrace.numpy.arrays.view_kinds import OrderedView
 from functrace.numpy.arrays.views import is_scalar, linked, new_array, owned, reshaped, shares
 from functrace.numpy.protocol.operands import (
     Arrayed,
@@ -125,10 +125,10 @@ def _laid(x: TracedArray, dtype: np.dtype[Any], letter: str, copy: bool | None) 
         return owned(x, order_like(x, letter))
     if not x.shape:
         scalar = is_scalar(x)
-        return x if scalar is False else linked(x, LaidView(x, "K"))
+        return x if scalar is False else linked(x, OrderedView(x, "K"))
     if letter in "AK":
         return x
-    result = linked(x, LaidView(x, letter))
+    result = linked(x, OrderedView(x, letter))
     if copy is False and not shares(result._view):
         raise ShapeError(
             "Unable to avoid copy while creating an array as requested.", fix="pass copy=None"

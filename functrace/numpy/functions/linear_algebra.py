@@ -17,7 +17,7 @@ import numpy as np
 
 from functrace.errors import ConcretizationError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import aval_of, shape_of
-from functrace.numpy.arrays.masked import Unanswerable
+from functrace.numpy.arrays.masked import NeedsConcreteValues
 from functrace.numpy.functions.factorizations import inexact, matrices, svd, svdvals
 from functrace.numpy.protocol.foreign_operands import refuse_wrapping
 from functrace.numpy.protocol.operands import (
@@ -169,7 +169,7 @@ def residuals(rest: Arrayed | None, rank: Arrayed, n: int, dtype: np.dtype[Any])
         if has_value(rank) and int(known(rank)) == n:
             return rest
         if not has_value(rank):
-            return Unanswerable(
+            return NeedsConcreteValues(
                 "the residuals of numpy.linalg.lstsq",
                 ConcretizationError(
                     "the number of residuals of numpy.linalg.lstsq depends on the rank, which is "

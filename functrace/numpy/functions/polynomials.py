@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import ConcretizationError, DtypeError, ShapeError
-from functrace.numpy.arrays.masked import Unanswerable
+from functrace.numpy.arrays.masked import NeedsConcreteValues
 from functrace.numpy.functions.factorizations import eigvals, real_eigvals
 from functrace.numpy.functions.joining import concatenate
 from functrace.numpy.functions.linear_algebra import fitted, inv, residuals
@@ -231,7 +231,9 @@ def polydiv(u: Operand, v: Operand) -> tuple[Any, Any]:
     if not has_value(rest):
         fix = "use the quotient q alone, and u - np.convolve(q, v) for the remainder with its leading zeros"
         what = "the number of coefficients of the remainder of numpy.polydiv depends on which are 0, which is not known here"
-        return q, Unanswerable("the remainder of numpy.polydiv", ConcretizationError(what, fix=fix))
+        return q, NeedsConcreteValues(
+            "the remainder of numpy.polydiv", ConcretizationError(what, fix=fix)
+        )
     values = np.polydiv(known(x), known(y))[1]  # NumPy's test for 0 depends on the last bits
     start = m + 1 - len(values)
     rest = _part(rest, start, None)

@@ -19,7 +19,7 @@ from functrace.errors import AxisError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
 from functrace.numpy.arrays.instances import is_lifted
 from functrace.numpy.arrays.layout import elements_in_memory, is_row, layout_of, order_like
-from functrace.numpy.arrays.view_kinds import BroadcastView, LaidView, RavelView, View
+from functrace.numpy.arrays.view_kinds import BroadcastView, OrderedView, RavelView, View
 from functrace.numpy.arrays.views import (
     copied,
     copied_kind,
@@ -356,7 +356,7 @@ def astype(
         return (
             x
             if letter == "K" or (is_row(x.shape) and x.size == 1)
-            else linked(x, LaidView(x, letter))
+            else linked(x, OrderedView(x, letter))
         )
     if not x.shape:
         scalar = is_scalar(x)

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from functrace.caches import Facts
+from functrace.caches import MemoTable
 from functrace.errors import ArgumentError
 from functrace.numpy.arrays.instances import is_lifted
 from functrace.numpy.functions.python_math import ON_TRACED, MathFunction, python_number
@@ -47,7 +47,7 @@ _KINDS = (FunctionType, BuiltinFunctionType, np.ufunc, type(np.mean), type(np.r_
 
 
 @final
-class _Bound:
+class _ModuleBindings:
     """Dictionary of a module, and the replacements in it."""
 
     __slots__ = ("cells", "codes", "count", "namespace", "put")
@@ -59,7 +59,7 @@ class _Bound:
         self.put: dict[str, tuple[Any, Any]] = {}
 
 
-_bound: dict[int, _Bound] = {}
+_bound: dict[int, _ModuleBindings] = {}
 _ABSENT = object()
 
 
@@ -72,7 +72,7 @@ def put_names(namespaces: Iterable[Namespace], function: object, handed_out: Sea
         handed_out: returns the replacement of a value.
     """
     code = getattr(function, "__code__", None)
-    plans: list[tuple[Namespace, _Plan | None]] = []
+    plans: list[tuple[Namespace, _Replacements | None]] = []
     for namespace in namespaces:  # plan first, so that an exception changes nothing
         known = _bound.get(id(namespace))
         is_put = known is not None and code in known.codes
@@ -83,7 +83,7 @@ def put_names(namespaces: Iterable[Namespace], function: object, handed_out: Sea
             )
         )
     for namespace, plan in plans:
-        bound = _bound.setdefault(id(namespace), _Bound(namespace))
+        bound = _bound.setdefault(id(namespace), _ModuleBindings(namespace))
         bound.count += 1
         if plan is None:
             continue
@@ -98,7 +98,7 @@ def put_names(namespaces: Iterable[Namespace], function: object, handed_out: Sea
                 cell.cell_contents = found
 
 
-class _Plan(NamedTuple):
+class _Replacements(NamedTuple):
     """Replacements for a dictionary of a module, and for the closures of its functions."""
 
     namespace: Namespace
@@ -118,14 +118,16 @@ class _Plan(NamedTuple):
 
 
 _NO_CODE = compile("", "", "exec")
-_plans = Facts("names that lift puts into modules", 500)
+_plans = MemoTable("names that lift puts into modules", 500)
 """Plans, by module and code of the lifted function."""
 
 
-def _planned(namespace: Namespace, function: object, handed_out: Search, *, keeps: bool) -> _Plan:
+def _planned(
+    namespace: Namespace, function: object, handed_out: Search, *, keeps: bool
+) -> _Replacements:
     """Return the plan of a module; recomputed if the module changed, or has replacements."""
     key = (id(namespace), getattr(function, "__code__", None))
-    known: _Plan | None = _plans.get(key)
+    known: _Replacements | None = _plans.get(key)
     if keeps and known is not None and known.holds(namespace):
         return known
     put: dict[str, tuple[Any, Any]] = {
@@ -148,7 +150,7 @@ def _planned(namespace: Namespace, function: object, handed_out: Search, *, keep
             found = handed_out(held) if isinstance(held, _KINDS) else None
             if found is not None:
                 cells.append((cell, held, found))
-    plan = _Plan(namespace, len(namespace), put, cells)
+    plan = _Replacements(namespace, len(namespace), put, cells)
     return _plans.keep(key, plan) if keeps else plan
 
 
@@ -179,7 +181,7 @@ def keep_names(namespaces: Iterable[Namespace]) -> None:
             _restore(bound)
 
 
-def _restore(bound: _Bound) -> None:
+def _restore(bound: _ModuleBindings) -> None:
     namespace = bound.namespace
     for cell, before, found in bound.cells:
         if is_filled(cell) and cell.cell_contents is found:
@@ -230,7 +232,7 @@ def _is_imported(namespace: Namespace) -> bool:
     return module is not None and module.__dict__ is namespace
 
 
-_modules = Facts("modules by the names that lift was given", 100)
+_modules = MemoTable("modules by the names that lift was given", 100)
 
 
 def innermost(function: Any) -> Any:
@@ -280,17 +282,17 @@ def _is_open(namespace: Namespace) -> bool:
 # -- float, int, complex, memoryview, bytes --------------------------------------------------------
 
 
-class _OfPython(type):
+class _PythonClass(type):
     """Metaclass of the replacements of ``float``, ``int`` …: they behave like Python's classes."""
 
     kind: type
 
     def __new__(mcs, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> Any:
         """Create a replacement; a subclass of one is a subclass of Python's own class."""
-        if any(isinstance(base, _OfPython) for base in bases):
+        if any(isinstance(base, _PythonClass) for base in bases):
             return type(
                 name,
-                tuple([base.kind if isinstance(base, _OfPython) else base for base in bases]),
+                tuple([base.kind if isinstance(base, _PythonClass) else base for base in bases]),
                 members,
             )
         return super().__new__(mcs, name, bases, members)
@@ -343,8 +345,10 @@ def _named(kind: type) -> type:
         "__doc__": kind.__doc__,
     }
     if kind in _BUFFERS:
-        return _OfPython(kind.__name__, (), facts)
-    return _OfPython(kind.__name__, (kind,), {**facts, "dtype": np.dtype(kind)})  # for dtype=float
+        return _PythonClass(kind.__name__, (), facts)
+    return _PythonClass(
+        kind.__name__, (kind,), {**facts, "dtype": np.dtype(kind)}
+    )  # for dtype=float
 
 
 _BUFFERS: tuple[type, ...] = (memoryview, bytes, bytearray)

@@ -269,7 +269,7 @@ class LiftedUfunc(Lifted):
         return getattr(self._inner, name)
 
 
-class _OfBoundName:
+class _BoundName:
     """Replacement in a module: checks its caller at every call, like NumPy's module properties."""
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
@@ -280,12 +280,12 @@ class _OfBoundName:
 
 
 @final
-class BoundFunction(_OfBoundName, Lifted):
+class BoundFunction(_BoundName, Lifted):
     """Replacement of a function that a module has bound before."""
 
 
 @final
-class BoundUfunc(_OfBoundName, LiftedUfunc):
+class BoundUfunc(_BoundName, LiftedUfunc):
     """Replacement of a ufunc that a module has bound before."""
 
 

@@ -219,7 +219,7 @@ class Ufunc(Function):
 
 
 @final
-class Collecting(Function):
+class FromIter(Function):
     """``fromiter``, which must read its first argument to find traced values."""
 
     def __call__(
@@ -269,9 +269,7 @@ def lookup(module: ModuleType, name: str, where: str) -> Any:
         ) from None
     if isinstance(found, type) or not callable(found):
         return found
-    kind = (
-        Ufunc if isinstance(found, np.ufunc) else Collecting if found is np.fromiter else Function
-    )
+    kind = Ufunc if isinstance(found, np.ufunc) else FromIter if found is np.fromiter else Function
     return kind(found, name, where)
 
 

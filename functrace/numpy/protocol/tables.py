@@ -21,7 +21,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 
 from functrace.errors import UnsupportedFunctionError
-from functrace.later import LaterTable
+from functrace.later import LazyTable
 from functrace.numpy.protocol.foreign_names import SAVE, SAVED
 from functrace.ops.elementwise import logical_or, positive
 from functrace.tracing.tracer import Tracer
@@ -39,7 +39,7 @@ V = TypeVar("V")
 
 @final
 @dataclass(frozen=True, slots=True)
-class Row:
+class Implementation:
     """One implementation, and the NumPy names for it."""
 
     does: Callable[..., Any]
@@ -71,10 +71,10 @@ def _read_rare() -> None:
         importlib.import_module(f"functrace.numpy.{name}")
 
 
-ROWS: LaterTable[Any, Row] = LaterTable(_read_rare)
+ROWS: LazyTable[Any, Implementation] = LazyTable(_read_rare)
 """Row by NumPy function."""
 
-FUNCTIONS: LaterTable[Any, Callable[..., Any]] = LaterTable(_read_rare)
+FUNCTIONS: LazyTable[Any, Callable[..., Any]] = LazyTable(_read_rare)
 """Implementation by NumPy function, for those that NumPy dispatches by arguments (NEP 18)."""
 
 LIKE: dict[Any, Callable[..., Any]] = {}
@@ -86,7 +86,7 @@ METHODS: dict[str, Callable[..., Any]] = {}
 METHOD_SETTERS: list[Callable[[str, Callable[..., Any]], None]] = []
 """Functions that add a method to the classes of traced values: `functrace.numpy.arrays.methods`."""
 
-UFUNC_METHODS: LaterTable[tuple[np.ufunc, str], Callable[..., Any]] = LaterTable(_read_rare)
+UFUNC_METHODS: LazyTable[tuple[np.ufunc, str], Callable[..., Any]] = LazyTable(_read_rare)
 """``ufunc.reduce``, ``ufunc.accumulate`` and ``ufunc.at``, by ufunc and name."""
 
 
@@ -106,14 +106,14 @@ def implements(
         functions: NumPy's functions, all with its signature.
         method: name of the array method, if it is one.
         reduce, accumulate: the ufunc whose method it is, along axis 0 by default.
-        creates, of_sequence, weak: see `Row`.
+        creates, of_sequence, weak: see `Implementation`.
         scalars: True if a 0-d result is a scalar, as for most functions, though the last operation
             (``where``, ``reshape``) returns an array.
     """
 
     def add(written: F) -> F:
         does = with_scalars(written) if scalars else written
-        row = Row(does, functions, method, creates, of_sequence, weak)
+        row = Implementation(does, functions, method, creates, of_sequence, weak)
         for function in functions:
             _put(ROWS, function, row)
             if creates:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import NotDifferentiableError
-from functrace.ir.primitive import Absent, Rule, Tangents, Values, absent
+from functrace.ir.primitive import NoRule, Rule, Tangents, Values, absent
 from functrace.ops import elementwise as ew
 from functrace.ops.elementwise import ELEMENTWISE, Elementwise
 from functrace.ops.shaping import convert
@@ -73,7 +73,7 @@ def special(
     return made
 
 
-def no_derivative(function: str, argument: str) -> Absent:
+def no_derivative(function: str, argument: str) -> NoRule:
     """Return the rule of an argument without derivative."""
     return absent(
         because=f"scipy.special.{function} has no derivative by its argument {argument} here",

@@ -46,7 +46,7 @@ def _places(name: str, xi: Operand | Sequence[Operand], count: int) -> Any:
 
 
 @final
-class Grid:
+class TracedGrid:
     """``scipy.interpolate.RegularGridInterpolator`` for traced grids, values or points.
 
     Args:
@@ -280,9 +280,9 @@ class RegularGridInterpolator(scipy.interpolate.RegularGridInterpolator):
     """
 
     def __new__(cls, *args: Operand | Sequence[Operand], **kwargs: object) -> Any:
-        """Return SciPy's object for plain arguments, a `Grid` for traced ones."""
+        """Return SciPy's object for plain arguments, a `TracedGrid` for traced ones."""
         if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
-            made: Any = Grid
+            made: Any = TracedGrid
             return made(*args, **kwargs)
         return super().__new__(cls)
 
@@ -295,9 +295,9 @@ class RegularGridInterpolator(scipy.interpolate.RegularGridInterpolator):
     ) -> Any:
         """Call SciPy's method; the points may be traced."""
         if holds_tracer(xi):
-            return Grid(self.grid, self.values, self.method, self.bounds_error, self.fill_value)(
-                xi, method, nu=nu
-            )
+            return TracedGrid(
+                self.grid, self.values, self.method, self.bounds_error, self.fill_value
+            )(xi, method, nu=nu)
         return super().__call__(xi, method, nu=nu)
 
 
@@ -320,4 +320,4 @@ def interpn(
     """
     if not any(map(holds_tracer, (points, values, xi, fill_value))):
         return scipy.interpolate.interpn(points, values, xi, method, bounds_error, fill_value)  # type: ignore[arg-type]
-    return Grid(points, values, method, bounds_error, fill_value)(xi)
+    return TracedGrid(points, values, method, bounds_error, fill_value)(xi)

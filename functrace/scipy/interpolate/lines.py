@@ -15,7 +15,7 @@ from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer, on
 from functrace.ops.checks import require
 from functrace.ops.indexing import ARRAY, gather
 from functrace.scipy.interpolate.pieces import beside, placed, real
-from functrace.scipy.interpolate.splines import Spline, through
+from functrace.scipy.interpolate.splines import TracedBSpline, through
 from functrace.typing import Array
 
 Fill: TypeAlias = "Operand | tuple[Operand, Operand] | str"
@@ -24,7 +24,7 @@ STEPS = ("linear", "nearest", "nearest-up", "previous", "next")
 
 
 @final
-class Line:
+class TracedInterp1d:
     """``scipy.interpolate.interp1d`` for traced positions, values or points.
 
     Args:
@@ -133,7 +133,7 @@ class Line:
         x, y, n = self.x, self.y, self.x.shape[0]
         if self.degree is not None:
             t, c = through("interp1d", x, y, self.degree, None, None)
-            return Spline(t, c, self.degree)(at)
+            return TracedBSpline(t, c, self.degree)(at)
         if self.kind == "linear":
             high = np.clip(np.searchsorted(x, at), 1, n - 1)
             x0, y0 = gather(x, (ARRAY,), (high - 1,)), gather(y, (ARRAY, Ellipsis), (high - 1,))
@@ -163,9 +163,9 @@ class interp1d(scipy.interpolate.interp1d):
     """
 
     def __new__(cls, *args: Operand, **kwargs: Operand) -> Any:
-        """Return SciPy's object for plain arguments, a `Line` for traced ones."""
+        """Return SciPy's object for plain arguments, a `TracedInterp1d` for traced ones."""
         if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
-            made: Any = Line
+            made: Any = TracedInterp1d
             return made(*args, **kwargs)
         made = super().__new__(cls)
         made._given = (args, kwargs)
@@ -176,6 +176,6 @@ class interp1d(scipy.interpolate.interp1d):
         if holds_tracer(x):
             own: Any = self
             args, kwargs = own._given
-            line: Any = Line
+            line: Any = TracedInterp1d
             return line(*args, **kwargs)(x)
         return super().__call__(x)

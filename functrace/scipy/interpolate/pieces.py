@@ -55,7 +55,7 @@ def placed(found: Array, asked: int, axis: int) -> Any:
 
 
 @final
-class Pieces:
+class TracedPPoly:
     """``scipy.interpolate.PPoly`` for traced coefficients, breakpoints or points.
 
     Args:
@@ -119,7 +119,7 @@ class Pieces:
         inside = ((at >= first) & (at <= last)).reshape(step.shape)
         return np.where(inside, total, np.nan)
 
-    def derivative(self, nu: int = 1) -> Pieces:
+    def derivative(self, nu: int = 1) -> TracedPPoly:
         """Return the derivative of an order."""
         if nu < 0:
             return self.antiderivative(-nu)
@@ -128,9 +128,9 @@ class Pieces:
             count = c.shape[0]
             powers = np.arange(count - 1, 0, -1.0).reshape(-1, *(1,) * (c.ndim - 1))
             c = c[:-1] * powers if count > 1 else c * 0.0
-        return Pieces(c, self.x, self.extrapolate, self.axis)
+        return TracedPPoly(c, self.x, self.extrapolate, self.axis)
 
-    def antiderivative(self, nu: int = 1) -> Pieces:
+    def antiderivative(self, nu: int = 1) -> TracedPPoly:
         """Return the antiderivative of an order, which is 0 at the first breakpoint."""
         if nu < 0:
             return self.derivative(-nu)
@@ -145,7 +145,7 @@ class Pieces:
             ends = np.cumsum(ends * step, axis=0)
             starts = np.concatenate([ends[:1] * 0.0, ends[:-1]], axis=0)
             c = np.concatenate([higher, starts[None]], axis=0)
-        return Pieces(
+        return TracedPPoly(
             c,
             self.x,
             False if self.extrapolate == "periodic" and nu else self.extrapolate,
@@ -205,12 +205,12 @@ def points(
     return at, [np.moveaxis(v.astype(dtype), place, 0) for v in values], place
 
 
-def hermite(x: Array, y: Array, slopes: Array, extrapolate: Extrapolate, axis: int) -> Pieces:
+def hermite(x: Array, y: Array, slopes: Array, extrapolate: Extrapolate, axis: int) -> TracedPPoly:
     """Return cubic pieces from values and slopes; the interpolation axis is the first one."""
     step = beside(np.diff(x), y)
     mean = np.diff(y, axis=0) / step
     bend = (slopes[:-1] + slopes[1:] - 2 * mean) / step
-    return Pieces(
+    return TracedPPoly(
         np.stack([bend / step, (mean - slopes[:-1]) / step - bend, slopes[:-1], y[:-1]]),
         x,
         extrapolate,
@@ -220,7 +220,7 @@ def hermite(x: Array, y: Array, slopes: Array, extrapolate: Extrapolate, axis: i
 
 def _hermite(
     x: Operand, y: Operand, dydx: Operand, axis: int = 0, extrapolate: Extrapolate = None
-) -> Pieces:
+) -> TracedPPoly:
     at, (values, slopes), place = points("CubicHermiteSpline", x, y, axis, dydx)
     return hermite(at, values, slopes, extrapolate, place)
 
@@ -255,7 +255,7 @@ def _cubic(
     axis: int = 0,
     bc_type: str | Sequence[Condition] = "not-a-knot",
     extrapolate: Extrapolate = None,
-) -> Pieces:
+) -> TracedPPoly:
     at, (values,), place = points("CubicSpline", x, y, axis)
     ends = (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
     if len(ends) != 2 or (
@@ -368,7 +368,7 @@ def _periodic_slopes(d: Array, dr: Array, mean: Array, middle: Array, inner: Arr
     return np.concatenate([s, at_last[None], s[:1]], axis=0)
 
 
-def _pchip(x: Operand, y: Operand, axis: int = 0, extrapolate: Extrapolate = None) -> Pieces:
+def _pchip(x: Operand, y: Operand, axis: int = 0, extrapolate: Extrapolate = None) -> TracedPPoly:
     at, (values,), place = points("PchipInterpolator", x, y, axis)
     if values.dtype.kind == "c":
         raise DtypeError(
@@ -405,7 +405,7 @@ def pchip_slopes(x: Array, y: Array) -> Any:
 
 def _akima(
     x: Operand, y: Operand, axis: int = 0, *, method: str = "akima", extrapolate: bool | None = None
-) -> Pieces:
+) -> TracedPPoly:
     if method not in ("akima", "makima"):
         raise ShapeError(
             f"scipy.interpolate.Akima1DInterpolator: method={method} is unsupported",
@@ -441,20 +441,20 @@ def _akima(
 # -- SciPy's classes -------------------------------------------------------------------------------
 
 
-class Asked:
+class AcceptsTraced:
     """SciPy's piecewise polynomial through plain points, which also takes traced points."""
 
     traced: Callable[..., Any]
 
     def __new__(cls, *args: Operand, **kwargs: Operand) -> Any:
-        """Return SciPy's object for plain arguments, `Pieces` for traced ones."""
+        """Return SciPy's object for plain arguments, `TracedPPoly` for traced ones."""
         if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
             return cls.traced(*args, **kwargs)
         return super().__new__(cls)
 
-    def _pieces(self) -> Pieces:
+    def _pieces(self) -> TracedPPoly:
         own: Any = self
-        return Pieces(own.c, own.x, own.extrapolate, own.axis)
+        return TracedPPoly(own.c, own.x, own.extrapolate, own.axis)
 
     def __call__(self, x: Operand, nu: int = 0, extrapolate: Extrapolate = None) -> Any:
         """Call SciPy's method; the points may be traced."""
@@ -469,7 +469,7 @@ class Asked:
         return super().integrate(a, b, extrapolate)  # type: ignore[misc]
 
 
-class PPoly(Asked, scipy.interpolate.PPoly):
+class PPoly(AcceptsTraced, scipy.interpolate.PPoly):
     """``scipy.interpolate.PPoly``; coefficients, breakpoints and points may be traced.
 
     Example:
@@ -480,10 +480,10 @@ class PPoly(Asked, scipy.interpolate.PPoly):
                [1. ]])
     """
 
-    traced = staticmethod(Pieces)
+    traced = staticmethod(TracedPPoly)
 
 
-class CubicHermiteSpline(Asked, scipy.interpolate.CubicHermiteSpline):
+class CubicHermiteSpline(AcceptsTraced, scipy.interpolate.CubicHermiteSpline):
     """``scipy.interpolate.CubicHermiteSpline``; positions, values, slopes and points may be traced.
 
     Example:
@@ -497,7 +497,7 @@ class CubicHermiteSpline(Asked, scipy.interpolate.CubicHermiteSpline):
     traced = staticmethod(_hermite)
 
 
-class CubicSpline(Asked, scipy.interpolate.CubicSpline):
+class CubicSpline(AcceptsTraced, scipy.interpolate.CubicSpline):
     """``scipy.interpolate.CubicSpline``; all arrays and points may be traced.
 
     Example:
@@ -511,7 +511,7 @@ class CubicSpline(Asked, scipy.interpolate.CubicSpline):
     traced = staticmethod(_cubic)
 
 
-class PchipInterpolator(Asked, scipy.interpolate.PchipInterpolator):
+class PchipInterpolator(AcceptsTraced, scipy.interpolate.PchipInterpolator):
     """``scipy.interpolate.PchipInterpolator``; positions, values and points may be traced.
 
     Example:
@@ -525,7 +525,7 @@ class PchipInterpolator(Asked, scipy.interpolate.PchipInterpolator):
     traced = staticmethod(_pchip)
 
 
-class Akima1DInterpolator(Asked, scipy.interpolate.Akima1DInterpolator):
+class Akima1DInterpolator(AcceptsTraced, scipy.interpolate.Akima1DInterpolator):
     """``scipy.interpolate.Akima1DInterpolator``; positions, values and points may be traced.
 
     Example:

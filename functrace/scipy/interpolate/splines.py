@@ -72,7 +72,7 @@ def weights(t: Array, x: Array, left: Array, k: int, nu: int = 0) -> list[Any]:
 
 
 @final
-class Spline:
+class TracedBSpline:
     """``scipy.interpolate.BSpline`` for traced knots, coefficients or points.
 
     Args:
@@ -131,7 +131,7 @@ class Spline:
         inside = ((at >= t[k]) & (at <= t[n])).reshape((*at.shape, *(1,) * (self.c.ndim - 1)))
         return np.where(inside, total, np.nan)
 
-    def derivative(self, nu: int = 1) -> Spline:
+    def derivative(self, nu: int = 1) -> TracedBSpline:
         """Return the derivative of an order."""
         t, c, k = self.t, self.c, self.k
         if nu < 0:
@@ -146,9 +146,9 @@ class Spline:
             n = c.shape[0]
             c = np.diff(c, axis=0) * k / beside(t[k + 1 : n + k] - t[1:n], c)
             t, k = t[1:-1], k - 1
-        return Spline(t, np.moveaxis(c, 0, self.axis), k, self.extrapolate, self.axis)
+        return TracedBSpline(t, np.moveaxis(c, 0, self.axis), k, self.extrapolate, self.axis)
 
-    def antiderivative(self, nu: int = 1) -> Spline:
+    def antiderivative(self, nu: int = 1) -> TracedBSpline:
         """Return an antiderivative, 0 at the first knot."""
         if nu < 0:
             return self.derivative(-nu)
@@ -159,13 +159,13 @@ class Spline:
             c = np.concatenate([sums[:1] * 0.0, sums], axis=0)
             t, k = np.concatenate([t[:1], t, t[-1:]]), k + 1
         way = False if self.extrapolate == "periodic" else self.extrapolate
-        return Spline(t, np.moveaxis(c, 0, self.axis), k, way, self.axis)
+        return TracedBSpline(t, np.moveaxis(c, 0, self.axis), k, way, self.axis)
 
     def integrate(self, a: Operand, b: Operand, extrapolate: Extrapolate = None) -> Any:
         """Return the definite integral from ``a`` to ``b``, clipped without extrapolation."""
         way = self.extrapolate if extrapolate is None else extrapolate
         t, k, n = self.t, self.k, self.c.shape[0]
-        whole = Spline(t, self.c, k).antiderivative()
+        whole = TracedBSpline(t, self.c, k).antiderivative()
         first, last = t[k], t[n]
         start, stop = real("BSpline.integrate", a), real("BSpline.integrate", b)
         if way == "periodic":
@@ -194,14 +194,14 @@ class BSpline(scipy.interpolate.BSpline):
     """
 
     def __new__(cls, *args: Operand, **kwargs: Operand) -> Any:
-        """Return SciPy's object for plain arguments, a `Spline` for traced ones."""
+        """Return SciPy's object for plain arguments, a `TracedBSpline` for traced ones."""
         if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
-            made: Any = Spline
+            made: Any = TracedBSpline
             return made(*args, **kwargs)
         return super().__new__(cls)
 
-    def _spline(self) -> Spline:
-        return Spline(
+    def _spline(self) -> TracedBSpline:
+        return TracedBSpline(
             self.t, np.moveaxis(self.c, 0, self.axis), self.k, self.extrapolate, self.axis
         )
 
@@ -371,4 +371,4 @@ def make_interp_spline(
         name, at, values, operator.index(k), None if t is None else real(name, t), bc_type
     )
     closes = bc_type == "periodic" and operator.index(k) > 1
-    return Spline(knots, np.moveaxis(c, 0, place), k, "periodic" if closes else True, place)
+    return TracedBSpline(knots, np.moveaxis(c, 0, place), k, "periodic" if closes else True, place)

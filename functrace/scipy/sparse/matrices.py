@@ -495,7 +495,7 @@ def _made(kind: str, given: object, shape: tuple[int, int] | None) -> Sparse:
     return Sparse(data, (index, starts, row), whole, turned=True)
 
 
-class Takes(HasOperators):
+class AcceptsTraced(HasOperators):
     """A SciPy matrix that also takes traced operands."""
 
     def __array_ufunc__(
@@ -562,7 +562,7 @@ def _boxed(operand: object) -> object:
 
 
 def _container(kind: str) -> property:
-    def container(self: Takes) -> Any:
+    def container(self: AcceptsTraced) -> Any:
         own: Any = globals()
         return own[f"{kind}_array" if isinstance(self, scipy.sparse.sparray) else f"{kind}_matrix"]
 
@@ -570,10 +570,10 @@ def _container(kind: str) -> property:
 
 
 for _kind in ("csr", "csc", "coo", "bsr", "dia"):
-    setattr(Takes, f"_{_kind}_container", _container(_kind))
+    setattr(AcceptsTraced, f"_{_kind}_container", _container(_kind))
 
 
-class csr_array(Takes, scipy.sparse.csr_array):
+class csr_array(AcceptsTraced, scipy.sparse.csr_array):
     """``scipy.sparse.csr_array``, for traced values too.
 
     Example:
@@ -585,7 +585,7 @@ class csr_array(Takes, scipy.sparse.csr_array):
     """
 
 
-class csc_array(Takes, scipy.sparse.csc_array):
+class csc_array(AcceptsTraced, scipy.sparse.csc_array):
     """``scipy.sparse.csc_array``, for traced values too.
 
     Example:
@@ -597,7 +597,7 @@ class csc_array(Takes, scipy.sparse.csc_array):
     """
 
 
-class coo_array(Takes, scipy.sparse.coo_array):
+class coo_array(AcceptsTraced, scipy.sparse.coo_array):
     """``scipy.sparse.coo_array``, for traced values too.
 
     Example:
@@ -609,7 +609,7 @@ class coo_array(Takes, scipy.sparse.coo_array):
     """
 
 
-class bsr_array(Takes, scipy.sparse.bsr_array):
+class bsr_array(AcceptsTraced, scipy.sparse.bsr_array):
     """``scipy.sparse.bsr_array``, of plain elements.
 
     Example:
@@ -621,7 +621,7 @@ class bsr_array(Takes, scipy.sparse.bsr_array):
     """
 
 
-class dia_array(Takes, scipy.sparse.dia_array):
+class dia_array(AcceptsTraced, scipy.sparse.dia_array):
     """``scipy.sparse.dia_array``, of plain elements.
 
     Example:
@@ -633,7 +633,7 @@ class dia_array(Takes, scipy.sparse.dia_array):
     """
 
 
-class csr_matrix(Takes, scipy.sparse.csr_matrix):
+class csr_matrix(AcceptsTraced, scipy.sparse.csr_matrix):
     """``scipy.sparse.csr_matrix``, for traced values too.
 
     Example:
@@ -645,7 +645,7 @@ class csr_matrix(Takes, scipy.sparse.csr_matrix):
     """
 
 
-class csc_matrix(Takes, scipy.sparse.csc_matrix):
+class csc_matrix(AcceptsTraced, scipy.sparse.csc_matrix):
     """``scipy.sparse.csc_matrix``, for traced values too.
 
     Example:
@@ -657,7 +657,7 @@ class csc_matrix(Takes, scipy.sparse.csc_matrix):
     """
 
 
-class coo_matrix(Takes, scipy.sparse.coo_matrix):
+class coo_matrix(AcceptsTraced, scipy.sparse.coo_matrix):
     """``scipy.sparse.coo_matrix``, for traced values too.
 
     Example:
@@ -669,7 +669,7 @@ class coo_matrix(Takes, scipy.sparse.coo_matrix):
     """
 
 
-class bsr_matrix(Takes, scipy.sparse.bsr_matrix):
+class bsr_matrix(AcceptsTraced, scipy.sparse.bsr_matrix):
     """``scipy.sparse.bsr_matrix``, of plain elements.
 
     Example:
@@ -681,7 +681,7 @@ class bsr_matrix(Takes, scipy.sparse.bsr_matrix):
     """
 
 
-class dia_matrix(Takes, scipy.sparse.dia_matrix):
+class dia_matrix(AcceptsTraced, scipy.sparse.dia_matrix):
     """``scipy.sparse.dia_matrix``, of plain elements.
 
     Example:

@@ -32,7 +32,7 @@ __all__ = ["detect_anomaly", "set_detect_anomaly"]
 
 
 @final
-class Anomaly:
+class AnomalyState:
     """State of the mode, for all threads."""
 
     enabled = False
@@ -43,7 +43,7 @@ class Anomaly:
         self.enabled, self.check_nan = enabled, check_nan
 
 
-ANOMALY = Anomaly()
+ANOMALY = AnomalyState()
 
 
 def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:

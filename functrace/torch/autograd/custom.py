@@ -35,7 +35,7 @@ ACCESSED = "accessed"
 """Marker for saved tensors that may be read only once, and were."""
 
 
-class Held:
+class TracedSavedTensor:
     """A saved tensor of a node on traced values: the tensor itself, or the result of the innermost
     pack hook.
     """
@@ -187,7 +187,7 @@ class FunctionBase(GraphNode):
         return self.saved_tensors
 
     @property
-    def _raw_saved_tensors(self) -> tuple[SavedTensor | Held | None, ...]:
+    def _raw_saved_tensors(self) -> tuple[SavedTensor | TracedSavedTensor | None, ...]:
         if self._saved is FREED:
             raise RuntimeError(errors.BACKWARD_TWICE)
         return () if self._saved is ACCESSED else self._saved
@@ -316,7 +316,7 @@ class FunctionBase(GraphNode):
 
     def _keep(self, *, in_graph: bool = True) -> None:
         """Save the tensors that forward declared; they may be outputs of this node."""
-        kept: list[SavedTensor | Held | None] = []
+        kept: list[SavedTensor | TracedSavedTensor | None] = []
         for place, value in enumerate(self.to_save or ()):
             if value is None:
                 kept.append(SavedTensor(None) if in_graph else None)
@@ -324,7 +324,9 @@ class FunctionBase(GraphNode):
                 raise TypeError(errors.saved_non_tensor(place, errors.kind_of(value)))
             else:
                 kept.append(
-                    SavedTensor(value, value._node is self, self) if in_graph else Held(value)
+                    SavedTensor(value, value._node is self, self)
+                    if in_graph
+                    else TracedSavedTensor(value)
                 )
                 if isinstance(saved := kept[-1], SavedTensor):
                     # a Function gets its saved tensor back unchanged, even if detached in place

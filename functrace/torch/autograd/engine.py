@@ -41,7 +41,7 @@ _tasks = itertools.count()
 
 
 @final
-class Task:
+class BackwardPass:
     """One backward pass.
 
     Args:
@@ -343,7 +343,7 @@ def replaced_all(
     return after
 
 
-def execute(task: Task, grads: Sequence[Tensor | None]) -> None:
+def execute(task: BackwardPass, grads: Sequence[Tensor | None]) -> None:
     """Run a task in its grad mode; deep nesting continues in a fresh thread."""
     depth = RUNNING.depth + 1
     if depth % LEVELS == 0 and not sys.is_finalizing():  # at shutdown no thread can start
@@ -352,7 +352,7 @@ def execute(task: Task, grads: Sequence[Tensor | None]) -> None:
     run_here(task, grads, depth)
 
 
-def run_here(task: Task, grads: Sequence[Tensor | None], depth: int) -> None:
+def run_here(task: BackwardPass, grads: Sequence[Tensor | None], depth: int) -> None:
     """Run a task in this thread."""
     before, mode, since = (RUNNING.depth, RUNNING.task), MODES.recording, MODES.since
     RUNNING.depth, RUNNING.task, MODES.recording = (
@@ -371,7 +371,7 @@ def run_here(task: Task, grads: Sequence[Tensor | None], depth: int) -> None:
         (RUNNING.depth, RUNNING.task), MODES.recording, MODES.since = before, mode, since
 
 
-def continue_in_thread(task: Task, grads: Sequence[Tensor | None], depth: int) -> None:
+def continue_in_thread(task: BackwardPass, grads: Sequence[Tensor | None], depth: int) -> None:
     """Run a task in a thread that inherits this one's modes and context; its exceptions are raised
     here.
     """
@@ -462,7 +462,7 @@ def run_pass(
             if isinstance(x, Tensor):
                 x.retain_grad()
     wanted = [edge_of_input(x) for x in inputs] if inputs else None
-    task = Task(roots, keep_graph, create_graph, wanted, accumulate_grad)
+    task = BackwardPass(roots, keep_graph, create_graph, wanted, accumulate_grad)
     try:
         execute(task, grads)
     finally:

@@ -20,7 +20,7 @@ from typing import NamedTuple, final
 from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES, DecoratingContext
 from functrace.torch.dispatch.dual import DUALS, is_forward_enabled
-from functrace.torch.dispatch.tangents import MAKE_DUAL, PRIMAL, Entered, alias_of
+from functrace.torch.dispatch.tangents import MAKE_DUAL, PRIMAL, LevelState, alias_of
 from functrace.torch.tensors.tensor import Tensor
 
 __all__ = [
@@ -71,7 +71,7 @@ def enter_dual_level() -> int:
     global _current_level
     if DUALS.level is not None:
         raise RuntimeError(errors.NESTED_LEVELS)
-    DUALS.level = Entered()
+    DUALS.level = LevelState()
     _current_level = 0
     return _current_level
 
@@ -190,14 +190,14 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     return UnpackedDualTensor(alias_of(tensor, PRIMAL), entered.tangent_of(tensor))
 
 
-def _entered(number: int, name: str) -> Entered:
+def _entered(number: int, name: str) -> LevelState:
     """Return the level of a number.
 
     Raises:
         RuntimeError: if there is none.
     """
     entered = DUALS.level
-    if number or not isinstance(entered, Entered):
+    if number or not isinstance(entered, LevelState):
         raise RuntimeError(errors.invalid_level(name))
     return entered
 

@@ -42,8 +42,8 @@ from functrace.torch.tensors.dtypes import DTYPES, dtype
 from functrace.torch.tensors.tensor import RESIZED, Tensor, wrap
 
 if TYPE_CHECKING:
-    from functrace.torch.autograd.engine import Task
-    from functrace.torch.dispatch.plans import Plan
+    from functrace.torch.autograd.engine import BackwardPass
+    from functrace.torch.dispatch.plans import OpPlan
 
 __all__ = [
     "GradientEdge",
@@ -279,9 +279,9 @@ class Node(metaclass=_NodeType):
 
 
 class OpNode(NativeNode):
-    """A node whose backward is a program of the core: a `Plan` and its saved values."""
+    """A node whose backward is a program of the core: a `OpPlan` and its saved values."""
 
-    _plan: Plan
+    _plan: OpPlan
     _saved: tuple[Any, ...] | None
     """One per value that the backward program reads: a `SavedTensor`, or a number that nothing can
     overwrite.
@@ -656,7 +656,7 @@ def register_multi_grad_hook(
     if mode != "any":
         raise ValueError(errors.multi_grad_mode(mode))
     lock = Lock()
-    done: weakref.WeakSet[Task] = weakref.WeakSet()
+    done: weakref.WeakSet[BackwardPass] = weakref.WeakSet()
 
     def first(gradient: Tensor | None) -> None:
         task = _present_task()
@@ -672,7 +672,7 @@ def register_multi_grad_hook(
 def _when_all_arrived(tensors: Sequence[Tensor], fn: Callable[..., object]) -> RemovableHandle:
     nodes = [_get_grad_fn_or_grad_acc(t) for t in tensors]
     lock = Lock()
-    arrived: weakref.WeakKeyDictionary[Task, tuple[list[Tensor | None], list[int]]] = (
+    arrived: weakref.WeakKeyDictionary[BackwardPass, tuple[list[Tensor | None], list[int]]] = (
         weakref.WeakKeyDictionary()
     )
     """Gradients of each pass, and the number still to arrive."""
@@ -697,7 +697,7 @@ def _when_all_arrived(tensors: Sequence[Tensor], fn: Callable[..., object]) -> R
     return _MultiHandle(tuple([t.register_hook(place(k)) for k, t in enumerate(tensors)]))
 
 
-def _present_task() -> Task:
+def _present_task() -> BackwardPass:
     if RUNNING.task is None:
         raise AssertionError(errors.MULTI_HOOK_OUTSIDE)
     return RUNNING.task

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from functrace.control.custom import Mapped, custom_batch_program
+from functrace.control.custom import DeferredBatchRule, custom_batch_program
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.program import Program
@@ -74,7 +74,7 @@ def mapped_by_rule(
             )
         return _recorded(function, plain, places, slots, avals, size, is_batched)
 
-    return custom_batch_program(program, Mapped(record), operands)
+    return custom_batch_program(program, DeferredBatchRule(record), operands)
 
 
 def _recorded(

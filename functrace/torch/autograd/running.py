@@ -18,19 +18,19 @@ from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
 
 if TYPE_CHECKING:
-    from functrace.torch.autograd.engine import Task
+    from functrace.torch.autograd.engine import BackwardPass
     from functrace.torch.autograd.graph import GraphNode
 
 
 @final
-class Running(threading.local):
+class EngineState(threading.local):
     """State of the thread: number of nested passes, and the innermost one."""
 
     depth = 0
-    task: Task | None = None
+    task: BackwardPass | None = None
 
 
-RUNNING = Running()
+RUNNING = EngineState()
 
 
 def current_graph_task_id() -> int:

@@ -27,8 +27,8 @@ from functrace.api.custom_rules.rules import (
     with_captured,
 )
 from functrace.control.custom import (
-    Deferred,
-    Failed,
+    DeferredRule,
+    FailedRule,
     Rule,
     custom_derivative_program,
     custom_vjp_program,
@@ -103,7 +103,7 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
         [a for a in args if isinstance(a, Tensor) and a.requires_grad] if MODES.recording else []
     )
     given = [snapshot(a) for a in args] if wanting else []
-    made = Application(cls, args)
+    made = FunctionApplication(cls, args)
     is_nested = is_in_own_rule(cls)
     whole, backward, captured, _ = made.rule(with_backward=not is_nested)
     assert isinstance(whole, Program)
@@ -116,14 +116,14 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     # A rule recorded later may read state that has changed by then, so it never compares equal
     # (`object()`).
     if is_nested:  # staged only if it is differentiated again
-        still = Application(cls, args, with_values=False)
-        forward = backward = Deferred(object(), lambda: still.deferred(captured))
+        still = FunctionApplication(cls, args, with_values=False)
+        forward = backward = DeferredRule(object(), lambda: still.deferred(captured))
     push: Rule | None = None
     if cls._has_jvp():
-        pushing = Application(cls, args, with_values=False)
-        push = Deferred(object(), lambda: (pushing.pushed(captured),))
+        pushing = FunctionApplication(cls, args, with_values=False)
+        push = DeferredRule(object(), lambda: (pushing.pushed(captured),))
     elif not cls._has_backward():  # then there is no fallback
-        push = Failed(NotImplementedError(errors.NO_JVP))
+        push = FailedRule(NotImplementedError(errors.NO_JVP))
 
     def applied(operands: Sequence[Any]) -> list[Any]:
         if push is None:
@@ -143,7 +143,7 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     return results
 
 
-class Application:
+class FunctionApplication:
     """One application of a Function to arguments some of which are traced.
 
     Args:

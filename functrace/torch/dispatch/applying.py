@@ -28,7 +28,7 @@ from functrace.torch.autograd.graph import OpNode, node_class
 from functrace.torch.dispatch.applying_traced import apply_traced
 from functrace.torch.dispatch.dual import DUALS
 from functrace.torch.dispatch.numbers import NUMBERS, number_of
-from functrace.torch.dispatch.plans import PLANS, Plan
+from functrace.torch.dispatch.plans import PLANS, OpPlan
 from functrace.torch.dispatch.promotion import Promote, broadcasting
 from functrace.torch.dispatch.quiet import QUIET
 from functrace.torch.dispatch.recording import record
@@ -112,7 +112,7 @@ class Op:
     def __repr__(self) -> str:
         return f"<op {self.node}>"
 
-    def pull_tensors(self, plan: Plan, saved: list[Any], grads: list[Any]) -> list[Tensor | None]:
+    def pull_tensors(self, plan: OpPlan, saved: list[Any], grads: list[Any]) -> list[Tensor | None]:
         """Run the backward program of a plan of this op on tensors, which records it: equation by
         equation, or as one op.
         """

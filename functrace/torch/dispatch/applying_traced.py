@@ -20,7 +20,7 @@ from functrace.torch.autograd.graph import OpNode, fitted, zeros_of
 from functrace.torch.autograd.hooks import refuse_hooks
 from functrace.torch.autograd.saved import SavedTensor
 from functrace.torch.dispatch.numbers import number_of
-from functrace.torch.dispatch.plans import PLANS, Plan
+from functrace.torch.dispatch.plans import PLANS, OpPlan
 from functrace.torch.dispatch.recording import record
 from functrace.torch.dispatch.sizes import make_plan
 from functrace.torch.tensors.aliases import apart, in_grad_mode, shown, traced_of
@@ -46,7 +46,7 @@ def apply_traced(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> 
         TypeError: for operands that are neither tensors nor arrays nor numbers.
     """
     if MODES.pairs and is_packed(op, operands, params):
-        return Packed.apply(op, params, *operands)
+        return OpFunction.apply(op, params, *operands)
     values = traced_values(op, operands)
     results = compute_traced(op, values, params)
     inside = any(isinstance(x, Tensor) and isinstance(x._array, Tracer) for x in operands)
@@ -123,7 +123,7 @@ def wanting_traced(operands: Sequence[Any]) -> int:
 
 def traced_plan(
     op: Op, operands: Sequence[Any], params: tuple[Any, ...], mask: int
-) -> tuple[Plan, list[Any]]:
+) -> tuple[OpPlan, list[Any]]:
     """Return the plan of an op on traced values, from their shapes and dtypes, and the operands as
     tensors.
     """
@@ -215,7 +215,7 @@ def is_packed(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> bool:
 
 
 class _Context(Protocol):
-    plan: Plan
+    plan: OpPlan
     others: list[Any]
     """Saved numbers by position; ``None`` if a tensor is saved there."""
     needs_input_grad: tuple[bool, ...]
@@ -224,7 +224,7 @@ class _Context(Protocol):
     def save_for_backward(self, *tensors: Tensor) -> None: ...
 
 
-class Packed(_SingleLevelFunction):
+class OpFunction(_SingleLevelFunction):
     """One operation on traced values as a `Function`, so that hooks get the same values as from
     PyTorch's node.
     """

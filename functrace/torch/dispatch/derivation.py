@@ -80,7 +80,7 @@ class Case:
             if isinstance(spec, type) and p not in others
         ]
 
-    def record(self) -> Recorded:
+    def record(self) -> RecordedCase:
         """Trace the function to differentiate."""
         with ArrayRecording(self.op.node, keeps_source=False) as recording:
             given, variables = self.inputs(recording, self.specs)
@@ -90,7 +90,7 @@ class Case:
             outputs = tuple(
                 [r._id if isinstance(r, Tracer) else recording.capture(r) for r in results]
             )
-            return Recorded(recording.program(outputs, name=self.op.node), variables, many)
+            return RecordedCase(recording.program(outputs, name=self.op.node), variables, many)
 
     @property
     def function(self) -> Any:
@@ -127,7 +127,7 @@ class Case:
         return ShapeDtype((), np.result_type(*dtypes, kind(0)))
 
 
-class Recorded(NamedTuple):
+class RecordedCase(NamedTuple):
     """Result of `Case.record`.
 
     Args:

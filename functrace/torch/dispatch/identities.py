@@ -29,7 +29,7 @@ from functrace.torch._ops import OWN, Argument, OpOverload, schema_lines
 from functrace.torch.dispatch.applying import Op
 from functrace.torch.dispatch.numbers import NUMBERS
 from functrace.torch.dispatch.overloads import ops
-from functrace.torch.dispatch.plans import Plan
+from functrace.torch.dispatch.plans import OpPlan
 from functrace.torch.dispatch.surface import TABLES
 from functrace.torch.functions import elementwise as functions
 from functrace.torch.tensors.dtypes import DTYPES
@@ -112,7 +112,7 @@ def _nll(x: Tensor, target: Tensor, *rest: object) -> tuple[Any, ...]:
     return x, target, weights[0] if weights else None, reduction, ignored
 
 
-def _gradient_along(gradient: Tensor, output: Tensor, plan: Plan) -> tuple[Any, ...]:
+def _gradient_along(gradient: Tensor, output: Tensor, plan: OpPlan) -> tuple[Any, ...]:
     return gradient, output, plan.case.params[0], DTYPES[plan.case.specs[0].dtype]
 
 

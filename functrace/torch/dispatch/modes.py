@@ -1,7 +1,7 @@
 """Dispatch modes: operations are forwarded to the mode's ``__torch_dispatch__`` instead of being
 run.
 
-While a mode is active, ``MODES.dispatch`` is a `Dispatch`: the modes, innermost last, and the
+While a mode is active, ``MODES.dispatch`` is a `ThreadModes`: the modes, innermost last, and the
 state of the handler. `apply` and `write` (applying.py, views.py) forward their op, operands and
 parameters to it. It finds the overload (identities.py), calls the innermost mode beneath autograd,
 and makes the node on the mode's result. As in PyTorch, the mode gets the original operands,
@@ -37,7 +37,7 @@ from functrace.tracing import Tracer
 
 
 @final
-class Call:
+class ForwardedCall:
     """An operation forwarded to the modes: their arguments, and the function to run if they do not
     change it.
     """
@@ -79,7 +79,7 @@ def is_same(given: object, before: object) -> bool:
 
 
 @final
-class Dispatch:
+class ThreadModes:
     """The modes of the current thread.
 
     Args:
@@ -92,7 +92,7 @@ class Dispatch:
     __slots__ = ("call", "is_beneath", "modes")
 
     def __init__(
-        self, modes: tuple[Any, ...], *, is_beneath: bool = False, call: Call | None = None
+        self, modes: tuple[Any, ...], *, is_beneath: bool = False, call: ForwardedCall | None = None
     ) -> None:
         self.modes, self.is_beneath, self.call = modes, is_beneath, call
 
@@ -105,7 +105,7 @@ class Dispatch:
             return beneath(run)
         operands = checked(op, operands)
         overload, args, kwargs = described(op, operands, params)
-        result = self.hand_on(Call(overload, args, kwargs, run))
+        result = self.hand_on(ForwardedCall(overload, args, kwargs, run))
         many = len(overload._schema.returns) > 1 or overload._schema.returns[0].type.startswith(
             "List"
         )
@@ -122,7 +122,7 @@ class Dispatch:
         overload, args, kwargs = described(op, operands, params, in_place=True)
 
         def overwrite() -> None:
-            results_of(self.hand_on(Call(overload, args, kwargs, run)), many=False)
+            results_of(self.hand_on(ForwardedCall(overload, args, kwargs, run)), many=False)
 
         if self.is_beneath:
             overwrite()
@@ -141,7 +141,7 @@ class Dispatch:
         if not self.modes:
             return beneath(run, writes=targets)
         overload, kwargs = out_overload(name, args, targets)
-        result = self.hand_on(Call(overload, args, kwargs, run))
+        result = self.hand_on(ForwardedCall(overload, args, kwargs, run))
         results_of(result, many=isinstance(out, tuple))
         if not self.is_beneath:
             for target in targets:
@@ -156,7 +156,7 @@ class Dispatch:
         if not self.modes:
             return beneath(run)
         return self.hand_on(
-            Call(overload_for(getattr(ops.aten, name), args, kwargs), args, kwargs, run)
+            ForwardedCall(overload_for(getattr(ops.aten, name), args, kwargs), args, kwargs, run)
         )
 
     def detach(self, tensor: Tensor, types: tuple[type, ...] = ()) -> Tensor:
@@ -164,7 +164,9 @@ class Dispatch:
         if not self.modes:
             return tensor._alias()
         made = results_of(
-            self.hand_on(Call(ops.aten.detach.default, (tensor,), {}, tensor._alias, types)),
+            self.hand_on(
+                ForwardedCall(ops.aten.detach.default, (tensor,), {}, tensor._alias, types)
+            ),
             many=False,
         )
         if not self.is_beneath:
@@ -182,7 +184,7 @@ class Dispatch:
 
     # -- the modes ---------------------------------------------------------------------------------
 
-    def hand_on(self, call: Call) -> Any:
+    def hand_on(self, call: ForwardedCall) -> Any:
         """Call the handler of the innermost mode.
 
         Raises:
@@ -190,7 +192,10 @@ class Dispatch:
         """
         mode = self.modes[-1]
         before = MODES.forward
-        MODES.dispatch, MODES.forward = Dispatch(self.modes[:-1], is_beneath=True, call=call), False
+        MODES.dispatch, MODES.forward = (
+            ThreadModes(self.modes[:-1], is_beneath=True, call=call),
+            False,
+        )
         try:
             result = mode.__torch_dispatch__(call.overload, call.types, call.args, call.kwargs)
         finally:
@@ -203,7 +208,9 @@ class Dispatch:
         """Run a handler's call; see Note [Meaning of func in a handler]."""
         known = self.call
         if known is None or not known.is_for(overload, args, kwargs):
-            known = Call(overload, args, kwargs, lambda: overload._function(*args, **kwargs))
+            known = ForwardedCall(
+                overload, args, kwargs, lambda: overload._function(*args, **kwargs)
+            )
         known.types = ()
         if self.modes:
             return self.hand_on(known)
@@ -341,7 +348,7 @@ def activate(modes: tuple[Any, ...]) -> None:
     beneath_autograd = now is not None and now.is_beneath
     call = None if now is None else now.call
     MODES.dispatch = (
-        Dispatch(modes, is_beneath=beneath_autograd, call=call)
+        ThreadModes(modes, is_beneath=beneath_autograd, call=call)
         if modes or beneath_autograd
         else None
     )

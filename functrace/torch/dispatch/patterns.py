@@ -3,9 +3,9 @@ sizes and numbers.
 
 The derivative of ``x + y`` is the same program for all shapes in which the same axes have equal
 sizes, up to the sizes that it contains. So a plan is derived once per pattern, with symbolic
-numbers (`Unknown`) for the sizes, of which only equality is fixed, and instantiated by
+numbers (`SymbolicNumber`) for the sizes, of which only equality is fixed, and instantiated by
 substituting concrete sizes. Comparisons that a rule of the core evaluates on a symbolic number
-become guards: if one fails, another plan is derived (`Questions`); where a rule needs the concrete
+become guards: if one fails, another plan is derived (`Comparisons`); where a rule needs the concrete
 number, plans are specialized to it.
 
 Layer: 9.
@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.unknown import Questions, Unknown
+from functrace.ir.unknown import Comparisons, SymbolicNumber
 
 _OPEN = object()
 """Placeholder in a key for an arbitrary number."""
@@ -70,9 +70,9 @@ class Pattern:
     def _mark_open(self, n: int) -> Any:
         return (_OPEN, self._mark(n)) if n > 1 else n
 
-    def unknown(self) -> tuple[Questions, tuple[Any, ...], tuple[Any, ...]]:
+    def unknown(self) -> tuple[Comparisons, tuple[Any, ...], tuple[Any, ...]]:
         """Return the specs and parameters with symbolic numbers in place of the concrete ones."""
-        questions = Questions()
+        questions = Comparisons()
         sizes = {n: questions.size(place, n) for n, place in self._places.items()}
         taken = set(self._places.values())
         places = iter([place for place in range(len(self.given)) if place not in taken])
@@ -88,7 +88,7 @@ class Pattern:
         return questions, tuple(specs), params
 
 
-def _unknown_shape(aval: ShapeDtype, sizes: dict[int, Unknown]) -> ShapeDtype:
+def _unknown_shape(aval: ShapeDtype, sizes: dict[int, SymbolicNumber]) -> ShapeDtype:
     shape: Any = tuple([sizes.get(n, n) for n in aval.shape])
     return ShapeDtype(shape, aval.dtype)
 

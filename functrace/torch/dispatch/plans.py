@@ -1,6 +1,6 @@
 """Plans: the forward function and the derivative of a tensor operation for given operands.
 
-A `Plan` is one `Op` for one combination of shapes, dtypes, static parameters and operands that
+A `OpPlan` is one `Op` for one combination of shapes, dtypes, static parameters and operands that
 require gradients: the function to call, and the `Derivation` that its node uses. Plans are cached
 in a bounded dict, so an operation costs one lookup, one NumPy call and one node. Frozen parts are
 shared: a derivation by all sizes for which it is valid (`functrace.torch.dispatch.sizes`), and the
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from functrace.caches import Bounded, Kept, measured
+from functrace.caches import BoundedCache, CacheEntry, measured
 from functrace.executor import Runner
 from functrace.executor.parallel.operations import LEAST_BYTES, MUCH, spread_ufunc
 from functrace.executor.parallel.threads import BLOCK
@@ -26,7 +26,7 @@ from functrace.executor.plan.fusion import FEWEST_BLOCKS
 from functrace.ir.aval import ShapeDtype, broadcast_shapes
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Program
-from functrace.ir.unknown import NotKnown
+from functrace.ir.unknown import NeedsConcreteNumber
 from functrace.ops.elementwise import Elementwise
 from functrace.ops.indexing import ARRAY
 from functrace.torch import errors
@@ -41,7 +41,7 @@ from functrace.torch.tensors.tensor import Tensor, is_expanded, wrap
 from functrace.typing import Array
 
 if TYPE_CHECKING:
-    from functrace.torch.dispatch.sizes import Derived
+    from functrace.torch.dispatch.sizes import SymbolicDerivation
 
 MOST_BYTES = 64 << 20
 """Estimated bytes of all plans together."""
@@ -212,13 +212,13 @@ class Pullback:
         return compiled
 
 
-class Plan(Kept):
+class OpPlan(CacheEntry):
     """Forward function and derivative of an op for one combination of operands.
 
     Args:
         case: the op and its operands.
         source: the derivation with symbolic sizes that it instantiates, if any:
-            `functrace.torch.dispatch.sizes.Derived`.
+            `functrace.torch.dispatch.sizes.SymbolicDerivation`.
         given: the concrete sizes and numbers to substitute.
     """
 
@@ -230,7 +230,7 @@ class Plan(Kept):
     )  # fmt: skip
 
     def __init__(
-        self, case: Case, source: Derived | None = None, given: Sequence[Any] = ()
+        self, case: Case, source: SymbolicDerivation | None = None, given: Sequence[Any] = ()
     ) -> None:
         super().__init__()
         self.case = case
@@ -250,7 +250,7 @@ class Plan(Kept):
         self.pull_usual: PullUsual | None = None
         """Fast path of the backward program for the common case, once it is compiled."""
         self._records = 0
-        self._of_results: dict[tuple[int, ...], Plan] = {}
+        self._of_results: dict[tuple[int, ...], OpPlan] = {}
         self._backward: Program | None = None
         self._pullback: Pullback | None = None
         self.shares_pullback = False
@@ -316,7 +316,7 @@ class Plan(Kept):
             places = tuple([p if is_tensor else ~p - 1 for p, is_tensor in saved])
             self.record_usual = record_usual(derivation.edge_to, places)
 
-    def of_results(self, used: tuple[int, ...]) -> Plan:
+    def of_results(self, used: tuple[int, ...]) -> OpPlan:
         """Return the plan for gradients of some results alone, which takes the values saved for
         all of them.
         """
@@ -334,7 +334,7 @@ class Plan(Kept):
                 in_rows=False,
                 derived=lambda *given: tuple([compute(*given)[k] for k in used]),
             )  # fmt: skip
-            made = Plan(Case(part, case.specs, case.params, case.active))
+            made = OpPlan(Case(part, case.specs, case.params, case.active))
             names = [name for name, _ in self.derivation.saves]
             taken = [names.index(name) for name, _ in made.derivation.saves]
             before = made.derivation.selected
@@ -392,7 +392,7 @@ class Plan(Kept):
             return pullback.runner(values)
         try:
             results = pullback(values)
-        except NotKnown:
+        except NeedsConcreteNumber:
             assert source is not None
             source.pullback = None
             pullback = self._make_pullback()
@@ -514,4 +514,4 @@ class Plan(Kept):
         )
 
 
-PLANS: Bounded[Plan] = Bounded("plans of tensor operations", MOST_BYTES, MOST_PLANS)
+PLANS: BoundedCache[OpPlan] = BoundedCache("plans of tensor operations", MOST_BYTES, MOST_PLANS)

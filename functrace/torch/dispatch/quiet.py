@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 
-class Quiet(threading.local):
+class WarningsOff(threading.local):
     """Runs functions with NumPy's warnings off. One context per thread.
 
     Measured: 0.06 us, against 0.7 us for ``numpy.errstate``.
@@ -25,7 +25,7 @@ class Quiet(threading.local):
         self.run: Callable[..., Any] = context.run
 
 
-QUIET = Quiet()
+QUIET = WarningsOff()
 
 
 def run_quietly(function: Callable[..., Any], *arguments: object) -> Any:

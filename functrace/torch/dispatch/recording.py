@@ -11,12 +11,12 @@ from typing import Any
 from functrace.torch.autograd.anomaly_mode import ANOMALY, note_origin
 from functrace.torch.autograd.graph import NO_EDGE, OpNode, _sequence, edge
 from functrace.torch.autograd.saved import SavedTensor, save_operand
-from functrace.torch.dispatch.plans import Plan
+from functrace.torch.dispatch.plans import OpPlan
 
 _new = object.__new__
 
 
-def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Any], made: Any) -> OpNode:
+def record(plan: OpPlan, operands: Sequence[Any], arrays: Sequence[Any], made: Any) -> OpNode:
     """Make the node of an operation, and make its results the node's outputs."""
     op, derivation = plan.case.op, plan.derivation
     node = _new(op.node_class)

@@ -77,7 +77,7 @@ class Run(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class FunctionSpec:
     """The public interface of one function.
 
     Args:
@@ -92,7 +92,7 @@ class Row:
         reflected: computes ``other + self``, as a function (or op) of ``(self, other)``; None: the
             function, swapped.
         out: True if the function (not the method) accepts ``out=``; functions of one op ignore it
-            (see `Rows.op`).
+            (see `FunctionTable.op`).
         method: the method, if it is not the function: one that accepts ``out=`` itself.
     """
 
@@ -162,13 +162,13 @@ class Row:
 
 
 @final
-class Rows:
+class FunctionTable:
     """A table of rows."""
 
     def __init__(self) -> None:
-        self._rows: list[Row] = []
+        self._rows: list[FunctionSpec] = []
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[FunctionSpec]:
         return iter(self._rows)
 
     def op(
@@ -198,7 +198,7 @@ class Rows:
             saves: tensors that PyTorch saves; see `Op`.
             promote: dtype promotion of the operands.
             doc: its docstring.
-            forms: see `Row`, for ``aliases``, ``operators`` and ``reflected`` too.
+            forms: see `FunctionSpec`, for ``aliases``, ``operators`` and ``reflected`` too.
             node: PyTorch's name of the node; by default ``SinhBackward0`` for ``sinh``.
             keeps: see `Op`, for ``edges`` and ``gradient`` too.
             commutes: True if the op itself computes ``other + self``.
@@ -237,7 +237,7 @@ class Rows:
         operators: str = "",
         out: bool = False,
     ) -> Callable[[F], F]:
-        """Add the decorated function as it is; see `Row`."""
+        """Add the decorated function as it is; see `FunctionSpec`."""
 
         def add(function: F) -> F:
             return self._add(
@@ -265,7 +265,7 @@ class Rows:
         out: bool = False,
     ) -> Callable[[Callable[[Run], F]], F]:
         """Add a function and its in-place form: the decorated function makes either, from `apply`
-        or `write`; see `Row`.
+        or `write`; see `FunctionSpec`.
 
         The results get the name and the docstring of the decorated function.
         """
@@ -301,17 +301,17 @@ class Rows:
             tuple(aliases.split()),
             tuple(operators.split()),
         )
-        self._rows.append(Row(name, *words, op, reflected, out, method))
+        self._rows.append(FunctionSpec(name, *words, op, reflected, out, method))
         return function
 
 
-def entries(tables: Iterable[Rows]) -> dict[str, dict[str, tuple[Row, Any]]]:
+def entries(tables: Iterable[FunctionTable]) -> dict[str, dict[str, tuple[FunctionSpec, Any]]]:
     """Return the rows of each namespace: by name, the row and the object.
 
     Raises:
         ValueError: if two rows claim one name.
     """
-    found: dict[str, dict[str, tuple[Row, Any]]] = {place: {} for place in PLACES.values()}
+    found: dict[str, dict[str, tuple[FunctionSpec, Any]]] = {place: {} for place in PLACES.values()}
     for row in (row for table in tables for row in table):
         for place, name, value in row.entries():
             if name in found[place]:

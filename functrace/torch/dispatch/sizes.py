@@ -2,7 +2,7 @@
 
 The derivative of ``x + y`` is the same program for all shapes in which the same axes have equal
 sizes, up to the sizes that it contains. So once a pattern of operands (`Pattern`) occurs with a
-second set of sizes, it is derived with symbolic numbers (`Unknown`) in place of the sizes, and
+second set of sizes, it is derived with symbolic numbers (`SymbolicNumber`) in place of the sizes, and
 plans are made by substituting concrete sizes. Each comparison that a rule of the core evaluates on
 a symbolic number becomes a guard: if it fails for the concrete sizes, another derivation is made.
 If a rule needs a concrete number, plans are specialized to that number.
@@ -19,12 +19,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.filling import Template, filling
-from functrace.ir.unknown import NotKnown, Question
+from functrace.ir.filling import ProgramTemplate, filling
+from functrace.ir.unknown import NeedsConcreteNumber, Comparison
 from functrace.specialize import Guard, Miss, Specialization, Table
 from functrace.torch.dispatch.derivation import Case, Move, derive
 from functrace.torch.dispatch.patterns import Pattern
-from functrace.torch.dispatch.plans import MOST_BYTES, MOST_PLANS, PLANS, Plan, Pullback, forward_of
+from functrace.torch.dispatch.plans import (
+    MOST_BYTES,
+    MOST_PLANS,
+    PLANS,
+    OpPlan,
+    Pullback,
+    forward_of,
+)
 from functrace.torch.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -36,7 +43,7 @@ own plan.
 """
 
 
-class Sought(NamedTuple):
+class DerivationKey(NamedTuple):
     """Cache key of an operation, which guards read.
 
     Args:
@@ -49,12 +56,12 @@ class Sought(NamedTuple):
 
 
 @final
-class ByPattern:
+class PatternGuard:
     """Guard: the op, dtypes, which sizes are equal, and which operands require grad."""
 
     __slots__ = ()
 
-    def answer(self, call: Sought) -> Hashable:
+    def answer(self, call: DerivationKey) -> Hashable:
         """Return the pattern."""
         return call.pattern
 
@@ -62,21 +69,21 @@ class ByPattern:
         """Explain a miss: the pattern is not cached."""
         return f"other dtypes, ranks, equal sizes or params than those of the {len(kept)} patterns that are kept"
 
-    def merged(self, other: Guard[Any]) -> ByPattern | None:
+    def merged(self, other: Guard[Any]) -> PatternGuard | None:
         """Return itself if the other guard is the same object: there is only one."""
         return self if other is self else None
 
 
 @final
-class BySizes:
+class SizesGuard:
     """Guard: a comparison that a rule evaluated on symbolic sizes and numbers."""
 
     __slots__ = ("question",)
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Comparison) -> None:
         self.question = question
 
-    def answer(self, call: Sought) -> bool | None:
+    def answer(self, call: DerivationKey) -> bool | None:
         """Evaluate the comparison for concrete numbers; ``None`` if the arithmetic fails."""
         try:
             return self.question.answer(call.given)
@@ -87,18 +94,18 @@ class BySizes:
         """Explain a miss: the comparison has another result."""
         return f"{self.question} is {now}, not {' or '.join(map(str, kept))}"
 
-    def merged(self, other: Guard[Any]) -> BySizes | None:
+    def merged(self, other: Guard[Any]) -> SizesGuard | None:
         """Return itself if the other guard is the same comparison."""
         return (
             self
-            if isinstance(other, BySizes) and str(self.question) == str(other.question)
+            if isinstance(other, SizesGuard) and str(self.question) == str(other.question)
             else None
         )
 
 
 @final
-class Derived(Specialization):
-    """Derivation of a case with symbolic sizes; a `Plan` instantiates it for concrete sizes.
+class SymbolicDerivation(Specialization):
+    """Derivation of a case with symbolic sizes; a `OpPlan` instantiates it for concrete sizes.
 
     Args:
         case: the case, with symbolic sizes, positions and numbers.
@@ -117,8 +124,8 @@ class Derived(Specialization):
         self.case = case
         self.forward = forward_of(case)
         self.derivation = derive(case)
-        self.backward: Template | None = None
-        self.computing: Template | None = None
+        self.backward: ProgramTemplate | None = None
+        self.computing: ProgramTemplate | None = None
         self.pullback: Pullback | None = None
         """Pullback that serves all sizes, if the computing part of the program contains none."""
         self._fill_outputs: list[
@@ -133,10 +140,10 @@ class Derived(Specialization):
                 for aval in derivation.outputs
             ]
             self._fill_moves = filling(derivation.moves)
-            self.backward = Template(derivation.backward)
+            self.backward = ProgramTemplate(derivation.backward)
             if derivation.computing is not None:
                 runner = Runner(derivation.computing)
-                self.computing = Template(runner.flat)
+                self.computing = ProgramTemplate(runner.flat)
                 self.pullback = Pullback(runner, derivation) if self.computing.is_known else None
 
     def outputs(self, case: Case, given: Sequence[Any]) -> tuple[ShapeDtype, ...]:
@@ -153,7 +160,7 @@ class Derived(Specialization):
 
 
 @final
-class NotDerived(Specialization):
+class NoSymbolicDerivation(Specialization):
     """A pattern that occurred with only one set of sizes, or that needs concrete numbers.
 
     Args:
@@ -167,12 +174,12 @@ class NotDerived(Specialization):
         self.derives = derives
 
 
-DERIVATIONS: Table[Derived | NotDerived] = Table(
-    "derivatives of tensor operations for unknown sizes", ByPattern(), MOST_BYTES, MOST_PLANS
+DERIVATIONS: Table[SymbolicDerivation | NoSymbolicDerivation] = Table(
+    "derivatives of tensor operations for unknown sizes", PatternGuard(), MOST_BYTES, MOST_PLANS
 )
 
 
-def plan_of(case: Case) -> Plan:
+def plan_of(case: Case) -> OpPlan:
     """Make a plan: from a derivation with symbolic sizes whose guards hold, or for these sizes
     alone.
     """
@@ -182,21 +189,23 @@ def plan_of(case: Case) -> Plan:
         pattern = Pattern(case.specs, case.params, deep, deep and op.measures)
         if not pattern.given:
             break
-        call = Sought((op, case.active, *pattern.key), pattern.given)
+        call = DerivationKey((op, case.active, *pattern.key), pattern.given)
         found = DERIVATIONS.find(call)
         if isinstance(found, Miss) and found.node is DERIVATIONS.root:
-            DERIVATIONS.insert([(found.node.guard, found.answer)], NotDerived(derives=True))
+            DERIVATIONS.insert(
+                [(found.node.guard, found.answer)], NoSymbolicDerivation(derives=True)
+            )
             break
-        if isinstance(found, Miss) or (isinstance(found, NotDerived) and found.derives):
+        if isinstance(found, Miss) or (isinstance(found, NoSymbolicDerivation) and found.derives):
             found = _derived(case, pattern, call, found)
-        if isinstance(found, Derived):
-            return Plan(case, found, pattern.given)
-    return Plan(case)
+        if isinstance(found, SymbolicDerivation):
+            return OpPlan(case, found, pattern.given)
+    return OpPlan(case)
 
 
 def _derived(
-    case: Case, pattern: Pattern, call: Sought, found: Miss | NotDerived
-) -> Derived | NotDerived | None:
+    case: Case, pattern: Pattern, call: DerivationKey, found: Miss | NoSymbolicDerivation
+) -> SymbolicDerivation | NoSymbolicDerivation | None:
     """Derive with symbolic sizes, and cache the outcome; ``None`` for numbers on which guards
     cannot be evaluated.
     """
@@ -206,15 +215,18 @@ def _derived(
     ):
         return None
     questions, specs, params = pattern.unknown()
-    made: Derived | NotDerived
+    made: SymbolicDerivation | NoSymbolicDerivation
     try:
-        made = Derived(Case(case.op, specs, params, case.active))
-    except (NotKnown, Exception):  # a plan for the concrete numbers will raise the error again
-        made = NotDerived(derives=False)
+        made = SymbolicDerivation(Case(case.op, specs, params, case.active))
+    except (
+        NeedsConcreteNumber,
+        Exception,
+    ):  # a plan for the concrete numbers will raise the error again
+        made = NoSymbolicDerivation(derives=False)
     questions.is_closed = True
     path: list[tuple[Guard[Any], Hashable]] = [(DERIVATIONS.root.guard, call.pattern)]
     for question, answer in questions.asked:
-        guard = BySizes(question)
+        guard = SizesGuard(question)
         if guard.answer(call) is not answer:  # NumPy's numbers overflow where Python's do not
             return None
         path.append((guard, answer))
@@ -222,7 +234,7 @@ def _derived(
     return made
 
 
-def make_plan(key: tuple[Any, ...], operands: Sequence[Any], mask: int) -> Plan:
+def make_plan(key: tuple[Any, ...], operands: Sequence[Any], mask: int) -> OpPlan:
     """Make and cache the plan of an op and its operands."""
     op, params = key[:2]
     plan = plan_of(case_of(op, operands, params, mask))

@@ -7,7 +7,7 @@ differentiates them.
 
 The tangent of a view is a view of the tangent, made by the same steps; an in-place operation
 overwrites the tangent in place. So tangents share memory where their tensors do. A tensor without
-tangent that is a view of a dual tensor has a view of its tangent (`Entered.tangent_of`); writing
+tangent that is a view of a dual tensor has a view of its tangent (`LevelState.tangent_of`); writing
 dual values into a view gives the base a tangent, which is zero elsewhere.
 
 Layer: 9.
@@ -22,7 +22,7 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.caches import Bounded, Kept
+from functrace.caches import BoundedCache, CacheEntry
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.program import Program
@@ -50,7 +50,7 @@ Tangents = list[Tensor | None]
 
 
 @final
-class TangentPlan(Kept):
+class TangentPlan(CacheEntry):
     """Computation of an op's tangents, for one combination of operands and of those that have
     tangents.
 
@@ -146,7 +146,9 @@ def find_plan(
     return found
 
 
-TANGENTS: Bounded[TangentPlan] = Bounded("tangents of tensor operations", MOST_BYTES, MOST_PLANS)
+TANGENTS: BoundedCache[TangentPlan] = BoundedCache(
+    "tangents of tensor operations", MOST_BYTES, MOST_PLANS
+)
 
 
 def _spec(op: Op, x: Any) -> Any:
@@ -226,7 +228,7 @@ def zeros_like_in_memory(tensor: Tensor, dtype: np.dtype[Any]) -> Tensor:
 
 
 @final
-class Entered:
+class LevelState:
     """The current level: the tangents of its tensors, and the operations on them."""
 
     def __init__(self) -> None:

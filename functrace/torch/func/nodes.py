@@ -3,8 +3,8 @@
 Note [Transform calls in the graph]
     In PyTorch, results of ``torch.func`` are in the graph: a later ``backward()`` reaches
     arguments that require grad and tensors captured by the function. So if there are any, the
-    whole call becomes one node (`Applied`). The captured tensors are found when the function runs;
-    it then runs again, with them as inputs (`Lift`).
+    whole call becomes one node (`ArrayFunction`). The captured tensors are found when the function runs;
+    it then runs again, with them as inputs (`CapturedTensors`).
 
 Layer: 9.
 """
@@ -57,7 +57,7 @@ def on_tensors(run: OfArrays, tensors: Sequence[Tensor], *, is_functional: bool 
     inside = MODES.lift is not None or any(isinstance(a, Tracer) for a in arrays)
     if inside or not (MODES.recording or duals):
         return map_leaves(_wrapped, run(*arrays))
-    seen = Lift()
+    seen = CapturedTensors()
     with seen.lifting():
         leaves, tree = flatten(run(*arrays))
     wanting = [
@@ -73,12 +73,12 @@ def on_tensors(run: OfArrays, tensors: Sequence[Tensor], *, is_functional: bool 
             with (
                 enable_grad(),
                 hidden(False),
-                Lift([values.get(id(x), x._array) for x in seen.tensors]).lifting(),
+                CapturedTensors([values.get(id(x), x._array) for x in seen.tensors]).lifting(),
             ):
                 found, _ = flatten(run(*[values.get(id(x), x._array) for x in tensors]))
             return [found[k] for k in chosen]
 
-        for k, result in zip(chosen, Applied.apply(whole, *wanted), strict=True):
+        for k, result in zip(chosen, ArrayFunction.apply(whole, *wanted), strict=True):
             leaves[k] = result
     return unflatten(tree, leaves)
 
@@ -123,7 +123,7 @@ def _is_array(leaf: object) -> bool:
 
 
 @final
-class Lift:
+class CapturedTensors:
     """Replacement of captured tensors that require grad; see Note [Transform calls in the graph].
 
     Args:
@@ -158,7 +158,7 @@ class Lift:
 
 
 class _Context(Protocol):
-    """Attributes of the ``ctx`` of `Applied`."""
+    """Attributes of the ``ctx`` of `ArrayFunction`."""
 
     whole: OfArrays
     pull: OfArrays
@@ -169,7 +169,7 @@ class _Context(Protocol):
     def save_for_forward(self, *tensors: Tensor) -> None: ...
 
 
-class Applied(Function):
+class ArrayFunction(Function):
     """A function of arrays as one node: its backward is the core's pullback, of any order."""
 
     @staticmethod

@@ -16,7 +16,7 @@ from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.numbers import number_of
 from functrace.torch.dispatch.promotion import check_fits
-from functrace.torch.dispatch.rows import Rows
+from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.errors.warnings import warn, warn_once
 from functrace.torch.functions.elementwise import shape_of, tensors_only
 from functrace.torch.functions.shaping import sizes
@@ -36,7 +36,7 @@ from functrace.torch.tensors.tensor import Tensor, fresh, is_expanded, is_size
 from functrace.tracing import Tracer
 from functrace.typing import Array
 
-ROWS = Rows()
+ROWS = FunctionTable()
 
 
 def _leaf(array: Array, requires_grad: bool) -> Tensor:

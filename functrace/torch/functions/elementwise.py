@@ -39,7 +39,7 @@ from functrace.torch.dispatch.promotion import (
     of_tensors,
     without_bools,
 )
-from functrace.torch.dispatch.rows import Rows, Run
+from functrace.torch.dispatch.rows import FunctionTable, Run
 from functrace.torch.errors.warnings import warn_once
 from functrace.torch.tensors.dtypes import DTYPES, DtypeLike, numpy_dtype
 from functrace.torch.tensors.dtypes import dtype as Dtype
@@ -49,7 +49,7 @@ from functrace.torch.tensors.tensor import Operand, Tensor, Value, fresh, is_exp
 from functrace.tracing import Tracer
 from functrace.typing import Array
 
-ROWS = Rows()
+ROWS = FunctionTable()
 EVERY = "function method in_place"
 ACTIVATION = "function method in_place nn.functional"
 

@@ -20,7 +20,7 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.applying import Op
 from functrace.torch.dispatch.numbers import NUMBERS, number_of
 from functrace.torch.dispatch.promotion import check_broadcast, check_fits
-from functrace.torch.dispatch.rows import Rows
+from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions.picking import put_each
 from functrace.torch.functions.shaping import (
     basic_part,
@@ -34,7 +34,7 @@ from functrace.torch.tensors.views import check_memory, wanting, write
 from functrace.tracing import Tracer
 from functrace.typing import Array
 
-ROWS = Rows()
+ROWS = FunctionTable()
 
 
 def _copied(x: Array, source: Array) -> Any:

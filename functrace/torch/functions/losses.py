@@ -19,7 +19,7 @@ from functrace.ops.sorting import take_along_axis
 from functrace.torch import errors
 from functrace.torch.dispatch.applying import Op, apply, recorded_gradient
 from functrace.torch.dispatch.promotion import arithmetic, check_broadcast, for_kinds
-from functrace.torch.dispatch.rows import Rows
+from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.errors.warnings import warn
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import products, shaping
@@ -28,7 +28,7 @@ from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 from functrace.typing import Array
 
-ROWS = Rows()
+ROWS = FunctionTable()
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 

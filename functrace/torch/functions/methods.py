@@ -18,7 +18,7 @@ from functrace.torch.autograd.engine import backward as run_backward
 from functrace.torch.autograd.handles import HookDict, RemovableHandle, register
 from functrace.torch.autograd.traced_hooks import register_traced
 from functrace.torch.dispatch.applying import Op
-from functrace.torch.dispatch.rows import Rows
+from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.errors.warnings import warn_once
 from functrace.torch.functions import elementwise as f
 from functrace.torch.tensors.device import check_device, device
@@ -29,7 +29,7 @@ from functrace.torch.tensors.tensor import UNVERSIONED, Tensor, Value, constant
 from functrace.torch.tensors.views import renew_node
 from functrace.tracing import Tracer
 
-ROWS = Rows()
+ROWS = FunctionTable()
 _REAL = Op("SelectBackward0", ew.real, is_view=True, called="real")
 _IMAG = Op("SelectBackward0", ew.imag, is_view=True, called="imag")
 

@@ -30,7 +30,7 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.numbers import NUMBERS, number_of
 from functrace.torch.dispatch.promotion import check_broadcast, check_fits
-from functrace.torch.dispatch.rows import Rows, Run
+from functrace.torch.dispatch.rows import FunctionTable, Run
 from functrace.torch.functions.elementwise import (
     clone,
     dimension,
@@ -74,7 +74,7 @@ from functrace.torch.tensors.tensor import (
 from functrace.tracing import Tracer
 from functrace.typing import Array
 
-ROWS = Rows()
+ROWS = FunctionTable()
 _ALL = (None, None, None)
 
 # -- pieces ----------------------------------------------------------------------------------------

@@ -20,14 +20,14 @@ from functrace.ops.contraction import matmul as core_matmul
 from functrace.torch import errors
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.promotion import Promotion, arithmetic, check_broadcast
-from functrace.torch.dispatch.rows import Rows
+from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions import picking, reductions, shaping
 from functrace.torch.functions.elementwise import dtype_of, shape_of, tensors_only
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.orders import laid_by, ordered
 from functrace.torch.tensors.tensor import Operand, Tensor, Value, count_write
 
-ROWS = Rows()
+ROWS = FunctionTable()
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from functrace.torch import errors
 from functrace.torch.dispatch.applying import OF_OUTPUT, Op, apply, recorded_gradient
 from functrace.torch.dispatch.promotion import Promotion, arithmetic, floating, for_kinds
 from functrace.torch.dispatch.results import put_out
-from functrace.torch.dispatch.rows import Rows
+from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions.elementwise import (
     RESULT,
     dimension,
@@ -38,7 +38,7 @@ from functrace.torch.tensors.tensor import Operand, Tensor, Value
 from functrace.tracing import Tracer, bind
 from functrace.typing import Array
 
-ROWS = Rows()
+ROWS = FunctionTable()
 Dims: TypeAlias = "int | Sequence[int] | None"
 
 

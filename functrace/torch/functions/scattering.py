@@ -18,7 +18,7 @@ from functrace.ops.joining import concatenate
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.torch import errors
 from functrace.torch.dispatch.applying import Op
-from functrace.torch.dispatch.rows import Rows, Run
+from functrace.torch.dispatch.rows import FunctionTable, Run
 from functrace.torch.errors.warnings import warn_once
 from functrace.torch.functions.elementwise import dimension, dtype_of, shape_of, tensors_only
 from functrace.torch.functions.picking import check_scatter, cropped, grid
@@ -27,7 +27,7 @@ from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.tensor import Operand, Value
 from functrace.typing import Array
 
-ROWS = Rows()
+ROWS = FunctionTable()
 _EXTREMES = {
     "amax": reductions.reduce_max,
     "amin": reductions.reduce_min,

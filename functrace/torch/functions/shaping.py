@@ -31,7 +31,7 @@ from functrace.ops.sorting import take_along_axis
 from functrace.torch import errors
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.promotion import common_dtype
-from functrace.torch.dispatch.rows import Rows
+from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.errors.warnings import warn, warn_once
 from functrace.torch.functions.elementwise import (
     clone,
@@ -48,7 +48,7 @@ from functrace.torch.tensors.tensor import Operand, Tensor, Value, wrap
 from functrace.tracing import Tracer
 from functrace.typing import Array
 
-ROWS = Rows()
+ROWS = FunctionTable()
 _ALL = (None, None, None)
 
 

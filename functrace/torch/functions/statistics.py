@@ -24,7 +24,7 @@ from functrace.ops.sorting import take_along_axis
 from functrace.torch import errors
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.promotion import arithmetic, for_kinds
-from functrace.torch.dispatch.rows import Rows
+from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.errors.warnings import warn
 from functrace.torch.functions.elementwise import (
     dimension,
@@ -43,7 +43,7 @@ from functrace.torch.tensors.orders import laid
 from functrace.torch.tensors.tensor import Operand, Value
 from functrace.typing import Array
 
-ROWS = Rows()
+ROWS = FunctionTable()
 
 
 def _keeping(y: Array, x: Array, axes: tuple[int, ...], keep: bool) -> Any:

@@ -20,7 +20,7 @@ from functrace.numpy.arrays.view_kinds import (
     BroadcastView,
     ImagView,
     IndexView,
-    Owned,
+    OwnMemory,
     RealView,
     ReshapeView,
     TransposeView,
@@ -113,7 +113,7 @@ def detached(traced: Tracer) -> Any:
     if traced.dtype.kind not in "fc":
         return traced
     if not traced.shape and traced._view is None:
-        traced._view = Owned(C_ORDER)
+        traced._view = OwnMemory(C_ORDER)
     if traced._recording.serial <= MODES.floor:
         return linked(traced, View(traced))
     return linked(ew.stop_gradient(traced), DetachedView(traced))
@@ -124,7 +124,7 @@ def shown(base: Tracer, function: Callable[..., Any], params: tuple[Any, ...]) -
     if is_constant_now(base):
         base = detached(base)
     elif not base.shape and base._view is None:
-        base._view = Owned(C_ORDER)  # a scalar to the core, but 0-d tensors are arrays
+        base._view = OwnMemory(C_ORDER)  # a scalar to the core, but 0-d tensors are arrays
     return linked(
         function(base, *params), _KINDS.get(function, StepView)(base, *_arguments(function, params))
     )
@@ -177,7 +177,7 @@ def reassigned(old: Any, new: Any) -> Any:
     if not isinstance(new, Tracer):
         return owned(kept)
     if not new.shape and new._view is None:
-        new._view = Owned(C_ORDER)
+        new._view = OwnMemory(C_ORDER)
     view = DetachedView(new)
     view.own = kept
     return linked(kept, view)
@@ -201,5 +201,5 @@ def traced_of(array: Array, like: Tracer) -> Any:
     """Return an array as a value traced by the recording of ``like``."""
     recording = like._recording
     made = recording.handle(recording.capture(array))
-    made._view = Owned(C_ORDER)
+    made._view = OwnMemory(C_ORDER)
     return made

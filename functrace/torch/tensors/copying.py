@@ -16,13 +16,13 @@ import numpy as np
 from functrace.errors import UnsupportedFunctionError
 from functrace.torch import errors
 from functrace.torch.autograd.handles import warn_if_has_hooks
-from functrace.torch.dispatch.rows import Rows
+from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.tensors.memory import Geometry, geometry_of, memory_of, strided_part
 from functrace.torch.tensors.tensor import UNVERSIONED, Tensor, new_counter
 from functrace.tracing import Tracer
 from functrace.typing import Array
 
-ROWS = Rows()
+ROWS = FunctionTable()
 
 Rebuild = tuple[type[Tensor], Array, Geometry | None, bool]
 

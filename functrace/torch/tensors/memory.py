@@ -23,7 +23,7 @@ from functrace.torch import errors
 from functrace.torch.autograd._functions import Resize
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.applying import Op, apply
-from functrace.torch.dispatch.rows import Rows
+from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.errors.warnings import warn, warn_once
 from functrace.torch.functions.elementwise import dimension, tensors_only
 from functrace.torch.functions.shaping import sizes, squeezed
@@ -46,7 +46,7 @@ from functrace.torch.tensors.views import wanting
 from functrace.tracing import Tracer
 from functrace.typing import Array
 
-ROWS = Rows()
+ROWS = FunctionTable()
 # -- as_strided ------------------------------------------------------------------------------------
 
 

@@ -14,14 +14,14 @@ from functrace.ops.indexing import index_static
 from functrace.ops.joining import stack
 from functrace.torch import errors
 from functrace.torch.dispatch.applying import Op, apply
-from functrace.torch.dispatch.rows import Rows
+from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions.elementwise import tensors_only
 from functrace.torch.tensors.steps import view_written
 from functrace.torch.tensors.tensor import Tensor, Value
 from functrace.tracing import Tracer
 from functrace.typing import Array
 
-ROWS = Rows()
+ROWS = FunctionTable()
 
 
 def as_pairs(x: Array | Tracer) -> Any:

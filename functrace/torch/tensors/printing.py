@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from functrace.torch.dispatch.dual import DUALS
-from functrace.torch.dispatch.rows import Rows
+from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.tensors.dtypes import DTYPES, default_complex, default_float
 from functrace.torch.tensors.tensor import Tensor
 from functrace.tracing import Tracer
 
-ROWS = Rows()
+ROWS = FunctionTable()
 _PRECISION = 4
 _MOST_SHOWN = 1000
 _AT_ENDS = 3

@@ -21,7 +21,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.errors import LostGradientError
-from functrace.executor.parallel.operations import Spread
+from functrace.executor.parallel.operations import ParallelUfunc
 from functrace.ir.aval import ShapeDtype
 from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.elementwise import Elementwise
@@ -48,10 +48,10 @@ from functrace.torch.dispatch.applying_traced import (
     traced_values,
     wanting_traced,
 )
-from functrace.torch.dispatch.derivation import Case, Recorded
+from functrace.torch.dispatch.derivation import Case, RecordedCase
 from functrace.torch.dispatch.dual import DUALS
 from functrace.torch.dispatch.numbers import NUMBERS, number_of
-from functrace.torch.dispatch.plans import PLANS, Plan
+from functrace.torch.dispatch.plans import PLANS, OpPlan
 from functrace.torch.dispatch.promotion import RANK, Promotion, check_broadcast
 from functrace.torch.dispatch.sizes import make_plan
 from functrace.torch.tensors.aliases import is_alone, replace, shown, traced_of
@@ -173,7 +173,7 @@ def replayed(base: Tensor, steps: Steps) -> tuple[GraphNode, int]:
 
 def make_plan_cached(
     op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], array: Array
-) -> Plan:
+) -> OpPlan:
     """Return the plan of an op of one operand that requires grad."""
     key = (op, params, array.shape, array.dtype, 1)
     return PLANS.get(key) or make_plan(key, operands, 1)
@@ -222,7 +222,7 @@ class CopySlices(Case):
             named.append(("self", count))
         return named + self.numbers({p for _, p in named})
 
-    def record(self) -> Recorded:
+    def record(self) -> RecordedCase:
         """Trace the new value of the base."""
         inner = self.inner
         with ArrayRecording("CopySlices", keeps_source=False) as recording:
@@ -240,7 +240,7 @@ class CopySlices(Case):
             ):  # a full overwrite does not depend on the former value
                 result = recording.handle(recording.capture(result))
             program = recording.program((result._id,), name="CopySlices")
-            return Recorded(program, [base._id, *variables, former._id], many=False)
+            return RecordedCase(program, [base._id, *variables, former._id], many=False)
 
 
 def fitted(value: Array, target: Array) -> Any:
@@ -329,13 +329,13 @@ def write(
             if not isinstance(x, Tensor) and type(x) not in NUMBERS:
                 raise TypeError(errors.argument_type_in_place(op.node, k, len(operands), x))
         return write(op, (tensor, *plain), params, overwrite)
-    chosen: Plan = plan
+    chosen: OpPlan = plan
     if plan.derivation is not None and view is not None:
         chosen = slices_plan(op, view, operands, params, mask)
     node = begin(chosen, tensor, others, arrays) if plan.derivation is not None else None
     # The result is like the tensor then: see `in_place_form`.
-    writes = type(plan.evaluate) in (np.ufunc, Spread) and op.promote is not None
-    if writes and (plan.evaluate is np.negative or type(plan.evaluate) is Spread):
+    writes = type(plan.evaluate) in (np.ufunc, ParallelUfunc) and op.promote is not None
+    if writes and (plan.evaluate is np.negative or type(plan.evaluate) is ParallelUfunc):
         writes = (
             target.flags.c_contiguous
         )  # NumPy 2.4's negative reads wrong elements at write strides of 16 or 64 bytes
@@ -376,7 +376,9 @@ def wanting(operands: Sequence[Any]) -> int:
     return mask
 
 
-def find_plan(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], mask: int) -> Plan | None:
+def find_plan(
+    op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], mask: int
+) -> OpPlan | None:
     """Return the plan of an op, made or cached; None if an operand is neither a tensor nor a
     Python number.
     """
@@ -426,7 +428,7 @@ def check_kind(promote: Promotion, specs: Sequence[Any]) -> None:
         )
 
 
-def begin(plan: Plan, tensor: Tensor, others: tuple[Any, ...], arrays: list[Any]) -> OpNode:
+def begin(plan: OpPlan, tensor: Tensor, others: tuple[Any, ...], arrays: list[Any]) -> OpNode:
     """Make the node of an in-place operation and save its operands, before anything is
     overwritten.
 
@@ -463,7 +465,7 @@ def begin(plan: Plan, tensor: Tensor, others: tuple[Any, ...], arrays: list[Any]
     return node
 
 
-def end(plan: Plan, node: OpNode, target: Tensor) -> None:
+def end(plan: OpPlan, node: OpNode, target: Tensor) -> None:
     """Make the overwritten tensor (the base, for a view) the output of the node, and save it if
     needed.
     """
@@ -477,7 +479,7 @@ def end(plan: Plan, node: OpNode, target: Tensor) -> None:
 
 def slices_plan(
     op: Op, view: View, operands: tuple[Any, ...], params: tuple[Any, ...], mask: int
-) -> Plan:
+) -> OpPlan:
     """Return the plan of an in-place op on a view; its base is active if the view or the
     base was.
     """
@@ -501,7 +503,7 @@ def slices_plan(
             and (op.edges is None or k in op.edges)
             for k, s in enumerate(specs)
         )
-        found = Plan(CopySlices(op, view.steps, tuple(specs), params, flags))
+        found = OpPlan(CopySlices(op, view.steps, tuple(specs), params, flags))
         found.is_freed = True
         PLANS.add(key, found)
     return found

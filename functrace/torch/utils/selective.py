@@ -294,7 +294,7 @@ _NAME = "selected by a checkpoint's policy"
 @final
 class _Naming:
     """Names the results of operations on traced values that a policy selects; used in place of a
-    `Dispatch`.
+    `ThreadModes`.
     """
 
     is_beneath = False

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import functrace as ft
 from functrace.errors import CapturedArrayError
-from functrace.tracing.capture import Reads
+from functrace.tracing.capture import ReadSnapshot
 from tests.sampling import examples
 
 X = np.array([0.3, -0.7, 1.1])
@@ -273,8 +273,8 @@ def test_what_has_changed_is_recorded_but_compiled_once(monkeypatch: pytest.Monk
 
 
 def test_what_transforms_make_of_constants_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared: list[Reads] = []
-    monkeypatch.setattr(Reads, "changed", lambda reads: compared.append(reads))
+    compared: list[ReadSnapshot] = []
+    monkeypatch.setattr(ReadSnapshot, "changed", lambda reads: compared.append(reads))
     jitted = ft.jit(ft.grad(lambda x: np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2)))
     for _ in range(3):
         assert not np.any(jitted(np.ones(3)))

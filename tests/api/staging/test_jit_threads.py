@@ -15,7 +15,7 @@ import pytest
 
 import functrace as ft
 from functrace.api.staging import program_cache as staged
-from functrace.executor.parallel.threads import BLOCK, Threads
+from functrace.executor.parallel.threads import BLOCK, ThreadPool
 
 ROUNDS = 120
 
@@ -97,7 +97,7 @@ def test_keywords_and_nests_while_the_cache_is_cleared() -> None:
 
 
 def test_the_number_of_threads_changes_while_others_compute() -> None:
-    threads = Threads(count=4)
+    threads = ThreadPool(count=4)
     total = 4 * BLOCK
 
     def work(rng: random.Random) -> None:

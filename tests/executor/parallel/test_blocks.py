@@ -15,7 +15,7 @@ import pytest
 import functrace as ft
 from functrace.executor.codegen.numpy_source import NUMPY
 from functrace.executor.parallel import threads
-from functrace.executor.parallel.threads import BLOCK, THREADS, Threads
+from functrace.executor.parallel.threads import BLOCK, THREADS, ThreadPool
 from functrace.executor.plan.fusion import FEWEST_BLOCKS
 from functrace.executor.plan.planner import planned
 from functrace.executor.policy import NUMPY_POLICY
@@ -104,7 +104,7 @@ def test_work_is_done_once_and_in_whole_blocks(count: int) -> None:
 
 @pytest.mark.parametrize("place", ["here", "there"])
 def test_what_the_work_raises_comes_back(place: str) -> None:
-    pool = Threads(3)
+    pool = ThreadPool(3)
     ended: list[int] = []
 
     def work(start: int, stop: int) -> None:
@@ -125,11 +125,11 @@ def test_workers_see_the_error_state_of_the_caller() -> None:
     with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
         THREADS.spread(lambda a, b: np.divide(1.0, x[a:b]), SIZE)
     with np.errstate(all="ignore"):
-        Threads(4).spread(lambda a, b: np.divide(1.0, x[a:b]), SIZE)
+        ThreadPool(4).spread(lambda a, b: np.divide(1.0, x[a:b]), SIZE)
 
 
 def test_many_callers_at_a_time() -> None:
-    pool = Threads(2)
+    pool = ThreadPool(2)
     x = np.arange(SIZE, dtype=float)
     wrong: list[int] = []
 
@@ -166,21 +166,21 @@ def test_a_fork_makes_threads_of_its_own() -> None:
 
 
 def test_blocks_that_threads_share_are_larger_unless_somebody_has_set_them() -> None:
-    pool = Threads(2)
+    pool = ThreadPool(2)
     assert [pool.block_of(size) for size in (1000, BLOCK * 8 - 1, BLOCK * 8)] == [
         BLOCK,
         BLOCK,
         2 * BLOCK,
     ]
-    assert Threads(1).block_of(BLOCK * 100) == BLOCK
-    assert Threads(2, 1000).block_of(BLOCK * 100) == 1000
+    assert ThreadPool(1).block_of(BLOCK * 100) == BLOCK
+    assert ThreadPool(2, 1000).block_of(BLOCK * 100) == 1000
 
 
 def test_threads_are_counted() -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        Threads().resize(0)
-    assert Threads(3).count == 3
-    assert Threads().count >= 1
+        ThreadPool().resize(0)
+    assert ThreadPool(3).count == 3
+    assert ThreadPool().count >= 1
 
 
 @pytest.mark.sampled(6)

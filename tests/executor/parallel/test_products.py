@@ -22,10 +22,10 @@ from functrace.executor.parallel import blocks
 from functrace.executor.parallel import concurrent as beside
 from functrace.executor.parallel import threads as threads_module
 from functrace.executor.parallel.matmul import in_parts
-from functrace.executor.parallel.threads import Threads
+from functrace.executor.parallel.threads import ThreadPool
 from functrace.executor.plan.planner import Plan, planned
-from functrace.ir.structures import Blocks
-from functrace.ops.blas import OneThread, one_thread
+from functrace.ir.structures import FusionGroup
+from functrace.ops.blas import SingleThreadedBLAS, one_thread
 from functrace.passes import matmul_selection, optimized, without
 from functrace.passes.matmul_selection import divide_products, parts_of
 from functrace.tracing.evaluate import evaluate_program
@@ -296,7 +296,9 @@ def test_a_block_of_a_transformer_is_one_group() -> None:
     grad = ft.value_and_grad(lambda *xs: np.sum(function(*xs) ** 2), argnums=(1, 2, 3, 4))
     plan = planned_in_parts(ft.trace(grad)(*arguments))
     (group,) = [
-        step for step in plan.steps if isinstance(step.structure, Blocks) and step.structure.rows
+        step
+        for step in plan.steps
+        if isinstance(step.structure, FusionGroup) and step.structure.rows
     ]
     names = words(group.bodies[0].program)
     assert (
@@ -313,7 +315,7 @@ def side_by_side(plan: Plan) -> ft.Program:
     (step,) = [
         step
         for step in plan.steps
-        if isinstance(step.structure, Blocks) and not step.structure.rows
+        if isinstance(step.structure, FusionGroup) and not step.structure.rows
     ]
     assert "side by side" in str(plan)
     return step.bodies[0].program
@@ -365,7 +367,7 @@ def test_what_somebody_reads_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> N
         groups = [
             step.bodies[0].program
             for step in plan.steps
-            if isinstance(step.structure, Blocks) and not step.structure.rows
+            if isinstance(step.structure, FusionGroup) and not step.structure.rows
         ]
         return [words(group).count("matmul_in_parts") for group in groups]
 
@@ -415,7 +417,7 @@ class Count:
 @pytest.mark.parametrize("before", [1, 2, 7])
 def test_threads_are_as_before_when_everybody_has_left(before: int) -> None:
     library = Count(before)
-    limit = OneThread(library.get, library.set)
+    limit = SingleThreadedBLAS(library.get, library.set)
     with limit:
         assert library.count == 1
         with limit:
@@ -429,7 +431,7 @@ def test_threads_are_as_before_when_everybody_has_left(before: int) -> None:
 
 def test_a_number_that_somebody_sets_meanwhile_stays() -> None:
     library = Count(4)
-    limit = OneThread(library.get, library.set)
+    limit = SingleThreadedBLAS(library.get, library.set)
     with limit:
         library.set(3)
     assert library.count == 3
@@ -437,7 +439,7 @@ def test_a_number_that_somebody_sets_meanwhile_stays() -> None:
 
 def test_several_threads_enter_and_leave_in_any_order() -> None:
     library = Count(4)
-    limit = OneThread(library.get, library.set)
+    limit = SingleThreadedBLAS(library.get, library.set)
     entered, leave = threading.Event(), threading.Event()
 
     def other() -> None:
@@ -457,7 +459,7 @@ def test_several_threads_enter_and_leave_in_any_order() -> None:
 
 def test_after_a_fork_nobody_has_entered() -> None:
     library = Count(4)
-    limit = OneThread(library.get, library.set)
+    limit = SingleThreadedBLAS(library.get, library.set)
     limit.__enter__()  # a thread that the child does not have
     limit.forget()
     assert library.count == 4
@@ -468,7 +470,7 @@ def test_after_a_fork_nobody_has_entered() -> None:
 
 def test_who_has_been_forked_inside_leaves_what_he_has_not_entered() -> None:
     library = Count(4)
-    limit = OneThread(library.get, library.set)
+    limit = SingleThreadedBLAS(library.get, library.set)
     with limit:
         limit.forget()
     for _ in range(2):
@@ -487,7 +489,7 @@ def test_an_interruption_while_entering_leaves_the_number_as_it_was(late: int) -
         limit._set = library.set
         raise KeyboardInterrupt
 
-    limit = OneThread(library.get, library.set)
+    limit = SingleThreadedBLAS(library.get, library.set)
     limit._set = set_and_raise
     with pytest.raises(KeyboardInterrupt), limit:
         raise AssertionError
@@ -508,7 +510,7 @@ def test_an_interruption_is_raised_once_all_threads_have_ended() -> None:
     """Work reads and writes arrays of the caller's: it must not go on after a call has ended, and
     nor is a thread lost.
     """
-    threads, done = Threads(2), threading.Event()
+    threads, done = ThreadPool(2), threading.Event()
     both = threading.Barrier(2)
     interrupts = True
 
@@ -535,7 +537,7 @@ def test_an_interruption_is_raised_once_all_threads_have_ended() -> None:
 
 
 def test_work_inside_of_work_takes_back_what_no_thread_has_begun() -> None:
-    threads, seen = Threads(3), list[tuple[int, int]]()
+    threads, seen = ThreadPool(3), list[tuple[int, int]]()
 
     def outer(_start: int, _stop: int) -> None:
         threads.spread(lambda start, stop: seen.append((start, stop)), 3 * threads.block)
@@ -546,7 +548,7 @@ def test_work_inside_of_work_takes_back_what_no_thread_has_begun() -> None:
 
 
 def test_what_work_raises_is_raised_when_all_of_it_has_ended() -> None:
-    threads, ended = Threads(4), list[int]()
+    threads, ended = ThreadPool(4), list[int]()
 
     def work(start: int, _stop: int) -> None:
         if not start:
@@ -566,7 +568,7 @@ def test_what_work_raises_is_raised_when_all_of_it_has_ended() -> None:
 def test_an_interruption_between_two_submissions_waits_for_those_that_have_begun(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    threads, begun, ended = Threads(3), threading.Event(), threading.Event()
+    threads, begun, ended = ThreadPool(3), threading.Event(), threading.Event()
 
     def work(start: int, _stop: int) -> None:
         if start:
@@ -575,7 +577,7 @@ def test_an_interruption_between_two_submissions_waits_for_those_that_have_begun
             ended.set()
 
     threads.spread(lambda _start, _stop: None, 3 * threads.block)  # starts the pool
-    made = threads_module._Job
+    made = threads_module._PoolTask
 
     def interrupted(*given: Any) -> Any:
         if begun.is_set():

@@ -15,7 +15,7 @@ import functrace as ft
 import functrace.torch as torch
 from functrace.executor.parallel import operations as spread
 from functrace.executor.parallel.operations import LEAST_BYTES, SPAN, spread_ufunc
-from functrace.executor.parallel.threads import THREADS, Threads
+from functrace.executor.parallel.threads import THREADS, ThreadPool
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.primitive import Primitive
 from functrace.ops import elementwise as ew
@@ -239,10 +239,10 @@ def test_large_operations_among_many_small_ones_run_on_all_cores(
 ) -> None:
     """Also un-jitted, where most operations are of single numbers."""
     calls: list[object] = []
-    together = Threads._together
+    together = ThreadPool._together
     monkeypatch.setattr(THREADS, "count", 2)
     monkeypatch.setattr(
-        Threads, "_together", lambda self, *given: (calls.append(1), together(self, *given))[1]
+        ThreadPool, "_together", lambda self, *given: (calls.append(1), together(self, *given))[1]
     )
     large = np.linspace(0.0, 1.0, 1 << 20)
 

@@ -22,7 +22,7 @@ from functrace.executor.parallel.sums import added_up, summed_bounds, sums_are_i
 from functrace.executor.plan.fusion import blocks_p
 from functrace.executor.plan.planner import Plan, planned
 from functrace.executor.policy import NUMPY_POLICY
-from functrace.ir.structures import Blocks
+from functrace.ir.structures import FusionGroup
 from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.passes import optimized
 from functrace.tracing.binding import bind
@@ -47,7 +47,9 @@ def planned_in_blocks(program: ft.Program) -> list[Any]:
 
 def groups(plan: Plan) -> list[list[str]]:
     """The names of the operations of every group."""
-    found = [step.bodies[0].program for step in plan.steps if isinstance(step.structure, Blocks)]
+    found = [
+        step.bodies[0].program for step in plan.steps if isinstance(step.structure, FusionGroup)
+    ]
     return [[program.ops[k][0].name for k, _ in program.schedule] for program in found]
 
 
@@ -147,7 +149,7 @@ def test_rows_pass_over_a_block_no_more_often_than_is_needed() -> None:
     body = next(
         step.bodies[0].program
         for step in planned_in_blocks(program)
-        if isinstance(step.structure, Blocks)
+        if isinstance(step.structure, FusionGroup)
     )
     full = [body.ops[k][0].name for k, _ in body.schedule if body.avals[k].shape == rows.shape]
     assert full.count("neg") == 0

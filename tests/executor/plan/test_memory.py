@@ -17,7 +17,7 @@ from functrace.executor import Runner
 from functrace.executor.codegen.numpy_source import NUMPY
 from functrace.executor.plan.arena import LINE, memory_roots
 from functrace.executor.plan.planner import Plan, Step, plan, planned
-from functrace.ir.structures import Blocks
+from functrace.ir.structures import FusionGroup
 from functrace.passes import optimized
 from functrace.tracing.evaluate import evaluate_program
 from tests.executor.codegen.test_loops_in_line import drawn, example, same
@@ -172,7 +172,7 @@ def check_arena(made: Plan) -> None:
     for step in made.steps:
         for body in step.bodies:
             check_arena(body)
-            if not isinstance(step.structure, Blocks):
+            if not isinstance(step.structure, FusionGroup):
                 assert arena.bodies[step.first] + body.arena.nbytes <= arena.nbytes
 
 

@@ -15,12 +15,12 @@ from hypothesis import given
 
 import functrace as ft
 from functrace.executor.plan.fusion import REDUCTIONS, is_pointwise, write_group
-from functrace.executor.plan.loop_nests import Access, Nest
+from functrace.executor.plan.loop_nests import Access, LoopNest
 from functrace.executor.plan.planner import Plan, Step, plan, planned
 from functrace.executor.policy import Policy
 from functrace.ir.parts import Rewrite
 from functrace.ir.program import Program
-from functrace.ir.structures import Blocks
+from functrace.ir.structures import FusionGroup
 from functrace.ops import elementwise as ew
 from functrace.tracing.evaluate import evaluate_program
 from tests.executor.toy_backend import Closures
@@ -47,7 +47,7 @@ def fused(program: Program) -> Program:
                 order,
                 [*operands],
                 [k for k in order if k in read],
-                Blocks(program.avals[order[0]].shape),
+                FusionGroup(program.avals[order[0]].shape),
             )
         else:
             for k in order:
@@ -99,7 +99,7 @@ class Points(InOrder):
         self.counts: list[int] = []
 
     def function(self, plan: Plan, step: Step) -> Callable[..., Any]:
-        if isinstance(step.structure, Blocks):
+        if isinstance(step.structure, FusionGroup):
             return lambda *operands: self.by_nests(step.bodies[0], *operands)
         return super().function(plan, step)
 
@@ -115,7 +115,7 @@ class Points(InOrder):
             return np.ndarray(aval.shape, aval.dtype, memory[root], offset, strides)[()]
 
         for part in plan.nests:
-            if isinstance(part, Nest):
+            if isinstance(part, LoopNest):
                 self.counts.append(len(part.statements))
                 run_nest(plan, part, memory)
                 continue
@@ -128,7 +128,7 @@ class Points(InOrder):
         return tuple([np.copy(value(i))[()] for i in program.output_ids])
 
 
-def run_nest(plan: Plan, nest: Nest, memory: dict[int, Any]) -> None:
+def run_nest(plan: Plan, nest: LoopNest, memory: dict[int, Any]) -> None:
     for statement in nest.statements:
         aval = plan.program.avals[statement.first]
         start = (
@@ -232,15 +232,15 @@ def test_steps_that_are_no_nests_stay_steps() -> None:
 
     assert sum(check(f, X)) == 6
     made = plan(ft.trace(f)(X), Policy())
-    assert sum([not isinstance(part, Nest) for part in made.nests]) == 2
+    assert sum([not isinstance(part, LoopNest) for part in made.nests]) == 2
 
 
 def test_a_nest_of_a_group_of_numpys_is_described_too() -> None:
     x = np.linspace(0.0, 1.0, 1 << 18)
     made = plan(ft.trace(ft.grad(lambda x: np.sum(np.tanh(x) * np.exp(-x * x))))(x))
-    (group,) = [step for step in made.steps if isinstance(step.structure, Blocks)]
+    (group,) = [step for step in made.steps if isinstance(step.structure, FusionGroup)]
     (nest,) = group.bodies[0].nests
-    assert isinstance(nest, Nest) and nest.space == x.shape
+    assert isinstance(nest, LoopNest) and nest.space == x.shape
     assert all(
         access.strides == (1,)
         for s in nest.statements
@@ -254,7 +254,7 @@ def test_literals_are_typed_elements() -> None:
         ft.trace(lambda x: np.where(x > 1, 2, x) * np.float32(0.5))(np.ones(3, np.float32))
     )
     (nest,) = made.nests
-    assert isinstance(nest, Nest)
+    assert isinstance(nest, LoopNest)
     assert [type(x) for s in nest.statements for x in s.operands if not isinstance(x, Access)] == [
         np.float32
     ] * 2

@@ -12,7 +12,7 @@ from functrace.executor.plan.fusion import CHEAP, VIEWS
 from functrace.executor.plan.order import in_least_cache
 from functrace.executor.plan.planner import planned
 from functrace.ir.program import Program
-from functrace.ir.structures import Blocks
+from functrace.ir.structures import FusionGroup
 from functrace.passes import optimized
 from functrace.tracing.evaluate import evaluate_program
 
@@ -86,5 +86,7 @@ def test_it_is_not_worse_than_before(operations: int) -> None:
 def test_the_gradient_of_a_sum_of_functions_needs_four_buffers() -> None:
     step = ft.value_and_grad(lambda x: np.sum(np.tanh(x) * np.exp(-(x**2)) + np.log1p(x**2)))
     plan = planned(optimized(ft.trace(step)(np.linspace(-1, 1, 1 << 18))))
-    (body,) = [step.bodies[0].program for step in plan.steps if isinstance(step.structure, Blocks)]
+    (body,) = [
+        step.bodies[0].program for step in plan.steps if isinstance(step.structure, FusionGroup)
+    ]
     assert most_alive(body, tuple([k for k, _ in body.schedule])) == 4

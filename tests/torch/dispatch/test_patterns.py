@@ -82,9 +82,9 @@ def check_plans() -> int:
     return len(made)
 
 
-def check_plan(plan: plans.Plan) -> None:
+def check_plan(plan: plans.OpPlan) -> None:
     case = plan.case
-    alone = plans.Plan(Case(case.op, case.specs, case.params, case.active))
+    alone = plans.OpPlan(Case(case.op, case.specs, case.params, case.active))
     if alone.derivation is None:
         assert plan.derivation is None
         return
@@ -111,7 +111,7 @@ def check_plan(plan: plans.Plan) -> None:
                 np.testing.assert_array_equal(found, wanted, strict=True)
 
 
-def value(generator: np.random.Generator, aval: Any, plan: plans.Plan, k: int) -> Any:
+def value(generator: np.random.Generator, aval: Any, plan: plans.OpPlan, k: int) -> Any:
     """A value for an input of a backward program: positions are 0."""
     if aval.dtype.kind in "bui":
         return np.zeros(aval.shape, aval.dtype)

@@ -18,7 +18,16 @@ import functrace.torch as torch
 from functrace.ops import elementwise as ew
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.promotion import arithmetic, floating
-from functrace.torch.dispatch.rows import FUNCTIONAL, PLACES, TENSOR, TORCH, Row, Rows, Run, entries
+from functrace.torch.dispatch.rows import (
+    FUNCTIONAL,
+    PLACES,
+    TENSOR,
+    TORCH,
+    FunctionSpec,
+    FunctionTable,
+    Run,
+    entries,
+)
 from functrace.torch.dispatch.surface import ENTRIES, TABLES
 from functrace.torch.functions.elementwise import EVERY, SELF
 from tests.torch.stubs import main, stubs
@@ -94,7 +103,7 @@ def difference(
 
 
 @pytest.mark.parametrize("row", OPS, ids=lambda row: row.name)
-def test_every_form_of_an_op_computes_and_differentiates_the_same(row: Row) -> None:
+def test_every_form_of_an_op_computes_and_differentiates_the_same(row: FunctionSpec) -> None:
     count = len(
         [p for p in inspect.signature(row.function).parameters if p not in ("alpha", "out")]
     )
@@ -186,7 +195,7 @@ def test_functions_have_the_signatures_that_stubs_say(place: str) -> None:
 # -- a row of one's own ----------------------------------------------------------------------------
 
 
-def scratch(rows: Rows) -> tuple[dict[str, Callable[..., Any]], type[Any]]:
+def scratch(rows: FunctionTable) -> tuple[dict[str, Callable[..., Any]], type[Any]]:
     """A namespace of functions and a class of tensors with what rows give."""
     found = entries([rows])
     functions = {name: function for name, (_, function) in found[TORCH].items()}
@@ -204,7 +213,7 @@ X = [0.5, -1.25, 2.0]
 
 
 def test_one_row_is_a_function_a_method_an_in_place_form_and_an_alias() -> None:
-    rows = Rows()
+    rows = FunctionTable()
     returned = rows.op(
         "my_op", ew.sinh, SELF, floating, forms=EVERY, aliases="mine", doc="Return sinh."
     )
@@ -239,7 +248,7 @@ def test_one_row_is_a_function_a_method_an_in_place_form_and_an_alias() -> None:
 
 
 def test_operators_of_a_row() -> None:
-    rows = Rows()
+    rows = FunctionTable()
     rows.op(
         "plus",
         ew.add,
@@ -271,7 +280,7 @@ def test_a_family_is_written_once() -> None:
         Op("TwiceBackward0", lambda x: ew.mul(x, 2.0)),
         Op("ThriceBackward0", lambda x: ew.mul(x, 3.0)),
     )
-    rows = Rows()
+    rows = FunctionTable()
 
     @rows.family(operators="pos")
     def times(run: Run) -> Callable[..., Any]:
@@ -293,7 +302,7 @@ def test_a_family_is_written_once() -> None:
 
 
 def test_a_function_stands_as_it_is_written() -> None:
-    rows = Rows()
+    rows = FunctionTable()
 
     @rows.function("function property", name="half")
     def halved(self: Any) -> Any:
@@ -309,12 +318,12 @@ def test_wrong_rows_are_refused() -> None:
     with pytest.raises(
         ValueError, match=f"my_op: there is no form 'inplace'; there are {', '.join(PLACES)}"
     ):
-        Rows().op("my_op", ew.sinh, forms="function inplace", doc="")
+        FunctionTable().op("my_op", ew.sinh, forms="function inplace", doc="")
     with pytest.raises(ValueError, match="no in-place form"):
-        Rows().function("in_place")(lambda input: input)
+        FunctionTable().function("in_place")(lambda input: input)
     with pytest.raises(ValueError, match="no in-place form"):
-        Rows().op("my_op", ew.add, operators="xor ixor", doc="")
-    first, second = Rows(), Rows()
+        FunctionTable().op("my_op", ew.add, operators="xor ixor", doc="")
+    first, second = FunctionTable(), FunctionTable()
     first.op("my_op", ew.sinh, doc="")
     second.op("mine", ew.cosh, aliases="my_op", doc="")
     with pytest.raises(ValueError, match=r"functrace.torch.my_op is claimed by two rows"):
@@ -322,7 +331,7 @@ def test_wrong_rows_are_refused() -> None:
 
 
 def test_an_op_that_is_named_like_one_of_ours_is_not_taken_for_it() -> None:
-    rows = Rows()
+    rows = FunctionTable()
     leap = rows.op(
         "leap",
         lambda x: ew.mul(x, 1.5),
