@@ -154,7 +154,7 @@ def measured(*roots: object) -> int:
             elif issubclass(kind, passed):
                 continue
             elif kind is FunctionType:
-                level += _held_by_function(x)
+                level += _referents_of_function(x)
             elif issubclass(kind, np.ndarray):
                 level.append(x.base)
                 total += np.ndarray.__sizeof__(x)
@@ -170,7 +170,7 @@ def measured(*roots: object) -> int:
     return total
 
 
-def _held_by_function(function: FunctionType) -> list[object]:
+def _referents_of_function(function: FunctionType) -> list[object]:
     """Return the objects that the library's, or a generated, function refers to; none for users'
     functions."""
     where = function.__globals__.get("__name__")
@@ -249,7 +249,7 @@ class BoundedCache(Generic[Entry]):
             entry.key, entry.place = key, next(self._places)
             entry.seen = entry.used = self.tick()
             self.entries[key] = self._queue[entry.place] = entry
-            self._let_wait(entry)
+            self._enqueue(entry)
             self.nbytes += entry.nbytes
             self._shrink()
 
@@ -257,7 +257,7 @@ class BoundedCache(Generic[Entry]):
         """Measure an entry again, at once or when others are added."""
         with self._lock.now:
             if self._queue.get(entry.place) is entry:
-                self._let_wait(entry)
+                self._enqueue(entry)
                 self._measure(self.most_bytes // WAITING)
                 self._shrink()
 
@@ -265,7 +265,7 @@ class BoundedCache(Generic[Entry]):
         """Measure all entries now, evict the excess, and return the bytes of the rest."""
         with self._lock.now:
             for entry in self._queue.values():
-                self._let_wait(entry)
+                self._enqueue(entry)
             self._measure(0)
             self._shrink()
             return self.nbytes
@@ -285,27 +285,27 @@ class BoundedCache(Generic[Entry]):
         The first in the queue is one of them, if it was used since it was last examined.
         """
         for entry in itertools.islice(self._queue.values(), 1):
-            self._look_at(entry)
+            self._requeue(entry)
         while self._waiting > most:
             entry = next(iter(self._unmeasured.values()))
-            self._wait_no_more(entry)
+            self._dequeue(entry)
             before, entry.nbytes = entry.nbytes, entry.measure()
             self.nbytes += entry.nbytes - before
 
-    def _look_at(self, entry: Entry) -> None:
+    def _requeue(self, entry: Entry) -> None:
         """Move an entry that was used since it was last examined to the end of the queue: it may
         have been compiled."""
         if entry.used > entry.seen and entry.place in self._queue:
             entry.seen = entry.used
             self._queue.move_to_end(entry.place)
-            self._let_wait(entry)
+            self._enqueue(entry)
 
-    def _let_wait(self, entry: Entry) -> None:
+    def _enqueue(self, entry: Entry) -> None:
         if entry.place not in self._unmeasured:
             self._unmeasured[entry.place] = entry
             self._waiting += entry.assumed
 
-    def _wait_no_more(self, entry: Entry) -> None:
+    def _dequeue(self, entry: Entry) -> None:
         if self._unmeasured.pop(entry.place, None) is not None:
             self._waiting -= entry.assumed
 
@@ -318,12 +318,12 @@ class BoundedCache(Generic[Entry]):
             oldest = min(first, key=lambda entry: entry.used)
             for entry in first:
                 if entry is not oldest:
-                    self._look_at(entry)
+                    self._requeue(entry)
             self._remove(oldest)
 
     def _remove(self, entry: Entry) -> None:
         if self._queue.pop(entry.place, None) is not None:
-            self._wait_no_more(entry)
+            self._dequeue(entry)
             del self.entries[entry.key]
             self.nbytes -= entry.nbytes
 

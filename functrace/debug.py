@@ -38,14 +38,14 @@ from functrace.passes.pass_log import PassLog, trail
 from functrace.tracing.binding import bind, running
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
-from functrace.tracing.values import is_known, known_value
+from functrace.tracing.values import concrete_value, is_concrete
 from functrace.tree import flatten, map_leaves, structure, tree_key, unflatten
 from functrace.typing import PyTree
 
 __all__ = [
+    "PassLog",
     "Profile",
     "Tier",
-    "PassLog",
     "breakpoint",
     "cache",
     "callback",
@@ -326,7 +326,7 @@ def _observed(
         lambda leaf: leaf.strong() if isinstance(leaf, TracedNumber) else leaf, (args, kwargs)
     )
     leaves, tree = flatten((args, kwargs))
-    known = [known_value(leaf) for leaf in leaves]
+    known = [concrete_value(leaf) for leaf in leaves]
     token = _token()
     if token is None and all(value is not None for value in known):
         values, named = unflatten(
@@ -346,7 +346,7 @@ def _observed(
     others = tuple([static_key(x) for k, x in enumerate(operands.leaves) if k not in chosen])
     identity = ("observe", *key, tree_key(operands.tree), tuple(operands.places), others)
     foreign = ForeignFunction(run, (*identity, _KeepAlive(f)), function_name(f), _TREE)
-    given = operands.handed_on()
+    given = operands.forwarded()
     if token is None:
         token = next(value for value in given if isinstance(value, Tracer))
     params = foreign, _DONE, (), "sequential"
@@ -384,7 +384,7 @@ def _token() -> Any:
 
 
 def _has_values(recording: Recording) -> bool:
-    return bool(recording.inputs) and all(is_known(recording, i) for i in recording.inputs)
+    return bool(recording.inputs) and all(is_concrete(recording, i) for i in recording.inputs)
 
 
 def __dir__() -> list[str]:

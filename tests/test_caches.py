@@ -21,7 +21,7 @@ import pytest
 import functrace
 import functrace as ft
 import functrace.torch as torch
-from functrace.caches import LOOKS, BoundedCache, MemoTable, CacheEntry, caches, measured
+from functrace.caches import LOOKS, BoundedCache, CacheEntry, MemoTable, caches, measured
 from functrace.executor.cache import TransformedRecording
 from functrace.transforms.templates import TEMPLATES
 

@@ -19,7 +19,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "functrace"
 BASE = {
-    "caches", "distribution", "errors", "keys", "later", "locks", "names", "source", "specialize",
+    "caches", "distribution", "errors", "keys", "lazy", "locks", "names", "source", "specialize",
     "tree", "typing",
 }  # fmt: skip
 LAYERS = [

@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from functrace.ir.primitive import Primitive, add_primitives
-from functrace.later import LazyTable
+from functrace.lazy import LazyTable
 
 if TYPE_CHECKING:
     from functrace.control.call import call_p as call_p

@@ -24,11 +24,11 @@ from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.aval import shape_of
 from functrace.ir.parts import Rewrite, holds_kept, inline, output_avals, restrict, without_kept
 from functrace.ir.primitive import (
-    Flags,
-    SubPrograms,
-    ReplacingJvp,
     AccumulatingTranspose,
+    Flags,
     Primitive,
+    ReplacingJvp,
+    SubPrograms,
     Tangents,
     Values,
     is_linear,
@@ -52,7 +52,7 @@ from functrace.transforms.vmap import batch_size, mapped_outputs, reached_output
 
 if TYPE_CHECKING:
     from functrace.ir.aval import ShapeDtype
-    from functrace.ir.numpy_source import Spelling, SourceWriter
+    from functrace.ir.numpy_source import SourceWriter, Spelling
     from functrace.ir.primitive import Operand, Runs
     from functrace.ir.program import Param
     from functrace.typing import Array

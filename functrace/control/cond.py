@@ -29,10 +29,10 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.parts import Assembly, holds_kept, output_avals, restrict
 from functrace.ir.primitive import (
     Flags,
-    SubPrograms,
-    ReplacingJvp,
     Operand,
     Primitive,
+    ReplacingJvp,
+    SubPrograms,
     Tangents,
     Values,
     is_linear,
@@ -49,7 +49,7 @@ from functrace.transforms.vmap import batch_size, mapped_outputs, reached_output
 from functrace.typing import Array
 
 if TYPE_CHECKING:
-    from functrace.ir.numpy_source import Spelling, SourceWriter
+    from functrace.ir.numpy_source import SourceWriter, Spelling
 
 
 def cond_program(

@@ -46,12 +46,12 @@ from functrace.errors import ArgumentError, NotDifferentiableError, ProgramError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, Rewrite, holds_kept, output_avals, restrict
 from functrace.ir.primitive import (
-    NoRule,
     Flags,
-    SubPrograms,
-    ReplacingJvp,
+    NoRule,
     Operand,
     Primitive,
+    ReplacingJvp,
+    SubPrograms,
     Tangents,
     Values,
     is_linear,
@@ -68,7 +68,7 @@ from functrace.transforms.linear_part import is_mixed, linear_part, transposed_p
 from functrace.transforms.vmap import batch_size, reached_outputs, vmap_program
 
 if TYPE_CHECKING:
-    from functrace.ir.numpy_source import Spelling, SourceWriter
+    from functrace.ir.numpy_source import SourceWriter, Spelling
     from functrace.ir.primitive import JointRule
 
 
@@ -308,7 +308,7 @@ def _custom_jvp_rule(
     _refuse_captured(tangents, explicit, "custom_jvp")
     avals = [program.avals[i] for i in program.input_ids]
     moved = _filled(tangents[:explicit], avals[:explicit])
-    # Bound equation by equation: the recorder separates the primal part from the linear part.
+    # Bound equation by equation: the recording_serial separates the primal part from the linear part.
     results = evaluate_program(_ready(tangents[:explicit], rule)[0], [*primals, *moved])
     count = len(program.output_ids)
     return results[:count], _spread(results[count:], output_avals(program))

@@ -39,9 +39,9 @@ def join_bodies(
     if isinstance(structure, Loop):
         if structure.length is not None:
             return functools.partial(
-                _run_known, structure, structure.length, output_avals(bodies[0]), runs[0]
+                _run_counted, structure, structure.length, output_avals(bodies[0]), runs[0]
             )
-        return functools.partial(_run_unknown, structure, runs)
+        return functools.partial(_run_while, structure, runs)
     if isinstance(structure, Branch):
         if structure.by_example:
             return functools.partial(_choose_by_example, runs, output_avals(bodies[0]))
@@ -104,7 +104,7 @@ def choose(
 # -- loops -----------------------------------------------------------------------------------------
 
 
-def _run_known(
+def _run_counted(
     loop: Loop, length: int, avals: Sequence[ShapeDtype], step: Compiled, *operands: Array
 ) -> tuple[Any, ...]:
     """Run a loop of static length; ``avals`` are the avals of the body's outputs."""
@@ -127,7 +127,7 @@ def _run_known(
     return (*_own(carry), *stacks)
 
 
-def _run_unknown(
+def _run_while(
     loop: Loop, runs: Sequence[Compiled], *operands: Array | Sequence[Any]
 ) -> tuple[Any, ...]:
     """Run a loop of data-dependent length, phase by phase; the per-step outputs of a step are a

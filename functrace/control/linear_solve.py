@@ -19,10 +19,10 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.parts import holds_kept, output_avals
 from functrace.ir.primitive import (
     Flags,
-    SubPrograms,
-    ReplacingJvp,
     Operand,
     Primitive,
+    ReplacingJvp,
+    SubPrograms,
     Tangents,
     Values,
     is_linear,
@@ -36,7 +36,7 @@ from functrace.tracing.tracer import Value
 from functrace.transforms.vmap import batch_size, vmap_program
 
 if TYPE_CHECKING:
-    from functrace.ir.numpy_source import Spelling, SourceWriter
+    from functrace.ir.numpy_source import SourceWriter, Spelling
     from functrace.ir.primitive import JointRule, Runs
 
 

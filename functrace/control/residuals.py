@@ -32,7 +32,7 @@ import numpy as np
 
 from functrace.errors import ArgumentError, CapturedArrayError, DtypeError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of, check_plain
-from functrace.ir.check import held_programs
+from functrace.ir.check import sub_programs_of
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.numpy.arrays.layout import VIEWS, unmoved
@@ -344,7 +344,7 @@ def packs(program: Program) -> bool:
     """
     for primitive, _, params in program.ops:
         if primitive is pack_p or any(
-            packs(held) for param in params for _, held in held_programs(param, "")
+            packs(held) for param in params for _, held in sub_programs_of(param, "")
         ):
             return True
     return False

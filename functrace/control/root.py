@@ -19,9 +19,9 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import holds_kept, output_avals
 from functrace.ir.primitive import (
     Flags,
-    SubPrograms,
-    ReplacingJvp,
     Primitive,
+    ReplacingJvp,
+    SubPrograms,
     Tangents,
     Values,
     absent,
@@ -35,7 +35,7 @@ from functrace.transforms.linear_part import apply_linear
 from functrace.transforms.vmap import batch_size, vmap_program
 
 if TYPE_CHECKING:
-    from functrace.ir.numpy_source import Spelling, SourceWriter
+    from functrace.ir.numpy_source import SourceWriter, Spelling
     from functrace.ir.primitive import JointRule, Runs
 
 

@@ -30,10 +30,10 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, holds_kept, output_avals, reordered, restrict
 from functrace.ir.primitive import (
     Flags,
-    SubPrograms,
-    ReplacingJvp,
     Operand,
     Primitive,
+    ReplacingJvp,
+    SubPrograms,
     Tangents,
     Values,
     is_linear,
@@ -55,7 +55,7 @@ from functrace.transforms.vmap import (
 )
 
 if TYPE_CHECKING:
-    from functrace.ir.numpy_source import Spelling, SourceWriter
+    from functrace.ir.numpy_source import SourceWriter, Spelling
     from functrace.ir.primitive import Runs
     from functrace.typing import Array
 

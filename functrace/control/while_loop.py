@@ -24,10 +24,10 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, holds_kept, output_avals
 from functrace.ir.primitive import (
     Flags,
-    SubPrograms,
-    ReplacingJvp,
     Operand,
     Primitive,
+    ReplacingJvp,
+    SubPrograms,
     Tangents,
     Values,
 )
@@ -38,7 +38,7 @@ from functrace.tracing.binding import bind
 from functrace.transforms.vmap import reached_outputs
 
 if TYPE_CHECKING:
-    from functrace.ir.numpy_source import Spelling, SourceWriter
+    from functrace.ir.numpy_source import SourceWriter, Spelling
     from functrace.ir.primitive import Runs
     from functrace.ir.program import Param
 

@@ -11,7 +11,7 @@ Note [A trip and its phases]
     The linear part of a loop is a trip of two phases: the loop, which keeps its residuals, and the
     tangents, which read them. Its transpose runs the second phase backwards. A derivative of that
     adds its own phases; so trips are closed under every transform, to any order, and a reverse pass
-    takes memory in proportion to the number of steps. Before a program runs, control/walked_once.py
+    takes memory in proportion to the number of steps. Before a program runs, control/loop_sharing.py
     joins a loop to trips that start with it, so that it runs once.
 
 The rules of the loop are functions from a trip to a trip (`DerivedLoop`): control/while_tangents.py,

@@ -39,7 +39,7 @@ from functrace.ops.elementwise import holds, loop_dtypes, where
 from functrace.specialize import Guard, Miss, Specialization, Table
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
-from functrace.transforms.given import with_given
+from functrace.transforms.precomputed import with_given
 from functrace.typing import Scalar
 
 MOST_BYTES = 128 << 20

@@ -43,9 +43,9 @@ from functrace.passes import EARLY, optimized
 from functrace.source import Source
 from functrace.tracing.lines import LINES, RUNNING, CurrentOperation, name_warnings, stop_naming
 from functrace.tracing.tracer import Value
-from functrace.transforms.given import Precomputed
-from functrace.transforms.templates import TemplateOperation, Template
-from functrace.transforms.walk import NeedsTape, RuleRange, ForwardWalk
+from functrace.transforms.precomputed import Precomputed
+from functrace.transforms.templates import Template, TemplateOperation
+from functrace.transforms.walk import ForwardWalk, NeedsTape, RuleRange
 from functrace.typing import Scalar
 
 WIDTH = 5

@@ -14,7 +14,7 @@ from functrace.ir.cost import shown
 from functrace.source import printable
 
 if TYPE_CHECKING:
-    from functrace.executor.profile import Profile, OperationTime
+    from functrace.executor.profile import OperationTime, Profile
 
 WIDTH, ROW, BAR_LEFT, BAR_WIDTH = 960, 20, 150, 240
 MOST_ROWS = 60
@@ -67,7 +67,7 @@ def profile_svg(profile: Profile) -> str:
         opacity = 1.0 if not row.depth else 0.55
         texts.append(
             f'<rect x="{BAR_LEFT}" y="{y + 3}" width="{width:.1f}" height="{ROW - 6}" fill="{colours[place]}" '
-            f'fill-opacity="{opacity}"><title>{_escaped(_facts(row))}</title></rect>'
+            f'fill-opacity="{opacity}"><title>{_escaped(_tooltip(row))}</title></rect>'
         )
         text = "  " * row.depth + row.text
         texts.append(
@@ -105,7 +105,7 @@ def profile_svg(profile: Profile) -> str:
     )
 
 
-def _facts(row: OperationTime) -> str:
+def _tooltip(row: OperationTime) -> str:
     """Return the tooltip of a bar."""
     rates = f"{shown(row.bytes)}B, {shown(row.bandwidth)}B/s, {shown(row.flops)}flop, {shown(row.speed)}flop/s"
     return f"{row.text}: {row.time}, {row.runs} times; {rates}"

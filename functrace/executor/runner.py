@@ -39,7 +39,7 @@ from functrace.tracing.lines import (
 )
 from functrace.tracing.tracer import Tracer
 from functrace.transforms.derivatives import grad_program, gradient
-from functrace.transforms.given import without_given
+from functrace.transforms.precomputed import without_given
 from functrace.transforms.walk import NeedsTape
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class Runner:
         flat = self._flat
         if flat is None:
             rows = EARLY if self._backend is None else self._backend.policy.passes(EARLY)
-            flat = self._flat = optimized(_walked_once(self.program), rows)
+            flat = self._flat = optimized(_with_shared_loops(self.program), rows)
         return flat
 
     def __reduce__(self) -> Any:
@@ -284,13 +284,13 @@ class Runner:
         return interpreter.run(listed, arguments, lines)
 
 
-def _walked_once(program: Program) -> Program:
-    """Apply `walk_once`, if a ``while_loop`` module is loaded: importing both takes 2 ms."""
+def _with_shared_loops(program: Program) -> Program:
+    """Apply `share_forward_loops`, if a ``while_loop`` module is loaded: importing both takes 2 ms."""
     if "functrace.control.while_loop" not in sys.modules:
         return program
-    from functrace.control.walked_once import walk_once
+    from functrace.control.loop_sharing import share_forward_loops
 
-    return walk_once(program)
+    return share_forward_loops(program)
 
 
 def compile_flat(

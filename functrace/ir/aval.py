@@ -19,7 +19,7 @@ import numpy as np
 
 from functrace.caches import MemoTable, shared
 from functrace.errors import DtypeError, ShapeError
-from functrace.ir.unknown import SymbolicNumber
+from functrace.ir.symbolic_numbers import SymbolicNumber
 from functrace.locks import Lock
 from functrace.typing import Array, Scalar
 
@@ -89,9 +89,9 @@ class ShapeDtype:
         made = object.__new__(cls)
         object.__setattr__(made, "shape", tuple(map(_size, shape)))
         object.__setattr__(made, "dtype", dtype)
-        is_known = SymbolicNumber not in map(type, made.shape)
+        is_concrete = SymbolicNumber not in map(type, made.shape)
         object.__setattr__(
-            made, "is_large", is_known and math.prod(made.shape) * dtype.itemsize >= LARGE
+            made, "is_large", is_concrete and math.prod(made.shape) * dtype.itemsize >= LARGE
         )
         with _interning.now:
             return _interned.setdefault(key, made)

@@ -167,8 +167,8 @@ def _check_params(program: Program, k: int, primitive: Primitive, params: Params
             "give every declared param, in order",
         )
     for name, value in zip(primitive.params, params, strict=True):
-        for path, held in held_programs(value, name):  # required by the hash of programs
-            _check_held(program, k, f"param {path} of {primitive}", held)
+        for path, held in sub_programs_of(value, name):  # required by the hash of programs
+            _check_sub_program(program, k, f"param {path} of {primitive}", held)
         try:
             hash(value)
         except TypeError:
@@ -184,7 +184,7 @@ def _check_params(program: Program, k: int, primitive: Primitive, params: Params
         _fail(program, k, error.what, error.fix or "correct the param")
 
 
-def _check_held(program: Program, k: int, what: str, held: Program) -> None:
+def _check_sub_program(program: Program, k: int, what: str, held: Program) -> None:
     """Check a sub-program; the message shows the error's place in both programs."""
     traced = [
         name
@@ -209,13 +209,13 @@ def _check_held(program: Program, k: int, what: str, held: Program) -> None:
         )
 
 
-def held_programs(value: Param, path: str) -> Iterator[tuple[str, Program]]:
+def sub_programs_of(value: Param, path: str) -> Iterator[tuple[str, Program]]:
     """Yield the sub-programs in a param, each with its path: ``body``, ``branches[1]``."""
     if isinstance(value, Program):
         yield path, value
     elif type(value) is tuple:
         for n, part in enumerate(value):
-            yield from held_programs(part, f"{path}[{n}]")
+            yield from sub_programs_of(part, f"{path}[{n}]")
 
 
 def _check_avals(

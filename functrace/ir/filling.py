@@ -11,7 +11,7 @@ from typing import Any, cast, final
 
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.program import Program
-from functrace.ir.unknown import NeedsConcreteNumber, SymbolicNumber, reading
+from functrace.ir.symbolic_numbers import NeedsConcreteNumber, SymbolicNumber, reading
 
 Filling = Callable[[Sequence[Any]], Any]
 """Function from concrete numbers, by position, to a param or aval with these numbers."""
@@ -24,7 +24,7 @@ def filling(param: object) -> Filling | None:
         NotKnown: for sub-programs.
 
     Example:
-        >>> from functrace.ir.unknown import Questions
+        >>> from functrace.ir.symbolic_numbers import Questions
         >>> n = Questions().size(0, 5)
         >>> fill = filling((2 * n, (n, None)))
         >>> fill([7])
@@ -72,7 +72,7 @@ class ProgramTemplate:
         NotKnown: if an operation has a sub-program.
     """
 
-    __slots__ = ("_avals", "_literals", "_ops", "is_known", "program")
+    __slots__ = ("_avals", "_literals", "_ops", "is_concrete", "program")
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -81,7 +81,7 @@ class ProgramTemplate:
         self._literals = filling(program.literals)
         self._avals = _filling_all(program.avals)
         runs = {k for k, _ in program.schedule}
-        self.is_known = self._literals is None and not any(k in runs for k, _ in self._ops)
+        self.is_concrete = self._literals is None and not any(k in runs for k, _ in self._ops)
         """True if the operations that run contain no symbolic numbers: only avals may."""
         assert len(program.aliasing) == len(program.output_ids)
 

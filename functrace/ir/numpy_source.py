@@ -399,7 +399,7 @@ class SourceWriter:
             ]
             self.helpers[id(error)] = name = self.free(error.__name__)
             self.blocks.append(
-                f"class {name}({bases[0]}):\n    def __init__(self, what, **_facts):\n        "
+                f"class {name}({bases[0]}):\n    def __init__(self, what, **_tooltip):\n        "
                 "super().__init__(what)"
             )
         return self.helpers[id(error)]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from textwrap import indent
 from typing import Any
 
-from functrace.ir.check import held_programs
+from functrace.ir.check import sub_programs_of
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Equation, Program
 from functrace.ir.text import equation_text, program_text
@@ -93,9 +93,11 @@ class _Graph:
     ) -> list[str]:
         """Return an equation's node, the edges to it, and its sub-programs' clusters."""
         held = [
-            found for name, value in equation.params.items() for found in held_programs(value, name)
+            found
+            for name, value in equation.params.items()
+            for found in sub_programs_of(value, name)
         ]
-        shown = {k: v for k, v in equation.params.items() if not list(held_programs(v, k))}
+        shown = {k: v for k, v in equation.params.items() if not list(sub_programs_of(v, k))}
         words = [equation.primitive.name, *[repr(program.literals[~i]) for i in operands if i < 0]]
         words += [f"{k}={_shortened(str(v))}" for k, v in shown.items()]
         where = "" if equation.source is None else f", tooltip={_quoted(equation.source.short)}"
@@ -162,7 +164,7 @@ def _expressions(equation: Equation) -> dict[str, str]:
     todo = [equation]
     while todo:
         for value in todo.pop().params.values():
-            for _, program in held_programs(value, ""):
+            for _, program in sub_programs_of(value, ""):
                 for inner in program.equations:
                     todo.append(inner)
                     if inner.source is not None:

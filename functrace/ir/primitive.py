@@ -41,7 +41,7 @@ from functrace.typing import Array
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-    from functrace.ir.numpy_source import Spelling, SourceWriter
+    from functrace.ir.numpy_source import SourceWriter, Spelling
     from functrace.ir.program import Program
     from functrace.ir.structures import Lowering
     from functrace.ir.tape import Spec

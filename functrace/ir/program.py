@@ -40,7 +40,7 @@ from functrace.ir.tape import Builder, Columns, Op, Spec
 from functrace.ir.walk import Schedule, aliasing_outputs, reachable
 from functrace.keys import exact_bytes
 from functrace.locks import Lock, cached_property
-from functrace.source import SourceLine, Source, printable
+from functrace.source import Source, SourceLine, printable
 from functrace.typing import Scalar
 
 Position = tuple[CodeType | SourceLine, int] | int | None

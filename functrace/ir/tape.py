@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, final, overload
 
-from functrace.caches import BoundedCache, MemoTable, CacheEntry
+from functrace.caches import BoundedCache, CacheEntry, MemoTable
 from functrace.ir.aval import Constant, ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.typing import Scalar

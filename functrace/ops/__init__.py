@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, final
 
 from functrace.ir.primitive import Primitive, add_primitives
-from functrace.later import LazyTable
+from functrace.lazy import LazyTable
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from functrace.ir.primitive import RuleMarker, Primitive
+from functrace.ir.primitive import Primitive, RuleMarker
 from functrace.tracing.binding import claimed
 from functrace.tracing.tracer import Tracer, Value
 from functrace.typing import Array

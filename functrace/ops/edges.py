@@ -18,7 +18,7 @@ import numpy as np
 
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Tangents, Values, absent
-from functrace.ir.unknown import computed
+from functrace.ir.symbolic_numbers import computed
 from functrace.ops import elementwise as ew
 from functrace.ops.elementwise import (
     ELEMENTWISE,

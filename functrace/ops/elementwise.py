@@ -36,19 +36,19 @@ from functrace.errors import DtypeError, ShapeError
 from functrace.ir.aval import ShapeDtype, broadcast_shapes
 from functrace.ir.primitive import (
     ZERO,
-    NoRule,
     LinearOperand,
-    RuleMarker,
+    NoRule,
     Operand,
     Primitive,
     Rule,
+    RuleMarker,
     Tangents,
     Values,
     absent,
     is_linear,
 )
+from functrace.ir.symbolic_numbers import computed
 from functrace.ir.tape import Spec
-from functrace.ir.unknown import computed
 from functrace.ops import counts
 from functrace.ops.broadcasting import ELEMENTWISE, Elementwise
 from functrace.ops.shaping import convert, part_aval, real

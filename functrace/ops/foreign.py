@@ -29,7 +29,7 @@ from functrace.tree import PyTreeSpec, flatten
 from functrace.tree.describing import difference
 
 if TYPE_CHECKING:
-    from functrace.ir.numpy_source import Spelling, SourceWriter
+    from functrace.ir.numpy_source import SourceWriter, Spelling
 
 METHODS = ("sequential", "expand_dims", "broadcast_all")
 """Mapping of a foreign function: one call per example; one call on arrays whose missing batch axes

@@ -39,7 +39,7 @@ from functrace.ir.primitive import (
     always,
     is_linear,
 )
-from functrace.ir.unknown import NeedsConcreteNumber, SymbolicNumber
+from functrace.ir.symbolic_numbers import NeedsConcreteNumber, SymbolicNumber
 from functrace.ops import counts
 from functrace.ops.elementwise import where
 from functrace.ops.scattering import add_at

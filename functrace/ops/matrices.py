@@ -21,7 +21,7 @@ import numpy as np
 
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import NoRule, Flags, Primitive, Values, absent
+from functrace.ir.primitive import Flags, NoRule, Primitive, Values, absent
 from functrace.ops.contraction import einsum, swap_last
 from functrace.ops.elementwise import absolute, add, conj, div, less_equal, mul, real, sub, where
 from functrace.ops.reductions import reduce_max, reduce_sum

@@ -31,9 +31,9 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import (
     ZERO,
     Flags,
-    RuleMarker,
     Primitive,
     Rule,
+    RuleMarker,
     Tangents,
     Values,
     absent,

@@ -17,7 +17,7 @@ import numpy as np
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, ZERO, Flags, Primitive, Rule, Values, absent
-from functrace.ir.unknown import computed
+from functrace.ir.symbolic_numbers import computed
 from functrace.ops import counts
 from functrace.ops.elementwise import (
     ELEMENTWISE,

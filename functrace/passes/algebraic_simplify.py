@@ -22,7 +22,7 @@ from functrace.ops.elementwise import Elementwise, add, div, mul, neg, sub
 from functrace.ops.indexing import embed_p
 from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p, roll_p
 from functrace.passes.broadcast_factoring import SMALLER
-from functrace.passes.rewrite_rules import Rule, RuleEffect, RewriteContext
+from functrace.passes.rewrite_rules import RewriteContext, Rule, RuleEffect
 
 MOVES: frozenset[Primitive] = frozenset({roll_p, reshape_p, permute_p, broadcast_to_p})
 """Operations that only move elements: they commute with a sign."""

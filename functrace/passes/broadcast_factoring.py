@@ -29,7 +29,7 @@ from functrace.ops.indexing import embed_p
 from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import Shape, convert_p, reshape_p
 from functrace.passes.memory_layouts import is_array_of_its_own
-from functrace.passes.rewrite_rules import RuleEffect, RewriteContext
+from functrace.passes.rewrite_rules import RewriteContext, RuleEffect
 
 
 def _is_smaller(sought: RewriteContext, i: int, k: int) -> bool:
@@ -39,9 +39,12 @@ def _is_smaller(sought: RewriteContext, i: int, k: int) -> bool:
     if i < 0:
         return sought.number(i) is not None
     mine, whole = sought.program.avals[i], sought.program.avals[k]
-    is_known = all(type(n) is int for n in (*mine.shape, *whole.shape))
+    is_concrete = all(type(n) is int for n in (*mine.shape, *whole.shape))
     return (
-        is_known and mine.dtype == whole.dtype and mine.shape != () and mine.nbytes < whole.nbytes
+        is_concrete
+        and mine.dtype == whole.dtype
+        and mine.shape != ()
+        and mine.nbytes < whole.nbytes
     )
 
 

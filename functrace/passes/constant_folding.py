@@ -16,7 +16,7 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Rewrite
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
-from functrace.passes.memory_layouts import is_array_of_its_own, read_as_they_lie
+from functrace.passes.memory_layouts import is_array_of_its_own, layout_dependent_values
 from functrace.passes.peephole import equal_operand
 from functrace.tracing.tracer import Tracer
 from functrace.typing import Array
@@ -84,7 +84,7 @@ def fold_constants(program: Program) -> Program:
         if same is not None:
             first = standing.get(same, same)
             if not is_array_of_its_own(program, first) and as_they_lie is None:
-                as_they_lie = read_as_they_lie(program)
+                as_they_lie = layout_dependent_values(program)
             if as_they_lie is None or k not in as_they_lie or is_array_of_its_own(program, first):
                 standing[k] = first
                 write.replace(k, [place(same)])
@@ -108,19 +108,19 @@ def _computed(
     if aval_of(value) is not aval:
         return None
     kept = np.copy(value)
-    if _lies(kept) != _lies(value):  # strides can affect the rounding of readers
+    if _strides(kept) != _strides(value):  # strides can affect the rounding of readers
         kept = value[...]
     kept.flags.writeable = False  # so no copy is necessary
-    return kept[()] if not kept.shape else kept if _room(kept) <= LARGEST_FOLDED else None
+    return kept[()] if not kept.shape else kept if _kept_bytes(kept) <= LARGEST_FOLDED else None
 
 
-def _lies(x: Array) -> list[int]:
+def _strides(x: Array) -> list[int]:
     """Return the strides of axes of size other than 1."""
     return (
         [step for step, size in zip(x.strides, x.shape, strict=True) if size != 1] if x.size else []
     )
 
 
-def _room(view: Array) -> int:
+def _kept_bytes(view: Array) -> int:
     """Return the bytes that a view keeps alive."""
     return view.nbytes if view.base is None else np.asarray(view.base).nbytes

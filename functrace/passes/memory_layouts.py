@@ -38,7 +38,7 @@ def is_made(primitive: Primitive) -> bool:
     return (isinstance(primitive, Elementwise) and not primitive.view) or primitive in _MADE
 
 
-def read_as_they_lie(program: Program) -> set[int]:
+def layout_dependent_values(program: Program) -> set[int]:
     """Return the variables read by the caller, or by operations that may depend on layout."""
     found = set(program.output_ids)
     for k, _ in program.schedule:

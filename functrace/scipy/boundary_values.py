@@ -104,7 +104,7 @@ def solve_bvp(
     s.function(ends, first[:, 0], first[:, -1], parameters)
     if not s.traced:
         return scipy.integrate.solve_bvp(*plain)  # type: ignore[arg-type]
-    if not s.is_known:
+    if not s.is_concrete:
         raise ConcretizationError(
             "scipy.integrate.solve_bvp chooses its mesh by values, which are not known under jit "
             "and vmap",

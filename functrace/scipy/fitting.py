@@ -20,7 +20,7 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.kinds import Found, Given, Numbers
 from functrace.scipy.minimizing import projected, start_of
-from functrace.scipy.solving import SolverFunction, Function, Solution, SolverCall, named
+from functrace.scipy.solving import Function, Solution, SolverCall, SolverFunction, named
 from functrace.tracing.binding import is_recording
 
 _FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
@@ -140,7 +140,7 @@ def least_squares(
     def equations(x: Numbers) -> Any:
         return projected(x, grad(cost)(x), lower, upper) if has_limits else grad(cost)(x)
 
-    if s.is_known:
+    if s.is_concrete:
         raw = s.at_once(solve)
         s.ok, s.message = bool(raw.success), str(raw.message)
         x = s.defined(_at_limits(raw, lower, upper), equations, at_solution=True)
@@ -239,7 +239,7 @@ def leastsq(
     def equations(x: Numbers) -> Any:
         return grad(lambda x: 0.5 * np.sum(residuals(x) ** 2))(x)
 
-    if not s.is_known:
+    if not s.is_concrete:
         if full_output:
             raise UnsupportedFunctionError(
                 "scipy.optimize.leastsq: full_output=True has a message, which is not known under "
@@ -374,7 +374,7 @@ def curve_fit(
         slope = grad(lambda p: 0.5 * np.sum(asked(p) ** 2))(p)
         return projected(p, slope, lower, upper) if has_limits else slope
 
-    known = s.is_known
+    known = s.is_concrete
     (p,) = s.at_once(solve) if known else s.run(solve, [ShapeDtype((count,), _FLOAT)])
     p = s.defined(p, equations, at_solution=known)
     return p, _covariance(asked, p, size - count, absolute_sigma)
@@ -449,7 +449,7 @@ def nnls(A: Operand, b: Operand, *, maxiter: int | None = None, **others: Given)
     def equations(x: Numbers) -> Any:
         return projected(x, matrix.T @ (matrix @ x - right), 0.0, np.inf)
 
-    known = s.is_known
+    known = s.is_concrete
     (x,) = s.at_once(solve) if known else s.run(solve, [ShapeDtype((matrix.shape[1],), _FLOAT)])
     x = s.defined(x, equations, at_solution=known)
     return x, np.linalg.norm(matrix @ x - right)
@@ -514,7 +514,7 @@ def lsq_linear(
             np.int64(raw.status),
         ]
 
-    if s.is_known:
+    if s.is_concrete:
         raw = s.at_once(solve)
         s.ok, s.message = bool(raw.success), str(raw.message)
         x = s.defined(_at_limits(raw, lower, upper), equations, at_solution=True)

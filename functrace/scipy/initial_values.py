@@ -24,7 +24,7 @@ from functrace.scipy.solving import Solution, named, plainly
 from functrace.scipy.stepping import EXPLICIT, Steps, plain, step_ends, taken, values_at
 from functrace.tracing.binding import is_recording
 from functrace.tracing.tracer import Tracer
-from functrace.tracing.values import known_value
+from functrace.tracing.values import concrete_value
 
 Function = Callable[..., Any]
 _IVP = "scipy.integrate.solve_ivp"
@@ -177,7 +177,7 @@ def solve_ivp(
             options["jac"] = jac
         return scipys()
     operands = [*flow.captured, t0, t1, y, *([] if ts is None else [ts])]
-    if all(known_value(x) is not None for x in operands):
+    if all(concrete_value(x) is not None for x in operands):
         return _at_once(flow, t0, t1, y, ts, dense_output, events, more, gradient)
     return _staged(flow, t0, t1, y, ts, dense_output, events, gradient)
 
@@ -425,7 +425,7 @@ def odeint(
     if not shape_of(ts)[0]:
         return np.zeros((0, shape_of(y)[0]))
     operands = [*flow.captured, y, ts]
-    known = [known_value(x) for x in operands]
+    known = [concrete_value(x) for x in operands]
     count = len(flow.captured)
     if all(x is not None for x in known):
         values = odeint_values(flow, known[:count], known[-1], known[-2])

@@ -21,7 +21,7 @@ from functrace.api.differentiation.jacobians import hessian, jacfwd, jacrev
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.kinds import Found, Given, Numbers
-from functrace.scipy.solving import SolverFunction, Function, Solution, SolverCall, named
+from functrace.scipy.solving import Function, Solution, SolverCall, SolverFunction, named
 from functrace.tracing.binding import is_recording
 
 _WITH_GRADIENT = frozenset(
@@ -213,7 +213,7 @@ def minimize(
             rest.append(projected(np.reshape(value, (-1,)), force, part_lower, part_upper))
         return (projected(x, slope, lower, upper) if has_limits else slope), rest
 
-    if s.is_known:
+    if s.is_concrete:
         raw, forces = s.at_once(solve)
         s.ok, s.message = bool(raw.success), str(raw.message)
         x = _solved(s, equations, raw.x, forces, True)
@@ -425,7 +425,7 @@ def minimize_scalar(
         slope = grad(objective)(x)
         return slope if bounds is None else projected_near(x, slope, within[0], within[1])
 
-    if s.is_known:
+    if s.is_concrete:
         raw = s.at_once(solve)
         s.ok, s.message = bool(raw.success), str(raw.get("message", ""))
         x = s.defined(np.float64(raw.x), equations, at_solution=True)

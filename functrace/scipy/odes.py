@@ -36,7 +36,7 @@ from functrace.numpy.protocol.operands import arrayed
 from functrace.scipy.kinds import Given, Numbers
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.tracer import Tracer
-from functrace.tracing.values import known_value
+from functrace.tracing.values import concrete_value
 from functrace.transforms import is_differentiable
 
 Function = Callable[..., Any]
@@ -266,7 +266,7 @@ def trajectory(
     count = len(flow.captured)
     result = ShapeDtype((*shape_of(ts), *shape_of(y0)), y0.dtype)
     if values is None:
-        known = [known_value(x) for x in operands]
+        known = [concrete_value(x) for x in operands]
         if all(x is not None for x in known):
             values = _values(flow, known[:count], *known[count:])
         else:

@@ -31,7 +31,7 @@ from functrace.scipy.odes import real
 from functrace.tracing.binding import is_recording
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.tracer import Tracer
-from functrace.tracing.values import known_value
+from functrace.tracing.values import concrete_value
 from functrace.transforms import is_differentiable
 
 Function = Callable[..., Any]
@@ -94,7 +94,7 @@ def _integral(
     run: Function = _by_quad_vec if values is None else values
     operands = [*f.captured, a, b]
     count = len(f.captured)
-    known = [known_value(x) for x in operands]
+    known = [concrete_value(x) for x in operands]
     whole = (f.what, f.program.interned(), static_key(f.options), key)
     if all(x is not None for x in known):
         found = [run(f.plain(known[:count]), known[-2], known[-1], dict(f.options))]

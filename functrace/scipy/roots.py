@@ -18,7 +18,7 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.kinds import Found, Given
 from functrace.scipy.minimizing import start_of
-from functrace.scipy.solving import SolverFunction, Function, Solution, SolverCall, named
+from functrace.scipy.solving import Function, Solution, SolverCall, SolverFunction, named
 from functrace.tracing.binding import is_recording
 
 _FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
@@ -88,7 +88,7 @@ def root(
     equations = (
         f if square else grad(lambda x: np.sum(f(x) ** 2) / 2)
     )  # "lm" accepts more equations than unknowns
-    if s.is_known:
+    if s.is_concrete:
         raw = s.at_once(solve)
         s.ok, s.message = bool(raw.success), str(raw.message)
         x = s.defined(np.asarray(raw.x), equations, at_solution=True)
@@ -180,7 +180,7 @@ def fsolve(
             functions[0], operands[0], (), functions[1], True, by_column, *rest
         )
 
-    if s.is_known:
+    if s.is_concrete:
         x, info, flag, message = s.at_once(solve)
         s.ok, s.message = flag == 1, str(message)
         x = s.defined(np.asarray(x), f, at_solution=True)
@@ -303,7 +303,7 @@ def root_scalar(
             functions[0], (), method, within, first, second, at, to, xtol, rtol, maxiter, options
         )
 
-    if s.is_known:
+    if s.is_concrete:
         raw = s.at_once(solve)
         s.ok, s.message = bool(raw.converged), str(raw.flag)
         return s.result(raw, {"root": s.defined(np.float64(raw.root), asked, at_solution=True)})
@@ -367,7 +367,7 @@ def _between(
             functions[0], float(operands[0]), float(operands[1]), full_output=True, **options
         )[1]
 
-    if s.is_known:
+    if s.is_concrete:
         raw = s.at_once(solve)
         s.ok, s.message = bool(raw.converged), str(raw.flag)
         x = s.defined(np.float64(raw.root), asked, at_solution=True)
@@ -479,13 +479,13 @@ def newton(
         ok = found[1] if is_array else found[1].converged
         return [np.asarray(found[0], dtype).reshape(shape)[()], np.asarray(ok).reshape(shape)[()]]
 
-    if s.is_known:
+    if s.is_concrete:
         x, ok = s.at_once(solve)
         s.ok, s.message = bool(np.all(ok)), "convergence failed"
     else:
         x, ok = s.run(solve, [ShapeDtype(shape, dtype), ShapeDtype(shape, _BOOL)])
         s.ok = np.all(ok)
-    x = s.defined(x, asked, at_solution=s.is_known, elementwise=True)
+    x = s.defined(x, asked, at_solution=s.is_concrete, elementwise=True)
     if not full_output:
         return x
     return (
@@ -537,6 +537,6 @@ def fixed_point(
             )[()]
         ]
 
-    known = s.is_known
+    known = s.is_concrete
     (x,) = s.at_once(solve) if known else s.run(solve, [aval])
     return s.defined(x, lambda x: f(x) - x, at_solution=known)

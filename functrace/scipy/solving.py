@@ -33,7 +33,7 @@ from functrace.scipy.kinds import Found, Given, Numbers
 from functrace.tracing.binding import BODY, bind
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.tracer import Tracer
-from functrace.tracing.values import known_value
+from functrace.tracing.values import concrete_value
 from functrace.tree import flatten, unflatten
 
 Function = Callable[..., Any]
@@ -66,7 +66,7 @@ class SolverFunction:
                 f, operands.without_values(), f"{what}: the function {_name(f)}", _name(f)
             )
         except ConcretizationError:
-            if any(known_value(x) is None for x in leaves):
+            if any(concrete_value(x) is None for x in leaves):
                 raise
             self.staged = stage(f, operands, f"{what}: the function {_name(f)}", _name(f))
             self.asks = True
@@ -167,9 +167,9 @@ class SolverCall:
         return [value for value in self.values if isinstance(value, Tracer)]
 
     @property
-    def is_known(self) -> bool:
+    def is_concrete(self) -> bool:
         """True if all values are concrete."""
-        return all(known_value(value) is not None for value in self.traced)
+        return all(concrete_value(value) is not None for value in self.traced)
 
     def _given(self, values: Sequence[Any]) -> tuple[list[Any], list[Function]]:
         """Return operands and functions, for plain values of all inputs."""
@@ -301,7 +301,7 @@ _WAYS = {
 
 
 def _plain(value: Found) -> Any:
-    return known_value(value) if isinstance(value, Tracer) else value
+    return concrete_value(value) if isinstance(value, Tracer) else value
 
 
 def _by_element(push: Function, right: Numbers) -> Any:

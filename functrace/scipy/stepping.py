@@ -19,7 +19,7 @@ from functrace.ir.aval import shape_of
 from functrace.scipy.kinds import Found, Numbers
 from functrace.scipy.odes import ODEProblem, failed, solved
 from functrace.tracing.tracer import Tracer
-from functrace.tracing.values import known_value
+from functrace.tracing.values import concrete_value
 
 EXPLICIT: dict[str, Any] = {
     "RK23": scipy.integrate.RK23, "RK45": scipy.integrate.RK45, "DOP853": scipy.integrate.DOP853,
@@ -65,7 +65,7 @@ class Steps(NamedTuple):
 
 def plain(x: Numbers) -> Any:
     """Return the concrete value of something that may be traced."""
-    return known_value(x) if isinstance(x, Tracer) else x
+    return concrete_value(x) if isinstance(x, Tracer) else x
 
 
 def step_ends(raw: Found) -> Any:

@@ -15,8 +15,8 @@ from functrace.api.differentiation.gradients import jvp, vjp
 from functrace.errors import ArgumentError, CheckError
 from functrace.testing.equations import culprit
 from functrace.testing.points import (
-    Flat,
     CheckedCall,
+    Flat,
     Settings,
     Values,
     aval,

@@ -125,7 +125,7 @@ def _innermost_body() -> Recording | None:
     return None if innermost is None or innermost.entered is None else innermost.entered.body
 
 
-def recorder(tracer: Tracer) -> int:
+def recording_serial(tracer: Tracer) -> int:
     """Return the serial of the recording that records an operation on a tracer, or the body's."""
     body = _innermost_body()
     return tracer._recording.serial if body is None else max(tracer._recording.serial, body.serial)

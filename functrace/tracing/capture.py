@@ -75,7 +75,7 @@ class CapturedArray:
         if watched is not None:
             watched.append(ArrayWatch(original, self))
 
-    def handed_on(self) -> Array:
+    def forwarded(self) -> Array:
         """Return the array to forward: the caller's own if small and unchanged, else the copy."""
         if self.array.nbytes <= SMALL:
             original = self.original()

@@ -35,7 +35,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import INPUT, Primitive
 from functrace.ir.program import Param, Position, Program
 from functrace.ir.tape import Builder, Spec, failing, infer, inferred
-from functrace.source import SourceLine, Source, hide_own_frames, user_position
+from functrace.source import Source, SourceLine, hide_own_frames, user_position
 from functrace.tracing.binding import OPEN, OPENED, STARTED, ScopeState, enter, leave
 from functrace.tracing.capture import Captures, capture
 from functrace.tracing.release import Handles
@@ -314,7 +314,7 @@ class Recording(Builder):
         once. (Copies of large arrays are shared in any case.)
         """
         held = self.captures.held(variable)
-        return self.constants[variable] if held is None else held.handed_on()
+        return self.constants[variable] if held is None else held.forwarded()
 
     def position(self, variable: int) -> tuple[CodeType | SourceLine, int] | None:
         """Return the position in the user's code that made a variable."""

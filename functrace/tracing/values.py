@@ -1,7 +1,7 @@
 """`RecordedValues`: concrete values of a recording's variables, evaluated on demand and freed.
 
 If the inputs of a recording have concrete values, any variable can be read (``bool(x > 0)``): the
-operations that it depends on are then evaluated, once (`read`, `evaluated`). `is_known` and
+operations that it depends on are then evaluated, once (`read`, `evaluated`). `is_concrete` and
 `has_value` test for a concrete value without computing anything.
 
 Note [Errors where they stand]
@@ -122,7 +122,7 @@ def read(recording: Recording, variable: int) -> Any:
         RUNS_HERE.reset(function)
 
 
-def is_known(recording: Recording, variable: int) -> bool:
+def is_concrete(recording: Recording, variable: int) -> bool:
     """Return True if a variable has a concrete value, and is certain to be computed.
 
     Cost:
@@ -150,7 +150,7 @@ def _judged(recording: Recording) -> Evaluation:
                 unknown.add(k)
                 hidden.add(k)
             elif isinstance(value, Tracer):
-                if not is_known(value._recording, value._id):
+                if not is_concrete(value._recording, value._id):
                     unknown.add(k)
                 if is_hidden(value._recording, value._id):
                     hidden.add(k)
@@ -174,7 +174,7 @@ def raise_now(recording: Recording, variable: int) -> None:
         specs = [recording.spec(i) for i in operands]
         value: Callable[[int], Any] = lambda place: _plain(recording, operands[place])  # noqa: E731
         primitive.check(value, *specs, *params)
-    elif recording.values.known and is_known(recording, variable):
+    elif recording.values.known and is_concrete(recording, variable):
         recording.value(variable)
 
 
@@ -182,7 +182,7 @@ def _plain(recording: Recording, operand: int) -> Any:
     """Return the concrete value of an operand, or ``None`` if it is abstract."""
     if operand < 0:
         return recording.literals[~operand]
-    return recording.handle(operand)._concrete() if is_known(recording, operand) else None
+    return recording.handle(operand)._concrete() if is_concrete(recording, operand) else None
 
 
 def evaluated(recording: Recording, variable: int, values: dict[int, Any] | None = None) -> Any:
@@ -280,12 +280,12 @@ def has_value(x: object) -> bool:
     return not isinstance(x, Tracer) or x._recording.closed or not is_hidden(x._recording, x._id)
 
 
-def known_value(x: object) -> Any:
+def concrete_value(x: object) -> Any:
     """Return the concrete value of something that may be traced; ``None`` if it is abstract."""
     if not isinstance(x, Tracer):
         return x
     recording = x._recording
-    return x._concrete() if recording.closed or is_known(recording, x._id) else None
+    return x._concrete() if recording.closed or is_concrete(recording, x._id) else None
 
 
 def is_constant(x: Tracer, most: float = math.inf) -> bool:
@@ -359,5 +359,7 @@ def stages() -> str | None:
         body = running()
     if body is None:
         return None
-    has_values = all(is_known(body, k) for k in body.inputs) if body.inputs else body.scope is OPEN
+    has_values = (
+        all(is_concrete(body, k) for k in body.inputs) if body.inputs else body.scope is OPEN
+    )
     return None if has_values else body.owner

@@ -18,7 +18,7 @@ from functrace.ir.parts import restrict
 from functrace.ir.program import Program
 from functrace.transforms.building import active_inputs, finish, remembered, take_residuals
 from functrace.transforms.tape_sink import TapeSink
-from functrace.transforms.walk import Sink, ForwardWalk, backward, forward
+from functrace.transforms.walk import ForwardWalk, Sink, backward, forward
 
 # -- forward mode ----------------------------------------------------------------------------------
 

@@ -292,7 +292,7 @@ class Examples:
             asked, rows = user_source(), self.rows
             self.paths.allow(count, asked, recording.source(variable), len(rows))
             if self.paths.nbytes + self.nbytes > MOST_WAITING * MOST_HELD and self._most < math.inf:
-                self._let_go(recording, (variable,))
+                self._free_unread(recording, (variable,))
             before = EarlierValues(recording, self)
             answers = [plain[np.argmax(labels == k)] for k in range(count)]
             forks = [Divergence(asked, np.array2string(answer, threshold=4)) for answer in answers]
@@ -368,7 +368,7 @@ class Examples:
         finally:
             stop_naming(named)
         if self.nbytes > self._most:
-            self._let_go(recording, wanted)
+            self._free_unread(recording, wanted)
             self._most = max(MOST_HELD, 2 * self.nbytes)
 
     def _attribute(self, recording: Recording, k: int, found: Value) -> None:
@@ -436,7 +436,7 @@ class Examples:
         if k < end or k == before.length:
             self._before = None
 
-    def _let_go(self, recording: Recording, wanted: Sequence[int]) -> None:
+    def _free_unread(self, recording: Recording, wanted: Sequence[int]) -> None:
         """Free the values that nothing will read."""
         held = set(self.values)
         release(recording, wanted, self.values, is_differentiated=False)

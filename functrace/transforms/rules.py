@@ -15,7 +15,7 @@ import numpy as np
 
 from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.primitive import LINEAR, NoRule, ReplacingJvp, Primitive
+from functrace.ir.primitive import LINEAR, NoRule, Primitive, ReplacingJvp
 from functrace.ir.tape import Params
 from functrace.source import Source
 from functrace.tracing.binding import bind

@@ -271,7 +271,7 @@ def compressed_jacobian(
         tangents.
     """
     moving = [i for i, flag in zip(program.input_ids, active, strict=True) if flag]
-    if not _is_sought(program, moving, program.output_ids[:outputs], moving):
+    if not _is_profitable(program, moving, program.output_ids[:outputs], moving):
         return None
     pattern = dependence(program, active, outputs)
     groups = None if pattern is None else coloured(pattern)
@@ -298,7 +298,9 @@ def compressed_pullback(
         the program, of the residuals; ``None`` if it would not save half of the cotangents.
     """
     moving = [i for i, flag in zip(program.input_ids, active, strict=True) if flag]
-    if not _is_sought(program, moving, program.output_ids[:outputs], program.output_ids[:outputs]):
+    if not _is_profitable(
+        program, moving, program.output_ids[:outputs], program.output_ids[:outputs]
+    ):
         return None
     found = dependence(program, active, outputs)
     pattern = None if found is None else found.T
@@ -310,7 +312,7 @@ def compressed_pullback(
     )
 
 
-def _is_sought(
+def _is_profitable(
     program: Program, inputs: Sequence[int], outputs: Sequence[int], units: Sequence[int]
 ) -> bool:
     """Return True if finding a pattern is profitable: enough unit vectors, of real numbers."""

@@ -18,7 +18,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.ir.aval import Constant, ShapeDtype
-from functrace.ir.primitive import CONSTANT, ZERO, ReplacingJvp, Primitive
+from functrace.ir.primitive import CONSTANT, ZERO, Primitive, ReplacingJvp
 from functrace.ir.program import Program
 from functrace.ir.tape import Operands, Params
 from functrace.numpy.arrays.recording import ArrayRecording
@@ -27,9 +27,9 @@ from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 from functrace.transforms.building import attribute, is_differentiable, operand_of
 from functrace.transforms.rules import tangent_variable, tangents_by_rule
-from functrace.transforms.templates import TemplateOperation, Template
+from functrace.transforms.templates import Template, TemplateOperation
 from functrace.transforms.transpose import linear_variables, match_cotangent, pull_cotangents
-from functrace.transforms.walk import RuleRange, ForwardWalk
+from functrace.transforms.walk import ForwardWalk, RuleRange
 
 
 @final

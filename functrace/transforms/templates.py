@@ -36,9 +36,9 @@ import struct
 from collections.abc import Iterable
 from typing import Any, NamedTuple, final
 
-from functrace.caches import BoundedCache, MemoTable, CacheEntry
+from functrace.caches import BoundedCache, CacheEntry, MemoTable
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.primitive import CONSTANT, INPUT, RESULT, ZERO, NoRule, ReplacingJvp, Primitive
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT, ZERO, NoRule, Primitive, ReplacingJvp
 from functrace.ir.program import Program
 from functrace.ir.tape import Builder, Spec
 from functrace.keys import number_key

@@ -17,7 +17,7 @@ from typing import Any
 
 from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import RESULT, NoRule, LinearOperand, AccumulatingTranspose
+from functrace.ir.primitive import RESULT, AccumulatingTranspose, LinearOperand, NoRule
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
 from functrace.ir.walk import interpret, steps_to

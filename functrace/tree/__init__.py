@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
-from functrace.later import LazyModule
+from functrace.lazy import LazyModule
 from functrace.tree.describing import described, difference
 from functrace.tree.nodes import (
     LEAVES,

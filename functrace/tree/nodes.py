@@ -23,7 +23,7 @@ import numpy as np
 
 from functrace.errors import ArgumentError, TreeError
 from functrace.keys import exact_key, has_hash
-from functrace.later import LazyModule
+from functrace.lazy import LazyModule
 from functrace.locks import Lock
 from functrace.typing import PyTree
 

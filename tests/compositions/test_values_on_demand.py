@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.ir.primitive import LINEAR, ReplacingJvp, Primitive, absent
+from functrace.ir.primitive import LINEAR, Primitive, ReplacingJvp, absent
 from functrace.ops.elementwise import cos, mul, sin
 from functrace.tracing import values
 from functrace.tracing.binding import bind

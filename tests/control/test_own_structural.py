@@ -15,7 +15,7 @@ from functrace.executor import Runner
 from functrace.executor.plan.planner import plan
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import output_avals
-from functrace.ir.primitive import SubPrograms, ReplacingJvp, Primitive
+from functrace.ir.primitive import Primitive, ReplacingJvp, SubPrograms
 from functrace.ir.program import Program
 from functrace.ir.structures import HostCall, Lowering
 from functrace.ops.indexing import index_static

@@ -15,7 +15,7 @@ import functrace as ft
 from functrace.errors import ArgumentError, ConcretizationError
 from functrace.executor.codegen.numpy_source import NUMPY
 from functrace.executor.plan.planner import Plan, plan, planned
-from functrace.executor.profile import LineTime, Profile, OperationTime, ProfilingBackend
+from functrace.executor.profile import LineTime, OperationTime, Profile, ProfilingBackend
 from functrace.executor.runner import Runner
 from functrace.passes import LAST, LATE, applied, optimized, without
 

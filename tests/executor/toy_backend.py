@@ -17,7 +17,7 @@ from functrace.executor.backend import function_of
 from functrace.executor.plan.planner import Plan, Step
 from functrace.executor.policy import Policy
 from functrace.ir.parts import Compiled
-from functrace.ir.structures import FusionGroup, Branch, HostCall, Loop, Stack
+from functrace.ir.structures import Branch, FusionGroup, HostCall, Loop, Stack
 
 Registers = dict[int, Any]
 

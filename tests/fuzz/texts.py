@@ -34,7 +34,7 @@ from functrace.errors import FunctraceError, ParseError
 from functrace.executor import Runner
 from functrace.executor.codegen.numpy_source import generate
 from functrace.executor.plan.planner import planned
-from functrace.ir.check import held_programs
+from functrace.ir.check import sub_programs_of
 from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms import jvp_program, linearize_program, transpose_program, vmap_program
 
@@ -409,7 +409,7 @@ def is_small(program: ft.Program) -> bool:
     ):
         return False
     return all(
-        is_small(held) for _, _, params in program.ops for _, held in held_programs(params, "")
+        is_small(held) for _, _, params in program.ops for _, held in sub_programs_of(params, "")
     )
 
 

@@ -16,7 +16,7 @@ import functrace as ft
 from functrace.errors import ProgramError, ShapeError, UnsupportedFunctionError
 from functrace.ir.primitive import CONSTANT, INPUT, LINEAR, RESULT, Primitive, absent
 from functrace.ops.elementwise import sin
-from functrace.source import SourceLine, Source
+from functrace.source import Source, SourceLine
 from functrace.tracing.binding import bind
 from tests.control.programs import WRITTEN, X, rules_that_call_themselves
 from tests.ir.programs import aval, record

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.ir.check import held_programs
+from functrace.ir.check import sub_programs_of
 from functrace.ir.pictures import table
 from tests.control.programs import WRITTEN, X
 
@@ -50,7 +50,7 @@ def count(program: ft.Program) -> tuple[int, int]:
     programs = 1
     for equation in program.equations:
         for name, value in equation.params.items():
-            for _, held in held_programs(value, name):
+            for _, held in sub_programs_of(value, name):
                 more = count(held)
                 nodes, programs = nodes + more[0], programs + more[1]
     return nodes, programs

@@ -86,7 +86,7 @@ def merged(paths: Sequence[PathResult], places: Sequence[int | None], owner: str
             raise TreeError(
                 f"{owner}: one path returns {f'as result{place} ' if place else ''}{one}, another "
                 f"{another}; "
-                f"{_parted(first, path)}",
+                f"{_divergence(first, path)}",
                 fix="return pytrees with the same structure on every path",
             )
     results = []
@@ -112,7 +112,7 @@ def _common(paths: Sequence[PathResult], leaves: Sequence[Leaf], owner: str) -> 
             kind = ShapeError if leaf.aval.shape != aval.shape else DtypeError
             raise kind(
                 f"{owner}: one path returns {aval}, another {leaf.aval}; "
-                f"{_parted(paths[chosen], paths[k])}",
+                f"{_divergence(paths[chosen], paths[k])}",
                 at=leaf.source,
                 made=leaves[chosen].source,
                 fix="return the same shape and dtype on every path",
@@ -125,14 +125,14 @@ def _common(paths: Sequence[PathResult], leaves: Sequence[Leaf], owner: str) -> 
         raise DtypeError(
             f"{owner}: one path returns {aval}, another a Python "
             f"{getattr(leaves[k].number, '__name__', 'number')}; "
-            f"{_parted(paths[chosen], paths[k])}",
+            f"{_divergence(paths[chosen], paths[k])}",
             made=leaves[chosen].source,
             fix="return the same dtype on every path",
         )
     return dtype
 
 
-def _parted(one: PathResult, other: PathResult) -> str:
+def _divergence(one: PathResult, other: PathResult) -> str:
     """Describe where two paths diverge."""
     for a, b in zip(one.forks, other.forks, strict=False):
         if a != b:
@@ -176,7 +176,7 @@ def _shared(paths: Sequence[PathResult], leaves: Sequence[Leaf], owner: str) -> 
         if leaf.aval != first.aval or not _is_same(leaf.value, first.value):
             raise ShapeError(
                 f"{owner}: an output with out_axes=None depends on the path that an example takes; "
-                f"{_parted(paths[0], path)}",
+                f"{_divergence(paths[0], path)}",
                 at=leaf.source,
                 made=first.source,
                 fix="give it an axis in out_axes",

@@ -28,7 +28,7 @@ from functrace.tracing.recording import Recording
 from functrace.tracing.release import AllHandles
 from functrace.tracing.tracer import Tracer, Value
 from functrace.transforms import vmap_program
-from functrace.transforms.examples import Examples, ExampleGroup, TracePaths
+from functrace.transforms.examples import ExampleGroup, Examples, TracePaths
 from functrace.tree import flatten, prefix_leaves, unflatten
 from functrace.typing import P, PyTree, R
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from functrace.source import is_users
-from functrace.tracing.capture import ReadSnapshot, ArrayWatch
+from functrace.tracing.capture import ArrayWatch, ReadSnapshot
 from functrace.tracing.copies import is_mapped, is_read_only
 
 _MOST_FUNCTIONS = 64
@@ -62,7 +62,7 @@ def named(function: FunctionType) -> dict[str, Any]:
     return found | _closure(function) | defaults | (function.__kwdefaults__ or {})
 
 
-def things_named(f: object, kinds: type | tuple[type, ...]) -> list[tuple[str, Any]]:
+def reachable_objects(f: object, kinds: type | tuple[type, ...]) -> list[tuple[str, Any]]:
     """Return all objects of some types that a function reaches, nearest first.
 
     See Note [Names that a function reaches].
@@ -84,7 +84,7 @@ def things_named(f: object, kinds: type | tuple[type, ...]) -> list[tuple[str, A
 def functions_named(f: object) -> list[FunctionType]:
     """Return the Python function behind wrappers, partials and methods, and the functions that it
     reaches."""
-    return [function for _, function in things_named(f, FunctionType)][:_MOST_FUNCTIONS]
+    return [function for _, function in reachable_objects(f, FunctionType)][:_MOST_FUNCTIONS]
 
 
 def reads_of(
@@ -102,7 +102,7 @@ def reads_of(
     captured = {id(watch.held.original()) for watch in watches}
     arrays: list[tuple[str, Any]] = []
     total = 0
-    for word, array in things_named(f, np.ndarray):
+    for word, array in reachable_objects(f, np.ndarray):
         if type(array) is not np.ndarray or array.dtype.kind not in "biufc" or is_mapped(array):
             continue
         if id(array) not in captured and not is_read_only(array):

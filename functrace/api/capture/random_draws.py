@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from functrace.api.capture.closures import codes, functions_named, named, things_named
+from functrace.api.capture.closures import codes, functions_named, named, reachable_objects
 from functrace.source import is_users
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _generators(
     kinds = ((module.Generator, module.RandomState) if is_numpys else ()) + (
         () if random is None else (random.Random,)
     )
-    for word, generator in things_named(f, kinds):
+    for word, generator in reachable_objects(f, kinds):
         for function in functions:
             yield function, (word,), generator
     for function in functions[:1] if is_numpys else ():

@@ -22,7 +22,7 @@ import numpy as np
 from functrace.api.capture.arguments import ARRAYS, NUMERIC, as_value
 from functrace.api.capture.results import (
     MemoryOrigin,
-    check_lent,
+    check_aliased,
     computed_leaves,
     number_type,
     origin_of,
@@ -53,7 +53,7 @@ from functrace.numpy.protocol.foreign_names import in_numpy, library_of
 from functrace.numpy.protocol.operands import holds_tracer
 from functrace.source import CYTHONS, OWN_AND_NUMPYS, PACKAGE_PREFIX, is_users, source_of_traceback
 from functrace.tracing.binding import BODY, call_recorded
-from functrace.tracing.capture import CapturedArray, ArrayWatch, held_array, read_only_memory
+from functrace.tracing.capture import ArrayWatch, CapturedArray, held_array, read_only_memory
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer, Value
 from functrace.tree import flatten, paths, unflatten
@@ -114,7 +114,7 @@ class RecordedCall:
             args, kwargs = arguments(recording)
             result = call_recorded(recording, f, args, kwargs)
             if recording._captures is not None:
-                check_lent(recording)
+                check_aliased(recording)
             if REFUSED:
                 forget_refusals()
         except Exception as error:
@@ -464,11 +464,11 @@ class Operands:
         """The operands as they were passed."""
         return [self.leaves[k] for k in self.places]
 
-    def handed_on(self) -> list[Any]:
+    def forwarded(self) -> list[Any]:
         """Return the values for the recorded program: the caller's own arrays if they are
         unchanged, else snapshots."""
         return [
-            v if held is None else held.handed_on()
+            v if held is None else held.forwarded()
             for v, held in zip(self.values, self._held, strict=True)
         ]
 

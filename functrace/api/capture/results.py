@@ -16,7 +16,7 @@ from functrace.numpy.arrays.traced_number import TracedNumber
 from functrace.numpy.arrays.view_kinds import GatherView, SharedView, View
 from functrace.numpy.arrays.views import StaleRecording, base_of, guard, replayed
 from functrace.source import user_source
-from functrace.tracing.capture import CapturedArray, ArrayWatch
+from functrace.tracing.capture import ArrayWatch, CapturedArray
 from functrace.tracing.copies import is_read_only
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import LITERALS, Tracer, Value
@@ -116,7 +116,7 @@ def whole_result(
                 made[key] = next(found)
             results.append(replayed(made[key], origin.views if counts[key] > 1 else ()))
             if origin.beside:
-                _guard_beside(results[-1], origin, values, owner)
+                _guard_other_result(results[-1], origin, values, owner)
         else:
             results.append(
                 replayed(
@@ -147,7 +147,9 @@ def _guard_shared(
                 guard(another, (), owner)
 
 
-def _guard_beside(result: Value, origin: MemoryOrigin, values: Sequence[Any], owner: str) -> None:
+def _guard_other_result(
+    result: Value, origin: MemoryOrigin, values: Sequence[Any], owner: str
+) -> None:
     guard(
         result,
         [_captured(origin.captured) if origin.place is None else values[origin.place]],
@@ -187,7 +189,7 @@ def guard_results(
     for result, origin in zip(results, origins, strict=False):
         if origin.is_own:
             if origin.beside:
-                _guard_beside(result, origin, values, owner)
+                _guard_other_result(result, origin, values, owner)
             elif counts[id(origin.root)] > 1:
                 guard(result, (), owner)
         else:
@@ -202,11 +204,11 @@ def guard_results(
                 and isinstance(result, Tracer)
                 and result.shape
             ):
-                _lend(result._recording, base, owner)
+                _note_aliased(result._recording, base, owner)
     _guard_shared(results, origins, values, owner)
 
 
-def _lend(recording: Recording, array: Array, owner: str) -> None:
+def _note_aliased(recording: Recording, array: Array, owner: str) -> None:
     """Record that a result of ``owner`` would be (a view of) a plain array, which must not be
     written to any more."""
     if not is_read_only(array):
@@ -215,7 +217,7 @@ def _lend(recording: Recording, array: Array, owner: str) -> None:
         )
 
 
-def check_lent(recording: Recording) -> None:
+def check_aliased(recording: Recording) -> None:
     """Raise if a plain array was written to that a result aliases in NumPy: a program cannot
     express that.
 

@@ -23,7 +23,7 @@ from functrace.numpy.arrays.traced_number import as_number
 from functrace.ops.elementwise import not_equal
 from functrace.ops.shaping import convert_p
 from functrace.tracing.tracer import Tracer, Value
-from functrace.tracing.values import known_value
+from functrace.tracing.values import concrete_value
 from functrace.tree import paths, unflatten
 from functrace.tree.describing import difference
 from functrace.typing import A, Array, B, Scalar, Ts
@@ -81,7 +81,7 @@ def cond(
         "reduce it (np.any, np.all), or choose per element with np.where, per example with "
         "functrace.vmap",
     )  # fmt: skip
-    known = known_value(which)
+    known = concrete_value(which)
     if known is not None:
         return true_fun(*operands) if known else false_fun(*operands)
     return _staged(which, operands, "cond", {"false": false_fun, "true": true_fun})
@@ -145,7 +145,7 @@ def switch(
             f"switch: the index is {aval_of(which)}, not an integer",
             fix="convert it, or use functrace.cond for a bool",
         )
-    known = known_value(which)
+    known = concrete_value(which)
     if known is not None or len(branches) == 1:
         return branches[0 if known is None else min(max(int(known), 0), len(branches) - 1)](
             *operands
@@ -173,7 +173,7 @@ def _staged(
         )
         for k, branch in enumerate(branches)
     ]
-    results = cond_program(which, [*call.handed_on(), *chain(*captured)], programs)
+    results = cond_program(which, [*call.forwarded(), *chain(*captured)], programs)
     for branch in branches:
         guard_results(results, branch.origins, call.given, owner)
     return unflatten(branches[0].out_tree, map(as_number, results, numbers))

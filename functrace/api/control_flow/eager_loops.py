@@ -21,7 +21,7 @@ from functrace.ops.shaping import convert
 from functrace.tracing.binding import renewed, running
 from functrace.tracing.capture import held_array
 from functrace.tracing.tracer import Tracer
-from functrace.tracing.values import known_value
+from functrace.tracing.values import concrete_value
 from functrace.tree import PyTreeSpec, flatten, paths, unflatten
 from functrace.tree.describing import described, difference
 from functrace.typing import PyTree
@@ -225,7 +225,7 @@ def _finished(carry: Carry, val: PyTree) -> Any:
     )
 
 
-def while_plainly(
+def while_on_plain_values(
     cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carry: Carry, most: int | None
 ) -> Any:
     """Run a loop on plain values.
@@ -263,7 +263,7 @@ def while_plainly(
             raise
 
 
-def scan_plainly(
+def scan_on_plain_values(
     f: Callable[[Any, Any], Any],
     carry: Carry,
     arrays: list[Any],
@@ -271,7 +271,7 @@ def scan_plainly(
     steps: int,
     reverse: bool,
 ) -> tuple[Any, Any]:
-    """Run a scan on plain values; raises like `while_plainly`."""
+    """Run a scan on plain values; raises like `while_on_plain_values`."""
     arrays = [x.view() for x in arrays]
     for x in arrays:
         x.flags.writeable = False
@@ -363,7 +363,7 @@ def while_eagerly(
         val, steps = _started(carry), 0
         try:
             while True:
-                goes_on = known_value(
+                goes_on = concrete_value(
                     predicate(cond_fun(val), question, "compute one bool from it, e.g. with np.any")
                 )
                 if goes_on is None:

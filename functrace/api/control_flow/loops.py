@@ -23,9 +23,9 @@ from functrace.api.control_flow.eager_loops import (
     ClosesOverTraced,
     is_traced,
     scan_eagerly,
-    scan_plainly,
+    scan_on_plain_values,
     while_eagerly,
-    while_plainly,
+    while_on_plain_values,
 )
 from functrace.api.staging.disabling import ENTERED, is_jit_disabled
 from functrace.control.call import call_program
@@ -43,7 +43,7 @@ from functrace.numpy.arrays.views import guard
 from functrace.ops.shaping import convert
 from functrace.tracing.capture import held_array
 from functrace.tracing.tracer import Tracer
-from functrace.tracing.values import known_value
+from functrace.tracing.values import concrete_value
 from functrace.tree import PyTreeSpec, flatten, paths, unflatten
 from functrace.tree.describing import described
 from functrace.typing import Array, PyTree, R, T
@@ -120,7 +120,7 @@ def scan(
     carry = Carry(init, owner)
     if steps and carry.is_plain and not is_traced(arrays):
         try:
-            return scan_plainly(f, carry, arrays, arrays_tree, steps, reverse)
+            return scan_on_plain_values(f, carry, arrays, arrays_tree, steps, reverse)
         except ClosesOverTraced:
             carry = Carry(init, owner)
     if steps and ENTERED and is_jit_disabled():
@@ -201,12 +201,12 @@ def while_loop(
     carry = Carry(init_val, owner)
     if carry.is_plain:
         try:
-            return while_plainly(cond_fun, body_fun, carry, most)
+            return while_on_plain_values(cond_fun, body_fun, carry, most)
         except ClosesOverTraced:
             carry = Carry(init_val, owner)
     if ENTERED and is_jit_disabled():
-        is_known, val = while_eagerly(cond_fun, body_fun, carry, most)
-        if is_known:
+        is_concrete, val = while_eagerly(cond_fun, body_fun, carry, most)
+        if is_concrete:
             return val
         carry = Carry(init_val, owner)
     body = _RecordedBody(
@@ -293,7 +293,7 @@ def fori_loop(
         return i if kind is None else as_number(i, kind) if isinstance(i, TracedArray) else int(i)
 
     dtype = _counter_dtype(*[aval_of(x).dtype for x in bounds])
-    known = [known_value(x) for x in bounds]
+    known = [concrete_value(x) for x in bounds]
     if all(x is not None for x in known):
         first, last = int(known[0]), int(known[1])
 

@@ -105,7 +105,7 @@ class custom_vmap(Custom[P, R]):
             )
 
         results = custom_batch_program(
-            run.program, DeferredBatchRule(record), [*operands.handed_on(), *run.captured]
+            run.program, DeferredBatchRule(record), [*operands.forwarded(), *run.captured]
         )
         guard_results(results, run.origins, operands.given, self.name)
         return unflatten(run.out_tree, results)

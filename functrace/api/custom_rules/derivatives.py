@@ -368,7 +368,7 @@ class custom_vjp(Custom[P, R]):
         rule = self.made(rules, fixed, operands, run, record)
         explicit = len(operands.values)
         program = with_inputs(run.program, explicit, (), rule.captured)
-        values = [*operands.handed_on(), *run.captured, *rule.captured]
+        values = [*operands.forwarded(), *run.captured, *rule.captured]
         apply: Callable[..., list[Any]] = (
             custom_vjp_program if self.rule is None else custom_derivative_program
         )
@@ -649,7 +649,7 @@ class custom_jvp(Custom[P, R]):
         results = custom_jvp_program(
             program,
             rule.programs[0],
-            [*operands.handed_on(), *run.captured, *rule.captured],
+            [*operands.forwarded(), *run.captured, *rule.captured],
             explicit,
         )
         guard_results(results, run.origins, operands.given, self.name)

@@ -24,7 +24,7 @@ from functrace.numpy.arrays.traced_number import TracedNumber
 from functrace.ops.foreign import METHODS, ForeignFunction, callback_p, returned, returning
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Tracer, as_array
-from functrace.tracing.values import known_value
+from functrace.tracing.values import concrete_value
 from functrace.tree import flatten, map_leaves, tree_key, unflatten
 from functrace.typing import P, PyTree, R
 
@@ -315,7 +315,7 @@ def call_foreign(
     is_traced = any(isinstance(value, Tracer) for value in operands.values)
     result: Any = None
     if declared is None:
-        known = [known_value(value) for value in operands.values]
+        known = [concrete_value(value) for value in operands.values]
         if any(value is None for value in known):
             raise ConcretizationError(
                 f"primitive {name}: cannot infer the output shape: the arguments are abstract",
@@ -331,9 +331,9 @@ def call_foreign(
         return unflatten(tree, foreign(operands.values, leaves) if found is None else found)
     params = foreign, tuple(leaves), (), method
     if found is None:
-        return unflatten(tree, bind(callback_p, tuple(operands.handed_on()), params))
+        return unflatten(tree, bind(callback_p, tuple(operands.forwarded()), params))
     with returning(foreign, found):
-        return unflatten(tree, bind(callback_p, tuple(operands.handed_on()), params))
+        return unflatten(tree, bind(callback_p, tuple(operands.forwarded()), params))
 
 
 def _identity(f: Callable[..., Any]) -> tuple[Hashable, ...]:

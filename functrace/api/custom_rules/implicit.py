@@ -22,7 +22,7 @@ from functrace.control.linear_solve import linear_solve_p, linear_solve_program
 from functrace.control.root import root_p, root_program
 from functrace.errors import NotDifferentiableError, TreeError, entry
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.check import held_programs
+from functrace.ir.check import sub_programs_of
 from functrace.ir.parts import Rewrite
 from functrace.ir.program import Program
 from functrace.tracing.binding import is_recording
@@ -147,7 +147,7 @@ def root_of(
     both = Operands((*leaves, *leaves), {}).without_values()
     linear = stage(tangents, both, f"tangent_solve of custom_root {name}", "tangent_solve")
     programs, captured = sharing((zero, solved, linear))
-    results = root_program(programs[0], programs[1], programs[2], captured, operands.handed_on())
+    results = root_program(programs[0], programs[1], programs[2], captured, operands.forwarded())
     guard_results(results, solved.origins, operands.given, "custom_root")
     found, aux = unflatten(solved.out_tree, results)
     return (unflatten(tree, found), aux) if has_aux else unflatten(tree, found)
@@ -261,7 +261,7 @@ def custom_linear_solve(
     else:
         programs, captured = sharing(staged)
         pair = (programs[0], programs[1]) if symmetric else ()
-    results = linear_solve_program((programs[0], programs[1]), pair, captured, operands.handed_on())
+    results = linear_solve_program((programs[0], programs[1]), pair, captured, operands.forwarded())
     guard_results(results, solved.origins, operands.given, "custom_linear_solve")
     found, aux = unflatten(solved.out_tree, results)
     return (unflatten(tree, found), aux) if has_aux else unflatten(tree, found)
@@ -374,7 +374,7 @@ def _is_opaque(program: Program) -> bool:
     return any(
         primitive.effects
         or primitive in (linear_solve_p, root_p)
-        or any(_is_opaque(held) for param in params for _, held in held_programs(param, ""))
+        or any(_is_opaque(held) for param in params for _, held in sub_programs_of(param, ""))
         for primitive, _, params in program.ops
     )
 

@@ -5,7 +5,7 @@ Note [A rule that calls its own function]
     rule. If the call has the key of the outer one (`RecursiveRule.key`: the same avals and static
     arguments), its rule is the one being recorded,
     which is complete when that ends: nothing is read again, so captured values are those of the
-    call, to any order. Such calls receive them as further operands (`_handing_on`); calls deeper in
+    call, to any order. Such calls receive them as further operands (`_forwarding_captures`); calls deeper in
     a body of the rule, as constants, which then take part in the equality of two such rules. Rules
     refer to themselves in this way, so they are compared like cyclic structures: two are equal if
     they are under the assumption that they are (`_assumed`).
@@ -136,9 +136,9 @@ class RecursiveRule:
                 return rule
             if rule.asked and with_values:  # the abstract rule, for the calls inside
                 found = self.record(False)
-                self.programs, self.captured = _handing_on(self, found), found.captured
+                self.programs, self.captured = _forwarding_captures(self, found), found.captured
             else:
-                rule = rule._replace(programs=_handing_on(self, rule))
+                rule = rule._replace(programs=_forwarding_captures(self, rule))
                 self.programs, self.captured = rule.programs, rule.captured
         self.programs = tuple(
             [p.interned() if isinstance(p, Program) else p for p in self.programs]
@@ -425,7 +425,7 @@ def _widened(program: Program, explicit: int, avals: Sequence[ShapeDtype]) -> Pr
     return write.finish(write.keep_all())
 
 
-def _handing_on(own: RecursiveRule, rule: RecordedRule) -> tuple[Rule, ...]:
+def _forwarding_captures(own: RecursiveRule, rule: RecordedRule) -> tuple[Rule, ...]:
     """Pass the captured values of a rule to the calls of its function in its programs."""
     programs = rule.programs
     if not all(isinstance(program, Program) for program in programs):
@@ -449,19 +449,19 @@ def _handing_on(own: RecursiveRule, rule: RecordedRule) -> tuple[Rule, ...]:
         more = [write.moved[forward.input_ids[k]] for k in places]
         pulled = Rewrite(backward, [*range(kept), *avals, *range(kept, total)])
         pair = (
-            _handing(own, write, places, taking, more),
-            _handing(own, pulled, range(kept, kept + count), taking),
+            _forward_captured(own, write, places, taking, more),
+            _forward_captured(own, pulled, range(kept, kept + count), taking),
         )
     else:
         pair, others = (), programs
-    rest = [_handing(own, Rewrite(p), places, taking) if isinstance(p,
+    rest = [_forward_captured(own, Rewrite(p), places, taking) if isinstance(p,
     Program) and (pair or k != 1) else p
             for k, p in enumerate(others)]  # fmt: skip
     own.handed += len(taking)
     return *pair, *rest
 
 
-def _handing(
+def _forward_captured(
     own: RecursiveRule,
     write: Rewrite,
     places: range,

@@ -124,7 +124,7 @@ def _check_zero_at_zero(program: Program, owner: str) -> None:
     """
     constants = program.constant_values
     unknown = [
-        i for i, value in constants.items() if isinstance(value, Tracer) and not _is_known(value)
+        i for i, value in constants.items() if isinstance(value, Tracer) and not _is_concrete(value)
     ]
     zeros = [
         np.zeros(program.avals[i].shape, program.avals[i].dtype)[()] for i in program.input_ids
@@ -166,7 +166,7 @@ def _check_zero_at_zero(program: Program, owner: str) -> None:
             break
 
 
-def _is_known(value: Tracer) -> bool:
+def _is_concrete(value: Tracer) -> bool:
     """Return True if a traced value is concrete."""
     try:
         value._concrete()

@@ -24,7 +24,7 @@ from functrace.control.residuals import RECOMPUTE
 from functrace.errors import ArgumentError
 from functrace.executor.allocator import FREED
 from functrace.executor.plan.planner import planned
-from functrace.ir.check import held_programs
+from functrace.ir.check import sub_programs_of
 from functrace.ir.parts import Assembly, Rewrite, inline, output_avals, restrict
 from functrace.ir.program import Program
 from functrace.passes import EARLY, LAST, LATE, REORDERING, optimized
@@ -187,7 +187,7 @@ def _kept_of_steps(program: Program) -> int:
     for k, _ in program.schedule:
         primitive, _, params = program.ops[k]
         total += sum(
-            [_kept_of_steps(held) for param in params for _, held in held_programs(param, "")]
+            [_kept_of_steps(held) for param in params for _, held in sub_programs_of(param, "")]
         )
         if primitive is not while_p:
             continue

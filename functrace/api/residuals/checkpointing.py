@@ -115,7 +115,7 @@ def checkpoint(
         if isinstance(policy, Budget) and program.output_ids:
             program = within(program, policy.nbytes)
         computed = (
-            call_program(program, [*operands.handed_on(), *staged.captured], chosen)
+            call_program(program, [*operands.forwarded(), *staged.captured], chosen)
             if program.output_ids or program.keeps
             else []
         )

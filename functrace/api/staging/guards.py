@@ -122,7 +122,7 @@ class GuardRecorder:
         while isinstance(value, Tracer):
             value = value._concrete()
         if variable not in self.answers and self._is_dependent(recording, variable):
-            self.answers[variable] = answer_of(value)
+            self.answers[variable] = comparison_key(value)
         return value
 
     def value(self, recording: Recording, variable: int) -> Any:
@@ -167,7 +167,7 @@ class GuardRecorder:
         return variable in dependent
 
 
-def answer_of(value: Any) -> Answer:
+def comparison_key(value: Any) -> Answer:
     """Return the bytes of a value, for comparison."""
     return (
         value.tobytes()
@@ -190,7 +190,7 @@ class PathSegment:
         writes: output variables: ``wanted``, then those that later pieces read.
     """
 
-    __slots__ = ("_compiled", "is_known", "program", "reads", "wanted", "writes")
+    __slots__ = ("_compiled", "is_concrete", "program", "reads", "wanted", "writes")
 
     def __init__(
         self, program: Program, wanted: tuple[int, ...], reads: Sequence[int], writes: Sequence[int]
@@ -199,13 +199,13 @@ class PathSegment:
         self.wanted = wanted
         self.reads = tuple(reads)
         self.writes = tuple(writes)
-        self.is_known = set(wanted) <= set(reads)
+        self.is_concrete = set(wanted) <= set(reads)
         """True if earlier pieces compute all of ``wanted``."""
         self._compiled: tuple[tuple[int, ...], Callable[[dict[int, Any]], Sequence[Any]]] | None = (
             None
         )
 
-    def hand_on(self, variable: int) -> None:
+    def add_result(self, variable: int) -> None:
         """Add a result, which a later piece reads."""
         if variable not in self.writes:
             self.writes = (*self.writes, variable)
@@ -269,7 +269,7 @@ class ValueGuard:
             variables = call.variables = dict(
                 zip(piece.program.input_ids, call.values, strict=True)
             )
-        if not piece.is_known:
+        if not piece.is_concrete:
             try:
                 variables.update(zip(piece.writes, piece.run(variables), strict=True))
             except SegmentsChanged:
@@ -300,7 +300,7 @@ class ValueGuard:
         return self if same else None
 
 
-def asked_path(
+def guarded_path(
     start: Any, program: Program, answers: Mapping[int, Answer]
 ) -> tuple[list[tuple[Guard[Any], Hashable]], PathSegment]:
     """Return the guards of a path, reusing those of other paths, and the piece that computes the
@@ -358,7 +358,7 @@ def _piece(
             reads[k] = None
             source = made[k]
             if source is not None:
-                source.hand_on(k)
+                source.add_result(k)
             continue
         head = ops[k][1][0] if ops[k][0] is RESULT else k
         needed.update(range(head, head + program.result_count(head)))

@@ -65,8 +65,8 @@ from functrace.api.capture.transformed import transformed
 from functrace.api.staging.disabling import ENTERED, is_jit_disabled
 from functrace.api.staging.guards import CapturedArraysGuard
 from functrace.api.staging.program_cache import (
-    CacheInfo,
     ArrayCall,
+    CacheInfo,
     GuardsInfo,
     ProgramCache,
     StagedProgram,

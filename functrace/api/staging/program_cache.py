@@ -23,14 +23,14 @@ from functrace.api.capture.random_draws import watching
 from functrace.api.capture.record import RecordedCall
 from functrace.api.staging.donation import DonatedArrays
 from functrace.api.staging.guards import (
-    ValueGuard,
-    SegmentsChanged,
-    PathSegment,
-    GuardRecorder,
     CapturedArraysGuard,
-    asked_path,
+    GuardRecorder,
+    PathSegment,
+    SegmentsChanged,
+    ValueGuard,
+    guarded_path,
 )
-from functrace.api.staging.retracing import SignatureGuard, RetraceLog
+from functrace.api.staging.retracing import RetraceLog, SignatureGuard
 from functrace.api.staging.signature_checks import MOST_CHECKS, OFTEN, Check, written_check
 from functrace.api.staging.signatures import Parameters, Signature
 from functrace.control.call import call_program
@@ -442,7 +442,7 @@ class ProgramCache(Table[StagedProgram]):
             return _RecordedProgram(lambda: result)
         reads = reads_of(f, name, call.watches, None if unchanged is None else unchanged.reads)
         begin = None if unchanged is None else start.next.get(None)  # type: ignore[union-attr]
-        path, piece = asked_path(begin, program, questions.answers)
+        path, piece = guarded_path(begin, program, questions.answers)
         staged = StagedProgram(program, call.out_tree, piece=piece if path else None)
         return _RecordedProgram(
             lambda: result, staged, [(CapturedArraysGuard(reads, name), None), *path]

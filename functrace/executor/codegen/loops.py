@@ -27,10 +27,10 @@ import numpy as np
 from functrace.control.residuals import packs
 from functrace.executor.codegen.python_scalars import (
     Range,
-    asked_of,
     carried_numbers,
     is_counted,
     limits,
+    read_as_numbers,
 )
 from functrace.executor.codegen.statements import Line, StatementWriter
 from functrace.executor.plan.planner import Plan, Step
@@ -69,7 +69,7 @@ def scalar(x: Array) -> Any:
 class LoopStatements(StatementWriter):
     """Statements, with inlined loops."""
 
-    def is_in_line(self, step: Step) -> bool:
+    def is_inlined(self, step: Step) -> bool:
         """Return True if a loop is short enough to inline, and not nested too deeply."""
         return (
             self.values.bodies is self.values.whole
@@ -115,7 +115,7 @@ class _Phase:
         self.kept = program.output_ids[first + count :]
         self.numbers: set[int] = set()
 
-    def in_turn(self, copies: bool) -> list[int]:
+    def double_buffered(self, copies: bool) -> list[int]:
         """Return the indices of the carries that are double-buffered; see Note [Two arrays in
         turn].
 
@@ -286,26 +286,26 @@ class _LoopWriter:
             elif not self.asks:  # slices only if profitable
                 slices = [i for i in phase.others if is_counted(program.avals[i])]
                 found = carried_numbers(program, [*given, *slices], phase.inputs, phase.outputs)
-                given += [i for i in slices if i in asked_of(program, found)]
+                given += [i for i in slices if i in read_as_numbers(program, found)]
             phase.numbers = carried_numbers(program, given, phase.inputs, phase.outputs)
             kept.append([i in phase.numbers for i in phase.kept])
             asked = {
-                *asked_of(program, phase.numbers),
+                *read_as_numbers(program, phase.numbers),
                 *phase.numbers.intersection((*phase.outputs, *phase.kept)),
             }
             needed.update([place for place, i in enumerate(phase.constants) if i in asked])
         if self.asks:
             ask = self.step.bodies[0].program
             ids = ask.input_ids
-            found = set(self.ask_numbers())
-            asked = asked_of(ask, found)
+            found = set(self.condition_numbers())
+            asked = read_as_numbers(ask, found)
             needed.update([place for place in range(self.order.constants) if ids[place] in asked])
         avals = self.phases[0].plan.program.avals
         for place in sorted(needed):
             kind = "bool" if avals[self.phases[0].constants[place]].dtype.kind == "b" else "int"
             self.twins[place] = self.assigned(f"{kind}({self.fixed[place]})")
 
-    def ask_numbers(self) -> set[int]:
+    def condition_numbers(self) -> set[int]:
         """Return the variables of the condition that are Python numbers."""
         ask, phase = self.step.bodies[0].program, self.phases[0]
         count = self.order.constants
@@ -396,13 +396,13 @@ class _LoopWriter:
         if dead:
             self.add(f"    del {', '.join(dict.fromkeys(dead))}")
 
-    def in_turn(
+    def double_buffered(
         self, phase: _Phase, copies: bool
     ) -> tuple[dict[int, tuple[str, str]], dict[int, str]]:
         """Write the buffers of double-buffered carries; returns names of buffers and targets."""
         spares: dict[int, tuple[str, str]] = {}
         targets: dict[int, str] = {}
-        for j in phase.in_turn(copies):
+        for j in phase.double_buffered(copies):
             home = phase.home(phase.first + j)
             if home is not None and home not in targets:
                 spares[j] = (self.new("b"), self.new("l"))
@@ -439,7 +439,7 @@ class _LoopWriter:
         """Write a ``for`` statement over slices; returns the names of the results."""
         (phase,), (carry,), (reverse,) = self.phases, carries, self.order.reverse
         program = phase.plan.program
-        spares, targets = self.in_turn(phase, copies=True)
+        spares, targets = self.double_buffered(phase, copies=True)
         walks: list[tuple[str, str]] = []
         slices: list[str] = []
         for i, array in zip(phase.others, arrays, strict=True):
@@ -496,7 +496,7 @@ class _LoopWriter:
         for number, (phase, carry) in enumerate(zip(self.phases, carries, strict=True)):
             if self.asks and not number:
                 continue
-            spares, targets = self.in_turn(phase, copies=False)
+            spares, targets = self.double_buffered(phase, copies=False)
             slices: list[str] = []
             walks: list[tuple[str, str]] = []
             for rows in kept:
@@ -536,7 +536,7 @@ class _LoopWriter:
         goes_on = self.asked(carry)
         if loop.gives or len(self.phases) > 1:
             kept.append(self.rows(phase, reverse=False))
-        spares, targets = self.in_turn(phase, copies=False)
+        spares, targets = self.double_buffered(phase, copies=False)
         steps = self.new("t") if loop.most is not None else ""
         if steps:
             self.add(f"{steps} = 0")
@@ -568,7 +568,7 @@ class _LoopWriter:
         """Write the first evaluation of the condition; returns the name of its result."""
         plan, phase = self.step.bodies[0], self.phases[0]
         ids, count = plan.program.input_ids, self.order.constants
-        found = self.ask_numbers()
+        found = self.condition_numbers()
         inner = LoopStatements(
             plan,
             dict(zip(ids, [*self.fixed, *carry], strict=True)),

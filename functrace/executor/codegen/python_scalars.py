@@ -132,7 +132,7 @@ def carried_numbers(
         mine = left
 
 
-def asked_of(program: Program, found: set[int]) -> set[int]:
+def read_as_numbers(program: Program, found: set[int]) -> set[int]:
     """Return the variables that an operation reads as Python numbers."""
     read: set[int] = set()
     for k, _ in program.schedule:

@@ -20,7 +20,7 @@ from functrace.executor.codegen.python_scalars import Range, is_float_of_number,
 from functrace.executor.kernels import (
     KERNELS,
     OPERATORS,
-    read_as_laid_out,
+    layout_sensitive,
     scalar_operator,
     spelled_literal,
     spelled_target,
@@ -175,7 +175,7 @@ class StatementWriter(ABC):
             for i in step.dies
             if not names[i].startswith("k") and names[i] not in self.lent
         ]
-        if type(step.structure) is Loop and self.is_in_line(step):
+        if type(step.structure) is Loop and self.is_inlined(step):
             return self.loop(step, step.structure, dead)
         if k in self.numbers:
             given = [self.exact(i) for i in operands]
@@ -230,7 +230,7 @@ class StatementWriter(ABC):
             return f"{bind_value(run)}({', '.join(arguments)})"
         kernel = KERNELS.get(primitive)
         if kernel is not None and (
-            primitive is not broadcast_to_p or k not in self._read_as_laid_out
+            primitive is not broadcast_to_p or k not in self._layout_sensitive
         ):
             return kernel(params).spell(arguments, bind_value)
         static = tuple([bind_value(p) for p in params])
@@ -239,8 +239,8 @@ class StatementWriter(ABC):
         )
 
     @cached_property
-    def _read_as_laid_out(self) -> set[int]:
-        return read_as_laid_out(self.plan.program)
+    def _layout_sensitive(self) -> set[int]:
+        return layout_sensitive(self.plan.program)
 
     @cached_property
     def _spread(self) -> dict[int, ParallelUfunc]:
@@ -289,7 +289,7 @@ class StatementWriter(ABC):
     # -- loops ---------------------------------------------------------------------------------
 
     @abstractmethod
-    def is_in_line(self, step: Step) -> bool:
+    def is_inlined(self, step: Step) -> bool:
         """Return True if a loop is inlined, not called with functions for its bodies."""
 
     @abstractmethod

@@ -68,7 +68,7 @@ def spread_operations(program: Program) -> dict[int, ParallelUfunc]:
         50 ns per operation of a program without large arrays.
     """
     least = LEAST_BYTES // MUCH
-    are_large = any(_is_known(aval) and aval.nbytes >= least for aval in set(program.avals))
+    are_large = any(_is_concrete(aval) and aval.nbytes >= least for aval in set(program.avals))
     if not are_large or not program.kinds.isdisjoint(SPINNING):
         return {}
     made: dict[int, ParallelUfunc] = {}
@@ -109,12 +109,12 @@ def spread_ufunc(
 def _are_large(ufunc: np.ufunc, avals: Sequence[ShapeDtype]) -> bool:
     slow = SLOW.get(ufunc, "")
     factors = [MUCH if aval.dtype.char in slow else 1 for aval in avals]
-    return all(map(_is_known, avals)) and any(
+    return all(map(_is_concrete, avals)) and any(
         f * x.nbytes >= LEAST_BYTES for f, x in zip(factors, avals, strict=True)
     )
 
 
-def _is_known(aval: ShapeDtype) -> bool:
+def _is_concrete(aval: ShapeDtype) -> bool:
     """Return True if all sizes are known."""
     return all(type(n) is int for n in aval.shape)
 

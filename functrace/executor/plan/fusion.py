@@ -33,7 +33,7 @@ from functrace.executor.parallel.threads import THREADS
 from functrace.executor.plan.order import in_least_cache
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, Rewrite, output_avals
-from functrace.ir.primitive import SubPrograms, ReplacingJvp, AccumulatingTranspose, Primitive
+from functrace.ir.primitive import AccumulatingTranspose, Primitive, ReplacingJvp, SubPrograms
 from functrace.ir.program import Program
 from functrace.ir.structures import FusionGroup, Lowering
 from functrace.ir.tape import Spec
@@ -458,7 +458,7 @@ class _GroupBuilder:
         shown: list[int] = []
         later: list[int] = []
         for k in reversed(self.order):
-            if k in read and k not in outputs and self._is_had_later(k, readers[k], inside, read):
+            if k in read and k not in outputs and self._is_recomputed(k, readers[k], inside, read):
                 later.append(k)
                 read.discard(k)
                 read.update(i for i in ops[k][1] if i in inside)
@@ -484,7 +484,7 @@ class _GroupBuilder:
             later,
         )
 
-    def _is_had_later(
+    def _is_recomputed(
         self, k: int, readers: Sequence[int], inside: set[int], read: set[int]
     ) -> bool:
         """Return True if the readers outside should recompute a variable: from fewer bytes, or from

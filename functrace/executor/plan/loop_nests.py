@@ -82,7 +82,7 @@ class LoopNest(NamedTuple):
     statements: tuple[Statement, ...]
 
 
-Part: TypeAlias = "Nest | Step"
+Part: TypeAlias = "LoopNest | Step"
 
 
 def nests_of(plan: Plan) -> Iterator[Part]:

@@ -32,7 +32,7 @@ from functrace.executor.policy import NUMPY_POLICY, Policy
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
 from functrace.ir.structures import FusionGroup, Loop, Structure
-from functrace.ir.unknown import SymbolicNumber
+from functrace.ir.symbolic_numbers import SymbolicNumber
 from functrace.locks import cached_property
 from functrace.passes import PIPELINE, optimized
 

@@ -120,11 +120,11 @@ def snapshot(x: Tracer, values: ArrayLike) -> np.ndarray[Any, Any]:
         stand_in = renewed(x)
         stand_in._view = SharedView(x, "np.asarray")
         x._recording.views.watch(stand_in)
-        weakref.finalize(array, _let_go, stand_in).atexit = False
+        weakref.finalize(array, _keep_alive, stand_in).atexit = False
     return array
 
 
-def _let_go(_stand_in: Tracer) -> None:
+def _keep_alive(_stand_in: Tracer) -> None:
     """Do nothing: a finalizer calls this, and keeps its argument alive until then."""
 
 

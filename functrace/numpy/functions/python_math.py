@@ -23,7 +23,7 @@ from functrace.numpy.arrays.traced_number import TracedNumber, as_number
 from functrace.numpy.protocol.operands import Arrayed, Operand, holds_tracer
 from functrace.numpy.protocol.tables import FUNCTIONS
 from functrace.tracing.tracer import Tracer
-from functrace.tracing.values import known_value
+from functrace.tracing.values import concrete_value
 
 
 def _log(x: Operand, base: Operand | None = None) -> Any:
@@ -157,7 +157,7 @@ def _known(x: object) -> Any:
         return None if None in found else found
     if isinstance(x, TracedNumber):
         return None
-    value = known_value(x)
+    value = concrete_value(x)
     return value.item() if isinstance(x, Tracer) and value is not None else value
 
 

@@ -23,7 +23,7 @@ from functrace.numpy.protocol.sparse_operands import WAY_OUT, is_of_sparse
 from functrace.numpy.protocol.tables import FUNCTIONS, OR_LIFT, function_name
 from functrace.source import OWN_AND_NUMPYS, PACKAGE_PREFIX, Source, is_users, user_frame
 from functrace.tracing.tracer import Tracer, leaked
-from functrace.tracing.values import is_known
+from functrace.tracing.values import is_concrete
 
 _ITSELF = (
     "leave it out: a traced value is an array already; functrace.primitive or "
@@ -113,7 +113,7 @@ _TARGET = (
 def plain_values(x: Tracer) -> str:
     """Return the advice on reading the concrete value, if possible."""
     recording = x._recording
-    if recording.closed or recording.values.asked is not None or is_known(recording, x._id):
+    if recording.closed or recording.values.asked is not None or is_concrete(recording, x._id):
         return "functrace.value(x) gives the plain values, functrace.stop_gradient(x) a constant"
     return (
         f"plain values are not known in {recording.owner}: return x, or let "

@@ -21,7 +21,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 
 from functrace.errors import UnsupportedFunctionError
-from functrace.later import LazyTable
+from functrace.lazy import LazyTable
 from functrace.numpy.protocol.foreign_names import SAVE, SAVED
 from functrace.ops.elementwise import logical_or, positive
 from functrace.tracing.tracer import Tracer

@@ -31,7 +31,7 @@ from functrace.ops.checks import require
 from functrace.ops.foreign import returned
 from functrace.ops.sampling import draw
 from functrace.tracing.tracer import Tracer
-from functrace.tracing.values import known_value, stages
+from functrace.tracing.values import concrete_value, stages
 from functrace.typing import Array
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def drawn(
     constants = [stop_gradient(x) if isinstance(x, Tracer) else x for x in parameters]
     if is_seed(state):
         return draw(distribution, shape, kind, state, *constants)  # type: ignore[arg-type]
-    known = [known_value(x) for x in constants]
+    known = [concrete_value(x) for x in constants]
     if any(x is None for x in known):
         raise ConcretizationError(
             f"{what} draws with an abstract parameter",

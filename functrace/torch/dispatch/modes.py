@@ -105,7 +105,7 @@ class ThreadModes:
             return beneath(run)
         operands = checked(op, operands)
         overload, args, kwargs = described(op, operands, params)
-        result = self.hand_on(ForwardedCall(overload, args, kwargs, run))
+        result = self.add_result(ForwardedCall(overload, args, kwargs, run))
         many = len(overload._schema.returns) > 1 or overload._schema.returns[0].type.startswith(
             "List"
         )
@@ -122,7 +122,7 @@ class ThreadModes:
         overload, args, kwargs = described(op, operands, params, in_place=True)
 
         def overwrite() -> None:
-            results_of(self.hand_on(ForwardedCall(overload, args, kwargs, run)), many=False)
+            results_of(self.add_result(ForwardedCall(overload, args, kwargs, run)), many=False)
 
         if self.is_beneath:
             overwrite()
@@ -141,7 +141,7 @@ class ThreadModes:
         if not self.modes:
             return beneath(run, writes=targets)
         overload, kwargs = out_overload(name, args, targets)
-        result = self.hand_on(ForwardedCall(overload, args, kwargs, run))
+        result = self.add_result(ForwardedCall(overload, args, kwargs, run))
         results_of(result, many=isinstance(out, tuple))
         if not self.is_beneath:
             for target in targets:
@@ -155,7 +155,7 @@ class ThreadModes:
         """Run an operation that is no op and is not in the graph: a query, a constant."""
         if not self.modes:
             return beneath(run)
-        return self.hand_on(
+        return self.add_result(
             ForwardedCall(overload_for(getattr(ops.aten, name), args, kwargs), args, kwargs, run)
         )
 
@@ -164,7 +164,7 @@ class ThreadModes:
         if not self.modes:
             return tensor._alias()
         made = results_of(
-            self.hand_on(
+            self.add_result(
                 ForwardedCall(ops.aten.detach.default, (tensor,), {}, tensor._alias, types)
             ),
             many=False,
@@ -184,7 +184,7 @@ class ThreadModes:
 
     # -- the modes ---------------------------------------------------------------------------------
 
-    def hand_on(self, call: ForwardedCall) -> Any:
+    def add_result(self, call: ForwardedCall) -> Any:
         """Call the handler of the innermost mode.
 
         Raises:
@@ -213,7 +213,7 @@ class ThreadModes:
             )
         known.types = ()
         if self.modes:
-            return self.hand_on(known)
+            return self.add_result(known)
         written = [
             value
             for argument, value in bound(overload, args, kwargs)

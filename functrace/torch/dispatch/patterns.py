@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.unknown import Comparisons, SymbolicNumber
+from functrace.ir.symbolic_numbers import Comparisons, SymbolicNumber
 
 _OPEN = object()
 """Placeholder in a key for an arbitrary number."""

@@ -26,7 +26,7 @@ from functrace.executor.plan.fusion import FEWEST_BLOCKS
 from functrace.ir.aval import ShapeDtype, broadcast_shapes
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Program
-from functrace.ir.unknown import NeedsConcreteNumber
+from functrace.ir.symbolic_numbers import NeedsConcreteNumber
 from functrace.ops.elementwise import Elementwise
 from functrace.ops.indexing import ARRAY
 from functrace.torch import errors

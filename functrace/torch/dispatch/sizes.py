@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.filling import ProgramTemplate, filling
-from functrace.ir.unknown import NeedsConcreteNumber, Comparison
+from functrace.ir.symbolic_numbers import Comparison, NeedsConcreteNumber
 from functrace.specialize import Guard, Miss, Specialization, Table
 from functrace.torch.dispatch.derivation import Case, Move, derive
 from functrace.torch.dispatch.patterns import Pattern
@@ -144,7 +144,7 @@ class SymbolicDerivation(Specialization):
             if derivation.computing is not None:
                 runner = Runner(derivation.computing)
                 self.computing = ProgramTemplate(runner.flat)
-                self.pullback = Pullback(runner, derivation) if self.computing.is_known else None
+                self.pullback = Pullback(runner, derivation) if self.computing.is_concrete else None
 
     def outputs(self, case: Case, given: Sequence[Any]) -> tuple[ShapeDtype, ...]:
         """Return the avals of the results for given sizes."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ir.unknown import computed
+from functrace.ir.symbolic_numbers import computed
 from functrace.ops import elementwise as ew
 from functrace.ops import reductions as core
 from functrace.ops.indexing import index_static

@@ -40,7 +40,7 @@ from functrace.torch.tensors.orders import copied
 from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.steps import Step
 from functrace.tracing import Tracer
-from functrace.tracing.binding import STARTED, recorder
+from functrace.tracing.binding import STARTED, recording_serial
 from functrace.typing import Array
 
 if TYPE_CHECKING:
@@ -662,7 +662,7 @@ def refuse_outside(tensor: Tensor, value: Tracer) -> None:
     Raises:
         LostGradientError: the tensor would keep the traced value after the recording has ended.
     """
-    counter, began = tensor._counter, recorder(value)
+    counter, began = tensor._counter, recording_serial(value)
     if MODES.begun is not None:
         began = min(began, MODES.begun)
     if counter is not UNVERSIONED and counter[1] < began:

@@ -287,7 +287,7 @@ def test_what_transforms_make_of_constants_is_not_compared(monkeypatch: pytest.M
 
 
 def test_nothing_is_compared_where_nothing_is_read() -> None:
-    from functrace.api.capture.closures import reads_of, things_named
+    from functrace.api.capture.closures import reachable_objects, reads_of
 
     unused = np.ones(3)
 
@@ -295,7 +295,7 @@ def test_nothing_is_compared_where_nothing_is_read() -> None:
         return x * 2.0
 
     assert reads_of(f, "f", ()) is None
-    assert things_named(f, np.ndarray) == []
+    assert reachable_objects(f, np.ndarray) == []
     assert unused.sum() == 3.0
 
 

@@ -127,7 +127,7 @@ def test_operands_that_are_converted_as_the_plan_says_give_the_reference(
     primitive: Primitive,
 ) -> None:
     rng, checked = np.random.default_rng(0), 0
-    is_known = isinstance(primitive.eval, np.ufunc) or primitive in DTYPES
+    is_concrete = isinstance(primitive.eval, np.ufunc) or primitive in DTYPES
     for kinds in combinations(primitive):
         program = program_of(primitive, kinds)
         if program is None:
@@ -150,7 +150,7 @@ def test_operands_that_are_converted_as_the_plan_says_give_the_reference(
             operands = [
                 given[i] if x is None else x for i, x in zip(read, found.numbers, strict=True)
             ]
-            if is_known:
+            if is_concrete:
                 operands = [
                     np.asarray(x).astype(d)[()] for x, d in zip(operands, found.dtypes, strict=True)
                 ]

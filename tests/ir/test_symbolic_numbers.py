@@ -15,7 +15,13 @@ import pytest
 import functrace as ft
 from functrace.ir.aval import ShapeDtype, broadcast_shapes
 from functrace.ir.filling import ProgramTemplate, filling
-from functrace.ir.unknown import MOST_QUESTIONS, NeedsConcreteNumber, Comparisons, computed, reading
+from functrace.ir.symbolic_numbers import (
+    MOST_QUESTIONS,
+    Comparisons,
+    NeedsConcreteNumber,
+    computed,
+    reading,
+)
 from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.elementwise import mul, power
 from functrace.ops.shaping import broadcast_to
@@ -134,7 +140,7 @@ def test_a_derivative_by_unknown_sizes_is_that_by_known_ones() -> None:
     questions = Comparisons()
     unknown = backward_of((questions.size(0, 4), 1, questions.size(1, 6)), questions.number(2, 2.5))  # type: ignore[arg-type]
     template = ProgramTemplate(unknown)
-    assert not template.is_known
+    assert not template.is_concrete
     for given in ([4, 6, 2.5], [7, 2, -0.5], [2, 30, 4.0]):
         assert questions.fit(given)
         assert template.fill(given) == backward_of((given[0], 1, given[1]), given[2])

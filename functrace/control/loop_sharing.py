@@ -2,7 +2,7 @@
 
 The reverse derivative of a `while_loop` is a separate operation, which starts with the same loop
 (Note [A trip and its phases] in control/while_trips.py). If a program has both the loop and such an
-operation, `walk_once` makes the first keep the residuals of each step in a growing list, besides
+operation, `share_forward_loops` makes the first keep the residuals of each step in a growing list, besides
 its carry, and makes the second start from that list.
 
 Note [Rows]
@@ -26,7 +26,7 @@ from functrace.control.while_loop import bodies_that_run, while_p
 from functrace.control.while_trips import Trip
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, Rewrite, holds_kept, inline, output_avals
-from functrace.ir.primitive import SubPrograms, Primitive, absent
+from functrace.ir.primitive import Primitive, SubPrograms, absent
 from functrace.ir.program import Program
 from functrace.ir.structures import Loop, Lowering
 from functrace.typing import Array
@@ -38,7 +38,7 @@ ROWS = ShapeDtype((0,), np.dtype(bool))
 """Placeholder aval of rows; see Note [Rows]."""
 
 
-def walk_once(program: Program) -> Program:
+def share_forward_loops(program: Program) -> Program:
     """Share forward loops between primal and derivative; returns an equal program, to be run.
 
     Cost:

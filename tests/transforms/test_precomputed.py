@@ -6,7 +6,7 @@ import numpy as np
 
 import functrace as ft
 from functrace.transforms import grad_program, jvp_program
-from functrace.transforms.given import with_given, without_given
+from functrace.transforms.precomputed import with_given, without_given
 from tests.transforms.programs import X, assert_close
 
 
