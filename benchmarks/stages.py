@@ -48,7 +48,7 @@ def best(run: Callable[[], Any]) -> tuple[float, Any]:
 def record() -> ft.Program:
     with ArrayRecording("stages") as recording:
         out = chain(recording.new_input(ft.ShapeDtype(X.shape), X))
-        return recording.program((out._id,))
+        return recording.program((out.ft_variable,))
 
 
 def forget(program: ft.Program) -> ft.Program:

@@ -10,7 +10,6 @@ Layer: 5.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -76,7 +75,7 @@ def _without_repeats(program: Program, operands: Sequence[Any]) -> tuple[Program
     """
     places: dict[Any, int] = {}
     chosen = [
-        places.setdefault((x._recording, x._id) if isinstance(x, Tracer) else k, k)
+        places.setdefault((x.ft_recording, x.ft_variable) if isinstance(x, Tracer) else k, k)
         for k, x in enumerate(operands)
     ]
     if len(places) == len(operands):

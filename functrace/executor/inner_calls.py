@@ -21,7 +21,6 @@ Layer: 7.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -91,7 +90,7 @@ class CallableProgram:
             operands.append(value)
             if isinstance(value, Tracer):
                 traced |= 1 << place
-                recording = value._recording
+                recording = value.ft_recording
                 if newest is None or recording.serial > newest.serial:
                     newest = recording
             elif not isinstance(value, (np.ndarray, np.generic)):  # (faster than a union type)
@@ -145,7 +144,11 @@ def fresh(value: Any) -> Any:
     """Return a result with a new handle, or in new memory, so that in-place changes do not affect
     other results.
     """
-    return value._recording.handle(value._id) if isinstance(value, Tracer) else np.copy(value)
+    return (
+        value.ft_recording.handle(value.ft_variable)
+        if isinstance(value, Tracer)
+        else np.copy(value)
+    )
 
 
 def _is_callable(program: Program) -> bool:

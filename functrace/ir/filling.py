@@ -21,11 +21,11 @@ def filling(param: object) -> Filling | None:
     """Return the function that substitutes numbers into a param or aval; None if it has no symbols.
 
     Raises:
-        NotKnown: for sub-programs.
+        NeedsConcreteNumber: for sub-programs.
 
     Example:
-        >>> from functrace.ir.symbolic_numbers import Questions
-        >>> n = Questions().size(0, 5)
+        >>> from functrace.ir.symbolic_numbers import Comparisons
+        >>> n = Comparisons().size(0, 5)
         >>> fill = filling((2 * n, (n, None)))
         >>> fill([7])
         (14, (7, None))
@@ -69,7 +69,7 @@ class ProgramTemplate:
         program: the program; operands and last uses are computed once for all instances.
 
     Raises:
-        NotKnown: if an operation has a sub-program.
+        NeedsConcreteNumber: if an operation has a sub-program.
     """
 
     __slots__ = ("_avals", "_literals", "_ops", "is_concrete", "program")

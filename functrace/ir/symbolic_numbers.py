@@ -7,7 +7,7 @@ a guard (`Comparisons`): the program is valid for all numbers with the same resu
 read nothing else of them. A use that cannot be recorded, such as a size that NumPy itself reads,
 raises `NeedsConcreteNumber`.
 
-    >>> guards = Questions()
+    >>> guards = Comparisons()
     >>> n = guards.size(0, 12)  # some size, 12 for example
     >>> n * 2 > 10  # recorded as a guard
     True
@@ -23,7 +23,6 @@ Layer: 0.
 """
 
 # The functions below the class belong to it.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -132,7 +131,7 @@ class SymbolicNumber:
         is_size: see Note [Sizes are not 0 or 1].
     """
 
-    __slots__ = ("_example", "_function", "_is_size", "_operands", "_questions")
+    __slots__ = ("comparisons", "example", "function", "is_size", "operands")
 
     def __init__(
         self,
@@ -144,17 +143,17 @@ class SymbolicNumber:
     ) -> None:
         if type(example) is not int and type(example) is not float:
             raise NeedsConcreteNumber
-        self._questions, self._example, self._function, self._operands = (
+        self.comparisons, self.example, self.function, self.operands = (
             questions,
             example,
             function,
             operands,
         )
-        self._is_size = is_size
+        self.is_size = is_size
 
     @property
     def __class__(self) -> type:  # so that `isinstance` sees a number
-        return type(self._example)
+        return type(self.example)
 
     @__class__.setter
     def __class__(self, kind: type) -> NoReturn:
@@ -164,22 +163,22 @@ class SymbolicNumber:
 
     def _computed(self, function: Callable[..., Any], *operands: object) -> Any:
         if all(type(x) in (int, float, SymbolicNumber) for x in operands):
-            return self._questions.compute(function, *operands)
+            return self.comparisons.compute(function, *operands)
         raise NeedsConcreteNumber
 
     def _asked(self, relation: Callable[[Any, Any], bool], a: object, b: object) -> bool:
         if type(b) in (int, float, bool, SymbolicNumber):
-            return self._questions.ask(relation, a, b)
+            return self.comparisons.ask(relation, a, b)
         raise NeedsConcreteNumber
 
     # -- comparisons ---------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> bool:
-        if other is self and type(self._example) is int:
+        if other is self and type(self.example) is int:
             return True
-        if self._is_size and (
+        if self.is_size and (
             (type(other) is int and 0 <= other <= 1)
-            or (type(other) is SymbolicNumber and other._is_size)
+            or (type(other) is SymbolicNumber and other.is_size)
         ):
             return False
         if type(other) not in (int, float, bool, SymbolicNumber):
@@ -264,14 +263,14 @@ class SymbolicNumber:
         raise NeedsConcreteNumber
 
     def __getattr__(self, name: str) -> NoReturn:
-        if hasattr(self._example, name):
+        if hasattr(self.example, name):
             raise NeedsConcreteNumber
-        raise AttributeError(f"{type(self._example).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(f"{type(self.example).__name__!r} object has no attribute {name!r}")
 
     def __repr__(self) -> str:
-        if self._function is None:
-            return f"n{self._operands[0]}"
-        return f"{self._function.__name__}({', '.join(map(repr, self._operands))})"
+        if self.function is None:
+            return f"n{self.operands[0]}"
+        return f"{self.function.__name__}({', '.join(map(repr, self.operands))})"
 
 
 def _divide(a: float, b: float) -> float:
@@ -291,7 +290,7 @@ def _name(x: object) -> Any:
 
 
 def _example(x: object) -> Any:
-    return x._example if type(x) is SymbolicNumber else x
+    return x.example if type(x) is SymbolicNumber else x
 
 
 def reading(value: object) -> Callable[[Sequence[Any]], Any]:
@@ -299,13 +298,13 @@ def reading(value: object) -> Callable[[Sequence[Any]], Any]:
     an input.
 
     Example:
-        >>> n = Questions().size(0, 5)
+        >>> n = Comparisons().size(0, 5)
         >>> reading(2 * n)([7])
         14
     """
     if type(value) is not SymbolicNumber:
         return lambda given: value
-    function, operands = value._function, value._operands
+    function, operands = value.function, value.operands
     if function is None:
         return operator.itemgetter(operands[0])
     parts = [reading(x) for x in operands]
@@ -319,5 +318,5 @@ def computed(function: Callable[..., Any], *numbers: object) -> Any:
     """Apply a pure function to numbers that may be symbolic."""
     for x in numbers:
         if type(x) is SymbolicNumber:
-            return x._questions.compute(function, *numbers)
+            return x.comparisons.compute(function, *numbers)
     return function(*numbers)

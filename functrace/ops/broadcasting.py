@@ -27,7 +27,7 @@ class Elementwise(Primitive):
         newest = None
         for value in operands:
             if isinstance(value, Tracer):
-                recording = value._recording
+                recording = value.ft_recording
                 if newest is None or recording.serial > newest.serial:
                     newest = recording
         if newest is None:

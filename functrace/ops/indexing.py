@@ -105,7 +105,7 @@ def _target_of_unknown(
     """Return the shape of an indexing result with symbolic sizes or positions, without NumPy.
 
     Raises:
-        NotKnown: if the index needs concrete numbers: a slice from or beyond the end, or with a
+        NeedsConcreteNumber: if the index needs concrete numbers: a slice from or beyond the end, or with a
             partial negative step.
     """
     found: list[int] = []

@@ -228,7 +228,7 @@ def filled(beside: Value, shape: Shape, dtype: DTypeLike, value: Value = 0) -> A
     """Return an array filled with one number, recorded with ``beside``: it takes no memory."""
     if not isinstance(beside, Tracer):
         return np.full(shape, value, dtype)
-    return filled_in(claimed(beside._recording), shape, np.dtype(dtype), value)
+    return filled_in(claimed(beside.ft_recording), shape, np.dtype(dtype), value)
 
 
 def filled_in(recording: Recording, shape: Shape, dtype: np.dtype[Any], value: Value) -> Any:

@@ -118,7 +118,7 @@ def plainly(what: str, f: Function, *xs: Numbers) -> Any:
     """Call a function on plain arrays; return the concrete values of its results and captures."""
     with ArrayRecording(what, scope=BODY):
         leaves, tree = flatten(f(*xs))
-        values = [leaf._concrete() if isinstance(leaf, Tracer) else leaf for leaf in leaves]
+        values = [leaf.ft_concrete() if isinstance(leaf, Tracer) else leaf for leaf in leaves]
         return unflatten(
             tree, [np.array(x)[()] if isinstance(x, np.ndarray) else x for x in values]
         )

@@ -30,7 +30,6 @@ Layer: 1.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -101,7 +100,7 @@ def bind(primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...
     newest = None
     for value in operands:
         if isinstance(value, Tracer):
-            recording = value._recording
+            recording = value.ft_recording
             if newest is None or recording.serial > newest.serial:
                 newest = recording
     if newest is None:
@@ -128,15 +127,21 @@ def _innermost_body() -> Recording | None:
 def recording_serial(tracer: Tracer) -> int:
     """Return the serial of the recording that records an operation on a tracer, or the body's."""
     body = _innermost_body()
-    return tracer._recording.serial if body is None else max(tracer._recording.serial, body.serial)
+    return (
+        tracer.ft_recording.serial if body is None else max(tracer.ft_recording.serial, body.serial)
+    )
 
 
 def renewed(tracer: Tracer) -> Any:
     """Return a writable handle of a value in the innermost body or mapped function: a copy."""
-    recording, home = tracer._recording, INNERMOST.get()
+    recording, home = tracer.ft_recording, INNERMOST.get()
     if home is None or home.serial < recording.serial:
         home = recording
-    return recording.handle(tracer._id) if home is recording else home.handle(home.capture(tracer))
+    return (
+        recording.handle(tracer.ft_variable)
+        if home is recording
+        else home.handle(home.capture(tracer))
+    )
 
 
 def check_writable(tracer: Tracer) -> None:
@@ -149,9 +154,9 @@ def check_writable(tracer: Tracer) -> None:
     scope = INNERMOST.get()
     if scope is None:
         return
-    recording = tracer._recording
+    recording = tracer.ft_recording
     outside = {} if scope.entered is None else scope.entered.outside
-    if recording.serial < scope.serial and tracer._id < outside.get(recording, math.inf):
+    if recording.serial < scope.serial and tracer.ft_variable < outside.get(recording, math.inf):
         what = "a value that was traced outside of it"
     elif any(tracer is argument for argument in scope.arguments):
         what = "its argument"
@@ -159,7 +164,7 @@ def check_writable(tracer: Tracer) -> None:
         return
     raise CapturedArrayError(
         f"{scope.owner} writes into {what}, but is recorded once, however often it runs",
-        made=recording.source(tracer._id),
+        made=recording.source(tracer.ft_variable),
         fix="write into a copy (x = x.copy()) and return that: in the carry of scan, as a result "
         "of the function",
     )

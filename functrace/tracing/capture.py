@@ -19,7 +19,6 @@ Layer: 1.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -153,20 +152,20 @@ def capture(recording: Recording, value: Value) -> int:
     """Return the variable of a recording for an outer value: an outer tracer or an array."""
     if recording.closed:
         raise ended(recording.owner)
-    variables = (recording._captures or recording.captures).variables
+    variables = (recording.captures_if_any or recording.captures).variables
     if isinstance(value, Tracer):
-        outer = value._recording
+        outer = value.ft_recording
         recording.makes_arrays = (
             recording.makes_arrays or outer.makes_arrays
         )  # arrays made from its values may be kept
         if outer.closed:
-            return capture(recording, value._concrete())
-        key = (outer, value._id)
+            return capture(recording, value.ft_concrete())
+        key = (outer, value.ft_variable)
         found = variables.get(key)
         if found is None:
             # An in-place operation may move a user's handle to another variable, but not a
             # transform's.
-            kept = value if outer.positions is None else outer.handle(value._id)
+            kept = value if outer.positions is None else outer.handle(value.ft_variable)
             found = variables[key] = (_hold(recording, kept, value.aval), None)
         return found[0]
     if not isinstance(value, np.ndarray):

@@ -9,7 +9,6 @@ Layer: 1.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -94,8 +93,8 @@ def _attribute(results: Sequence[Any], position: Position) -> None:
     if position is None:
         return
     for value in results:
-        if isinstance(value, Tracer) and value._recording.positions is not None:
-            value._recording.positions[value._id] = position
+        if isinstance(value, Tracer) and value.ft_recording.positions is not None:
+            value.ft_recording.positions[value.ft_variable] = position
 
 
 def _now(frame: FrameType, _line: int) -> CurrentOperation | None:

@@ -20,7 +20,6 @@ Layer: 1.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -63,9 +62,23 @@ class Recording(Builder):
     """
 
     __slots__ = (
-        "_captures", "_values", "_views", "arguments", "closed", "entered", "handles", "held",
-        "inner", "is_certain",
-        "makes_arrays", "origins", "owner", "positions", "scope", "serial", "shadows",
+        "_values",
+        "_views",
+        "arguments",
+        "captures_if_any",
+        "closed",
+        "entered",
+        "handles",
+        "held",
+        "inner",
+        "is_certain",
+        "makes_arrays",
+        "origins",
+        "owner",
+        "positions",
+        "scope",
+        "serial",
+        "shadows",
     )  # fmt: skip
 
     tracer_class: ClassVar[type[Tracer]] = Tracer
@@ -99,7 +112,7 @@ class Recording(Builder):
         if keeps_source:
             OPENED[self.serial] = self
         self.positions: list[Position] | None = [] if keeps_source else None
-        self._captures: Captures | None = None
+        self.captures_if_any: Captures | None = None
         self._views: Views | None = None
         self._values: RecordedValues | None = None
         self.handles: Handles | None = None
@@ -123,9 +136,9 @@ class Recording(Builder):
     @property
     def captures(self) -> Captures:
         """Captured outer values."""
-        if self._captures is None:
-            self._captures = Captures()
-        return self._captures
+        if self.captures_if_any is None:
+            self.captures_if_any = Captures()
+        return self.captures_if_any
 
     @property
     def views(self) -> Views:
@@ -150,10 +163,10 @@ class Recording(Builder):
     def handle(self, variable: int) -> Any:
         """Return a tracer for a variable."""
         tracer = object.__new__(self.tracer_class)
-        tracer._recording = self
-        tracer._id = variable
+        tracer.ft_recording = self
+        tracer.ft_variable = variable
         aval = tracer.aval = self.avals[variable]
-        tracer._view = None
+        tracer.ft_view = None
         handles = self.handles
         if handles is not None and (aval.is_large or handles.of_all):
             handles.append(weakref.ref(tracer))
@@ -174,10 +187,10 @@ class Recording(Builder):
             if self.handles is None:
                 self.handles = Handles()
         tracer = _new(self.tracer_class)  # `handle`, inlined
-        tracer._recording = self
-        tracer._id = variable
+        tracer.ft_recording = self
+        tracer.ft_variable = variable
         tracer.aval = aval
-        tracer._view = None
+        tracer.ft_view = None
         handles = self.handles
         if handles is not None and (aval.is_large or handles.of_all):
             handles.append(weakref.ref(tracer))
@@ -190,8 +203,8 @@ class Recording(Builder):
     def operand(self, value: Any) -> tuple[int, Spec]:
         """Return the operand number and the spec of a value in this recording."""
         if isinstance(value, Tracer):
-            if value._recording is self:
-                return value._id, value.aval
+            if value.ft_recording is self:
+                return value.ft_variable, value.aval
         else:
             kind = value.__class__
             if kind in LITERALS:
@@ -208,12 +221,12 @@ class Recording(Builder):
         specs: tuple[Spec, ...]
         if len(operands) == 2:  # inlined: a loop over two operands costs 0.3 us more
             x, y = operands
-            if isinstance(x, Tracer) and x._recording is self:
-                i, p = x._id, x.aval
+            if isinstance(x, Tracer) and x.ft_recording is self:
+                i, p = x.ft_variable, x.aval
             else:
                 i, p = self.operand(x)
-            if isinstance(y, Tracer) and y._recording is self:
-                j, q = y._id, y.aval
+            if isinstance(y, Tracer) and y.ft_recording is self:
+                j, q = y.ft_variable, y.aval
             else:
                 j, q = self.operand(y)
             ids, specs = (i, j), (p, q)
@@ -243,10 +256,10 @@ class Recording(Builder):
             if may_fail:
                 raise_now(self, first)
             tracer = _new(self.tracer_class)
-            tracer._recording = self
-            tracer._id = first
+            tracer.ft_recording = self
+            tracer.ft_variable = first
             tracer.aval = aval
-            tracer._view = None
+            tracer.ft_view = None
             handles = self.handles
             if handles is not None and (aval.is_large or handles.of_all):
                 handles.append(weakref.ref(tracer))
@@ -282,7 +295,9 @@ class Recording(Builder):
         """Append a call of an inner transform's program; return tracers of its results."""
         ids = tuple(
             [
-                x._id if isinstance(x, Tracer) and x._recording is self else self.operand(x)[0]
+                x.ft_variable
+                if isinstance(x, Tracer) and x.ft_recording is self
+                else self.operand(x)[0]
                 for x in operands
             ]
         )
@@ -351,7 +366,7 @@ class Recording(Builder):
                 self.owner
             )  # (not `self`: that would be a cycle for the collector, at every call)
             self.operands, self.params = _NONE, _NONE
-        self._captures = self._values = self.handles = None
+        self.captures_if_any = self._values = self.handles = None
         if self._views is not None:
             self._views.references = []
         self.arguments = ()

@@ -9,7 +9,6 @@ Layer: 1.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -76,7 +75,7 @@ def release(
     ops = recording.columns
     handles = recording.handles
     shown = () if handles is None else handles.living()
-    live: set[int] = {*roots, *[tracer._id for tracer in shown]}
+    live: set[int] = {*roots, *[tracer.ft_variable for tracer in shown]}
     if handles is None or not handles.of_all:
         live.update([i for i in values if not recording.avals[i].is_large])
     reachable: set[int] = set()
@@ -165,13 +164,21 @@ def _tried(
         elif any(t is not None for t in dots):
             primitive.jvp(tuple(primals), tuple(outputs), tuple(dots), *params)  # type: ignore[operator]
         seen: set[int] = set()
-        stack = [value._id for value in linear.constants.values() if isinstance(value, Tracer)]
+        stack = [
+            value.ft_variable for value in linear.constants.values() if isinstance(value, Tracer)
+        ]
         while stack:
             i = stack.pop()
             if i >= 0 and i not in seen:
                 seen.add(i)
                 stack.extend(known.operands[i])
         return (
-            tuple([j for j, x in enumerate(primals) if isinstance(x, Tracer) and x._id in seen]),
-            tuple([j for j, x in enumerate(outputs) if x._id in seen]),
+            tuple(
+                [
+                    j
+                    for j, x in enumerate(primals)
+                    if isinstance(x, Tracer) and x.ft_variable in seen
+                ]
+            ),
+            tuple([j for j, x in enumerate(outputs) if x.ft_variable in seen]),
         )

@@ -7,7 +7,6 @@ Layer: 1.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -46,11 +45,11 @@ class Tracer:
         (np.float64(1.0), False)
     """
 
-    __slots__ = ("__weakref__", "_id", "_recording", "_view", "aval")
-    _recording: Recording
-    _id: int
+    __slots__ = ("__weakref__", "aval", "ft_recording", "ft_variable", "ft_view")
+    ft_recording: Recording
+    ft_variable: int
     aval: ShapeDtype
-    _view: Any
+    ft_view: Any
     is_number: ClassVar[bool] = False
     """True if it represents a Python number, not an array or a NumPy scalar."""
 
@@ -69,11 +68,11 @@ class Tracer:
         """Number of axes."""
         return len(self.aval.shape)
 
-    def _concrete(self) -> Any:
+    def ft_concrete(self) -> Any:
         """Return the concrete value; raise if it is abstract."""
         value: Any = self
         while isinstance(value, Tracer):
-            value = value._recording.value(value._id)
+            value = value.ft_recording.value(value.ft_variable)
         return value
 
 
@@ -135,5 +134,5 @@ def ended(
 
 def leaked(tracer: Tracer) -> LeakedTracerError:
     """Return the error for a tracer that outlived its recording."""
-    recording = tracer._recording
-    return ended(recording.owner, tracer.aval, recording.source(tracer._id))
+    recording = tracer.ft_recording
+    return ended(recording.owner, tracer.aval, recording.source(tracer.ft_variable))

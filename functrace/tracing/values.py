@@ -14,7 +14,6 @@ Layer: 1.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -150,9 +149,9 @@ def _judged(recording: Recording) -> Evaluation:
                 unknown.add(k)
                 hidden.add(k)
             elif isinstance(value, Tracer):
-                if not is_concrete(value._recording, value._id):
+                if not is_concrete(value.ft_recording, value.ft_variable):
                     unknown.add(k)
-                if is_hidden(value._recording, value._id):
+                if is_hidden(value.ft_recording, value.ft_variable):
                     hidden.add(k)
     for k in new:
         if not unknown.isdisjoint(operands[k]):
@@ -182,7 +181,7 @@ def _plain(recording: Recording, operand: int) -> Any:
     """Return the concrete value of an operand, or ``None`` if it is abstract."""
     if operand < 0:
         return recording.literals[~operand]
-    return recording.handle(operand)._concrete() if is_concrete(recording, operand) else None
+    return recording.handle(operand).ft_concrete() if is_concrete(recording, operand) else None
 
 
 def evaluated(recording: Recording, variable: int, values: dict[int, Any] | None = None) -> Any:
@@ -238,9 +237,9 @@ def evaluated(recording: Recording, variable: int, values: dict[int, Any] | None
             if (
                 isinstance(found, Tracer)
                 and positions is not None
-                and found._recording.positions is not None
+                and found.ft_recording.positions is not None
             ):
-                found._recording.positions[found._id] = positions[
+                found.ft_recording.positions[found.ft_variable] = positions[
                     k
                 ]  # not the line that reads the value
         return result
@@ -277,15 +276,19 @@ def _free(
 
 def has_value(x: object) -> bool:
     """Return True if a concrete value is available; not for a mapped function's examples."""
-    return not isinstance(x, Tracer) or x._recording.closed or not is_hidden(x._recording, x._id)
+    return (
+        not isinstance(x, Tracer)
+        or x.ft_recording.closed
+        or not is_hidden(x.ft_recording, x.ft_variable)
+    )
 
 
 def concrete_value(x: object) -> Any:
     """Return the concrete value of something that may be traced; ``None`` if it is abstract."""
     if not isinstance(x, Tracer):
         return x
-    recording = x._recording
-    return x._concrete() if recording.closed or is_concrete(recording, x._id) else None
+    recording = x.ft_recording
+    return x.ft_concrete() if recording.closed or is_concrete(recording, x.ft_variable) else None
 
 
 def is_constant(x: Tracer, most: float = math.inf) -> bool:
@@ -316,7 +319,7 @@ def _depends(x: Tracer, *, through_integers: bool, most: float = math.inf) -> bo
     if x.is_number:
         return True
     seen: set[tuple[int, int]] = set()
-    todo: list[tuple[Recording, int]] = [(x._recording, x._id)]
+    todo: list[tuple[Recording, int]] = [(x.ft_recording, x.ft_variable)]
     while todo:
         recording, variable = todo.pop()
         if recording.closed and not recording.makes_arrays:
@@ -339,7 +342,7 @@ def _depends(x: Tracer, *, through_integers: bool, most: float = math.inf) -> bo
             if isinstance(value, Tracer):
                 if value.is_number:
                     return True
-                todo.append((value._recording, value._id))
+                todo.append((value.ft_recording, value.ft_variable))
         else:
             todo.extend([(recording, i) for i in operands if i >= 0])
     return False

@@ -4,7 +4,6 @@ Layer: 4.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -75,7 +74,7 @@ def operand_of(recording: Recording, value: Value | None, aval: ShapeDtype) -> i
 def take_residuals(recording: Recording) -> list[int]:
     """Turn captures from another recording into first inputs; return the captured variables."""
     captured = [k for k, value in recording.constants.items() if isinstance(value, Tracer)]
-    residuals = [recording.constants.pop(k)._id for k in captured]
+    residuals = [recording.constants.pop(k).ft_variable for k in captured]
     recording.inputs = [*captured, *recording.inputs]
     return residuals
 

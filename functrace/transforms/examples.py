@@ -23,7 +23,6 @@ Layer: 4.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -212,8 +211,8 @@ def _is_same_value(a: Value, b: Value) -> bool:
         return (
             isinstance(a, Tracer)
             and isinstance(b, Tracer)
-            and a._recording is b._recording
-            and a._id == b._id
+            and a.ft_recording is b.ft_recording
+            and a.ft_variable == b.ft_variable
         )
     return a is b or np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
@@ -279,7 +278,7 @@ class Examples:
             return evaluated(recording, variable)
         self.evaluate(recording, (variable,))
         value = self._current(variable)
-        plain = np.asarray(value._concrete() if isinstance(value, Tracer) else value)
+        plain = np.asarray(value.ft_concrete() if isinstance(value, Tracer) else value)
         if not len(plain):
             raise ConcretizationError(
                 f"a value is needed, but {recording.owner} has no examples",
@@ -376,9 +375,9 @@ class Examples:
         if (
             isinstance(found, Tracer)
             and recording.positions is not None
-            and found._recording.positions is not None
+            and found.ft_recording.positions is not None
         ):
-            found._recording.positions[found._id] = recording.positions[k]
+            found.ft_recording.positions[found.ft_variable] = recording.positions[k]
 
     def _judge(self, recording: Recording) -> None:
         """Find newly recorded variables that differ between examples."""

@@ -4,7 +4,6 @@ Layer: 4.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -81,8 +80,8 @@ def tangent_variable(recording: Recording, tangent: Any, aval: ShapeDtype) -> in
     if isinstance(tangent, Tracer):
         if tangent.aval is not aval:
             tangent = match_tangent(tangent, aval)
-        if isinstance(tangent, Tracer) and tangent._recording is recording:
-            return tangent._id
+        if isinstance(tangent, Tracer) and tangent.ft_recording is recording:
+            return tangent.ft_variable
     elif not np.any(tangent):
         return None
     return operand_of(recording, tangent, aval)

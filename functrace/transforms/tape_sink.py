@@ -8,7 +8,6 @@ Layer: 4.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -274,8 +273,8 @@ class TapeSink:
             if i < 0:
                 return literals[~i]
             found = captured[i]
-            if self.splits and isinstance(found, Tracer) and found._recording is self.known:
-                return second.handle(self._captured(found._id))
+            if self.splits and isinstance(found, Tracer) and found.ft_recording is self.known:
+                return second.handle(self._captured(found.ft_variable))
             return found
 
         pull_cotangents(

@@ -28,7 +28,6 @@ Layer: 4.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -308,10 +307,10 @@ def _recorded(
     tangent = tangent_variable(linear, dot, build.avals[result])
     if any(not isinstance(value, Tracer) for value in linear.constants.values()):
         return nothing()
-    captures = [value._id for value in linear.constants.values()]
+    captures = [value.ft_variable for value in linear.constants.values()]
     if tangent is None:
         return nothing() if captures else Template()
-    starts = {dots[i]._id: places[i] for i in dots}
+    starts = {dots[i].ft_variable: places[i] for i in dots}
     if tangent in starts:
         return nothing() if captures else Template(moves=True, alias=starts[tangent])
     cotangent = known.new_input(build.avals[result])
@@ -327,7 +326,7 @@ def _recorded(
         reached=dict.fromkeys(starts, reached),
     )
     slots = dict(places)
-    slots[result], slots[cotangent._id] = len(operands), len(operands) + 1
+    slots[result], slots[cotangent.ft_variable] = len(operands), len(operands) + 1
     numbers: list[Scalar | tuple[int]] = []
     constants: dict[int, Any] = {}
     pieces: list[TemplateOperation] = []
@@ -356,9 +355,9 @@ def _recorded(
         to.append(TemplateOperation(made, tuple(where), static, tape.avals[k]))
         return True
 
-    ahead = cotangent._id - result - 1
+    ahead = cotangent.ft_variable - result - 1
     for k in range(result + 1, len(known.primitives)):
-        if k == cotangent._id:
+        if k == cotangent.ft_variable:
             continue
         if known.primitives[k] is CONSTANT:
             constants[len(pieces)] = known.constants[k]
@@ -366,7 +365,7 @@ def _recorded(
         if not add(known, k, slots, pieces):
             return nothing()
     first = len(operands) + 2 + ahead
-    pushed = {i: slots[value._id] for i, value in captured.items()} | {
+    pushed = {i: slots[value.ft_variable] for i, value in captured.items()} | {
         i: first + place for i, place in starts.items()
     }
     for k in range(len(linear.primitives)):
@@ -378,10 +377,10 @@ def _recorded(
         return nothing()
     contributions: list[tuple[int, int, int]] = []
     for start, part, length in reached:
-        if not isinstance(part, Tracer) or part._recording is not known:
+        if not isinstance(part, Tracer) or part.ft_recording is not known:
             return nothing()
         contributions.append(
-            (starts[start], slots[part._id], length - result - 2)
+            (starts[start], slots[part.ft_variable], length - result - 2)
         )  # less the cotangent's own entry
     linear.close()
     known.close()

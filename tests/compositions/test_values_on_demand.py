@@ -152,7 +152,7 @@ def test_what_was_let_go_and_is_asked_for_is_evaluated_once_more_at_most(
         y = x
         for _ in range(100):
             y = bind(primitive, (y,)) * 0.5
-            made.append((y._recording, y._id - 1))
+            made.append((y.ft_recording, y.ft_variable - 1))
             if y[0] > 1e9:
                 break
         for where, variable in [*made, *reversed(made)]:  # past every handle

@@ -132,7 +132,7 @@ def backward_of(shape: Any, exponent: float) -> ft.Program:
     with ArrayRecording("example", keeps_source=False) as recording:
         x = recording.new_input(ShapeDtype(shape, np.float64))
         y = broadcast_to(mul(power(x, exponent), 2.0), (3, *shape))
-        program = recording.program((y._id,), name="example")
+        program = recording.program((y.ft_variable,), name="example")
     return backward_program(program)[0]
 
 

@@ -106,7 +106,7 @@ class Scene:
             constants = [
                 (
                     k,
-                    (v._recording.owner, v._id)
+                    (v.ft_recording.owner, v.ft_variable)
                     if isinstance(v, ft.Tracer)
                     else np.asarray(v).tobytes(),
                 )

@@ -293,7 +293,7 @@ def _small(rng: Any, a: Any) -> Any:
 
 
 @_in(WRITES)
-def _assign(rng: Any, a: Any, k: int) -> Step:
+def ft_assign(rng: Any, a: Any, k: int) -> Step:
     index, value = _index(rng, a.shape), _small(rng, a)
     return lambda env: env[k].__setitem__(index, value)
 

@@ -9,7 +9,6 @@ Layer: 8.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -190,11 +189,15 @@ def _is_same(a: Value, b: Value) -> bool:
         return (
             isinstance(a, Tracer)
             and isinstance(b, Tracer)
-            and a._recording is b._recording
-            and a._id == b._id
+            and a.ft_recording is b.ft_recording
+            and a.ft_variable == b.ft_variable
         )
     return np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
 def _fresh(value: Value) -> Any:
-    return value._recording.handle(value._id) if isinstance(value, Tracer) else np.array(value)[()]
+    return (
+        value.ft_recording.handle(value.ft_variable)
+        if isinstance(value, Tracer)
+        else np.array(value)[()]
+    )

@@ -265,8 +265,8 @@ def _input(recording: Recording, value: Any, array: Any, is_mapped: bool) -> Any
     else:
         tracer = recording.new_input(aval_of(value), array)
     if isinstance(value, np.ndarray) and (is_mapped or not value.flags.c_contiguous):
-        recording.views.layouts[tracer._id] = value.strides[is_mapped:]
-    recording.values.batches[tracer._id] = array
+        recording.views.layouts[tracer.ft_variable] = value.strides[is_mapped:]
+    recording.values.batches[tracer.ft_variable] = array
     return tracer
 
 

@@ -82,7 +82,7 @@ def trace(f: Callable[P, Any]) -> Callable[..., Program]:
                 tracers, leaves, strict=True
             ):  # the layout of a ShapeDtype is unknown
                 if isinstance(leaf, np.ndarray):
-                    recording.views.layouts[tracer._id] = leaf.strides
+                    recording.views.layouts[tracer.ft_variable] = leaf.strides
                     if not leaf.ndim:
                         new_array(tracer)
             return unflatten(treedef, tracers)
@@ -219,7 +219,7 @@ def value(x: T) -> T:
         [np.float64(3.0)]
     """
     return map_leaves(
-        lambda leaf: np.copy(leaf._concrete())[()] if isinstance(leaf, TracedArray) else leaf, x
+        lambda leaf: np.copy(leaf.ft_concrete())[()] if isinstance(leaf, TracedArray) else leaf, x
     )
 
 

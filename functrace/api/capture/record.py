@@ -113,7 +113,7 @@ class RecordedCall:
         try:
             args, kwargs = arguments(recording)
             result = call_recorded(recording, f, args, kwargs)
-            if recording._captures is not None:
+            if recording.captures_if_any is not None:
                 check_aliased(recording)
             if REFUSED:
                 forget_refusals()
@@ -129,8 +129,8 @@ class RecordedCall:
             leaves = wanted(recording, result)
         try:
             self.outputs = [
-                leaf._id
-                if type(leaf) is TracedArray and leaf._recording is recording
+                leaf.ft_variable
+                if type(leaf) is TracedArray and leaf.ft_recording is recording
                 else output_variable(recording, leaf)
                 for leaf in leaves
             ]
@@ -336,8 +336,8 @@ def output_variable(recording: Recording, leaf: object) -> int:
     """Return the variable of an output leaf; an untraced leaf becomes a captured value."""
     if isinstance(leaf, TracedNumber):
         leaf = leaf.strong()
-    if isinstance(leaf, TracedArray) and leaf._recording is recording:
-        return leaf._id
+    if isinstance(leaf, TracedArray) and leaf.ft_recording is recording:
+        return leaf.ft_variable
     if isinstance(leaf, NUMERIC):
         return recording.capture(
             leaf if isinstance(leaf, Tracer) else as_value(leaf, recording.owner)
@@ -394,8 +394,8 @@ def _own_tracers(recording: Recording, leaves: list[Any]) -> list[tuple[int, int
             leaf = leaves[k] = leaf.strong()
         elif isinstance(leaf, MaskedSelection) and leaf.key[0] is recording:
             leaf = leaves[k] = leaf.array()
-        if isinstance(leaf, TracedArray) and leaf._recording is recording:
-            own.append((k, leaf._id))
+        if isinstance(leaf, TracedArray) and leaf.ft_recording is recording:
+            own.append((k, leaf.ft_variable))
     return own
 
 
@@ -413,7 +413,7 @@ def add_input(recording: Recording, value: Value, leaf: object = None) -> Any:
     if type(value) is np.ndarray or isinstance(value, np.ndarray):
         tracer = recording.new_input(aval_of(value), held_array(value))
         if not value.flags.c_contiguous:
-            recording.views.layouts[tracer._id] = value.strides
+            recording.views.layouts[tracer.ft_variable] = value.strides
         return tracer
     tracer = recording.new_input(aval_of(value), value)
     return new_array(tracer) if isinstance(leaf, np.ndarray) else tracer

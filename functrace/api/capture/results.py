@@ -53,26 +53,27 @@ def origin_of(recording: Recording, leaf: object) -> MemoryOrigin:
     shared: tuple[MemoryOrigin, ...] | None = None
     while isinstance(root, Tracer):
         if isinstance(
-            root._recording, StaleRecording
+            root.ft_recording, StaleRecording
         ):  # the leaf itself may be no output of the program
-            root._recording.refuse()
-        if type(root._view) is SharedView:
-            if root._recording is recording:
+            root.ft_recording.refuse()
+        if type(root.ft_view) is SharedView:
+            if root.ft_recording is recording:
                 beside = [
-                    origin_of(recording, stand_in._view.base) for stand_in in root._view.stand_ins
+                    origin_of(recording, stand_in.ft_view.base)
+                    for stand_in in root.ft_view.stand_ins
                 ]
                 shared = tuple(
                     [one for origin in beside for one in (origin, *(origin.shared or ()))]
                 )
-                root = root._view.base  # another handle of the same result
+                root = root.ft_view.base  # another handle of the same result
             break
         base = base_of(root)
         if base is None:
             break
-        views.append(root._view)
+        views.append(root.ft_view)
         root = base
     place = next((k for k, argument in enumerate(recording.arguments) if argument is root), None)
-    is_own = isinstance(root, Tracer) and root._recording is recording and place is None
+    is_own = isinstance(root, Tracer) and root.ft_recording is recording and place is None
     if any(isinstance(view, GatherView) for view in views):
         return MemoryOrigin(leaf, place, (), True, True, root if place is None else None, shared)
     return MemoryOrigin(root, place, tuple(reversed(views)), is_own, shared=shared)
@@ -159,7 +160,7 @@ def _guard_other_result(
 
 def _captured(value: Value) -> Any:
     """Return a captured value that is still writable, or ``None``."""
-    return value if isinstance(value, Tracer) and not value._recording.closed else None
+    return value if isinstance(value, Tracer) and not value.ft_recording.closed else None
 
 
 def guard_results(
@@ -204,7 +205,7 @@ def guard_results(
                 and isinstance(result, Tracer)
                 and result.shape
             ):
-                _note_aliased(result._recording, base, owner)
+                _note_aliased(result.ft_recording, base, owner)
     _guard_shared(results, origins, values, owner)
 
 

@@ -73,7 +73,7 @@ class Carry:
             if any(self.numbers):
                 weak.append(
                     NumberRecording(
-                        state[0]._recording,
+                        state[0].ft_recording,
                         "use functrace.cond or np.where for a choice that depends on values",
                     )
                 )

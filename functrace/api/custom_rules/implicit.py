@@ -406,7 +406,11 @@ def sharing(
     for one, _ in every:
         chosen.append([])
         for value in one.captured:
-            key = (id(value._recording), value._id) if isinstance(value, Tracer) else id(value)
+            key = (
+                (id(value.ft_recording), value.ft_variable)
+                if isinstance(value, Tracer)
+                else id(value)
+            )
             if key not in places:
                 places[key] = len(values)
                 values.append(value)

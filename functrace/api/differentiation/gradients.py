@@ -431,7 +431,7 @@ def _real_scalar(recording: Recording, out: object) -> list[Any]:
     """Check that a result is one differentiable real number."""
     if (
         type(out) is TracedArray
-        and out._recording is recording
+        and out.ft_recording is recording
         and out.aval.shape == ()
         and out.aval.dtype.kind == "f"
     ):
@@ -455,8 +455,8 @@ def _scalar(recording: Recording, out: object, *, holomorphic: bool) -> list[Any
     if shape != ():
         raise ShapeError(
             f"{owner}: the function returned {aval_of(out)}, and only a scalar has a gradient",
-            made=recording.source(out._id)
-            if isinstance(out, Tracer) and out._recording is recording
+            made=recording.source(out.ft_variable)
+            if isinstance(out, Tracer) and out.ft_recording is recording
             else None,
             fix="reduce it (np.sum, np.mean), or use functrace.vjp, functrace.jacrev or "
             "functrace.elementwise_grad",

@@ -131,7 +131,7 @@ def _check_zero_at_zero(program: Program, owner: str) -> None:
     ]
     for number in (0, 1):
         values = {
-            i: value._concrete()
+            i: value.ft_concrete()
             for i, value in constants.items()
             if isinstance(value, Tracer) and i not in unknown
         }
@@ -169,7 +169,7 @@ def _check_zero_at_zero(program: Program, owner: str) -> None:
 def _is_concrete(value: Tracer) -> bool:
     """Return True if a traced value is concrete."""
     try:
-        value._concrete()
+        value.ft_concrete()
     except ConcretizationError:
         return False
     return True

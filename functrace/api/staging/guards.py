@@ -22,7 +22,6 @@ Layer: 8.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -120,7 +119,7 @@ class GuardRecorder:
         """Return the value of a variable, which is a guard from now on."""
         value = self.value(recording, variable)
         while isinstance(value, Tracer):
-            value = value._concrete()
+            value = value.ft_concrete()
         if variable not in self.answers and self._is_dependent(recording, variable):
             self.answers[variable] = comparison_key(value)
         return value

@@ -38,12 +38,12 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
     unequal = {"eq": False, "ne": True}.get(row.name)  # None and str equal no number, elementwise
 
     def operator(self: TracedArray, other: Any) -> Any:
-        recording = self._recording
+        recording = self.ft_recording
         kind = type(other)
         if kind is TracedArray:
-            if other._recording is not recording or recording.shadows:
+            if other.ft_recording is not recording or recording.shadows:
                 return bind(primitive, (other, self) if reflected else (self, other))
-            operand, spec = other._id, other.aval
+            operand, spec = other.ft_variable, other.aval
         elif (
             kind is float or kind is int or kind is bool or kind is complex
         ) and not recording.shadows:
@@ -69,9 +69,9 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
                 primitive, operands_without_masks(primitive, pair) if is_masked(kind) else pair
             )
         if reflected:
-            key, operands = (primitive, spec, self.aval), (operand, self._id)
+            key, operands = (primitive, spec, self.aval), (operand, self.ft_variable)
         else:
-            key, operands = (primitive, self.aval, spec), (self._id, operand)
+            key, operands = (primitive, self.aval, spec), (self.ft_variable, operand)
         aval = at_sight.get(key)
         if aval is None:
             found = inferred.get((primitive, key[1:], ()))
@@ -98,10 +98,10 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
                     SEEN[0] = code.co_filename
             positions.append((code, frame.f_lasti))
         tracer = _new(TracedArray)
-        tracer._recording = recording
-        tracer._id = first
+        tracer.ft_recording = recording
+        tracer.ft_variable = first
         tracer.aval = aval
-        tracer._view = None
+        tracer.ft_view = None
         handles = recording.handles
         if handles is not None and (aval.is_large or handles.of_all):
             handles.append(ref(tracer))
@@ -159,10 +159,12 @@ def _in_place(row: Operator) -> Callable[[Any, Any], Any]:
                 return result
         result = bind(primitive, (self, other))
         if not self.aval.shape:
-            if self._view is None and not may_be_array(self._recording.primitives[self._id]):
+            if self.ft_view is None and not may_be_array(
+                self.ft_recording.primitives[self.ft_variable]
+            ):
                 return result
             return in_place_number(self, result, primitive.name)
-        return self._assign(result, primitive.name, fresh=True)
+        return self.ft_assign(result, primitive.name, fresh=True)
 
     return operator
 
@@ -241,7 +243,7 @@ def _power_in_place(self: TracedArray, n: Operand) -> Any:
         return _power_by(self, n)
     result = self**n
     return (
-        self._assign(result, "power", fresh=True)
+        self.ft_assign(result, "power", fresh=True)
         if self.aval.shape
         else in_place_number(self, result, "power")
     )
@@ -250,7 +252,7 @@ def _power_in_place(self: TracedArray, n: Operand) -> Any:
 def _matmul_in_place(self: TracedArray, other: Arrayed) -> Any:
     if has_operators(type(other)):
         return _matmul_by(self, other)
-    return self._assign(self @ other, "matmul", fresh=True)
+    return self.ft_assign(self @ other, "matmul", fresh=True)
 
 
 for _name, _method in {

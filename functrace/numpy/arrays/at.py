@@ -224,7 +224,7 @@ def _in_place_at(update: Callable[[AtIndex, Any], Any], ufunc: np.ufunc) -> Call
                 f"numpy.{name}.at computes in a dtype that does not cast to {x.dtype} without loss",
                 fix=f"convert the values first, e.g. with np.asarray(values).astype(np.{x.dtype})",
             )
-        x._assign(update(At(x)[index], values), f"{name}.at")
+        x.ft_assign(update(At(x)[index], values), f"{name}.at")
 
     return at
 

@@ -82,10 +82,10 @@ class Flags:
         x: Any = self._x
         if not x.aval.shape and is_scalar(x):
             return False
-        while x is not None and x._view is not None:
-            if isinstance(x._view, ReadOnlyView):
+        while x is not None and x.ft_view is not None:
+            if isinstance(x.ft_view, ReadOnlyView):
                 return False
-            x = x._view.base if isinstance(x._view.base, Tracer) else None
+            x = x.ft_view.base if isinstance(x.ft_view.base, Tracer) else None
         return True
 
     @property

@@ -74,9 +74,9 @@ def order_like(x: Tracer, letter: str) -> Order:
     """Return the order of an array like ``x``: a copy ("K", "A"), or ``x`` itself ("=")."""
     if letter in "CF":
         return C_ORDER if letter == "C" else F_ORDER
-    view = x._view
+    view = x.ft_view
     if view is None:
-        return Order(letter, (x._recording, x._id), x.aval)
+        return Order(letter, (x.ft_recording, x.ft_variable), x.aval)
     if view.base is None:
         return view.order if letter == "=" else Order(letter, view.order, x.aval)
     return Order(letter, view, x.aval)
@@ -90,9 +90,9 @@ def layout_of(x: Tracer) -> np.ndarray[Any, Any] | None:
     Cost:
         about 5 us per operation that ``x`` depends on, once.
     """
-    view = x._view
+    view = x.ft_view
     if view is None:
-        strides = _solved((x._recording, x._id))
+        strides = _solved((x.ft_recording, x.ft_variable))
     else:
         strides = _solved((view.order, x.aval)) if view.base is None else _solved(view)
     return None if strides is None else stand_in(x.aval, strides)
@@ -188,11 +188,11 @@ def _of_view(view: Any) -> Walk:
     """Return the strides of a view, applied to the strides of its base."""
     chain = [view]
     base = view.base
-    while base._view is not None and base._view.base is not None:
-        chain.append(base._view)
-        base = base._view.base
-    own = base._view
-    strides = yield (base._recording, base._id) if own is None else (own.order, base.aval)
+    while base.ft_view is not None and base.ft_view.base is not None:
+        chain.append(base.ft_view)
+        base = base.ft_view.base
+    own = base.ft_view
+    strides = yield (base.ft_recording, base.ft_variable) if own is None else (own.order, base.aval)
     if strides is None:
         return None
     found: Any = stand_in(base.aval, strides)
@@ -252,7 +252,7 @@ def _from_outside(recording: Recording, variable: int) -> Walk:
     if outside is _ABSENT:
         outside = recording.values.known.get(variable)
     if isinstance(outside, Tracer):
-        return (yield from _as_operand(outside._recording, outside._id))
+        return (yield from _as_operand(outside.ft_recording, outside.ft_variable))
     if outside is None:
         return None
     held = recording.captures.held(variable)

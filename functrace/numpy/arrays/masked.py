@@ -133,19 +133,19 @@ class MaskedSelection:
 
     def __init__(self, x: Arrayed, mask: Tracer) -> None:
         self._array: Any = None
-        self.key = (mask._recording, mask._id)
+        self.key = (mask.ft_recording, mask.ft_variable)
         condition = reshape(mask, shape_of(mask) + (1,) * (len(shape_of(x)) - len(shape_of(mask))))
         # Copies: the handles may have been rebound by the time that the selection is used.
-        self.condition = condition._recording.handle(condition._id)
-        self.full = x._recording.handle(x._id) if isinstance(x, Tracer) else x
+        self.condition = condition.ft_recording.handle(condition.ft_variable)
+        self.full = x.ft_recording.handle(x.ft_variable) if isinstance(x, Tracer) else x
 
     def goes_with(self, mask: Operand) -> bool:
         """Return True if a mask selected these elements, or was computed by the same operations."""
         recording, variable = self.key
         return (
             isinstance(mask, Tracer)
-            and mask._recording is recording
-            and _same(recording, mask._id, variable)
+            and mask.ft_recording is recording
+            and _same(recording, mask.ft_variable, variable)
         )
 
     @property

@@ -111,7 +111,7 @@ def memory_like(root: Tracer) -> Numbers:
 def part_of(memory: Numbers, x: Tracer) -> Numbers | None:
     """Return the view ``x`` of plain memory of its root; ``None`` if its elements are unknown."""
     chain = []
-    while (view := x._view) is not None and view.base is not None:
+    while (view := x.ft_view) is not None and view.base is not None:
         chain.append(view)
         x = view.base
     part: Numbers | None = memory

@@ -45,17 +45,17 @@ def _size(a: Arrayed, axis: Axis = None) -> int:
 
 @implements(np.min_scalar_type)
 def _min_scalar_type(a: TracedArray, /) -> np.dtype[Any]:
-    return a.dtype if a.ndim else np.min_scalar_type(a._concrete())
+    return a.dtype if a.ndim else np.min_scalar_type(a.ft_concrete())
 
 
 def _root(x: Operand) -> Any:
     while (
         isinstance(x, Tracer)
-        and x._view is not None
-        and x._view.base is not None
-        and shares(x._view)
+        and x.ft_view is not None
+        and x.ft_view.base is not None
+        and shares(x.ft_view)
     ):
-        x = x._view.base
+        x = x.ft_view.base
     return x
 
 

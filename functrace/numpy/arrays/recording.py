@@ -16,7 +16,6 @@ Layer: 3.
 """
 
 # Tracer fields have a leading underscore to hide them from users; the library's packages read them.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -61,7 +60,8 @@ class EndedRecording(ArrayRecording):
             LeakedTracerError: if a tracer depends on an input.
         """
         plain = [
-            x._concrete() if isinstance(x, Tracer) and x._recording.closed else x for x in operands
+            x.ft_concrete() if isinstance(x, Tracer) and x.ft_recording.closed else x
+            for x in operands
         ]
         return bind(primitive, tuple(plain), params)
 

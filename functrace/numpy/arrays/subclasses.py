@@ -67,8 +67,13 @@ def seen_as(x: Tracer, kind: type) -> Any:
             f"a scalar ({x.aval}) has no view as {kind.__name__}", fix="make an array of it"
         )
     made: Any = object.__new__(_counterpart(kind))
-    made._recording, made._id, made.aval, made._view = x._recording, x._id, x.aval, View(x)
-    x._recording.views.watch(made)
+    made.ft_recording, made.ft_variable, made.aval, made.ft_view = (
+        x.ft_recording,
+        x.ft_variable,
+        x.aval,
+        View(x),
+    )
+    x.ft_recording.views.watch(made)
     made.__array_finalize__(x)
     return made
 

@@ -100,7 +100,7 @@ def record_one(primitive: Primitive, x: Arrayed, params: tuple[Any, ...] = ()) -
     """Apply a primitive to one operand: the unary hot path, with `bind` inlined."""
     if type(x) is not TracedArray:
         return bind(primitive, (x,), params)
-    recording = x._recording
+    recording = x.ft_recording
     aval = at_sight.get((primitive, x.aval, params))
     if aval is None:
         found = inferred.get((primitive, (x.aval,), params))
@@ -112,7 +112,7 @@ def record_one(primitive: Primitive, x: Arrayed, params: tuple[Any, ...] = ()) -
     primitives = recording.primitives
     first = len(primitives)
     primitives.append(primitive)
-    recording.operands.append((x._id,))
+    recording.operands.append((x.ft_variable,))
     recording.params.append(params)
     recording.avals.append(aval)
     positions = recording.positions
@@ -127,10 +127,10 @@ def record_one(primitive: Primitive, x: Arrayed, params: tuple[Any, ...] = ()) -
                 SEEN[0] = code.co_filename
         positions.append((code, frame.f_lasti))
     tracer = _new(TracedArray)
-    tracer._recording = recording
-    tracer._id = first
+    tracer.ft_recording = recording
+    tracer.ft_variable = first
     tracer.aval = aval
-    tracer._view = None
+    tracer.ft_view = None
     handles = recording.handles
     if handles is not None and (aval.is_large or handles.of_all):
         handles.append(_ref(tracer))
@@ -278,7 +278,7 @@ class TracedArray(Tracer):
             return operand
         if self._has_no_derivative:  # T[i] of a plain T
             try:
-                values = self._concrete()
+                values = self.ft_concrete()
             except ConcretizationError as error:
                 raise unknown_values(self, error) from error
             if not copy and (dtype is None or dtype == self.dtype):
@@ -293,7 +293,7 @@ class TracedArray(Tracer):
     def __dlpack__(self, **options: Any) -> Any:
         if not is_constant(self):
             raise lost_in_array(self)
-        return np.array(self._concrete()).__dlpack__(**options)
+        return np.array(self.ft_concrete()).__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
         return np.empty(0).__dlpack_device__()
@@ -438,7 +438,7 @@ class TracedArray(Tracer):
             key = (aval, index)
         else:
             return self._read(index)
-        recording = self._recording
+        recording = self.ft_recording
         known = _basic.get(key)
         if known is None:
             params: tuple[Any, ...] = (((start, stop, step),),) if kind is slice else ((index,),)
@@ -452,7 +452,7 @@ class TracedArray(Tracer):
         primitives = recording.primitives
         first = len(primitives)
         primitives.append(index_p)
-        recording.operands.append((self._id,))
+        recording.operands.append((self.ft_variable,))
         recording.params.append(params)
         aval = made
         recording.avals.append(aval)
@@ -468,14 +468,14 @@ class TracedArray(Tracer):
                     SEEN[0] = code.co_filename
             positions.append((code, frame.f_lasti))
         tracer = _new(TracedArray)
-        tracer._recording = recording
-        tracer._id = first
+        tracer.ft_recording = recording
+        tracer.ft_variable = first
         tracer.aval = aval
         if aval.shape:
             view = _new(IndexView)
             view.base = self
             view.index = params[0]
-            tracer._view = view
+            tracer.ft_view = view
             views = recording._views or recording.views
             references = views.references
             count = len(references)
@@ -487,7 +487,7 @@ class TracedArray(Tracer):
             if handles is not None and (aval.is_large or handles.of_all):
                 handles.append(_ref(tracer))
         else:
-            tracer._view = None
+            tracer.ft_view = None
         return tracer
 
     def _read(self, index: Index) -> Any:
@@ -499,13 +499,13 @@ class TracedArray(Tracer):
         return read_at(self, template, arrays, has_array(index))
 
     def __setitem__(self, index: Index, value: Operand) -> None:
-        if type(index) is int and type(value) is TracedArray and type(value._view) is IndexView:
+        if type(index) is int and type(value) is TracedArray and type(value.ft_view) is IndexView:
             self._refuse_shuffle(value)
-        if type(value) is TracedArray and (value._view is not None or self._view is not None):
+        if type(value) is TracedArray and (value.ft_view is not None or self.ft_view is not None):
             if is_part_of(self, value, lambda: parse_index(self, index)):
                 return
             refuse_assignment(self, index, value)
-        self._assign(store(self, index, value), "assignment", fresh=True)
+        self.ft_assign(store(self, index, value), "assignment", fresh=True)
 
     def _refuse_shuffle(self, row: TracedArray) -> None:
         """Raise if NumPy shuffles this array: it swaps rows in place, and reads overwritten ones.
@@ -514,7 +514,7 @@ class TracedArray(Tracer):
         """
         frame = _getframe(2)
         code = frame.f_code
-        if row._view.base is self and not dis.opname[code.co_code[frame.f_lasti]].startswith(
+        if row.ft_view.base is self and not dis.opname[code.co_code[frame.f_lasti]].startswith(
             "STORE_SUBSCR"
         ):
             raise UnsupportedFunctionError(
@@ -541,12 +541,12 @@ class TracedArray(Tracer):
 
     # -- in place ------------------------------------------------------------------------------
 
-    def _assign(self, result: Arrayed, what: str, *, fresh: bool = False) -> Any:
+    def ft_assign(self, result: Arrayed, what: str, *, fresh: bool = False) -> Any:
         """Rebind this handle to a new value, as NumPy's in-place operations do.
 
         ``fresh``: the result was recorded for this assignment, so that no other handle names it.
         """
-        if not self.aval.shape and self._view is None and is_scalar(self):
+        if not self.aval.shape and self.ft_view is None and is_scalar(self):
             raise DtypeError(
                 f"in-place {what}: a NumPy scalar ({self.aval}) never changes, and neither does a "
                 "traced one",
@@ -570,14 +570,14 @@ class TracedArray(Tracer):
         return self
 
     def _replace(self, result: Arrayed, *, fresh: bool) -> None:
-        if self._view is None or self._view.base is None:
+        if self.ft_view is None or self.ft_view.base is None:
             check_writable(self)
         if type(result) is TracedFlat:
             result = result.copy()
         traced = (
             result
             if type(result) is TracedArray
-            else self._recording.handle(self._recording.capture(result))
+            else self.ft_recording.handle(self.ft_recording.capture(result))
         )
         rebind(self, traced, fresh=fresh)
 
@@ -602,7 +602,7 @@ class TracedArray(Tracer):
                 fix="use functrace.numpy.take(T, i) for T[i]",
             )
         try:
-            return int(self._concrete())
+            return int(self.ft_concrete())
         except ConcretizationError as error:
             raise unknown_values(self, error) from error
 
@@ -619,7 +619,7 @@ class TracedArray(Tracer):
     def _read_by_python(self) -> Any:
         """Return the concrete value for Python or compiled code; errors name the reader."""
         try:
-            return self._concrete()
+            return self.ft_concrete()
         except ConcretizationError as error:
             explain_reading(error)
             raise
@@ -658,20 +658,20 @@ class TracedArray(Tracer):
                 f"hash(x) of a traced value ({self.aval}): a dict, set or functools.cache may find "
                 "an "
                 "equal value with another derivative",
-                made=self._recording.source(self._id),
+                made=self.ft_recording.source(self.ft_variable),
                 fix="use a key that is not traced: a name, an index, or functrace.value(x)",
             )
-        return hash(self._concrete())
+        return hash(self.ft_concrete())
 
     def __repr__(self) -> str:
-        if self._recording.closed:
-            return f"TracedArray({self.aval}, of {self._recording.owner}, which has ended)"
+        if self.ft_recording.closed:
+            return f"TracedArray({self.aval}, of {self.ft_recording.owner}, which has ended)"
         if not has_value(self):
-            return f"TracedArray({self.aval}, in {self._recording.owner})"
+            return f"TracedArray({self.aval}, in {self.ft_recording.owner})"
         try:
-            value = self._concrete()
+            value = self.ft_concrete()
         except Exception:
-            return f"TracedArray({self.aval}, in {self._recording.owner})"
+            return f"TracedArray({self.aval}, in {self.ft_recording.owner})"
         return f"TracedArray({self.aval}, value={np.array2string(np.asarray(value), threshold=20)})"
 
     def __format__(self, spec: str) -> str:
@@ -685,11 +685,11 @@ class TracedArray(Tracer):
 
     def __reduce__(self) -> Any:
         if is_constant(self):
-            return np.array(self._concrete()).__reduce__()
+            return np.array(self.ft_concrete()).__reduce__()
         raise UnsupportedFunctionError(
             f"a traced value ({self.aval}) cannot be pickled, nor sent to another process "
             "(multiprocessing, joblib): it is "
-            f"part of {self._recording.owner}, which runs here",
+            f"part of {self.ft_recording.owner}, which runs here",
             fix="to write it to a file: return it, and pickle what the call returns; to work on "
             "parts of it: map with "
             "functrace.vmap, or in threads",
@@ -744,7 +744,7 @@ class TracedFlat(TracedArray):
     def __setitem__(self, index: Index, value: Operand) -> None:
         write = None if holds_tracer(index) else lambda t, v: t.flat.__setitem__(index, v)
         refuse_overlap(self, value, "x.flat[index] = values", write)
-        self._assign(store(self, index, value), "assignment", fresh=True)
+        self.ft_assign(store(self, index, value), "assignment", fresh=True)
 
     def __getitem__(self, index: Index) -> Any:
         part = super().__getitem__(index)

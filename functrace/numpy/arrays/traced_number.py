@@ -90,12 +90,12 @@ class NumberRecording(Recording):
 
     def wrap(self, strong: Tracer, kind: type) -> TracedNumber:
         """Return a variable of the target, or of a body that uses its numbers, as a number."""
-        if strong._recording is not self.target:
-            return NumberRecording(strong._recording, self.way_out).wrap(strong, kind)
+        if strong.ft_recording is not self.target:
+            return NumberRecording(strong.ft_recording, self.way_out).wrap(strong, kind)
         made = object.__new__(TracedNumber)
-        made._recording, made._id, made.aval, made._view, made.kind = (
+        made.ft_recording, made.ft_variable, made.aval, made.ft_view, made.kind = (
             self,
-            strong._id,
+            strong.ft_variable,
             strong.aval,
             None,
             kind,
@@ -114,14 +114,14 @@ class NumberRecording(Recording):
             dtype: dtype of the array.
             wraps: True to wrap an integer out of the dtype's range instead of raising.
         """
-        key = (number._id, dtype, wraps)
+        key = (number.ft_variable, dtype, wraps)
         found = self.converted.get(key)
         if found is None:
-            found = self.target.handle(number._id)
+            found = self.target.handle(number.ft_variable)
             if number.kind is int and dtype.kind in "iu" and not wraps:
                 found = _within(found, np.iinfo(dtype), dtype)
             found = convert(found, dtype)
-            if found._recording is self.target:  # bodies end before this recording
+            if found.ft_recording is self.target:  # bodies end before this recording
                 self.converted[key] = found
         return found
 
@@ -131,7 +131,7 @@ class NumberRecording(Recording):
         """Convert every number among the operands, then bind again; ended numbers are concrete."""
         if self.is_over:
             plain = [
-                x._concrete() if isinstance(x, TracedNumber) and x._recording.is_over else x
+                x.ft_concrete() if isinstance(x, TracedNumber) and x.ft_recording.is_over else x
                 for x in operands
             ]
             return bind(primitive, tuple(plain), params)
@@ -164,7 +164,7 @@ class NumberRecording(Recording):
         if self.is_over and not self.target.makes_arrays:
             raise leaked(self.handle(variable))
         try:
-            return self.handle(variable)._concrete().item()
+            return self.handle(variable).ft_concrete().item()
         except ConcretizationError as error:
             refused = error
         kind = _KINDS[self.target.avals[variable].dtype.kind].__name__
@@ -223,7 +223,7 @@ def _as_float(n: int | TracedNumber) -> Any:
         "OverflowError",
         "an integer of more than 53 bits is compared with a float",
     )
-    return n._recording.wrap(checked, int)
+    return n.ft_recording.wrap(checked, int)
 
 
 _AS_FLOATS: dict[Primitive, Callable[..., Any]] = {
@@ -359,10 +359,10 @@ def as_number(result: Arrayed, kind: type | None) -> Any:
     """Return a traced result as a weak number, if the function documents a Python number."""
     if kind is None or not isinstance(result, Tracer) or isinstance(result, TracedNumber):
         return result
-    if result._recording.closed:
-        return kind(result._concrete())
+    if result.ft_recording.closed:
+        return kind(result.ft_concrete())
     way_out = "return what needs its value from the function as an array"
-    return NumberRecording(result._recording, way_out).wrap(result, _KINDS[result.dtype.kind])
+    return NumberRecording(result.ft_recording, way_out).wrap(result, _KINDS[result.dtype.kind])
 
 
 def _operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
@@ -373,10 +373,10 @@ def _operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
     def apply(self: TracedNumber, other: Operand) -> Any:
         if type(other) is str or other is None:
             return NotImplemented
-        if isinstance(other, TracedNumber) and other._recording.is_over:
-            other = other._concrete()
-        if self._recording.is_over:
-            value = self._concrete()
+        if isinstance(other, TracedNumber) and other.ft_recording.is_over:
+            other = other.ft_concrete()
+        if self.ft_recording.is_over:
+            value = self.ft_concrete()
             return on_plain(other, value) if reflected else on_plain(value, other)
         pair: tuple[Any, ...] = (other, self) if reflected else (self, other)
         if is_sparse(other):
@@ -428,13 +428,13 @@ class TracedNumber(TracedArray):
     __slots__ = ("kind",)
     is_number = True
     kind: type
-    _recording: NumberRecording
+    ft_recording: NumberRecording
 
     def strong(self, dtype: np.dtype[Any] | None = None, *, wraps: bool = False) -> Any:
         """Return the number as an array, by default in its own dtype; see `NumberRecording.settled`."""
-        if self._recording.is_over:
-            return np.asarray(self._concrete()).astype(dtype or DTYPES[self.kind])[()]
-        return self._recording.settled(self, dtype or DTYPES[self.kind], wraps)
+        if self.ft_recording.is_over:
+            return np.asarray(self.ft_concrete()).astype(dtype or DTYPES[self.kind])[()]
+        return self.ft_recording.settled(self, dtype or DTYPES[self.kind], wraps)
 
     def _number(
         self, primitive: Primitive, operands: tuple[Any, ...], as_kind: type | None = None
@@ -449,7 +449,7 @@ class TracedNumber(TracedArray):
             return result.item()  # of ended numbers
         if result.dtype == DTYPES[int]:
             result = _without_overflow(cast("Any", result), primitive, arrays)
-        return self._recording.wrap(result, _KINDS[result.dtype.kind])
+        return self.ft_recording.wrap(result, _KINDS[result.dtype.kind])
 
     def assigned(self, dtype: np.dtype[Any]) -> Any:
         """Return the number cast for assignment; the program raises if it does not fit."""
@@ -525,17 +525,17 @@ class TracedNumber(TracedArray):
         return self._read_by_python()
 
     def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> Any:
-        value = self._concrete()
-        if self._recording.is_over or self._recording.target.values.asked is not None:
+        value = self.ft_concrete()
+        if self.ft_recording.is_over or self.ft_recording.target.values.asked is not None:
             return np.array(value, dtype)
         return self.strong().__array__(dtype, copy)
 
     def _plain(self, what: str) -> Any:
         """Return the concrete value; raise if ``float(x)`` would lose a derivative when lifted."""
         value = self._read_by_python()
-        if self._recording.is_over:
+        if self.ft_recording.is_over:
             return value
-        asked = self._recording.target.values.asked
+        asked = self.ft_recording.target.values.asked
         if asked is None and self.kind in (float, complex) and not has_no_derivative(self.strong()):
             raise lost_in_python(self, what)
         return value
@@ -598,19 +598,23 @@ class TracedNumber(TracedArray):
         rounded = require(
             rounded, fits, "OverflowError", "cannot convert float to a 64-bit integer"
         )
-        return self._recording.wrap(convert(rounded, np.int64), int)
+        return self.ft_recording.wrap(convert(rounded, np.int64), int)
 
     def __trunc__(self) -> int:
-        return math.trunc(self._concrete())
+        return math.trunc(self.ft_concrete())
 
     def __copy__(self) -> Any:
-        return self._concrete() if self._recording.is_over else self
+        return self.ft_concrete() if self.ft_recording.is_over else self
 
     def __deepcopy__(self, memo: object) -> Any:
         return self.__copy__()
 
     def __reduce__(self) -> Any:
-        return (self.kind, (self._concrete(),)) if self._recording.is_over else super().__reduce__()
+        return (
+            (self.kind, (self.ft_concrete(),))
+            if self.ft_recording.is_over
+            else super().__reduce__()
+        )
 
     def _no_array(self, *_index: object) -> NoReturn:
         raise UnsupportedFunctionError(
@@ -622,16 +626,16 @@ class TracedNumber(TracedArray):
 
     def _power(self, base: Any, n: Any) -> Any:
         """Return Python's power: of integers, int or float by the sign of the exponent."""
-        if self._recording.is_over:
-            value = self._concrete()
+        if self.ft_recording.is_over:
+            value = self.ft_concrete()
             return value**n if base is self else base**value
         if issubclass(_kind(base), int) and issubclass(_kind(n), int):
-            if isinstance(n, TracedNumber) and n._recording.target.values.asked is not None:
+            if isinstance(n, TracedNumber) and n.ft_recording.target.values.asked is not None:
                 n = int(n)
             if isinstance(n, TracedNumber):
                 raise ConcretizationError(
                     "the type of a power of two integers depends on the sign of the exponent, but "
-                    f"{self._recording.owner} "
+                    f"{self.ft_recording.owner} "
                     "records without values",
                     fix="let the base be a float, or the exponent a plain integer",
                 )

@@ -260,7 +260,7 @@ class GatherView(View):
     ) -> None:
         self.base, self.template, self.sure = base, template, sure
         self.arrays = tuple(
-            [a._recording.handle(a._id) if isinstance(a, Tracer) else a for a in arrays]
+            [a.ft_recording.handle(a.ft_variable) if isinstance(a, Tracer) else a for a in arrays]
         )
 
     def read(self, base: Arrayed) -> Any:
@@ -279,7 +279,9 @@ class GatherView(View):
         """Return True if a parsed index reads this view."""
         pairs = zip(arrays, self.arrays, strict=False)
         same = all(
-            isinstance(a, Tracer) and a._id == b._id and a._recording is b._recording
+            isinstance(a, Tracer)
+            and a.ft_variable == b.ft_variable
+            and a.ft_recording is b.ft_recording
             for a, b in pairs
         )
         return template == self.template and len(arrays) == len(self.arrays) and same
@@ -346,10 +348,10 @@ class ViewOrCopy(View):
 
 def _is_guarded(x: Tracer | None) -> bool:
     """Return True if a value is a `SharedView`, or a view of one."""
-    while x is not None and x._view is not None:
-        if type(x._view) is SharedView:
+    while x is not None and x.ft_view is not None:
+        if type(x.ft_view) is SharedView:
             return True
-        x = x._view.base
+        x = x.ft_view.base
     return False
 
 

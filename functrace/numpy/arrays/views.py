@@ -70,23 +70,25 @@ def linked(result: Value, view: View) -> Any:
     if not (isinstance(result, Tracer) and isinstance(base, Tracer)):
         return result
     need_open(base)
-    made = base._recording.handle(base._id) if result is base else result  # views need own handles
+    made = (
+        base.ft_recording.handle(base.ft_variable) if result is base else result
+    )  # views need own handles
     if not base.aval.shape and is_scalar(base):
         if type(view) is BroadcastView:  # read-only, though scalars are never written
-            made._view = BroadcastView(owned(base), view.shape)
+            made.ft_view = BroadcastView(owned(base), view.shape)
         elif view.is_array and not made.aval.shape:
-            made._view = OwnMemory(C_ORDER)
-    elif made._recording is base._recording:
-        made._view = view
-        base._recording.views.watch(made)
-    elif made._recording.scope is not OPEN:
-        made._view = view  # a body's trace allows no writes, so the view needs no watching
+            made.ft_view = OwnMemory(C_ORDER)
+    elif made.ft_recording is base.ft_recording:
+        made.ft_view = view
+        base.ft_recording.views.watch(made)
+    elif made.ft_recording.scope is not OPEN:
+        made.ft_view = view  # a body's trace allows no writes, so the view needs no watching
     return made
 
 
 def need_open(x: Tracer) -> None:
     """Raise if a value has outlived its recording, before returning a handle of it."""
-    recording = x._recording
+    recording = x.ft_recording
     if recording.closed and not recording.makes_arrays:
         raise leaked(x)
 
@@ -98,14 +100,14 @@ def guard(result: Value, bases: Sequence[Any], owner: str) -> None:
     """
     if not isinstance(result, Tracer) or not result.shape:
         return
-    if type(result._view) is not SharedView:
-        result._view = SharedView(renewed(result), owner)
+    if type(result.ft_view) is not SharedView:
+        result.ft_view = SharedView(renewed(result), owner)
     for base in bases:
         if isinstance(base, Tracer):
             stand_in = renewed(result)
-            stand_in._view = SharedView(base, owner)
-            base._recording.views.watch(stand_in)
-            result._view.stand_ins.append(stand_in)
+            stand_in.ft_view = SharedView(base, owner)
+            base.ft_recording.views.watch(stand_in)
+            result.ft_view.stand_ins.append(stand_in)
 
 
 def snapshot(x: Tracer, values: ArrayLike) -> np.ndarray[Any, Any]:
@@ -118,8 +120,8 @@ def snapshot(x: Tracer, values: ArrayLike) -> np.ndarray[Any, Any]:
     if x.aval.shape or is_scalar(x) is False:
         array.flags.writeable = False
         stand_in = renewed(x)
-        stand_in._view = SharedView(x, "np.asarray")
-        x._recording.views.watch(stand_in)
+        stand_in.ft_view = SharedView(x, "np.asarray")
+        x.ft_recording.views.watch(stand_in)
         weakref.finalize(array, _keep_alive, stand_in).atexit = False
     return array
 
@@ -130,7 +132,7 @@ def _keep_alive(_stand_in: Tracer) -> None:
 
 def base_of(x: Tracer) -> Any:
     """Return the base of a value that is or may be a view; ``None`` if it owns its memory."""
-    view = x._view
+    view = x.ft_view
     return None if view is None or view.base is None or shares(view) is False else view.base
 
 
@@ -151,18 +153,18 @@ def owned(result: Value, order: Order = C_ORDER) -> Any:
         return result
     need_open(result)
     made = renewed(result)
-    made._view = OwnMemory(order)
+    made.ft_view = OwnMemory(order)
     if not is_row(made.aval.shape):
-        made._recording.views.add_copy(made._id, order)
+        made.ft_recording.views.add_copy(made.ft_variable, order)
     return made
 
 
 def new_array(result: Value, order: Order = C_ORDER) -> Any:
     """Return a newly recorded result without other handles as an array in an order."""
     if isinstance(result, Tracer):
-        result._view = OwnMemory(order)
+        result.ft_view = OwnMemory(order)
         if not is_row(result.aval.shape):
-            result._recording.views.layouts[result._id] = order
+            result.ft_recording.views.layouts[result.ft_variable] = order
     return result
 
 
@@ -176,7 +178,9 @@ def copied(x: Tracer, letter: str) -> Any:
 
 def copied_kind(made: Tracer, scalar: bool | None) -> Any:
     """Return a 0-d result of the kind of its operand: scalar, array, or unknown."""
-    made._view = None if scalar else MaybeScalar(C_ORDER) if scalar is None else OwnMemory(C_ORDER)
+    made.ft_view = (
+        None if scalar else MaybeScalar(C_ORDER) if scalar is None else OwnMemory(C_ORDER)
+    )
     return made
 
 
@@ -227,7 +231,7 @@ def read_at(x: Arrayed, template: tuple[Any, ...], arrays: tuple[Any, ...], has_
         isinstance(a, np.generic) or (isinstance(a, Tracer) and is_scalar(a)) for a in arrays
     ]
     if has_array or False in scalars:
-        result._view = OwnMemory(order_like(result, "K"))
+        result.ft_view = OwnMemory(order_like(result, "K"))
         return result
     return linked(result, GatherView(x, template, arrays, None if None in scalars else True))
 
@@ -235,7 +239,7 @@ def read_at(x: Arrayed, template: tuple[Any, ...], arrays: tuple[Any, ...], has_
 def laid_out(result: Value, order: Order = C_ORDER) -> Any:
     """Set the layout of a newly recorded result without other handles; its kind is unchanged."""
     if isinstance(result, Tracer):
-        result._recording.views.layouts[result._id] = order
+        result.ft_recording.views.layouts[result.ft_variable] = order
     return result
 
 
@@ -250,21 +254,21 @@ def reshape_in_place(x: Tracer, shape: Shape) -> None:
     if not x.aval.shape and is_scalar(x) is not False:
         raise DtypeError(f"a scalar ({x.aval}) keeps its shape", fix="use np.reshape(x, shape)")
     check_writable(x)
-    views, before = x._recording.views, x._recording.handle(x._id)
-    before._view = x._view
+    views, before = x.ft_recording.views, x.ft_recording.handle(x.ft_variable)
+    before.ft_view = x.ft_view
     made = reshaped(before, shape)
-    if made._view.shares() is not True:
+    if made.ft_view.shares() is not True:
         raise ShapeError(
             f"incompatible shape for in-place modification: {x.aval} is {shape} by a copy only, or "
             "may be",
             fix="use x = x.reshape(shape)",
         )
     for other in views.living():
-        if other._view is not None and other._view.base is x:
-            other._view.base = before
-    if before._view is not None and before._view.base is not None:
+        if other.ft_view is not None and other.ft_view.base is x:
+            other.ft_view.base = before
+    if before.ft_view is not None and before.ft_view.base is not None:
         views.watch(before)
-    x._id, x.aval, x._view = made._id, made.aval, made._view
+    x.ft_variable, x.aval, x.ft_view = made.ft_variable, made.aval, made.ft_view
     views.watch(x)
 
 
@@ -276,7 +280,7 @@ def is_part_of(x: Tracer, value: object, parse: Callable[[], Any]) -> bool:
         value: the assigned value.
         parse: returns the template and the arrays of the index.
     """
-    view = value._view if isinstance(value, Tracer) else None
+    view = value.ft_view if isinstance(value, Tracer) else None
     if view is None or view.base is not x or not isinstance(view, IndexView | GatherView):
         return False
     return shares(view) is True and view.is_at(*parse())
@@ -293,7 +297,7 @@ def rebind(x: Tracer, result: Tracer, *, fresh: bool) -> None:
         result: a traced value.
         fresh: True if ``result`` was recorded for this write, so that no other handle names it.
     """
-    view = x._view
+    view = x.ft_view
     if view is not None and view.base is not None:
         shared, base = shares(view), view.base
         if shared:
@@ -303,19 +307,19 @@ def rebind(x: Tracer, result: Tracer, *, fresh: bool) -> None:
         check_writable(x)
         if shared is None:  # it may be memory of an argument, which other arguments may share
             check_writable(_root(base)[0])
-        x._view = OwnMemory(view.copied if shared is False else view.either)
+        x.ft_view = OwnMemory(view.copied if shared is False else view.either)
         if shared is None:
             _unsettle_family(base)
     elif view is None:
-        x._view = OwnMemory(order_like(x, "=") if x.aval.shape else C_ORDER)
-    before, after, unchanged = x._recording, result._recording, x._id
-    x._recording, x._id = after, result._id
+        x.ft_view = OwnMemory(order_like(x, "=") if x.aval.shape else C_ORDER)
+    before, after, unchanged = x.ft_recording, result.ft_recording, x.ft_variable
+    x.ft_recording, x.ft_variable = after, result.ft_variable
     if not is_row(x.aval.shape):
-        order = x._view.order
+        order = x.ft_view.order
         if fresh:
-            after.views.layouts[x._id] = order
+            after.views.layouts[x.ft_variable] = order
         else:
-            after.views.add_copy(x._id, order)
+            after.views.add_copy(x.ft_variable, order)
     if before.views.references:
         _read_again(x, before, after, unchanged)
 
@@ -335,13 +339,13 @@ def _read_again(root: Tracer, before: Recording, after: Recording, unchanged: in
             unsettle(other)
             continue
         try:
-            fresh = other._view.read(other._view.base)
+            fresh = other.ft_view.read(other.ft_view.base)
         except FunctraceError:
-            root._recording, root._id = before, unchanged
+            root.ft_recording, root.ft_variable = before, unchanged
             raise
-        if fresh._recording is not other._recording:
+        if fresh.ft_recording is not other.ft_recording:
             after.views.references.append(reference)  # writes by inner recordings move the views
-        other._recording, other._id = fresh._recording, fresh._id
+        other.ft_recording, other.ft_variable = fresh.ft_recording, fresh.ft_variable
     before.views.references[:] = alive
 
 
@@ -355,11 +359,11 @@ def shares(view: View) -> bool | None:
 def _root(x: Tracer) -> tuple[Any, bool]:
     """Return the handle that owns or may own the memory, and if it is certain; unlink copies."""
     sure = True
-    while (view := x._view) is not None and (base := view.base) is not None:
+    while (view := x.ft_view) is not None and (base := view.base) is not None:
         if not (view.is_certain and base.aval.shape):
             shared = shares(view)
             if shared is False:
-                x._view = OwnMemory(view.copied)
+                x.ft_view = OwnMemory(view.copied)
                 break
             sure = sure and shared is True
         x = base
@@ -374,7 +378,7 @@ def root_of(x: Tracer) -> Any:
 def _unsettle_family(x: Tracer) -> None:
     """Unsettle a handle and all values that share memory with it, or may."""
     root, _ = _root(x)
-    for other in [view for view in root._recording.views.living() if _root(view)[0] is root]:
+    for other in [view for view in root.ft_recording.views.living() if _root(view)[0] is root]:
         unsettle(other)
     unsettle(root)
 
@@ -392,7 +396,7 @@ def may_be_array(primitive: Primitive) -> bool:
 def is_scalar(x: Tracer) -> bool | None:
     """Return True for a 0-d scalar, False for a 0-d array, ``None`` if unknown."""
     while True:
-        view = x._view
+        view = x.ft_view
         if view is not None:
             if view.base is None:
                 return None if type(view) is MaybeScalar else False
@@ -402,10 +406,10 @@ def is_scalar(x: Tracer) -> bool | None:
             continue
         if x.is_number:
             return True
-        recording = x._recording
+        recording = x.ft_recording
         if type(recording) is StaleRecording:
             return None
-        primitive, operands, _ = recording.ops[x._id]
+        primitive, operands, _ = recording.ops[x.ft_variable]
         if not may_be_array(primitive):
             return True
         if primitive is RESULT:
@@ -413,12 +417,12 @@ def is_scalar(x: Tracer) -> bool | None:
         if primitive.holds is not None:
             return None
         value = (
-            recording.constants.get(x._id)
+            recording.constants.get(x.ft_variable)
             if primitive is CONSTANT
-            else recording.values.known.get(x._id)
+            else recording.values.known.get(x.ft_variable)
         )
         if not isinstance(value, Tracer):
-            return True if value is not None or x._id in recording.values.batches else None
+            return True if value is not None or x.ft_variable in recording.values.batches else None
         x = value
 
 
@@ -435,20 +439,20 @@ def in_place_number(x: TracedArray, result: TracedArray, what: str) -> Any:
     """Return the result of an in-place operator on a 0-d value: a new scalar, or the array."""
     scalar = is_scalar(x)
     if scalar is False:
-        return x._assign(result, what, fresh=True)
+        return x.ft_assign(result, what, fresh=True)
     if scalar is None and not shape_of(result) and np.can_cast(result.dtype, x.dtype, "same_kind"):
         if result.dtype != x.dtype:
             StaleRecording(x).refuse()
         _unsettle_family(x)
         unsettle(x)
-        result._view = MaybeScalar(C_ORDER)
+        result.ft_view = MaybeScalar(C_ORDER)
     return result
 
 
 def unsettle(x: Tracer) -> None:
     """Make every further use of a handle raise, because its value is unknown."""
-    if type(x._recording) is not StaleRecording:
-        x._recording = StaleRecording(x)
+    if type(x.ft_recording) is not StaleRecording:
+        x.ft_recording = StaleRecording(x)
 
 
 class _StalePrimitives(list[Any]):
@@ -479,7 +483,9 @@ class StaleRecording(Recording):
     __slots__ = ("made", "what")
 
     def __init__(self, x: Tracer) -> None:
-        super().__init__(x._recording.owner, keeps_source=False)  # not among the recordings to end
+        super().__init__(
+            x.ft_recording.owner, keeps_source=False
+        )  # not among the recordings to end
         self.positions = []
         self.serial = float("inf")  # type: ignore[assignment]
         self.primitives = refusing = _StalePrimitives()

@@ -85,7 +85,7 @@ def array(
     if not holds_tracer(object):
         if isinstance(like, Tracer):
             return made_in(
-                claimed(like._recording),
+                claimed(like.ft_recording),
                 np.array(object, dtype, copy=copy, order=order, ndmin=ndmin),
             )
         return np.array(object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, like=like)
@@ -129,7 +129,7 @@ def _laid(x: TracedArray, dtype: np.dtype[Any], letter: str, copy: bool | None) 
     if letter in "AK":
         return x
     result = linked(x, OrderedView(x, letter))
-    if copy is False and not shares(result._view):
+    if copy is False and not shares(result.ft_view):
         raise ShapeError(
             "Unable to avoid copy while creating an array as requested.", fix="pass copy=None"
         )
@@ -380,7 +380,7 @@ def copyto(
         refuse_overlap(dst, src, "copyto", lambda t, v: np.copyto(t, v, where=where), strict=False)
     if where is not True:
         new = ew.where(broadcast_to(where, dst.shape), new, dst)
-    dst._assign(new, "copyto")  # type: ignore[attr-defined]
+    dst.ft_assign(new, "copyto")  # type: ignore[attr-defined]
 
 
 # -- ranges ----------------------------------------------------------------------------------------
@@ -399,7 +399,7 @@ def arange(
         made = np.arange(*args, dtype=dtype)
         return array(made, like=like) if isinstance(like, Tracer) else made
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
-    low, high, by = (x._concrete() if isinstance(x, Tracer) else x for x in (start, stop, step))
+    low, high, by = (x.ft_concrete() if isinstance(x, Tracer) else x for x in (start, stop, step))
     length = max(0, math.ceil((high - low) / by))
     made = start + np.arange(length) * step
     found = np.arange(low, high, by).dtype if dtype is None else np.dtype(dtype)

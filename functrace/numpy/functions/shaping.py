@@ -75,7 +75,7 @@ def _known_layout(a: TracedArray, what: str) -> Any:
         raise UnsupportedFunctionError(
             f"{what} depends on the memory layout that NumPy would have given {a.aval}, which is "
             "not known here",
-            made=a._recording.source(a._id),
+            made=a.ft_recording.source(a.ft_variable),
             fix="pass order='C' (or 'F'), or copy the array first: x.copy() is laid out in C order",
         )
     return found
@@ -109,7 +109,7 @@ def reshape(
         )
     else:
         result = reshaped(a, sizes)
-    if copy is False and isinstance(result._view, View) and result._view.base is not None:
+    if copy is False and isinstance(result.ft_view, View) and result.ft_view.base is not None:
         _need_view(result, "reshape with copy=False")
     return result
 
@@ -134,17 +134,17 @@ def _reshape_method(
 def _need_view(result: TracedArray, what: str) -> None:
     """Raise unless a result is a view, for ``copy=False``."""
     link = result
-    while link._view is not None and link._view.base is not None:
-        shared = shares(link._view)
+    while link.ft_view is not None and link.ft_view.base is not None:
+        shared = shares(link.ft_view)
         if shared is None:
-            _known_layout(link._view.base, what)
+            _known_layout(link.ft_view.base, what)
         if not shared:
             raise ShapeError(
                 f"{what}: unable to avoid creating a copy while reshaping",
                 fix="leave copy=False out",
             )
-        link = link._view.base
-        if type(link._view) is not type(result._view):
+        link = link.ft_view.base
+        if type(link.ft_view) is not type(result.ft_view):
             return
 
 

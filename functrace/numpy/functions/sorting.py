@@ -67,7 +67,7 @@ def _sort_in_place(
     stable: bool | None = None,
 ) -> None:
     """Sort in place."""
-    x._assign(sort(x, axis, kind, order, stable=stable), "sort", fresh=True)
+    x.ft_assign(sort(x, axis, kind, order, stable=stable), "sort", fresh=True)
 
 
 @implements(np.argsort, method="argsort")
@@ -143,7 +143,7 @@ def _partition_in_place(
     order: str | None = None,
 ) -> None:
     """Partition in place."""
-    x._assign(partition(x, kth, axis, kind, order), "partition", fresh=True)
+    x.ft_assign(partition(x, kth, axis, kind, order), "partition", fresh=True)
 
 
 @implements(np.lexsort, of_sequence=True)

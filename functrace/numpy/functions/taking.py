@@ -115,7 +115,7 @@ def put_along_axis(arr: TracedArray, indices: Operand, values: Operand, axis: in
     target, axis = lined_up(arr, axis)
     _, template, arrays = _along(target, indices, axis, "the indices of put_along_axis")
     result = put_at(target, template, arrays, assigned(values, arr.dtype))
-    arr._assign(reshape(result, shape_of(arr)), "put_along_axis")
+    arr.ft_assign(reshape(result, shape_of(arr)), "put_along_axis")
 
 
 @implements(np.compress)
@@ -268,7 +268,7 @@ def put(a: TracedArray, ind: Operand, v: Operand, mode: str = "raise") -> None:
     values = _cycled(arrayed(assigned(v, a.dtype)), shape_of(indices)[0])
     if values is not None:
         result = put_at(flat, (ARRAY,), (indices,), assigned(values, a.dtype))
-        a._assign(reshape(result, shape_of(a)), "put")
+        a.ft_assign(reshape(result, shape_of(a)), "put")
 
 
 def _cycled(v: Arrayed, count: int) -> Arrayed | None:
@@ -307,7 +307,7 @@ def putmask(a: TracedArray, mask: Operand, values: Operand) -> None:
     written = _cycled(_safe(values, a.dtype, "putmask"), a.size)
     if written is not None:
         result = ew.where(reshape(mask, a.shape), reshape(assigned(written, a.dtype), a.shape), a)
-        a._assign(result, "putmask")
+        a.ft_assign(result, "putmask")
 
 
 @implements(np.place)
@@ -326,7 +326,7 @@ def place(arr: TracedArray, mask: Operand, vals: Operand) -> None:
         raise ShapeError("cannot insert from an empty array", fix="pass at least one value")
     if values is not None and len(chosen):
         result = put_at(flattened(arr), (ARRAY,), (chosen,), assigned(values, arr.dtype))
-        arr._assign(reshape(result, arr.shape), "place")
+        arr.ft_assign(reshape(result, arr.shape), "place")
 
 
 @array_method("fill")

@@ -112,8 +112,12 @@ _TARGET = (
 
 def plain_values(x: Tracer) -> str:
     """Return the advice on reading the concrete value, if possible."""
-    recording = x._recording
-    if recording.closed or recording.values.asked is not None or is_concrete(recording, x._id):
+    recording = x.ft_recording
+    if (
+        recording.closed
+        or recording.values.asked is not None
+        or is_concrete(recording, x.ft_variable)
+    ):
         return "functrace.value(x) gives the plain values, functrace.stop_gradient(x) a constant"
     return (
         f"plain values are not known in {recording.owner}: return x, or let "
@@ -124,11 +128,11 @@ def plain_values(x: Tracer) -> str:
 
 def lost_in_array(x: Tracer) -> FunctraceError:
     """Return the error for converting a traced value to a plain ndarray."""
-    if x._recording.closed:
+    if x.ft_recording.closed:
         return leaked(x)
     frame = sys._getframe(2)
     target, name = _target(), converter(frame)
-    made = x._recording.source(x._id)
+    made = x.ft_recording.source(x.ft_variable)
     if (target and not name) or name.rpartition(".")[2] in _WRITERS:
         return _refused(_written(x, name or f"the assignment to {target}", made))
     what = f"a traced value ({x.aval}) cannot become a plain ndarray without losing its derivative"
@@ -145,12 +149,12 @@ def lost_in_python(x: Tracer, what: str) -> FunctraceError:
         x: the traced value.
         what: the expression of the conversion: ``"float(x)"``.
     """
-    if x._recording.closed:
+    if x.ft_recording.closed:
         return leaked(x)
     frame = user_frame()
     source = None if frame is None else Source(frame.f_code, frame.f_lasti)
     target, name = "" if source is None else source.stored_into, converter(sys._getframe(2))
-    made = x._recording.source(x._id)
+    made = x.ft_recording.source(x.ft_variable)
     if (target and not name) or name.rpartition(".")[2] in _WRITERS:
         return _refused(_written(x, name or f"the assignment to {target}", made))
     if name and name.rpartition(".")[2] != what.partition("(")[0].rpartition(".")[2]:

@@ -139,7 +139,7 @@ def _plain(x: object) -> Any:
         return [_plain(part) for part in x]
     if not isinstance(x, Tracer):
         return x
-    return x._concrete() if x.aval.size else np.empty(x.shape, x.dtype)  # empty: always concrete
+    return x.ft_concrete() if x.aval.size else np.empty(x.shape, x.dtype)  # empty: always concrete
 
 
 def without_derivatives(value: Any) -> Any:
@@ -149,7 +149,7 @@ def without_derivatives(value: Any) -> Any:
         ``None`` if one depends on an input, whose derivative would be lost.
     """
     if isinstance(value, Tracer):
-        return value._concrete() if is_constant(value) else None
+        return value.ft_concrete() if is_constant(value) else None
     if type(value) in (list, tuple):
         parts = [without_derivatives(part) for part in value]
         is_lost = any(
@@ -314,6 +314,6 @@ def stored(result: Arrayed, out: Out, name: str) -> Arrayed:
     if out is None:
         return result
     if not isinstance(out, Tracer) and isinstance(result, Tracer) and is_constant(result):
-        np.copyto(out, result._concrete(), casting="same_kind")
+        np.copyto(out, result.ft_concrete(), casting="same_kind")
         return out
-    return need_traced(out, f"numpy.{name} with out=")._assign(result, name)
+    return need_traced(out, f"numpy.{name} with out=").ft_assign(result, name)

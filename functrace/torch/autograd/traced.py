@@ -222,7 +222,7 @@ class FunctionApplication:
             keeps: True if ``ctx`` keeps the tensors saved for ``jvp``, in place of those saved for
                 backward.
         """
-        variables = [given[k]._array._id for k in self.places]
+        variables = [given[k]._array.ft_variable for k in self.places]
         ctx = self.function._backward_cls()
         self.begun = STARTED.newest
         with without_graph(self.begun), saving_with(self.pairs):
@@ -252,7 +252,7 @@ class FunctionApplication:
         for k in self.slots:
             array = outputs[k]._array
             if id(outputs[k]) not in taken and (
-                not isinstance(array, Tracer) or array._id in variables
+                not isinstance(array, Tracer) or array.ft_variable in variables
             ):
                 own[id(outputs[k])] = wrap(self.recording.record(stop_gradient, (array,), ()))
         if not own:
@@ -342,7 +342,7 @@ class FunctionApplication:
         """Refuse an undeclared overwrite: the caller's value would not change."""
         marked = set(self.dirty.values())
         for k, variable in zip(self.places, variables, strict=True):
-            if given[k]._array._id != variable and k not in marked:
+            if given[k]._array.ft_variable != variable and k not in marked:
                 raise ArgumentError(
                     f"forward of {self.function.__name__} overwrites argument {k} in place",
                     fix="call ctx.mark_dirty on it and return it, or write to a clone",

@@ -69,8 +69,8 @@ def register_traced(tensor: Tensor, hook: Hook) -> RemovableHandle:
     array: Tracer = tensor._array
     if array.dtype.kind not in "fc":
         raise RuntimeError(errors.HOOK_WITHOUT_GRAD)
-    variable = array._id
-    if any(variable in operands for _, operands, _ in array._recording.ops[variable + 1 :]):
+    variable = array.ft_variable
+    if any(variable in operands for _, operands, _ in array.ft_recording.ops[variable + 1 :]):
         raise RuntimeError(errors.HOOK_AFTER_USE)
     known = tensor._traced_hooks
     before, hooks = (

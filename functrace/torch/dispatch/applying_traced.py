@@ -201,7 +201,7 @@ def is_packed(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> bool:
         array = x._array if isinstance(x, Tensor) else x
         if (
             isinstance(array, Tracer)
-            and array._recording.serial > MODES.floor
+            and array.ft_recording.serial > MODES.floor
             and array.dtype.kind in "fc"
         ):
             mask |= 1 << k

@@ -88,7 +88,7 @@ class Case:
             many = isinstance(result, tuple)
             results: tuple[Any, ...] = result if many else (result,)
             outputs = tuple(
-                [r._id if isinstance(r, Tracer) else recording.capture(r) for r in results]
+                [r.ft_variable if isinstance(r, Tracer) else recording.capture(r) for r in results]
             )
             return RecordedCase(recording.program(outputs, name=self.op.node), variables, many)
 
@@ -119,7 +119,7 @@ class Case:
                         spec if isinstance(spec, ShapeDtype) else self._number_aval(spec)
                     )
                 )
-                variables.append(given[-1]._id)
+                variables.append(given[-1].ft_variable)
         return given, variables
 
     def _number_aval(self, kind: type) -> ShapeDtype:
@@ -313,5 +313,5 @@ def conjugated(backward: Program, needed: int) -> Program:
         passed = dict(zip(backward.input_ids, given, strict=True))
         made = [passed[i] if i in cotangents else ew.conj(r) if r.dtype.kind == "c" else r
                 for i, r in zip(outputs, results, strict=True)]  # fmt: skip
-        ids = [r._id if isinstance(r, Tracer) else recording.capture(r) for r in made]
+        ids = [r.ft_variable if isinstance(r, Tracer) else recording.capture(r) for r in made]
         return recording.program(tuple(ids), name=backward.name)

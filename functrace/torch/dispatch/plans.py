@@ -192,7 +192,7 @@ class Pullback:
         """Run on arrays: the saved values, then one cotangent per result.
 
         Raises:
-            NotKnown: if the program contains symbolic sizes, which cannot be compiled.
+            NeedsConcreteNumber: if the program contains symbolic sizes, which cannot be compiled.
         """
         compiled = self.compiled
         if compiled is not None:
@@ -279,7 +279,23 @@ class OpPlan(CacheEntry):
     def measure(self) -> int:
         """Return the bytes that the plan owns, without those that it shares with plans for other
         sizes.
+
+        Small plans of one source differ in numbers only: one of them is measured.
         """
+        if self.source is None or self._of_results or self._is_large():
+            return self._measured()
+        pullback = self._pullback
+        state = (
+            self.shares_pullback,
+            self._backward is None,
+            None if pullback is None else (pullback.compiled is None, pullback.runner.tier),
+        )
+        found = self.source.plan_bytes.get(state)
+        if found is None:
+            found = self.source.plan_bytes[state] = self._measured()
+        return found
+
+    def _measured(self) -> int:
         own: list[Any] = [
             self.case,
             self.given,

@@ -5,16 +5,18 @@ the methods, in-place forms and operators of `Tensor`, and the type stubs (stubs
 functions has a table of rows, which namespace.py merges with the others. There are three ways to
 write one::
 
-    ROWS = Rows()
+    ROWS = FunctionTable()
 
-    ROWS.op("sinh", ew.sinh, SELF, floating, forms="function method in_place", doc="Return the
-    hyperbolic sine.")
+    ROWS.op(
+        "sinh", ew.sinh, SELF, floating, forms="function method in_place",
+        doc="Return the hyperbolic sine.",
+    )
 
-    @ROWS.function("function method")               # composed of others, or of several ops
+    @ROWS.function("function method")  # composed of others, or of several ops
     def expand_as(input, other): ...
 
-    @ROWS.family("function method in_place")        # the same with an in-place form: `run` is
-    `apply`, or `write` def pow(run):
+    @ROWS.family("function method in_place")  # `run` is `apply`, or `write` for the in-place form
+    def pow(run):
         def pow(input, exponent):
             return run(POW_NUMBER if isinstance(exponent, int) else POW, (input, exponent))
         return pow
@@ -118,7 +120,7 @@ class FunctionSpec:
         )
         if wants and self.in_place is None:
             raise ValueError(
-                f"{self.name}: it has no in-place form: declare it with Rows.op or Rows.family"
+                f"{self.name}: it has no in-place form: declare it with FunctionTable.op or FunctionTable.family"
             )
 
     def entries(self) -> Iterator[tuple[str, str, Any]]:

@@ -111,12 +111,12 @@ class SymbolicDerivation(Specialization):
         case: the case, with symbolic sizes, positions and numbers.
 
     Raises:
-        NotKnown: if a concrete number is needed.
+        NeedsConcreteNumber: if a concrete number is needed.
     """
 
     __slots__ = (
         "_fill_moves", "_fill_outputs", "backward", "case", "computing", "derivation", "forward",
-        "pullback",
+        "plan_bytes", "pullback",
     )  # fmt: skip
 
     def __init__(self, case: Case) -> None:
@@ -128,6 +128,8 @@ class SymbolicDerivation(Specialization):
         self.computing: ProgramTemplate | None = None
         self.pullback: Pullback | None = None
         """Pullback that serves all sizes, if the computing part of the program contains none."""
+        self.plan_bytes: dict[Hashable, int] = {}
+        """Bytes that one of its plans owns, by what that plan has made so far."""
         self._fill_outputs: list[
             tuple[int, Callable[[Sequence[Any]], ShapeDtype] | None, ShapeDtype]
         ] = []

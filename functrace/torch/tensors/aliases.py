@@ -100,7 +100,7 @@ def is_constant_now(traced: Tracer) -> bool:
     In the forward and backward of a user's Function it does not: there it concerns the graph, not
     the transforms that differentiate the Function; see Note [Detaching in custom rules].
     """
-    return MODES.floor < traced._recording.serial <= MODES.since and traced.dtype.kind in "fc"
+    return MODES.floor < traced.ft_recording.serial <= MODES.since and traced.dtype.kind in "fc"
 
 
 def in_grad_mode(traced: Tracer) -> Any:
@@ -112,9 +112,9 @@ def detached(traced: Tracer) -> Any:
     """Return an alias that stops gradients; in a Function's own code, one that is in no graph."""
     if traced.dtype.kind not in "fc":
         return traced
-    if not traced.shape and traced._view is None:
-        traced._view = OwnMemory(C_ORDER)
-    if traced._recording.serial <= MODES.floor:
+    if not traced.shape and traced.ft_view is None:
+        traced.ft_view = OwnMemory(C_ORDER)
+    if traced.ft_recording.serial <= MODES.floor:
         return linked(traced, View(traced))
     return linked(ew.stop_gradient(traced), DetachedView(traced))
 
@@ -123,8 +123,8 @@ def shown(base: Tracer, function: Callable[..., Any], params: tuple[Any, ...]) -
     """Return a view of a traced value."""
     if is_constant_now(base):
         base = detached(base)
-    elif not base.shape and base._view is None:
-        base._view = OwnMemory(C_ORDER)  # a scalar to the core, but 0-d tensors are arrays
+    elif not base.shape and base.ft_view is None:
+        base.ft_view = OwnMemory(C_ORDER)  # a scalar to the core, but 0-d tensors are arrays
     return linked(
         function(base, *params), _KINDS.get(function, StepView)(base, *_arguments(function, params))
     )
@@ -163,7 +163,7 @@ def reassigned(old: Any, new: Any) -> Any:
     if (
         not isinstance(old, Tracer)
         or old.dtype.kind not in "fc"
-        or old._recording.serial <= MODES.floor
+        or old.ft_recording.serial <= MODES.floor
     ):
         return detached(new) if isinstance(new, Tracer) else new
     if old.shape != new.shape or old.dtype != new.dtype:
@@ -176,8 +176,8 @@ def reassigned(old: Any, new: Any) -> Any:
     kept = overwritten(old, new)
     if not isinstance(new, Tracer):
         return owned(kept)
-    if not new.shape and new._view is None:
-        new._view = OwnMemory(C_ORDER)
+    if not new.shape and new.ft_view is None:
+        new.ft_view = OwnMemory(C_ORDER)
     view = DetachedView(new)
     view.own = kept
     return linked(kept, view)
@@ -199,7 +199,7 @@ def is_alone(array: Array) -> bool:
 
 def traced_of(array: Array, like: Tracer) -> Any:
     """Return an array as a value traced by the recording of ``like``."""
-    recording = like._recording
+    recording = like.ft_recording
     made = recording.handle(recording.capture(array))
-    made._view = OwnMemory(C_ORDER)
+    made.ft_view = OwnMemory(C_ORDER)
     return made

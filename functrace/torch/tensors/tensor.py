@@ -669,7 +669,7 @@ def refuse_outside(tensor: Tensor, value: Tracer) -> None:
         raise LostGradientError(
             f"a traced value is written into a tensor of {tensor._array.dtype} and shape "
             f"{tuple(tensor._array.shape)} from "
-            f"outside of {value._recording.owner}",
+            f"outside of {value.ft_recording.owner}",
             fix="return the value (has_aux=True carries further results) and write it outside; or "
             "pass the tensor as an "
             "argument, or write into a clone of it",

@@ -239,8 +239,10 @@ class CopySlices(Case):
                 result, Tracer
             ):  # a full overwrite does not depend on the former value
                 result = recording.handle(recording.capture(result))
-            program = recording.program((result._id,), name="CopySlices")
-            return RecordedCase(program, [base._id, *variables, former._id], many=False)
+            program = recording.program((result.ft_variable,), name="CopySlices")
+            return RecordedCase(
+                program, [base.ft_variable, *variables, former.ft_variable], many=False
+            )
 
 
 def fitted(value: Array, target: Array) -> Any:

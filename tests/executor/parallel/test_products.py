@@ -586,7 +586,7 @@ def test_an_interruption_between_two_submissions_waits_for_those_that_have_begun
         begun.wait()
         return job
 
-    monkeypatch.setattr(threads_module, "_Job", interrupted)
+    monkeypatch.setattr(threads_module, "_PoolTask", interrupted)
     with pytest.raises(KeyboardInterrupt):
         threads.spread(work, 3 * threads.block)
     assert ended.is_set()

@@ -342,7 +342,7 @@ def test_an_inner_transform_sees_and_changes_copies_of_outer_values() -> None:
 
 def test_temporary_views_do_not_pile_up() -> None:
     def f(x: Any) -> Any:
-        views = x._recording.views
+        views = x.ft_recording.views
         for _ in range(1000):
             x[1:]
         assert len(views.references) < 200

@@ -151,7 +151,7 @@ def _check_aliasing(case: Case, make: Callable[[], list[Any]], k: int) -> None:
         try:
             for _, t in pairs:
                 t[...] = 3
-            values = [x._concrete() if isinstance(x, Tracer) else x for x in (*traced, *found)]
+            values = [x.ft_concrete() if isinstance(x, Tracer) else x for x in (*traced, *found)]
         except FunctraceError:
             return
     for value, wanted in zip(values, (*arrays, *expected), strict=True):
