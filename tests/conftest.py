@@ -36,7 +36,7 @@ QUICK = ("ir", "tracing", "transforms", "laws")
 """Folders whose tests are quick; in ``ALSO_QUICK``, those that are marked by hand."""
 ALSO_QUICK = ("test_cases.py",)
 EXAMPLES = {"quick": 3, "not full": 10}
-"""How many examples a law draws, by the expression of ``-m``; otherwise ``MOST_EXAMPLES``."""
+"""Number of examples per law, by the expression of ``-m``; otherwise ``MOST_EXAMPLES``."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -31,7 +31,7 @@ def rows(library: str) -> Iterator[Row]:
 
 
 def resolved(name: str) -> object:
-    """What a dotted name means: of a module, or of what a module holds."""
+    """Resolve a dotted name to a module or to an attribute of one."""
     first, *rest = name.split(".")
     found: object = (
         importlib.import_module(SHORT.get(first, first))

@@ -1,9 +1,9 @@
 """Independent routes to expected values: differences, complex steps, loops. None of them uses
 functrace's transforms.
 
-A function under test takes arrays and returns one array (or a nest of them); `outputs_of` flattens
-what it returns to a list of arrays, so that every property is stated once for any number of
-results.
+A function under test takes arrays and returns one array (or a pytree of them); `outputs_of`
+flattens what it returns to a list of arrays, so that every property is stated once for any number
+of results.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def attempt(run: Callable[[], Any]) -> Any:
 
 
 def is_inexact(x: Any) -> bool:
-    """Whether an array can carry derivatives."""
+    """Return True if an array can carry derivatives."""
     return np.asarray(x).dtype.kind in "fc"
 
 

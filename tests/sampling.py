@@ -13,11 +13,11 @@ import pytest
 from hypothesis import settings
 
 MOST_EXAMPLES = 40
-"""How many examples a law draws in a full run."""
+"""Number of examples that a law draws in a full run."""
 
 
 def scaled(most: int) -> int:
-    """How many random examples this run draws where a full one draws ``most``; at least one.
+    """Return the number of examples of this run where a full one draws ``most``; at least one.
 
     A test that calls it is marked ``draws``, as laws are, so that a full run repeats it.
     """

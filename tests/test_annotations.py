@@ -17,14 +17,14 @@ MOST = {
     "passes": 4, "torch": 11,
     "tracing": 4, "transforms": 3,
 }  # fmt: skip
-"""How many of a hundred parameters may be plain ``Any``; of packages that are not named here, none.
+"""Percentage of parameters that may be plain ``Any``, by package; none in packages not named here.
 """
 MOST_OF_ALL = 5
 
 
 def parameters(source: str) -> tuple[int, int]:
-    """How many parameters of functions are annotated with ``Any`` alone, and how many there are
-    (but for self and cls).
+    """Count the parameters that are annotated with ``Any`` alone, and all of them (but for self and
+    cls).
     """
     plain = count = 0
     for node in ast.walk(ast.parse(source)):

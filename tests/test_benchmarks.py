@@ -1,4 +1,4 @@
-"""What the benchmarks say of what they measured. The figures are made up: nothing is timed here."""
+"""The benchmarks' reports. The figures are made up: nothing is timed here."""
 
 from __future__ import annotations
 

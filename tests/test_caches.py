@@ -212,8 +212,8 @@ MODULES = [
 WEAK = (weakref.WeakValueDictionary, weakref.WeakKeyDictionary, weakref.WeakSet)
 CONTAINERS = (dict, list, set, BoundedCache, *WEAK)
 STATE = {"functrace.tracing.binding.OPENED", "functrace.tree.LEAVES"}
-"""What grows and shrinks with the calls that run, or holds no more than there are classes of
-NumPy's and Python's.
+"""Containers that grow and shrink with the running calls, or are bounded by NumPy's and Python's
+classes.
 """
 
 
@@ -236,8 +236,8 @@ doubled.defvjp(lambda x: (doubled(x), None), lambda _, ct: (ct * 2.0,))
 
 
 def work(rng: np.random.Generator) -> None:
-    """Use what keeps something: transforms, bodies, custom rules, questions, warnings, einsum,
-    large arrays, tensors.
+    """Use everything that caches: transforms, bodies, custom rules, concretization, warnings,
+    einsum, large arrays, tensors.
     """
     n, k = int(rng.integers(1, 60)), float(rng.normal())
     x = rng.normal(size=n)
@@ -330,7 +330,7 @@ def test_work_keeps_the_bytes_under_their_bounds(monkeypatch: pytest.MonkeyPatch
 
 
 def fresh(n: int) -> None:
-    """Work on shapes that were not met before."""
+    """Work on shapes that were not used before."""
     x = np.linspace(0.5, 1.5, n)
     for _ in range(3):
         ft.grad(lambda v: np.sum(np.tanh(v) * v**2) + np.prod(v[::2]))(x)

@@ -53,7 +53,7 @@ GROUPS = {"scipy", "special", "stats"}
 
 
 def row(case: Case) -> str:
-    """What the default run takes one case of: a function, or a distribution."""
+    """The function or distribution of which the default run takes one case."""
     group, _, rest = case.name.partition("/")
     return f"{group}/{re.split('[.,]', rest)[0]}" if group in GROUPS else group
 
@@ -350,8 +350,8 @@ SINGLE = {np.dtype("f8"): np.dtype("f4"), np.dtype("c16"): np.dtype("c8")}
 @differentiable
 @pytest.mark.sampled(8)
 def test_derivatives_in_single_precision_are_in_single_precision(case: Case) -> None:
-    """What a derivative is of has its dtype; and if no value is wider, nothing of NumPy's
-    derivatives is computed wider.
+    """Derivatives have the dtype of their primal, and compute in single precision if all primals
+    are in it.
     """
     args: list[Any] = [
         a.astype(SINGLE.get(a.dtype, a.dtype))[()] for a in map(np.asarray, case.args)

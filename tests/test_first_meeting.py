@@ -1,5 +1,5 @@
-"""What a newcomer meets: tracebacks, names from elsewhere, mistakes in calling transforms, what
-things say they are.
+"""First contact: tracebacks, names from other libraries, mistakes in calling transforms, reprs and
+docstrings.
 """
 
 from __future__ import annotations

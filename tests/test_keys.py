@@ -1,4 +1,4 @@
-"""Static arguments and nests that compare equal but differ get programs of their own."""
+"""Static arguments and pytrees that compare equal but differ get programs of their own."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
     Args:
         run: what is run.
-        what: parts of the sentence that says what happened.
+        what: parts of the message that say what happened.
         fix: parts of the way out.
         absent: what would be no way out here.
     """

@@ -1,6 +1,4 @@
-"""What installs: the metadata, the pins of the lowest versions, and what pages and messages say
-about it.
-"""
+"""Installation: the metadata, the pins of the lowest versions, pages and messages about it."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ document.
 """
 
 FOLLOWING = "functrace.scipy."
-"""Those of them that follow SciPy, which documents names, parameters and results: a first line and
-an example; Args, Returns and Raises where functrace differs."""
+"""Names that follow SciPy, which documents parameters and results: they need a first line and an
+example; Args, Returns and Raises where functrace differs."""
 
 EXEMPT: dict[tuple[str, str], str] = {
     (f"functrace.scipy.linalg.{name}", "Example"): "SciPy's own on plain values; traced ones raise"
@@ -150,7 +150,7 @@ def parameters(obj: Any) -> list[str]:
 
 
 def returns_something(obj: Any) -> bool:
-    """Whether a function is annotated to return a value."""
+    """Return True if a function is annotated to return a value."""
     if inspect.isclass(obj):
         return False
     try:

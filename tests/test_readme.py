@@ -96,7 +96,7 @@ def test_how_to_add_things_works_as_the_page_says() -> None:
 
 
 def names_in(path: Path) -> Iterator[str]:
-    """What a file defines: functions, classes, their methods, and names that are assigned."""
+    """The names that a file defines: functions, classes, their methods, and assigned names."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name

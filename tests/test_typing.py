@@ -1,5 +1,5 @@
-"""What type checkers say of users' code: nothing where it is right, an error at each marked line
-where it is wrong.
+"""Type checkers on users' code: no error where it is right, an error at each marked line where it
+is wrong.
 
 Snippets stand in typing/right, where each one also runs, and in typing/wrong, where ``# E`` marks
 the lines with errors.

@@ -110,7 +110,7 @@ APPLY = [
 
 
 def pad_with(vector: Any, width: tuple[int, int], axis: int, options: dict[str, Any]) -> None:
-    """What numpy.pad's documentation has as its example, with the mean of the row."""
+    """The padding function of numpy.pad's documentation, with the mean of the row."""
     inner = vector[width[0] : -width[1]] if width[1] else vector[width[0] :]
     vector[: width[0]] = options["value"] * np.mean(inner)
     if width[1]:

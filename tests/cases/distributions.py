@@ -42,12 +42,12 @@ QUANTILES = (
     "wrapcauchy",
     "uniform",
 )
-"""What SciPy draws as a smooth function of numbers that do not depend on parameters."""
+"""Distributions whose samples are smooth functions of the parameters for fixed random numbers."""
 K = np.array([1.0, 2.0, 1.0])
 
 
 def has(name: str, method: str) -> bool:
-    """Whether a distribution has a method."""
+    """Return True if a distribution has a method."""
     return method not in LESS.get(name, ())
 
 

@@ -251,12 +251,12 @@ def variant(s: Any, function: str, transforms: Sequence[str]) -> Function:
 
 
 def order(function: str, transforms: Sequence[str]) -> int:
-    """How often a variant differentiates."""
+    """The order of differentiation of a variant."""
     return (function == "holomorphic") + sum([ORDERS.get(name, 0) for name in transforms])
 
 
 def forward_through_backward_rule(function: str, transforms: Sequence[str]) -> bool:
-    """Whether forward mode meets a rule for reverse mode, which JAX refuses."""
+    """Return True if forward mode is applied to a reverse-mode rule, which JAX refuses."""
     last = max([k for k, name in enumerate(transforms) if name == "custom_vjp"], default=-1)
     if function == "with_rules":
         return any(name in FORWARD for name in transforms)
@@ -279,7 +279,7 @@ def drawn(count: int, seed: int) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def name_of(case: tuple[str, tuple[str, ...]]) -> str:
-    """What a test of a variant is called."""
+    """The test id of a variant."""
     return " of ".join([*reversed(case[1]), case[0]])
 
 
@@ -289,7 +289,7 @@ STEP = 2e-3
 
 
 def _along(f: Callable[[Any], Any], x: Any, v: Any) -> Any:
-    """The derivative of a nest by central differences, with two Richardson steps."""
+    """The derivative of a pytree by central differences, with two Richardson steps."""
     from functrace.tree import flatten, tree_map
 
     def central(h: float) -> Any:
@@ -308,7 +308,7 @@ def _along(f: Callable[[Any], Any], x: Any, v: Any) -> Any:
 
 
 def _jacobian(f: Callable[[Any], Any], x: Any) -> Any:
-    """A nest like the result, of arrays with the axes of ``x`` (one array) behind."""
+    """The Jacobian as a pytree like the result; the axes of ``x`` (one array) come last."""
     from functrace.tree import tree_map
 
     x = np.asarray(x)
@@ -337,7 +337,7 @@ def _derivative(f: Any, argnums: Any = 0, has_aux: bool = False, holomorphic: bo
             return (_jacobian(lambda v: _only(f, args, k % len(args), has_aux)((v,)), args[k][0]),)
 
         found = one(argnums) if isinstance(argnums, int) else tuple(map(one, argnums))
-        if isinstance(argnums, tuple) and len(argnums) == 1:  # a nest like the result, of tuples
+        if isinstance(argnums, tuple) and len(argnums) == 1:  # a pytree like the result, of tuples
             found = tree_map(lambda leaf: (leaf,), found[0])
         return (found, f(*args)[1]) if has_aux else found
 

@@ -1,5 +1,4 @@
-"""What a function reads of its surroundings (arrays, globals, closures, defaults, attributes) is
-what it is at the call.
+"""Captured values (arrays, globals, closures, defaults, attributes): a call reads the current ones.
 
 Every kind of function that is recorded and cached (rules, bodies, Functions of the shim) reads a
 number ``s`` which changes between calls, and within them, and is differentiated one to three times.
@@ -138,7 +137,7 @@ def mutual(read: Read) -> Any:
 
 
 def asking(read: Read) -> Any:
-    """A rule that asks for values, which it knows at first order."""
+    """A forward rule that needs concrete values, which first-order differentiation provides."""
 
     @ft.custom_vjp
     def g(x: Any) -> Any:

@@ -313,7 +313,7 @@ def test_pullback_never_calls_the_function() -> None:
 
 
 def operations(program: ft.Program) -> Counter[str]:
-    """How often each primitive runs when the program is run, calls in line."""
+    """Count the executions of each primitive in the program, with calls inlined."""
     flat = inline_calls(program)
     return Counter(flat.ops[k][0].name for k, _ in flat.schedule)
 

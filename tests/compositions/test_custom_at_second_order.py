@@ -1,9 +1,9 @@
-"""What stands around a function with rules of its own, and what is asked on the way, changes none
-of its derivatives.
+"""Derivatives of a function with custom rules do not depend on surrounding transforms or on
+concretization.
 
-The rules are none that the function would have without them: so it shows at second order what the
-first one took: results of a function that is differentiated are those of its forward rule, and so
-are their derivatives.
+The custom rules differ from the function's true derivative, so the second order reveals which
+definition the first order used: a differentiated function returns the results of its forward rule,
+and their derivatives are those of the rule.
 """
 
 from __future__ import annotations

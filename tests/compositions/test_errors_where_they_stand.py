@@ -1,5 +1,5 @@
-"""What NumPy lets fail on values raises in the user's line, wherever values are known: a ``try``
-around it catches it.
+"""Operations that NumPy rejects because of values raise at the user's line when the values are
+concrete, so that a ``try`` around the line catches the error.
 """
 
 from __future__ import annotations

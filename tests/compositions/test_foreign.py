@@ -36,7 +36,7 @@ def like(*args: Any) -> Any:
 
 
 def plain(x: Any) -> Any:
-    """What foreign code is given: an array of its own, or a NumPy scalar."""
+    """Assert that foreign code receives a fresh writable array or a NumPy scalar."""
     assert type(x) is np.ndarray or isinstance(x, np.generic)
     if isinstance(x, np.ndarray):
         assert x.flags.writeable and x.flags.owndata
@@ -100,7 +100,7 @@ def convolution(rules: str) -> Any:
 
 
 def nests(rules: str) -> Any:
-    """Nests of arguments and results, and arguments that are no arrays."""
+    """Pytrees of arguments and results, and arguments that are not arrays."""
 
     def f(pair: Any, k: int, word: str = "twice") -> Any:
         assert word == "twice" and type(k) is int

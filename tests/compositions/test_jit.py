@@ -31,7 +31,7 @@ class Counted:
 
 
 def assert_equal(found: Any, expected: Any) -> None:
-    """Equal nests of arrays: structure, dtypes and every bit."""
+    """Assert equal pytrees of arrays: structure, dtypes and every bit."""
     assert ft.tree.structure(found) == ft.tree.structure(expected)
     for a, b in zip(ft.tree.leaves(found), ft.tree.leaves(expected), strict=True):
         a, b = np.asarray(a), np.asarray(b)

@@ -281,7 +281,7 @@ def test_an_error_of_the_results_names_the_line() -> None:
     assert info(jitted).misses == info(jitted).paths == 1
 
 
-# -- the surroundings ------------------------------------------------------------------------------
+# -- captured values -------------------------------------------------------------------------------
 
 
 def test_paths_of_other_surroundings_are_not_mixed() -> None:

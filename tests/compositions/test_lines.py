@@ -16,7 +16,7 @@ import functrace as ft
 
 REPEATS = 10
 ROOT_OF = "np.log({0})"
-"""What warns at -1, and is computed in every derivative."""
+"""An expression that warns at -1, and that every derivative evaluates."""
 
 Pair = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 

@@ -1,7 +1,7 @@
-"""The options and nests that every transform takes, at their edges: what they mean, or which error
+"""Edge cases of options and pytree arguments of every transform: their meaning, or the error that
 they raise.
 
-Expected values are written out, or come from differences. ``tests/peers/test_jax_signatures.py``
+Expected values are literals, or come from differences. ``tests/peers/test_jax_signatures.py``
 compares with JAX.
 """
 
@@ -138,7 +138,7 @@ def test_aux_is_alive_whatever_it_holds(aux_of: Any) -> None:
 
 @auxiliary
 def test_aux_of_outer_values(aux_of: Any) -> None:
-    """What aux holds of an outer transform belongs to that one, and has a derivative there."""
+    """Tracers of an outer transform in aux stay differentiable by that transform."""
 
     def outer(s: Any) -> Any:
         aux = aux_of(lambda x: (np.sum(x * s), (s, s * 2.0, x * s, "text")))
@@ -281,7 +281,7 @@ def test_integer_arguments_have_no_cotangent() -> None:
     same(ft.vjp(lambda n: n * 2, N)[1](N), (None,))
 
 
-# -- nests -----------------------------------------------------------------------------------------
+# -- pytrees ---------------------------------------------------------------------------------------
 
 
 def test_none_within_tangents_and_cotangents_stands_for_zeros() -> None:

@@ -1,6 +1,4 @@
-"""What has been evaluated to answer a question is not evaluated again, and is let go when nothing
-reads it any more.
-"""
+"""On-demand evaluation while tracing: every value is computed once and freed after its last use."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What wraps a function wraps just it, also if it is a wrapper in turn, or has attributes of the
-wrapper's own names.
+"""A wrapper wraps exactly its argument, even a wrapper or a function with attributes of the same
+names.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def recurrence(x: Any) -> Any:
 
 
 def reversed_pair(x: Any) -> Any:
-    """A scan from the end, whose carry is a nest and holds a counter."""
+    """A reversed scan whose carry is a pytree with a counter."""
 
     def step(carry: Any, xt: Any) -> Any:
         carry = {"n": carry["n"] + 1, "v": np.cos(carry["v"]) * xt + carry["n"]}

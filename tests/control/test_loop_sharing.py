@@ -143,7 +143,7 @@ def test_no_step_at_all() -> None:
         np.testing.assert_allclose(slope, 2.0 * expected * factor, rtol=1e-13)
 
 
-# -- nests and policies ----------------------------------------------------------------------------
+# -- pytrees and policies --------------------------------------------------------------------------
 
 
 @dataclass

@@ -81,7 +81,7 @@ times_p = Primitive(
         jvp=lambda *rest: _as_scan(scan_p.jvp.jvp, *rest),  # type: ignore[union-attr]
         linearize=lambda *rest: _as_scan(scan_p.jvp.linearize, *rest),  # type: ignore[union-attr]
     ),
-    transpose=lambda cts, *rest: None,  # never asked: `linearize` leaves operations of scan
+    transpose=lambda cts, *rest: None,  # never called: `linearize` leaves operations of scan
     batch=_batch,
     params=("body", "length", "carries"),
     many=True,

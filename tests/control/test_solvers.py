@@ -32,7 +32,7 @@ def newton_loop(f: Any, x: Any) -> Any:
 
 
 def newton_python(f: Any, x: Any) -> Any:
-    """Newton's method in Python, which asks for values."""
+    """Newton's method in Python, which reads concrete values."""
     for _ in range(60):
         if np.max(np.abs(f(x))) < 1e-13:
             break

@@ -1,6 +1,4 @@
-"""`functrace.debug`: how often, in which order and on which values what is asked for happens, under
-every transform.
-"""
+"""`functrace.debug`: number, order and values of debug calls under every transform."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def texts(made: Plan) -> list[str]:
-    """What a plan lists, without what it says of memory."""
+    """The steps of a plan's listing, without the comments about memory."""
     return [line.partition("  #")[0].strip() for line in str(made).splitlines()[1:]]
 
 

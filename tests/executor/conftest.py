@@ -1,4 +1,4 @@
-"""What tests of the executor share."""
+"""Fixtures of the executor's tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functrace.executor.parallel.threads import THREADS
 
 @pytest.fixture(params=[1, 2, 3, 4])
 def count(request: pytest.FixtureRequest) -> Iterator[int]:
-    """How many threads there are."""
+    """Run with this number of threads."""
     before = THREADS.count
     THREADS.resize(request.param)
     yield request.param

@@ -1,4 +1,4 @@
-"""What large arrays leave behind is kept for the next call, and given back when there is none."""
+"""Memory of freed large arrays: kept for the next call, returned to the system without one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the executor knows of a primitive goes by identity: a user's primitive may have the name of
-one of ours.
+"""The executor's tables are keyed by primitive, not by name: a user's primitive may have the name
+of a built-in one.
 """
 
 from __future__ import annotations

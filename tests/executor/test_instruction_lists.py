@@ -71,7 +71,7 @@ def scalar(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def lines(program: Program) -> list[Any]:
-    """Where its operations come from. (What an input comes from nobody asks.)"""
+    """The source positions of a program's operations, without inputs and constants."""
     return [
         program.positions[k]
         for k, op in enumerate(program.ops)
@@ -117,8 +117,8 @@ def whole(forward: Program, backward: Program, count: int) -> Program:
 
 
 def bits(value: Any) -> Any:
-    """What tells two results apart. (What is not a number has a sign, which NumPy's scalars and
-    ufuncs do not agree on.)
+    """The type, dtype, shape and bits of a result. (NaNs are made equal: NumPy's scalars and ufuncs
+    do not agree on their signs.)
     """
     array = np.ascontiguousarray(value)
     if array.dtype.kind in "fc":

@@ -20,7 +20,7 @@ NAN = float("nan")
 
 
 def outcome(f: Callable[..., Any], *args: Any) -> Any:
-    """What a call gives: dtype and bytes, or that it raises."""
+    """The dtype and bytes of a call's result, or ``"raises"``."""
     try:
         with np.errstate(all="ignore"):
             found = f(*args)

@@ -87,7 +87,7 @@ def body(s: Any, draw: Callable[[Any, int], None]) -> bool:
 
 
 def _named(s: Any, result: str) -> bool:
-    """Name the leaves of a nest of results."""
+    """Name the leaves of a tuple of results."""
     value = s.value(result)
     if isinstance(value, tuple):
         for k, part in enumerate(value):
@@ -98,7 +98,7 @@ def _named(s: Any, result: str) -> bool:
 
 
 def _function(s: Any, draw: Any, values: list[Any], shape: Any, same: bool) -> Any:
-    """Draw a function of values; with ``same``, one whose result has a shape that can be asked for
+    """Draw a function of values; with ``same``, one whose result has a shape that can be drawn
     again.
     """
     name = s.fresh("f")

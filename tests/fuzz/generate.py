@@ -37,7 +37,7 @@ AVOIDABLE = {
 """Statements (or literals) that are left out, by the name of their class."""
 
 SETS = 3
-"""How many sets of values, and of literals, a program is called with."""
+"""Number of sets of values, and of literals, that a program is called with."""
 
 Node = Any
 """A line, or a block: a header and the nodes under it."""
@@ -45,7 +45,7 @@ Node = Any
 
 @dataclass(frozen=True)
 class Kind:
-    """What a kind of program is made of: weights of statements, dtypes, and switches."""
+    """The parameters of a kind of program: weights of statements, dtypes, and switches."""
 
     dtypes: tuple[str, ...]
     expressions: dict[str, int]
@@ -575,7 +575,7 @@ def _raising(s: Scope) -> Node | None:
 
 
 def returned(s: Scope) -> str:
-    """What a function returns: mostly late values, some views, constants, nests."""
+    """The return expression of a function: mostly last values, some views, constants, pytrees."""
     x = s.array() or "0.5"
     y = s.array() or "1.0"
     z = (

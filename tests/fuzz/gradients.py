@@ -101,8 +101,8 @@ def _finite(trees: Any) -> bool:
 
 
 def setting(case: Case, k: int) -> Any:
-    """What derivatives need: places and values of arguments, weights; ``None`` if there is nothing
-    to differentiate.
+    """The inputs of a derivative check: places and values of arguments, weights; ``None`` if there
+    is nothing to differentiate.
     """
     expected = case.expected(k)
     wrt, xs = _chosen(case, k)

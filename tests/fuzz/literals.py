@@ -92,7 +92,7 @@ class Column(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """What was found where something else was to be found."""
+    """A found result that differs from the expected one."""
 
     column: Column
     number: Any
@@ -101,8 +101,8 @@ class Difference(NamedTuple):
 
 
 def outcome(f: Callable[[], Any]) -> tuple[str, Any]:
-    """What a call gives: ``("value", array)``, ``("raises", why)``, or ``("refused", why)`` by an
-    error of functrace's own.
+    """The outcome of a call: ``("value", array)``, ``("raises", why)``, or ``("refused", why)`` for
+    an error of functrace's own.
     """
     try:
         return "value", np.asarray(f())
@@ -208,7 +208,7 @@ def run(column: Column, counts: Counter[str]) -> list[Difference]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two arrays have the same numbers and signs; the signs of not-a-numbers do not count."""
+    """Return True if two arrays have equal numbers and signs; signs of NaNs do not count."""
     if not np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"):
         return False
     parts = (

@@ -1,5 +1,5 @@
-"""What functrace's names mean without functrace: Python and NumPy alone. The oracle of random
-programs runs on these.
+"""Reference versions of functrace's functions in Python and NumPy alone: the oracle of random
+programs.
 """
 
 from __future__ import annotations
@@ -90,14 +90,14 @@ class _Ruled:
 
 
 def copied(tree: Any) -> Any:
-    """Copy the arrays of a nest."""
+    """Copy the arrays of a pytree."""
     return ft.tree.map_leaves(
         lambda leaf: np.array(leaf) if isinstance(leaf, np.ndarray) else leaf, tree
     )
 
 
 def stacked(results: list[Any]) -> Any:
-    """Stack nests of results, leaf by leaf; no results are ``None``."""
+    """Stack pytrees of results, leaf by leaf; return ``None`` without results."""
     if not results or results[0] is None:
         return None
     leaves, treedef = ft.tree.flatten(results[0])

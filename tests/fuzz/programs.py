@@ -25,7 +25,7 @@ from tests.fuzz.shrink import shrunk
 from tests.fuzz.variants import VALUES, Case, Failed
 
 MOST_SHOWN = 3
-"""How many programs that fail alike are printed."""
+"""Number of programs printed per kind of failure."""
 
 Variant = Callable[[Case], None]
 

@@ -39,7 +39,7 @@ from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms import jvp_program, linearize_program, transpose_program, vmap_program
 
 CANARY = "functrace_canary"
-"""What foreign code would set in builtins."""
+"""The name in builtins that injected code would set."""
 CODE = f"__import__('builtins').{CANARY}.append(1)"
 SLOWEST = 3.0
 """Seconds of the processor that everything done with one text may take."""
@@ -401,7 +401,7 @@ def _kept(program: ft.Program) -> str:
 
 
 def is_small(program: ft.Program) -> bool:
-    """Whether a program can be run in no time."""
+    """Return True if a program is cheap to run."""
     if sum(aval.size for aval in program.avals) > LARGEST or any(
         isinstance(x, int) and abs(x) > LARGEST
         for _, _, params in program.ops

@@ -1,4 +1,4 @@
-"""What is done with each random program, and what must come out: the variants.
+"""The checks of each random program, and their expected results: the variants.
 
 A variant calls `Case.check` for every call through functrace, with what plain NumPy gives. A
 difference, or an exception that is neither NumPy's nor functrace's own, raises `Failed`; errors of
@@ -34,7 +34,7 @@ class Failed(Exception):
 
     @property
     def head(self) -> str:
-        """What programs that fail alike have in common."""
+        """The key that groups equal failures."""
         return (
             f"{self.what}: {self.detail[:60]}"
             if self.what.startswith(("raw", "numpy"))
@@ -59,8 +59,8 @@ def message_head(error: BaseException) -> str:
 
 
 PICKING = re.compile(r"m(in|ax)|clip|sort|median|quantile|percentile|partition|unique")
-"""What picks one of its operands: whether 0.0 or -0.0, NumPy does not say (it depends on their
-place in memory).
+"""Functions that select among their operands: NumPy does not specify the choice between 0.0 and
+-0.0 (it depends on their place in memory).
 """
 
 
@@ -117,7 +117,7 @@ class Case:
         return lambda *args: f(*args, numbers)
 
     def expected(self, k: int, literals: int | None = None) -> Result:
-        """What plain NumPy gives; `Raised` if it refuses."""
+        """The result of plain NumPy; `Raised` if it raises."""
         key = (k, k if literals is None else literals)
         if key not in self._known:
             self._known[key] = attempted(lambda: copied(self.plain(*key)(*self.args(k))))
@@ -195,7 +195,7 @@ def _frames(error: BaseException) -> list[Any]:
 
 
 def _inside(error: BaseException) -> bool:
-    """Whether an exception comes from functrace itself: its innermost frame is not the program's."""
+    """Return True if an exception's innermost frame is functrace's, not the program's."""
     return not _frames(error)[-1].tb_frame.f_code.co_filename.startswith("<program")
 
 
@@ -221,7 +221,7 @@ COARSE = {"float16": 1e-2, "float32": 1e-4, "complex64": 1e-4}
 
 
 def difference(got: Any, expected: Any, *, rtol: float, atol: float, exact: bool) -> str:
-    """What differs between two nests, or nothing."""
+    """Describe the first difference between two pytrees; empty if there is none."""
     leaves, treedef = ft.tree.flatten(got)
     others, tree = ft.tree.flatten(expected)
     if treedef != tree:

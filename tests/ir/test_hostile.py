@@ -485,7 +485,7 @@ LONG = {
 
 
 def seconds(text: str) -> float:
-    """How long a text takes, read or refused."""
+    """Measure the time to parse or refuse a text."""
     start = time.process_time()
     try:
         ft.Program.parse(text)
@@ -506,7 +506,7 @@ def test_every_param_of_the_library_has_a_kind():
     pytest.importorskip("scipy")
     assert (
         ft.Program.primitives["erf"].name == "erf"
-    )  # asked for, it brings in those that stand for SciPy's functions
+    )  # looking it up loads the primitives of SciPy's functions
     wanted = {name for primitive in ft.Program.primitives.values() for name in primitive.params}
     assert wanted == {name for name in KINDS if "." not in name}
     owners = {name.partition(".")[::2] for name in KINDS if "." in name}

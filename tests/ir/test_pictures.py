@@ -43,7 +43,7 @@ def graph(text: str) -> tuple[set[str], list[tuple[str, str]], int]:
 
 
 def count(program: ft.Program) -> tuple[int, int]:
-    """How many nodes and programs there are, held ones included."""
+    """Count nodes and programs, sub-programs included."""
     nodes = (
         len(program.inputs) + len(program.constants) + len(program.equations) + len(program.outputs)
     )

@@ -1,5 +1,5 @@
-"""Unknown numbers: what is asked of them is noted, and whoever needs the number itself does not get
-it.
+"""Symbolic numbers: comparisons are recorded as guards, and uses that need the concrete number
+raise.
 """
 
 from __future__ import annotations

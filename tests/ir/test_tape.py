@@ -21,7 +21,9 @@ COUNT = 2_000
 
 
 def tracked() -> int:
-    """How many containers the collector walks, once it has forgotten those that hold numbers only."""
+    """Count the containers tracked by the garbage collector, after it untracks those of numbers
+    only.
+    """
     gc.collect()
     return len(gc.get_objects())
 

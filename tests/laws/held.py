@@ -72,13 +72,13 @@ PAIRS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 _THRESHOLD = 0.137
-"""What choices compare with: far from the values that exact arithmetic makes, so that differences
-do not cross it.
+"""The threshold of branch conditions: far from values of exact arithmetic, so that finite
+differences do not cross it.
 """
 
 
 def fits(partner: Shape, shape: Shape) -> bool:
-    """Whether ``partner`` broadcasts into ``shape``."""
+    """Return True if ``partner`` broadcasts into ``shape``."""
     try:
         return np.broadcast_shapes(partner, shape) == shape
     except ValueError:

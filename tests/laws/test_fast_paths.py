@@ -1,8 +1,7 @@
-"""The fast paths of recording, which are written out in line, record exactly what `bind` records;
-and raise what it raises.
+"""The inlined fast paths of recording record exactly what `bind` records, and raise what it raises.
 
-Every in-line operator is found in the class of traced arrays by itself, so that a new one is held
-to the law, too.
+The tests collect the inlined operators from the class of traced arrays, so that the law covers new
+ones, too.
 """
 
 from __future__ import annotations
@@ -119,8 +118,8 @@ class Scene:
 
 
 def outcome(apply: Callable[[Any, Any], Any], left: Any, right: Any, *, body: bool) -> Any:
-    """What two applications record (the first of its kind takes the long way), and the errors that
-    they raise.
+    """The recorded operations of two applications (the first one takes the slow path), and their
+    errors.
     """
     with Scene(body=body) as scene, warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,5 +1,5 @@
-"""Asking for values changes nothing: not the results, not a derivative, whatever is asked and
-whatever has been let go.
+"""Reading concrete values changes neither results nor derivatives, whichever values are read and
+whichever have been freed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.sampling import examples
 
 
 def asking(recipe: Recipe, seed: int) -> Callable[..., Any]:
-    """The recipe, with questions about some of its values, at once or later."""
+    """The recipe, reading some of its values, at once or later."""
 
     def f(*arrays: Any) -> tuple[Any, ...]:
         rng = np.random.default_rng(seed)

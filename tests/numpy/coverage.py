@@ -1,8 +1,8 @@
-"""What of NumPy acts on traced values, tried function by function: ``docs/numpy_coverage.md`` is
-written from here.
+"""Coverage of NumPy on traced values, tried function by function: generates
+``docs/numpy_coverage.md``.
 
     python -m tests.numpy.coverage           # writes the page
-    python -m tests.numpy.coverage --check   # says whether the page is what was found
+    python -m tests.numpy.coverage --check   # fails if the page is out of date
 
 Reverse and forward mode are compared with central differences, a batch with a loop, a jitted call
 with NumPy.
@@ -118,7 +118,7 @@ ARGUMENTS = {
 """By default argument the functions, each with its arguments where they are others."""
 
 SYMMETRIC = {np.linalg.cholesky, np.linalg.eigh, np.linalg.eigvalsh}
-"""Of symmetric matrices only."""
+"""Functions that are tried on symmetric matrices only."""
 
 UNREACHED = {
     "array",
@@ -133,12 +133,14 @@ UNREACHED = {
     "fromiter",
     "kaiser",
 }
-"""What NumPy does not hand over: the way out is `functrace.numpy`, or `functrace.numpy.lift`."""
+"""Functions that NumPy's protocols do not dispatch: use `functrace.numpy` or
+`functrace.numpy.lift`.
+"""
 
 
 @dataclass
 class Row:
-    """What was found of one function.
+    """The result of trying one function.
 
     Args:
         name: as in ``numpy.<name>``.
@@ -293,8 +295,8 @@ def tried(function: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str,
 def tried_facts(
     call: Callable[..., Any], values: list[Any], expected: object
 ) -> dict[str, Callable[[], str]]:
-    """Return, by column, what asks for a fact that is no array: it has to be the same of traced
-    values.
+    """Return, by column, the trials of a function whose result is no array (a shape, a dtype): the
+    result on traced values has to be equal.
     """
 
     def asked(transform: Callable[..., Any]) -> Callable[[], str]:

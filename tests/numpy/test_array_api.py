@@ -177,7 +177,7 @@ CALLS: dict[str, Call] = {
 }  # fmt: skip
 
 DEPEND_ON_VALUES = {"nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values"}
-"""Whose shape depends on values."""
+"""Functions whose output shape depends on values."""
 
 
 NO_AXES = {

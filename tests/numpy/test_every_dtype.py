@@ -1,5 +1,5 @@
-"""Every function of the page of coverage, on arrays of every dtype that NumPy takes: NumPy's
-values, dtypes and shapes, and no question for a value that shapes and dtypes answer."""
+"""Every function of the coverage page, on arrays of every dtype that NumPy takes: NumPy's values,
+dtypes and shapes, and no concretization where shapes and dtypes suffice."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ BESIDES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "x.argsort": (lambda x: x.argsort(), (r,)),
     "x.nonzero of none": (lambda x: x[:0].nonzero(), (r,)),
 }
-"""What is not on the page, because it makes nothing of values."""
+"""Calls that are not on the coverage page, because they do not depend on values."""
 
 DEPENDS_ON_VALUES = {
     "argwhere", "bincount", "compress", "extract", "flatnonzero", "intersect1d", "nonzero",
@@ -180,9 +180,7 @@ def test_what_depends_on_values_is_on_the_page() -> None:
 )
 @pytest.mark.parametrize("shape", [(2,), ()])
 def test_powers_have_the_dtype_of_the_installed_numpy(base: type, shape: tuple[int, ...]) -> None:
-    """Whether an exponent is a Python number, a NumPy scalar or a 0-d array: NumPy's rules for
-    these moved in 2.3.
-    """
+    """NumPy 2.3 changed promotion for exponents that are Python numbers, scalars or 0-d arrays."""
     values = (
         0.0,
         0.5,

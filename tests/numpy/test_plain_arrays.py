@@ -1,5 +1,5 @@
-"""What is not a plain array of numbers raises at every entry, with the way out; what is traced says
-so, and stays.
+"""Array subclasses and non-numeric arrays raise at every entry point, with a fix; operations on
+them that are traced stay so.
 """
 
 from __future__ import annotations

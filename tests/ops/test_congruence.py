@@ -1,5 +1,5 @@
-"""What Cholesky's rule is made of: every dtype, stack and memory order; with NumPy's BLAS, with
-SciPy's, with none.
+"""The congruence product of Cholesky's rule: every dtype, stack and memory order; with NumPy's
+BLAS, with SciPy's, with none.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""How gamma samples move with their shape: against SciPy's quantiles, differences, and asymptotic
-series.
+"""Derivative of gamma samples with respect to the shape parameter: against SciPy's quantiles,
+differences, and asymptotic series.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""No pass that says it is exact changes a bit, or how a result lies in memory: random chains in
-mixed dtypes and layouts.
+"""Exact passes change neither a bit nor a result's memory layout: random chains in mixed dtypes and
+layouts.
 
 Chains are of what the rows of `functrace.passes` rewrite: signs, factors, quotients, sums, ties,
 broadcasts, moves.

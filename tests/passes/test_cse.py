@@ -1,5 +1,5 @@
-"""Nothing is computed twice, but for what is computed again on purpose; savings change no bit, on
-random programs too.
+"""Common subexpression elimination: merges all but rematerialized operations, and changes no bit,
+on random programs too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""`drop_dead_results`: loops and choices compute only the results that somebody reads, and the
-numbers stay the same.
-"""
+"""`drop_dead_results`: loops and branches compute only live results; the numbers stay the same."""
 
 from __future__ import annotations
 

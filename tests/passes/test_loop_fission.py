@@ -1,5 +1,5 @@
-"""Loops in parts: equal to whole ones up to rounding, whatever the body does; what must stay in a
-loop does.
+"""Loop fission: results equal those of the whole loop up to rounding; operations that must stay in
+the loop stay.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def test_what_is_computed_again_on_purpose_is() -> None:
 
 
 def test_memory_has_a_bound() -> None:
-    """What a step makes of little is not made for all steps at once."""
+    """Large intermediates of a step are not computed for all steps at once."""
     count, steps = 100, 1000
     wide = np.ones(count * 10)
 
@@ -247,7 +247,7 @@ def test_sums_of_narrow_dtypes_and_integers_stay_in_the_loop() -> None:
 
 
 def test_small_products_are_by_dot() -> None:
-    """Of operands in C and Fortran order, it gives the bits that ``matmul`` gives."""
+    """``dot`` has the same bits as ``matmul``, for operands in C and Fortran order."""
 
     def f(x: Any, y: Any, v: Any) -> Any:
         return (

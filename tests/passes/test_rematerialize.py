@@ -30,7 +30,7 @@ SIZE = ROWS.nbytes
 
 @pytest.fixture
 def whatever_it_costs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let everything be computed again that may be."""
+    """Rematerialize everything that may be, whatever it costs."""
     free(monkeypatch)
 
 

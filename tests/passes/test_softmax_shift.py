@@ -1,5 +1,5 @@
-"""What is subtracted in a softmax has no derivative: nothing is added for it where the program
-shows it, and only there.
+"""The shift of a softmax has derivative zero: the pass drops its derivative where the program
+proves it, and only there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""What the peers' tests share: JAX compiles quickly, and nothing that one file compiles is kept for
-the next.
-"""
+"""Fixtures of the peers' tests: JAX compiles quickly, and each file drops what it compiled."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def total(y: Any) -> Any:
 
 
 def outcome(operator: Callable[..., Any], n: Names, f: Any, x: Any) -> Any:
-    """What an operator returns as arrays, or the class of what it raises."""
+    """The results of an operator as arrays, or the class of its exception."""
     try:
         found = operator(n.differential_operators, f, x)
     except (NotImplementedError, TypeError, ValueError, AttributeError) as error:

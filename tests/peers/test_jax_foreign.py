@@ -37,7 +37,7 @@ def like(lib: Any, x: Any) -> Any:
 
 
 def outer(lib: Any, xp: Any, method: str, seen: list[Any]) -> Any:
-    """Two arguments of different shapes, and a nest of results."""
+    """Two arguments of different shapes, and a pytree of results."""
 
     def f(s: Any, x: Any) -> Any:
         s, x = np.asarray(s), np.asarray(x)

@@ -41,7 +41,7 @@ def test_gamma_samples_move_as_jax_says() -> None:
 
 
 NOT_TAKEN = {"clone", "key_data", "key_dtype", "key_impl", "wrap_key_data", "PRNGKey", "Array"}
-"""What is about JAX's types of keys: here a key is an array."""
+"""Names for JAX's types of keys: here a key is an array."""
 OF_XLA = ("out_sharding", "mode", "impl", "unroll")
 """Arguments that say how XLA is to compute it."""
 
@@ -85,7 +85,7 @@ ALIKE = [
 
 @pytest.mark.parametrize("family", ALIKE, ids=lambda family: family.name)
 def test_means_and_their_derivatives_agree(family: Any) -> None:
-    """Of 20,000 samples each, by parameters, within what chance allows."""
+    """Compare means of 20,000 samples and their parameter derivatives within statistical error."""
     name = family.name.partition("/")[0]
     count, at = 20_000, family.at
     import jax.numpy as jnp

@@ -1,5 +1,5 @@
-"""Nests against JAX: classes that are registered there, and what the functions of `jax.tree`
-return.
+"""Pytrees against JAX: classes that are registered there, and results of the functions of
+`jax.tree`.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ EXPECTATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[floa
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", EXPECTATIONS)
 def test_gradients_of_expectations(name: str) -> None:
-    """Of many samples, within what chance allows of the derivative of the closed form."""
+    """Gradients of sample means agree with the closed form within statistical error."""
     draw, exact, at = EXPECTATIONS[name]
     count = 30_000
     for k, x in enumerate(at):

@@ -1,6 +1,4 @@
-"""What is drawn has the distribution that it should: against SciPy's, with fixed keys, and by
-moments.
-"""
+"""Samples have their distribution: against SciPy's, with fixed keys, and by moments."""
 
 from __future__ import annotations
 
@@ -168,7 +166,7 @@ def test_categories() -> None:
 
 
 def without_replacement(p: Any, orders: Any) -> float:
-    """How well orders of two things drawn one after the other fit what probability each pair has."""
+    """The p-value of drawn ordered pairs against the exact probability of each pair."""
     pairs, counts = np.unique(orders, axis=0, return_counts=True)
     wanted = np.array([p[i] * p[j] / (1 - p[i]) for i, j in pairs])
     assert wanted.sum() == pytest.approx(1.0)

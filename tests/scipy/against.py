@@ -15,7 +15,7 @@ from functrace.tree import leaves
 def found_and_expected(
     ours: ModuleType, theirs: ModuleType, name: str, *args: Any, **options: Any
 ) -> Any:
-    """What both return, or raise."""
+    """The results, or exceptions, of both functions."""
     places = [k for k, x in enumerate(args) if isinstance(x, np.ndarray) and x.dtype.kind in "fc"]
 
     def call(*traced: Any) -> Any:

@@ -1,8 +1,8 @@
-"""What of SciPy acts on traced values, tried function by function: ``docs/scipy_coverage.md`` is
-written from here.
+"""Coverage of SciPy on traced values, tried function by function: generates
+``docs/scipy_coverage.md``.
 
     python -m tests.scipy.coverage           # writes the page
-    python -m tests.scipy.coverage --check   # says whether the page is what was found
+    python -m tests.scipy.coverage --check   # fails if the page is out of date
 
 A function is tried as its first case in tests/cases calls it; a distribution, as the first case of
 each of its methods does. Functions are those that modules of functrace.scipy name in ``__all__``,
@@ -46,7 +46,7 @@ REFUSED: dict[str, Callable[..., Any]] = {
     },
     "funm": lambda a: linalg.funm(a, np.exp),
 }
-"""What has no derivative, and no case."""
+"""Functions without a derivative and without a case."""
 ITERATIVE = (
     "bicg",
     "bicgstab",
@@ -149,7 +149,7 @@ SOLVED: dict[str, tuple[Callable[..., Any], Any]] = {
         test_missed.SAMPLES[0],
     ),
 }
-"""How solvers are tried: as in their own tests; where SciPy takes differences, with derivatives by
+"""Trials of solvers, as in their own tests; where SciPy takes differences, with derivatives by
 hand.
 """
 RANK = ("wrong", "breaks", "raises", "no case", "0", "✓", "–")

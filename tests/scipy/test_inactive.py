@@ -1,4 +1,4 @@
-"""What does not change takes no part in a derivative: not even where its own derivative is
+"""Inactive arguments contribute nothing to a derivative, not even where their own derivative is
 infinite.
 """
 

@@ -32,7 +32,7 @@ ARGUMENTS: list[tuple[Any, ...]] = [
     (2, 2, X),
     (X, X, X, X),
 ]
-"""What functions are called with: of those that a function takes, the results are compared."""
+"""Argument lists to call functions with; those that a function accepts are compared."""
 
 NOT_CALLED = {"test", "info", "show_config", "show_runtime", "empty", "empty_like"}
 SETTERS = ("set_", "seterr", "setbuf", "save", "register_", "printoptions", "errstate", "reset_")

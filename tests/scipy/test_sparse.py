@@ -342,7 +342,7 @@ def test_scipys_own_matrices_with_traced_operands(kind: str, what: str) -> None:
             with pytest.raises(ShapeError):
                 ft.jit(found)(x)
             continue
-        if "coo" in kind and "dot" in what:  # asks nobody
+        if "coo" in kind and "dot" in what:  # dispatches to no operand
             with pytest.raises(LostGradientError, match=r"functrace\.scipy\.sparse\.csr_array"):
                 ft.jit(found)(x)
             continue

@@ -1,4 +1,4 @@
-"""What of PyTorch's autograd surface is here, asked of the code: ``python -m
+"""Coverage of PyTorch's autograd surface, determined from the code: ``python -m
 tests.torch.coverage``.
 
 PyTorch's names, and the parameters of its Python functions, were recorded from an installed PyTorch
@@ -45,9 +45,7 @@ Surface: TypeAlias = Mapping[str, Mapping[str, Parameters]]
 
 
 def place(torch: ModuleType, area: str) -> object:
-    """Return what is asked for the names of an area, of PyTorch or of the shim; None if it is not
-    there.
-    """
+    """Return the object with the names of an area, of PyTorch or of the shim; None without one."""
     if area == "node":
         return torch.ones(2, requires_grad=True).exp().grad_fn
     if area in ("ctx", "node of a Function"):
@@ -75,7 +73,7 @@ def _function_node(torch: ModuleType) -> object:
 
 
 def has(owner: object, name: str) -> bool:
-    """Whether something has a name."""
+    """Return True if an object has an attribute."""
     if owner is None:
         return False
     with warnings.catch_warnings():
@@ -104,7 +102,7 @@ def parameters(owner: object, name: str) -> Parameters:
 @final
 @dataclass(frozen=True)
 class Found:
-    """What there is of an area: names that are here, names that are not, keyword arguments that are
+    """The coverage of an area: names that are here, names that are not, keyword arguments that are
     not.
     """
 
@@ -114,7 +112,7 @@ class Found:
 
 @functools.lru_cache(maxsize=1)
 def record() -> tuple[str, Surface]:
-    """Return the version of PyTorch that was asked, and its names."""
+    """Return the version of PyTorch that was inspected, and its names."""
     found = json.loads(RECORD.read_text(encoding="utf-8"))
     return found["version"], found["areas"]
 

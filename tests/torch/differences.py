@@ -21,7 +21,7 @@ class Difference:
     """A behaviour that is not PyTorch's, by choice.
 
     Attributes:
-        what: a sentence without its full stop.
+        what: a description of the difference, without its full stop.
         names: what it concerns, as ``area.name`` of coverage.py.
         because: the reason.
         example: Python that prints something else on each side; ``torch`` is there.

@@ -1,4 +1,4 @@
-"""What type checkers see of the shim, written from its rows: ``python -m tests.torch.stubs``.
+"""Type stubs of the shim, generated from its rows: ``python -m tests.torch.stubs``.
 
 The functions of ``torch`` and the methods of `Tensor` go to namespace.pyi, those of
 ``torch.nn.functional`` to nn/functional.pyi. Parameters are those of the functions, as their source

@@ -300,8 +300,8 @@ def second_difference(seed: int) -> str | None:
 
 
 def _is_told(error: Exception) -> bool:
-    """Whether what is refused depends on who shares memory, which is not known of all values of a
-    program.
+    """Return True if the error is about shared memory, which tracing cannot determine for all
+    values.
     """
     return any(
         word in str(error)

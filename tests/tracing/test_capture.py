@@ -135,7 +135,7 @@ class Function:
         self.at_call = np.array(self.argument)
 
     def other(self) -> Any:
-        """What the function closes over."""
+        """The captured value."""
         return 2.0 if self.role == "argument" else self.case.array
 
     def __call__(self, x: Any) -> Any:

@@ -1,5 +1,5 @@
-"""A copy that a recording holds lies in memory as the array does, so that what NumPy computes of it
-has the same bits.
+"""Copies that a recording keeps have the memory layout of the array, so that NumPy's results have
+the same bits.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What is linear in some of its inputs, and computes what it likes of the others, is transposed,
-whatever sub-programs it computes both in; what is not linear is refused, and never transposed as
-its derivative at zero."""
+"""Transposition of programs that are linear in some inputs and nonlinear in others, within every
+kind of sub-program; nonlinear programs raise, and are never transposed as their derivative at zero.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.transforms.programs import Example, X, assert_close, every
 
 
 def values_of(program: ft.Program, args: tuple[Any, ...], saved: tuple[int, ...]) -> list[Any]:
-    """What variables of a program are."""
+    """Evaluate variables of a program."""
     shown = ft.Program(
         program.ops,
         program.avals,

@@ -81,7 +81,7 @@ def test_no_operation_depends_on_what_its_pattern_leaves_out(module: str) -> Non
                 with always_sought(False):
                     dense = ft.tree.leaves(ft.jacfwd(f, argnums=tuple(range(len(args))))(*args))
                 program = inline_calls(ft.trace(f)(*args))
-            except FunctraceError:  # has no forward derivative, or asks for values
+            except FunctraceError:  # has no forward derivative, or reads concrete values
                 continue
             sizes = [program.avals[i].size for i in program.output_ids]
             pattern = dependence(program, [True] * len(args), len(sizes))
@@ -241,7 +241,7 @@ def test_rows_are_pullbacks_of_unit_vectors(module: str) -> None:
                         )
                 with always_sought(True):
                     found = ft.tree.leaves(ft.jacrev(f, argnums=tuple(range(len(args))))(*args))
-            except FunctraceError:  # has no reverse derivative, or asks for values
+            except FunctraceError:  # has no reverse derivative, or reads concrete values
                 continue
         given = iter(found)
         made = [

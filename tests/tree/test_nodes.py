@@ -1,5 +1,5 @@
-"""Classes as nests: dataclasses at sight, registered classes, JAX's and optree's; under every
-transform.
+"""Classes as pytrees: dataclasses without registration, registered classes, JAX's and optree's;
+under every transform.
 """
 
 from __future__ import annotations
@@ -453,7 +453,7 @@ def test_a_class_may_be_registered_after_it_was_seen() -> None:
             return self.w * 2
 
     assert ft.tree.leaves(Late(1.0)) == [1.0]
-    with pytest.raises(TypeError):  # a value, not a nest: it has a hash, and holds no array
+    with pytest.raises(TypeError):  # a hashable value without arrays, not a pytree
         ft.jit(lambda p, n: np.zeros(n))(Late(1.0), 2)
     ft.tree.register(Late)
     assert ft.tree.leaves(Late(1.0)) == [1.0]
@@ -476,7 +476,7 @@ def test_the_object_of_a_jitted_method() -> None:
     for scale in (1.0, 2.0, 1.0):  # a value: one program for each
         assert Model(scale).apply(X) == scale * np.sum(X**2)
     assert len(recorded) == 2
-    for scale in (1.0, 2.0, 3.0):  # with arrays, a nest: one program
+    for scale in (1.0, 2.0, 3.0):  # with arrays, a pytree: one program
         np.testing.assert_allclose(Model(scale * X).apply(X), scale * np.sum(X**3))
     assert len(recorded) == 3
     np.testing.assert_array_equal(ft.grad(lambda m: m.apply(X), allow_int=True)(Model(X)).w, X**2)

@@ -1,6 +1,4 @@
-"""`functrace.tree`: nests taken apart and put together, on plain and on traced values;
-`eval_shape`.
-"""
+"""`functrace.tree`: flatten and unflatten pytrees of plain and of traced values; `eval_shape`."""
 
 from __future__ import annotations
 

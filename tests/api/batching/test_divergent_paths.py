@@ -1,5 +1,5 @@
-"""Python's own ``if`` and ``while`` under `vmap`: what examples answer differently splits the
-batch.
+"""Python's own ``if`` and ``while`` under `vmap`: a condition that differs between examples splits
+the batch.
 
 No peer does this, so the oracle is the Python loop over examples.
 """
@@ -58,7 +58,7 @@ def nested_choice(x: Any) -> Any:
 
 
 def by_index(x: Any) -> Any:
-    """Iteration counts, `__index__`, slices, masks, and conversions: all of them are questions."""
+    """Read concrete values in every way: loop counts, `__index__`, slices, masks, conversions."""
     k = int(np.argmax(x))
     total = np.sum(x[: k + 1] ** 2) + len(x[x > 0.0])
     for i in range(k):
@@ -505,7 +505,7 @@ def test_bodies_of_operations_may_ask_where_values_are_known() -> None:
 
 
 def test_masks_wait_with_their_question() -> None:
-    """What needs no number of elements asks for none."""
+    """A masked update or sum does not concretize the number of selected elements."""
     rows = np.random.default_rng(0).normal(size=(200, 8))
 
     def cut(x: Any) -> Any:

@@ -1,5 +1,5 @@
-"""Zeros in custom rules: None and float0 for parts of nests, symbolic zeros, numbers that `jit`
-traces.
+"""Zeros in custom rules: None and float0 for subtrees of pytrees, symbolic zeros, numbers that
+`jit` traces.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What functions and rules close over is differentiated, or refused: never a zero in silence."""
+"""Values captured by functions and rules: differentiated or refused, never silently zero."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ RETURNED: dict[str, Callable[[Any], Any]] = {
     "None": lambda x: None,
     "text": lambda x: "abcd",
 }
-"""What is no array of 4 float64."""
+"""Functions whose result is not a float64 array of shape (4,)."""
 
 KEPT_FOR_RULES = {"float32", "longdouble", "int", "bool"}
 """Dtypes that rules may return: they are recorded, and converted."""

@@ -1,5 +1,5 @@
-"""What a tangent, a cotangent and a position may be: dtypes are those of the function, and a bool
-is no position.
+"""Valid tangents, cotangents and ``argnums``: dtypes follow the function, and a bool is no
+position.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Arrays that a jitted function reads from its surroundings, changed in place between calls, are
-what they are now.
+"""Captured arrays of a jitted function: a call reads their current contents, also after in-place
+changes.
 """
 
 from __future__ import annotations

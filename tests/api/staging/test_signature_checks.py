@@ -1,5 +1,5 @@
-"""Written checks of signatures answer as the long way does: for calls that are alike, and for all
-that differ a little.
+"""Generated signature checks agree with the generic comparison, for equal signatures and for
+slightly different ones.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def nests(of: Any) -> Any:
 
 
 def changed(nest: Any) -> list[Any]:
-    """Nests that differ from one in something small."""
+    """Pytrees that differ slightly from a given one."""
     found: list[Any] = []
     values, tree = flatten(nest)
     found += [
@@ -119,7 +119,7 @@ def changed(nest: Any) -> list[Any]:
 
 
 def outcome(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a call returns, to the bit, or raises."""
+    """The result of a call, bit for bit, or the exception it raises."""
     try:
         values, tree = flatten(f(*args, **kwargs))
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Bools beside numbers, both written out: what a text may say, and no recording does."""
+"""Literals of bools and numbers in one operation, which a parsed text may contain, but no trace."""
 
 from __future__ import annotations
 

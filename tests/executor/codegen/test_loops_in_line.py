@@ -1,5 +1,5 @@
-"""Loops in line: random loops equal Python's own, bit for bit, and what the caller has never
-changes afterwards.
+"""Inlined loops: random loops equal Python's own, bit for bit, and the caller's arrays never change
+afterwards.
 """
 
 from __future__ import annotations

@@ -187,9 +187,7 @@ def test_threads_are_counted() -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ["bool", "int8", "int64", "float32", "float64", "complex128"])
 def test_python_numbers_of_every_kind_in_blocks(kind: str) -> None:
-    """Of 1,024 elements in blocks of 4: any operation, beside any kind of number, and then another
-    operation.
-    """
+    """Chain two operations with a Python number of any kind, on 1,024 elements in blocks of 4."""
     x = (np.arange(1024) % 5).astype(kind)
     wrong: list[str] = []
     checked = 0
@@ -217,8 +215,8 @@ def test_python_numbers_of_every_kind_in_blocks(kind: str) -> None:
 
 
 def are_equal(a: Any, b: Any) -> bool:
-    """Whether two arrays have one dtype and the same elements; their powers by integers are
-    products in compiled code.
+    """Return True if dtypes are equal and elements agree up to rounding: compiled code computes
+    integer powers as products.
     """
     return a.dtype == b.dtype and np.allclose(
         a, b, rtol=4 * np.finfo(np.float32).eps, atol=0, equal_nan=True

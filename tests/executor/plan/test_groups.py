@@ -135,8 +135,8 @@ def test_rows_are_one_group() -> None:
 
 
 def test_rows_pass_over_a_block_no_more_often_than_is_needed() -> None:
-    """Not twice through what was to be computed again, and signs, shares of ties and threefold
-    values at what is small.
+    """Rematerialized operations run once, and signs, shares of ties and factors of 3 are applied to
+    the small arrays.
     """
     rows = np.random.default_rng(0).normal(size=(4096, 8)).astype(np.float32)
     rows[7, 3], rows[8] = rows[7].max(), 2.0
@@ -276,7 +276,7 @@ def test_small_arrays_stay_as_they_are() -> None:
 
 
 def test_what_lives_long_is_not_drawn_together() -> None:
-    """What only the backward part reads is not computed by a forward group."""
+    """A forward fusion group does not compute values that only the backward part reads."""
 
     def loss(x: Any, w: Any) -> Any:
         for _ in range(6):

@@ -91,7 +91,7 @@ def reduce_in_order(ufunc: np.ufunc, axes: tuple[int, ...], x: Any) -> tuple[Any
 
 
 class Points(InOrder):
-    """Runs nests point by point; ``counts`` are the statements of each."""
+    """Runs loop nests point by point; ``counts`` are the statements of each."""
 
     policy = Policy(group=fused)
 
@@ -159,7 +159,7 @@ def place(access: Access, point: tuple[int, ...]) -> int:
 
 
 def check(f: Any, *args: Any) -> list[int]:
-    """Run in groups, and as one; returns how many statements stand in the nests of the program as
+    """Run in fusion groups, and as one; return the statements of each loop nest of the program as
     one.
     """
     program = ft.trace(f)(*args)
@@ -222,7 +222,7 @@ def test_views_are_index_maps() -> None:
     assert check(lambda x: (lambda a: a + a[::-1] * 2.0)(np.sin(x)), y) == [
         1,
         2,
-    ]  # another element: another nest
+    ]  # another element: another loop nest
 
 
 def test_steps_that_are_no_nests_stay_steps() -> None:

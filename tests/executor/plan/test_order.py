@@ -34,8 +34,8 @@ def random_program(seed: int, operations: int) -> Program:
 
 
 def most_alive(program: Program, order: tuple[int, ...]) -> int:
-    """The most results that are alive at a time, by their definition; an operation writes into what
-    dies with it.
+    """The largest number of live results by definition; an operation may write into an operand at
+    its last use.
     """
     operands = {k: set(program.ops[k][1]) for k in order}
     last = {i: n for n, k in enumerate(order) for i in operands[k]}

@@ -38,7 +38,7 @@ def shaped(shape: tuple[int, ...]) -> Any:
 
 
 def in_place_count(program: ft.Program) -> int:
-    """How many statements write into one of their operands."""
+    """Count the statements that write into one of their operands."""
     lines = [line.split("#")[0].strip() for line in generate(planned(program))[0].splitlines()]
     pairs = [line.split(" = ") for line in lines if " = " in line]
     return sum(", " in right and right.endswith(f" {left})") for left, right in pairs)

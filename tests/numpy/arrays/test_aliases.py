@@ -1,5 +1,5 @@
-"""What shares memory in NumPy does so on traced values: a write to a result is seen in its operand,
-and the other way.
+"""Functions that return views in NumPy do so on traced values: writes to a result show in its
+operand, and vice versa.
 """
 
 from __future__ import annotations

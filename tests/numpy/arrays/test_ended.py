@@ -1,8 +1,7 @@
-"""Traced values after their transform has ended: what is asked of them is right, or raises
+"""Traced values after their transform has ended: uses return the right value, or raise
 LeakedTracerError.
 
-What depends on no input stands for its plain value then, in whatever transform it was made from
-what an earlier one left.
+A leaked value that depends on no input stands for its concrete value, also in a later transform.
 """
 
 from __future__ import annotations

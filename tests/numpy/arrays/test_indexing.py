@@ -1,4 +1,4 @@
-"""Indexing where values are known, and where they are not: what works, and what the errors say."""
+"""Indexing with concrete and with abstract values: results, and error messages."""
 
 from __future__ import annotations
 

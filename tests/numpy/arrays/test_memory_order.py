@@ -2,7 +2,7 @@
 programs.
 
 The oracle is NumPy on arrays that are laid out in the same way. `FunctraceError` is always an
-allowed answer here; how often the random programs get it is bounded.
+allowed outcome here; its number over the random programs is bounded.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def _function(expression: str) -> Callable[[Any, Any], Any]:
 
 
 def _problem(expected: Any, got: Any) -> str:
-    """What is wrong with a result, or nothing: it is right, or it raises."""
+    """Describe a wrong result; empty if it is right, or raises as it should."""
     if isinstance(got, Exception):
         fine = isinstance(got, FunctraceError | AttributeError) or type(got) is type(expected)
         return "" if fine else f"raw {type(got).__name__}: {got}"
@@ -91,7 +91,7 @@ def test_a_jitted_number_is_what_python_and_numpy_make_of_it(k: Any, guards: boo
             continue
         if (
             expression == "np.ones(k)" and k is True
-        ):  # NumPy takes no bool as a size: an index of it is asked for, all the same
+        ):  # NumPy refuses a bool as a size, but a traced one is converted by `__index__`
             continue
         f = _function(expression)
         problem = _problem(

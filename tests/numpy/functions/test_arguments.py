@@ -1,5 +1,5 @@
-"""What NumPy's functions take, and refuse: masks and their sizes, ``where=``, ``out=``, bounds,
-orders, narrow floats.
+"""Valid and invalid arguments of NumPy's functions: masks and their sizes, ``where=``, ``out=``,
+bounds, orders, narrow floats.
 """
 
 from __future__ import annotations

@@ -74,7 +74,8 @@ OTHERS: dict[str, Call] = {
     "swapaxes": lambda x, axis: np.swapaxes(x, 0, axis),
     "take_along_axis": lambda x, axis: np.take_along_axis(x, np.zeros((2, 3), int), axis=axis),
 }
-"""Those written in Python, which take what ``operator.index`` does; some here take less, none more.
+"""NumPy functions in Python, whose axes go through ``operator.index``; ours accept no more than
+that.
 """
 
 

@@ -1,4 +1,4 @@
-"""What has no axes is a scalar or an array as in NumPy: every function of the tables, on all
+"""Results of shape () are scalars or arrays as in NumPy: every function of the tables, on all
 arguments that it takes.
 """
 
@@ -33,7 +33,7 @@ COPIES = {
     np.real_if_close,
     np.zeros_like,
 }  # fmt: skip
-"""Of a scalar they are a scalar here, and an array without axes in NumPy."""
+"""Functions that map a scalar to a scalar here, and to a 0-d array in NumPy."""
 
 
 def called(function: Any, arguments: tuple[Any, ...]) -> Any:

@@ -33,7 +33,7 @@ def sample(kind: str) -> Array:
 
 
 def is_same(found: Any, expected: Any) -> bool:
-    """Whether elements are equal, signs of zeros too; NaN is NaN."""
+    """Return True if elements and signs of zeros are equal; NaN equals NaN."""
     a, b = np.asarray(found), np.asarray(expected)
     if a.dtype != b.dtype or a.shape != b.shape:
         return False

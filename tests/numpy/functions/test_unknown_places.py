@@ -1,5 +1,5 @@
-"""`insert` and `delete` at places of which no values are known: NumPy's results, its errors when
-the program runs.
+"""`insert` and `delete` at abstract positions: NumPy's results, and its errors when the program
+runs.
 """
 
 from __future__ import annotations

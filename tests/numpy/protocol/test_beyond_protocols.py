@@ -49,7 +49,7 @@ def _at(np: Any, z: Any, x: Any) -> None:
 
 
 ROWS: dict[str, Way] = {
-    # conversions and creation, of traced scalars, vectors and nests
+    # conversions and creation, of traced scalars, vectors and nested lists
     "array of numbers": lambda np, x: np.array([x[0], 1.0, x[1]]),
     "array of rows": lambda np, x: np.array([[x[0], 1], [2.0, x[2]]]),
     "array of vectors": lambda np, x: np.array([x, 2 * x]),
@@ -281,7 +281,7 @@ BY_PROTOCOLS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "take": (lambda x: fnp.take(TABLE, np.argmax(x)) * x, lambda x: TABLE[np.argmax(x)] * x),
     "vectorize": (lambda x: ft.vmap(np.sin)(x), lambda x: np.vectorize(np.sin)(x)),
 }  # fmt: skip
-"""What docs/numpy.md says to write instead, and what it stands for."""
+"""The replacements that docs/numpy.md recommends, each with the NumPy call that it replaces."""
 
 
 @pytest.mark.parametrize("name", BY_PROTOCOLS)

@@ -1,5 +1,5 @@
-"""What makes a plain array of a traced value is named, with what to write instead; and that is
-right.
+"""Functions that convert a traced value to a plain array: the error names the function and a
+replacement that works.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CONVERTING: dict[str, Callable[[Any, Any], Any]] = {
 """By name a call of it."""
 
 WITHOUT_NAME = {"fromiter", "nditer"}
-"""Those that ask for ``float(x)``, or raise NumPy's own error in place of ours."""
+"""Functions that call ``float(x)``, or raise NumPy's own error in place of ours."""
 
 
 def test_every_way_out_has_a_call() -> None:

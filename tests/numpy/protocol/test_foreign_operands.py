@@ -137,7 +137,7 @@ def _ducks() -> Iterator[tuple[str, Any]]:
 
 
 def _shown(result: Any) -> Any:
-    """What came of it: who made it, and the values, traced or not."""
+    """Describe a result: the class that made it, and its values, traced or not."""
     if isinstance(result, Duck):
         return type(result).__name__, result.by, _shown(result.held)
     plain = np.asarray(ft.value(result))

@@ -1,4 +1,4 @@
-"""`isinstance` of traced values: under `lift` as NumPy's values answer, and true everywhere else."""
+"""`isinstance` of traced values: as of NumPy's values under `lift`, as of tracers elsewhere."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class HasShape(Protocol):
 
 
 def answers(x: Any) -> list[bool]:
-    """What `isinstance` says of a value, asked in every way that plain code asks."""
+    """The results of `isinstance` on a value, called in every way that plain code calls it."""
     found = [isinstance(x, kind) for kind in CLASSES]
     found += [
         isinstance(x, (list, np.ndarray)),
@@ -135,7 +135,7 @@ def test_everybody_else_is_told_the_truth() -> None:
             assert isinstance(x, ft.Tracer)
             assert list(map(functools.partial(isinstance), [x], [np.ndarray])) == [
                 False
-            ]  # C asks, on its way to the memory
+            ]  # called from C, on the way to the memory
             asks = ctypes.pythonapi.PyObject_IsInstance
             asks.argtypes = [ctypes.py_object, ctypes.py_object]
             assert asks(x, np.ndarray) == 0

@@ -109,7 +109,7 @@ def test_every_function_of_lists(form: str) -> None:
                 continue
             if str(expected).startswith(
                 _OF_DTYPES
-            ):  # an array has a dtype, which np.dtype(array) asks for
+            ):  # an array has a dtype, which np.dtype(array) reads
                 continue
             if name not in _WRITE and _agree(
                 got, attempt(lambda own=own, apply=apply: apply(own, np.array(FORMS[form](X))))

@@ -1,5 +1,5 @@
-"""The namespace `functrace.numpy`: every public name, lists of traced values, creation; questions
-that need no values.
+"""The namespace `functrace.numpy`: every public name, lists of traced values, creation, and
+functions that need only shapes and dtypes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What of packages of others runs on functrace, unmodified: ``docs/packages.md`` is written from
-here.
+"""Coverage of unmodified third-party packages on functrace: generates ``docs/packages.md``.
 
     python -m tests.peers.packages.coverage           # writes the page
-    python -m tests.peers.packages.coverage --check   # says whether the page is what was found
+    python -m tests.peers.packages.coverage --check   # fails if the page is out of date
 
 Derivatives are compared with differences; fits of packages that import HIPS autograd, with those on
 it.

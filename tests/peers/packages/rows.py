@@ -1,4 +1,4 @@
-"""What tables of packages are made of, and the attempts at one row: derivatives beside differences,
+"""The rows of the tables of packages, and the trials of one row: derivatives against differences,
 `jit`, `vmap`.
 """
 
@@ -63,7 +63,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Found:
-    """What was found of one row.
+    """The result of trying one row.
 
     Args:
         function: the row's.

@@ -12,7 +12,7 @@ from tests.peers.packages.rows import Package, Row
 A, B, C = np.array([[0.0, 1.0], [-2.0, -0.5]]), np.array([[0.0], [1.0]]), np.array([[1.0, 0.0]])
 TIMES = np.linspace(0.0, 2.0, 5)
 WEIGHTS = np.array([2.0, 0.5])
-"""Of the state, and of the input; or stiffness and damping."""
+"""Weights of the state and of the input; or stiffness and damping."""
 SEEN = np.sin(np.arange(6.0) * 0.7)
 NOISE = np.array([0.3, 0.2, 0.9, 1.5, 0.7, 0.1])
 

@@ -2,7 +2,7 @@
 outcomes compared.
 
 An outcome is a value (with dtype, shape and ``requires_grad``) or a refusal (the class of the
-exception and its sentence).
+exception and its message).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ONCE_OR_NUMPYS = (
     "divide by zero",
     "Using a target size",
 )
-"""How warnings begin that PyTorch gives once per process, or that NumPy gives when it is asked."""
+"""Beginnings of warnings that PyTorch gives once per process, or that NumPy gives on request."""
 _TOLERANCE = {"float16": 2e-3, "float32": 2e-5, "complex64": 2e-5}
 
 _VALUES: Mapping[str, list[Any]] = {
@@ -97,7 +97,7 @@ def others() -> Iterator[tuple[str, Any]]:
 
 
 class Outcome:
-    """What an expression does with one of the libraries."""
+    """The outcome of an expression with one of the libraries."""
 
     def __init__(self, torch: ModuleType, code: CodeType, given: Mapping[str, Any]) -> None:
         scope = {
@@ -124,7 +124,7 @@ class Outcome:
 
 
 def plain(torch: ModuleType, value: Any) -> Any:
-    """Return a value as nested tuples of facts that can be compared across the libraries."""
+    """Return a value as nested tuples that can be compared across the libraries."""
     if isinstance(value, torch.Tensor):
         found = value.detach()
         return (

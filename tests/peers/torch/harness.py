@@ -47,7 +47,7 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 
 class Log:
-    """What a script says: one line per call."""
+    """The log of a script: one line per call."""
 
     def __init__(self, torch: ModuleType) -> None:
         self.torch = torch

@@ -78,7 +78,7 @@ HELPERS = (
     "torch.utils._exposed_in",
     "torch.version",
 )
-"""What they import of PyTorch's Python that needs no floor."""
+"""PyTorch's Python modules that they import, and that need nothing of the compiled half."""
 FROM_ORIGINALS = {
     "torch.nn": {
         "Module": "torch.nn.modules.module",
@@ -370,11 +370,11 @@ STUBBED: dict[str, dict[str, Any]] = {
         "torch.qscheme": _kind("qscheme"),
     },
 }
-"""What stands in for what is not the floor's: by reason, the names."""
+"""Stand-ins for names that the shim does not provide, by reason."""
 
 
 class Stub(NamedTuple):
-    """What a name stands for, and why it is not the shim's."""
+    """The stand-in of a name, and the reason that the shim has none."""
 
     value: Any
     because: str
@@ -470,7 +470,7 @@ class Finder(MetaPathFinder, Loader):
         return Facade(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Do nothing: a facade looks names up when they are asked for."""
+        """Do nothing: a facade looks names up on attribute access."""
 
 
 def install() -> ModuleType:
@@ -504,7 +504,7 @@ def _of_plain_tensors(theirs: Callable[..., Any], ours: Callable[..., Any]) -> C
     return method
 
 
-# -- what is asked of a process of its own ---------------------------------------------------------
+# -- entry points for a separate process -----------------------------------------------------------
 
 
 def logs(names: Sequence[str]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ FILES = (
     "utils/checkpoint",
     "utils/hooks",
 )  # fmt: skip
-"""Those that ask the compiled half."""
+"""Files that call the compiled half."""
 ASKED = re.compile(
     r"torch\._C(?P<place>\._autograd|\._functions|)\.(?P<name>[A-Za-z]\w+|_(?!autograd\b|functions\b)\w+)"
 )

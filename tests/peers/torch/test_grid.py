@@ -130,7 +130,7 @@ _OF_POSITIONS = ("gather", "take", "index_select", "(0, y,")
 
 @pytest.mark.parametrize("expression", OF_TENSORS)
 def test_two_tensors_of_every_dtype(expression: str) -> None:
-    """What PyTorch refuses is refused, and what it takes has its values and dtypes."""
+    """The shim refuses what PyTorch refuses, and has its values and dtypes otherwise."""
     report = []
     for a, x in operands([(3,)]):
         for b, y in operands([(3,)], second=True):
@@ -201,7 +201,7 @@ def test_shapes_and_dimensions_that_are_refused(expression: str) -> None:
 def allowed(
     expression: str, kind: str, names: tuple[str, ...], expected: Outcome, found: Outcome
 ) -> bool:
-    """Whether a difference is known, and why it stays."""
+    """Return True if a difference is intended; the comments say why."""
     x, y = (*names, "")[:2]
     return (
         # PyTorch counts the indices first, the shim looks at what they are: either way an

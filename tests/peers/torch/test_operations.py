@@ -173,7 +173,7 @@ def test_operations_are_those_that_pytorch_dispatches(expression: str) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_others_are_other_operations_of_that_name_space() -> None:
-    """What is listed as different is; nothing raises, and all is named in ``aten``."""
+    """Listed operations differ from PyTorch's; none raises, and all are named in ``aten``."""
     for expression in _OTHERWISE & set(EXPRESSIONS):
         expected, _ = operations(torch, expression)
         found, error = operations(importlib.import_module("functrace.torch"), expression)

@@ -1,10 +1,10 @@
 """Random programs of tensor operations do, step by step, what they do in PyTorch.
 
-A program is a list of steps on a pool of tensors: operations, views, in-place operations, what
-shares memory or lies otherwise, results written into given tensors, hooks, detached and retained
+A program is a list of steps on a pool of tensors: operations, views, in-place operations,
+aliases and other memory layouts, results written into given tensors, hooks, detached and retained
 tensors, Functions, backward passes and gradients of gradients. Each step runs on both libraries and
-what can be observed is compared: values, dtypes, nodes, versions, gradients, calls of hooks,
-warnings, and what is refused, with its sentence.
+everything observable is compared: values, dtypes, nodes, versions, gradients, calls of hooks,
+warnings, and errors with their messages.
 
     python -m tests.peers.torch.test_random_programs --seed 0 --count 5000
 
@@ -39,7 +39,7 @@ if torch.__version__.split("+")[0] != VERSION:
 Step = tuple[str, tuple[int, ...]]
 
 SENTENCES = bool(os.environ.get("FUNCTRACE_RANDOM_SENTENCES"))
-"""Whether sentences of errors are compared, too."""
+"""True if error messages are compared, too."""
 _ERROR = re.compile(r"  [A-Z]\w*Error: |end \d+ [A-Z]\w*Error: ")
 
 SHAPES = ((3,), (2, 3), (1, 3), (2, 1), (), (2, 2), (3, 2), (2, 3, 2))
@@ -381,8 +381,8 @@ class Interpreter:
             )
 
     def is_bare_view(self, number: int) -> bool:
-        """Whether a tensor wants gradients as its base does, and has no node: PyTorch dies of hooks
-        on it.
+        """Return True if a tensor is a view without a node, whose base requires gradients: PyTorch
+        crashes on hooks of it.
         """
         x = self.at(number)
         return x._is_view() and x.grad_fn is None

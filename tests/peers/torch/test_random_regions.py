@@ -1,4 +1,4 @@
-"""Random nests of checkpoints, hooks, Functions and inner gradients do the same things in the same
+"""Randomly nested checkpoints, hooks, Functions and inner gradients do the same things in the same
 order as in PyTorch.
 
 Each program is run on both libraries, and everything that can be observed on the way is compared:

@@ -1,5 +1,5 @@
-"""Of functions with several results, any of which may be used, gradients are PyTorch's at every
-size, and so are theirs.
+"""First and second gradients of functions with several results, any of which may be used, are
+PyTorch's at every size.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ NO_GRADIENT_THERE = {
     "m.norm(1)",
     "m.norm(1, 1)",
 }
-"""Of whose tangents PyTorch's backward fails: it has overwritten what it saved."""
+"""Expressions on whose tangents PyTorch's backward fails: it has overwritten what it saved."""
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:`torch.jit", "ignore:Attempted to insert a get_attr Node"

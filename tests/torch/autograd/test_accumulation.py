@@ -17,7 +17,7 @@ SIZES = (3, 1 << 19)
 
 @pytest.fixture
 def copies(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What is copied into a ``.grad``."""
+    """The gradients that are copied into a ``.grad``."""
     seen: list[Any] = []
     original = accumulation.copy_like
 

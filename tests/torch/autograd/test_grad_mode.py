@@ -1,4 +1,4 @@
-"""What keeps the modes of a thread together; what they do is in the parity scripts."""
+"""Consistency of a thread's grad modes; the parity scripts check their behaviour."""
 
 from __future__ import annotations
 

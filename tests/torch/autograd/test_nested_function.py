@@ -1,4 +1,4 @@
-"""NestedIOFunction: nests of tensors in and out."""
+"""NestedIOFunction: nested tuples of tensors in and out."""
 
 from __future__ import annotations
 

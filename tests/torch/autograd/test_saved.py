@@ -1,6 +1,6 @@
-"""SavedTensor: what it keeps, what it notices, and when it lets go.
+"""SavedTensor: kept values, detected modifications, and the time of freeing.
 
-The parity scripts compare its sentences with PyTorch's.
+The parity scripts compare its messages with PyTorch's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import functrace.torch as torch
 
 @pytest.fixture
 def no_collector() -> Iterator[None]:
-    """Run without the cycle collector: what dies, dies by reference counting."""
+    """Run without the cycle collector: only reference counting frees objects."""
     gc.collect()
     gc.disable()
     yield

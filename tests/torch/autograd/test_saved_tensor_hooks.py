@@ -21,7 +21,7 @@ from functrace.torch.autograd.graph import (
 
 @pytest.fixture
 def no_collector() -> Iterator[None]:
-    """Run without the cycle collector: what dies, dies by reference counting."""
+    """Run without the cycle collector: only reference counting frees objects."""
     gc.collect()
     gc.disable()
     yield

@@ -50,9 +50,7 @@ def run_together(work: Callable[[int], object]) -> list[BaseException]:
 
 @pytest.mark.parametrize("size", [3, 20_000])
 def test_gradients_of_a_shared_leaf_add_up(size: int) -> None:
-    """NumPy lets go of the interpreter's lock for large arrays: additions into one of them must not
-    be lost.
-    """
+    """NumPy releases the GIL for large arrays: concurrent additions into one must not be lost."""
     x = torch.ones(size, requires_grad=True)
 
     def work(k: int) -> None:
@@ -88,7 +86,7 @@ def test_gradients_of_a_shared_graph_add_up(hooks: bool) -> None:
 
 @pytest.mark.parametrize("packs", [False, True])
 def test_a_shared_graph_is_freed_once(packs: bool) -> None:
-    """Some passes may come too late, and say so; none reads what another one has let go of."""
+    """A pass that comes too late raises; none reads values that another one has freed."""
     for _ in range(20):
         x = torch.ones(3, requires_grad=True)
         with torch.autograd.graph.saved_tensors_hooks(

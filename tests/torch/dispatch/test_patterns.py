@@ -144,7 +144,7 @@ def test_two_operands_of_all_patterns(name: str) -> None:
         dtypes = [choose.choice((np.float32, np.float64)) for _ in others]
         if name in OF_ONE_DTYPE:
             dtypes = dtypes[:1] * len(others)
-        for more in (0, 1, 7):  # derived for all sizes when met with others
+        for more in (0, 1, 7):  # derived for all sizes once a second size is traced
             sizes_of = [tuple([n if n < 2 else n + more for n in s]) for s in others]
             pull(
                 ELEMENTWISE[name](

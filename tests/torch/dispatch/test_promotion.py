@@ -1,4 +1,4 @@
-"""How dtypes meet, and in which gradients come back. (Expected: PyTorch 2.13's.)"""
+"""Type promotion, and dtypes of gradients. (Expected: PyTorch 2.13's.)"""
 
 from __future__ import annotations
 

@@ -345,7 +345,7 @@ def test_an_op_that_is_named_like_one_of_ours_is_not_taken_for_it() -> None:
     assert row.in_place is not None
     with pytest.raises(
         RuntimeError, match="can't be cast"
-    ):  # not a question, as ``Le`` and ``Lt`` are
+    ):  # not a comparison, as ``Le`` and ``Lt`` are
         row.in_place(torch.tensor([1, 2]))
     square = rows.op(
         "square_", ew.square, (("self", 0),), floating, node="TanhBackward0", doc="Square."

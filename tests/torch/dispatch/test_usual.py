@@ -1,7 +1,7 @@
-"""Lines written out for the usual case do what the loops do, and leave the rest to them.
+"""Code generated for the common case does what the generic loops do, and falls back to them.
 
-Parity scripts make most nodes once, by the loops. Here each runs a second time, with everything
-written out that the first run has met; and once more, with arrays of any size in blocks of two
+Parity scripts make most nodes once, by the loops. Here each runs a second time, with code generated
+for everything that the first run used; and once more, with arrays of any size in blocks of two
 elements.
 """
 

@@ -27,7 +27,7 @@ from functrace.torch.utils.checkpoint import (
 
 @pytest.fixture
 def no_collector() -> Iterator[None]:
-    """Run without the cycle collector: what dies, dies by reference counting."""
+    """Run without the cycle collector: only reference counting frees objects."""
     gc.collect()
     gc.disable()
     yield

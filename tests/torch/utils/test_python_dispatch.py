@@ -56,7 +56,7 @@ def test_a_mode_that_only_looks_changes_nothing() -> None:
 
 
 def test_random_numbers_are_drawn_once() -> None:
-    """What the handler calls is what was asked for, with the numbers that were drawn."""
+    """The handler calls the requested operation with the random numbers already drawn."""
     torch.manual_seed(0)
     plain = torch.zeros(3).uniform_(), torch.full((3,), 0.5).bernoulli()
     after = torch.zeros(3).uniform_()

@@ -43,7 +43,7 @@ MM = [torch.ops.aten.mm.default]
 
 
 def test_a_policy_chooses_residuals_among_traced_values() -> None:
-    """What it saves is kept by name; without it the region's operands are."""
+    """The policy's results are named residuals; without it the region's operands are residuals."""
     kept = ft.saved_residuals(selected(MM))(A)
     assert [r.made for r in kept if r.made.startswith("named")] == [
         'named "selected by a checkpoint\'s policy"'
