@@ -55,13 +55,13 @@ PACKAGES = {path.name for path in PACKAGE.iterdir() if path.suffix == ".py" or p
 }
 
 
-def test_the_count_sees_every_kind_of_parameter() -> None:
+def test_parameters_of_every_kind_are_counted() -> None:
     source = "def f(self, a: Any, /, b: Any, *c: Any, d: Any = 0, e: list[Any], g: 'int', **h: Any) -> Any: ..."
     assert parameters(source) == (5, 7)
 
 
 @pytest.mark.parametrize("package", sorted({*PACKAGES, *MOST}))
-def test_plain_any_only_goes_down(package: str) -> None:
+def test_use_of_plain_any_does_not_increase(package: str) -> None:
     wanted = f"say what the parameters of {package} take, or that it is any object: object"
     plain, every = (count[package] for count in counts())
     assert 100 * plain <= MOST.get(package, 0) * every, f"{plain} of {every}; {wanted}"

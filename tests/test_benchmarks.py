@@ -45,7 +45,7 @@ def test_ratios_are_of_medians_of_the_same_call() -> None:
     assert found.ratio(OWN_FIRST, "second") == 4.0 / 20.0
 
 
-def test_a_target_is_met_or_not_or_not_measured() -> None:
+def test_a_target_is_reached_or_not_or_not_measured() -> None:
     targets = (
         Target(0.5, "jax"),
         Target(0.4, "jax"),
@@ -90,7 +90,7 @@ def test_systems_that_disagree_are_not_timed() -> None:
         check_equal(work, {"numpy": (1.0, [2.0]), "jax": [1.0, 2.1]})
 
 
-def test_children_run_without_what_disturbs_and_the_head_says_so(
+def test_children_run_without_disturbing_variables_and_the_header_lists_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in DISTURBING:
@@ -111,7 +111,7 @@ def test_works_are_of_known_systems() -> None:
 
 
 @pytest.mark.full
-def test_a_report_is_written_with_its_pictures(tmp_path: Path) -> None:
+def test_a_report_is_written_with_its_figures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason='the extra "bench" is not installed')
     from benchmarks import report
 

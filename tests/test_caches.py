@@ -46,7 +46,7 @@ def filled(count: int, most: int) -> BoundedCache[Sized]:
     return cache
 
 
-def test_the_least_recently_used_goes() -> None:
+def test_the_least_recently_used_is_evicted() -> None:
     cache = filled(LOOKS - 1, LOOKS - 1)
     for k in (0, 2, 3):
         cache.entries[k].used = cache.tick()
@@ -113,7 +113,7 @@ def test_bytes_are_bounded_and_counted() -> None:
     assert (len(cache), cache.nbytes) == (0, 0)
 
 
-def test_what_grows_while_it_is_used_is_measured_again() -> None:
+def test_growing_entries_are_remeasured() -> None:
     cache = filled(20, 1000)
     cache.most_bytes = 1000
     for entry in cache.entries.values():
@@ -129,7 +129,7 @@ def test_what_grows_while_it_is_used_is_measured_again() -> None:
     assert cache.nbytes <= 1000
 
 
-def test_bytes_are_those_of_what_is_held() -> None:
+def test_bytes_count_owned_objects() -> None:
     array, text = np.zeros(1000), "x" * 5000
     assert 8000 < measured(array) < 8300
     assert 8000 < measured({"a": [array, array[::2]], "b": (array,)}) < 8900
@@ -379,7 +379,7 @@ def test_bytes_are_those_that_are_freed() -> None:
         tracemalloc.stop()
 
 
-def test_facts_are_bounded_in_bytes() -> None:
+def test_memo_tables_are_bounded_in_bytes() -> None:
     facts = MemoTable("test", 10**6, 100_000)
     for k in range(3000):
         facts.keep(k, "x" * 1000)
@@ -388,7 +388,7 @@ def test_facts_are_bounded_in_bytes() -> None:
     assert facts.nbytes == 0
 
 
-def test_facts_are_emptied_when_there_are_too_many() -> None:
+def test_memo_tables_are_emptied_when_full() -> None:
     facts = MemoTable("test", 3)
     for k in range(10):
         assert facts.keep(k, str(k)) == str(k)
@@ -398,7 +398,7 @@ def test_facts_are_emptied_when_there_are_too_many() -> None:
     assert repr(facts) == "<facts: test, 1 entries>"
 
 
-def test_an_operation_that_holds_programs_is_not_kept_for_ever() -> None:
+def test_operations_with_sub_programs_are_freed() -> None:
     made = []
     for k in range(3):
         program = ft.trace(lambda x, k=k: ft.checkpoint(lambda v: np.sin(v) * (k + 0.125))(x))(X)

@@ -314,7 +314,7 @@ def derivative_programs(case: Case) -> Iterator[tuple[ft.Program, list[Any]]]:
 
 @every
 @pytest.mark.sampled(8)
-def test_results_share_memory_only_where_the_primitive_says_so(case: Case) -> None:
+def test_results_share_memory_only_if_the_primitive_is_a_view(case: Case) -> None:
     args = arguments_of(case)
     program = traced(case, args)
     programs = [] if program is None else [(program, args)]

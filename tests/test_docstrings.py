@@ -32,7 +32,7 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_prints_what_it_says(name: str) -> None:
+def test_an_example_prints_its_output(name: str) -> None:
     told: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("error")

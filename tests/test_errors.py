@@ -523,7 +523,7 @@ def test_policy_that_is_none_names_the_ones_there_are() -> None:
 
 
 @everywhere
-def test_value_asked_for_inside_checkpoint(apply: Any) -> None:
+def test_concretization_inside_checkpoint(apply: Any) -> None:
     f = ft.checkpoint(lambda x: x * 2.0 if x[0] > 0 else x)
     if apply is not TRANSFORMS["trace"]:
         apply(f)
@@ -532,7 +532,7 @@ def test_value_asked_for_inside_checkpoint(apply: Any) -> None:
             apply(f)
 
 
-def test_wrong_answer_of_unpack_says_what_was_packed() -> None:
+def test_wrong_shape_of_unpack_reports_the_packed_shape() -> None:
     policy = ft.policies.pack(lambda x: x, lambda x: x[:2])
     with raises(errors.ShapeError, ValueError, "unpack returned f64[2], but f64[3] was packed"):
         ft.grad(ft.checkpoint(lambda x: np.sum(np.sin(x)), policy=policy))(ones)

@@ -95,7 +95,7 @@ def test_errors_of_values_show_no_frames_of_ours_below_the_call(run: Any) -> Non
         assert sum(frame.filename.startswith((OWN, "<functrace")) for frame in found) <= 1
 
 
-def test_all_frames_are_there_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_tracebacks_show_all_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = len(frames(FAILING["jit of grad of vmap"])[1])
     monkeypatch.setenv("FUNCTRACE_TRACEBACKS", "full")
     assert len(frames(FAILING["jit of grad of vmap"])[1]) > hidden + 8
@@ -132,7 +132,7 @@ def test_errors_that_users_hide_are_theirs_to_read() -> None:
         )
 
 
-def test_a_line_of_a_library_names_the_users_own() -> None:
+def test_errors_inside_a_library_name_the_users_line() -> None:
     for f in (
         lambda x: scipy.special.logsumexp(x * np.ones(2)),
         lambda x: scipy.linalg.solve(x * np.eye(2), np.ones(2)),
@@ -180,7 +180,7 @@ def test_a_line_of_a_library_names_the_users_own() -> None:
         ),
     ],
 )
-def test_transforms_called_the_wrong_way_say_how(run: Any, what: str, fix: str) -> None:
+def test_wrong_calls_of_transforms_suggest_the_right_one(run: Any, what: str, fix: str) -> None:
     with pytest.raises(
         ArgumentError, match=rf"{what}(.|\n)*test_first_meeting\.py(.|\n)*fix: (.|\n)*{fix}"
     ):
@@ -222,7 +222,7 @@ PLACES: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("place", "name"), [(place, name) for place, names in ELSEWHERE.items() for name in names]
 )
-def test_names_of_other_libraries_say_what_they_are_here(place: str, name: str) -> None:
+def test_names_of_other_libraries_suggest_the_name_here(place: str, name: str) -> None:
     with pytest.raises(AttributeError, match=f"{place}' has no attribute '{name}'; here it is "):
         getattr(PLACES[place], name)
     said = ELSEWHERE[place][name]
@@ -236,7 +236,7 @@ def test_names_of_other_libraries_say_what_they_are_here(place: str, name: str) 
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_misspelt_names_ask_what_was_meant(place: str) -> None:
+def test_misspelt_names_suggest_the_right_one(place: str) -> None:
     names = [
         name for name in getattr(PLACES[place], "__all__", ["threads", "block"]) if len(name) > 3
     ]
@@ -269,7 +269,7 @@ def test_some_first_typos() -> None:
 # -- what things say they are ----------------------------------------------------------------------
 
 
-def test_transformed_functions_say_what_they_are() -> None:
+def test_repr_of_transformed_functions() -> None:
     shown = {
         repr(ft.grad(loss)): "<functrace grad(loss)>",
         repr(ft.value_and_grad(loss)): "<functrace value_and_grad(loss)>",

@@ -172,7 +172,7 @@ def test_what_most_programs_do_without_is_imported_later() -> None:
     assert found.stdout.split() == ["-", "-", "functrace.executor.plan.planner", "optree", "optree"]
 
 
-def test_the_shim_is_imported_when_it_is_asked_for() -> None:
+def test_the_shim_is_imported_lazily() -> None:
     code = (
         "import sys, functrace as ft; before = 'functrace.torch' in sys.modules; "
         "print(before, ft.torch is sys.modules['functrace.torch'], hasattr(ft, 'no_such_name'))"

@@ -40,7 +40,7 @@ def test_counting_looks_into_every_transform(page: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_interval_bounds_hold(page: dict[str, Any], seed: int) -> None:
+def test_interval_bounds_contain_the_values(page: dict[str, Any], seed: int) -> None:
     rng = np.random.default_rng(seed)
     weights = rng.standard_normal(4)
 

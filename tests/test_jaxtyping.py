@@ -132,7 +132,7 @@ def test_numpy_scalars_and_traced_values_are_arrays() -> None:
 @pytest.mark.parametrize(
     "annotation", [np.ndarray, Float[np.ndarray, " d"]], ids=["plain", "with a shape"]
 )
-def test_an_annotation_that_only_arrays_fit_says_what_to_write(annotation: Any) -> None:
+def test_an_annotation_that_rejects_tracers_suggests_another(annotation: Any) -> None:
     def half(x: Any) -> Any:
         return x / 2
 
@@ -149,7 +149,7 @@ def test_an_annotation_that_only_arrays_fit_says_what_to_write(annotation: Any) 
     assert not getattr(caught.value, "__notes__", None)
 
 
-def test_a_traced_value_does_not_say_that_it_is_an_ndarray() -> None:
+def test_a_tracer_is_not_an_instance_of_ndarray() -> None:
     seen: list[Any] = []
     ft.jit(
         lambda x: seen.extend(

@@ -101,7 +101,7 @@ def test_static_arguments_that_differ_have_programs_of_their_own(holder: str) ->
         assert found.tobytes() == expected.tobytes()
 
 
-def test_what_cannot_be_told_apart_has_one_key() -> None:
+def test_indistinguishable_values_have_one_key() -> None:
     for a, b in (
         (float("nan"), float("nan")), (np.float32("nan"), np.float32("nan")), ("a" * 2, "aa"),
         (Choice.A, Choice.A),
@@ -164,7 +164,7 @@ class Value:
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_values_inside_values_are_told_apart(depth: int) -> None:
+def test_nested_values_are_distinguished(depth: int) -> None:
     def wrapped(k: Any) -> Any:
         for _ in range(depth):
             k = Value(k)

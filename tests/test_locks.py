@@ -118,7 +118,7 @@ def run(script: str) -> str:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
-def test_a_fork_at_any_place_of_another_threads_work_leaves_the_child_free() -> None:
+def test_a_fork_at_any_point_does_not_deadlock_the_child() -> None:
     assert run(SWEEP).split() == ["True", "0"]
 
 
@@ -162,7 +162,7 @@ def test_the_library_has_no_other_lazy_attributes() -> None:
     assert {path.relative_to(PACKAGE).as_posix() for path in paths} == {"locks.py", "tree/nodes.py"}
 
 
-def test_a_destructor_may_use_the_cache_that_lets_it_go() -> None:
+def test_a_destructor_may_use_the_cache_that_evicts_it() -> None:
     cache: BoundedCache[CacheEntry] = BoundedCache("test", 10, 100)
 
     class Small(CacheEntry):
@@ -180,7 +180,7 @@ def test_a_destructor_may_use_the_cache_that_lets_it_go() -> None:
     assert cache.measure() == 6 * len(cache) <= 10
 
 
-def test_a_lock_is_taken_again_by_its_thread_only() -> None:
+def test_a_lock_is_reentrant_for_its_thread_only() -> None:
     lock = Lock()
     taken: list[bool] = []
     with lock.now, lock.now:

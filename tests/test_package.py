@@ -29,7 +29,7 @@ TEXTS = [
 ]
 
 
-def test_nothing_says_to_install_the_other_functrace() -> None:
+def test_nothing_recommends_installing_the_other_functrace() -> None:
     """The package index has an unrelated package of this name."""
     assert len(TEXTS) > 200
     command = re.compile(r"(pip|uv|conda) (install|add)[^\n`'\"]* " + "functrace(?!-numpy)")
@@ -73,7 +73,7 @@ def test_the_lowest_versions_are_pins_of_every_lower_bound() -> None:
         pins(["bench"])
 
 
-def test_the_sdist_holds_what_tests_read() -> None:
+def test_the_sdist_includes_files_that_tests_read() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"][
         "build"
     ]["targets"]["sdist"]

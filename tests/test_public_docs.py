@@ -272,7 +272,7 @@ METHODS = dict(_methods())
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_method_of_a_public_class_says_what_it_does(name: str) -> None:
+def test_a_method_of_a_public_class_is_documented(name: str) -> None:
     doc = METHODS[name].__doc__ or ""
     first = doc.strip().partition("\n")[0]
     assert first and not RIDDLE.match(first), (
@@ -290,7 +290,7 @@ def test_a_method_of_a_public_class_says_what_it_does(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in LINES if name not in PUBLIC])
-def test_one_line_says_what_a_function_of_another_library_does(name: str) -> None:
+def test_a_function_of_another_library_has_a_summary_line(name: str) -> None:
     first = (LINES[name].__doc__ or "").strip().partition("\n")[0]
     assert first, f"{name} has no docstring"
     assert not RIDDLE.match(first), f"{name}: {first!r} is neither an imperative nor a noun phrase"

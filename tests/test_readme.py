@@ -90,7 +90,7 @@ def check_blocks(page: Path) -> None:
         assert printed_by(block["code"], session) == (block["shown"] or "")
 
 
-def test_how_to_add_things_works_as_the_page_says() -> None:
+def test_examples_of_the_architecture_page_run() -> None:
     command = [sys.executable, "-m", "tests.test_readme", str(ARCHITECTURE)]
     subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
 

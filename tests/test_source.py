@@ -150,7 +150,7 @@ def test_a_source_that_is_no_longer_python_gives_no_names(cell: Any) -> None:
     assert names(f, X) == ["a"]
 
 
-def test_a_cell_that_is_run_again_is_read_again(cell: Any) -> None:
+def test_a_rerun_cell_is_parsed_anew(cell: Any) -> None:
     f = cell("def f(x):\n    y = np.sin(x)\n    return y\n")
     assert names(f, X) == ["y"]
     source = "def f(x):\n    z = np.sin(x)\n    return z\n"
@@ -160,7 +160,7 @@ def test_a_cell_that_is_run_again_is_read_again(cell: Any) -> None:
     assert names(scope["f"], X) == ["z"]
 
 
-def test_equal_code_in_two_files_is_told_apart(cell: Any) -> None:
+def test_equal_code_in_two_files_is_distinguished(cell: Any) -> None:
     """Code objects compare without their files (and, before Python 3.12, without their columns)."""
     wide = cell("def f(x):\n    return (np.sin(x),\n        np.cos(x))\n")
     narrow = cell("def f(x):\n    return (np.sin(x), np.cos(x))\n")
@@ -189,10 +189,13 @@ def test_code_without_columns_has_lines_and_no_names(cell: Any) -> None:
     assert names(f, X) == ["a"]
 
 
-def test_a_position_says_where_it_stands() -> None:
+def test_a_position_has_file_function_and_expression() -> None:
     here = user_source()
     assert here is not None
-    assert (here.file, here.function) == (__file__, "test_a_position_says_where_it_stands")
+    assert (here.file, here.function) == (
+        __file__,
+        "test_a_position_has_file_function_and_expression",
+    )
     assert here.expression == "here = user_source()"
     assert here.assigned == ("here",)
     assert str(here) == f"{here.short} in {here.function}:   here = user_source()"

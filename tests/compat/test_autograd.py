@@ -130,7 +130,7 @@ def test_a_result_with_one_element_is_a_number_and_keeps_its_shape() -> None:
     assert autograd.hessian(lambda x: x**3)(np.array([2.0])).shape == (1, 1, 1)
 
 
-def test_containers_come_back_as_they_are() -> None:
+def test_container_types_are_preserved() -> None:
     params = {"w": np.ones(2), "b": [1.0, (2.0,)]}
     found = autograd.grad(lambda p: anp.sum(p["w"] ** 2) * p["b"][0] + p["b"][1][0] ** 2)(params)
     assert (
@@ -328,7 +328,7 @@ def cube_rules() -> dict[str, Any]:
     return made
 
 
-def test_rules_can_be_given_in_every_way() -> None:
+def test_rules_can_be_defined_in_every_way() -> None:
     cubed = lambda s, x: s * x**3
     for name, rule in cube_rules().items():
         for k in (0, 1):
@@ -355,7 +355,7 @@ def test_rules_can_be_given_in_every_way() -> None:
             )
 
 
-def test_rules_see_keywords_containers_and_several_results() -> None:
+def test_rules_receive_keywords_containers_and_several_results() -> None:
     @autograd.primitive
     def power(x: Any, *, p: int, name: str = "") -> Any:
         return x**p
@@ -404,7 +404,7 @@ def test_a_missing_rule_raises_where_a_derivative_needs_it_and_only_there() -> N
     )  # traced keywords alone: NumPy code, as in autograd
 
 
-def test_a_linear_primitive_without_a_reverse_mode_rule_says_so() -> None:
+def test_a_linear_primitive_without_a_reverse_mode_rule_raises() -> None:
     double = autograd.primitive(lambda x: 2.0 * x)
     for given in (
         extend.def_linear,
@@ -436,7 +436,7 @@ def test_what_a_rule_returns_is_checked() -> None:
         autograd.grad(lambda x: scaled(x, 1.0))(2.0)
 
 
-def test_what_has_no_counterpart_says_so() -> None:
+def test_functions_without_a_counterpart_raise() -> None:
     for call in (
         lambda: extend.defvjp(anp.sqrt, lambda ans, x: lambda g: g),
         lambda: extend.defjvp(np.sin, None),
@@ -479,7 +479,7 @@ def test_fixed_points() -> None:
     )
 
 
-def test_optimizers_find_a_minimum_of_a_nest() -> None:
+def test_optimizers_minimize_over_a_pytree() -> None:
     target = {"a": X, "b": (2.0,)}
     loss = lambda p, i: anp.sum((p["a"] - target["a"]) ** 2) + (p["b"][0] - 2.0) ** 2
     start = {"a": np.zeros(3), "b": (0.0,)}
@@ -649,7 +649,7 @@ def test_autograd_is_replaced_while_a_block_runs() -> None:
     ]
 
 
-def test_nothing_is_imported_before_it_is_asked_for() -> None:
+def test_modules_are_imported_lazily() -> None:
     code = (
         "import sys, functrace as ft; before = 'functrace.compat' in sys.modules; ft.compat.autograd; "
         "print(before, 'scipy' in sys.modules, 'functrace.compat.autograd' in sys.modules, dir(ft.compat))"

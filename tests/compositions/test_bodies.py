@@ -343,7 +343,7 @@ def test_results_that_share_memory_do_so_outside_or_raise(hold: Any, body: str, 
         lambda a: (np.add.at(a, 0, 2.0), a.sum())[1],
     ],
 )
-def test_writes_into_arguments_and_what_is_closed_over_raise(hold: Any, writing: Any) -> None:
+def test_writes_to_arguments_and_captures_raise(hold: Any, writing: Any) -> None:
     """In a body that is known to run, and on values that are known, they would mean something: then
     they do.
     """
@@ -435,7 +435,7 @@ def test_checkpoint_of_plain_arrays_is_the_function_itself() -> None:
 # -- cond on known values, custom rules and closures -----------------------------------------------
 
 
-def test_cond_on_known_values_runs_the_chosen_branch_only() -> None:
+def test_cond_on_concrete_values_runs_the_chosen_branch_only() -> None:
     def refuse(x: Any) -> Any:
         raise AssertionError("not taken")
 
@@ -450,7 +450,7 @@ def test_cond_on_known_values_runs_the_chosen_branch_only() -> None:
             transform(f)(Y)
 
 
-def test_custom_rules_hold_where_only_a_closure_is_traced() -> None:
+def test_custom_rules_apply_if_only_a_capture_is_traced() -> None:
     """A rule knows arguments only: a derivative by something that the function closes over raises,
     however it is called.
     """
@@ -510,7 +510,7 @@ def test_names_and_constants_share_memory_as_they_do_on_plain_arrays() -> None:
         assert_same(ft.jit(f)(X), f(X))
 
 
-def test_errors_name_the_line_and_leave_nothing_behind() -> None:
+def test_errors_in_bodies_leave_no_state_behind() -> None:
     def f(x: Any) -> Any:
         y = x * 1.0
         try:

@@ -223,7 +223,7 @@ KINDS: dict[str, Callable[[Read], Any]] = {
 @pytest.mark.sampled(24)
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_change_between_calls_is_seen(kind: str, state: str) -> None:
+def test_a_change_between_calls_takes_effect(kind: str, state: str) -> None:
     read, change = STATES[state]()
     g = KINDS[kind](read)
     derivatives = {order: nth(g, order) for order in ORDERS}
@@ -242,7 +242,7 @@ def test_a_change_between_calls_is_seen(kind: str, state: str) -> None:
 @pytest.mark.sampled(24)
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("kind", [k for k in KINDS if "Function" not in k])
-def test_a_change_within_a_call_is_seen(kind: str, state: str) -> None:
+def test_a_change_within_a_call_takes_effect(kind: str, state: str) -> None:
     read, change = STATES[state]()
     g = KINDS[kind](read)
 

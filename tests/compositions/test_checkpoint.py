@@ -491,7 +491,7 @@ def test_numbers_before_a_checkpoint_change_from_call_to_call() -> None:
 
 
 @pytest.mark.parametrize("static", [1, (1, 3), [-3, -1]], ids=str)
-def test_static_arguments_come_as_they_were_passed(static: Any) -> None:
+def test_static_arguments_are_passed_through_unchanged(static: Any) -> None:
     table, seen = np.array([1.0, 2.0]), []
     names = {"kind": "sin"}
 

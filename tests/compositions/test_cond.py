@@ -144,7 +144,7 @@ def test_results_are_fresh_arrays() -> None:
             np.testing.assert_array_equal(V, before)
 
 
-def test_branches_may_ask_for_values_where_they_are_known() -> None:
+def test_branches_may_read_concrete_values() -> None:
     def f(x: Any) -> Any:
         return ft.cond(True, lambda x: x * 2.0 if x > 1.0 else x, lambda x: x, x)
 

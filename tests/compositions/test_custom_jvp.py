@@ -155,7 +155,7 @@ class Pair(NamedTuple):
     b: Any
 
 
-def test_nests_in_arguments_and_results() -> None:
+def test_pytrees_in_arguments_and_results() -> None:
     @ft.custom_jvp
     def f(p: Any, table: Any) -> Any:
         return {"sum": p.a + p.b, "rest": [p.a * table["w"], None]}
@@ -373,7 +373,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("rule", "error", "words"), BAD.values(), ids=BAD)
-def test_wrong_rules_are_refused_where_the_derivative_is_asked_for(
+def test_wrong_rules_raise_at_differentiation(
     rule: Any, error: type[Exception], words: tuple[str, ...]
 ) -> None:
     f = rule_with(rule)
@@ -409,7 +409,7 @@ def test_missing_rule() -> None:
 @pytest.mark.parametrize(
     "error", [KeyError("mine"), NotImplementedError("no derivative")], ids=["own", "missing"]
 )
-def test_exceptions_of_rules_are_raised_where_the_derivative_is_asked_for_only(
+def test_exceptions_of_rules_raise_at_differentiation_only(
     error: Exception,
 ) -> None:
     def fail(*_: Any) -> Any:
@@ -443,7 +443,7 @@ HOLDING: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("hold", HOLDING.values(), ids=HOLDING)
-def test_rules_by_jvp_of_what_holds_programs(hold: Any) -> None:
+def test_rules_that_call_jvp_of_operations_with_sub_programs(hold: Any) -> None:
     """Such an operation computes primals and tangents together; the rule is linear in the tangents
     all the same.
     """
@@ -468,7 +468,7 @@ def test_rules_by_jvp_of_what_holds_programs(hold: Any) -> None:
 
 @pytest.mark.parametrize("hold", HOLDING.values(), ids=HOLDING)
 @pytest.mark.parametrize("crooked", [np.tanh, np.square, lambda t: t * np.sum(t), np.abs])
-def test_rules_that_are_not_linear_are_refused_whatever_holds_them(hold: Any, crooked: Any) -> None:
+def test_nonlinear_rules_raise_within_any_sub_program(hold: Any, crooked: Any) -> None:
     g = ft.custom_jvp(lambda x: np.sin(x))
     g.defjvp(lambda xs, ts: (np.sin(xs[0]), hold(lambda t: crooked(t))(ts[0]) * np.cos(xs[0])))
     with pytest.raises(NotDifferentiableError, match="not linear"):

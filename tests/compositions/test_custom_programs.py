@@ -103,7 +103,7 @@ def test_rules_are_kept_by_whatever_a_rule_multiplies_with() -> None:
 
 
 @pytest.mark.draws
-def test_derivatives_of_random_programs_are_what_their_rules_say() -> None:
+def test_random_programs_are_differentiated_by_their_rules() -> None:
     wrong = []
     for seed in range(scaled(25)):
         rng = Random(f"rules:{seed}")
@@ -117,7 +117,7 @@ STYLES_OF_TORCH = {"Function": WAYS, "pushed": WAYS, "joined": (*WAYS, "C", "CC"
 
 
 @pytest.mark.draws
-def test_derivatives_of_random_programs_of_functions_are_what_their_rules_say() -> None:
+def test_random_programs_of_torch_functions_are_differentiated_by_their_rules() -> None:
     wrong = []
     for seed in range(scaled(8)):
         rng = Random(f"Functions:{seed}")

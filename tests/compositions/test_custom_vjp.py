@@ -187,7 +187,7 @@ class Pair(NamedTuple):
     b: Any
 
 
-def test_nests_in_arguments_results_and_residuals() -> None:
+def test_pytrees_in_arguments_results_and_residuals() -> None:
     @ft.custom_vjp
     def f(p: Any, table: Any) -> Any:
         return {"sum": p.a + p.b, "rest": [p.a * table["w"], None]}
@@ -577,7 +577,7 @@ bad = pytest.mark.parametrize(("forward", "backward", "error", "words"), BAD.val
 
 
 @bad
-def test_wrong_rules_are_refused_where_the_derivative_is_asked_for(
+def test_wrong_rules_raise_at_differentiation(
     forward: Any, backward: Any, error: type[Exception], words: tuple[str, ...]
 ) -> None:
     f = rule_with(forward, backward)
@@ -624,9 +624,7 @@ class OwnError(Exception):
 @pytest.mark.parametrize(
     "error", [OwnError("mine"), NotImplementedError("no derivative")], ids=["own", "missing"]
 )
-def test_exceptions_of_rules_are_raised_where_the_derivative_is_asked_for_only(
-    place: str, error: Exception
-) -> None:
+def test_exceptions_of_rules_raise_at_differentiation_only(place: str, error: Exception) -> None:
     def fail(*_: Any) -> Any:
         raise error
 
@@ -666,7 +664,7 @@ def test_backward_rule_that_multiplies_its_cotangent_with_itself_has_no_forward_
     assert "fix: " in str(caught.value)
 
 
-def test_a_tangent_that_is_a_plain_array_may_meet_others() -> None:
+def test_plain_array_tangents_mix_with_traced_ones() -> None:
     scaled = ft.custom_vjp(lambda s, t: s * np.sin(t))
     scaled.defvjp(
         lambda s, t: (s * np.sin(t), (s, t)), lambda kept, ct: (np.sum(ct * np.sin(kept[1])), None)

@@ -96,7 +96,7 @@ def test_a_right_rule_gives_right_results(transform: str) -> None:
         assert calls
 
 
-def test_what_is_batched_is_told() -> None:
+def test_rule_receives_batched_flags() -> None:
     calls: list[Any] = []
     f = right(calls)
     ft.vmap(f, (0, None))(BATCH, {"w": X})
@@ -139,7 +139,7 @@ def test_methods_keywords_defaults_and_results_without_axis() -> None:
         np.testing.assert_array_equal(found[1], np.full(3, 2.0))
 
 
-def test_mistakes_are_told_when_it_is_mapped() -> None:
+def test_errors_of_the_rule_raise_under_vmap() -> None:
     f = ft.custom_vmap(lambda x: x * 2.0)
     np.testing.assert_array_equal(ft.grad(lambda x: np.sum(f(x)))(X), np.full(3, 2.0))
     with pytest.raises(ArgumentError, match="has no rule yet"):

@@ -234,7 +234,7 @@ def test_the_retry_has_numpys_result_and_gradient() -> None:
     np.testing.assert_array_equal(gradient, derivative)
 
 
-def test_a_check_whose_result_nobody_reads_is_made() -> None:
+def test_a_check_with_a_dead_result_still_runs() -> None:
     def f(x: Any) -> Any:
         np.linalg.cholesky(x)
         return np.sum(x)
@@ -245,7 +245,7 @@ def test_a_check_whose_result_nobody_reads_is_made() -> None:
         np.testing.assert_array_equal(ft.grad(f)(np.eye(2)), np.ones((2, 2)))
 
 
-def test_while_staging_it_raises_when_the_program_runs_and_names_the_line() -> None:
+def test_staged_error_raises_at_run_time_and_names_the_line() -> None:
     def f(x: Any) -> Any:
         return np.sum(np.linalg.cholesky(x))
 

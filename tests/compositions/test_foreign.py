@@ -307,7 +307,7 @@ def test_what_it_raises_is_raised_where_it_stands() -> None:
         ft.jit(lambda x: ft.pure_callback(math.sqrt, F64, x))(-1.0)
 
 
-def test_it_may_write_into_its_arguments_and_use_a_buffer_again() -> None:
+def test_callback_may_write_into_its_arguments_and_reuse_a_buffer() -> None:
     buffer = np.empty(3)
 
     def f(x: Any) -> Any:

@@ -66,7 +66,7 @@ def test_the_rule_maps_the_function() -> None:
     assert CALLS == [(4, "error", (0, None), (4, 3), (3,))]
 
 
-def test_derivatives_go_through_the_rule() -> None:
+def test_derivatives_use_the_rule() -> None:
     def loss(w: Any) -> Any:
         return np.sum(ft.vmap(Scaled.apply, in_axes=(0, None))(X, w) ** 2)
 
@@ -86,7 +86,7 @@ def test_derivatives_go_through_the_rule() -> None:
     )
 
 
-def test_rules_see_what_they_close_over_as_it_is_at_the_call() -> None:
+def test_rules_read_the_current_values_of_captures() -> None:
     scale = np.array(1.0)
 
     class Shared(Function):

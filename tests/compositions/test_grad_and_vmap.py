@@ -123,7 +123,7 @@ def test_vmap_inside_grad_with_closure_over_the_outer_value() -> None:
     np.testing.assert_allclose(ft.grad(loss)(X), 2.0 * BATCH.T @ (BATCH @ X), rtol=1e-12)
 
 
-def test_unmapped_array_is_traced_and_its_values_are_known() -> None:
+def test_unmapped_array_is_traced_with_concrete_values() -> None:
     table = np.arange(12.0).reshape(4, 3)
     indices = np.array([2, 0, 2])
     np.testing.assert_array_equal(

@@ -177,7 +177,7 @@ def test_jit_of_numbers_in_place_and_in_assignments() -> None:
     assert_equal(ft.jit(f)(x, 0.1), f(x, 0.1))
 
 
-def test_jit_tells_python_types_apart_but_not_values() -> None:
+def test_jit_caches_by_python_type_not_by_value() -> None:
     f = Counted(lambda n: n * 2)
     jitted = ft.jit(f)
     for n, dtype in (
@@ -232,7 +232,7 @@ def test_jit_numbers_inside_inner_transforms_stay_weak() -> None:
     ],
     ids=["if", "range", "float", "int", "shape", "axis", "list", "ndarray", "power"],
 )
-def test_jit_names_static_argnums_where_a_number_is_asked(f: Any) -> None:
+def test_jit_error_suggests_static_argnums_for_concrete_numbers(f: Any) -> None:
     jitted = ft.jit(f)
     with pytest.raises(ConcretizationError, match=r"test_jit\.py(.|\n)*static_arg"):
         jitted(1)
@@ -240,7 +240,7 @@ def test_jit_names_static_argnums_where_a_number_is_asked(f: Any) -> None:
     np.testing.assert_array_equal(ft.jit(f, static_argnums=0)(1), f(1))
 
 
-def test_jit_refuses_questions_about_values() -> None:
+def test_jit_branch_on_a_traced_value_raises() -> None:
     def f(x: Any) -> Any:
         return x if x[0] > 0 else -x
 
@@ -271,7 +271,7 @@ def test_jit_static_arguments_by_position_and_name() -> None:
     assert jitted.cache_info().hits == 5
 
 
-def test_jit_static_values_that_are_equal_but_not_alike() -> None:
+def test_jit_static_values_that_are_equal_but_not_identical() -> None:
     seen: list[Any] = []
     jitted = ft.jit(lambda x, n: (seen.append(n), x * n)[1], static_argnums=-1)
     x = X.astype(np.float32)
@@ -425,7 +425,7 @@ def test_jit_that_captured_a_traced_value_is_not_kept() -> None:
     assert jitted.cache_info().currsize == 1
 
 
-def test_jit_values_can_be_asked_outside() -> None:
+def test_jit_results_can_be_read_outside() -> None:
     norm = ft.jit(lambda x: np.sum(x * x))
     f = lambda x: norm(x) if norm(x) > 1.0 else 3.0 * norm(x)
     np.testing.assert_allclose(ft.grad(f)(X), 2 * X if X @ X > 1 else 6 * X)
@@ -478,7 +478,7 @@ def test_jit_results_share_memory_with_nothing() -> None:
 
 
 @pytest.mark.parametrize("size", [3, 200_000], ids=["small", "large"])
-def test_jit_sees_captured_arrays_as_they_are(size: int) -> None:
+def test_jit_reads_current_values_of_captured_arrays(size: int) -> None:
     weights = np.ones(size)
     jitted = ft.jit(lambda x: np.sum(weights * x))
     two = np.float64(2.0)
@@ -528,7 +528,7 @@ def test_jit_error_when_running_names_the_line() -> None:
     np.testing.assert_allclose(jitted(2 * np.eye(2)), 0.5 * np.eye(2))
 
 
-def test_jit_leaked_values_are_dead() -> None:
+def test_jit_leaked_tracers_raise() -> None:
     leaked: list[Any] = []
     jitted = ft.jit(lambda x, n: (leaked.extend([x, n]), x * n)[1])
     jitted(X, 2.0)
@@ -708,7 +708,7 @@ def test_jit_rosenbrock_many_times_in_a_loop_descends() -> None:
     assert vector(x).shape == (2,)
 
 
-def test_an_integer_that_an_array_does_not_hold_is_refused_when_it_comes() -> None:
+def test_an_integer_out_of_range_of_the_dtype_raises_at_the_call() -> None:
     f = ft.jit(lambda x, n: (x + n, x < n))
     x = np.arange(3, dtype=np.uint8)
     np.testing.assert_array_equal(f(x, 255), (x + 255, x < 255))
@@ -726,7 +726,7 @@ def test_an_integer_that_an_array_does_not_hold_is_refused_when_it_comes() -> No
             np.testing.assert_array_equal(chosen(x, n), expected)
 
 
-def test_a_power_of_bools_has_the_dtype_of_a_known_exponent_only() -> None:
+def test_a_power_of_bools_needs_a_concrete_exponent() -> None:
     x = np.array([True, False])
     assert ft.jit(lambda x: x**2)(x).dtype == (x**2).dtype
     with pytest.raises(ConcretizationError, match="depends on the exponent"):

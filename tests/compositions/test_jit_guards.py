@@ -101,7 +101,7 @@ def test_around_other_transforms(f: Function, batch: Any) -> None:
     assert info(mapped).paths == 2
 
 
-def test_the_cache_says_what_there_is() -> None:
+def test_cache_info_reports_entries_and_paths() -> None:
     jitted = guarded(three_ways)
     inputs = [np.array([2.0, 0.0]), np.array([0.5, 1.0]), np.array([0.5, -1.0])]
     for _ in range(4):
@@ -117,7 +117,7 @@ def test_the_cache_says_what_there_is() -> None:
     assert jitted(inputs[0]) == three_ways(inputs[0])
 
 
-def test_the_least_recently_used_path_goes() -> None:
+def test_the_least_recently_used_path_is_evicted() -> None:
     runs: list[int] = []
 
     def f(x: Any, n: int) -> Any:
@@ -159,7 +159,7 @@ def test_arguments_of_every_kind() -> None:
         jitted({"x": "text"}, 1, "sin")
 
 
-def test_no_questions_no_guards() -> None:
+def test_function_without_conditions_has_no_guards() -> None:
     jitted = guarded(lambda x, y: np.dot(x, y) + 1.0)
     for _ in range(3):
         assert jitted(np.ones(3), np.ones(3)) == 4.0
@@ -248,7 +248,7 @@ def test_an_exception_is_the_users_and_nothing_is_kept() -> None:
     assert info(jitted).paths == 1
 
 
-def test_a_question_that_fails_may_be_caught() -> None:
+def test_an_error_of_a_condition_may_be_caught() -> None:
     def f(x: Any) -> Any:
         try:
             if np.linalg.cholesky(x)[0, 0] > 1.5:
@@ -266,7 +266,7 @@ def test_a_question_that_fails_may_be_caught() -> None:
         np.testing.assert_array_equal(jitted(x), f(x))
 
 
-def test_an_error_of_the_results_names_the_line() -> None:
+def test_an_error_while_computing_results_names_the_line() -> None:
     def f(x: Any) -> Any:
         if x[0, 0] > -100.0:
             return np.linalg.cholesky(x)
@@ -284,7 +284,7 @@ def test_an_error_of_the_results_names_the_line() -> None:
 # -- captured values -------------------------------------------------------------------------------
 
 
-def test_paths_of_other_surroundings_are_not_mixed() -> None:
+def test_paths_with_different_captured_values_are_not_mixed() -> None:
     w = np.array([1.0, 2.0])
 
     def f(x: Any) -> Any:
@@ -300,7 +300,7 @@ def test_paths_of_other_surroundings_are_not_mixed() -> None:
     assert jitted(minus) == 20.0 and info(jitted).paths == 2
 
 
-def test_closed_over_traced_values_are_operands_of_one_call() -> None:
+def test_captured_tracers_are_operands_of_one_call() -> None:
     def loss(w: Any) -> Any:
         f = guarded(lambda x: x * w if x > 0.0 else x + w)
         return f(2.0) * f(-1.0) + f(2.0)
@@ -346,7 +346,7 @@ def test_methods_and_decorators() -> None:
         assert g(t).item() == pytest.approx(expected.item(), rel=1e-6)
 
 
-def test_powers_of_integers_ask_for_the_exponent() -> None:
+def test_powers_of_integers_guard_on_the_exponent() -> None:
     f = guarded(lambda k, n: k**n)
     for _ in range(2):
         for n in (3, -2, 0):

@@ -116,7 +116,7 @@ def test_an_error_names_the_callers_own_line(held: str, transform: str) -> None:
                     )
 
 
-def test_equal_functions_at_the_same_line_of_two_files_are_told_apart() -> None:
+def test_equal_functions_at_the_same_line_of_two_files_are_distinguished() -> None:
     pair = [
         define(HELD["checkpoint"].format(WARNS), "f", 0, file) for file in ("<cell 1>", "<cell 2>")
     ]
@@ -136,7 +136,7 @@ def test_pullbacks_called_later_name_their_own_lines() -> None:
         assert found == [{("<pullback>", 2)}] * 2 + [{("<pullback>", 9)}] * 2
 
 
-def test_a_question_names_the_line_that_recorded_what_warns() -> None:
+def test_a_warning_while_concretizing_names_the_recorded_line() -> None:
     source = "def f(x):\n    y = np.log(x)\n    z = y + 1.0\n    if z > 0:\n        return z\n    return y\n"
     f = define(source, "f", 0, "<question>")
     for run in (lambda: ft.grad(f)(-1.0), lambda: ft.grad(ft.grad(f))(-1.0)):
@@ -145,7 +145,7 @@ def test_a_question_names_the_line_that_recorded_what_warns() -> None:
             assert {file for file, _ in lines_of(run)} == {"<question>"}
 
 
-def test_a_warning_is_shown_once_per_line_as_numpys_own() -> None:
+def test_a_warning_is_shown_once_per_line_like_numpys() -> None:
     f = define("def f(x):\n    return np.log(x)\n", "f", 0, "<once>")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
@@ -174,7 +174,7 @@ def test_other_error_modes_stay_what_they_are() -> None:
 
 
 @pytest.mark.parametrize("held", HELD)
-def test_programs_that_operations_hold_are_cached_across_calls(held: str) -> None:
+def test_sub_programs_are_cached_across_calls(held: str) -> None:
     from functrace.executor.cache import CACHE
 
     f = define(HELD[held].format(WARNS), "f", 0, f"<cached {held}>")

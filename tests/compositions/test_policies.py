@@ -178,7 +178,7 @@ def test_checkpoint_around_packs_in_the_replay_only() -> None:
     assert (len(log.of("pack")), len(log.of("unpack"))) == (4, 4)
 
 
-def test_inner_policy_goes_before_the_outer_one() -> None:
+def test_inner_policy_takes_precedence_over_the_outer_one() -> None:
     inner, outer = Log(), Log()
     f = ft.checkpoint(
         lambda x: np.exp(ft.checkpoint(layer, policy=inner.policy)(x)), policy=outer.policy
@@ -276,7 +276,7 @@ def test_loss_of_precision_changes_derivatives_only() -> None:
     assert_equal(ft.jvp(f, (X,), (V,)), ft.jvp(layer, (X,), (V,)))
 
 
-def test_second_order_sees_the_values_that_were_unpacked_and_differentiates_the_function() -> None:
+def test_second_order_reads_unpacked_values_and_differentiates_the_function() -> None:
     # pack and unpack are the identity to every transform: a policy with loss gives second
     # derivatives with that loss.
     halved = ft.policies.pack(lambda x: x.astype(np.float16), lambda h: h.astype(np.float64))
@@ -352,7 +352,7 @@ def test_pack_may_return_anything(held: Any) -> None:
     np.testing.assert_array_equal(ft.vjp(f, X)[1](V)[0], V * np.cos(X))
 
 
-def test_packed_values_are_let_go_with_the_pullback() -> None:
+def test_packed_values_are_freed_with_the_pullback() -> None:
     import weakref
 
     class Box:
@@ -431,7 +431,7 @@ def test_exceptions_of_pack_and_unpack_pass_and_leave_nothing_behind(
     ],
     ids=["size", "rank", "dtype", "list", "none", "object"],
 )
-def test_wrong_answers_of_unpack(
+def test_wrong_results_of_unpack_raise(
     answer: Any, error: type[Exception], words: tuple[str, ...]
 ) -> None:
     f = ft.checkpoint(layer, policy=ft.policies.pack(lambda x: x, lambda x: answer))
@@ -489,7 +489,7 @@ def made(f: Any, *args: Any) -> set[str]:
         (("nobody", "b"), {"argument x", "named 'b'"}),
     ],
 )
-def test_what_is_named_is_kept_and_the_rest_computed_again(
+def test_named_values_are_saved_and_the_rest_rematerialized(
     names: tuple[str, ...], expected: set[str]
 ) -> None:
     assert made(ft.checkpoint(named_layer, policy=ft.policies.save_names(*names)), X) == expected
@@ -519,7 +519,7 @@ def test_names_change_nothing_without_checkpoint() -> None:
     assert_equal(ft.grad(total(named_layer))(X), ft.grad(total(plain))(X), 1e-13)
 
 
-def test_names_in_nests_and_on_plain_arrays() -> None:
+def test_names_on_pytrees_and_on_plain_arrays() -> None:
     tree = {"a": X, "b": (V, None, 3.0)}
     assert ft.checkpoint_name(tree, "tree")["a"] is X
     f = ft.checkpoint(

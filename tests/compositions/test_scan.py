@@ -60,7 +60,7 @@ def test_scan_means_the_python_loop(reverse: bool) -> None:
     both(lambda c, x: (c @ c * 0.1 + x, c[0]), np.eye(3), np.ones((4, 3, 3)), reverse=reverse)
 
 
-def test_nests_of_carries_and_slices() -> None:
+def test_pytrees_of_carries_and_slices() -> None:
     def f(carry: Any, x: Any) -> Any:
         h = np.tanh(carry["h"] + x["a"] @ x["b"][0])
         return {"h": h, "n": (carry["n"][0] + 1,)}, [h, {"s": h.sum() > 0.0}]
@@ -432,7 +432,7 @@ def test_a_body_that_writes_into_an_array_that_it_closes_over_raises(size: int) 
         assert table.flags.writeable
 
 
-def test_a_small_array_closed_over_is_copied() -> None:
+def test_a_small_captured_array_is_copied() -> None:
     table = np.array([1.0, 2.0, 3.0])
 
     def f(x: Any) -> Any:
@@ -486,7 +486,7 @@ def test_wrong_structures() -> None:
         ft.scan(lambda c, x: (c, None), "a", X)
 
 
-def test_a_question_for_a_value_names_the_loop_and_the_line() -> None:
+def test_a_concretization_error_names_the_loop_and_the_line() -> None:
     def step(c: Any, x: Any) -> Any:
         if c > 0:  # the line
             return c, None

@@ -89,7 +89,7 @@ def test_results_that_may_be_shared_are_read_and_returned(body, wrapper):
 @pytest.mark.parametrize("written", range(4))
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 @pytest.mark.parametrize("body", BODIES)
-def test_a_write_to_what_may_be_shared_is_seen_or_raises(body, wrapper, written):
+def test_a_write_to_possibly_shared_memory_is_visible_or_raises(body, wrapper, written):
     for p in (True, False):
         expected = program(BODIES[body], written)(p, X, Y)
         for call in CALLS.values():

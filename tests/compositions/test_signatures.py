@@ -129,7 +129,7 @@ auxiliary = pytest.mark.parametrize("aux_of", WITH_AUX.values(), ids=WITH_AUX)
 
 
 @auxiliary
-def test_aux_is_alive_whatever_it_holds(aux_of: Any) -> None:
+def test_aux_contains_no_leaked_tracers(aux_of: Any) -> None:
     for _ in range(2):
         found = aux_of(with_aux)
         same(found, AUX)
@@ -150,7 +150,7 @@ def test_aux_of_outer_values(aux_of: Any) -> None:
 
 
 @auxiliary
-def test_aux_of_unknown_size_raises(aux_of: Any) -> None:
+def test_aux_of_abstract_size_raises(aux_of: Any) -> None:
     def jitted(v: Any) -> Any:
         return aux_of(lambda x: (np.sum(x * v), (x * v)[v > 0.0]))
 
@@ -163,7 +163,7 @@ def test_aux_of_unknown_size_raises(aux_of: Any) -> None:
     "result",
     [lambda x: np.sum(x), lambda x: (np.sum(x),), lambda x: [np.sum(x), 1], lambda x: None],
 )
-def test_aux_comes_in_a_pair(aux_of: Any, result: Any) -> None:
+def test_aux_without_a_pair_raises(aux_of: Any, result: Any) -> None:
     with pytest.raises(ArgumentError, match="pair"):
         aux_of(result)
 
@@ -318,13 +318,13 @@ def test_none_within_tangents_and_cotangents_stands_for_zeros() -> None:
         Y,
     ],
 )
-def test_other_nests_of_cotangents_raise(ct: Any) -> None:
+def test_other_structures_of_cotangents_raise(ct: Any) -> None:
     _, pullback = ft.vjp(lambda x: {"a": x * 2.0, "b": [x[0], x]}, X)
     with pytest.raises(TreeError, match="cotangents have the structure"):
         pullback(ct)
 
 
-def test_other_nests_of_tangents_raise() -> None:
+def test_other_structures_of_tangents_raise() -> None:
     for tangents in ((), (X,), (X, Y, None), (X, (Y,)), ([X], Y)):
         with pytest.raises(TreeError, match="tangents have the structure"):
             ft.jvp(np.multiply, (X, Y), tangents)
@@ -357,7 +357,7 @@ NESTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("nest", NESTS.values(), ids=NESTS)
-def test_nests_come_back_as_they_went_in(nest: Any) -> None:
+def test_pytree_structures_are_preserved(nest: Any) -> None:
     def f(p: Any) -> Any:
         return sum((np.sum(np.sin(x)) for x in leaves(p)), np.float64(0.0))
 
@@ -501,7 +501,7 @@ def test_affine_functions_of_outer_values(around: Any) -> None:
             around(lambda a, g=affine: np.sum(ft.linear_transpose(lambda x: g(x, a), X)(Y)[0]))
 
 
-def test_unknown_integers_may_be_indices_and_are_no_terms() -> None:
+def test_abstract_integers_may_be_indices_but_not_summands() -> None:
     transposed = ft.vmap(lambda n: ft.linear_transpose(lambda x: x[n] * 2.0, X)(1.0)[0])
     same(transposed(np.array([0, 1])), 2.0 * np.eye(2))
     with pytest.raises(NotDifferentiableError, match="not linear: at zero it is"):

@@ -66,7 +66,7 @@ def test_threads_capturing_the_same_large_array() -> None:
     assert big.flags.writeable
 
 
-def test_threads_inside_one_function_see_its_values() -> None:
+def test_threads_inside_a_function_share_its_tracers() -> None:
     def f(x: Any) -> Any:
         with ThreadPoolExecutor(2) as pool:
             parts = list(pool.map(lambda k: np.sin(x[k]) * x[k], range(2)))
@@ -164,7 +164,7 @@ def test_nothing_stays_alive_after_an_exception() -> None:
     assert watched() is None
 
 
-def test_pullback_lets_go_when_it_dies() -> None:
+def test_deleting_a_pullback_frees_its_residuals() -> None:
     big = np.ones(1 << 18)
     watched = weakref.ref(big)
     with without_gc():

@@ -127,7 +127,9 @@ def peak(run: Callable[[], Any]) -> int:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("asks", ["end", "each"])
-def test_a_loop_that_asks_needs_no_more_memory(asks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concretization_in_a_loop_needs_no_more_memory(
+    asks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(values, "MOST_HELD", 1 << 20)
     x = np.linspace(0.0, 1.0, 1 << 14)  # 128 KiB
     kept = 200 * x.nbytes  # what a derivative needs that reads every value
@@ -139,7 +141,7 @@ def test_a_loop_that_asks_needs_no_more_memory(asks: str, monkeypatch: pytest.Mo
     assert peak(lambda: ft.grad(loop(np.tanh, asks))(x)) < 1.2 * kept
 
 
-def test_what_was_let_go_and_is_asked_for_is_evaluated_once_more_at_most(
+def test_freed_values_are_recomputed_at_most_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(values, "MOST_HELD", 1 << 10)
@@ -162,7 +164,7 @@ def test_what_was_let_go_and_is_asked_for_is_evaluated_once_more_at_most(
     assert 100 < COUNT["all"] <= 200
 
 
-def test_answers_and_numbers_that_change_go_together() -> None:
+def test_concretization_works_with_changing_numbers() -> None:
     """A number that has become an argument moves every variable of the program, also those that are
     known.
     """

@@ -140,7 +140,7 @@ def cond_of_three(n: Any, x: Any) -> Any:
     return cond_program(n, [x], branches)[0]
 
 
-def test_names_of_source_step_aside_for_held_functions_and_loop_variables() -> None:
+def test_source_names_avoid_nested_functions_and_loop_variables() -> None:
     def f(t: Any, step: Any) -> Any:
         h, ys = ft.scan(lambda h, x: (h * step + x, h), 1.0, t)
         return h * np.sum(ys) * t[0]
@@ -149,7 +149,7 @@ def test_names_of_source_step_aside_for_held_functions_and_loop_variables() -> N
     assert_same(emitted(program)(X, np.float64(0.5)), ft.evaluate(program, X, np.float64(0.5)))
 
 
-def test_a_rule_that_calls_its_own_function_has_no_written_form() -> None:
+def test_a_rule_that_calls_its_own_function_cannot_be_serialized() -> None:
     program = ft.trace(rules_that_call_themselves)(X)
     for write in (program.text, program.to_json):
         with pytest.raises(ProgramError, match="has no written form"):
@@ -157,7 +157,7 @@ def test_a_rule_that_calls_its_own_function_has_no_written_form() -> None:
     assert "custom_vjp" in str(program)  # the listing for people
 
 
-def test_large_constants_in_held_programs_are_written_and_read() -> None:
+def test_large_constants_in_sub_programs_round_trip() -> None:
     table = np.arange(40.0)
     program = ft.trace(lambda x: ft.scan(lambda c, xt: (c + np.sum(table * xt), None), 0.0, x)[0])(
         X
@@ -180,7 +180,7 @@ def scan_of(body: Program) -> Program:
     return ft.trace(lambda x: scan_program(body, [np.float64(0.0), x], 3, False, 0, 1)[0])(X)
 
 
-def test_an_abbreviated_constant_in_a_held_program_cannot_be_parsed() -> None:
+def test_an_abbreviated_constant_in_a_sub_program_cannot_be_parsed() -> None:
     body = ft.trace(lambda c, xt: c + np.sum(xt * np.arange(40.0)))(
         np.float64(0.0), np.float64(0.0)
     )
@@ -214,7 +214,7 @@ def holding(program: Program, primitive: Any, change: Any) -> Program:
     return broken(program, ops=ops)
 
 
-def test_check_shows_the_equation_of_a_held_program_and_that_around_it() -> None:
+def test_check_reports_the_equation_of_a_sub_program_and_its_parent() -> None:
     def damage(params: Any) -> Any:
         body = params["body"]
         k = next(k for k, op in enumerate(body.ops) if op[0].name == "tanh")
@@ -343,7 +343,7 @@ def test_cost_of_a_function_with_a_rule_is_that_of_the_function() -> None:
     assert ft.trace(f)(np.ones(10)).cost().flops == 10
 
 
-def test_cost_lists_the_equations_of_held_programs() -> None:
+def test_cost_lists_the_equations_of_sub_programs() -> None:
     shown = str(ft.trace(choice_in_loop)(X).cost())
     lines = shown.splitlines()
     at = next(k for k, line in enumerate(lines) if "= scan" in line)

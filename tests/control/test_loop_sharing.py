@@ -75,7 +75,7 @@ def test_derivatives_are_those_of_the_steps() -> None:
     )
 
 
-def test_what_a_checkpoint_holds_is_walked_again() -> None:
+def test_a_loop_in_a_checkpoint_is_rematerialized() -> None:
     made = Runner(ft.trace(ft.value_and_grad(ft.checkpoint(looped)))(X))
     assert " walk " not in made.flat.text()
     value, slope = made.compile()(X)
@@ -180,7 +180,7 @@ def with_state_unrolled(x: Any) -> Any:
     ],
     ids=["grad", "jit", "forward", "hessian", "vmap"],
 )
-def test_a_carry_may_be_a_dataclass_of_nests(transform: Any) -> None:
+def test_a_carry_may_be_a_dataclass_of_pytrees(transform: Any) -> None:
     x = np.stack([X, 2.0 * X])
     found, expected = transform(with_state)(x), transform(with_state_unrolled)(x)
     np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -196,7 +196,7 @@ MISTAKES: dict[str, tuple[Any, type, str]] = {
 
 
 @pytest.mark.parametrize("f, kind, words", MISTAKES.values(), ids=MISTAKES)
-def test_mistakes_are_named_with_the_line(f: Any, kind: type[Exception], words: str) -> None:
+def test_errors_name_the_line(f: Any, kind: type[Exception], words: str) -> None:
     for run in (f, ft.jit(f)):
         with pytest.raises(kind, match=words) as caught:
             run(X)

@@ -89,7 +89,7 @@ def test_root_found_by_pythons_own_loop(name: str) -> None:
     np.testing.assert_allclose(found, TRANSFORMS[name](unrolled)(B / 3), **CLOSE)
 
 
-def test_root_of_a_nest_with_auxiliary_results() -> None:
+def test_root_of_a_pytree_with_auxiliary_results() -> None:
     def f(a: Any) -> Any:
         def zero(p: Any) -> Any:
             return {"u": p["u"] ** 3 - a[0], "v": (p["v"][0] - p["u"] * a[1],)}
@@ -196,7 +196,7 @@ def test_conjugate_gradients_against_unrolling() -> None:
     np.testing.assert_allclose(ft.grad(implicit)(B), unroll, rtol=1e-6)
 
 
-def test_linear_solve_of_a_nest_with_auxiliary_results() -> None:
+def test_linear_solve_of_a_pytree_with_auxiliary_results() -> None:
     def f(a: Any) -> Any:
         def matvec(p: Any) -> Any:
             return {"u": a * p["u"], "v": p["v"] + p["u"]}
@@ -261,7 +261,7 @@ def test_an_error_in_a_solve_leaves_nothing_behind() -> None:
         assert ft.grad(lambda a: a * a)(2.0) == 4.0
 
 
-def test_closure_convert_hands_over_what_is_traced() -> None:
+def test_closure_convert_returns_captured_tracers() -> None:
     table = np.arange(3.0)
 
     def f(a: Any) -> Any:

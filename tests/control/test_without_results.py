@@ -274,7 +274,7 @@ def test_a_tape_has_one_entry_per_variable(name: str) -> None:
     assert len(build.ops) == len(build.avals) == before
 
 
-def test_numbers_given_to_what_returns_nothing_are_forgotten() -> None:
+def test_literals_of_operations_without_results_are_dropped() -> None:
     with ArrayRecording("test") as recording:
         x = recording.new_input(aval_of(X), X)
         x * 2.0

@@ -125,7 +125,7 @@ def called(g: Callable[..., Any], *args: Any) -> Callable[[], Any]:
 
 
 @pytest.mark.parametrize("case", CALLS)
-def test_what_is_seen_in_every_run(case: str) -> None:
+def test_callbacks_receive_values_in_every_run(case: str) -> None:
     make, expected = CALLS[case]
     run = make()
     for _ in range(3):
@@ -134,7 +134,7 @@ def test_what_is_seen_in_every_run(case: str) -> None:
         assert SEEN == expected
 
 
-def test_compiled_programs_go_on_seeing() -> None:
+def test_compiled_programs_keep_calling_callbacks() -> None:
     g = ft.jit(ft.grad(unread_sum))
     for _ in range(60):
         g(X)
@@ -145,7 +145,7 @@ def unread_sum(x: Any) -> Any:
     return np.sum(unread(x) ** 2)
 
 
-def test_a_pullback_does_not_look_again() -> None:
+def test_a_pullback_does_not_repeat_callbacks() -> None:
     _, pullback = ft.vjp(ft.jit(f), X)
     assert SEEN == ONCE
     pullback(1.0)
@@ -153,7 +153,7 @@ def test_a_pullback_does_not_look_again() -> None:
     assert SEEN == ONCE
 
 
-def test_what_is_seen_is_the_callers_to_write_into() -> None:
+def test_callbacks_may_write_into_their_arguments() -> None:
     def scribble(x: Any) -> None:
         x[...] = 0.0
 
@@ -225,7 +225,7 @@ def test_formats_that_do_not_fit(args: Any) -> None:
         ft.debug.callback(*args)
 
 
-def test_what_only_looks_cannot_be_held() -> None:
+def test_a_body_with_only_a_callback_raises() -> None:
     """An operation is known by its results; that one is left out in silence is impossible."""
     look: Any = lambda y: ft.debug.callback(note, y)
     for inner in (
@@ -239,7 +239,7 @@ def test_what_only_looks_cannot_be_held() -> None:
     assert SEEN == [[1.0, 2.0]]
 
 
-def test_whatever_holds_programs_keeps_what_they_do() -> None:
+def test_dce_keeps_effects_of_sub_programs() -> None:
     assert [p.name for p in PRIMITIVES.values() if p.holds is not None and p.kept is None] == []
 
 

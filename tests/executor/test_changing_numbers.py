@@ -42,7 +42,7 @@ CALLS: dict[str, Callable[[Callable[..., Any], Any], Any]] = {
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=list(CALLS))
 @pytest.mark.parametrize("held", HELD.values(), ids=list(HELD))
-def test_a_number_that_changes_before_and_after_a_held_program(held: Any, call: Any) -> None:
+def test_a_number_that_changes_before_and_after_a_sub_program(held: Any, call: Any) -> None:
     run, plain = held
     x = np.array([1.0, -2.0, 0.5])
     for k in (0.25, 0.25, 0.5, 3.0, 0.25, -1.5):

@@ -83,14 +83,14 @@ def test_calls_after_the_first_ones_have_no_page_faults_and_memory_returns(trans
 
 @pytest.mark.full
 @glibc
-def test_who_has_told_the_c_library_what_to_keep_is_left_alone() -> None:
+def test_malloc_settings_of_the_environment_are_respected() -> None:
     (kept,) = in_a_process("ft.grad(chain)(x); print(FREED.kept)", MALLOC_TRIM_THRESHOLD_="100000")
     assert kept == 0
 
 
 @pytest.mark.full
 @glibc
-def test_nothing_is_kept_unless_somebody_asks() -> None:
+def test_nothing_is_kept_by_default() -> None:
     kept, then, after = in_a_process("""
         ft.config.keep_freed_memory = False
         freed = __import__("functrace.executor.allocator", fromlist=["freed"])
@@ -166,7 +166,7 @@ def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
     assert memory.kept == 0
 
 
-def test_gaps_are_given_back_where_the_process_has_grown_by_them(
+def test_heap_gaps_are_trimmed_after_the_process_has_grown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Library:

@@ -103,7 +103,7 @@ def test_calls_give_what_their_operations_give(
         assert found[name] == [shown(run)] * 3, name
 
 
-def test_what_is_recorded_is_one_call_and_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_inner_gradient_is_one_cached_call(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths: list[int] = []
     lookup = type(CACHE).lookup
 
@@ -125,7 +125,7 @@ def test_what_is_recorded_is_one_call_and_is_found_again(monkeypatch: pytest.Mon
     assert lengths[-2:] == [7, 4]  # the inner function; then input, call, square, sum
 
 
-def test_known_gradients_are_known_and_others_are_not() -> None:
+def test_constant_gradients_are_concrete_and_others_are_not() -> None:
     seen: list[bool] = []
 
     def f(x: Any, y: Any) -> Any:

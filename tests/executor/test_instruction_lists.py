@@ -338,7 +338,7 @@ def test_numbers_that_change(form: str, layout: str) -> None:
             assert check(program, [x], [True])
 
 
-def test_who_says_that_it_is_blind_is() -> None:
+def test_blind_rules_do_not_depend_on_the_number() -> None:
     """A blind rule gives the same pieces whatever the number; those of all others are told apart."""
     TEMPLATES.clear()
     for number in NUMBERS:
@@ -474,7 +474,7 @@ def test_an_error_leaves_nothing_behind() -> None:
     np.testing.assert_array_equal(ft.grad(f)(x), expected)
 
 
-def test_a_rule_that_raises_does_so_in_the_users_line() -> None:
+def test_an_error_of_a_rule_raises_at_the_users_line() -> None:
     refusing = ft.ir.primitive.Primitive(
         "refusing",
         eval=np.sin,
@@ -612,7 +612,7 @@ def test_programs_with_rules_and_templates_are_the_rules_program() -> None:
         assert made == by_rules
 
 
-def test_a_template_is_dropped_and_made_again() -> None:
+def test_a_dropped_template_is_rebuilt() -> None:
     f = loop(25)
     expected = ft.grad(f)(X)
     ft.clear_caches()

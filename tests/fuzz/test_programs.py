@@ -25,7 +25,7 @@ def test_random_programs_are_numpys_or_raise(kind: str) -> None:
     assert counts["raised"] < counts["equal"], counts
 
 
-def test_a_seed_draws_the_same_program_again() -> None:
+def test_programs_are_reproducible_from_a_seed() -> None:
     first, again = generate("ci:1", "bodies"), generate("ci:1", "bodies")
     assert first == again
     assert first != generate("ci:2", "bodies")

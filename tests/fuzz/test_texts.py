@@ -32,7 +32,7 @@ def test_what_is_not_changed_is_run():
         assert texts.outcome(ft.Program.from_json, program.to_json()) in ("read", "run")
 
 
-def test_foreign_code_would_be_seen(monkeypatch):
+def test_injected_code_would_be_detected(monkeypatch):
     text = next(t for t in texts.documents() if '"source": ["' in t)
     data = json.loads(text)
     next(e for e in data["equations"] if "source" in e)["source"][0] = f"a\n    {texts.CODE} #"

@@ -50,7 +50,7 @@ def loss(x):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("f", [loss, *WRITTEN.values()], ids=lambda f: f.__name__)
-def test_copies_of_programs_are_equal_and_listed_alike(f):
+def test_copies_of_programs_are_equal_and_print_equally(f):
     program = ft.trace(f)(X)
     for again in ways(program):
         assert again == program and hash(again) == hash(program) and again is not program
@@ -108,7 +108,7 @@ def test_every_primitive_is_pickled_by_reference():
             assert again is primitive
 
 
-def test_what_cannot_be_pickled_says_so():
+def test_programs_that_cannot_be_pickled_raise():
     program = ft.trace(rules_that_call_themselves)(X)
     with pytest.raises(ProgramError, match=r"custom rule .* cannot be pickled"):
         pickle.dumps(program)

@@ -87,12 +87,12 @@ def test_a_file_name_that_ends_a_line_is_escaped_by_every_writer(end):
     assert scope["CANARY"] == []
 
 
-def test_everything_that_ends_a_line_or_hides_is_escaped():
+def test_line_ends_and_invisible_characters_are_escaped():
     text = printable("".join(map(chr, range(sys.maxunicode + 1))))
     assert text.isprintable() and len(text.splitlines()) == 1 and ast.parse(f"#{text}").body == []
 
 
-def test_expressions_of_lines_that_a_text_names_are_not_read_from_other_files(tmp_path):
+def test_source_lines_are_not_read_from_files_outside_the_root(tmp_path):
     secret = tmp_path / "secret.txt"
     secret.write_text("password\n")
     program = ft.Program.from_json(with_file(str(secret)))
@@ -195,14 +195,14 @@ def test_functions_of_emitted_source_shadow_nothing(name):
     np.testing.assert_allclose(function(np.ones(2)), np.sqrt([2.0, 2.0]))
 
 
-def test_an_unpack_without_a_pack_is_written_as_nothing():
+def test_an_unpack_without_a_pack_is_the_identity_in_source():
     source = ft.Program.parse("f(x: f64[2]) {\n  y: f64[2] = unpack x\n  return y\n}").as_python()
     scope = {}
     exec(source, scope)
     np.testing.assert_array_equal(scope["f"](np.ones(2)), np.ones(2))
 
 
-def test_a_closed_vocabulary_of_numpy_can_be_reached():
+def test_names_outside_the_numpy_vocabulary_cannot_be_parsed():
     for name in (
         "load",
         "testing",
@@ -424,7 +424,7 @@ def test_hostile_documents_are_refused(text):
         ft.Program.from_json(text)
 
 
-def test_programs_can_be_held_as_deep_as_is_written_down():
+def test_nesting_of_sub_programs_is_limited():
     program = ft.Program.from_json(held_so_deep(DEEPEST))
     assert ft.Program.parse(program.check().text()) == program
     np.testing.assert_array_equal(ft.evaluate(program, np.ones(2)), np.sin(np.ones(2)))
@@ -436,7 +436,7 @@ def test_programs_can_be_held_as_deep_as_is_written_down():
     assert "call" in str(outer)
 
 
-def test_numbers_that_could_not_be_read_are_not_written():
+def test_numbers_with_too_many_digits_are_not_serialized():
     program = ft.trace(lambda x: x * 10**5000)(np.ones(2))
     with pytest.raises(ProgramError, match="digits"):
         program.to_json()

@@ -166,7 +166,7 @@ def test_templates_take_literals_in_parentheses():
     )
 
 
-def test_what_has_no_source_says_so():
+def test_primitives_without_source_raise():
     program = record(lambda x: bind(primitive("opaque", object()), (x,)), aval(2))
     with pytest.raises(
         ProgramError, match=r"(?s)eval rule of opaque.*fix: give the primitive written="

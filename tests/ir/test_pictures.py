@@ -94,7 +94,7 @@ def evil():
     return program
 
 
-def test_dot_escapes_what_a_program_says():
+def test_dot_escapes_names_of_a_program():
     nodes, _, _ = graph(evil().to_dot())
     assert "evil" not in nodes and len(nodes) == 4
 
@@ -138,7 +138,7 @@ def test_html_shows_the_listing_and_the_lines(f):
     assert program.text(full=False).splitlines()[-2].strip() in shown
 
 
-def test_html_of_loops_has_a_row_per_line_beside_its_own_source():
+def test_html_of_loops_has_a_row_per_line_with_its_source():
     def step(c, x):
         c = np.tanh(c + x)
         return c, c * 2.0
@@ -161,7 +161,7 @@ def test_html_of_loops_has_a_row_per_line_beside_its_own_source():
     assert len(outer) == 1 and "carry, ys = ft.scan(step, 0.0, np.sin(x))" in outer[0]
 
 
-def test_html_escapes_what_a_program_says():
+def test_html_escapes_names_of_a_program():
     found = read(evil()._repr_html_())
     assert found.tags == {"table", "tr", "td"} and "alert(1)" in "".join(found.text)
 

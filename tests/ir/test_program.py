@@ -44,14 +44,14 @@ def test_equality_ignores_names_and_sources():
 
 
 @pytest.mark.parametrize("other", [1, 1.0, True, 1 + 0j, -1.0])
-def test_equality_tells_types_of_literals_apart(other):
+def test_equality_depends_on_types_of_literals(other):
     programs = {record(lambda x, v=v: mul(x, v), aval(3)) for v in (other, 2.0)}
     assert len(programs) == 2
     is_one = record(lambda x: mul(x, other), aval(3)) == record(lambda x: mul(x, 1.0), aval(3))
     assert is_one == (repr(other) == "1.0")
 
 
-def test_equality_sees_constants_and_wiring():
+def test_equality_depends_on_constants_and_wiring():
     def with_constant(values):
         return record(lambda x: mul(x, np.array(values)), aval(2))
 
@@ -68,7 +68,7 @@ def test_build_from_equations_keeps_names_and_meaning():
     assert built == program and built.text().partition("(")[2] == program.text().partition("(")[2]
 
 
-def test_build_refuses_what_is_not_written_or_written_twice():
+def test_build_refuses_unassigned_and_reassigned_variables():
     x, y = Var(aval(), "x"), Var(aval(), "y")
     with pytest.raises(ProgramError, match="before it is written"):
         Program.build([x], [Equation(sin, (y,), (Var(aval()),))], [x])

@@ -86,7 +86,7 @@ def test_every_form_gives_the_program_back(tmp_path: Path) -> None:
     assert wrong == []
 
 
-def test_what_came_from_a_number_is_written_as_a_number(tmp_path: Path) -> None:
+def test_broadcast_constants_are_saved_as_a_number(tmp_path: Path) -> None:
     gradient = ft.grad(lambda w: 0.1 * np.sum(w**2))
     program = ft.trace(gradient)(np.ones((300, 400)))
     assert "const b: f64[300,400] = broadcast f64[] 0.1" in program.text()
@@ -104,7 +104,7 @@ def test_what_came_from_a_number_is_written_as_a_number(tmp_path: Path) -> None:
     assert run(again, w).tobytes() == gradient(w).tobytes()
 
 
-def test_large_constants_stand_beside_the_text(tmp_path: Path) -> None:
+def test_large_constants_are_saved_in_a_separate_file(tmp_path: Path) -> None:
     matrix, row = np.linspace(0.0, 1.0, 40 * 50).reshape(40, 50), np.arange(50.0)
 
     def f(x: Any) -> Any:
@@ -196,7 +196,7 @@ def test_texts_that_broadcast_what_does_not_fit_are_refused() -> None:
             ft.Program.from_json(json.dumps(data))
 
 
-def test_what_was_written_before_is_read() -> None:
+def test_older_versions_of_the_format_are_read() -> None:
     program = of_constant(LONG[:3])
     data = json.loads(program.to_json())
     assert data["functrace_program"] == 2

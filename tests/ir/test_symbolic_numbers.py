@@ -32,7 +32,7 @@ from functrace.transforms import backward_program
     "relation", [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
 )
 @pytest.mark.parametrize("other", [3, 4, 4.5])
-def test_a_question_holds_for_the_numbers_with_the_same_answer(
+def test_a_guard_accepts_numbers_with_the_same_comparison_result(
     relation: Callable[[Any, Any], bool], other: float
 ) -> None:
     questions = Comparisons()
@@ -51,7 +51,7 @@ def test_sizes_are_not_0_or_1_and_no_two_are_equal() -> None:
     assert (n, 1) == (n, 1) != (m, 1)
 
 
-def test_what_is_computed_is_computed_again() -> None:
+def test_expressions_are_evaluated_for_other_sizes() -> None:
     questions = Comparisons()
     n, m = questions.size(0, 4), questions.size(1, 6)
     total = math.prod((n, m)) // 3 + 1 - n
@@ -85,12 +85,12 @@ def test_parameters_are_filled() -> None:
         lambda n: np.broadcast_shapes((n,), (1,)), lambda n: n + 1j, lambda n: n.to_bytes(),
     ],
 )  # fmt: skip
-def test_who_needs_the_number_does_not_get_it(use: Callable[[Any], object]) -> None:
+def test_uses_that_need_the_concrete_number_raise(use: Callable[[Any], object]) -> None:
     with pytest.raises(NeedsConcreteNumber):
         use(Comparisons().size(0, 3))
 
 
-def test_questions_end() -> None:
+def test_number_of_comparisons_is_limited() -> None:
     questions = Comparisons()
     n = questions.number(0, 100)
     for k in range(MOST_QUESTIONS):
@@ -136,7 +136,7 @@ def backward_of(shape: Any, exponent: float) -> ft.Program:
     return backward_program(program)[0]
 
 
-def test_a_derivative_by_unknown_sizes_is_that_by_known_ones() -> None:
+def test_a_derivative_with_symbolic_sizes_equals_that_with_concrete_ones() -> None:
     questions = Comparisons()
     unknown = backward_of((questions.size(0, 4), 1, questions.size(1, 6)), questions.number(2, 2.5))  # type: ignore[arg-type]
     template = ProgramTemplate(unknown)

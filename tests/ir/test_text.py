@@ -186,7 +186,7 @@ def test_parse_errors_name_the_line(text, line, message):
     assert f"line {line}:" in str(caught.value) and "fix:" in str(caught.value)
 
 
-def test_what_cannot_be_written_says_so():
+def test_params_that_cannot_be_serialized_raise():
     program = record(lambda x: bind(HOLD, (x,), (len,)), aval(2))
     for write in (program.text, program.to_json):
         with pytest.raises(ProgramError, match=r"(?s)builtin_function_or_method.*fix:"):
@@ -194,7 +194,7 @@ def test_what_cannot_be_written_says_so():
     assert "hold" in str(program)
 
 
-def test_a_traced_constant_cannot_be_written():
+def test_a_traced_constant_cannot_be_serialized():
     with ArrayRecording("outer") as outer:
         y = outer.new_input(aval(2))
         program = record(lambda x: mul(x, y), aval(2))

@@ -138,7 +138,7 @@ def outcome(apply: Callable[[Any, Any], Any], left: Any, right: Any, *, body: bo
         return seen, scene.tapes()
 
 
-def test_there_are_operators_in_line() -> None:
+def test_inlined_operators_are_found() -> None:
     assert {i.name for i in INLINE} >= {
         "__add__",
         "__rsub__",
@@ -152,7 +152,7 @@ def test_there_are_operators_in_line() -> None:
 
 @pytest.mark.sampled(16)
 @pytest.mark.parametrize("inline", INLINE, ids=lambda i: i.name)
-def test_an_operator_in_line_records_what_bind_records(inline: Inline) -> None:
+def test_an_inlined_operator_records_what_bind_records(inline: Inline) -> None:
     operator = getattr(TracedArray, inline.name)
 
     def bound(x: Any, y: Any) -> Any:
@@ -214,7 +214,7 @@ WITH_PARAMS: list[tuple[Primitive, tuple[Any, ...]]] = [
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("primitive", [*UNARY, *[p for p, _ in WITH_PARAMS]], ids=lambda p: p.name)
-def test_one_operand_in_line_records_what_bind_records(primitive: Primitive) -> None:
+def test_an_inlined_unary_operation_records_what_bind_records(primitive: Primitive) -> None:
     params = dict(WITH_PARAMS).get(primitive, ())
     for operand in [
         *[(home, aval) for home in ("inner", "outer", "body") for aval in AVALS],
@@ -231,7 +231,7 @@ def test_one_operand_in_line_records_what_bind_records(primitive: Primitive) -> 
 
 
 @pytest.mark.parametrize("aval", AVALS[7:], ids=str)
-def test_reading_in_line_records_what_bind_records(aval: ShapeDtype) -> None:
+def test_inlined_indexing_records_what_bind_records(aval: ShapeDtype) -> None:
     indices: list[Any] = [
         0,
         -1,
@@ -256,7 +256,7 @@ def test_reading_in_line_records_what_bind_records(aval: ShapeDtype) -> None:
                 assert fast == long, (index, home, body)
 
 
-def test_a_program_made_in_line_is_the_one_made_by_bind() -> None:
+def test_a_program_of_inlined_operators_equals_that_of_bind() -> None:
     def f(x: Any, y: Any) -> Any:
         return -((x * 2.0 + y[1:] / 3) ** 2) @ x - abs(y[0])
 

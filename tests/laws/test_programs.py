@@ -84,7 +84,7 @@ def test_executor_equals_evaluator(recipe: Recipe, seed: int) -> None:
     st.integers(1, 4),
     st.sampled_from([1, 1 << 40]),
 )
-def test_nothing_depends_on_passes_blocks_threads_or_what_is_written_later(
+def test_results_do_not_depend_on_passes_blocks_threads_or_deferred_writes(
     recipe: Recipe, seed: int, off: set[str], block: int, count: int, least: int
 ) -> None:
     def pulled(*values: Any) -> Any:

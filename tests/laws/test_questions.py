@@ -54,7 +54,7 @@ def transforms(arguments: list[Any], seed: int) -> list[Callable[[Any], Any]]:
 
 @examples(10)
 @given(programs(), seeds())
-def test_questions_change_nothing(recipe: Recipe, seed: int) -> None:
+def test_concretization_changes_nothing(recipe: Recipe, seed: int) -> None:
     arguments = recipe.arguments(seed)
     for transform in transforms(arguments, seed):
         expected = flatten(transform(recipe))[0]
@@ -67,7 +67,7 @@ def test_questions_change_nothing(recipe: Recipe, seed: int) -> None:
 
 @examples(10)
 @given(programs(), seeds())
-def test_letting_go_changes_nothing(recipe: Recipe, seed: int) -> None:
+def test_freeing_values_changes_nothing(recipe: Recipe, seed: int) -> None:
     arguments = recipe.arguments(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(values, "MOST_HELD", 0)

@@ -95,7 +95,7 @@ def test_parameters_of_activations_have_derivatives() -> None:
 
 
 @pytest.mark.parametrize("axis", [-1, 0, (0, 1), None])
-def test_softmax_and_its_kin_are_scipys(axis: Any) -> None:
+def test_softmax_and_logsumexp_equal_scipys(axis: Any) -> None:
     x = np.random.default_rng(0).normal(size=(3, 4)) * 30
     x[0, 1] = -INF
     for name in ("softmax", "log_softmax", "logsumexp"):
@@ -179,7 +179,7 @@ def test_attention_is_a_loop_over_heads() -> None:
     check_grads(lambda *x: ft.nn.dot_product_attention(*x, is_causal=True), (q, k, v), order=1)
 
 
-def test_attention_where_nothing_is_seen_is_0() -> None:
+def test_fully_masked_attention_is_0() -> None:
     x = np.ones((1, 2, 1, 3))
     mask = np.zeros((1, 1, 2, 2), bool)
     forms: list[dict[str, Any]] = [{"mask": mask}, {"bias": np.where(mask, 0.0, -INF)}]
@@ -271,7 +271,7 @@ def test_bad_arguments(case: str) -> None:
         call()
 
 
-def test_the_exact_gelu_says_that_it_needs_scipy() -> None:
+def test_the_exact_gelu_without_scipy_raises() -> None:
     code = (
         "import sys; sys.modules['scipy'] = sys.modules['scipy.special'] = None\n"
         "import functrace as ft\n"
@@ -284,6 +284,6 @@ def test_the_exact_gelu_says_that_it_needs_scipy() -> None:
     assert "needs SciPy, which is not installed" in found.stdout
 
 
-def test_what_stands_in_the_place_of_the_functions_is_what_it_says() -> None:
+def test_public_names_and_aliases() -> None:
     assert sorted(ft.nn.__all__) == dir(ft.nn)
     assert ft.nn.swish is ft.nn.silu and ft.nn.hard_swish is ft.nn.hard_silu

@@ -234,7 +234,7 @@ def test_shuffling_rows_of_a_traced_array_raises(staged: bool) -> None:
     np.testing.assert_array_equal(run(rows), expected)
 
 
-def test_what_is_traced_says_so() -> None:
+def test_is_traced_detects_tracers() -> None:
     seen: list[Any] = []
 
     def f(x: Any) -> Any:

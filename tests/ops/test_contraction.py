@@ -79,7 +79,7 @@ def test_products_of_matrices_of_every_dtype_are_numpys(dtype: Any) -> None:
                 np.testing.assert_array_equal(found, expected)
 
 
-def test_long_stacks_of_short_rows_go_through_blas() -> None:
+def test_long_stacks_of_short_rows_use_blas() -> None:
     x, y = np.ones((722, 2, 2)), np.ones((722, 2, 2))
     (equation,) = ft.trace(lambda x, y: np.einsum("abc,adc->bd", x, y))(x, y).equations
     assert equation.params["optimize"]

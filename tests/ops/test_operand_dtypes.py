@@ -238,9 +238,7 @@ def are_close(a: Any, b: Any) -> bool:
 
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore")
-def test_derivatives_beside_narrow_arguments_are_those_beside_the_same_numbers_in_double_precision() -> (
-    None
-):
+def test_derivatives_do_not_depend_on_narrow_dtypes_of_other_arguments() -> None:
     wrong: list[str] = []
     checked = 0
     for number, case in enumerate([case for case in CASES if len(case.args) > 1]):

@@ -77,7 +77,7 @@ def test_in_any_order_of_memory(order: Any) -> None:
         add_at(found, (rows + 1,), x)
 
 
-def test_positions_whose_dtype_does_not_hold_the_size() -> None:
+def test_index_dtype_too_narrow_for_the_size() -> None:
     expected, found = np.zeros((300, 10)), np.zeros((300, 10))
     rows = np.arange(-128, 128).astype(np.int8)
     np.add.at(expected, rows, np.ones((256, 10)))

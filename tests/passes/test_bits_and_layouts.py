@@ -233,7 +233,9 @@ def test_more_ties_than_float16_counts_share_nothing() -> None:
     "kind", [float, np.float64, np.float32, np.array], ids=lambda kind: kind.__name__
 )
 @pytest.mark.parametrize("is_first", [False, True])
-def test_shares_beside_a_number(f: Any, c: float, kind: Any, is_first: bool) -> None:
+def test_derivatives_of_logaddexp_with_a_number(
+    f: Any, c: float, kind: Any, is_first: bool
+) -> None:
     number = kind(c)
     x = np.array([0.0, -0.0, 1.0, -3.0, 1.5, 800.0, -800.0, np.inf, -np.inf, np.nan])
     for points in (x, x.astype(np.float32), x[::-2], np.stack([x, x]).T):

@@ -68,7 +68,7 @@ def test_complex_products_keep_their_order() -> None:
     assert merged(lambda x, y: (x * y) - (y * x), X + 1j, X - 2j)["mul"] == 2
 
 
-def test_what_is_computed_again_on_purpose_stays_so() -> None:
+def test_rematerialized_operations_are_not_merged() -> None:
     layer = ft.checkpoint(lambda x: np.sin(np.exp(x) * x))
     gradient = ft.trace(ft.grad(lambda x: np.sum(layer(layer(x)))))(X)
     kept = ft.trace(ft.grad(lambda x: np.sum(np.sin(np.exp(x) * x))))(X)

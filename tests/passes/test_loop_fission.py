@@ -181,7 +181,7 @@ def test_a_body_that_calls_the_users_code_stays_whole() -> None:
     assert seen == [*range(6), *range(6)]
 
 
-def test_what_is_computed_again_on_purpose_is() -> None:
+def test_rematerialized_operations_stay_in_the_loop() -> None:
     def f(w: Any, xs: Any) -> Any:
         step = ft.checkpoint(lambda h, x: (np.tanh(np.sin(w @ h) * x), None))
         return np.sum(ft.scan(step, np.ones(N), xs)[0])
@@ -207,7 +207,7 @@ def test_memory_has_a_bound() -> None:
     assert "sin" in words(loops(parts)[0][2][0]) and "cos" in words(loops(parts)[0][2][0])
 
 
-def test_errors_stand_at_their_step_and_line() -> None:
+def test_errors_name_the_line() -> None:
     def f(ms: Any) -> Any:
         return ft.scan(lambda c, m: (c + np.sum(np.linalg.inv(m)), np.exp(c)), 0.0, ms)
 
@@ -217,7 +217,7 @@ def test_errors_stand_at_their_step_and_line() -> None:
     assert any(__file__.rsplit("/", 1)[-1] in note for note in caught.value.__notes__)
 
 
-def test_warnings_are_given_and_modes_hold() -> None:
+def test_warnings_and_error_modes_apply() -> None:
     def f(xs: Any) -> Any:
         return ft.scan(lambda c, x: (c * 0.5 + np.log(x), np.sqrt(c)), 1.0, xs)
 

@@ -40,13 +40,13 @@ def assert_becomes(before: str, after: str, made: ft.Program) -> None:
 
 
 @pytest.mark.parametrize("row", PIPELINE, ids=lambda row: row.name)
-def test_a_pass_does_what_its_example_says(row: Pass) -> None:
+def test_a_pass_transforms_its_example(row: Pass) -> None:
     assert_becomes(row.before, row.after, drop_names(row.run(parsed(row.before))))
     assert_becomes(row.before, row.after, optimized(parsed(row.before)))
 
 
 @pytest.mark.parametrize("row", REORDERING, ids=lambda row: row.name)
-def test_a_pass_that_rounds_differently_says_so_and_does_what_its_example_says(row: Pass) -> None:
+def test_an_inexact_pass_is_marked_and_transforms_its_example(row: Pass) -> None:
     source, made = parsed(row.before).check(), row.run(parsed(row.before)).check()
     assert not row.exact and row.stage == "jit"
     assert str(made) == str(parsed(row.after))
@@ -57,18 +57,18 @@ def test_a_pass_that_rounds_differently_says_so_and_does_what_its_example_says(r
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_what_every_program_goes_through_changes_no_bit() -> None:
+def test_default_passes_are_exact() -> None:
     assert all(row.exact and row.stage in ("early", "late", "last") for row in PIPELINE)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.primitive.name)
-def test_a_rewriting_does_what_its_example_says(row: IdentityRule) -> None:
+def test_a_rewrite_transforms_its_example(row: IdentityRule) -> None:
     assert isinstance(row.primitive, Primitive)
     assert_becomes(row.before, row.after, optimized(parsed(row.before)))
 
 
 @pytest.mark.parametrize("row", SAVINGS, ids=lambda row: row.name)
-def test_a_saving_does_what_its_example_says(row: RuleEffect) -> None:
+def test_a_simplification_transforms_its_example(row: RuleEffect) -> None:
     assert_becomes(row.before, row.after, simplify(parsed(row.before)))
     assert_becomes(row.before, row.after, optimized(parsed(row.before)))
 

@@ -95,7 +95,7 @@ def test_derivatives_stay_the_same_bit_for_bit(f: Any, whatever_it_costs: None) 
     assert_equal_programs(late(lambda x: (*ft.value_and_grad(ft.checkpoint(f))(x), x), X), X)
 
 
-def test_views_are_shown_of_what_is_computed_again(whatever_it_costs: None) -> None:
+def test_views_of_rematerialized_values_are_recomputed(whatever_it_costs: None) -> None:
     def f(x: Any) -> Any:
         y = np.exp(x)
         seen = y.T[:2]
@@ -127,7 +127,7 @@ def test_what_takes_long_is_kept() -> None:
     assert rematerialize_values(small) is small
 
 
-def test_nothing_is_computed_again_that_lowers_no_peak() -> None:
+def test_nothing_is_rematerialized_without_a_lower_peak() -> None:
     def f(x: Any) -> Any:  # the largest arrays are of its second half, where nothing waits
         y = np.exp(x)
         first = np.sum(np.tanh(x @ y) * y)

@@ -56,7 +56,7 @@ def test_loops_and_choices(any_size: None) -> None:
     assert_equal_programs(program_of(ft.value_and_grad(f), X), X)
 
 
-def test_what_only_the_backward_part_reads_comes_after_the_forward_part() -> None:
+def test_operations_of_the_backward_part_sink_below_the_forward_part() -> None:
     def f(x: Any) -> Any:
         for _ in range(3):
             x = np.tanh(x)

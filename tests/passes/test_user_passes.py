@@ -62,7 +62,7 @@ def test_passes_act_where_jit_compiles() -> None:
     )
 
 
-def test_a_pass_reaches_bodies_where_it_says_so() -> None:
+def test_a_pass_transforms_bodies_only_if_it_requests_them() -> None:
     def deep(program: ft.Program) -> ft.Program:
         write = Rewrite(program)
         for k, _ in program.schedule:
@@ -113,7 +113,7 @@ def test_what_a_pass_returns_is_checked() -> None:
         ft.jit(f, passes=[exchanged], guards=True)
 
 
-def test_the_trail_says_what_each_has_changed() -> None:
+def test_trail_reports_the_changes_of_each_pass() -> None:
     def g(x: Any) -> Any:
         return np.sin(x) * np.sin(x) + (-x) / 4.0
 

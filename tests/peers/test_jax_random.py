@@ -29,7 +29,7 @@ def double_precision() -> Iterator[None]:
     jax.config.update("jax_enable_x64", before)
 
 
-def test_gamma_samples_move_as_jax_says() -> None:
+def test_derivatives_of_gamma_samples_equal_jaxs() -> None:
     a = np.repeat([0.01, 0.1, 0.7, 1.0, 2.5, 30.0, 1e4], 50)
     x, slope = ft.jvp(lambda a: rnd.gamma(KEY, a), (a,), (np.ones_like(a),))
     kept = x > 1e-200

@@ -72,7 +72,7 @@ def loss(p: Any) -> Any:
 
 @pytest.mark.parametrize("power", [2, 3])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_classes_that_jax_knows_are_nests(kind: Any, power: int) -> None:
+def test_classes_registered_with_jax_are_pytrees(kind: Any, power: int) -> None:
     p = kind(X, B, power)
     known = p if kind is not AtSight else ByFields(X, B, power)
     with jax.enable_x64(True):
@@ -127,7 +127,7 @@ FUNCTIONS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_of_nests_return_what_jaxs_do(name: str) -> None:
+def test_tree_functions_return_what_jaxs_do(name: str) -> None:
     assert FUNCTIONS[name](ft.tree) == FUNCTIONS[name](jax.tree)
 
 

@@ -99,7 +99,7 @@ def test_a_kernel_without_rules_is_called_as_it_is() -> None:
     np.testing.assert_allclose(staged(X), 2.0 * written_out(X))
 
 
-def test_a_kernel_that_is_given_traced_values_says_so() -> None:
+def test_a_kernel_on_traced_values_raises() -> None:
     with pytest.raises(
         UnsupportedFunctionError,
         match=r"TracedArray[\s\S]*test_numba\.py[\s\S]*functrace\.primitive",

@@ -77,7 +77,7 @@ def test_scan(family: Family) -> None:
 @pytest.mark.parametrize(
     "family", [f for f in FAMILIES if f(KEY).dtype.kind == "f"], ids=lambda family: family.name
 )
-def test_nobody_is_traced_under_grad_of_another(family: Family) -> None:
+def test_draws_under_grad_of_another_argument(family: Family) -> None:
     """Draws of plain keys are plain operations of the program of a gradient, and as eager."""
     expected = np.sum(family(KEY))
     assert_same(ft.grad(lambda x: np.sum(x * family(KEY)))(2.0), expected)
@@ -88,7 +88,7 @@ def test_nobody_is_traced_under_grad_of_another(family: Family) -> None:
 
 @pytest.mark.sampled(8)
 @every
-def test_written_programs(family: Family) -> None:
+def test_serialized_programs(family: Family) -> None:
     """A program that was printed and read again, and its source without functrace, draw the same."""
     program = ft.trace(family)(KEY)
     program.check()
@@ -181,7 +181,7 @@ def test_python_numbers_as_parameters() -> None:
         assert_same(found, np.stack([call(x)] * 4))
 
 
-def test_checkpoint_draws_again_instead_of_keeping() -> None:
+def test_checkpoint_redraws_instead_of_saving() -> None:
     """If the key is an argument: what a plain key draws is a plain array."""
     noisy = ft.checkpoint(lambda x, key: np.sum(np.sin(x * rnd.normal(key, (1000,)))))
     kept = sum(residual.nbytes for residual in ft.saved_residuals(noisy)(2.0, KEY))

@@ -12,7 +12,7 @@ from tests.scipy.coverage import PAGE, page, rows
 pytestmark = pytest.mark.full  # tries every function; tests/test_cases.py has the cases one by one
 
 
-def test_functions_are_right_or_raise_and_the_page_says_which() -> None:
+def test_functions_are_right_or_raise_and_the_page_is_current() -> None:
     bad = {"wrong", "breaks", "no case"}
     assert not [
         (found.name, found.note) for found in rows() if bad & {found.marks[c] for c in COLUMNS}

@@ -204,7 +204,7 @@ def test_events(gradient: str) -> None:
     np.testing.assert_allclose(ft.vjp(f, Z)[0], f(Z), rtol=1e-12)
 
 
-def test_linearize_says_what_to_use() -> None:
+def test_linearize_error_suggests_jvp() -> None:
     _, push = ft.linearize(swung, Z)
     with pytest.raises(NotDifferentiableError, match=r"use functrace\.jvp for tangents"):
         push(Z)

@@ -71,7 +71,7 @@ def test_plain_code_that_calls_scipy_is_differentiated(name: str) -> None:
         )
 
 
-def test_who_is_not_inside_gets_scipys_own() -> None:
+def test_code_outside_lift_gets_scipys_functions() -> None:
     seen: list[bool] = []
     with ft.numpy.lift():
         assert scipy.linalg.inv is ft.scipy.linalg.inv is linalg.inv

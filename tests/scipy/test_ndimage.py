@@ -117,7 +117,7 @@ def test_dtypes_of_results() -> None:
 
 
 @pytest.mark.parametrize("kind", ["bool", "u1", "i1", "u2", "i4"])
-def test_integers_and_bools_are_cut_and_held_in_range_as_by_scipy(kind: str) -> None:
+def test_integers_and_bools_are_truncated_and_clipped_as_by_scipy(kind: str) -> None:
     x = (np.array([0, 1, 200, 255, 3, 7, 90, 12]) % (2 if kind == "bool" else 256)).astype(kind)
     same("uniform_filter", x, 3)
     same("uniform_filter1d", x, 4)
@@ -184,7 +184,7 @@ def test_three_axes() -> None:
         same("zoom", x, 1.7, order=order, rtol=1e-11)
 
 
-def test_what_depends_on_values_says_so() -> None:
+def test_value_dependent_shapes_raise() -> None:
     x = draw(5, 5)
     with pytest.raises(ConcretizationError, match="fix: pass radius="):
         ft.jit(lambda sigma: ndimage.gaussian_filter(x, sigma))(1.0)

@@ -347,7 +347,7 @@ def test_what_is_no_solution_has_a_value_and_no_derivative(wrap: Any) -> None:
     assert ft.grad(lambda a: a * a)(3.0) == 6.0
 
 
-def test_the_solvers_message_is_told() -> None:
+def test_the_error_contains_the_solvers_message() -> None:
     with pytest.raises(NotDifferentiableError, match="Maximum number of iterations"):
         ft.grad(
             lambda a: np.sum(

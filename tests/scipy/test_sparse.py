@@ -151,7 +151,7 @@ def test_times_and_power_are_those_of_arrays_or_of_matrices(kind: str) -> None:
         )
 
 
-def test_errors_say_what_to_do() -> None:
+def test_errors_suggest_a_fix() -> None:
     data = M.data
     with pytest.raises(ShapeError, match="dimension mismatch"):
         ft.grad(lambda x: np.sum(sparse.csr_array(M) @ x))(ROW)

@@ -55,7 +55,7 @@ def test_arguments_without_derivative_are_refused_by_name(case: Case) -> None:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", REAL, ids=lambda case: case.name)
-def test_beside_python_numbers_single_precision_stays_single(case: Case) -> None:
+def test_single_precision_with_python_numbers_stays_single(case: Case) -> None:
     row, x = row_of(case), [np.asarray(a).ravel()[-1].item() for a in case.args]
     if (
         not case.diff or len(x) != row.eval.nin or row.name.startswith("bdtr")

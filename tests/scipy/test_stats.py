@@ -118,7 +118,7 @@ def test_moments_that_do_not_exist() -> None:
             assert np.all(np.isfinite(gradient))
 
 
-def test_distributions_with_their_parameters_given() -> None:
+def test_frozen_distributions() -> None:
     given = stats.gamma(2.0, scale=1.5)
     plain = scipy.stats.gamma(2.0, scale=1.5)
     for method in ("logpdf", "cdf", "isf"):

@@ -96,7 +96,7 @@ def reason(table: Table[Number]) -> str:
     return table.why(miss)
 
 
-def test_a_specialization_is_found_where_all_answers_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_specialization_is_found_if_all_guards_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     table = table_of()
     assert reason(table) == "no program was kept"
     first = insert(table, 1, Flag("ROUNDS"))
@@ -118,7 +118,7 @@ def test_a_specialization_is_found_where_all_answers_agree(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
-def test_a_specialization_with_the_same_answers_takes_the_place_of_the_first(depth: int) -> None:
+def test_a_specialization_with_equal_guards_replaces_the_first(depth: int) -> None:
     table = table_of()
     guards = [Flag("ROUNDS"), Flag("CLIPS")][:depth]
     insert(table, 1, *guards)

@@ -152,7 +152,7 @@ def test_the_same_foreign_function_called_once_per_example_is_right() -> None:
     check_rules(flattening("sequential"), X)
 
 
-def test_values_that_are_needed_and_not_known() -> None:
+def test_abstract_results_without_shapes_raise() -> None:
     silent = ft.primitive(lambda x: np.sin(x))
     with pytest.raises(ConcretizationError, match="results=lambda x: x"):
         check_rules(silent, X)

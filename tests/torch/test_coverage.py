@@ -66,7 +66,7 @@ def test_the_record_is_read_whole() -> None:
     assert "backward" in coverage()["torch.autograd"].here
 
 
-def test_the_page_is_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_is_current(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--check"]) == 0, capsys.readouterr().out
 
 

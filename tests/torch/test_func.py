@@ -90,7 +90,7 @@ def test_what_is_raised_leaves_nothing_behind() -> None:
     torch.rand(3)
 
 
-def test_a_graph_through_a_transform_dies_by_reference_counts() -> None:
+def test_a_graph_through_a_transform_is_freed_by_reference_counts() -> None:
     gc.collect()
     gc.disable()
     try:
@@ -152,7 +152,7 @@ def test_constants_are_constants_under_the_cores_transforms(transform: Any) -> N
         )
 
 
-def test_a_hook_sees_the_gradient_of_a_traced_value() -> None:
+def test_a_hook_receives_the_gradient_of_a_tracer() -> None:
     seen: list[Any] = []
 
     def f(x: Any) -> Any:
@@ -168,7 +168,7 @@ def test_a_hook_sees_the_gradient_of_a_traced_value() -> None:
     )
 
 
-def test_a_hook_that_would_not_see_all_of_the_gradient_is_refused() -> None:
+def test_a_hook_that_would_miss_part_of_the_gradient_raises() -> None:
     def late(x: Any) -> Any:
         y = x * 3
         z = y * 2

@@ -97,7 +97,7 @@ def test_the_body_of_a_loop_does_not_write_to_what_its_caller_made() -> None:
         ft.grad(loss)(np.ones(3))
 
 
-def test_what_is_made_inside_is_written_to() -> None:
+def test_tensors_created_inside_are_writable() -> None:
     outside = torch.tensor([1.0, 2.0, 3.0])
 
     def loss(x: Any) -> Any:

@@ -46,7 +46,7 @@ def loss(module: Scale, weight: Any, x: Any) -> Any:
     )._array
 
 
-def test_the_cores_transforms_differentiate_by_what_is_given() -> None:
+def test_core_transforms_differentiate_with_respect_to_arguments() -> None:
     module = Scale()
     before = module._parameters["weight"], module._buffers["calls"]
     gradient = ft.grad(lambda weight: loss(module, weight, X))(WEIGHT)

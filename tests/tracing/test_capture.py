@@ -305,7 +305,7 @@ def _flags(case: Case) -> list[bool]:
 @pytest.mark.sampled(48)
 @pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: t.__name__.strip("_"))
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_an_array_is_read_as_it_was_when_it_was_met(
+def test_an_array_is_read_as_it_was_when_traced(
     layout: str, transform: Callable[[Function], Any]
 ) -> None:
     for size in SIZES.values():
@@ -417,7 +417,7 @@ def test_forms_of_one_memory_share_one_copy() -> None:
     assert later.array[3, 4] == 0.0 and held[0].array[3, 4] != 0.0
 
 
-def test_windows_and_broadcast_arrays_are_held_in_the_memory_that_they_have() -> None:
+def test_windows_and_broadcast_arrays_are_captured_without_expansion() -> None:
     x = np.arange(10_000.0)
     windows = np.lib.stride_tricks.sliding_window_view(x, 5_000)  # 200 MB, were it copied
     held = CapturedArray(windows)
@@ -580,6 +580,6 @@ for _ in range(10):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("allocator", ["malloc", "pymalloc"])
-def test_an_array_that_is_gone_is_not_taken_for_one_that_has_its_place(allocator: str) -> None:
+def test_a_freed_array_is_not_confused_with_one_at_its_address(allocator: str) -> None:
     environment = {**os.environ, "PYTHONMALLOC": allocator}
     subprocess.run([sys.executable, "-c", _TEMPORARIES], check=True, env=environment)

@@ -39,7 +39,7 @@ def shape_of_memory(x: Any) -> list[tuple[int, int, bool]]:
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "c8", "i2", "?", ">f8"])
-def test_copies_lie_as_the_array_does(dtype: str) -> None:
+def test_copies_have_the_layout_of_the_array(dtype: str) -> None:
     for parts, axes in itertools.product(
         itertools.product(PARTS, repeat=3), [(0, 1, 2), (2, 0, 1), (1, 0, 2)]
     ):
@@ -70,12 +70,12 @@ def test_windows_and_objects_are_copied() -> None:
     np.testing.assert_array_equal(own(things), things)
 
 
-def test_what_repeats_cannot_be_written_to() -> None:
+def test_copies_of_broadcast_arrays_are_read_only() -> None:
     assert not own(np.broadcast_to(np.arange(3.0), (2, 3))).flags.writeable
     assert own(np.arange(6.0)[::-2]).flags.writeable
 
 
-def test_complex_numbers_in_any_layout_round_alike_in_every_call() -> None:
+def test_complex_numbers_in_any_layout_round_equally_in_every_call() -> None:
     rng = np.random.default_rng(0)
     x = (rng.normal(size=(9, 7)) + 1j * rng.normal(size=(9, 7))).astype(np.complex64)
     for value in (x[:, 0], x[::-1], x.T[::2], x[:, :3], np.broadcast_to(x[0], (5, 7))):

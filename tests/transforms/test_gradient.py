@@ -42,7 +42,7 @@ def test_gradients_are_those_of_the_transpose(example: Example, by_rules: bool) 
 
 
 @every
-def test_both_sinks_hold_the_same_walk(example: Example) -> None:
+def test_both_sinks_produce_the_same_gradient(example: Example) -> None:
     loss = scalar(example)
     for with_value in (True, False):
         expected = ft.evaluate(grad_program(loss.program, loss.active, with_value), *loss.args)

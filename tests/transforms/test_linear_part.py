@@ -57,7 +57,7 @@ CASES: dict[str, tuple[Callable[[str, Any], Any], Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_linear_parts_are_transposed_whatever_holds_them(name: str) -> None:
+def test_linear_parts_are_transposed_within_any_sub_program(name: str) -> None:
     f, value, slope = CASES[name]
     wrong = []
     for holder in HOLDERS:
@@ -109,7 +109,7 @@ def by_jvp(f: Any) -> Any:
 @pytest.mark.parametrize(
     "use", [by_vjp, by_jvp, lambda f: ft.linear_transpose(f, Y)(Y)], ids=["vjp", "jvp", "transpose"]
 )
-def test_rules_that_are_not_linear_are_refused_whatever_holds_them(use: Any) -> None:
+def test_nonlinear_rules_raise_within_any_sub_program(use: Any) -> None:
     passed = []
     for crooked, f in CROOKED.items():
         for around, hold in AROUND.items():

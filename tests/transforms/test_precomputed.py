@@ -17,14 +17,14 @@ def program() -> tuple[ft.Program, int]:
     return made, k
 
 
-def test_a_known_value_is_read_and_not_computed() -> None:
+def test_a_precomputed_value_is_read_and_not_computed() -> None:
     made, k = program()
     read = without_given(with_given(made, [k]))
     assert "exp" not in {read.ops[j][0].name for j, _ in read.schedule}
     assert_close(ft.evaluate(read, X, np.array([1.0, 2.0, 3.0])), 6.0)
 
 
-def test_a_known_value_is_differentiated_as_what_made_it() -> None:
+def test_a_precomputed_value_has_the_derivative_of_its_operation() -> None:
     made, k = program()
     y = np.exp(np.sin(X))
     known = with_given(made, [k])
@@ -35,6 +35,6 @@ def test_a_known_value_is_differentiated_as_what_made_it() -> None:
     assert "exp" not in {pulled.ops[j][0].name for j, _ in pulled.schedule}
 
 
-def test_a_program_without_known_values_is_itself() -> None:
+def test_a_program_without_precomputed_values_is_unchanged() -> None:
     made, _ = program()
     assert without_given(made) is made

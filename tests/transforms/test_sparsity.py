@@ -204,7 +204,7 @@ def reverse_rule(x: Any) -> Any:
     ("jac", "rule"),
     [(ft.jacfwd, forward_rule), (ft.jacrev, forward_rule), (ft.jacrev, reverse_rule)],
 )
-def test_derivatives_of_ones_own_depend_on_what_they_say(jac: Any, rule: Any, wrapped: Any) -> None:
+def test_custom_rules_determine_the_sparsity_pattern(jac: Any, rule: Any, wrapped: Any) -> None:
     x = bands(20)
     found = jac(wrapped(lambda x: np.sin(rule(x)) * x))(x)
     # Row k of sin(y) * x, where y[k] moves with x[k - 1], or x[k + 1] as the cotangent goes the

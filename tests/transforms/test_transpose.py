@@ -45,7 +45,7 @@ def test_the_transpose_is_the_adjoint(f: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.parametrize("f", LINEAR.values(), ids=LINEAR)
-def test_transposed_twice_it_is_the_program_again(f: Callable[[Any], Any]) -> None:
+def test_transposing_twice_gives_the_program(f: Callable[[Any], Any]) -> None:
     again = transpose_program(transpose_program(ft.trace(f)(X)))
     assert_close(
         ft.tree.leaves(ft.evaluate(again, X)), [np.asarray(y)[()] for y in ft.tree.leaves(f(X))]

@@ -140,7 +140,7 @@ TRANSFORMS: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_a_transform_takes_nests_of_a_class(kind: Any, transform: str) -> None:
+def test_a_transform_takes_instances_of_a_pytree_class(kind: Any, transform: str) -> None:
     expected = TRANSFORMS[transform](by_dict, {"w": W, "b": B})
     same(TRANSFORMS[transform](loss, kind(w=W, b=B)), kind, expected)
 
@@ -255,7 +255,7 @@ def test_what_a_function_writes_stays_there() -> None:
         assert p == kind(2.0, 1.0)
 
 
-def test_init_is_not_run_and_placeholders_are_not_asked() -> None:
+def test_unflattening_does_not_run_init() -> None:
     @dataclasses.dataclass
     class Checked:
         w: Any
@@ -271,7 +271,7 @@ def test_init_is_not_run_and_placeholders_are_not_asked() -> None:
     assert ft.tree.map(lambda x: None, Checked(X)).w is None
 
 
-def test_an_attribute_that_is_no_field_is_refused_but_cached_properties_are_made_again() -> None:
+def test_a_non_field_attribute_raises_but_cached_properties_are_recomputed() -> None:
     @dataclasses.dataclass
     class Loose:
         w: Any
@@ -420,7 +420,7 @@ def test_paths_and_leaves_of_classes() -> None:
     same(pickle.loads(pickle.dumps(pullback))(Layer(X, None))[0], Layer, {"w": 2 * X, "b": 0 * X})
 
 
-def test_a_class_that_cannot_be_a_nest_is_refused() -> None:
+def test_a_class_that_cannot_be_a_pytree_raises() -> None:
     class Other:
         pass
 
@@ -443,7 +443,7 @@ def test_a_class_that_cannot_be_a_nest_is_refused() -> None:
         ft.tree.leaves(Other())
 
 
-def test_a_class_may_be_registered_after_it_was_seen() -> None:
+def test_a_class_may_be_registered_after_its_first_use() -> None:
     @dataclasses.dataclass(frozen=True)
     class Late:
         w: Any
@@ -494,7 +494,7 @@ def test_others_registries_are_left_alone() -> None:
         assert sys.modules["jax"].tree.leaves(p) == [p]
 
 
-def test_classes_seen_in_many_threads_are_registered_once() -> None:
+def test_classes_used_in_many_threads_are_registered_once() -> None:
     for _ in range(20):
 
         @dataclasses.dataclass
@@ -514,7 +514,7 @@ def test_classes_seen_in_many_threads_are_registered_once() -> None:
         assert found == [[1.0]] * 4
 
 
-def test_classes_defined_again_and_again_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeatedly_defined_classes_are_freed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nodes, "MOST_AT_SIGHT", 3)
     seen: list[Any] = []
     for k in range(30):
@@ -563,7 +563,7 @@ def loops() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", loops())
-def test_a_nest_without_end_is_refused(name: str) -> None:
+def test_an_infinite_pytree_raises(name: str) -> None:
     tree = loops()[name]
     says = "levels deep" if name == "depth" else "contains itself: the object at .* is the"
     for run in (
@@ -576,7 +576,7 @@ def test_a_nest_without_end_is_refused(name: str) -> None:
             run(tree)
 
 
-def test_what_is_met_twice_is_no_loop_and_deep_calls_are_no_deep_nests() -> None:
+def test_shared_subtrees_and_deep_call_stacks_are_no_cycles() -> None:
     shared = [X]
     assert len(ft.tree.leaves([[shared, shared], shared])) == 3
 
@@ -605,7 +605,7 @@ class OwnDict(dict[str, Any]):
 @pytest.mark.parametrize(
     "made", [OwnList([X, X]), OwnTuple((X, X)), OwnDict(w=X), {1.0}], ids=lambda x: type(x).__name__
 )
-def test_classes_derived_from_nests_are_no_arrays(made: Any) -> None:
+def test_subclasses_of_containers_are_not_arrays(made: Any) -> None:
     for run in (
         ft.grad(lambda t: 0.0), ft.jit(lambda t: X), ft.vmap(lambda t: X),
         lambda t: ft.jit(lambda: t)(),

@@ -77,7 +77,7 @@ def test_paths_folds_and_transposition() -> None:
     }
 
 
-def test_a_function_and_a_nest_in_the_wrong_order_are_told() -> None:
+def test_swapped_function_and_tree_arguments_raise() -> None:
     keep = lambda leaf: isinstance(leaf, np.ndarray)
     for name in ("partition", "map", "map_with_path", "reduce", "reduce_associative"):
         with pytest.raises(

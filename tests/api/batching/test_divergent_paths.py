@@ -260,7 +260,7 @@ def test_pytrees_axes_and_keywords() -> None:
     np.testing.assert_allclose(sums, [e[1] for e in expected])
 
 
-def test_results_that_one_path_has_for_all_examples_alike() -> None:
+def test_unbatched_results_of_a_path_are_broadcast() -> None:
     def f(x: Any, w: Any) -> Any:
         return w if x > 0.0 else x * w
 
@@ -347,14 +347,14 @@ def test_array_work_is_done_once_for_all_that_need_it() -> None:
     assert sorted(seen) == [1, 3, 4]
 
 
-def test_runs_that_ask_nothing_are_one_run() -> None:
+def test_function_without_conditions_runs_once() -> None:
     run, runs = counted(np.sin)
     ft.vmap(run)(SCALARS)
     ft.vmap(lambda x: run(x) if x > -1.0 else x)(SCALARS)
     assert len(runs) == 2
 
 
-def test_values_that_nothing_reads_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_values_are_freed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("functrace.transforms.examples.MOST_HELD", 1 << 12)
     monkeypatch.setattr("functrace.tracing.values.MOST_HELD", 1 << 12)
 
@@ -374,7 +374,7 @@ def test_values_that_nothing_reads_are_let_go(monkeypatch: pytest.MonkeyPatch) -
 # -- what goes wrong -------------------------------------------------------------------------------
 
 
-def test_too_many_paths_say_how_many_and_which_line() -> None:
+def test_too_many_paths_error_reports_count_and_line() -> None:
     with pytest.raises(
         TooManyPathsError, match=r"1000 different values(.|\n)*1000 paths(.|\n)*is 64(.|\n)*float\("
     ) as caught:
@@ -393,7 +393,7 @@ def test_too_many_paths_say_how_many_and_which_line() -> None:
         ft.vmap(newton_sqrt, max_paths=-1)
 
 
-def test_results_that_do_not_go_together_name_the_lines() -> None:
+def test_incompatible_results_of_paths_name_the_lines() -> None:
     def shapes(x: Any) -> Any:
         if x > 0.0:
             return np.stack([x, x])
@@ -426,7 +426,7 @@ def test_results_that_do_not_go_together_name_the_lines() -> None:
         ft.vmap(lambda x: 1.0 if x > 0.0 else 2.0, out_axes=None)(batch)
 
 
-def test_an_empty_batch_has_no_answer() -> None:
+def test_condition_on_an_empty_batch_raises() -> None:
     with pytest.raises(ConcretizationError, match=r"no examples(.|\n)*if x > 0"):
         ft.vmap(lambda x: x if x > 0 else -x)(np.zeros(0))
     assert ft.vmap(np.sin)(np.zeros(0)).shape == (0,)
@@ -447,7 +447,7 @@ def test_an_exception_of_one_path_is_the_users_and_leaves_nothing_active() -> No
     np.testing.assert_array_equal(ft.vmap(f)(np.array([1.0, 2.0])), [2.0, 4.0])
 
 
-def test_one_path_does_not_meet_what_another_takes() -> None:
+def test_a_path_does_not_compute_examples_of_another() -> None:
     def f(x: Any) -> Any:
         return np.sqrt(x) if x > 0.0 else x * 0.0
 
@@ -457,7 +457,7 @@ def test_one_path_does_not_meet_what_another_takes() -> None:
         np.testing.assert_array_equal(ft.grad(lambda x: np.sum(ft.vmap(f)(x)))(x), [0.25, 0.0, 0.0])
 
 
-def test_what_one_path_writes_is_not_seen_by_another() -> None:
+def test_in_place_writes_are_local_to_a_path() -> None:
     shared = np.array([1.0, 2.0, 3.0])
 
     def f(x: Any, w: Any) -> Any:
@@ -486,7 +486,7 @@ def test_a_function_that_does_otherwise_the_second_time_is_not_mixed_with_the_fi
     assert count[0] == 3
 
 
-def test_bodies_of_operations_may_ask_where_values_are_known() -> None:
+def test_bodies_may_branch_on_concrete_values() -> None:
     inner = ft.checkpoint(lambda x: x * 2.0 if x[0] > 0.0 else np.sin(x))
     np.testing.assert_allclose(ft.vmap(inner)(VECTORS), looped(inner, VECTORS))
     gradient = ft.grad(lambda batch: np.sum(ft.vmap(inner)(batch)))(VECTORS)
@@ -504,7 +504,7 @@ def test_bodies_of_operations_may_ask_where_values_are_known() -> None:
     np.testing.assert_array_equal(ft.vmap(ft.grad(ruled))(x), [5.0, 1.0])
 
 
-def test_masks_wait_with_their_question() -> None:
+def test_masks_do_not_concretize_their_size() -> None:
     """A masked update or sum does not concretize the number of selected elements."""
     rows = np.random.default_rng(0).normal(size=(200, 8))
 
@@ -517,7 +517,7 @@ def test_masks_wait_with_their_question() -> None:
     np.testing.assert_allclose(ft.vmap(chosen, max_paths=300)(rows), looped(chosen, rows))
 
 
-def test_a_traced_value_prints_without_a_question() -> None:
+def test_printing_a_tracer_does_not_concretize() -> None:
     seen: list[str] = []
 
     def f(x: Any) -> Any:

@@ -83,7 +83,7 @@ def told(call: Any) -> list[warnings.WarningMessage]:
 
 
 @pytest.mark.parametrize("f", DRAWING, ids=lambda f: f.__name__)
-def test_the_line_is_named(f: Any) -> None:
+def test_warning_names_the_line(f: Any) -> None:
     jitted = ft.jit(f)
     (warning,) = told(lambda: (jitted(X), jitted(X), jitted(X.astype(np.float32))))  # once per line
     assert warning.category is UserWarning
@@ -98,7 +98,7 @@ def test_it_is_true() -> None:
     np.testing.assert_array_equal(jitted(X), jitted(X))
 
 
-def test_wrappers_are_seen_through() -> None:
+def test_warning_names_the_line_inside_wrappers() -> None:
     def scaled(scale: float, x: Any) -> Any:
         return scale * x + GENERATOR.normal(size=3)
 

@@ -108,7 +108,7 @@ def test_number_of_a_step_is_that_of_range() -> None:
     assert not wrong, wrong[:10]
 
 
-def test_dtype_of_a_step_holds_both_bounds_and_is_the_same_in_every_way() -> None:
+def test_counter_dtype_fits_both_bounds_in_every_transform() -> None:
     for one, other in itertools.product([*DTYPES, int], [*DTYPES, int]):
         lower, upper = one(2), other(4)
         seen: list[Any] = []

@@ -73,7 +73,7 @@ def test_parts_of_a_cotangent_may_be_left_out(name: str, wrap: Any) -> None:
     lambda p, ct: ({"a": ct, "b": (None, None), "n": None},),
     lambda p, ct: ([None],),
 ])  # fmt: skip
-def test_other_nests_are_refused(backward: Any) -> None:
+def test_other_pytree_structures_raise(backward: Any) -> None:
     with pytest.raises(TreeError, match="structure"):
         gradient(backward)
 
@@ -198,7 +198,7 @@ USES: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize("make", [pushing, pulling])
 @pytest.mark.parametrize("name", USES)
-def test_rules_are_told_what_has_no_derivative(name: str, make: Any) -> None:
+def test_rules_can_detect_inactive_arguments(name: str, make: Any) -> None:
     use, told = USES[name]
     seen: list[Any] = []
     for _ in range(2):

@@ -129,7 +129,7 @@ DERIVATIVES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", DERIVATIVES)
 @pytest.mark.parametrize("f", FOUND, ids=lambda f: f.__name__)
-def test_what_is_closed_over_has_its_derivative(f: Any, name: str) -> None:
+def test_captured_values_are_differentiated(f: Any, name: str) -> None:
     h = 1e-6
     expected = (f(A + h) - f(A - h)) / (2 * h)
     np.testing.assert_allclose(DERIVATIVES[name](f), expected, rtol=1e-7)
@@ -137,7 +137,7 @@ def test_what_is_closed_over_has_its_derivative(f: Any, name: str) -> None:
 
 @pytest.mark.parametrize("name", DERIVATIVES)
 @pytest.mark.parametrize("f", REFUSED, ids=lambda f: f.__name__)
-def test_what_a_rule_cannot_know_is_refused(f: Any, name: str) -> None:
+def test_captures_that_a_rule_cannot_differentiate_raise(f: Any, name: str) -> None:
     refused = (NotDifferentiableError, ArgumentError, LeakedTracerError)
     with pytest.raises(refused, match=r"close[sd]? over|argument|used after"):
         DERIVATIVES[name](f)

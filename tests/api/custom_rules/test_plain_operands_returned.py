@@ -67,7 +67,7 @@ TRANSFORMS = {
 @pytest.mark.parametrize("returned", [_pair, _view, _closed])
 @pytest.mark.parametrize("written", ["operand", "result", "after", "never"])
 @pytest.mark.parametrize("holder", [_custom_vjp, _custom_jvp, _custom_vmap, _checkpoint, _cond])
-def test_a_write_is_seen_or_refused(holder, written, returned):
+def test_a_write_is_visible_or_raises(holder, written, returned):
     held = holder(returned)
 
     def f(x, y):

@@ -197,7 +197,7 @@ def test_pack_that_writes_into_its_argument_raises(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_unpack_may_use_one_buffer_again(way: str) -> None:
+def test_unpack_may_reuse_a_buffer(way: str) -> None:
     buffers: dict[Any, Any] = {}
 
     def unpack(x: Any) -> Any:

@@ -66,7 +66,7 @@ def test_what_is_measured_is_under_the_budget(share: float) -> None:
     assert measured + GIVEN <= nbytes
 
 
-def test_the_less_there_is_the_more_is_computed_again() -> None:
+def test_smaller_budget_rematerializes_more() -> None:
     program = ft.trace(layers)(WEIGHTS, ROWS)
     whole = peak(program)
     assert within(program, 2 * whole) is program
@@ -80,7 +80,7 @@ def test_the_less_there_is_the_more_is_computed_again() -> None:
 
 
 @pytest.mark.full
-def test_what_cannot_be_had_raises_and_says_what_can() -> None:
+def test_infeasible_budget_raises_with_the_smallest_feasible_one() -> None:
     with pytest.raises(ArgumentError, match=r"needs [0-9,]+ bytes") as caught:
         ft.grad(ft.checkpoint(layers, policy=ft.policies.budget(GIVEN)))(WEIGHTS, ROWS)
     least = int(str(caught.value).partition("needs ")[2].partition(" bytes")[0].replace(",", ""))
@@ -183,7 +183,7 @@ def measured(run: Any, x: Any) -> int:
 
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", LOOPS)
-def test_budget_of_control_flow_holds_as_measured(name: str) -> None:
+def test_peak_memory_of_control_flow_is_within_budget(name: str) -> None:
     x = np.linspace(0.1, 1.0, 40_000)
     f = lambda x: np.sum(LOOPS[name](x))
     expected = ft.grad(f)(x)

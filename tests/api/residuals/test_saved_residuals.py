@@ -167,7 +167,7 @@ def test_packed_and_named_values() -> None:
     assert "named 'e'" in found and "np.exp(x)" in found["named 'e'"].source.expression
 
 
-def test_loop_lists_stacks_with_the_lines_of_its_body() -> None:
+def test_loop_lists_stacked_residuals_with_lines_of_its_body() -> None:
     def body(c: Any, y: Any) -> Any:
         h = np.tanh(c * y)
         return h, np.sin(h)
@@ -232,7 +232,9 @@ def test_nothing_is_kept_of_a_function_without_derivative() -> None:
     assert "kept for the derivative of" in str(kept)
 
 
-def test_nothing_is_computed_unless_the_function_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_computed_unless_the_function_concretizes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[int] = []
     original = Recording.value
     monkeypatch.setattr(

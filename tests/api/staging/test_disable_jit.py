@@ -138,7 +138,7 @@ def test_arguments_are_copies_and_results_fresh() -> None:
     assert type(results[3]) is np.float64
 
 
-def test_it_nests_and_is_left_by_errors() -> None:
+def test_disable_jit_can_be_nested_and_ends_on_errors() -> None:
     calls: list[int] = []
     f = ft.jit(lambda x: (calls.append(1), x * 2.0)[1])
     f(X), f(X)
@@ -165,7 +165,7 @@ def test_other_threads_are_not_concerned() -> None:
     assert len(calls) == 1
 
 
-def test_mistakes_in_loops_are_told() -> None:
+def test_errors_of_loop_bodies_raise() -> None:
     def loop(body: Callable[..., Any]) -> Any:
         return ft.grad(lambda x: np.sum(ft.scan(body, x, x)[0]))(X)
 

@@ -172,7 +172,7 @@ def same(found: Any, expected: Any) -> None:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("guards", [False, True], ids=["", "guards"])
 @pytest.mark.parametrize("name", READERS)
-def test_changes_in_place_are_seen(name: str, guards: bool) -> None:
+def test_in_place_changes_take_effect(name: str, guards: bool) -> None:
     f, w = READERS[name]()
     jitted = ft.jit(f, guards=guards)
     outer = ft.jit(lambda x: jitted(x) * 1.0, guards=guards)
@@ -310,7 +310,7 @@ def test_memory_declared_read_only_is_not_compared() -> None:
     assert jitted.cache_info().misses == 1
 
 
-def test_arrays_that_die_are_let_go() -> None:
+def test_replaced_captured_arrays_are_freed() -> None:
     import gc
     import weakref
 
@@ -328,7 +328,7 @@ def test_arrays_that_die_are_let_go() -> None:
     same(jitted(X), X)
 
 
-def test_arrays_too_large_to_compare_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_captured_arrays_too_large_to_compare_warn(monkeypatch: pytest.MonkeyPatch) -> None:
     from functrace.api.capture import closures as surroundings
 
     monkeypatch.setattr(surroundings, "MOST_COMPARED", 1000)

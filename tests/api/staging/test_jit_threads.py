@@ -80,7 +80,7 @@ def test_threads_that_fill_and_clear_a_small_cache(options: dict[str, Any]) -> N
     in_threads(work)
 
 
-def test_keywords_and_nests_while_the_cache_is_cleared() -> None:
+def test_keywords_and_pytrees_while_the_cache_is_cleared() -> None:
     f = ft.jit(lambda x, *, k=1.0: np.sin(x["a"]) * k + x["b"].sum())
 
     def work(rng: random.Random) -> None:
@@ -131,7 +131,7 @@ def test_a_program_with_large_constants_serves_all_memory_orders(
 
 
 @pytest.mark.parametrize("donated", [(), (0,)], ids=["plain", "donated"])
-def test_a_program_that_is_used_stays_while_others_go(
+def test_a_used_program_stays_while_others_are_evicted(
     donated: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(staged, "MOST_BYTES", 1 << 20)

@@ -129,7 +129,7 @@ def test_captured_traced_values() -> None:
     assert "no program was kept" in jitted.why_retraced()
 
 
-def test_another_answer() -> None:
+def test_another_branch_condition() -> None:
     @ft.jit(guards=True)
     def h(x: Any) -> Any:
         if x > 0:

@@ -132,7 +132,7 @@ def everything(*args: Any, **kwargs: Any) -> Any:
 
 
 @given(nests(known), nests(known))
-def test_a_call_that_comes_often_returns_what_it_returned_first(one: Any, two: Any) -> None:
+def test_hot_calls_return_the_result_of_the_first_call(one: Any, two: Any) -> None:
     f = ft.jit(everything)
     first = outcome(f, (one,), {"key": two})
     for _ in range(OFTEN + 2):
@@ -145,7 +145,7 @@ def test_a_call_that_comes_often_returns_what_it_returned_first(one: Any, two: A
 
 @examples(12)
 @given(nests(known))
-def test_calls_that_differ_a_little_are_told_apart(nest: Any) -> None:
+def test_slightly_different_calls_are_distinguished(nest: Any) -> None:
     f, long_way = ft.jit(everything), ft.jit(everything)
     for _ in range(OFTEN + 1):
         outcome(f, (nest,), {})
@@ -159,7 +159,7 @@ def often(f: Any, *args: Any) -> None:
         f(*args)
 
 
-def test_what_is_forgotten_is_not_held() -> None:
+def test_evicted_programs_are_freed() -> None:
     big = np.ones(1000)
     f = ft.jit(lambda nest: nest["x"] + big)
     often(f, {"x": np.ones(1000)})
@@ -197,12 +197,12 @@ def test_static_arguments_and_methods_take_the_long_way() -> None:
     "nest",
     [Pair(1.0, 2.0), OrderedDict(a=1.0), {1: 1.0}, {"a": {2: 1.0}}, np.ma.masked_array([1.0])],
 )
-def test_no_check_is_written_for_nodes_and_leaves_of_other_kinds(nest: Any) -> None:
+def test_no_check_is_generated_for_other_nodes_and_leaves(nest: Any) -> None:
     values, tree = flatten(((nest,), {}))
     assert written_check(tree, values) is None
 
 
-def test_a_class_that_is_registered_later_is_taken_apart_as_it_says() -> None:
+def test_a_later_registered_class_is_flattened_by_its_function() -> None:
     @dataclasses.dataclass
     class Pair:
         a: Any

@@ -10,7 +10,7 @@ from functrace.executor import Runner
 
 
 @pytest.mark.parametrize(("text", "expected"), [("2.0 True", 2.0), ("True 3", 3), ("2.5 2", 5.0)])
-def test_numbers_beside_bools_are_compiled(text, expected):
+def test_operations_on_a_bool_and_a_number_are_compiled(text, expected):
     dtype = "f64" if isinstance(expected, float) else "i64"
     program = ft.Program.parse(f"f() {{\n  y: {dtype}[] = mul {text}\n  return y\n}}")
     for run in (Runner(program), lambda values: Runner(program).compile()(*values)):

@@ -97,7 +97,7 @@ def test_what_a_scan_keeps_is_its_results() -> None:
     ]
 
 
-def test_a_step_too_many_raises_what_the_loop_says() -> None:
+def test_exceeding_max_steps_raises_the_error_of_the_loop() -> None:
     program = ft.trace(lambda x: doubled(x, 4))(X)
     made = plan(program)
     ((loop, _),) = loops(made)

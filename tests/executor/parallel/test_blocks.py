@@ -80,13 +80,13 @@ def test_blocks_are_the_whole(count: int, place: int, dtype: str) -> None:
     ],
     ids=["rows", "columns", "strided", "expanded", "reversed", "unaligned"],
 )
-def test_arguments_that_lie_otherwise(arrange: Callable[[Any], Any]) -> None:
+def test_arguments_with_other_strides(arrange: Callable[[Any], Any]) -> None:
     x = np.linspace(-2, 2, SIZE, dtype=np.float32)
     same(*runs(FUNCTIONS[1], arrange(x), arrange(x).copy()))
     same(*runs(FUNCTIONS[1], arrange(x), arrange(x)))
 
 
-def test_numbers_beside_arrays(count: int) -> None:
+def test_scalars_with_arrays(count: int) -> None:
     x = np.linspace(-2, 2, SIZE)
     same(*runs(lambda x, a: (x * a + np.sin(a), x - a), x, np.array(0.3)))
 
@@ -103,7 +103,7 @@ def test_work_is_done_once_and_in_whole_blocks(count: int) -> None:
 
 
 @pytest.mark.parametrize("place", ["here", "there"])
-def test_what_the_work_raises_comes_back(place: str) -> None:
+def test_exceptions_of_workers_propagate(place: str) -> None:
     pool = ThreadPool(3)
     ended: list[int] = []
 
@@ -120,7 +120,7 @@ def test_what_the_work_raises_comes_back(place: str) -> None:
     assert sorted(ended) == [0, 2 * BLOCK, 4 * BLOCK]
 
 
-def test_workers_see_the_error_state_of_the_caller() -> None:
+def test_workers_use_the_error_state_of_the_caller() -> None:
     x = np.zeros(SIZE)
     with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
         THREADS.spread(lambda a, b: np.divide(1.0, x[a:b]), SIZE)
@@ -150,7 +150,7 @@ def test_many_callers_at_a_time() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-def test_a_fork_makes_threads_of_its_own() -> None:
+def test_a_forked_child_starts_its_own_threads() -> None:
     before = THREADS.count
     THREADS.resize(2)
     try:
@@ -165,7 +165,7 @@ def test_a_fork_makes_threads_of_its_own() -> None:
         THREADS.resize(before)
 
 
-def test_blocks_that_threads_share_are_larger_unless_somebody_has_set_them() -> None:
+def test_default_block_size_grows_with_several_threads() -> None:
     pool = ThreadPool(2)
     assert [pool.block_of(size) for size in (1000, BLOCK * 8 - 1, BLOCK * 8)] == [
         BLOCK,
@@ -224,7 +224,7 @@ def are_equal(a: Any, b: Any) -> bool:
 
 
 @pytest.mark.parametrize("size", [262_143, 300_000])
-def test_python_numbers_of_every_kind_beside_large_arrays(size: int) -> None:
+def test_python_numbers_of_every_kind_with_large_arrays(size: int) -> None:
     x = np.linspace(-2.0, 2.0, size)
     functions: list[Callable[[Any], Any]] = [
         lambda v: np.where((v > 0) & True, v, 0.0) + 1,

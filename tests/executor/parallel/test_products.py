@@ -137,7 +137,7 @@ def words(program: ft.Program) -> list[str]:
     return [str(op[0]) for op in program.ops]
 
 
-def test_what_is_small_or_has_no_other_threads_beside_it_stays_as_it_is() -> None:
+def test_small_or_single_products_are_not_split() -> None:
     """BLAS's own threads begin sooner: only where groups need the cores are single products kept
     from them.
     """
@@ -163,7 +163,7 @@ def test_what_is_small_or_has_no_other_threads_beside_it_stays_as_it_is() -> Non
         assert words(divide_products(ft.trace(f)(*args)).check()).count("matmul_in_parts") == 1
 
 
-def test_beside_a_stack_in_parts_single_products_are_in_parts() -> None:
+def test_single_products_are_split_if_a_stack_is() -> None:
     """BLAS's number of threads is the process's: a product left to it would round as other threads'
     stacks begin and end.
     """
@@ -350,7 +350,7 @@ def test_products_and_sums_that_do_not_need_each_other_run_side_by_side(
 
 @needs_openblas
 @pytest.mark.usefixtures("small")
-def test_what_somebody_reads_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_that_are_read_next_are_not_delayed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor what there is enough of, or would keep too much memory."""
     x, y = RNG.normal(size=(40, 40)), RNG.normal(size=(40, 40))
 
@@ -429,7 +429,7 @@ def test_threads_are_as_before_when_everybody_has_left(before: int) -> None:
     assert library.count == before
 
 
-def test_a_number_that_somebody_sets_meanwhile_stays() -> None:
+def test_a_thread_count_set_meanwhile_is_kept() -> None:
     library = Count(4)
     limit = SingleThreadedBLAS(library.get, library.set)
     with limit:
@@ -457,7 +457,7 @@ def test_several_threads_enter_and_leave_in_any_order() -> None:
     assert library.count == 4
 
 
-def test_after_a_fork_nobody_has_entered() -> None:
+def test_forget_after_a_fork_resets_the_thread_count() -> None:
     library = Count(4)
     limit = SingleThreadedBLAS(library.get, library.set)
     limit.__enter__()  # a thread that the child does not have
@@ -468,7 +468,7 @@ def test_after_a_fork_nobody_has_entered() -> None:
     assert library.count == 4
 
 
-def test_who_has_been_forked_inside_leaves_what_he_has_not_entered() -> None:
+def test_a_child_forked_inside_the_context_can_exit_it() -> None:
     library = Count(4)
     limit = SingleThreadedBLAS(library.get, library.set)
     with limit:

@@ -173,7 +173,7 @@ def test_operations_of_programs_are_spread(
     ("f", "expected"),
     [(lambda x: x * 3.0, True), (lambda x: (x * 3.0, x[:3] @ np.ones((3, 2))), False)],
 )
-def test_beside_products_that_blas_shares_cores_are_left_to_it(
+def test_operations_are_not_spread_in_programs_with_blas_products(
     f: Callable[[Any], Any], expected: bool
 ) -> None:
     program = ft.trace(f)(np.linspace(0.5, 1.5, SIZE))

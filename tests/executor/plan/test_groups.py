@@ -156,7 +156,7 @@ def test_rows_pass_over_a_block_no_more_often_than_is_needed() -> None:
     assert full.count("div") == 6
 
 
-def test_what_a_later_group_has_for_nothing_is_not_written_by_an_earlier_one() -> None:
+def test_groups_do_not_pass_values_that_a_later_group_can_recompute() -> None:
     """A mask passes as bools between them, and a quotient of what is written in any case does not."""
 
     def f(x: Any, w: Any) -> Any:
@@ -206,7 +206,7 @@ def test_one_array_in_two_roles() -> None:
     )
 
 
-def test_arguments_that_lie_otherwise() -> None:
+def test_arguments_with_other_strides() -> None:
     arrangements: list[Callable[[Any], Any]] = [
         lambda x: x.copy("F"),
         lambda x: x[::-1],
@@ -307,7 +307,7 @@ def test_warnings_are_given_once_and_name_the_line() -> None:
         assert {w.lineno for w in found} == {f.__code__.co_firstlineno + 1}
 
 
-def test_error_modes_of_the_caller_hold() -> None:
+def test_error_modes_of_the_caller_apply() -> None:
     with divided(16):
         run = ft.jit(lambda x: np.sum(np.exp(np.log(x)) + x))
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -521,7 +521,7 @@ def test_results_are_written_into_donated_memory() -> None:
             assert not any(np.shares_memory(x, y) for x, y in itertools.combinations(found, 2))
 
 
-def test_what_is_read_later_is_not_written_over() -> None:
+def test_values_read_later_are_not_overwritten() -> None:
     program = ft.trace(
         lambda x, y: (np.exp(y) * 0.5, np.tanh(x) + np.cumsum(y) * x, np.sin(x) * np.exp(y))
     )(FLAT, FLAT)

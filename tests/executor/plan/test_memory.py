@@ -228,7 +228,7 @@ def test_an_arena_is_about_as_large_as_the_peak() -> None:
         assert made.arena.nbytes <= 1.1 * made.peak_bytes
 
 
-def test_what_functions_of_the_users_are_given_is_in_no_arena() -> None:
+def test_arguments_of_user_callbacks_are_not_in_the_arena() -> None:
     kept: list[Any] = []
 
     def f(x: Any) -> Any:
@@ -276,7 +276,7 @@ def test_a_step_that_writes_into_a_donated_input_is_named() -> None:
     assert np.shares_memory(found, x)
 
 
-def test_an_output_takes_the_memory_of_a_donated_input_that_has_died() -> None:
+def test_an_output_reuses_a_donated_input_after_its_last_use() -> None:
     a, b = RNG.normal(size=(8, 8)), RNG.normal(size=(8, 8))
 
     def f(a: Any, b: Any) -> Any:
@@ -289,7 +289,7 @@ def test_an_output_takes_the_memory_of_a_donated_input_that_has_died() -> None:
     assert np.shares_memory(found, given[donation.place])
 
 
-def test_a_donated_input_that_is_still_read_or_returned_is_not_written_into() -> None:
+def test_a_live_donated_input_is_not_overwritten() -> None:
     a = RNG.normal(size=(8, 8))
     made, _, _ = donating(lambda a: a @ a, a)
     assert not made.donations

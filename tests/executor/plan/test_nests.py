@@ -185,13 +185,13 @@ X = np.linspace(-1.0, 2.0, 12).reshape(3, 4)
 ROW = np.array([0.5, -1.0, 2.0, 0.25])
 
 
-def test_a_chain_is_one_nest() -> None:
+def test_a_chain_is_one_loop_nest() -> None:
     assert check(
         lambda x, row: (np.tanh(x * row + 2) ** 2 / np.arange(1, 4)[:, None]) > 0.25, X, ROW
     ) == [6]
 
 
-def test_what_reads_a_reduction_begins_another_nest() -> None:
+def test_readers_of_a_reduction_begin_another_loop_nest() -> None:
     def softmax(x: Any) -> Any:
         e = np.exp(x - np.max(x, axis=1, keepdims=True))
         return e / np.sum(e, axis=1, keepdims=True)
@@ -199,7 +199,7 @@ def test_what_reads_a_reduction_begins_another_nest() -> None:
     assert check(softmax, X) == [1, 3, 1]
 
 
-def test_reductions_stand_in_the_nest_that_makes_their_operands() -> None:
+def test_reductions_are_in_the_loop_nest_of_their_operands() -> None:
     def f(x: Any) -> Any:
         y = np.sin(x) * 2.0
         return (
@@ -225,7 +225,7 @@ def test_views_are_index_maps() -> None:
     ]  # another element: another loop nest
 
 
-def test_steps_that_are_no_nests_stay_steps() -> None:
+def test_steps_without_a_loop_nest_stay_steps() -> None:
     def f(x: Any) -> Any:
         a = np.tanh(x) * 2.0
         return np.sum(np.exp(a @ a.T) + 1.0, axis=0), np.concatenate([a, a * 3.0])
@@ -235,7 +235,7 @@ def test_steps_that_are_no_nests_stay_steps() -> None:
     assert sum([not isinstance(part, LoopNest) for part in made.nests]) == 2
 
 
-def test_a_nest_of_a_group_of_numpys_is_described_too() -> None:
+def test_a_fusion_group_of_numpy_has_a_loop_nest() -> None:
     x = np.linspace(0.0, 1.0, 1 << 18)
     made = plan(ft.trace(ft.grad(lambda x: np.sum(np.tanh(x) * np.exp(-x * x))))(x))
     (group,) = [step for step in made.steps if isinstance(step.structure, FusionGroup)]
@@ -266,7 +266,7 @@ def test_empty_spaces_reduce_to_the_identity() -> None:
 
 
 @given(programs(), seeds())
-def test_random_programs_run_by_their_nests(recipe: Recipe, seed: int) -> None:
+def test_random_programs_run_by_their_loop_nests(recipe: Recipe, seed: int) -> None:
     arguments = recipe.arguments(seed)
 
     def pulled(*values: Any) -> Any:

@@ -123,7 +123,7 @@ def program_of(primitive: Primitive, kinds: Sequence[Any]) -> ft.Program | None:
 
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("primitive", PRIMITIVES, ids=repr)
-def test_operands_that_are_converted_as_the_plan_says_give_the_reference(
+def test_planned_conversions_of_operands_give_the_reference_result(
     primitive: Primitive,
 ) -> None:
     rng, checked = np.random.default_rng(0), 0
@@ -164,7 +164,7 @@ def test_operands_that_are_converted_as_the_plan_says_give_the_reference(
     assert checked
 
 
-def test_a_backend_that_knows_no_promotion_runs_mixed_programs() -> None:
+def test_a_backend_without_promotion_runs_mixed_programs() -> None:
     def f(x: Any, n: Any, z: Any) -> Any:
         a = np.where(n > 300, x, 2) + n * 0.5
         return (
@@ -189,7 +189,7 @@ def test_a_backend_that_knows_no_promotion_runs_mixed_programs() -> None:
         np.testing.assert_array_equal(found, expected)
 
 
-def test_integers_beyond_the_dtype_beside_them_are_compared_as_infinities() -> None:
+def test_integers_out_of_range_are_compared_as_infinities() -> None:
     program = ft.trace(lambda n: (n < 300, n >= -1, n + 3))(np.arange(3, dtype=np.uint8))
     less, more, add = planned(program).typed.values()
     assert (

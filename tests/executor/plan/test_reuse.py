@@ -164,7 +164,7 @@ def test_outputs_that_are_all_of_an_own_array_are_not_copied() -> None:
         assert "copy" in generate(planned(assert_same(f, shaped((6, 8, 10)))))[0]
 
 
-def test_residuals_given_to_the_user_are_not_overwritten() -> None:
+def test_residuals_passed_to_the_user_are_not_overwritten() -> None:
     kept: list[Any] = []
 
     def pack(x: Any) -> Any:
@@ -194,7 +194,7 @@ def test_large_embeddings_are_the_evaluators(index: Any) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("shift", [0, 1, -1, 3, 1000])
-def test_rolls_are_laid_out_like_their_operand_and_written_into(
+def test_rolls_have_the_layout_of_their_operand_and_are_reused(
     layout: str, shape: tuple[int, ...], shift: int
 ) -> None:
     x = LAYOUTS[layout](shaped(shape))

@@ -170,7 +170,7 @@ _NOT_AFTERWARDS = (LostGradientError, ConcretizationError, LeakedTracerError)
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("transform", ["grad", "jvp", "vmap", "jit", "jit with guards"])
-def test_everything_asked_of_an_ended_value_is_right_or_raises(transform: str, kind: str) -> None:
+def test_every_use_of_an_ended_tracer_is_right_or_raises(transform: str, kind: str) -> None:
     kept: list[Any] = []
     live: dict[str, Any] = {}
 
@@ -221,7 +221,7 @@ _NUMBERS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 
 
 @pytest.mark.parametrize("kind", _NUMBERS)
-def test_everything_asked_of_an_ended_number_is_right_or_raises(kind: str) -> None:
+def test_every_use_of_an_ended_traced_number_is_right_or_raises(kind: str) -> None:
     make, given = _NUMBERS[kind]
     kept: list[Any] = []
     ft.jit(ft.numpy.lift(lambda k: (kept.append(make(k)), k)[1]))(given)
@@ -306,7 +306,7 @@ USES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("maker", MAKERS)
-def test_what_depends_on_no_input_goes_on_as_its_plain_value(maker: str, transform: str) -> None:
+def test_leaked_constants_continue_as_concrete_values(maker: str, transform: str) -> None:
     kept: list[Any] = [0]
 
     def f(x: Any) -> Any:

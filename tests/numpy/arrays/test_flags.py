@@ -64,7 +64,7 @@ def test_flags_are_numpys(x: Any, way: int) -> None:
     assert seen == [np.isfortran(WAYS[way](x))]
 
 
-def test_what_is_not_known_raises_and_shapes_answer_what_they_can() -> None:
+def test_unknown_flags_raise_unless_the_shape_determines_them() -> None:
     x = np.ones((3, 3))
     for transform in (ft.jit, ft.vmap):
         given = x if transform is ft.jit else np.stack([x, x])

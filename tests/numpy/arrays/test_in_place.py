@@ -319,7 +319,7 @@ def test_what_an_inner_transform_writes_into_an_outer_value_cannot_be_used_later
         ft.vjp(f, np.ones(3))
 
 
-def test_an_inner_transform_sees_and_changes_copies_of_outer_values() -> None:
+def test_an_inner_transform_reads_and_changes_copies_of_outer_values() -> None:
     def f(x: Any) -> Any:
         def inner(z: Any) -> Any:
             y = x * 1.0

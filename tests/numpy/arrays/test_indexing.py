@@ -80,7 +80,7 @@ def test_a_traced_index_reads_another_place_for_each_example() -> None:
     np.testing.assert_array_equal(gradient, np.eye(4)[places] * 2 * TABLE)
 
 
-def test_a_plain_array_is_indexed_by_a_traced_integer_where_its_value_is_known() -> None:
+def test_a_plain_array_is_indexed_by_a_concrete_traced_integer() -> None:
     for index in (3, np.array([3]), np.array([1, 0, 3])):
         value, _ = ft.vjp(lambda x, i: x * TABLE[i], np.float64(2.0), index)
         np.testing.assert_array_equal(value, 2.0 * TABLE[index])
@@ -90,7 +90,9 @@ def test_a_plain_array_is_indexed_by_a_traced_integer_where_its_value_is_known()
 @pytest.mark.parametrize(
     "read", [lambda i: TABLE[i], lambda i: np.take(TABLE, i), lambda i: TABLE[i[None]]]
 )
-def test_a_plain_array_indexed_while_staging_says_what_to_do(read: Callable[[Any], Any]) -> None:
+def test_a_plain_array_indexed_by_an_abstract_integer_suggests_take(
+    read: Callable[[Any], Any],
+) -> None:
     with pytest.raises(ConcretizationError, match=r"functrace\.numpy\.take"):
         ft.trace(read)(np.array(1))
 
@@ -117,7 +119,7 @@ def test_float_and_wrong_indices_raise_index_errors() -> None:
 # -- masks and slices that depend on values --------------------------------------------------------
 
 
-def test_what_depends_on_values_works_where_they_are_known() -> None:
+def test_value_dependent_shapes_work_on_concrete_values() -> None:
     def f(x: Any) -> Any:
         kept = x[x > 0.0]
         first = x[: int(np.argmax(kept > 0.0)) + 2] if False else x[:2]
@@ -145,7 +147,7 @@ def test_shapes_that_depend_on_values_raise_while_staging(f: Callable[[Any], Any
         ft.trace(f)(X)
 
 
-def test_a_slice_with_a_traced_bound_says_what_to_do_while_staging() -> None:
+def test_a_slice_with_an_abstract_bound_suggests_arange() -> None:
     with pytest.raises(ConcretizationError, match=r"np\.arange"):
         ft.trace(lambda x, n: x[n : n + 2])(X, 1)
     np.testing.assert_array_equal(

@@ -78,7 +78,7 @@ def _steps(a: np.ndarray[Any, Any]) -> list[int]:
 
 @pytest.mark.sampled(20)
 @every
-def test_layouts_are_numpys_or_not_known(case: Case) -> None:
+def test_layouts_are_numpys_or_unknown(case: Case) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for args in (case.args, *case.edge):
@@ -349,7 +349,7 @@ def test_snippets_equal_numpy(f: Callable[[Any], Any], layout: str) -> None:
     np.testing.assert_array_equal(x, kept)
 
 
-def test_what_a_vmapped_function_sees_is_a_slice_of_the_batch() -> None:
+def test_a_vmapped_function_receives_a_slice_of_the_batch() -> None:
     def f(x: Any) -> Any:
         x.ravel()[0] = 100.0
         return x
@@ -427,7 +427,7 @@ def test_0d_arguments_are_what_was_passed() -> None:
     assert array == 2.0
 
 
-def test_scalars_cannot_be_written() -> None:
+def test_writes_to_scalars_raise() -> None:
     def f(x: Any) -> Any:
         s = np.sum(x)
         s[...] = 1.0
@@ -467,7 +467,7 @@ def test_masked_selections_change_in_place_while_staging() -> None:
     np.testing.assert_array_equal(ft.jit(lambda y: (y[y > 0].__setitem__(..., 0.0), y)[1])(x), x)
 
 
-def test_a_row_that_a_body_returns_at_a_traced_integer_is_not_written_in_silence() -> None:
+def test_a_write_to_a_row_that_a_body_returns_raises() -> None:
     def f(x: Any) -> Any:
         row = ft.checkpoint(lambda y: y[np.argmax(y[:, 0])])(x)
         return row, x
@@ -496,7 +496,7 @@ def test_results_of_transforms_are_fresh() -> None:
         assert np.all(x == 1.0)
 
 
-def test_a_layout_that_depends_on_itself_is_not_known():
+def test_a_layout_that_depends_on_itself_is_unknown():
     def f(y):
         v = np.divmod(y, y)[1]
         np.copyto(v, y)  # v names y's variable now, laid out as the remainder of y is
@@ -525,7 +525,7 @@ def test_a_layout_that_depends_on_itself_is_not_known():
     ],
     ids=["array", "asarray", "ascontiguousarray", "sum", "tolist", "tobytes", "item"],
 )
-def test_whatever_reads_an_array_that_a_write_may_have_changed_says_so(read: Any) -> None:
+def test_reads_after_a_write_to_possibly_shared_memory_raise(read: Any) -> None:
     def f(x: Any) -> Any:
         x.reshape(-1)[0] = 1.5
         return np.sum(read(x))

@@ -104,7 +104,7 @@ def test_a_jitted_number_is_what_python_and_numpy_make_of_it(k: Any, guards: boo
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8", "bool", "complex64"])
 @pytest.mark.parametrize("name", WRITES)
-def test_numbers_are_written_as_numpy_writes_them(name: str, dtype: str) -> None:
+def test_numbers_are_assigned_as_by_numpy(name: str, dtype: str) -> None:
     def written(k: Any, x: Any) -> Any:
         x = x + 0 if dtype != "bool" else x | False
         WRITES[name](k, x)
@@ -130,7 +130,7 @@ def test_numbers_are_written_as_numpy_writes_them(name: str, dtype: str) -> None
     ],
     ids=lambda v: f"{type(v).__name__} {v.dtype}",
 )
-def test_traced_scalars_and_0d_arrays_are_told_apart(value: Any) -> None:
+def test_traced_scalars_and_0d_arrays_are_distinguished(value: Any) -> None:
     asked = {
         "hash(k)",
         "np.isscalar(k)",

@@ -169,7 +169,7 @@ def test_functional_updates_read_what_was_there(run: Callable[..., Any]) -> None
     np.testing.assert_array_equal(got, sum(expected))
 
 
-def test_what_does_not_overlap_is_written() -> None:
+def test_writes_without_overlap_are_allowed() -> None:
     """Rows and columns of an array with the same root, and what has the same elements in the same
     places.
     """
@@ -424,7 +424,7 @@ def test_float16_overflows_where_numpy_does(name: str) -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["i8", "u1", "?", "f2", "f8", "c16"])
-def test_plain_numbers_that_are_written_fit_or_not(dtype: str) -> None:
+def test_assigned_plain_numbers_fit_the_dtype_or_raise(dtype: str) -> None:
     numbers: tuple[Any, ...] = (np.nan, -1, 300, 1e300, 1j, 0j, 2.5, np.inf)
     writes: dict[str, Callable[[Any, Any], Any]] = {
         "one": lambda y, v: y.__setitem__(0, v),

@@ -122,7 +122,7 @@ def test_two_sets_of_every_size_one_of_them_plain(name: str, dtypes: tuple[str, 
 @pytest.mark.sampled(24)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", TWO)
-def test_a_set_beside_a_python_number(name: str, dtype: str) -> None:
+def test_a_set_with_a_python_number(name: str, dtype: str) -> None:
     f = TWO[name]
     for x, number in itertools.product(_sets(dtype), NUMBERS):
         _check(lambda x, number=number: f(x, number), x, what=(name, x, number))
@@ -139,7 +139,7 @@ def test_two_traced_sets(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["union1d", "setxor1d", "setdiff1d", "intersect1d"])
-def test_a_traced_element_beside_a_plain_one_under_every_transform(name: str) -> None:
+def test_a_traced_and_a_plain_element_under_every_transform(name: str) -> None:
     f: Any = getattr(np, name)
     other, step = np.array([1.5]), np.array([1e-6, 0.0])
 

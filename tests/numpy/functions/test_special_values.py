@@ -170,7 +170,7 @@ def test_what_is_broadcast_is_read_only_and_dot_takes_out_in_c_order_only() -> N
 
 @pytest.mark.parametrize("initial", [-0.0, 0.0, 2.5, np.nan])
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0), (3,)])
-def test_sums_start_from_what_they_are_given(initial: float, shape: tuple[int, ...]) -> None:
+def test_sums_start_from_initial(initial: float, shape: tuple[int, ...]) -> None:
     for axis in (None, 0):
         _check(lambda x: np.sum(x, axis=axis, initial=initial), np.ones(shape), (axis,))
         _check(lambda x: np.prod(x, axis=axis, initial=initial), np.ones(shape), (axis,))

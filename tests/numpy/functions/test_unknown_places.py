@@ -83,7 +83,7 @@ def test_a_place_out_of_bounds_raises_when_the_program_runs(function: Any) -> No
     np.testing.assert_array_equal(jitted(a, 1), function(a, 1))
 
 
-def test_places_whose_number_is_not_known_are_refused() -> None:
+def test_an_abstract_number_of_positions_raises() -> None:
     a = np.arange(3.0)
     for call in (
         lambda: ft.jit(np.delete)(a, np.array([0, 0])),
@@ -98,7 +98,7 @@ def test_places_whose_number_is_not_known_are_refused() -> None:
     "operation", ["p * p", "p + q", "p - q", "p // q", "p % q", "p / 2.0", "divmod(p, q)"]
 )
 @pytest.mark.parametrize("kind", ["Polynomial", "Chebyshev", "HermiteE"])
-def test_operators_of_polynomials_without_values_say_what_to_do(kind: str, operation: str) -> None:
+def test_operators_of_abstract_polynomials_suggest_a_fix(kind: str, operation: str) -> None:
     make = getattr(np.polynomial, kind)
 
     @ft.numpy.lift

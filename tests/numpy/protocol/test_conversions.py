@@ -69,7 +69,7 @@ def test_the_function_is_named_with_the_way_out(name: str) -> None:
     assert ("functrace.numpy.lift" in error.fix) == (name in REACHED)
 
 
-def test_what_compiled_code_says_instead_is_explained() -> None:
+def test_errors_of_compiled_code_are_explained() -> None:
     with pytest.raises(
         LostGradientError, match=r"^numpy\.fromiter\(x\) would lose(.|\n)*use np\.stack\(list"
     ):
@@ -188,7 +188,7 @@ def test_the_generator_is_named() -> None:
         range,
     ],
 )
-def test_a_size_that_is_not_known_is_asked_for(function: Any) -> None:
+def test_an_abstract_size_raises_and_a_concrete_one_works(function: Any) -> None:
     size = (lambda x: (x,)) if function is np.indices else lambda x: x
     with pytest.raises(ConcretizationError, match=r"take sizes from"):
         ft.jit(lambda x: np.sum(function(size(np.argmax(x)))))(X)
@@ -198,7 +198,7 @@ def test_a_size_that_is_not_known_is_asked_for(function: Any) -> None:
     )
 
 
-def test_what_asks_for_a_size_is_named() -> None:
+def test_functions_that_need_a_concrete_size_are_named() -> None:
     for name, call in (
         ("numpy.hanning", lambda n: np.hanning(n)),
         ("range", lambda n: list(range(n))),

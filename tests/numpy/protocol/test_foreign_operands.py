@@ -201,7 +201,7 @@ def test_what_a_class_can_do_with_traced_values_works_and_keeps_the_derivative(n
         np.testing.assert_allclose(ft.vmap(g)(np.stack([X, 2 * X])), [g(X), g(2 * X)])
 
 
-def test_namespace_and_lift_ask_the_same_classes() -> None:
+def test_namespace_and_lift_dispatch_to_the_same_classes() -> None:
     kind: Any = dict(_ducks())["functions"]
     f = lambda x: np.concatenate([x, kind(HELD)])
     ours = lambda x: ft.numpy.concatenate([x, kind(HELD)])

@@ -352,7 +352,7 @@ def test_compiled_code_gets_numpys_own() -> None:
 # -- arrays that depend on no input ----------------------------------------------------------------
 
 
-def test_what_depends_on_no_input_can_be_asked_for_its_value() -> None:
+def test_constants_under_lift_are_concrete() -> None:
     @lift
     def f(x: Any) -> Any:
         z = np.linspace(0.0, 1.0, 3) * 2.0
@@ -391,7 +391,7 @@ def test_what_depends_on_no_input_can_be_asked_for_its_value() -> None:
     "transform",
     [lambda f: lambda x: ft.vjp(f, x)[0], lambda f: lambda x: ft.jvp(f, (x,), (x,))[0], ft.jit],
 )
-def test_tables_of_integers_that_were_asked_are_indices(transform: Any) -> None:
+def test_concretized_integer_tables_are_valid_indices(transform: Any) -> None:
     @lift
     def f(x: Any) -> Any:
         n = np.zeros(3, int)
@@ -477,7 +477,7 @@ REPLACED = ("numpy", "numpy.linalg", "numpy.fft", "math", "scipy.linalg", "scipy
 
 
 @pytest.mark.parametrize("where", REPLACED)
-def test_whoever_replaces_a_name_and_puts_back_what_was_read_restores_it(where: str) -> None:
+def test_monkeypatching_under_lift_restores_names(where: str) -> None:
     pytest.importorskip(where)
     module = importlib.import_module(where)
     before, wrong = dict(vars(module)), []

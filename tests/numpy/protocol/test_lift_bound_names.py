@@ -366,7 +366,7 @@ def test_numbers_are_weak_and_floats() -> None:
     )
 
 
-def test_errors_of_math_where_values_are_known() -> None:
+def test_errors_of_math_on_concrete_values() -> None:
     cases: list[tuple[Callable[[Any], Any], type[Exception]]] = [
         (lambda x: math.sqrt(-x), ValueError),
         (lambda x: math.log(x - x), ValueError),
@@ -488,7 +488,7 @@ def rotated(x: Any) -> Any:
         rotated,
     ],
 )
-def test_numbers_go_through_all_transforms(f: Callable[[Any], Any]) -> None:
+def test_numbers_work_under_all_transforms(f: Callable[[Any], Any]) -> None:
     lifted, e, h = lift(f), np.eye(3), 1e-6
     expected = np.array([(lifted(X + h * d) - lifted(X - h * d)) / (2 * h) for d in e])
     gradient = ft.grad(lifted)

@@ -80,7 +80,7 @@ def is_a(x: Any, kind: Any) -> bool:
 @pytest.mark.parametrize(
     "transform", [ft.grad, ft.jit, ft.trace, lambda f: lambda x: ft.jvp(f, (x,), (x,))]
 )
-def test_lifted_code_is_answered_as_by_numpys_values(transform: Any) -> None:
+def test_isinstance_in_lifted_code_is_as_of_numpy_values(transform: Any) -> None:
     wrong = []
 
     @lift
@@ -120,7 +120,7 @@ def test_python_numbers_under_jit() -> None:
     assert seen == [[True, False, False], [False, True, False]]
 
 
-def test_everybody_else_is_told_the_truth() -> None:
+def test_isinstance_outside_lifted_code_sees_tracers() -> None:
     seen: list[Any] = []
 
     def look(x: Any) -> None:
@@ -174,7 +174,7 @@ def test_no_memory_is_read_of_what_counts_as_an_array() -> None:
     ft.grad(f)(X)
 
 
-def test_code_without_columns_is_told_the_truth() -> None:
+def test_isinstance_in_code_without_columns_sees_tracers() -> None:
     """Python without ``-X no_debug_ranges`` knows the columns of instructions, by which a call is
     found.
     """

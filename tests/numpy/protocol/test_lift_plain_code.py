@@ -156,7 +156,7 @@ def test_a_library_gets_plain_arrays_as_long_as_nothing_traced_is_in_reach(libra
 HIDDEN: list[Any] = []
 
 
-def test_what_comes_in_by_another_way_raises(library: Any) -> None:
+def test_tracers_that_enter_through_globals_raise(library: Any) -> None:
     @lift
     def f(x: Any) -> Any:
         HIDDEN.append(x)
@@ -169,7 +169,7 @@ def test_what_comes_in_by_another_way_raises(library: Any) -> None:
         ft.grad(f)(X)
 
 
-def test_large_arguments_are_taken_to_hold_a_traced_value(library: Any) -> None:
+def test_large_arguments_are_assumed_to_contain_tracers(library: Any) -> None:
     @lift
     def f(x: Any) -> Any:
         rows: list[Any] = [[1.0, 2.0] for _ in range(1000)]
@@ -179,14 +179,14 @@ def test_large_arguments_are_taken_to_hold_a_traced_value(library: Any) -> None:
     np.testing.assert_array_equal(ft.grad(f)(X), [1.0, 0.0, 0.0])
 
 
-def test_objects_of_packages_with_a_compiled_core_hold_no_traced_value() -> None:
+def test_objects_of_packages_with_a_compiled_core_contain_no_tracers() -> None:
     frame = type("Frame", (), {"__module__": "pandas.core.frame"})()
     frame.parts = [[k] for k in range(1000)]
     assert not holds_traced([frame])
     assert holds_traced([frame.parts])
 
 
-def test_arrays_of_objects_hold_traced_values() -> None:
+def test_object_arrays_may_contain_tracers() -> None:
     held: list[bool] = []
 
     def f(x: Any) -> Any:
@@ -322,7 +322,7 @@ def signals(x: Any) -> Any:
     )
 
 
-def test_subclasses_of_ndarray_are_seen_as_such() -> None:
+def test_ndarray_subclasses_are_preserved() -> None:
     e, h = np.eye(3), 1e-6
     expected = [(signals(X + h * d) - signals(X - h * d)) / (2 * h) for d in e]
     np.testing.assert_allclose(ft.grad(lift(signals))(X), expected, rtol=1e-6)
@@ -338,7 +338,7 @@ def test_what_has_arithmetic_of_its_own_is_refused(kind: Any) -> None:
         ft.grad(lift(lambda x: np.sum(x.view(kind))))(X)
 
 
-def test_writes_reach_what_is_seen_as_a_subclass() -> None:
+def test_writes_reach_views_as_a_subclass() -> None:
     def f(x: Any) -> Any:
         z = np.zeros(2)
         seen = z.view(Signal)
@@ -417,7 +417,7 @@ def test_masked_arrays_of_lifted_code_are_masked_arrays() -> None:
 # -- messages --------------------------------------------------------------------------------------
 
 
-def test_messages_where_memory_or_a_hash_is_asked_for() -> None:
+def test_error_messages_for_memory_and_hash() -> None:
     cases: list[tuple[Callable[[Any], Any], str]] = [
         (lambda x: np.frombuffer(x), "memory of a traced value"),
         (lambda x: np.ndarray((3,), float, x), "memory of a traced value"),

@@ -75,7 +75,7 @@ def test_namespace_on_plain_values_is_numpy() -> None:
     np.testing.assert_array_equal(fnp.pad(np.ones(2), 1), np.pad(np.ones(2), 1))
 
 
-def test_array_methods_of_the_room_do_not_hide_numpy_names() -> None:
+def test_submodules_do_not_hide_numpy_names() -> None:
     assert callable(fnp.array)
     assert not isinstance(fnp.array, types.ModuleType)
     assert not isinstance(fnp.linalg, types.ModuleType) or fnp.linalg is not np.linalg
@@ -132,7 +132,7 @@ def test_arange_with_traced_ends() -> None:
         np.empty_like,
     ],
 )  # fmt: skip
-def test_created_arrays_like_a_traced_one_can_be_written_into(make: Any) -> None:
+def test_arrays_created_like_a_tracer_are_writable(make: Any) -> None:
     def f(x: Any) -> Any:
         out = make(x)
         out[:] = 0.0
@@ -200,7 +200,7 @@ def test_copyto_a_traced_array() -> None:
     )
 
 
-def test_questions_are_answered_without_values() -> None:
+def test_shape_and_dtype_functions_work_on_abstract_values() -> None:
     seen: list[Any] = []
 
     def f(x: Any) -> Any:
@@ -233,7 +233,7 @@ def test_repr_of_traced_values_shows_aval() -> None:
     assert all("f64[2,3]" in text for text in seen)
 
 
-def test_read_only_views_refuse_to_be_written() -> None:
+def test_writes_to_read_only_views_raise() -> None:
     def diagonal(x: Any) -> Any:
         d = np.diagonal(x)
         d[0] = 1.0
@@ -249,7 +249,7 @@ def test_read_only_views_refuse_to_be_written() -> None:
             ft.grad(f)(X)
 
 
-def test_diagonal_sees_later_writes() -> None:
+def test_diagonal_reflects_later_writes() -> None:
     def f(x: Any) -> Any:
         y = x * 1.0
         d = np.diagonal(y)

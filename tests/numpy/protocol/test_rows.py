@@ -140,7 +140,7 @@ def test_methods_that_are_functions_come_from_rows() -> None:
         assert METHODS[name] is row.does is FUNCTIONS[getattr(np, name)], name
 
 
-def test_the_methods_that_are_missing_are_known() -> None:
+def test_missing_methods_are_listed() -> None:
     theirs = {
         name
         for name in vars(np.ndarray)
@@ -229,7 +229,7 @@ def test_no_operator_of_arrays_is_missing() -> None:
     assert theirs - others <= {"__getitem__", "__setitem__", "__delitem__"}
 
 
-def test_the_namespace_knows_each_function_by_every_name() -> None:
+def test_the_namespace_has_each_function_under_every_name() -> None:
     for function in ROWS:
         place = _name(function)
         if not place.startswith(("numpy.lib", "numpy._core")):

@@ -11,7 +11,7 @@ import pytest
 from tests.test_readme import BACKENDS, ROOT
 
 
-def test_the_page_tells_the_truth() -> None:
+def test_examples_of_the_page_run() -> None:
     for package in ("lifelines", "ot", "quimb", "tensorly"):
         pytest.importorskip(package)
     command = [

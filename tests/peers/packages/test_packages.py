@@ -24,7 +24,7 @@ def needs(name: str) -> None:
     "ignore"
 )  # of optional packages that are looked for, of syntax, about fits
 @pytest.mark.parametrize("name", names())
-def test_a_package_runs_as_the_page_says(name: str) -> None:
+def test_coverage_of_a_package_matches_the_page(name: str) -> None:
     needs(name)
     assert [defect for one in rows(name) for defect in one.defects] == []
     assert section(name) in PAGE.read_text(encoding="utf-8"), (
@@ -40,7 +40,7 @@ def test_the_page_has_all_packages_and_nothing_else() -> None:
     ]
 
 
-def test_autoray_is_registered_once_and_knows_values() -> None:
+def test_autoray_registers_once_and_has_value_functions() -> None:
     do = pytest.importorskip("autoray").do
     ft.compat.autoray.register()
     ft.compat.autoray.register()  # changes nothing

@@ -74,7 +74,7 @@ def test_every_stub_is_needed() -> None:
     assert sorted(set(origin.STUBS) - set(answers()["read"])) == []
 
 
-def test_gradcheck_says_of_operations_what_it_says_of_pytorchs() -> None:
+def test_gradcheck_has_the_verdicts_of_pytorch() -> None:
     sample = EXPRESSIONS[::3]
     found = origin.ask("verdicts", sample)
     expected = [origin.verdict(torch, expression) for expression in sample]

@@ -35,7 +35,7 @@ def leaf(size: int) -> torch.Tensor:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", SIZES)
-def test_a_gradient_that_nobody_else_has_is_not_copied(size: int, copies: list[Any]) -> None:
+def test_an_unshared_gradient_is_not_copied(size: int, copies: list[Any]) -> None:
     x, y = leaf(size), leaf(size)
     for _ in range(20):  # interpreted, compiled, and by the lines for the usual case
         x.grad = y.grad = None
@@ -161,7 +161,7 @@ def test_hooks_that_keep_what_is_added_to(size: int) -> None:
     assert len(kept) >= 8
 
 
-def test_retained_graphs_run_again_to_the_same_gradients() -> None:
+def test_repeated_backward_of_a_retained_graph_gives_equal_gradients() -> None:
     x = leaf(5)
     y = (torch.sin(x) * x + torch.exp(x) * x).sum()
     found = []

@@ -79,7 +79,7 @@ def test_one_pass_runs_for_the_whole_batch(x: Tensor) -> None:
     assert calls == [(3, 3)] and found.shape == (5, 3, 3)
 
 
-def test_what_cannot_be_batched_says_so(x: Tensor) -> None:
+def test_backward_that_cannot_be_batched_raises(x: Tensor) -> None:
     """PyTorch raises here, too: ``Batching rule not implemented``."""
     x.requires_grad_()
     y = x.sin()

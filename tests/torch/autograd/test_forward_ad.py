@@ -30,7 +30,7 @@ def values(x: torch.Tensor | None) -> list[float]:
     return x.tolist()
 
 
-def test_forward_ad_lets_tangents_go_with_their_tensors() -> None:
+def test_forward_ad_frees_tangents_with_their_tensors() -> None:
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(torch.ones(2), torch.ones(2)) * 2
         held = weakref.ref(tangent(dual))
@@ -38,7 +38,7 @@ def test_forward_ad_lets_tangents_go_with_their_tensors() -> None:
         assert held() is None
 
 
-def test_forward_ad_lets_tangents_go_with_the_level() -> None:
+def test_forward_ad_frees_tangents_with_the_level() -> None:
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(torch.ones(2), torch.ones(2)) * 2
         held = weakref.ref(tangent(dual))
@@ -52,7 +52,7 @@ def test_forward_ad_leaves_the_level_when_something_raises() -> None:
     assert forward_ad._current_level == -1
 
 
-def test_forward_ad_holds_in_other_threads() -> None:
+def test_forward_ad_level_applies_in_other_threads() -> None:
     found = []
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(torch.ones(2), torch.ones(2))
@@ -70,7 +70,7 @@ def test_forward_ad_pickles_duals_without_tangent() -> None:
         assert loaded.tolist() == [1.0, 1.0]
 
 
-def test_forward_ad_of_torch_func_goes_through_its_transforms() -> None:
+def test_forward_ad_composes_with_torch_func() -> None:
     x = torch.tensor([0.5, 1.5], dtype=torch.float64)
     direction = torch.tensor([1.0, -2.0], dtype=torch.float64)
     gradient = torch.func.grad(lambda x: (x.sin() * x).sum())

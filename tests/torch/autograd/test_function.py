@@ -395,13 +395,13 @@ class Sided(torch.autograd.Function):
         return grad * ctx.factor
 
 
-def test_forward_may_ask_for_values_under_grad() -> None:
+def test_forward_may_read_concrete_values_under_grad() -> None:
     assert ft.grad(Sided.apply)(3.0) == 2.0
     assert ft.grad(Sided.apply)(-3.0) == -1.0
 
 
 @pytest.mark.parametrize("transform", [ft.jit, torch.func.vmap], ids=["jit", "vmap"])
-def test_forward_may_not_ask_for_values_where_there_are_none(transform: Any) -> None:
+def test_forward_that_concretizes_abstract_values_raises(transform: Any) -> None:
     with pytest.raises(ConcretizationError):
         transform(Sided.apply)(np.array([3.0]) if transform is ft.jit else torch.tensor([3.0]))
 
@@ -564,7 +564,7 @@ class Keeps(torch.autograd.Function):
 
 
 @pytest.mark.usefixtures("without_collector")
-def test_graph_dies_with_its_last_tensor() -> None:
+def test_graph_is_freed_with_its_last_tensor() -> None:
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     out = Keeps.apply(x)
     node, output = weakref.ref(out.grad_fn), weakref.ref(out)
@@ -628,7 +628,7 @@ class SquareTimesI(torch.autograd.Function):
         return gradient * conjugate * -2j
 
 
-def test_complex_gradients_meet_cotangents_as_conjugates() -> None:
+def test_complex_gradients_are_conjugates_of_cotangents() -> None:
     z, cotangent = np.array([1 + 2j, 3 - 1j]), np.array([1 - 1j, 2 + 1j])
     (found,) = ft.vjp(SquareTimesI.apply, z)[1](cotangent)
     (expected,) = ft.vjp(lambda z: z * z * 1j, z)[1](cotangent)

@@ -34,7 +34,7 @@ def alive(found: list[weakref.ref[object]]) -> list[object]:
     return [thing for ref in found if (thing := ref()) is not None]
 
 
-def test_graph_dies_with_its_last_tensor() -> None:
+def test_graph_is_freed_with_its_last_tensor() -> None:
     x = torch.ones(3, requires_grad=True)
     y = x * 2
     z = y.exp()
@@ -78,7 +78,7 @@ def test_grad_leaves_nothing_behind(create_graph: bool) -> None:
     assert not alive(found)
 
 
-def test_leaf_holds_its_accumulator_weakly() -> None:
+def test_leaf_references_its_accumulator_weakly() -> None:
     x = torch.ones(3, requires_grad=True)
     y = x * 2
     assert y.grad_fn is not None
@@ -102,7 +102,7 @@ def test_in_place_and_views_make_no_cycle() -> None:
     assert not alive(found)
 
 
-def test_hooks_die_with_the_graph() -> None:
+def test_hooks_are_freed_with_the_graph() -> None:
     class Hook:
         def __call__(self, g: Tensor) -> None:
             return None
@@ -141,7 +141,7 @@ def test_error_in_backward_leaves_nothing_behind() -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["add", "sin"])
-def test_long_chain_runs_and_dies(name: str) -> None:
+def test_long_chain_runs_and_is_freed(name: str) -> None:
     step = {"add": lambda y: y + 1.0, "sin": lambda y: y.sin()}[name]
     x = torch.tensor([0.5, 2.0], requires_grad=True, dtype=torch.float64)
     y = x
@@ -156,7 +156,7 @@ def test_long_chain_runs_and_dies(name: str) -> None:
     assert not alive(found)
 
 
-def test_long_chain_dies_without_having_run() -> None:
+def test_long_chain_is_freed_without_a_backward_pass() -> None:
     x = torch.tensor([0.5], requires_grad=True)
     y = x * 1
     first = refs(y.grad_fn)
@@ -195,7 +195,7 @@ def test_deeply_nested_backward_passes() -> None:
     assert not alive(found)
 
 
-def test_error_deep_inside_nested_passes_comes_out() -> None:
+def test_error_deep_inside_nested_passes_propagates() -> None:
     class Failing(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x, levels):

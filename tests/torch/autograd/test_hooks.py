@@ -68,7 +68,7 @@ def test_post_accumulate_hook_can_clear_the_gradient() -> None:
     assert x.tolist() == [0.0, 0.0] and x.grad is None
 
 
-def test_hook_sees_the_sum_of_all_paths_once() -> None:
+def test_hook_receives_the_sum_of_all_paths_once() -> None:
     x = torch.ones(2, requires_grad=True)
     y = x * 1
     seen = []

@@ -25,7 +25,7 @@ class Mixed(NestedIOFunction):
         return [product * b + grads["sum"], product * a + grads["sum"]], square * 2 * c
 
 
-def test_nested_function_takes_and_returns_nests() -> None:
+def test_nested_function_takes_and_returns_nested_containers() -> None:
     a, b, c = (torch.tensor([x], requires_grad=True) for x in (2.0, 3.0, 5.0))
     found = Mixed.apply([a, b], c)
     assert found["sum"].tolist() == [5.0]

@@ -83,7 +83,7 @@ def test_a_failing_forward_leaves_no_file(tmp_path: Path) -> None:
     X > 0, X + 1j,
     np.broadcast_to(np.arange(3.0), (4, 3)),
 ])  # fmt: skip
-def test_what_comes_back_is_what_was_saved(array: np.ndarray[Any, Any], tmp_path: Path) -> None:
+def test_saved_tensors_round_trip(array: np.ndarray[Any, Any], tmp_path: Path) -> None:
     for hooks in (graph.save_on_disk(tmp_path, 0), graph.save_compressed(smallest=0)):
         packed = hooks.pack_hook(_tensor(array))
         assert isinstance(packed, (_OnDisk, _Compressed))

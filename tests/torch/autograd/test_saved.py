@@ -129,7 +129,7 @@ def test_failing_pack_hook_leaves_the_tensor_as_it_was() -> None:
 @pytest.mark.parametrize(
     "function", [lambda x: x.exp(), lambda x: x * x, lambda x: (x * 2.0).exp().sin() * x]
 )
-def test_graph_dies_with_its_last_tensor(no_collector: None, function: Any) -> None:
+def test_graph_is_freed_with_its_last_tensor(no_collector: None, function: Any) -> None:
     x = leaf(2.0, 3.0)
     y = function(x)
     node, array = weakref.ref(y.grad_fn), memory(y)
@@ -138,7 +138,7 @@ def test_graph_dies_with_its_last_tensor(no_collector: None, function: Any) -> N
     assert array() is None
 
 
-def test_graph_dies_after_saved_attributes_were_read(no_collector: None) -> None:
+def test_graph_is_freed_after_reading_saved_attributes(no_collector: None) -> None:
     y = leaf(2.0).exp()
     node = weakref.ref(y.grad_fn)
     saved, raw = y.grad_fn._saved_result, y.grad_fn._raw_saved_result
@@ -150,7 +150,7 @@ def test_graph_dies_after_saved_attributes_were_read(no_collector: None) -> None
     assert raw.data.tolist() == [pytest.approx(np.exp(2.0))]
 
 
-def test_buffers_die_during_backward(no_collector: None) -> None:
+def test_buffers_are_freed_during_backward(no_collector: None) -> None:
     x = leaf(2.0, 3.0)
     h = x.exp()
     y = h.sin().sum()
@@ -162,7 +162,7 @@ def test_buffers_die_during_backward(no_collector: None) -> None:
     assert y.grad_fn is not None
 
 
-def test_graph_dies_after_an_error_in_backward(no_collector: None) -> None:
+def test_graph_is_freed_after_an_error_in_backward(no_collector: None) -> None:
     x = leaf(2.0)
     h = x * 1.0
     y = h.exp() * h
@@ -175,7 +175,7 @@ def test_graph_dies_after_an_error_in_backward(no_collector: None) -> None:
     assert node() is None
 
 
-def test_graph_dies_after_an_error_in_deeply_nested_backward(no_collector: None) -> None:
+def test_graph_is_freed_after_an_error_in_deeply_nested_backward(no_collector: None) -> None:
     class Nest(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any, depth: int) -> Any:

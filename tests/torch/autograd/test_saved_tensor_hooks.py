@@ -202,7 +202,7 @@ def test_save_on_cpu_shares_memory_and_makes_no_cycle(no_collector: None) -> Non
     assert node() is None
 
 
-def test_packed_values_die_with_the_graph_and_in_backward(no_collector: None) -> None:
+def test_packed_values_are_freed_with_the_graph_and_in_backward(no_collector: None) -> None:
     class Box:
         def __init__(self, tensor: Any) -> None:
             self.tensor = tensor

@@ -196,7 +196,7 @@ def test_a_fixed_point_is_differentiated_by_its_own_backward() -> None:
     np.testing.assert_allclose(ft.grad(implicit)(w), ft.grad(unrolled)(w), rtol=1e-9)
 
 
-def test_a_gradient_that_would_go_to_a_tensor_outside_is_refused() -> None:
+def test_a_gradient_of_a_tensor_outside_raises() -> None:
     w = torch.tensor([2.0], requires_grad=True)
 
     class Leaks(Function):
@@ -243,7 +243,7 @@ def test_what_was_saved_and_overwritten_is_refused() -> None:
         ft.grad(lambda x: np.sum(Late.apply(x)))(np.zeros(2))
 
 
-def test_hooks_see_what_plain_operations_save() -> None:
+def test_hooks_receive_residuals_of_plain_operations() -> None:
     log: list[str] = []
 
     def halved(x: Any) -> Any:

@@ -45,7 +45,7 @@ def test_every_schema_is_read() -> None:
             assert all(a.name for a in schema.arguments)
 
 
-def test_what_writes_says_so() -> None:
+def test_schemas_describe_aliases() -> None:
     """Aliases of in-place, view and out overloads."""
     written, shown = (
         aten.mul_.Tensor._schema.arguments[0].alias_info,

@@ -284,7 +284,7 @@ def test_families_are_bounded() -> None:
         sizes.DERIVATIONS.most_bytes = before
 
 
-def test_a_plan_whose_source_has_let_go_of_its_pullback_records_its_own() -> None:
+def test_a_plan_records_its_pullback_if_the_shared_one_was_freed() -> None:
     """A program that is recorded holds the sizes of its plan, whoever has found meanwhile that
     sizes cannot be shared.
     """

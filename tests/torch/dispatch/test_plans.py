@@ -102,7 +102,7 @@ def test_numbers_of_every_kind_are_python_numbers(name: str, number: Any, plain:
 @pytest.mark.parametrize(
     "use", [torch.add, torch.mul, torch.maximum, torch.eq], ids=lambda f: f.__name__
 )
-def test_arrays_beside_tensors_are_refused(use: Any) -> None:
+def test_arrays_mixed_with_tensors_raise(use: Any) -> None:
     x = torch.tensor([1.0, 3.0], requires_grad=True)
     with pytest.raises(
         TypeError,
@@ -123,7 +123,7 @@ def test_arrays_beside_tensors_are_refused(use: Any) -> None:
             in_place(np.ones(2))
 
 
-def test_arrays_beside_traced_values_are_values() -> None:
+def test_arrays_mixed_with_tracers_are_constants() -> None:
     a = np.array([1.0, 3.0])
     assert np.allclose(ft.grad(lambda v: np.sum(torch.mul(v, a)))(a), a)
     assert np.allclose(torch.mul(a, np.float64(2.0)), [2.0, 6.0])

@@ -19,7 +19,7 @@ import functrace.torch as torch
         (torch.uint8, torch.int8, torch.int16),
     ],
 )
-def test_dtypes_of_operands_meet(a: Any, b: Any, expected: Any) -> None:
+def test_dtypes_of_operands_are_promoted(a: Any, b: Any, expected: Any) -> None:
     x, y = torch.ones(2, dtype=a), torch.ones(2, dtype=b)
     assert (x * y).dtype == (y * x).dtype == expected
 
@@ -40,7 +40,7 @@ def test_numbers_and_scalars_are_weak() -> None:
     assert (torch.tensor(1) + torch.tensor(2.0, dtype=torch.float64)).dtype == torch.float64
 
 
-def test_gradients_come_back_in_the_dtype_of_the_operand() -> None:
+def test_gradients_have_the_dtype_of_the_operand() -> None:
     x = torch.ones(2, requires_grad=True)
     y = torch.ones(2, dtype=torch.float64, requires_grad=True)
     (x * y).sum().backward()
@@ -48,7 +48,7 @@ def test_gradients_come_back_in_the_dtype_of_the_operand() -> None:
     assert y.grad is not None and y.grad.dtype == torch.float64
 
 
-def test_default_dtype_may_change_after_an_operation_was_seen() -> None:
+def test_default_dtype_may_change_after_an_operation_was_traced() -> None:
     x = torch.tensor([1, 2])
     assert (x * 0.5).dtype == torch.float32 and torch.exp(x).dtype == torch.float32
     torch.set_default_dtype(torch.float64)

@@ -39,7 +39,7 @@ def test_what_moves_elements_is_not_computed_into_its_operand(expression: str, p
 
 
 @pytest.mark.parametrize("name", ["sin", "neg", "exp", "logical_not"])
-def test_columns_are_not_computed_into_the_columns_beside_them(name: str) -> None:
+def test_overlapping_out_columns_raise(name: str) -> None:
     x = torch.tensor(np.arange(9.0).reshape(3, 3))
     with pytest.raises(RuntimeError, match=r"Please clone\(\) the tensor"):
         getattr(torch, name)(x[:, :-1], out=x[:, 1:])
@@ -77,7 +77,7 @@ def test_an_empty_part_does_not_grow_at_another_place(part: str) -> None:
     assert x[0, :3].tolist() == [2.0, 2.0, 0.0]
 
 
-def test_what_is_resized_lies_as_the_result_does() -> None:
+def test_resized_out_has_the_strides_of_the_result() -> None:
     x = torch.arange(6.0).reshape(2, 3)
     for out in (torch.empty(0), torch.zeros(4, 5)):
         with warnings.catch_warnings(action="ignore"):

@@ -40,7 +40,7 @@ OWNERS: dict[str, Any] = {TORCH: torch, TENSOR: torch.Tensor, FUNCTIONAL: torch.
 
 
 @pytest.mark.parametrize("place", OWNERS)
-def test_forms_of_rows_stand_where_they_say(place: str) -> None:
+def test_forms_of_rows_are_defined_in_their_namespaces(place: str) -> None:
     assert ENTRIES[place]
     for name, (row, value) in ENTRIES[place].items():
         found = inspect.getattr_static(OWNERS[place], name)
@@ -142,7 +142,7 @@ def test_every_form_of_an_op_computes_and_differentiates_the_same(row: FunctionS
 # -- what type checkers see ------------------------------------------------------------------------
 
 
-def test_stubs_are_what_the_rows_say(capsys: pytest.CaptureFixture[str]) -> None:
+def test_stubs_match_the_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--check"]) == 0, capsys.readouterr().out
     assert sorted(HERE.rglob("*.pyi")) == sorted(stubs())
 
@@ -174,7 +174,7 @@ def parameters_of(node: ast.FunctionDef) -> list[tuple[str, str, Any]]:
 
 
 @pytest.mark.parametrize("place", OWNERS)
-def test_functions_have_the_signatures_that_stubs_say(place: str) -> None:
+def test_functions_have_the_signatures_of_the_stubs(place: str) -> None:
     there = declared(place)
     assert set(there) == set(ENTRIES[place])
     for name, node in there.items():
@@ -275,7 +275,7 @@ def test_operators_of_a_row() -> None:
         x ^ "text"
 
 
-def test_a_family_is_written_once() -> None:
+def test_a_family_is_defined_once() -> None:
     double, triple = (
         Op("TwiceBackward0", lambda x: ew.mul(x, 2.0)),
         Op("ThriceBackward0", lambda x: ew.mul(x, 3.0)),
@@ -301,7 +301,7 @@ def test_a_family_is_written_once() -> None:
     assert y.tolist() == [3.0, 6.0] and x.grad.tolist() == [3.0, 3.0]
 
 
-def test_a_function_stands_as_it_is_written() -> None:
+def test_a_function_is_exported_unchanged() -> None:
     rows = FunctionTable()
 
     @rows.function("function property", name="half")

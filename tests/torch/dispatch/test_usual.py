@@ -47,7 +47,7 @@ def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.sampled(24)
 @pytest.mark.usefixtures("at_once", "sizes")
 @pytest.mark.parametrize("script", scripts(), ids=lambda path: path.stem)
-def test_parity_by_written_lines(script: Path) -> None:
+def test_parity_of_generated_code(script: Path) -> None:
     run(script, torch)
     before = sum(plan.record_usual is not None for plan in plans.PLANS.entries.values())
     different = differences(recorded(script), run(script, torch))
@@ -56,7 +56,7 @@ def test_parity_by_written_lines(script: Path) -> None:
 
 
 @pytest.mark.usefixtures("at_once")
-def test_lines_are_written_for_what_is_used() -> None:
+def test_code_is_generated_for_used_operations() -> None:
     x = torch.tensor([0.5, 1.5], requires_grad=True)
     for _ in range(3):
         (torch.exp(x) * x + 2.0 * x).sum().backward()
@@ -81,7 +81,7 @@ def test_long_patterns_are_left_to_the_loops() -> None:
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_released_tensor_that_was_shown_says_so() -> None:
+def test_a_released_saved_tensor_raises() -> None:
     for _ in range(3):
         x = torch.tensor([0.5], requires_grad=True)
         y = torch.exp(x)

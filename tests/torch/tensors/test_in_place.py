@@ -106,7 +106,7 @@ def test_saved_operand_that_was_overwritten_raises() -> None:
         z.sum().backward()
 
 
-def test_result_that_nobody_needs_may_be_overwritten() -> None:
+def test_a_result_without_readers_may_be_overwritten() -> None:
     x = torch.ones(2, requires_grad=True)
     y = x + 1
     y.mul_(3)
@@ -154,7 +154,7 @@ def test_the_sum_of_a_number_has_memory_of_its_own():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
 @pytest.mark.parametrize("step", [2, 3, 4, 5, 8])
-def test_what_lies_apart_is_negated_where_it_lies(dtype: str, step: int) -> None:
+def test_strided_elements_are_negated_in_place(dtype: str, step: int) -> None:
     """NumPy 2.4.6 negates other elements, in place, where they lie 16 or 64 bytes apart."""
     array = np.arange(1, 41, dtype=dtype)
     expected = [-n if k % step == 0 else n for k, n in enumerate(array.tolist())]

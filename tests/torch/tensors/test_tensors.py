@@ -45,7 +45,7 @@ def test_tensor_prints_as_in_pytorch(make: Any, text: str) -> None:
     assert repr(make()) == text
 
 
-def test_tensor_knows_its_shape_and_dtype() -> None:
+def test_tensor_has_shape_and_dtype() -> None:
     x = torch.zeros(2, 3)
     assert repr(x.shape) == "torch.Size([2, 3])"
     assert x.size(1) == 3 and x.dim() == x.ndim == 2 and x.numel() == 6 and len(x) == 2
@@ -103,7 +103,7 @@ def test_detach_shares_memory_and_version_and_data_only_memory() -> None:
     assert x.tolist() == [2.0, 2.0] and x._version == 1 and not alias.requires_grad
 
 
-def test_views_share_memory_and_know_their_base() -> None:
+def test_views_share_memory_and_have_a_base() -> None:
     x = torch.arange(6).view(2, 3)
     row = x[1]
     assert row._base is x._base and row._is_view()
@@ -147,7 +147,7 @@ def test_indexing_is_numpys(index: Any) -> None:
         "view size is not compatible with input tensor's size and stride"),
     ],
 )  # fmt: skip
-def test_errors_have_pytorchs_sentences(attempt: Any, kind: type[Exception], text: str) -> None:
+def test_errors_have_pytorchs_messages(attempt: Any, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind) as caught:
         attempt(torch.zeros(2, 3))
     assert text in str(caught.value)

@@ -124,7 +124,7 @@ def test_second_run_stops_at_the_last_tensor_that_is_saved() -> None:
     assert (function.began, function.ended) == (4, 3)
 
 
-def test_region_that_saves_nothing_is_not_run_again() -> None:
+def test_region_that_saves_nothing_is_not_recomputed() -> None:
     function = Counted(lambda x: x + 1.0)
     kept(function, leaf(0.5)).backward()
     assert function.began == 1
@@ -137,7 +137,7 @@ def test_without_grad_mode_a_checkpoint_is_a_call() -> None:
     assert function.began == 1
 
 
-def test_each_retained_pass_runs_again_with_equal_gradients() -> None:
+def test_each_retained_pass_recomputes_equal_gradients() -> None:
     function = Counted(lambda x: x.sin().exp())
     x = leaf(0.5)
     y = kept(function, x)
@@ -174,7 +174,7 @@ def test_random_state_is_put_back_when_the_second_run_fails() -> None:
     assert torch.get_rng_state().tolist() == state
 
 
-def test_failed_second_run_can_be_tried_again() -> None:
+def test_failed_recomputation_can_be_retried() -> None:
     fails = [True]
 
     def function(x: Any) -> Any:
@@ -255,7 +255,7 @@ def test_runs_that_differ_are_refused(
         y.backward()
 
 
-def test_more_tensors_than_before_go_unnoticed_with_early_stop() -> None:
+def test_extra_recomputed_tensors_are_ignored_with_early_stop() -> None:
     x = leaf(0.5)
     function = Counted(lambda x: x.sin() if function.began == 1 else x.sin().exp())
     kept(function, x).backward()
@@ -271,7 +271,7 @@ def test_overwritten_argument_is_noticed() -> None:
         y.backward()
 
 
-def test_intermediates_die_after_forward_and_after_backward(no_collector: None) -> None:
+def test_intermediates_are_freed_after_forward_and_after_backward(no_collector: None) -> None:
     arrays: list[weakref.ref[Any]] = []
 
     def function(x: Any) -> Any:
@@ -288,7 +288,7 @@ def test_intermediates_die_after_forward_and_after_backward(no_collector: None) 
     assert [array() for array in arrays] == [None, None, None]
 
 
-def test_what_a_pruned_pass_did_not_read_dies_with_the_pass(no_collector: None) -> None:
+def test_unread_values_of_a_pruned_pass_are_freed_with_the_pass(no_collector: None) -> None:
     arrays: list[weakref.ref[Any]] = []
     x, w = leaf(0.5), leaf(2.0)
 
@@ -336,7 +336,9 @@ def test_checkpoints_lower_the_peak() -> None:
 @pytest.mark.parametrize(
     "use", ["nothing", "backward", "retain", "create_graph", "attribute", "error"]
 )
-def test_regions_die_by_reference_counting(no_collector: None, use: str, early_stop: bool) -> None:
+def test_regions_are_freed_by_reference_counting(
+    no_collector: None, use: str, early_stop: bool
+) -> None:
     class Witness:
         """Held by the checkpointed function, so it lives as long as a region does."""
 
@@ -411,7 +413,7 @@ def test_debug_can_be_switched_on_around_calls() -> None:
         y.backward()
 
 
-def test_long_chains_of_checkpoints_die_by_reference_counting(no_collector: None) -> None:
+def test_long_chains_of_checkpoints_are_freed_by_reference_counting(no_collector: None) -> None:
     x = leaf(0.5)
     for finish in ("drop", "backward"):
         y = first = kept(lambda t: t.sin(), x)

@@ -79,7 +79,7 @@ def test_modes_belong_to_their_thread() -> None:
     assert MODES.dispatch is None
 
 
-def test_backward_that_nests_deeply_is_seen_too() -> None:
+def test_modes_intercept_deeply_nested_backward() -> None:
     """Where the engine goes on in another thread, the mode goes with it."""
     x = torch.ones(1, requires_grad=True)
 
@@ -104,7 +104,7 @@ def test_backward_that_nests_deeply_is_seen_too() -> None:
     assert mode.names.count("aten.mul.Tensor") == 47
 
 
-def test_a_mode_lets_go_of_what_it_saw() -> None:
+def test_a_mode_does_not_keep_intercepted_values() -> None:
     """Nothing is held after an operation, without the collector."""
     gc.disable()
     try:

@@ -64,7 +64,7 @@ def test_derivatives_are_those_without_it(policy: Any) -> None:
     assert np.allclose(ft.vmap(ft.grad(plain))(several), ft.vmap(ft.grad(chosen))(several))
 
 
-def test_a_policy_is_asked_about_operations_on_traced_values() -> None:
+def test_a_policy_is_called_for_operations_on_traced_values() -> None:
     """With the operation, tensors for its operands, and its result; once each."""
     asked: list[Any] = []
 
@@ -133,7 +133,7 @@ def test_a_policy_chooses_among_tensors_over_traced_values() -> None:
     assert asked == ["aten.mm.default", "aten.exp.default", "aten.sin.default"]
 
 
-def test_what_was_kept_is_let_go_of_when_it_was_used() -> None:
+def test_cached_values_are_freed_after_use() -> None:
     """Consumed entries hold nothing, also where the graph is retained."""
     first, second = create_selective_checkpoint_contexts(lambda ctx, op, *args, **kwargs: True)
     assert isinstance(first, _CachingTorchDispatchMode)
